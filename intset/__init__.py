@@ -1,0 +1,109 @@
+"""Integer-set analysis for tensor compilers.
+
+Expressions denote mathematical integers. `//` and `%` are floor division and its remainder; `truncdiv` and `truncmod` are
+C's. A fixed width is a question asked of an expression (`Context.fits`), never an assumption. A division by 0 has no
+value: a simplified expression is equal wherever the original is defined, "proved" means true wherever defined, and a
+counterexample is a defined point. `select`, `&` and `|` are lazy.
+
+A set that is returned contains the true set, always. `is_exact`: proved equal to it; `is_tight`: both ends are attained.
+Both speak of the parameter values for which the set is not empty.
+
+>>> from intset import Context, Range, Var
+>>> i, j = Var("i"), Var("j")
+>>> ctx = Context({i: Range(0, 8), j: Range(0, 4)})
+>>> ctx.bounds((i * 4 + j) // 7 % 3)
+(0, 2)
+"""
+
+from intset.config import Config, using
+from intset.context import Context
+from intset.domains.base import Bounds, Domain, IntervalSet, IntSet, Region
+from intset.domains.registry import domain_names, register
+from intset.errors import (
+    BudgetError,
+    ContradictionError,
+    CountError,
+    EvaluationError,
+    InputError,
+    IntSetError,
+    MachineOverflowError,
+    ParseError,
+    UndefinedError,
+)
+from intset.expr.build import (
+    asserting,
+    bounded,
+    cast,
+    ceildiv,
+    floordiv,
+    floormod,
+    logical_and,
+    logical_not,
+    logical_or,
+    maximum,
+    minimum,
+    nonneg,
+    opaque,
+    select,
+    truncdiv,
+    truncmod,
+)
+from intset.expr.evaluate import evaluate
+from intset.expr.node import Cond, Expr, Opaque, ShapeVar, Var, const, sum_of
+from intset.expr.parser import parse
+from intset.expr.range import Range
+from intset.facts import Fact
+from intset.infinity import NEG_INF, POS_INF
+from intset.prover.proof import Proof
+
+__all__ = [
+    "NEG_INF",
+    "POS_INF",
+    "Bounds",
+    "BudgetError",
+    "Cond",
+    "Config",
+    "Context",
+    "ContradictionError",
+    "CountError",
+    "Domain",
+    "EvaluationError",
+    "Expr",
+    "Fact",
+    "InputError",
+    "IntSet",
+    "IntSetError",
+    "IntervalSet",
+    "MachineOverflowError",
+    "Opaque",
+    "ParseError",
+    "Proof",
+    "Range",
+    "Region",
+    "ShapeVar",
+    "UndefinedError",
+    "Var",
+    "asserting",
+    "bounded",
+    "cast",
+    "ceildiv",
+    "const",
+    "domain_names",
+    "evaluate",
+    "floordiv",
+    "floormod",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "maximum",
+    "minimum",
+    "nonneg",
+    "opaque",
+    "parse",
+    "register",
+    "select",
+    "sum_of",
+    "truncdiv",
+    "truncmod",
+    "using",
+]

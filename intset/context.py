@@ -1,0 +1,347 @@
+"""`Context`: variables with ranges, facts with provenance, and every question that can be asked of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from intset import config as configuration
+from intset.domains.base import Bounds, IntSet, Region
+from intset.domains.query import Query
+from intset.domains.registry import domain_named
+from intset.errors import ContradictionError, InputError
+from intset.expr import ops
+from intset.expr.node import Cond, Expr, IntLike, Node, Var, as_cond, as_expr, as_int
+from intset.expr.range import Range
+from intset.expr.walk import conjuncts
+from intset.facts import ASSERTED, ASSUMED, DERIVED, Fact
+from intset.linear.bounds import Interval
+from intset.linear.canonical import Knowledge, Normalizer
+from intset.linear.refine import narrow
+
+if TYPE_CHECKING:
+    from intset.prover.proof import Explanation, Proof
+
+MAX_CACHED_ANSWERS = 4096
+
+
+class Frame:
+    """One scope: the facts that hold in it, canonical forms under them, and the answers found in it.
+
+    A frame is never changed after it is made; leaving a scope drops the frame with everything that was cached in it.
+    """
+
+    def __init__(self, ranges: Mapping[Var, Range], facts: tuple[Fact, ...]) -> None:
+        self.ranges = ranges
+        self.facts = facts
+        self.conditions = tuple(fact.condition for fact in facts)
+        self.base = _base_normalizer(ranges)
+        self.known = narrow(self.base, self.conditions) if facts else self.base
+        self.answers: dict[Any, Any] = {}
+        self.verdicts: dict[tuple[Cond, ...], str] = {}
+
+    def remember(self, key: Any, answer: Any) -> Any:
+        if len(self.answers) >= MAX_CACHED_ANSWERS:
+            self.answers.clear()
+        self.answers[key] = answer
+        return answer
+
+
+class Context:
+    """Variables with ranges, and facts: what an analysis may rely on.
+
+    Parameters
+    ----------
+    ranges: `{Var: Range}`; `None` in place of a range means every integer. A variable without an entry stays symbolic
+        in every answer, within the bounds it declares.
+    assume: conditions that hold, on the user's word; `Fact`s keep their own provenance.
+    domain: name of the domain that answers, instead of the configured one.
+
+    Raises
+    ------
+    InputError: a key that is no variable, a range that depends on itself, a condition that is not one.
+    ContradictionError: the facts exclude one another, as soon as that is found.
+
+    Example
+    -------
+    >>> i, j = Var("i"), Var("j")
+    >>> ctx = Context({i: Range(0, 8), j: Range(0, 4)}, assume=[i * 4 + j < 14])
+    >>> ctx.bounds(i * 4 + j)
+    (0, 13)
+    """
+
+    def __init__(
+        self,
+        ranges: Mapping[Var, Range | None] | None = None,
+        assume: Iterable[Cond | Fact] = (),
+        domain: str | None = None,
+    ) -> None:
+        table = {_checked_var(var): _checked_range(var, limits) for var, limits in (ranges or {}).items()}
+        _refuse_cycles(table)
+        self.domain = None if domain is None else configuration.checked("domain", domain, "Context(domain=)")
+        facts = tuple(part for given in _listed(assume) for part in _facts_of(given, ASSUMED))
+        self._frame = Frame(table, facts)
+        self._report_contradiction(self._frame, facts)
+
+    # -- what is known ------------------------------------------------------------------------------------------
+
+    @property
+    def ranges(self) -> Mapping[Var, Range]:
+        """The range of each variable that has one."""
+        return dict(self._frame.ranges)
+
+    @property
+    def facts(self) -> tuple[Fact, ...]:
+        """The facts in force, oldest first."""
+        return self._frame.facts
+
+    @contextmanager
+    def assuming(self, *conditions: Cond | Fact, provenance: str = ASSUMED) -> Iterator[Context]:
+        """Facts that hold inside the `with` block only; nothing derived from them outlives it.
+
+        A condition that contradicts what is known makes the block unreachable: there everything is proved, `vacuous`.
+        """
+        added = tuple(part for given in conditions for part in _facts_of(given, provenance))
+        outer = self._frame
+        self._frame = Frame(outer.ranges, (*outer.facts, *added))
+        try:
+            yield self
+        finally:
+            self._frame = outer
+
+    def extended(
+        self, ranges: Mapping[Var, Range | None] | None = None, facts: Iterable[Cond | Fact] = (), provenance: str = DERIVED
+    ) -> Context:
+        """A new context with further variables and facts; this one is not changed."""
+        table = dict(self._frame.ranges)
+        for var, limits in (ranges or {}).items():
+            table[_checked_var(var)] = _checked_range(var, limits)
+        _refuse_cycles(table)
+        added = tuple(part for given in _listed(facts) for part in _facts_of(given, provenance))
+        new = Context.__new__(type(self))
+        new.domain = self.domain
+        new._frame = Frame(table, (*self._frame.facts, *added))
+        return new
+
+    # -- questions ----------------------------------------------------------------------------------------------
+
+    def bounds(self, e: IntLike, keep: Sequence[Var] = (), domain: str | None = None) -> Bounds:
+        """The two ends of the values of `e`.
+
+        Parameters
+        ----------
+        e: the expression.
+        keep: variables that stay symbolic in the answer although they have a range.
+        domain: name of the domain to ask, instead of the configured one.
+        """
+        return self._ask("bounds", (as_expr(e, "the expression"),), keep, domain)  # type: ignore[no-any-return]
+
+    def value_set(self, e: IntLike, keep: Sequence[Var] = (), domain: str | None = None) -> IntSet:
+        """The set of values of `e`; parameters as for `bounds`."""
+        return self._ask("image", (as_expr(e, "the expression"),), keep, domain)  # type: ignore[no-any-return]
+
+    def image(self, exprs: Sequence[IntLike], keep: Sequence[Var] = (), domain: str | None = None) -> Region:
+        """The points that the tuple `exprs` reaches; parameters as for `bounds`."""
+        if isinstance(exprs, Node) or not isinstance(exprs, Sequence):
+            raise InputError(f"image takes a tuple of expressions, not {exprs!r}")
+        return self._ask("region", tuple(as_expr(e, "an expression") for e in exprs), keep, domain)  # type: ignore[no-any-return]
+
+    def prove(self, condition: Cond) -> Proof:
+        """Whether `condition` holds at every point of this context: proved, refuted with a counterexample, or unknown."""
+        from intset.prover.climb import prove
+
+        goal = as_cond(condition, "the condition to prove")
+        chosen = configuration.current(self.domain)
+        key = ("prove", goal, chosen)
+        frame = self._frame_for((goal,))
+        found = frame.answers.get(key)
+        if found is None or found.status == "unknown":
+            found = frame.remember(key, prove(frame, goal, chosen))
+        return found  # type: ignore[no-any-return]
+
+    def simplify(self, e: Any) -> Any:
+        """A canonical, usually shorter, expression (or condition) that is equal wherever `e` is defined."""
+        if isinstance(e, Cond):
+            return self._frame_for((e,)).known.cond(e)
+        expr = as_expr(e, "the expression")
+        known = self._frame_for((expr,)).known
+        return known.regroup(known.form(expr)).expr()
+
+    def fits(self, e: IntLike, bits: int = 32) -> Proof:
+        """Whether `e`, computed step by step in signed registers of `bits` bits, never overflows."""
+        from intset.prover.width import fits
+
+        width = as_int(bits, "bits")
+        if width < 1:
+            raise InputError(f"bits must be at least 1, not {width}")
+        return fits(self, as_expr(e, "the expression"), width)
+
+    def explain(self, question: Any) -> Explanation:
+        """Why the answer to a condition (`prove`) or an expression (`bounds`) is what it is, in words."""
+        from intset.prover.explain import explain
+
+        return explain(self, question)
+
+    # -- inside -------------------------------------------------------------------------------------------------
+
+    def _ask(self, what: str, exprs: tuple[Expr, ...], keep: Sequence[Var], domain: str | None) -> Any:
+        chosen = configuration.current(domain or self.domain)
+        kept = tuple(_checked_var(var) for var in ((keep,) if isinstance(keep, Var) else keep))
+        key = (what, exprs, kept, chosen)
+        frame = self._frame_for(exprs)
+        found = frame.answers.get(key)
+        if found is not None:
+            return found
+        query = Query(exprs, frame.ranges, frame.conditions, kept, frame.base, frame.known, chosen)
+        query.verdicts = frame.verdicts
+        answering = domain_named(chosen.domain)
+        if what == "image":
+            return frame.remember(key, answering.image(query))
+        method = getattr(answering, what, None)
+        if method is not None:
+            return frame.remember(key, method(query))
+        if what == "bounds":
+            image = answering.image(query)
+            return frame.remember(key, Bounds(*image.ends(), image.is_tight, image.by, image.notes))
+        from intset.domains.box import region_of_sets
+
+        return frame.remember(key, region_of_sets(query, answering))
+
+    def _frame_for(self, roots: Sequence[Node]) -> Frame:
+        """The current frame, with the assertions that `roots` carry as facts."""
+        claims = embedded_claims(roots)
+        if not claims:
+            return self._frame
+        frame = self._frame
+        key = ("claims", claims)
+        found = frame.answers.get(key)
+        if found is None:
+            facts = tuple(Fact(part, ASSERTED) for claim in claims for part in conjuncts(claim))
+            found = frame.remember(key, Frame(frame.ranges, (*frame.facts, *facts)))
+        return found  # type: ignore[no-any-return]
+
+    def _report_contradiction(self, frame: Frame, facts: tuple[Fact, ...]) -> None:
+        if facts and frame.known.empty and not frame.base.empty:
+            raise ContradictionError(
+                "the facts exclude one another: " + "; ".join(str(fact.condition) for fact in facts), facts
+            )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Context, (dict(self._frame.ranges), tuple(self._frame.facts), self.domain))
+
+    def __repr__(self) -> str:
+        variables = ", ".join(f"{v.name} in [{r.min}, {r.max}]" for v, r in self._frame.ranges.items())
+        facts = "; ".join(map(repr, self._frame.facts))
+        return f"<Context {variables or 'no variables'}{' | ' + facts if facts else ''}>"
+
+
+def embedded_claims(roots: Sequence[Node]) -> tuple[Cond, ...]:
+    """The conditions of `asserting` nodes that hold wherever the roots are defined: those on no lazy branch."""
+    found: dict[Cond, None] = {}
+    seen: set[Node] = set()
+    stack = list(reversed(roots))
+    while stack:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if node.op is ops.ASSERTING:
+            found[node.args[0]] = None
+        if node.op in (ops.SELECT, ops.AND, ops.OR):
+            stack.append(node.args[0])
+        else:
+            stack.extend(node.args)
+    return tuple(found)
+
+
+def _listed(conditions: Any) -> Iterable[Any]:
+    return (conditions,) if isinstance(conditions, (Cond, Fact)) else conditions
+
+
+def _facts_of(given: Any, provenance: str) -> Iterator[Fact]:
+    if isinstance(given, Fact):
+        condition, provenance = given.condition, given.provenance
+    else:
+        condition = as_cond(given, "a fact")
+    for part in conjuncts(condition):
+        yield Fact(part, provenance)
+
+
+def _checked_var(var: object) -> Var:
+    if not isinstance(var, Var):
+        raise InputError(f"a range belongs to a variable, not to {var!r}")
+    return var
+
+
+def _checked_range(var: object, limits: object) -> Range:
+    if limits is None:
+        return Range.everything()
+    if isinstance(limits, Range):
+        return limits
+    raise InputError(f"the range of {var!r} must be a Range(min, extent), not {limits!r}")
+
+
+def _refuse_cycles(table: Mapping[Var, Range]) -> None:
+    done: set[Var] = set()
+    for root in table:
+        path: list[Var] = []
+        stack: list[tuple[Var, bool]] = [(root, False)]
+        while stack:
+            var, leaving = stack.pop()
+            if leaving:
+                path.pop()
+                done.add(var)
+            elif var in done or var not in table:
+                continue
+            elif var in path:
+                raise InputError(f"the range of {var.name} depends on {var.name} itself")
+            else:
+                path.append(var)
+                stack.append((var, True))
+                stack.extend((v, False) for v in table[var].free_vars())
+
+
+def _base_normalizer(ranges: Mapping[Var, Range]) -> Normalizer:
+    numeric: dict[Var, Interval] = {}
+    symbolic: dict[Var, Range] = {}
+    empty = False
+    for var, limits in ranges.items():
+        ends = limits.constant()
+        if ends is None:
+            symbolic[var] = limits
+        else:
+            numeric[var] = _within_declared(var, ends)
+            empty |= numeric[var][0] > numeric[var][1]  # type: ignore[operator]
+    if not symbolic:
+        return Normalizer(numeric, empty=empty)
+    return _with_symbolic_ranges(numeric, symbolic, empty)
+
+
+def _within_declared(var: Var, ends: tuple[int, int]) -> Interval:
+    low, high, _ = var.declared()
+    return (ends[0] if low is None else max(low, ends[0]), ends[1] if high is None else min(high, ends[1]))
+
+
+def _with_symbolic_ranges(numeric: dict[Var, Interval], symbolic: dict[Var, Range], empty: bool) -> Normalizer:
+    """Numeric ends of symbolic ranges, outer variables first; the symbolic ends are kept beside them."""
+    limits: dict[Expr, Any] = {}
+    pending = dict(symbolic)
+    while pending:
+        normalizer = Normalizer(dict(numeric), Knowledge(limits=dict(limits)))
+        ready = [v for v in pending if not any(w in pending for w in pending[v].free_vars())]
+        for var in ready:
+            span = pending.pop(var)
+            first = normalizer.form(span.min) if isinstance(span.min, Expr) else None
+            last = normalizer.form(span.max) if isinstance(span.max, Expr) else None
+            low = None if first is None else normalizer.bounds(first)[0]
+            high = None if last is None else normalizer.bounds(last)[1]
+            declared = var.declared()
+            low = declared[0] if low is None else low if declared[0] is None else max(low, declared[0])
+            high = declared[1] if high is None else high if declared[1] is None else min(high, declared[1])
+            numeric[var] = (low, high)
+            limits[var] = (first, last)
+            empty |= low is not None and high is not None and low > high
+    return Normalizer(numeric, Knowledge(limits=limits), empty=empty)
+
+

@@ -1,0 +1,1 @@
+"""The domains: each is one way to describe sets of integers."""

@@ -1,0 +1,106 @@
+"""The `auto` domain: the cheapest answer that is certified for what was asked, then isl, then what is sound.
+
+Bounds are certified by structure (independent variables) or by a witness point; a set by structure (a multi-stride set of
+independent variables). Only when no cheap certificate exists does isl answer, under its budget; what isl cannot say
+because a term is not affine is enumerated when the box is small. What was given up is in `notes`.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from intset.domains.base import Bounds, End, IntervalSet, IntSet, Region, empty_set
+from intset.domains.interval import has_parameters, is_independent, symbolic_bounds
+from intset.domains.query import Query
+from intset.domains.registry import domain_named
+from intset.domains.witness import witness
+from intset.infinity import NEG_INF, POS_INF
+from intset.linear.form import Linear
+
+
+class AutoDomain:
+    """Climbs from the linear form to isl and enumeration, and stops at the first certified answer."""
+
+    name: ClassVar[str] = "auto"
+
+    def bounds(self, query: Query) -> Bounds:
+        if query.is_empty:
+            return Bounds(POS_INF, NEG_INF, True, self.name)
+        form = query.forms[0]
+        cheap = self._cheap_bounds(query, form)
+        if cheap.is_tight:
+            return cheap
+        exact = domain_named("isl").bounds(query)  # type: ignore[attr-defined]
+        if exact.is_tight:
+            return exact  # type: ignore[no-any-return]
+        listed = domain_named("points").bounds(query)  # type: ignore[attr-defined]
+        if listed.is_tight:
+            return listed  # type: ignore[no-any-return]
+        return self._best_of(query, cheap, exact)
+
+    def _cheap_bounds(self, query: Query, form: Linear) -> Bounds:
+        if has_parameters(query, form):
+            return symbolic_bounds(query, form)
+        low, high = query.known.bounds(form)
+        first: End | int = NEG_INF if low is None else low
+        last: End | int = POS_INF if high is None else high
+        if is_independent(query, form):
+            return Bounds(first, last, True, "linear")
+        if low is None or high is None:
+            return Bounds(first, last, False, "linear")
+        tight = witness(query, low, -1) is not None and witness(query, high, 1) is not None
+        return Bounds(low, high, tight, "linear")
+
+    def _best_of(self, query: Query, cheap: Bounds, exact: Bounds) -> Bounds:
+        """The tighter of two sound answers, end by end, each certified by a witness where one is found."""
+        ends: list[End] = []
+        certified = True
+        for k, side in ((0, -1), (1, 1)):
+            a, b = cheap[k], exact[k]
+            numbers = [end.data for end in (a, b) if not isinstance(end, type(POS_INF)) and end.is_const]
+            if not numbers:
+                ends.append(b if isinstance(a, type(POS_INF)) else a)
+                certified = False
+                continue
+            best = max(numbers) if side < 0 else min(numbers)
+            ends.append(Linear(best, {}).expr())
+            certified = certified and witness(query, best, side) is not None
+        return Bounds(ends[0], ends[1], certified, exact.by, () if certified else exact.notes)
+
+    def image(self, query: Query) -> IntSet:
+        if query.is_empty:
+            return empty_set(self.name)
+        certified = structural_image(query)
+        if certified is not None:
+            return certified
+        exact = domain_named("isl").image(query)
+        if exact.is_exact:
+            return exact
+        listed = domain_named("points").image(query)
+        if listed.is_exact:
+            return listed
+        bounds = self._best_of(query, self._cheap_bounds(query, query.forms[0]), Bounds(*exact.ends(), False, exact.by))
+        if isinstance(exact, IntervalSet):
+            return IntervalSet(*bounds, by=bounds.by, is_tight=bounds.is_tight, notes=exact.notes)
+        exact.is_tight = bounds.is_tight
+        return exact
+
+    def region(self, query: Query) -> Region:
+        return domain_named("isl").region(query)  # type: ignore[attr-defined,no-any-return]
+
+
+def structural_image(query: Query) -> IntSet | None:
+    """The multi-stride set of an affine form over independent, freely running variables; `None` for all else."""
+    form = query.forms[0]
+    if has_parameters(query, form) or not is_independent(query, form):
+        return None
+    from intset.domains.stride import StrideSet
+
+    terms = []
+    base = form.const
+    for e, k in form.terms.items():
+        ends = query.ranges[e].constant()  # type: ignore[index]
+        assert ends is not None
+        base += k * ends[0]
+        terms.append((k, ends[1] - ends[0] + 1))
+    return StrideSet.of(base, terms, by="stride", is_exact=True)

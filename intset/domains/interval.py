@@ -1,0 +1,120 @@
+"""The `interval` domain: ends from the linear form, symbolic where parameters are."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from intset.domains.base import Bounds, End, IntervalSet, IntSet, empty_set
+from intset.domains.query import Query
+from intset.expr import ops
+from intset.expr.build import maximum, minimum
+from intset.expr.node import Expr
+from intset.expr.walk import free_vars
+from intset.infinity import NEG_INF, POS_INF
+from intset.linear import symbolic
+from intset.linear.form import Linear
+
+
+class IntervalDomain:
+    """One interval.
+
+    Guarantee: the ends contain every value; `is_tight` when each variable is independent and picks its own end.
+    """
+
+    name: ClassVar[str] = "interval"
+
+    def image(self, query: Query) -> IntSet:
+        if query.is_empty:
+            return empty_set(self.name)
+        bounds = self.bounds(query)
+        single = bounds[0] is bounds[1] and bounds.is_tight
+        return IntervalSet(bounds[0], bounds[1], self.name, is_tight=bounds.is_tight, is_exact=single)
+
+    def bounds(self, query: Query) -> Bounds:
+        if query.is_empty:
+            return Bounds(POS_INF, NEG_INF, True, self.name)
+        form = query.forms[0]
+        if not has_parameters(query, form):
+            low, high = query.known.bounds(form)
+            first: End | int = NEG_INF if low is None else low
+            last: End | int = POS_INF if high is None else high
+            return Bounds(first, last, is_independent(query, form), self.name)
+        return symbolic_bounds(query, form)
+
+
+def has_parameters(query: Query, form: Linear) -> bool:
+    """Whether the answer may depend on variables that stay symbolic."""
+    if not form.terms:
+        return False
+    limits = query.known.knowledge.limits
+    if any(not query.is_relaxed(v) or v in limits for v in free_vars(*form.terms)):
+        return True
+    return bool(query.facts) and bool(query.split_relevant(tuple(form.terms))[1])
+
+
+def is_independent(query: Query, form: Linear) -> bool:
+    """Whether `form` is a sum over distinct variables that run freely over known ranges: then both ends are attained."""
+    if query.known.met_partial or query.facts:
+        return False
+    ranges = query.ranges
+    return all(e.op is ops.VAR and e in ranges and ranges[e].constant() is not None for e in form.terms)  # type: ignore[index,call-overload]
+
+
+def symbolic_bounds(query: Query, form: Linear) -> Bounds:
+    """Ends as expressions over the variables that stay symbolic, by eliminating the others one by one."""
+    known = query.known
+    relaxed = query.is_relaxed
+    touched = bool(query.facts) and _is_touched(query, form)
+    ends: list[End] = []
+    tight = not known.met_partial and not touched
+    for side, toward in ((-1, symbolic.lowest), (1, symbolic.highest)):
+        end = toward(known, form, relaxed)
+        candidates = [] if end.form is None else [end.form]
+        if touched:
+            candidates += _ends_beside_facts(query, form, side)
+        numeric = known.bounds(form)[0 if side < 0 else 1]
+        if not candidates:
+            ends.append((NEG_INF if side < 0 else POS_INF) if numeric is None else Linear(numeric, {}).expr())
+            tight = tight and numeric is None and False
+            continue
+        ends.append(_best(query, candidates, side))
+        tight = tight and end.attained
+    return Bounds(ends[0], ends[1], tight, IntervalDomain.name)
+
+
+def _is_touched(query: Query, form: Linear) -> bool:
+    variables = set(free_vars(*form.terms))
+    pending = [v for v in variables if v in query.ranges]
+    for v in pending:
+        variables.update(query.ranges[v].free_vars())
+    relaxed = {v for v in variables if query.is_relaxed(v)}
+    return any(relaxed & set(free_vars(fact)) for fact in query.facts)
+
+
+def _ends_beside_facts(query: Query, form: Linear, side: int) -> list[Linear]:
+    """Ends of `form` plus the multiple of a fact `f >= 0` that cancels a common term."""
+    found = []
+    toward = symbolic.highest if side > 0 else symbolic.lowest
+    for fact in query.known.knowledge.nonneg:
+        for monomial, k in fact.terms.items():
+            have = form.terms.get(monomial)
+            if have is None or have % k or (have // k < 0) != (side > 0):
+                continue
+            end = toward(query.known, form.plus(fact, -(have // k)), query.is_relaxed)
+            if end.form is not None:
+                found.append(end.form)
+    return found
+
+
+def _best(query: Query, candidates: list[Linear], side: int) -> Expr:
+    """The tightest of several valid ends; where that depends on parameters, their minimum (maximum)."""
+    kept: list[Linear] = []
+    for form in candidates:
+        if any(query.known.is_nonneg(form.minus(other).scale(side)) for other in kept):
+            continue
+        kept = [other for other in kept if not query.known.is_nonneg(other.minus(form).scale(side))]
+        kept.append(form)
+    expressions = [query.known.regroup(form).expr() for form in kept[:4]]
+    return minimum(*expressions) if side > 0 else maximum(*expressions)
+
+

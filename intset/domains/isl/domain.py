@@ -1,0 +1,128 @@
+"""The `isl` domain: exact wherever the question is Presburger arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from intset.domains.base import Bounds, IntervalSet, IntSet, Region, empty_set
+from intset.domains.isl.session import budget, isl
+from intset.domains.isl.sets import IslRegion, IslSet, Presburger, end_of
+from intset.domains.isl.translate import Translation
+from intset.domains.query import Query
+from intset.errors import BudgetError
+from intset.expr.node import Cond, Expr
+
+
+class IslDomain:
+    """Images as Presburger sets: exact unless a term is not affine (then bounded by a fresh variable) or the budget ends.
+
+    Guarantee: the answer contains the true image; where `is_exact` is claimed, it is the image.
+    """
+
+    name: ClassVar[str] = "isl"
+
+    def image(self, query: Query) -> IntSet:
+        if query.is_empty:
+            return empty_set(self.name)
+        try:
+            with budget(query.config.isl_operations):
+                translation = Translation(query)
+                image = image_of(translation)
+                if consistency(query, translation.leftover) == "empty" or image.is_empty():
+                    return empty_set(self.name)
+                image = image.coalesce()
+            notes = relaxation_notes(query, translation)
+            return IslSet(Presburger(image, translation.params), self.name, is_exact=not notes, notes=notes)
+        except BudgetError as error:
+            low, high = query.known.bounds(query.forms[0])
+            return fallback(low, high, f"isl gave up: {error}")
+
+    def bounds(self, query: Query) -> Bounds:
+        answer = self.image(query)
+        if not isinstance(answer, IslSet):
+            return Bounds(*answer.ends(), answer.is_tight, self.name, answer.notes)
+        try:
+            low, high = end_of(answer.shape, 0, -1), end_of(answer.shape, 0, 1)
+        except BudgetError as error:
+            first, last = query.known.bounds(query.forms[0])
+            answer = fallback(first, last, f"isl gave up on the ends: {error}")
+            return Bounds(*answer.ends(), False, self.name, answer.notes)
+        return Bounds(low, high, answer.is_exact, self.name, answer.notes)
+
+    def region(self, query: Query) -> Region:
+        with budget(query.config.isl_operations):
+            translation = Translation(query)
+            image = image_of(translation).coalesce()
+            if query.is_empty or consistency(query, translation.leftover) == "empty":
+                image = isl().Set.empty(image.get_space())
+        notes = relaxation_notes(query, translation)
+        return IslRegion(Presburger(image, translation.params), self.name, not notes, notes, dims=len(query.exprs))
+
+
+def image_of(translation: Translation) -> Any:
+    """The isl set of the values that the query's expressions take together."""
+    m = isl()
+    maps = []
+    for form in translation.query.forms:
+        function = translation.affine(form)
+        one = m.Map.from_aff(function) if isinstance(function, m.Aff) else m.Map.from_pw_aff(function)
+        maps.append(one)
+    if not maps:
+        return translation.domain.project_out(m.dim_type.set, 0, len(translation.dims))
+    relation = maps[0]
+    for one in maps[1:]:
+        relation = relation.flat_range_product(one)
+    return relation.intersect_domain(translation.domain).range()
+
+
+def relaxation_notes(query: Query, translation: Translation) -> tuple[str, ...]:
+    """Why the image may be larger than the truth, in words; empty when it is exact."""
+    notes = [f"the term {e} is not affine: only its bounds were used" for e in translation.relaxed_terms]
+    if query.known.met_partial and not notes:
+        from intset.domains.query import partial_terms
+
+        notes += [f"where {e} is undefined was not excluded" for e in partial_terms(query.known, (*query.exprs, *query.facts))]
+    if translation.leftover and consistency(query, translation.leftover) == "unknown":
+        notes.append("facts on other variables may exclude one another")
+    return tuple(notes)
+
+
+def fallback(low: int | None, high: int | None, note: str) -> IntSet:
+    from intset.infinity import NEG_INF, POS_INF
+
+    first, last = NEG_INF if low is None else low, POS_INF if high is None else high
+    return IntervalSet(first, last, "interval", notes=(note,))
+
+
+def consistency(query: Query, facts: Sequence[Cond]) -> str:
+    """Whether facts that share no variable with the question hold together: "holds", "empty" or "unknown"."""
+    if not facts:
+        return "holds"
+    key = tuple(facts)
+    cached = query.verdicts.get(key)
+    if cached is None:
+        try:
+            alone = Query((), query.ranges, facts, tuple(query.keep), query.base, query.known, query.config)
+            translation = Translation(alone, roots=facts)
+            empty = translation.domain.is_empty()
+            cached = "empty" if empty else "unknown" if translation.relaxed_terms else "holds"
+        except BudgetError:
+            cached = "unknown"
+        query.verdicts[key] = cached
+    return cached
+
+
+def domain_sample(translation: Translation, restriction: Any = None) -> dict[Expr, int] | None:
+    """One point of the domain (of its part in `restriction`), as values of dimensions and parameters."""
+    m = isl()
+    points = translation.domain if restriction is None else translation.domain.intersect(restriction)
+    point = points.sample_point()
+    if point.is_void():
+        return None
+    values: dict[Expr, int] = {}
+    for k, e in enumerate(translation.dims):
+        values[e] = int(str(point.get_coordinate_val(m.dim_type.set, k)))
+    for k, e in enumerate(translation.params):
+        values[e] = int(str(point.get_coordinate_val(m.dim_type.param, k)))
+    return values

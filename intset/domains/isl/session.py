@@ -1,0 +1,172 @@
+"""islpy, loaded on first use: one context for each thread, budgets counted in isl's operations, integers of any size.
+
+An isl object belongs to the context it was made in, so to one thread: two contexts in one operation make garbage.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from functools import cache
+from types import TracebackType
+from typing import Any
+
+from intset.errors import BudgetError, InputError, IntSetError
+
+_LONG = 1 << 63
+_CHUNK_BITS = 62
+_CHUNK_DIGITS = 4000  # Python refuses to convert more digits than about this at once
+
+
+class IslError(IntSetError):
+    """isl refused an operation for a reason other than its budget: a defect of the caller."""
+
+
+@cache
+def isl() -> Any:
+    """The module `islpy`."""
+    import islpy  # type: ignore[import-untyped,unused-ignore]
+
+    return islpy
+
+
+class _Session(threading.local):
+    """What a thread has: its context, and the budgets that are running, the innermost last."""
+
+    context: Any = None
+
+    def __init__(self) -> None:
+        self.running: list[weakref.ref[budget]] = []
+
+
+_SESSION = _Session()
+
+
+def context() -> Any:
+    """The isl context of this thread. It never prints; a forked child goes on with its own copy."""
+    ctx = _SESSION.context
+    if ctx is None:
+        ctx = _SESSION.context = isl().Context()
+        ctx.set_on_error(isl().on_error.CONTINUE)
+    elif _SESSION.running:
+        _innermost()
+    return ctx
+
+
+def _innermost() -> budget | None:
+    """The budget in force. One that died was left by an interrupt before it could clean up; that is done here."""
+    running = _SESSION.running
+    left = False
+    while running:
+        found = running[-1]()
+        if found is not None:
+            break
+        running.pop()
+        left = True
+    else:
+        found = None
+    if left:
+        _SESSION.context.set_max_operations(found.limit if found else 0)
+    return found
+
+
+class budget:
+    """`with budget(n):` lets isl do at most `n` operations in the block (`None`: no limit of its own).
+
+    The count is deterministic; 10 000 operations take some 10 ms. Blocks nest: an inner one ends at the nearer of both
+    limits, and what it used counts for the outer one. After the block, however it is left, isl works again.
+
+    Raises
+    ------
+    BudgetError: at the end of the block, when the limit was met inside: *whatever* the block computed or raised then
+        does not count, for isl answers some questions wrongly without an error (`count_val` does).
+    IslError: isl refused an operation for another reason.
+    """
+
+    __slots__ = ("__weakref__", "_context", "_outer", "_own", "limit")
+    limit: int  # in force: the value of isl's operation counter at which it stops; 0 for none
+
+    def __init__(self, max_operations: int | None) -> None:
+        if max_operations is not None and max_operations < 1:
+            raise InputError(f"max_operations must be at least 1, not {max_operations}")
+        self._own = max_operations
+
+    def __enter__(self) -> None:
+        self._context = context()
+        self._outer = _innermost()
+        self.limit = self._outer.limit if self._outer else 0
+        _SESSION.running.append(weakref.ref(self))
+        try:
+            if self._own is not None:
+                if self.limit:
+                    self.limit = min(self.limit, _used(self._context, self.limit) + self._own)
+                else:
+                    self._context.reset_operations()
+                    self.limit = self._own
+                self._context.set_max_operations(self.limit)
+        except BaseException:
+            self._leave()
+            raise
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        spent = bool(self.limit) and not _works(self._context)
+        self._leave()
+        if spent and (error is None or isinstance(error, Exception)):
+            raise BudgetError(f"isl gave up after {self._own or self.limit} operations") from error
+        if isinstance(error, isl().Error):
+            # A callback was interrupted: islpy swallows the interrupt and reports a failure without a message.
+            if "<no message>" in str(error):
+                raise KeyboardInterrupt from error
+            raise IslError(str(error)) from error
+
+    def _leave(self) -> None:
+        running = _SESSION.running
+        while running and running.pop()() is not self:
+            pass
+        self._context.set_max_operations(self._outer.limit if self._outer else 0)
+
+
+def _works(ctx: Any) -> bool:
+    """Whether isl still computes: once the limit is met, everything fails."""
+    try:
+        isl().Val.int_from_si(ctx, 0)
+    except isl().Error:
+        return False
+    return True
+
+
+def _used(ctx: Any, limit: int) -> int:
+    """The value of isl's operation counter, at most `limit`. isl does not tell it: it is searched."""
+    low, high = 0, limit
+    while low < high:
+        middle = (low + high) // 2
+        ctx.set_max_operations(middle + 1)
+        if _works(ctx):
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def val(n: int) -> Any:
+    """The integer `n`, of any size, as an isl value."""
+    make, ctx = isl().Val.int_from_si, context()
+    if -_LONG <= n < _LONG:
+        return make(ctx, n)
+    magnitude, base = abs(n), isl().Val.int_from_ui(ctx, 1 << _CHUNK_BITS)
+    total = make(ctx, 0)
+    for shift in reversed(range(0, magnitude.bit_length(), _CHUNK_BITS)):
+        total = total.mul(base).add(make(ctx, magnitude >> shift & (1 << _CHUNK_BITS) - 1))
+    return total if n > 0 else total.neg()
+
+
+def number(value: Any) -> int:
+    """The integer that an isl value is, of any size."""
+    text = value.to_str()
+    if len(text) <= _CHUNK_DIGITS:
+        return int(text)
+    digits, total = text.lstrip("-"), 0
+    for start in range(0, len(digits), _CHUNK_DIGITS):
+        chunk = digits[start : start + _CHUNK_DIGITS]
+        total = total * 10 ** len(chunk) + int(chunk)
+    return -total if text.startswith("-") else total

@@ -1,0 +1,265 @@
+"""Canonical forms to isl: the domain of a query as a set, its expressions as piecewise affine functions.
+
+What is not affine (a product of variables, a division by a variable, an opaque term, a division nested too deep)
+becomes a fresh dimension with the bounds that are known of it: a sound relaxation, reported in `relaxed_terms`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+from intset.domains.isl.session import context, isl, val
+from intset.domains.query import Query
+from intset.expr import ops
+from intset.expr.node import Cond, Expr, Node, Var
+from intset.linear.canonical import Normalizer
+from intset.linear.form import Linear
+
+MAX_NESTING = 6  # divisions nested deeper than this are relaxed: isl's time explodes there
+_PIECEWISE = (ops.MIN, ops.MAX, ops.ABS, ops.SELECT, ops.TRUNCDIV)
+
+
+class Translation:
+    """A query in isl's terms.
+
+    Attributes
+    ----------
+    dims: the set dimensions: relaxed variables, then fresh terms.
+    params: the parameters; a non-affine term of parameters alone, such as `n*m`, is a parameter of its own.
+    domain: the isl set of the points `dims`, parametric in `params`.
+    relaxed_terms: the terms that became fresh dimensions and are *not* free to take every value in their bounds.
+    """
+
+    def __init__(self, query: Query, conditions: Sequence[Cond] = (), roots: Sequence[Node] = ()) -> None:
+        self.query = query
+        self.known = query.known
+        self.base = query.base
+        self._extra = tuple(conditions)
+        facts = [self.base.cond(fact) for fact in query.facts]
+        roots = [*roots, *(form.expr() for form in query.forms)]
+        roots += [self.known.cond(cond) for cond in self._extra]
+        canonical = Query(query.exprs, query.ranges, facts, tuple(query.keep), query.base, query.known, query.config)
+        self.variables, sizes, self.facts, self.leftover = canonical.split_relevant(roots)
+        self._gaps = [gap for var in (*self.variables, *sizes) for gap in self._symbolic_gaps(var)]
+        terms = self._non_affine([*roots, *self.facts, *(gap.expr() for gap in self._gaps)])
+        relaxed = set(self.variables)
+        self.fresh = [e for e in terms if e.op is ops.LOAD or any(v in relaxed for v in e.free_vars())]
+        self.params: list[Expr] = [*sizes, *(e for e in terms if e not in self.fresh)]
+        self.dims: list[Expr] = [*self.variables, *self.fresh]
+        self.relaxed_terms = [e for e in self.fresh if not self._is_free(e)]
+        self._position = {e: (False, k) for k, e in enumerate(self.dims)}
+        self._position |= {p: (True, k) for k, p in enumerate(self.params)}
+        self._memo: dict[tuple[int, Expr], Any] = {}
+        self._open()
+        self.domain = self._domain()
+
+    # -- dimensions ---------------------------------------------------------------------------------------------
+
+    def _symbolic_gaps(self, var: Var) -> list[Linear]:
+        """The forms that are at least 0 because `var` lies in its symbolic range."""
+        limits = self.query.ranges.get(var)
+        if limits is None or limits.constant() is not None:
+            return []
+        gaps = []
+        if isinstance(limits.min, Expr):
+            gaps.append(self.base.form(var - limits.min))
+        if isinstance(limits.max, Expr):
+            gaps.append(self.base.form(limits.max - var))
+        return gaps
+
+    def _non_affine(self, roots: Sequence[Node]) -> list[Expr]:
+        """The maximal subterms that are not affine, in the order in which they are met."""
+        found: dict[Expr, None] = {}
+        depth: dict[Node, int] = {}
+        stack: list[tuple[Any, int]] = [(root, 0) for root in reversed(roots)]
+        while stack:
+            node, level = stack.pop()
+            if depth.get(node, -1) >= level:
+                continue
+            depth[node] = level
+            if self._is_affine_step(node) and level <= MAX_NESTING:
+                deeper = level + 1 if node.op in (ops.FLOORDIV, ops.FLOORMOD, *_PIECEWISE) else level
+                stack.extend((arg, deeper) for arg in reversed(node.args))
+            elif node.op not in (ops.CONST, ops.VAR, ops.BOOL):
+                found[node] = None
+        return list(found)
+
+    def _is_affine_step(self, node: Any) -> bool:
+        op = node.op
+        if op.boolean or op in (ops.ADD, ops.SUB, ops.NEG, *_PIECEWISE[:4]):
+            return True
+        if op is ops.MUL:
+            return any(arg.op is ops.CONST for arg in node.args)
+        if op in (ops.FLOORDIV, ops.FLOORMOD, ops.TRUNCDIV):
+            return bool(node.args[1].op is ops.CONST and node.args[1].data > 0)
+        return False
+
+    def _is_free(self, e: Expr) -> bool:
+        """Whether a fresh term really takes every value in its bounds: an opaque term that stands alone."""
+        return e.op is ops.LOAD and sum(1 for other in self.fresh if other.op is ops.LOAD and other.data is e.data) == 1
+
+    # -- spaces -------------------------------------------------------------------------------------------------
+
+    def _open(self) -> None:
+        m = isl()
+        space = m.Space.set_alloc(context(), len(self.params), len(self.dims))
+        for k, param in enumerate(self.params):
+            space = space.set_dim_name(m.dim_type.param, k, param_name(param))
+        self.space = space
+        self._zero = m.Aff.zero_on_domain(m.LocalSpace.from_space(space))
+
+    def _domain(self) -> Any:
+        m = isl()
+        result = m.Set.universe(self.space)
+        for k, e in enumerate(self.dims):
+            result = _bounded(result, m.dim_type.set, k, self.known.atom_bounds(e))
+        for k, param in enumerate(self.params):
+            result = _bounded(result, m.dim_type.param, k, self.base.atom_bounds(param))
+            step = param.declared()[2] if isinstance(param, Var) else 1
+            if step > 1:
+                value = self._affine(self.base, self.base.form(param))
+                result = result.intersect(value.mod_val(val(step)).eq_set(self._zero))
+        for gap in self._gaps:
+            result = result.intersect(self._nonneg(self._affine(self.base, gap)))
+        for fact in self.facts:
+            result = result.intersect(self.cond(self.base, fact))
+        for cond in self._extra:
+            result = result.intersect(self.cond(self.known, self.known.cond(cond)))
+        return result
+
+    # -- functions ----------------------------------------------------------------------------------------------
+
+    def affine(self, form: Linear) -> Any:
+        """An isl `Aff` or `PwAff` equal to `form` on the domain."""
+        return self._affine(self.known, form)
+
+    def _affine(self, normalizer: Normalizer, form: Linear) -> Any:
+        m = isl()
+        aff = self._zero
+        if form.const:
+            aff = aff.set_constant_val(val(form.const))
+        rest = []
+        for e, k in form.terms.items():
+            place = self._position.get(e)
+            if place is None:
+                rest.append((e, k))
+            else:
+                kind = m.dim_type.param if place[0] else m.dim_type.in_
+                aff = aff.set_coefficient_val(kind, place[1], val(k))
+        for e, k in rest:
+            aff = _add(aff, _scaled(self._atom(normalizer, e), k))
+        return aff
+
+    def _atom(self, normalizer: Normalizer, e: Any) -> Any:
+        key = (id(normalizer), e)
+        found = self._memo.get(key)
+        if found is None:
+            found = self._memo[key] = self._atom_uncached(normalizer, e)
+        return found
+
+    def _atom_uncached(self, normalizer: Normalizer, e: Any) -> Any:
+        op = e.op
+        if op is ops.SELECT:
+            inside = self.cond(normalizer, normalizer.cond(e.args[0]))
+            (yes, if_true), (no, if_false) = normalizer.branches(e)
+            first = _piecewise(self._affine(yes, yes.form(if_true))).intersect_domain(inside)
+            second = _piecewise(self._affine(no, no.form(if_false))).intersect_domain(inside.complement())
+            return first.union_add(second)
+        forms = [normalizer.form(arg) for arg in e.args]
+        if op is ops.FLOORDIV:
+            return self._affine(normalizer, forms[0]).scale_down_val(val(forms[1].const)).floor()
+        args = [_piecewise(self._affine(normalizer, form)) for form in forms]
+        if op is ops.MIN:
+            return args[0].min(args[1])
+        if op is ops.MAX:
+            return args[0].max(args[1])
+        if op is ops.ABS:
+            return args[0].max(args[0].neg())
+        if op is ops.TRUNCDIV:
+            return args[0].tdiv_q(args[1])
+        raise AssertionError(f"not an affine term: {e!r}")
+
+    # -- conditions ---------------------------------------------------------------------------------------------
+
+    def cond(self, normalizer: Normalizer, root: Cond) -> Any:
+        """The isl set of the points where the canonical condition `root` holds."""
+        m = isl()
+        done: dict[Node, Any] = {}
+        stack: list[Any] = [root]
+        while stack:
+            node = stack[-1]
+            if node in done:
+                stack.pop()
+                continue
+            if node.op is ops.AND or node.op is ops.OR:
+                waiting = [arg for arg in node.args if arg not in done]
+                if waiting:
+                    stack.extend(waiting)
+                    continue
+                a, b = (done[arg] for arg in node.args)
+                done[node] = a.intersect(b) if node.op is ops.AND else a.union(b)
+            elif node.op is ops.BOOL:
+                done[node] = m.Set.universe(self.space) if node.data else m.Set.empty(self.space)
+            else:
+                kind, form = normalizer.compared[node]
+                value = self._affine(normalizer, form)
+                done[node] = self._nonneg(value) if kind is ops.GE else _where(value, self._zero, kind)
+            stack.pop()
+        return done[root]
+
+    def _nonneg(self, value: Any) -> Any:
+        if isinstance(value, isl().Aff):
+            return value.ge_set(self._zero)
+        return value.nonneg_set()
+
+
+_TERM_NUMBERS: weakref.WeakKeyDictionary[Expr, int] = weakref.WeakKeyDictionary()
+_NEXT_TERM = itertools.count()
+
+
+def param_name(param: Expr) -> str:
+    """A name that no other parameter of this process has."""
+    if isinstance(param, Var):
+        return f"p{param.serial}"
+    number = _TERM_NUMBERS.get(param)
+    if number is None:
+        number = _TERM_NUMBERS.setdefault(param, next(_NEXT_TERM))
+    return f"q{number}"
+
+
+def _bounded(result: Any, kind: Any, position: int, interval: Any) -> Any:
+    if interval is None:
+        return result
+    low, high = interval
+    if low is not None:
+        result = result.lower_bound_val(kind, position, val(low))
+    if high is not None:
+        result = result.upper_bound_val(kind, position, val(high))
+    return result
+
+
+def _piecewise(value: Any) -> Any:
+    m = isl()
+    return m.PwAff.from_aff(value) if isinstance(value, m.Aff) else value
+
+
+def _add(a: Any, b: Any) -> Any:
+    m = isl()
+    if isinstance(a, m.Aff) and isinstance(b, m.Aff):
+        return a.add(b)
+    return _piecewise(a).add(_piecewise(b))
+
+
+def _scaled(value: Any, factor: int) -> Any:
+    return value if factor == 1 else value.scale_val(val(factor))
+
+
+def _where(value: Any, zero: Any, kind: ops.Op) -> Any:
+    if isinstance(value, isl().Aff):
+        equal = value.eq_set(zero)
+        return equal if kind is ops.EQ else equal.complement()
+    piecewise = _piecewise(zero)
+    return value.eq_set(piecewise) if kind is ops.EQ else value.ne_set(piecewise)

@@ -1,0 +1,179 @@
+"""The `points` domain: enumeration of a small box, exact for every operation."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from math import prod
+from typing import Any, ClassVar
+
+from intset.domains.base import Bounds, End, IntervalSet, IntSet, as_end, empty_set
+from intset.domains.query import Query
+from intset.domains.witness import Point
+from intset.errors import EvaluationError
+from intset.expr.build import logical_or, select
+from intset.expr.compiled import compiled
+from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, truth
+from intset.expr.walk import opaque_terms
+from intset.infinity import NEG_INF, POS_INF
+
+
+class PointSet(IntSet):
+    """Finitely many integers, listed."""
+
+    def __init__(self, values: Sequence[int], by: str = "points", **flags: Any) -> None:
+        super().__init__(by, flags.pop("is_tight", False), flags.pop("is_exact", False), **flags)
+        self.values = tuple(sorted(set(values)))
+
+    def ends(self) -> tuple[End, End]:
+        return (as_end(self.values[0]), as_end(self.values[-1])) if self.values else (POS_INF, NEG_INF)
+
+    def condition(self, e: IntLike) -> Cond:
+        point = as_expr(e)
+        parts: list[Cond] = []
+        for first, last, step in runs(self.values):
+            inside = point.eq(first) if first == last else (point >= first) & (point <= last)
+            parts.append(inside if step <= 1 else inside & ((point - first) % step).eq(0))
+        return logical_or(*parts) if parts else truth(False)
+
+    def count(self) -> int:
+        return len(self.values)
+
+    def __contains__(self, value: object) -> bool:
+        return value in self.values
+
+    def describe(self) -> str:
+        shown = ", ".join(map(str, self.values[:12]))
+        return f"{{{shown}{', ...' if len(self.values) > 12 else ''}}}"
+
+
+def runs(values: Sequence[int]) -> Iterator[tuple[int, int, int]]:
+    """Sorted values as maximal arithmetic runs `(first, last, step)`."""
+    k = 0
+    while k < len(values):
+        end = k + 1
+        step = values[end] - values[k] if end < len(values) else 0
+        while end < len(values) and values[end] - values[end - 1] == step:
+            end += 1
+        if end - k == 2 and step > 1:
+            end, step = k + 1, 0
+        yield values[k], values[end - 1], step if end - k > 1 else 0
+        k = end
+
+
+def box_of(query: Query) -> tuple[list[Var], list[range]] | None:
+    """The variables that matter and their numeric ranges, when all are bounded and few points are enough."""
+    relaxed, params, _, _ = query.split_relevant(query.exprs)
+    if params or opaque_terms(*query.exprs, *query.facts):
+        return None
+    spans = []
+    for var in relaxed:
+        low, high = query.known.atom_bounds(var)
+        if low is None or high is None:
+            return None
+        spans.append(range(low, high + 1))
+    return (relaxed, spans) if prod(map(len, spans)) <= query.config.points else None
+
+
+def values_of(query: Query) -> list[tuple[int, ...]] | None:
+    """All tuples of values that the expressions take, or `None` when the box is too large or symbolic."""
+    box = box_of(query)
+    if box is None:
+        return None
+    variables, spans = box
+    _, _, touching, leftover = query.split_relevant(query.exprs)
+    if leftover and not _has_point(query, leftover):
+        return None
+    checks = [*touching, *symbolic_limits(query, variables)]
+    functions = [compiled(e, variables) for e in query.exprs]
+    guards = [compiled(check, variables) for check in checks]
+    found: dict[tuple[int, ...], None] = {}
+    for point in itertools.product(*spans):
+        try:
+            if all(guard(*point) for guard in guards):
+                found[tuple(function(*point) for function in functions)] = None
+        except (ZeroDivisionError, EvaluationError):
+            continue
+    return list(found)
+
+
+def _has_point(query: Query, facts: Sequence[Cond]) -> bool:
+    """Whether facts on other variables hold together; found by enumeration within the same budget."""
+    alone = Query([_witness_of(facts)], query.ranges, facts, (), query.base, query.known, query.config)
+    key = (truth(True), *facts)
+    if key not in query.verdicts:
+        query.verdicts[key] = "holds" if values_of(alone) else "unknown"
+    return query.verdicts[key] == "holds"
+
+
+def _witness_of(facts: Sequence[Cond]) -> Expr:
+    from intset.expr.node import sum_of
+    from intset.expr.walk import free_vars
+
+    return sum_of(free_vars(*facts))
+
+
+class PointsDomain:
+    """Images by enumeration: exact when every variable is bounded and the box is within `Config.points`.
+
+    Larger or symbolic questions get the interval that the linear form tells.
+    """
+
+    name: ClassVar[str] = "points"
+
+    def image(self, query: Query) -> IntSet:
+        if query.is_empty:
+            return empty_set(self.name)
+        values = values_of(query)
+        if values is not None:
+            return PointSet([value for (value,) in values], is_exact=True)
+        low, high = query.known.bounds(query.forms[0])
+        note = "the box is symbolic, unbounded or larger than the budget of points"
+        return IntervalSet(NEG_INF if low is None else low, POS_INF if high is None else high, self.name, notes=(note,))
+
+    def bounds(self, query: Query) -> Bounds:
+        answer = self.image(query)
+        return Bounds(*answer.ends(), answer.is_tight, self.name, answer.notes)
+
+
+def false_point(query: Query, goal: Cond) -> tuple[str, Point | None] | None:
+    """Try `goal` at every point of the box.
+
+    Returns ("always", None) when it never fails, ("never", None) when there is no point, ("fails", point) at the first
+    failure; `None` when the box is symbolic, unbounded or too large.
+    """
+    roots = Query([_as_value(goal)], query.ranges, query.facts, (), query.base, query.known, query.config)
+    box = box_of(roots)
+    if box is None:
+        return None
+    variables, spans = box
+    _, _, touching, leftover = roots.split_relevant(roots.exprs)
+    if leftover:
+        return None
+    checks = [compiled(check, variables) for check in (*touching, *symbolic_limits(query, variables))]
+    test = compiled(goal, variables)
+    seen = False
+    for point in itertools.product(*spans):
+        try:
+            if not all(check(*point) for check in checks):
+                continue
+            seen = True
+            if not test(*point):
+                return "fails", dict(zip(variables, point, strict=True))
+        except (ZeroDivisionError, EvaluationError):
+            continue
+    return ("always" if seen else "never"), None
+
+
+def symbolic_limits(query: Query, variables: Sequence[Var]) -> list[Cond]:
+    """The conditions that keep variables inside ranges whose ends are not constants."""
+    found: list[Cond] = []
+    for var in variables:
+        limits = query.ranges[var]
+        if limits.constant() is None:
+            found += [var >= limits.min, var <= limits.max]
+    return found
+
+
+def _as_value(goal: Cond) -> Expr:
+    return select(goal, 1, 0)

@@ -1,0 +1,87 @@
+"""Domains by name. A third party adds one by `register(domain)` or through the entry-point group `intset.domains`."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from importlib import metadata
+from typing import Any
+
+from intset.domains.base import Domain
+from intset.errors import InputError
+
+ENTRY_POINTS = "intset.domains"
+
+_BUILT_IN = {
+    "auto": "intset.domains.auto:AutoDomain",
+    "interval": "intset.domains.interval:IntervalDomain",
+    "stride": "intset.domains.stride:StrideDomain",
+    "modular": "intset.domains.modular:ModularDomain",
+    "interval*modular": "intset.domains.product:IntervalTimesModular",
+    "isl": "intset.domains.isl.domain:IslDomain",
+    "points": "intset.domains.points:PointsDomain",
+}
+_loaded: dict[str, Domain] = {}
+
+
+def register(domain: Domain, name: str | None = None) -> Domain:
+    """Make `domain` known under `name` (default: its own name). Returns the domain, so it serves as a decorator."""
+    instance: Any = domain() if isinstance(domain, type) else domain
+    chosen = name or getattr(instance, "name", None)
+    if not isinstance(chosen, str) or not chosen:
+        raise InputError(f"a domain needs a name: {domain!r}")
+    if not callable(getattr(instance, "image", None)):
+        raise InputError(f"the domain {chosen!r} has no method image(query)")
+    _loaded[chosen] = instance
+    return domain
+
+
+def unregister(name: str) -> None:
+    """Forget a domain that was registered by call."""
+    _loaded.pop(name, None)
+
+
+def domain_names() -> tuple[str, ...]:
+    """The names of all domains that can be asked for."""
+    return tuple(dict.fromkeys((*_BUILT_IN, *_loaded, *(point.name for point in _entry_points()))))
+
+
+def domain_named(name: str) -> Domain:
+    """The domain registered as `name`; products such as `interval*modular` are built on demand."""
+    found = _loaded.get(name)
+    if found is not None:
+        return found
+    check_name(name, "domain")
+    if name in _BUILT_IN:
+        module, _, attribute = _BUILT_IN[name].partition(":")
+        found = getattr(importlib.import_module(module), attribute)()
+    else:
+        point = next((p for p in _entry_points() if p.name == name), None)
+        if point is None:
+            from intset.domains.product import ProductDomain
+
+            found = ProductDomain([domain_named(part.strip()) for part in name.split("*")], name)
+        else:
+            loaded = point.load()
+            found = loaded() if isinstance(loaded, type) else loaded
+    assert found is not None
+    _loaded[name] = found
+    return found
+
+
+def check_name(name: Any, where: str) -> str:
+    """`name` if it is known, else an error that lists what is."""
+    known = domain_names()
+    if isinstance(name, str):
+        if name in known:
+            return name
+        parts = [part.strip() for part in name.split("*")]
+        if len(parts) > 1 and all(part in known for part in parts):
+            return name
+    close = difflib.get_close_matches(str(name), known, 1)
+    hint = f" (did you mean {close[0]!r}?)" if close else ""
+    raise InputError(f"{where}: unknown domain {name!r}{hint}; known: {', '.join(known)}, and products such as 'a*b'")
+
+
+def _entry_points() -> tuple[metadata.EntryPoint, ...]:
+    return tuple(metadata.entry_points(group=ENTRY_POINTS))

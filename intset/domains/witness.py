@@ -1,0 +1,156 @@
+"""Witness points: a bound is certified by a point of the domain at which the expression takes it.
+
+A witness needs no proof of how it was found: the expression and the facts are evaluated there. So the search may guess.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from intset.domains.query import Query
+from intset.errors import EvaluationError, InputError
+from intset.expr import ops
+from intset.expr.evaluate import evaluate
+from intset.expr.node import Expr, Var
+from intset.expr.walk import free_vars, opaque_terms
+from intset.linear.canonical import Normalizer
+from intset.linear.form import Linear, factors
+
+Point = dict[Expr, int]
+
+
+def witness(query: Query, value: int, side: int) -> Point | None:
+    """A point of the domain at which the query's expression is `value`, its largest (`side` +1) or smallest (-1)."""
+    for point in _guesses(query, value, side):
+        if is_witness(query, point, value):
+            return point
+    return None
+
+
+def is_witness(query: Query, point: Point, value: int) -> bool:
+    """Whether the expression is `value` at `point`, and ranges and facts hold there."""
+    complete(query, point)
+    try:
+        return evaluate(query.exprs[0], point) == value and in_domain(query, point)
+    except (EvaluationError, InputError):
+        return False
+
+
+def in_domain(query: Query, point: Point) -> bool:
+    """Whether `point` lies in the ranges of its variables and satisfies the facts (it must be complete for them)."""
+    for var in [v for v in point if isinstance(v, Var)]:
+        limits = query.ranges.get(var)
+        if limits is None:
+            low, high, step = var.declared()
+            if (low is not None and point[var] < low) or (high is not None and point[var] > high) or point[var] % step:
+                return False
+            continue
+        if isinstance(limits.min, Expr) and point[var] < evaluate(limits.min, point):
+            return False
+        if isinstance(limits.max, Expr) and point[var] > evaluate(limits.max, point):
+            return False
+    return all(evaluate(fact, point) for fact in query.facts)
+
+
+def complete(query: Query, point: Point) -> None:
+    """Give every variable that matters and has no value yet one from its range, and opaque terms theirs."""
+    roots = (*query.exprs, *query.facts)
+    waiting = list(free_vars(*roots))
+    while waiting:
+        var = waiting.pop()
+        if var in point:
+            continue
+        limits = query.ranges.get(var)
+        if limits is not None:
+            waiting.extend(v for v in limits.free_vars() if v not in point)
+        low, high = query.known.atom_bounds(var)
+        point[var] = low if low is not None else min(0, high) if high is not None else 0
+    for term in opaque_terms(*roots):
+        if term not in point:
+            canonical = query.known.form(term)
+            known = point.get(next(iter(canonical.terms), term))
+            low, high = (canonical.const, canonical.const) if canonical.is_const else (term.data.lower, term.data.upper)
+            point[term] = known if known is not None else low if low is not None else min(0, high or 0)
+
+
+def _guesses(query: Query, value: int, side: int) -> Iterator[Point]:
+    known, form = query.known, query.forms[0]
+    yield aim(known, known.regroup(form), side)
+    yield aim(known, form, side)
+    if query.facts:
+        solved: Point = {}
+        if _solve(known, form, value, value, solved):
+            yield solved
+
+
+def aim(known: Normalizer, form: Linear, side: int) -> Point:
+    point: Point = {}
+    for e, k in sorted(form.terms.items(), key=lambda term: -abs(term[1])):
+        _aim(known, e, side if k > 0 else -side, point)
+    return point
+
+
+def _aim(known: Normalizer, e: Expr, side: int, point: Point) -> None:
+    """Choose values for the variables of `e` that drive it to the end on `side`."""
+    if e.op is ops.VAR or e.op is ops.LOAD:
+        low, high = known.atom_bounds(e)
+        end = high if side > 0 else low
+        if end is not None:
+            point.setdefault(e, end)
+    elif e.op is ops.FLOORDIV and e.args[1].op is ops.CONST:
+        c = e.args[1].data
+        end = known.atom_bounds(e)[side > 0]
+        if end is not None and not _solve(known, known.form(e.args[0]), end * c, end * c + c - 1, point):
+            _aim_form(known, known.form(e.args[0]), side, point)
+    elif e.op is ops.FLOORMOD and e.args[1].op is ops.CONST:
+        c = e.args[1].data
+        base = known.form(e.args[0])
+        end, start = known.atom_bounds(e)[side > 0], known.bounds(base)[0]
+        if end is not None and start is not None:
+            first = start + (end - start) % c
+            _solve(known, base, first, first, point)
+    elif e.op in (ops.MIN, ops.MAX, ops.SELECT):
+        for arg in e.args[-2:]:
+            _aim_form(known, known.form(arg), side, point)
+    elif e.op is ops.MUL:
+        for part in factors(e):
+            _aim(known, part, side, point)
+    elif e.op is ops.ABS:
+        inner = known.form(e.args[0])
+        low, high = known.bounds(inner)
+        if low is not None and high is not None:
+            _aim_form(known, inner, 1 if high >= -low else -1, point)
+
+
+def _aim_form(known: Normalizer, form: Linear, side: int, point: Point) -> None:
+    for e, k in form.terms.items():
+        _aim(known, e, side if k > 0 else -side, point)
+
+
+def _solve(known: Normalizer, form: Linear, low: int, high: int, point: Point) -> bool:
+    """Choose variables such that `low <= form <= high`: greedily, from the largest coefficient down."""
+    base = form.const
+    free: list[tuple[int, Expr, int, int]] = []
+    for e, k in form.terms.items():
+        if e in point:
+            base += k * point[e]
+            continue
+        first, last = known.atom_bounds(e)
+        if first is None or last is None or e.op not in (ops.VAR, ops.LOAD):
+            return False
+        start = first if k > 0 else last
+        base += k * start
+        free.append((abs(k), e, start, last - first))
+    need = low - base
+    chosen: Point = {}
+    free.sort(key=lambda term: -term[0])
+    for position, (size, e, start, extent) in enumerate(free):
+        steps = min(extent, max(need, 0) // size)
+        if position == len(free) - 1 and need > steps * size and steps < extent:
+            steps += 1
+        need -= steps * size
+        chosen[e] = start + steps if form.terms[e] > 0 else start - steps
+    if not low <= low - need <= high or need > 0:
+        return False
+    point.update(chosen)
+    return True

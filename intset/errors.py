@@ -1,0 +1,45 @@
+"""Every exception the package raises on purpose, under one root."""
+
+
+class IntSetError(Exception):
+    """Root of all errors raised by `intset`, `bound` and `lowering`."""
+
+
+class InputError(IntSetError, ValueError):
+    """An argument cannot be used: the message names the argument and what was expected."""
+
+
+class ParseError(InputError):
+    """A text is not an expression; `position` is the offset of the first character that is wrong."""
+
+    def __init__(self, message: str, position: int | None = None) -> None:
+        super().__init__(message)
+        self.position = position
+
+
+class EvaluationError(IntSetError, ArithmeticError):
+    """An expression has no value at the given point."""
+
+
+class UndefinedError(EvaluationError):
+    """A division by 0, a negative shift, or an assertion that does not hold at the given point."""
+
+
+class MachineOverflowError(EvaluationError, OverflowError):
+    """A step of an expression leaves the fixed width it was asked to be computed in."""
+
+
+class CountError(IntSetError):
+    """A set cannot be counted: the message says why (`count` never guesses)."""
+
+
+class ContradictionError(IntSetError):
+    """Declared, asserted or assumed facts exclude one another; `facts` holds them."""
+
+    def __init__(self, message: str, facts: tuple[object, ...] = ()) -> None:
+        super().__init__(message)
+        self.facts = facts
+
+
+class BudgetError(IntSetError):
+    """An exact computation ran out of its budget. Queries catch it and answer with a sound superset."""

@@ -1,0 +1,1 @@
+"""Expressions: hash-consed nodes, their reference semantics, their text."""

@@ -1,0 +1,108 @@
+"""Constructors for the operations that Python has no operator for."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+
+from intset.errors import InputError
+from intset.expr import ops
+from intset.expr.node import Cond, Expr, IntLike, Opaque, as_cond, as_expr, as_int, divide, make, truth
+
+
+def floordiv(a: IntLike, b: IntLike) -> Expr:
+    """`a // b`, rounded to minus infinity."""
+    return divide(ops.FLOORDIV, a, b)
+
+
+def floormod(a: IntLike, b: IntLike) -> Expr:
+    """`a % b`, with the sign of `b`."""
+    return divide(ops.FLOORMOD, a, b)
+
+
+def ceildiv(a: IntLike, b: IntLike) -> Expr:
+    """The quotient rounded to plus infinity."""
+    return divide(ops.CEILDIV, a, b)
+
+
+def truncdiv(a: IntLike, b: IntLike) -> Expr:
+    """C's `a / b`: the quotient rounded to 0."""
+    return divide(ops.TRUNCDIV, a, b)
+
+
+def truncmod(a: IntLike, b: IntLike) -> Expr:
+    """C's `a % b`, with the sign of `a`."""
+    return divide(ops.TRUNCMOD, a, b)
+
+
+def minimum(*values: IntLike) -> Expr:
+    """The smallest of one or more values."""
+    return _fold(ops.MIN, values)
+
+
+def maximum(*values: IntLike) -> Expr:
+    """The largest of one or more values."""
+    return _fold(ops.MAX, values)
+
+
+def _fold(op: ops.Op, values: tuple[IntLike, ...]) -> Expr:
+    if not values:
+        raise InputError(f"{op.name} needs at least one value")
+    return reduce(lambda a, b: make(op, (a, b)), [as_expr(v) for v in values])
+
+
+def select(condition: Cond, if_true: IntLike, if_false: IntLike) -> Expr:
+    """`if_true` where the condition holds, else `if_false`; the branch that is not taken is not evaluated."""
+    cond = as_cond(condition, "the condition of select")
+    return make(ops.SELECT, (cond, as_expr(if_true), as_expr(if_false)))  # type: ignore[no-any-return]
+
+
+def cast(value: IntLike, bits: int, signed: bool = True) -> Expr:
+    """The value after storing it in `bits` bits: it wraps, as a two's complement register does."""
+    width = as_int(bits, "bits of cast")
+    if width < 1:
+        raise InputError(f"bits of cast must be at least 1, not {width}")
+    return make(ops.CAST, (as_expr(value),), (width, bool(signed)))  # type: ignore[no-any-return]
+
+
+def opaque(name: str, lower: int | None = None, upper: int | None = None) -> Expr:
+    """One unknown integer, optionally with a known range (both ends included); each call makes another."""
+    return Opaque(name, 0, lower, upper)()
+
+
+def asserting(condition: Cond, value: IntLike) -> Expr:
+    """`value`, together with the claim that the condition holds there; elsewhere it has no value."""
+    return make(ops.ASSERTING, (as_cond(condition, "the condition of asserting"), as_expr(value)))  # type: ignore[no-any-return]
+
+
+def nonneg(value: IntLike) -> Expr:
+    """`value`, together with the claim that it is at least 0."""
+    e = as_expr(value)
+    return asserting(e >= 0, e)
+
+
+def bounded(value: IntLike, lower: IntLike | None = None, upper: IntLike | None = None) -> Expr:
+    """`value`, together with the claim that it lies between `lower` and `upper`, both included."""
+    e = as_expr(value)
+    claims = ([] if lower is None else [e >= lower]) + ([] if upper is None else [e <= upper])
+    return asserting(logical_and(*claims), e) if claims else e
+
+
+def logical_and(*conditions: Cond) -> Cond:
+    """The conjunction, evaluated from left to right until one fails; true for none."""
+    return _join(ops.AND, conditions, True)
+
+
+def logical_or(*conditions: Cond) -> Cond:
+    """The disjunction, evaluated from left to right until one holds; false for none."""
+    return _join(ops.OR, conditions, False)
+
+
+def logical_not(condition: Cond) -> Cond:
+    """The negation."""
+    return ~as_cond(condition)
+
+
+def _join(op: ops.Op, conditions: tuple[Any, ...], empty: bool) -> Cond:
+    conds = [as_cond(c, f"an operand of logical_{op.name}") for c in conditions]
+    return reduce(lambda a, b: make(op, (a, b)), conds) if conds else truth(empty)

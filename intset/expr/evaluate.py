@@ -1,0 +1,137 @@
+"""`evaluate`: the reference semantics of expressions, over the integers and at a fixed width."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from intset.errors import InputError, MachineOverflowError, UndefinedError
+from intset.expr import ops
+from intset.expr.node import Node, Var, as_int
+from intset.expr.ops import Op, wrap
+
+# An entry of the work stack: a node to start, or the node again with the argument whose value decides how it goes on.
+_START, _APPLY, _DECIDE = 0, 1, 2
+
+
+def evaluate(node: Node, env: Mapping[Any, Any] | None = None, bits: int | None = None) -> Any:
+    """The value of an expression (`int`) or of a condition (`bool`) at a point.
+
+    Parameters
+    ----------
+    node: the expression or condition.
+    env: the point, `{Var: int}`. An opaque term takes its value from the key that is the term itself, or from its
+        symbol: a callable of the indices, a mapping from index tuples, or an array indexed by them.
+    bits: when given, every step is a signed two's complement operation of that width, C's: a result that does not fit
+        raises `MachineOverflowError` (an input or constant that does not fit as well).
+
+    Raises
+    ------
+    InputError: a variable has no value, or one that is not an integer.
+    UndefinedError: a division by 0, a negative shift, or an assertion that does not hold.
+
+    `select`, `&` and `|` are lazy: what is not needed is not evaluated, so it cannot raise.
+    """
+    if not isinstance(node, Node):
+        raise InputError(f"evaluate takes an expression or a condition, not {node!r}")
+    width = None if bits is None else as_int(bits, "bits")
+    if width is not None and width < 1:
+        raise InputError(f"bits must be at least 1, not {width}")
+    point: Mapping[Any, Any] = {} if env is None else env
+    values: dict[Node, Any] = {}
+    stack: list[tuple[int, Node]] = [(_START, node)]
+    while stack:
+        state, top = stack.pop()
+        if top in values:
+            continue
+        op = top.op
+        if state == _START:
+            if op is ops.CONST or op is ops.BOOL:
+                values[top] = _fit(top.data, top, width)
+            elif op is ops.VAR:
+                values[top] = _fit(_lookup(top, point), top, width)
+            elif op in _LAZY:
+                stack.extend(((_DECIDE, top), (_START, top.args[0])))
+            else:
+                stack.append((_APPLY, top))
+                stack.extend((_START, arg) for arg in reversed(top.args))
+        elif state == _DECIDE:
+            first = values[top.args[0]]
+            if op is ops.AND or op is ops.OR:
+                if first is (op is ops.OR):
+                    values[top] = first
+                    continue
+                chosen = top.args[1]
+            elif op is ops.SELECT:
+                chosen = top.args[1 if first else 2]
+            else:
+                if not first:
+                    raise UndefinedError(f"the assertion {top.args[0]!r} does not hold")
+                chosen = top.args[1]
+            if chosen in values:
+                values[top] = values[chosen]
+            else:
+                stack.extend(((_DECIDE, top), (_START, chosen)))
+        else:
+            values[top] = _fit(_apply(op, top, values, point, width), top, width)
+    return values[node]
+
+
+_LAZY = frozenset((ops.SELECT, ops.AND, ops.OR, ops.ASSERTING))
+
+
+def _apply(op: Op, node: Node, values: dict[Node, Any], point: Mapping[Any, Any], width: int | None) -> Any:
+    args = [values[arg] for arg in node.args]
+    if op is ops.CAST:
+        return wrap(args[0], *node.data)
+    if op is ops.LOAD:
+        return _load(node, args, point)
+    if width is not None and op in (ops.SHL, ops.SHR) and not 0 <= args[1] < width:
+        raise MachineOverflowError(f"a shift by {args[1]} at {width} bits: {node!r}")
+    if width is not None and op in (ops.FLOORMOD, ops.TRUNCMOD) and args[1] == -1 and args[0] == -(1 << (width - 1)):
+        raise MachineOverflowError(f"{args[0]} % -1 traps at {width} bits: {node!r}")
+    assert op.meaning is not None
+    try:
+        return op.meaning(*args)
+    except ZeroDivisionError:
+        what = "a negative shift" if op in (ops.SHL, ops.SHR) else "a division by 0"
+        raise UndefinedError(f"{what}: {node!r}") from None
+
+
+def _fit(value: Any, node: Node, width: int | None) -> Any:
+    if (
+        width is not None
+        and value is not True
+        and value is not False
+        and not -(1 << (width - 1)) <= value < 1 << (width - 1)
+    ):
+        raise MachineOverflowError(f"{value} does not fit in {width} bits: {node!r}")
+    return value
+
+
+def _lookup(var: Node, point: Mapping[Any, Any]) -> int:
+    assert isinstance(var, Var)
+    try:
+        value = point[var]
+    except KeyError:
+        raise InputError(f"the variable {var.name} has no value") from None
+    return as_int(value, f"the value of {var.name}")
+
+
+def _load(node: Node, indices: list[int], point: Mapping[Any, Any]) -> int:
+    symbol = node.data
+    if node in point:
+        return as_int(point[node], f"the value of {node!r}")
+    if symbol not in point:
+        raise InputError(f"the opaque symbol {symbol.name} has no value")
+    source = point[symbol]
+    try:
+        if hasattr(source, "shape") and any(index < 0 for index in indices):
+            raise IndexError  # an array would count from its end
+        if not indices and not callable(source) and not isinstance(source, Mapping):
+            value = source[()] if hasattr(source, "shape") else source
+        else:
+            value = source(*indices) if callable(source) else source[tuple(indices)]
+    except (KeyError, IndexError) as error:
+        raise InputError(f"{symbol.name} has no element {tuple(indices)}") from error
+    return as_int(value, f"the value of {node!r}")

@@ -1,0 +1,546 @@
+"""Hash-consed expression nodes: equal structure is the same object.
+
+`Expr` denotes a mathematical integer, `Cond` a truth value. A node is its operation, its argument nodes and a payload
+(`data`); construction interns exactly what was written and simplifies nothing.
+"""
+
+from __future__ import annotations
+
+import itertools
+import operator
+import os
+import threading
+import weakref
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, TypeAlias
+
+from intset.errors import InputError
+from intset.expr import ops
+from intset.expr.ops import Op
+
+if TYPE_CHECKING:
+    from intset.infinity import Infinity
+
+IntLike: TypeAlias = "Expr | SupportsIndex"
+
+_TABLE: weakref.WeakValueDictionary[tuple[Op, tuple[Any, ...], Any], Any] = weakref.WeakValueDictionary()
+_VARIABLES: weakref.WeakValueDictionary[tuple[int, int], Any] = weakref.WeakValueDictionary()
+_LOCK = threading.RLock()
+_SERIAL = itertools.count()
+
+
+class _Origin:
+    """Numbers variables uniquely over processes: a random token for each process, and a count."""
+
+    def __init__(self) -> None:
+        self.renew()
+
+    def renew(self) -> None:
+        self.token = int.from_bytes(os.urandom(8), "big")
+        self.count = itertools.count()
+
+    def next_uid(self) -> tuple[int, int]:
+        return (self.token, next(self.count))
+
+
+_ORIGIN = _Origin()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_ORIGIN.renew)
+
+
+def _intern(cls: type[Any], op: Op, args: tuple[Any, ...], data: Any) -> Any:
+    key = (op, args, data)
+    found = _TABLE.get(key)
+    if found is not None:
+        return found
+    with _LOCK:
+        found = _TABLE.get(key)
+        if found is None:
+            found = object.__new__(cls)
+            set_slot = object.__setattr__
+            set_slot(found, "op", op)
+            set_slot(found, "args", args)
+            set_slot(found, "data", data)
+            _TABLE[key] = found
+        return found
+
+
+def make(op: Op, args: tuple[Any, ...], data: Any = None) -> Any:
+    """The node with this operation, these argument *nodes* and this payload; nothing is checked."""
+    if op is ops.EQ or op is ops.NE:
+        return _intern(Equation, op, args, data)
+    return _intern(Cond if op.boolean else Term, op, args, data)
+
+
+class Node:
+    """What expressions and conditions share: immutability, identity, printing and pickling."""
+
+    __slots__ = ("__weakref__", "args", "data", "op")
+    op: Op
+    args: tuple[Any, ...]
+    data: Any
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError("expressions are immutable")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError("expressions are immutable")
+
+    def __copy__(self) -> Node:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Node:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        from intset.expr.walk import flatten, rebuild
+
+        return (rebuild, (flatten(self),))
+
+    def free_vars(self) -> tuple[Var, ...]:
+        """The variables that occur, in the order of their first occurrence."""
+        from intset.expr.walk import free_vars
+
+        return free_vars(self)
+
+    def substitute(self, replacements: dict[Expr, IntLike]) -> Any:
+        """This node with every occurrence of a key replaced by its value, all at once."""
+        from intset.expr.walk import substitute
+
+        return substitute(self, replacements)
+
+    def __str__(self) -> str:
+        from intset.expr.printer import to_text
+
+        return to_text(self)
+
+    def __repr__(self) -> str:
+        from intset.expr.printer import to_text
+
+        return to_text(self, limit=2000)
+
+
+class Expr(Node):
+    """An integer-valued expression.
+
+    `==` builds an `Equation`, whose `bool()` is structural identity, so expressions serve as dictionary keys; `<`,
+    `<=`, `>`, `>=` build conditions. `//` and `%` are floor division and its remainder.
+    """
+
+    __slots__ = ()
+    __hash__ = object.__hash__
+
+    def __add__(self, other: IntLike) -> Expr:
+        return _binary(ops.ADD, self, other)
+
+    def __radd__(self, other: IntLike) -> Expr:
+        return _binary(ops.ADD, other, self)
+
+    def __sub__(self, other: IntLike) -> Expr:
+        return _binary(ops.SUB, self, other)
+
+    def __rsub__(self, other: IntLike) -> Expr:
+        return _binary(ops.SUB, other, self)
+
+    def __mul__(self, other: IntLike) -> Expr:
+        return _binary(ops.MUL, self, other)
+
+    def __rmul__(self, other: IntLike) -> Expr:
+        return _binary(ops.MUL, other, self)
+
+    def __floordiv__(self, other: IntLike) -> Expr:
+        return divide(ops.FLOORDIV, self, other)
+
+    def __rfloordiv__(self, other: IntLike) -> Expr:
+        return divide(ops.FLOORDIV, other, self)
+
+    def __mod__(self, other: IntLike) -> Expr:
+        return divide(ops.FLOORMOD, self, other)
+
+    def __rmod__(self, other: IntLike) -> Expr:
+        return divide(ops.FLOORMOD, other, self)
+
+    def __and__(self, other: IntLike) -> Expr:
+        return _binary(ops.BITAND, self, other)
+
+    def __rand__(self, other: IntLike) -> Expr:
+        return _binary(ops.BITAND, other, self)
+
+    def __or__(self, other: IntLike) -> Expr:
+        return _binary(ops.BITOR, self, other)
+
+    def __ror__(self, other: IntLike) -> Expr:
+        return _binary(ops.BITOR, other, self)
+
+    def __xor__(self, other: IntLike) -> Expr:
+        return _binary(ops.BITXOR, self, other)
+
+    def __rxor__(self, other: IntLike) -> Expr:
+        return _binary(ops.BITXOR, other, self)
+
+    def __lshift__(self, other: IntLike) -> Expr:
+        return _binary(ops.SHL, self, other)
+
+    def __rlshift__(self, other: IntLike) -> Expr:
+        return _binary(ops.SHL, other, self)
+
+    def __rshift__(self, other: IntLike) -> Expr:
+        return _binary(ops.SHR, self, other)
+
+    def __rrshift__(self, other: IntLike) -> Expr:
+        return _binary(ops.SHR, other, self)
+
+    def __neg__(self) -> Expr:
+        return make(ops.NEG, (self,))  # type: ignore[no-any-return]
+
+    def __pos__(self) -> Expr:
+        return self
+
+    def __invert__(self) -> Expr:
+        return make(ops.BITNOT, (self,))  # type: ignore[no-any-return]
+
+    def __abs__(self) -> Expr:
+        return make(ops.ABS, (self,))  # type: ignore[no-any-return]
+
+    def __truediv__(self, other: object) -> NoReturn:
+        raise InputError("'/' is not an integer operation: use // (floor), truncdiv (C) or ceildiv")
+
+    __rtruediv__ = __truediv__
+
+    def __lt__(self, other: IntLike | Infinity) -> Cond:
+        return compare(ops.LT, self, other)
+
+    def __le__(self, other: IntLike | Infinity) -> Cond:
+        return compare(ops.LE, self, other)
+
+    def __gt__(self, other: IntLike | Infinity) -> Cond:
+        return compare(ops.GT, self, other)
+
+    def __ge__(self, other: IntLike | Infinity) -> Cond:
+        return compare(ops.GE, self, other)
+
+    def __eq__(self, other: object) -> Any:
+        return self._equation(ops.EQ, other)
+
+    def __ne__(self, other: object) -> Any:
+        return self._equation(ops.NE, other)
+
+    def _equation(self, op: Op, other: object) -> Any:
+        if isinstance(other, Expr):
+            return make(op, (self, other))
+        if isinstance(other, (bool, float, str)) or not hasattr(other, "__index__"):
+            return NotImplemented
+        return make(op, (self, as_expr(other)))
+
+    def eq(self, other: IntLike) -> Cond:
+        """The condition that both are equal."""
+        return compare(ops.EQ, self, other)
+
+    def ne(self, other: IntLike) -> Cond:
+        """The condition that both differ."""
+        return compare(ops.NE, self, other)
+
+    @property
+    def is_const(self) -> bool:
+        return self.op is ops.CONST
+
+    def __int__(self) -> int:
+        value = constant_value(self)
+        if value is None:
+            raise InputError(f"{self!r} is not a constant")
+        return value
+
+    def __index__(self) -> int:
+        return int(self)
+
+    def __bool__(self) -> bool:
+        raise InputError(f"the truth value of the integer {self!r} is not known: compare it, as in e.ne(0)")
+
+    def __iter__(self) -> NoReturn:
+        raise TypeError("an expression is not iterable")
+
+
+class Term(Expr):
+    """Every expression that is no variable.
+
+    Python gives a comparison to the right operand first when its class derives from that of the left one: it would turn
+    `i + 1 < j` into `j > i + 1`, and `i < n` into `n > i`. So `Term`, `PlainVar` and `ShapeVar` are siblings.
+    """
+
+    __slots__ = ()
+
+
+class Cond(Node):
+    """A condition. Combine with `&`, `|`, `~`; `bool()` raises, because a condition is not decided here."""
+
+    __slots__ = ()
+    __hash__ = object.__hash__
+
+    def __and__(self, other: Cond) -> Cond:
+        return make(ops.AND, (self, as_cond(other)))  # type: ignore[no-any-return]
+
+    def __rand__(self, other: Cond) -> Cond:
+        return make(ops.AND, (as_cond(other), self))  # type: ignore[no-any-return]
+
+    def __or__(self, other: Cond) -> Cond:
+        return make(ops.OR, (self, as_cond(other)))  # type: ignore[no-any-return]
+
+    def __ror__(self, other: Cond) -> Cond:
+        return make(ops.OR, (as_cond(other), self))  # type: ignore[no-any-return]
+
+    def __invert__(self) -> Cond:
+        return make(ops.NOT, (self,))  # type: ignore[no-any-return]
+
+    def __bool__(self) -> bool:
+        if self.op is ops.BOOL:
+            return bool(self.data)
+        raise InputError(
+            f"the truth value of the condition {self!r} is not known: combine conditions with & | ~ "
+            "(not 'and', 'or', 'not', nor a chain such as a < b < c), decide them with Context.prove"
+        )
+
+
+class Equation(Cond):
+    """`a == b` or `a != b`. Its `bool()` tells whether both sides are the *same expression*."""
+
+    __slots__ = ()
+
+    def __bool__(self) -> bool:
+        same = self.args[0] is self.args[1]
+        return same if self.op is ops.EQ else not same
+
+
+class Var(Expr):
+    """A variable. It is itself: two variables of one name are two variables; the name is a label.
+
+    Parameters
+    ----------
+    name: the label used in print.
+    """
+
+    __slots__ = ("name", "serial", "uid")
+    name: str
+    uid: tuple[int, int]
+    serial: int
+
+    def __new__(cls, name: str) -> Var:
+        return (PlainVar if cls is Var else cls)._create(name, _ORIGIN.next_uid(), {})  # type: ignore[no-any-return]
+
+    @classmethod
+    def _create(cls, name: str, uid: tuple[int, int], fields: dict[str, Any]) -> Any:
+        if not isinstance(name, str) or not name:
+            raise InputError(f"a variable's name is a non-empty text, not {name!r}")
+        with _LOCK:
+            known = _VARIABLES.get(uid)
+            if known is not None:
+                return known
+            self = object.__new__(cls)
+            set_slot = object.__setattr__
+            for slot, value in (("op", ops.VAR), ("args", ()), ("data", uid), ("name", name), ("uid", uid)):
+                set_slot(self, slot, value)
+            set_slot(self, "serial", next(_SERIAL))
+            for slot, value in fields.items():
+                set_slot(self, slot, value)
+            _VARIABLES[uid] = self
+            return self
+
+    def fields(self) -> dict[str, Any]:
+        """What a pickled copy must carry besides name and uid."""
+        return {}
+
+    def declared(self) -> tuple[int | None, int | None, int]:
+        """(lower bound, upper bound, divisor) that the variable itself carries; `None` where unbounded."""
+        return (None, None, 1)
+
+
+class PlainVar(Var):
+    """What `Var(name)` makes: see `Term` for the reason."""
+
+    __slots__ = ()
+
+
+class ShapeVar(Var):
+    """A size: a variable that carries its own bounds, both ends included.
+
+    Parameters
+    ----------
+    name: the label used in print.
+    lower: smallest value, or `None`.
+    upper: largest value, or `None`.
+    multiple_of: a positive number that divides every value.
+    """
+
+    __slots__ = ("lower", "multiple_of", "upper")
+    lower: int | None
+    upper: int | None
+    multiple_of: int
+
+    def __new__(cls, name: str, lower: int | None = 0, upper: int | None = None, multiple_of: int = 1) -> ShapeVar:
+        low = None if lower is None else as_int(lower, f"lower of ShapeVar({name!r})")
+        high = None if upper is None else as_int(upper, f"upper of ShapeVar({name!r})")
+        step = as_int(multiple_of, f"multiple_of of ShapeVar({name!r})")
+        if step < 1:
+            raise InputError(f"multiple_of of ShapeVar({name!r}) must be at least 1, not {step}")
+        if low is not None and high is not None and -(-low // step) > high // step:
+            raise InputError(f"ShapeVar({name!r}) has no value: lower={low}, upper={high}, multiple_of={step}")
+        return cls._create(name, _ORIGIN.next_uid(), {"lower": low, "upper": high, "multiple_of": step})  # type: ignore[no-any-return]
+
+    def fields(self) -> dict[str, Any]:
+        return {"lower": self.lower, "upper": self.upper, "multiple_of": self.multiple_of}
+
+    def declared(self) -> tuple[int | None, int | None, int]:
+        return (self.lower, self.upper, self.multiple_of)
+
+
+class Opaque:
+    """A symbol for integers the analysis cannot see into, such as the elements of an index tensor.
+
+    `table[i, j]` (or `table()` for a single unknown) is an opaque term: two terms are equal when symbol and indices
+    are.
+
+    Parameters
+    ----------
+    name: the label used in print.
+    lower, upper: bounds of every element, both ends included; `None` where unknown.
+    rank: number of indices.
+    """
+
+    __slots__ = ("lower", "name", "rank", "serial", "uid", "upper", "__weakref__")
+
+    def __init__(self, name: str, rank: int = 0, lower: int | None = None, upper: int | None = None) -> None:
+        self._fill(
+            name,
+            as_int(rank, "rank"),
+            None if lower is None else as_int(lower, f"lower of Opaque({name!r})"),
+            None if upper is None else as_int(upper, f"upper of Opaque({name!r})"),
+            _ORIGIN.next_uid(),
+        )
+        if self.lower is not None and self.upper is not None and self.lower > self.upper:
+            raise InputError(f"Opaque({name!r}) has no value: lower={self.lower}, upper={self.upper}")
+
+    def _fill(self, name: str, rank: int, lower: int | None, upper: int | None, uid: tuple[int, int]) -> None:
+        self.name, self.rank, self.lower, self.upper, self.uid = name, rank, lower, upper, uid
+        self.serial = next(_SERIAL)
+        _VARIABLES[uid] = self
+
+    @staticmethod
+    def _restore(name: str, rank: int, lower: int | None, upper: int | None, uid: tuple[int, int]) -> Opaque:
+        with _LOCK:
+            known = _VARIABLES.get(uid)
+            if known is None:
+                known = object.__new__(Opaque)
+                known._fill(name, rank, lower, upper, uid)
+            return known
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Opaque._restore, (self.name, self.rank, self.lower, self.upper, self.uid))
+
+    def __copy__(self) -> Opaque:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Opaque:
+        return self
+
+    def __call__(self, *indices: IntLike) -> Expr:
+        if len(indices) != self.rank:
+            raise InputError(f"{self.name} takes {self.rank} indices, not {len(indices)}")
+        return make(ops.LOAD, tuple(as_expr(index) for index in indices), self)  # type: ignore[no-any-return]
+
+    def __getitem__(self, indices: IntLike | tuple[IntLike, ...]) -> Expr:
+        return self(*(indices if isinstance(indices, tuple) else (indices,)))
+
+    def __iter__(self) -> NoReturn:
+        raise TypeError(f"the opaque symbol {self.name} is not iterable")
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+def as_int(value: object, what: str = "value") -> int:
+    """`value` as a Python int; a bool, a float or anything else is refused, naming `what`."""
+    if type(value) is int:
+        return value
+    if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):
+        raise InputError(f"{what} must be an integer, not the truth value {value!r}")
+    try:
+        return operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise InputError(f"{what} must be an integer, not {value!r} of type {type(value).__name__}") from None
+
+
+def const(value: SupportsIndex) -> Expr:
+    """The constant `value`, of any size."""
+    return _intern(Term, ops.CONST, (), as_int(value, "a constant"))  # type: ignore[no-any-return]
+
+
+def as_expr(value: object, what: str = "an operand") -> Expr:
+    """`value` as an expression: an `Expr` is itself, an integer a constant; all else is refused, naming `what`."""
+    if isinstance(value, Expr):
+        return value
+    if isinstance(value, Cond):
+        raise InputError(f"{what} must be an integer expression, not the condition {value!r}")
+    return _intern(Term, ops.CONST, (), as_int(value, what))  # type: ignore[no-any-return]
+
+
+def as_cond(value: object, what: str = "an operand") -> Cond:
+    """`value` as a condition; integers and Python's own truth values are refused, naming `what`."""
+    if isinstance(value, Cond):
+        return value
+    if isinstance(value, bool):
+        raise InputError(f"{what} must be a condition, not Python's {value}: was it compared with 'is', 'in' or 'and'?")
+    raise InputError(f"{what} must be a condition, not {value!r} of type {type(value).__name__}")
+
+
+def constant_value(e: Expr) -> int | None:
+    """The value of a constant or of a negated constant, else `None`."""
+    if e.op is ops.CONST:
+        return e.data  # type: ignore[no-any-return]
+    if e.op is ops.NEG and e.args[0].op is ops.CONST:
+        return -e.args[0].data  # type: ignore[no-any-return]
+    return None
+
+
+def _operand(value: object) -> Expr | None:
+    if isinstance(value, Expr):
+        return value
+    if isinstance(value, Cond):
+        raise InputError(f"a condition is not a number: {value!r} (use select(condition, 1, 0))")
+    return _intern(Term, ops.CONST, (), as_int(value, "an operand"))  # type: ignore[no-any-return]
+
+
+def _binary(op: Op, a: object, b: object) -> Expr:
+    return _intern(Term, op, (_operand(a), _operand(b)), None)  # type: ignore[no-any-return]
+
+
+def divide(op: Op, a: object, b: object) -> Expr:
+    """One of the five divisions; a divisor that is the constant 0 is refused."""
+    dividend, divisor = as_expr(a, "a dividend"), as_expr(b, "a divisor")
+    if divisor.op is ops.CONST and divisor.data == 0:
+        raise InputError(f"division by the constant 0: {op.name}({dividend!r}, 0)")
+    return _intern(Term, op, (dividend, divisor), None)  # type: ignore[no-any-return]
+
+
+def compare(op: Op, a: object, b: object) -> Cond:
+    """A comparison of two integer expressions; against an infinity it is decided here."""
+    from intset.infinity import Infinity
+
+    if isinstance(b, Infinity):
+        return truth(
+            bool({ops.LT: b.sign > 0, ops.LE: b.sign > 0, ops.NE: True}.get(op, b.sign < 0 and op is not ops.EQ))
+        )
+    return make(op, (as_expr(a), as_expr(b)))  # type: ignore[no-any-return]
+
+
+def truth(value: bool) -> Cond:
+    """The condition that always, or never, holds."""
+    return _intern(Cond, ops.BOOL, (), bool(value))  # type: ignore[no-any-return]
+
+
+def sum_of(terms: Iterable[IntLike]) -> Expr:
+    """The terms added from left to right; 0 for none."""
+    iterator: Iterator[IntLike] = iter(terms)
+    first = next(iterator, None)
+    total = const(0) if first is None else as_expr(first)
+    for term in iterator:
+        total = total + term
+    return total

@@ -1,0 +1,107 @@
+"""The operations an expression is made of: one row each, with its mathematical meaning.
+
+`meaning` maps argument values to the result, or raises `ZeroDivisionError` where there is none. Operations whose
+meaning needs more than argument values (`CONST`, `VAR`, `LOAD`, and the lazy `SELECT`, `ASSERTING`, `AND`, `OR`) have
+`meaning = None`; `expr.evaluate` handles those by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+
+class Op:
+    """One operation. `boolean` tells whether it makes a condition. Identity is equality; pickled by name."""
+
+    __slots__ = ("boolean", "meaning", "name")
+
+    def __init__(self, name: str, meaning: Callable[..., Any] | None, boolean: bool = False) -> None:
+        self.name: Final = name
+        self.meaning: Final = meaning
+        self.boolean: Final = boolean
+        OPS[name] = self
+
+    def __repr__(self) -> str:
+        return self.name.upper()
+
+    def __reduce__(self) -> tuple[Callable[[str], Op], tuple[str]]:
+        return (op_named, (self.name,))
+
+
+OPS: Final[dict[str, Op]] = {}
+
+
+def op_named(name: str) -> Op:
+    return OPS[name]
+
+
+def trunc_div(a: int, b: int) -> int:
+    q = abs(a) // abs(b)
+    return q if (a < 0) == (b < 0) else -q
+
+
+def trunc_mod(a: int, b: int) -> int:
+    r = abs(a) % abs(b)
+    return -r if a < 0 else r
+
+
+def wrap(value: int, bits: int, signed: bool) -> int:
+    """The value a two's complement register of `bits` bits holds after storing `value`."""
+    low = value & ((1 << bits) - 1)
+    return low - (1 << bits) if signed and low >> (bits - 1) else low
+
+
+def shift_left(a: int, b: int) -> int:
+    if b < 0:
+        raise ZeroDivisionError("negative shift")
+    return a << b
+
+
+def shift_right(a: int, b: int) -> int:
+    if b < 0:
+        raise ZeroDivisionError("negative shift")
+    return a >> b
+
+
+# leaves
+CONST: Final = Op("const", None)
+VAR: Final = Op("var", None)
+LOAD: Final = Op("load", None)  # an opaque term: data is its Opaque symbol, the arguments are its indices
+# integer operations
+ADD: Final = Op("add", lambda a, b: a + b)
+SUB: Final = Op("sub", lambda a, b: a - b)
+MUL: Final = Op("mul", lambda a, b: a * b)
+NEG: Final = Op("neg", lambda a: -a)
+FLOORDIV: Final = Op("floordiv", lambda a, b: a // b)
+FLOORMOD: Final = Op("floormod", lambda a, b: a % b)
+CEILDIV: Final = Op("ceildiv", lambda a, b: -(-a // b))
+TRUNCDIV: Final = Op("truncdiv", trunc_div)
+TRUNCMOD: Final = Op("truncmod", trunc_mod)
+MIN: Final = Op("minimum", lambda a, b: a if a <= b else b)
+MAX: Final = Op("maximum", lambda a, b: a if a >= b else b)
+ABS: Final = Op("abs", abs)
+BITAND: Final = Op("bitand", lambda a, b: a & b)
+BITOR: Final = Op("bitor", lambda a, b: a | b)
+BITXOR: Final = Op("bitxor", lambda a, b: a ^ b)
+BITNOT: Final = Op("bitnot", lambda a: ~a)
+SHL: Final = Op("shl", shift_left)
+SHR: Final = Op("shr", shift_right)
+CAST: Final = Op("cast", None)  # data is (bits, signed)
+SELECT: Final = Op("select", None)  # (condition, value if true, value if false), lazy
+ASSERTING: Final = Op("asserting", None)  # (condition, value): the value, where the condition holds; else undefined
+# conditions
+BOOL: Final = Op("bool", None, boolean=True)  # data is True or False
+LT: Final = Op("lt", lambda a, b: a < b, boolean=True)
+LE: Final = Op("le", lambda a, b: a <= b, boolean=True)
+GT: Final = Op("gt", lambda a, b: a > b, boolean=True)
+GE: Final = Op("ge", lambda a, b: a >= b, boolean=True)
+EQ: Final = Op("eq", lambda a, b: a == b, boolean=True)
+NE: Final = Op("ne", lambda a, b: a != b, boolean=True)
+AND: Final = Op("and", None, boolean=True)  # lazy, left to right
+OR: Final = Op("or", None, boolean=True)  # lazy, left to right
+NOT: Final = Op("not", lambda a: not a, boolean=True)
+
+DIVISIONS: Final = (FLOORDIV, FLOORMOD, CEILDIV, TRUNCDIV, TRUNCMOD)
+COMPARISONS: Final = (LT, LE, GT, GE, EQ, NE)
+NEGATED: Final = {LT: GE, GE: LT, GT: LE, LE: GT, EQ: NE, NE: EQ}

@@ -1,0 +1,439 @@
+"""`parse`: Python's expression syntax to expressions, with an operator-precedence parser on explicit stacks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from intset.errors import InputError, ParseError
+from intset.expr import build, ops
+from intset.expr.node import Cond, Expr, IntLike, Node, Opaque, as_expr, const, divide, make, truth
+from intset.expr.printer import INFIX, Level
+
+Name: TypeAlias = "Expr | Cond | Opaque"
+
+
+def parse(text: str, env: Mapping[str, IntLike | Cond | Opaque] | None = None) -> Any:
+    """The expression (`Expr`) or condition (`Cond`) that a text in Python's expression syntax denotes.
+
+    Understood are the operators `+ - * // % << >> & ^ | ~`, comparisons and chains of them, `and`, `or`, `not`,
+    `x if c else y`, `name := x` within parentheses, `table[i, j]`, and the functions of `intset` (`min` and `max` too).
+    Operators bind as in Python, so comparisons joined by `&` need parentheses. What is built is exactly what is
+    written: `-3` is a constant, `-(3)` and `-x` are negations, `a + b + c` is `(a + b) + c`.
+
+    Parameters
+    ----------
+    text: what to read.
+    env: what the names in the text mean: a variable or other expression, an `Opaque` symbol, or an integer. A name may
+        contain dots, as `i.outer` does.
+
+    Raises
+    ------
+    ParseError: the text is not an expression; the message shows the place, `position` is its offset.
+    InputError: `text` is not a `str`, or `env` has a key that is not one, or a value of another kind.
+
+    >>> parse("x * 2 + 1", {"x": 20})
+    20 * 2 + 1
+    """
+    if not isinstance(text, str):
+        raise InputError(f"parse takes a text, not {text!r} of type {type(text).__name__}")
+    return _Parser(text, _names({} if env is None else env)).run()
+
+
+def _names(env: Mapping[str, Any]) -> dict[str, Name]:
+    if not isinstance(env, Mapping):
+        raise InputError(f"env maps names to expressions; it is not {env!r}")
+    names: dict[str, Name] = {}
+    for name, value in env.items():
+        if not isinstance(name, str):
+            raise InputError(f"a key of env is a name, not {name!r}")
+        names[name] = value if isinstance(value, (Cond, Opaque)) else as_expr(value, f"env[{name!r}]")
+    return names
+
+
+class _Token(NamedTuple):
+    kind: str  # the group of _TOKEN that matched; "keyword"; "end"
+    text: str
+    position: int
+
+
+_TOKEN: Final = re.compile(
+    r"""  \s*
+        (?: (?P<float> [0-9][0-9_]*\.[0-9_]*(?:[eE][-+]?[0-9]+)? | \.[0-9]+ | [0-9][0-9_]*[eE][-+]?[0-9]+ )
+          | (?P<number> [0-9][0-9A-Za-z_]* )
+          | (?P<name> [^\W\d]\w*(?:\.[^\W\d]\w*)* )
+          | (?P<refused> \*\* | && | \|\| )
+          | (?P<symbol> // | << | >> | [<>=!:]= | [-+*%&|^~<>()\[\],] )
+          | (?P<foreign> \S )
+          | (?P<end> \Z )
+        )
+    """,
+    re.VERBOSE,
+)
+_KEYWORDS: Final = frozenset(("and", "or", "not", "if", "else", "True", "False"))
+_REFUSED: Final = {
+    "/": "'/' is not an integer operation: use // (floor), truncdiv (C) or ceildiv",
+    "**": "'**' is not supported: write the product, as in x * x",
+    "&&": "'&&' is not an operator: use & between conditions in parentheses, or 'and'",
+    "||": "'||' is not an operator: use | between conditions in parentheses, or 'or'",
+    "=": "'=' is not an operator: use == to compare",
+    "!": "'!' is not an operator: use ~ or 'not'",
+}
+
+
+def _tokens(text: str) -> list[_Token]:
+    tokens: list[_Token] = []
+    for match in _TOKEN.finditer(text):
+        kind = match.lastgroup or ""
+        word, position = match[kind], match.start(kind)
+        tokens.append(_Token("keyword" if word in _KEYWORDS else kind, word, position))
+        if kind == "end":
+            break
+    return tokens
+
+
+def _cast(value: Expr, bits: Expr, signed: Cond | None = None) -> Expr:
+    if signed is not None and signed.op is not ops.BOOL:
+        raise InputError(f"the third argument of cast is True or False, not {signed!r}")
+    return build.cast(value, int(bits), signed is None or signed.data)
+
+
+class _Function(NamedTuple):
+    build: Callable[..., Any]
+    kinds: str  # of each argument, the last for all that follow: "i" integer, "c" condition
+    least: int
+    most: int | None
+
+
+_FUNCTIONS: Final = {
+    "abs": _Function(abs, "i", 1, 1),
+    "asserting": _Function(build.asserting, "ci", 2, 2),
+    "bounded": _Function(build.bounded, "i", 1, 3),
+    "cast": _Function(_cast, "iic", 2, 3),
+    "ceildiv": _Function(build.ceildiv, "i", 2, 2),
+    "floordiv": _Function(build.floordiv, "i", 2, 2),
+    "floormod": _Function(build.floormod, "i", 2, 2),
+    "logical_and": _Function(build.logical_and, "c", 0, None),
+    "logical_not": _Function(build.logical_not, "c", 1, 1),
+    "logical_or": _Function(build.logical_or, "c", 0, None),
+    "max": _Function(build.maximum, "i", 1, None),
+    "maximum": _Function(build.maximum, "i", 1, None),
+    "min": _Function(build.minimum, "i", 1, None),
+    "minimum": _Function(build.minimum, "i", 1, None),
+    "nonneg": _Function(build.nonneg, "i", 1, 1),
+    "select": _Function(build.select, "cii", 3, 3),
+    "truncdiv": _Function(build.truncdiv, "i", 2, 2),
+    "truncmod": _Function(build.truncmod, "i", 2, 2),
+}
+
+_INTEGER: Final = {symbol: op for op, (symbol, _) in INFIX.items() if not op.boolean}
+_LOGICAL: Final = {"&": ops.AND, "|": ops.OR, "and": ops.AND, "or": ops.OR}
+_COMPARISONS: Final = {INFIX[op][0]: op for op in ops.COMPARISONS}
+_LEVELS: Final = dict(INFIX.values()) | {"and": Level.AND, "or": Level.OR}
+_CLOSES: Final = {")": "(", "]": "["}
+
+
+class _Operand(NamedTuple):
+    value: Any  # Expr or Cond
+    position: int
+
+
+class _Pending:
+    """An operator or an open bracket that waits for operands."""
+
+    __slots__ = ("first", "level", "opaque", "position", "subject", "symbols")
+
+    def __init__(
+        self,
+        symbol: str,
+        level: Level,
+        position: int,
+        subject: _Token | None = None,
+        first: int = 0,
+        opaque: Opaque | None = None,
+    ) -> None:
+        self.symbols = [symbol]  # the symbol; of a comparison, all symbols of the chain
+        self.level = level  # ANY for brackets
+        self.position = position
+        self.subject = subject  # the name that is called, indexed or bound
+        self.first = first  # number of operands before those of a call or an index
+        self.opaque = opaque  # the symbol that is indexed
+
+
+class _Parser:
+    """Shunting-yard: an operator waits on a stack until one that binds less tightly, or a bracket, completes it."""
+
+    def __init__(self, text: str, names: dict[str, Name]) -> None:
+        self.text = text
+        self.names = names
+        self.tokens = _tokens(text)
+        self.at = 0
+        self.operands: list[_Operand] = []
+        self.pending: list[_Pending] = []
+
+    def run(self) -> Any:
+        if self.tokens[0].kind == "end":
+            raise ParseError("the text is empty: an expression is expected", 0)
+        operand_next = True
+        while not (self.tokens[self.at].kind == "end" and not operand_next):
+            token = self.next()
+            if token.kind == "float":
+                raise self.error(f"{token.text} is not an integer", token.position)
+            if token.kind in ("refused", "foreign"):
+                raise self.error(_REFUSED.get(token.text, f"unexpected {token.text!r}"), token.position)
+            operand_next = self.operand(token) if operand_next else self.operator(token)
+        self.reduce(Level.BIND)
+        if self.pending:
+            bracket = self.pending[-1]
+            raise self.error(f"{bracket.symbols[0]!r} is never closed", bracket.position)
+        return self.operands[0].value
+
+    def next(self) -> _Token:
+        self.at += 1
+        return self.tokens[self.at - 1]
+
+    def follows(self, symbol: str) -> bool:
+        return self.tokens[self.at].text == symbol
+
+    def operand(self, token: _Token) -> bool:
+        """Read on where an operand is expected; whether one still is."""
+        kind, text, position = token
+        if kind == "number":
+            self.push(const(self.integer(token)), position)
+            return False
+        if text == "-" and self.tokens[self.at].kind == "number":
+            self.push(const(-self.integer(self.next())), position)
+            return False
+        if text in ("True", "False"):
+            self.push(truth(text == "True"), position)
+            return False
+        if kind == "name":
+            return self.named(token)
+        if text in ("+", "-", "~", "not"):
+            level = Level.NOT if text == "not" else Level.UNARY
+            if self.pending and self.pending[-1].level > level:
+                raise self.error("'not' needs parentheses here", position)
+            self.pending.append(_Pending(f"unary {text}", level, position))
+            return True
+        if text == "(":
+            self.pending.append(_Pending("(", Level.ANY, position))
+            return True
+        if text in _CLOSES and not any(waiting.level is Level.ANY for waiting in self.pending):
+            raise self.error(f"{text!r} closes nothing", position)
+        raise self.error(f"an operand is expected before {text!r}" if text else "an operand is expected", position)
+
+    def named(self, token: _Token) -> bool:
+        _, name, position = token
+        if self.follows(":="):
+            if not self.pending or self.pending[-1].level is not Level.ANY:
+                raise self.error("':=' belongs right after a parenthesis or a comma", self.next().position)
+            self.next()
+            self.pending.append(_Pending(":=", Level.BIND, position, token))
+            return True
+        if self.follows("("):
+            if name not in _FUNCTIONS:
+                raise self.unknown("function", name, _FUNCTIONS, position)
+            return self.open(token, None)
+        value = self.names.get(name)
+        if value is None:
+            raise self.unknown("name", name, self.names, position)
+        if isinstance(value, Node):
+            self.push(value, position)
+            return False
+        if value.rank == 0:
+            self.push(value(), position)
+            return False
+        if not self.follows("["):
+            raise self.error(f"{name} takes {value.rank} indices in [ ]", position)
+        return self.open(token, value)
+
+    def open(self, token: _Token, opaque: Opaque | None) -> bool:
+        """Start the arguments of a call or the indices of an opaque term, both named by `token`."""
+        bracket = self.next()
+        opened = _Pending(bracket.text, Level.ANY, bracket.position, token, len(self.operands), opaque)
+        if bracket.text == "(" and self.follows(")"):
+            self.next()
+            self.call(token, [])
+            return False
+        self.pending.append(opened)
+        return True
+
+    def operator(self, token: _Token) -> bool:
+        """Read on where an operator or a closing bracket is expected; whether an operand is expected next."""
+        _, text, position = token
+        if text in _CLOSES:
+            self.close(token)
+            return False
+        if text == ",":
+            self.reduce(Level.BIND)
+            if not self.pending or self.pending[-1].subject is None:
+                raise self.error("a comma belongs between arguments or indices only", position)
+        elif text == "if":
+            self.reduce(Level.OR)
+            if self.pending and self.pending[-1].symbols[0] == "if":
+                raise self.error("'else' is expected: write the inner 'if' in parentheses", position)
+            self.pending.append(_Pending("if", Level.CHOICE, position))
+        elif text == "else":
+            self.reduce(Level.OR)
+            if not self.pending or self.pending[-1].symbols[0] != "if":
+                raise self.error("'else' without 'if'", position)
+            self.pending[-1].symbols[0] = "else"
+        elif text in _COMPARISONS:
+            self.reduce(Level.BITOR)
+            if self.pending and self.pending[-1].level is Level.COMPARE:
+                self.pending[-1].symbols.append(text)
+            else:
+                self.pending.append(_Pending(text, Level.COMPARE, position))
+        elif text in _LEVELS:
+            self.reduce(_LEVELS[text])
+            self.pending.append(_Pending(text, _LEVELS[text], position))
+        elif text == "[":
+            raise self.error("only an opaque symbol of the environment takes indices", position)
+        else:
+            raise self.error(f"an operator is expected before {text!r}", position)
+        return True
+
+    def close(self, token: _Token) -> None:
+        self.reduce(Level.BIND)
+        if not self.pending:
+            raise self.error(f"{token.text!r} closes nothing", token.position)
+        bracket = self.pending.pop()
+        if bracket.symbols[0] != _CLOSES[token.text]:
+            raise self.error(f"{token.text!r} does not close {bracket.symbols[0]!r}", token.position)
+        if bracket.subject is None:
+            self.push(self.operands.pop().value, bracket.position)
+            return
+        args = self.operands[bracket.first :]
+        del self.operands[bracket.first :]
+        if bracket.opaque is None:
+            self.call(bracket.subject, args)
+        else:
+            self.index(bracket.opaque, bracket.subject, args)
+
+    def index(self, symbol: Opaque, subject: _Token, args: list[_Operand]) -> None:
+        _, name, position = subject
+        for arg in args:
+            self.want(Expr, arg, f"an index of {name}")
+        self.push(self.built(symbol, args, position), position)
+
+    def call(self, subject: _Token, args: list[_Operand]) -> None:
+        _, name, position = subject
+        function = _FUNCTIONS[name]
+        if not function.least <= len(args) or (function.most is not None and len(args) > function.most):
+            raise self.error(f"{name} takes {_arity(function)}, not {len(args)}", position)
+        for k, arg in enumerate(args):
+            kind = function.kinds[min(k, len(function.kinds) - 1)]
+            self.want(Expr if kind == "i" else Cond, arg, f"argument {k + 1} of {name}")
+        self.push(self.built(function.build, args, position), position)
+
+    def reduce(self, level: Level) -> None:
+        """Complete the operators that wait and bind at least as tightly as `level`."""
+        while self.pending and self.pending[-1].level >= level:
+            self.complete(self.pending.pop())
+
+    def complete(self, operator: _Pending) -> None:
+        symbol, position = operator.symbols[0], operator.position
+        if operator.level is Level.COMPARE:
+            self.chain(operator)
+        elif operator.subject is not None:
+            self.names[operator.subject.text] = self.operands[-1].value
+        elif symbol == "if":
+            raise self.error("'if' without 'else'", position)
+        elif symbol == "else":
+            if_true, condition, if_false = self.take(3)
+            self.want(Cond, condition, "the condition of 'if'")
+            self.want(Expr, if_true, "what stands before 'if'")
+            self.want(Expr, if_false, "what stands after 'else'")
+            self.push(build.select(condition.value, if_true.value, if_false.value), if_true.position)
+        elif symbol.startswith("unary "):
+            self.prefix(symbol.removeprefix("unary "), self.operands.pop(), position)
+        else:
+            left, right = self.take(2)
+            self.binary(symbol, left, right, position)
+
+    def prefix(self, symbol: str, operand: _Operand, position: int) -> None:
+        if symbol != "~":
+            self.want(Cond if symbol == "not" else Expr, operand, f"the operand of {symbol!r}")
+        value = operand.value
+        self.push(-value if symbol == "-" else +value if symbol == "+" else ~value, position)
+
+    def binary(self, symbol: str, a: _Operand, b: _Operand, position: int) -> None:
+        integer = isinstance(a.value, Expr)
+        if symbol in _INTEGER and symbol in _LOGICAL and integer is not isinstance(b.value, Expr):
+            raise self.error(
+                f"{symbol!r} joins two integers or two conditions, not one of each "
+                "(it binds tighter than comparisons: write these in parentheses)",
+                position,
+            )
+        likely, other = (_INTEGER, _LOGICAL) if integer else (_LOGICAL, _INTEGER)
+        op = likely.get(symbol) or other[symbol]
+        for operand in (a, b):
+            self.want(Cond if op.boolean else Expr, operand, f"an operand of {symbol!r}")
+        if op in ops.DIVISIONS:
+            value = self.built(lambda x, y: divide(op, x, y), [a, b], position)
+        else:
+            value = make(op, (a.value, b.value))
+        self.push(value, a.position)
+
+    def chain(self, operator: _Pending) -> None:
+        operands = self.take(len(operator.symbols) + 1)
+        for operand in operands:
+            self.want(Expr, operand, f"an operand of {operator.symbols[0]!r}")
+        links = zip(operator.symbols, operands, operands[1:], strict=False)
+        conditions = [make(_COMPARISONS[symbol], (a.value, b.value)) for symbol, a, b in links]
+        self.push(build.logical_and(*conditions), operands[0].position)
+
+    def take(self, number: int) -> list[_Operand]:
+        taken = self.operands[-number:]
+        del self.operands[-number:]
+        return taken
+
+    def push(self, value: Expr | Cond, position: int) -> None:
+        self.operands.append(_Operand(value, position))
+
+    def built(self, function: Callable[..., Any], args: list[_Operand], position: int) -> Any:
+        try:
+            return function(*(arg.value for arg in args))
+        except InputError as error:
+            raise self.error(str(error), position) from None
+
+    def integer(self, token: _Token) -> int:
+        try:
+            return int(token.text, 0)
+        except ValueError:
+            # Python converts a limited number of decimal digits only
+            long = len(token.text) > 600
+            message = "is too long: write it in hexadecimal" if long else "is not an integer literal"
+            raise self.error(f"{token.text[:40]} {message}", token.position) from None
+
+    def want(self, kind: type[Node], operand: _Operand, what: str) -> None:
+        if isinstance(operand.value, kind):
+            return
+        wanted, found = ("an integer", "the condition") if kind is Expr else ("a condition", "the integer")
+        raise self.error(f"{what} must be {wanted}, not {found} {operand.value!r}", operand.position)
+
+    def unknown(self, what: str, name: str, known: Iterable[str], position: int) -> ParseError:
+        from difflib import get_close_matches
+
+        names = list(known)
+        close = get_close_matches(name, names, 1)
+        hint = f"; did you mean {close[0]}?" if close else ""
+        listed = ", ".join(names[:30]) + (", …" if len(names) > 30 else "") if names else "none"
+        return self.error(f"unknown {what} {name!r} (known: {listed}){hint}", position)
+
+    def error(self, message: str, position: int) -> ParseError:
+        """The error, with the text around `position` and a caret below it."""
+        start, end = max(position - 50, 0), position + 30
+        before = ("…" if start else "") + self.text[start:position]
+        after = self.text[position:end] + ("…" if end < len(self.text) else "")
+        excerpt = re.sub(r"\s", " ", before + after)
+        return ParseError(f"{message}\n    {excerpt}\n    {' ' * len(before)}^", position)
+
+
+def _arity(function: _Function) -> str:
+    least, most = function.least, function.most
+    if most is None:
+        return f"at least {least} argument{'s' * (least != 1)}"
+    bounds = f"{least}" if least == most else f"{least} to {most}"
+    return f"{bounds} argument{'s' * (most != 1)}"

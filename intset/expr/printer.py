@@ -1,0 +1,197 @@
+"""`to_text`: an expression as Python text, which `parse` reads back to the same object."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
+from enum import IntEnum
+from itertools import count
+from typing import Final, TypeAlias
+
+from intset.expr import ops
+from intset.expr.node import Expr, Node, Var, const
+from intset.expr.ops import Op
+from intset.expr.walk import postorder
+
+
+class Level(IntEnum):
+    """How tightly a construct binds, as in Python: the larger, the tighter."""
+
+    ANY = 0  # between brackets or commas, nothing needs parentheses
+    BIND = 1
+    CHOICE = 2
+    OR = 3
+    AND = 4
+    NOT = 5
+    COMPARE = 6
+    BITOR = 7
+    BITXOR = 8
+    BITAND = 9
+    SHIFT = 10
+    SUM = 11
+    PRODUCT = 12
+    UNARY = 13
+    ATOM = 14
+    CLOSED = 15  # above every text: always in parentheses
+
+
+INFIX: Final[dict[Op, tuple[str, Level]]] = {
+    ops.ADD: ("+", Level.SUM),
+    ops.SUB: ("-", Level.SUM),
+    ops.MUL: ("*", Level.PRODUCT),
+    ops.FLOORDIV: ("//", Level.PRODUCT),
+    ops.FLOORMOD: ("%", Level.PRODUCT),
+    ops.SHL: ("<<", Level.SHIFT),
+    ops.SHR: (">>", Level.SHIFT),
+    ops.BITAND: ("&", Level.BITAND),
+    ops.BITXOR: ("^", Level.BITXOR),
+    ops.BITOR: ("|", Level.BITOR),
+    ops.LT: ("<", Level.COMPARE),
+    ops.LE: ("<=", Level.COMPARE),
+    ops.GT: (">", Level.COMPARE),
+    ops.GE: (">=", Level.COMPARE),
+    ops.EQ: ("==", Level.COMPARE),
+    ops.NE: ("!=", Level.COMPARE),
+    ops.AND: ("&", Level.BITAND),
+    ops.OR: ("|", Level.BITOR),
+}
+PREFIX: Final[dict[Op, str]] = {ops.NEG: "-", ops.BITNOT: "~", ops.NOT: "~"}
+
+# A node's text: strings, and argument nodes, each with the level below which it needs parentheses.
+_Piece: TypeAlias = "str | tuple[Node, int]"
+_Layout: TypeAlias = tuple[int, list[_Piece]]
+
+_LONG: Final = 20_000  # characters of text from which on shared subexpressions get names
+_WIDE: Final = 2048  # bits from which on a constant is hexadecimal: Python limits the decimal digits it converts
+
+
+def to_text(node: Node, limit: int | None = None) -> str:
+    """`node` in Python's expression syntax.
+
+    Provided that names are Python identifiers (dots allowed, keywords not) and tell its variables apart, `parse` makes
+    the very same object of it: parentheses are written where Python's precedence needs them, the constant `-3` differs
+    from `-(3)`, the negation of 3. A text that would be long binds what occurs more than once on its first occurrence,
+    as in `(t1 := i * j) + t1`, so its length is linear in the number of distinct nodes.
+
+    Parameters
+    ----------
+    limit: when given, no names are bound, and a text of more than `limit` characters is cut there and ends in `…`. The
+        time is bounded by `limit` too: an operand nested deeper than the text could show is itself written as `…`.
+    """
+    if limit is not None:
+        return _abbreviated(node, limit)
+    layouts = {below: _layout(below) for below in postorder((node,))}
+    return "".join(_write(node, layouts.__getitem__, _shared(node, layouts), _names(layouts)))
+
+
+def _abbreviated(node: Node, limit: int) -> str:
+    texts: list[str] = []
+    length = 0
+    for text in _write(node, _layout, (), iter(()), deepest=2 * limit):
+        texts.append(text)
+        length += len(text)
+        if length > limit:
+            return "".join(texts)[: max(limit - 1, 0)] + "…"
+    return "".join(texts)
+
+
+def _write(
+    root: Node,
+    layout: Callable[[Node], _Layout],
+    shared: Collection[Node],
+    names: Iterator[str],
+    deepest: int | None = None,
+) -> Iterator[str]:
+    """The text of `root`, bit by bit; no more than `deepest` pieces wait to be written."""
+    bound: dict[Node, str] = {}
+    stack: list[_Piece] = [(root, Level.ANY)]
+    while stack:
+        piece = stack.pop()
+        if isinstance(piece, str):
+            yield piece
+            continue
+        node, needed = piece
+        if node in bound:
+            yield bound[node]
+            continue
+        if deepest is not None and len(stack) > deepest:
+            yield "…"
+            continue
+        level, pieces = layout(node)
+        if node in shared:
+            bound[node] = next(names)
+            yield f"({bound[node]} := "
+            stack.append(")")
+        elif level < needed:
+            yield "("
+            stack.append(")")
+        stack.extend(reversed(pieces))
+
+
+def _shared(root: Node, layouts: dict[Node, _Layout]) -> Collection[Node]:
+    """The nodes to bind to a name: none when the text is short, else what is written more than once."""
+    length: dict[Node, int] = {}
+    for node, (_, pieces) in layouts.items():
+        total = sum(len(piece) if isinstance(piece, str) else length[piece[0]] for piece in pieces)
+        length[node] = min(total, _LONG + 1)
+    if length[root] <= _LONG:
+        return ()
+    uses: Counter[Node] = Counter((root,))
+    shared: set[Node] = set()
+    # Users come before what they use. The claim `e >= 0` inside `nonneg(e)` is below the root, but never written.
+    for node in reversed(layouts):
+        operands = [piece[0] for piece in layouts[node][1] if not isinstance(piece, str)]
+        if uses[node]:
+            uses.update(operands)
+            if uses[node] > 1 and operands:
+                shared.add(node)
+    return shared
+
+
+def _names(nodes: Collection[Node]) -> Iterator[str]:
+    taken = {node.name for node in nodes if isinstance(node, Var)}
+    taken |= {node.data.name for node in nodes if node.op is ops.LOAD}
+    return (name for name in (f"t{k}" for k in count(1)) if name not in taken)
+
+
+def _layout(node: Node) -> _Layout:
+    op, args = node.op, node.args
+    if op in INFIX:
+        symbol, level = INFIX[op]
+        # all group to the left; comparisons would chain, but have no comparison for an operand
+        return level, [(args[0], level), f" {symbol} ", (args[1], level + 1)]
+    if op in PREFIX:
+        needed = Level.CLOSED if op is ops.NEG and args[0].op is ops.CONST else Level.UNARY
+        return Level.UNARY, [PREFIX[op], (args[0], needed)]
+    if isinstance(node, Var):
+        return Level.ATOM, [node.name]
+    if op is ops.CONST:
+        return (Level.ATOM if node.data >= 0 else Level.UNARY), [_number(node.data)]
+    if op is ops.BOOL:
+        return Level.ATOM, [str(node.data)]
+    if op is ops.LOAD:
+        return Level.ATOM, _listed(f"{node.data.name}[", args, "]") if args else [node.data.name]
+    if op is ops.CAST:
+        bits, signed = node.data
+        return Level.ATOM, _listed("cast(", args, f", {bits})" if signed else f", {bits}, False)")
+    if _is_nonneg(node):
+        return Level.ATOM, _listed("nonneg(", args[1:], ")")
+    return Level.ATOM, _listed(f"{op.name}(", args, ")")
+
+
+def _listed(start: str, args: tuple[Expr, ...], end: str) -> list[_Piece]:
+    pieces: list[_Piece] = [start]
+    for k, arg in enumerate(args):
+        pieces += [", ", (arg, Level.ANY)] if k else [(arg, Level.ANY)]
+    return [*pieces, end]
+
+
+def _is_nonneg(node: Node) -> bool:
+    if node.op is not ops.ASSERTING:
+        return False
+    claim, value = node.args
+    return claim.op is ops.GE and claim.args[0] is value and claim.args[1] is const(0)
+
+
+def _number(value: int) -> str:
+    return str(value) if value.bit_length() < _WIDE else hex(value)

@@ -1,0 +1,77 @@
+"""`Range`: the half-open interval a loop runs over."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from intset.errors import InputError
+from intset.expr.node import Expr, IntLike, Var, as_expr, constant_value
+from intset.expr.walk import free_vars
+from intset.infinity import NEG_INF, POS_INF, Infinity
+
+
+class Range:
+    """The integers from `min` up to, not including, `min + extent`.
+
+    Both are expressions. `Range.everything()` is all integers; an extent of `POS_INF` is a half line. A symbolic extent
+    below 0 means empty; a constant one is refused.
+    """
+
+    __slots__ = ("extent", "min")
+    min: Expr | Infinity
+    extent: Expr | Infinity
+
+    def __init__(self, min: IntLike | Infinity, extent: IntLike | Infinity) -> None:
+        low = min if isinstance(min, Infinity) else as_expr(min, "min of a Range")
+        width = extent if isinstance(extent, Infinity) else as_expr(extent, "extent of a Range")
+        if low is POS_INF or width is NEG_INF or (low is NEG_INF and width is not POS_INF):
+            raise InputError(f"no such range: min={min!r}, extent={extent!r}")
+        if isinstance(width, Expr):
+            number = constant_value(width)
+            if number is not None and number < 0:
+                raise InputError(f"the extent of a Range must not be negative: {number}")
+        object.__setattr__(self, "min", low)
+        object.__setattr__(self, "extent", width)
+
+    @classmethod
+    def everything(cls) -> Range:
+        """All integers."""
+        return cls(NEG_INF, POS_INF)
+
+    @property
+    def max(self) -> Expr | Infinity:
+        """The last element, `min + extent - 1` (meaningless where the range is empty)."""
+        if isinstance(self.min, Infinity) or isinstance(self.extent, Infinity):
+            return POS_INF
+        low, width = constant_value(self.min), constant_value(self.extent)
+        if low is not None and width is not None:
+            return as_expr(low + width - 1)
+        return self.min + self.extent - 1
+
+    def constant(self) -> tuple[int, int] | None:
+        """(first, last) when both ends are constants, else `None`; empty when last < first."""
+        if isinstance(self.min, Infinity) or isinstance(self.extent, Infinity):
+            return None
+        low, width = constant_value(self.min), constant_value(self.extent)
+        return None if low is None or width is None else (low, low + width - 1)
+
+    def free_vars(self) -> tuple[Var, ...]:
+        """The variables of both ends."""
+        return free_vars(*(end for end in (self.min, self.extent) if isinstance(end, Expr)))
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError("a Range is immutable")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Range, (self.min, self.extent))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Range):
+            return NotImplemented
+        return self.min is other.min and self.extent is other.extent
+
+    def __hash__(self) -> int:
+        return hash((self.min, self.extent))
+
+    def __repr__(self) -> str:
+        return f"Range(min={self.min}, extent={self.extent})"

@@ -1,0 +1,127 @@
+"""Iterative walks over expression DAGs: each node once, no recursion over depth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from intset.errors import InputError
+from intset.expr import ops
+from intset.expr.node import Cond, Expr, IntLike, Node, Opaque, Var, as_expr, make
+
+
+def postorder(roots: Iterable[Node]) -> Iterator[Node]:
+    """Every node below `roots`, arguments before the nodes that use them, each node once."""
+    done: set[Node] = set()
+    stack: list[Node] = []
+    for root in roots:
+        stack.append(root)
+        while stack:
+            node = stack[-1]
+            if node in done:
+                stack.pop()
+                continue
+            waiting = [arg for arg in node.args if arg not in done]
+            if waiting:
+                stack.extend(reversed(waiting))
+                continue
+            done.add(node)
+            stack.pop()
+            yield node
+
+
+def free_vars(*roots: Node) -> tuple[Var, ...]:
+    """The variables below `roots`, in the order of their first occurrence from left to right."""
+    return tuple(node for node in postorder(roots) if node.op is ops.VAR)  # type: ignore[misc]
+
+
+def opaque_terms(*roots: Node) -> tuple[Expr, ...]:
+    """The opaque terms below `roots`, in the order of their first occurrence."""
+    return tuple(node for node in postorder(roots) if node.op is ops.LOAD)  # type: ignore[misc]
+
+
+def size(*roots: Node) -> int:
+    """The number of distinct nodes below `roots`."""
+    return sum(1 for _ in postorder(roots))
+
+
+def substitute(root: Any, replacements: Mapping[Expr, IntLike]) -> Any:
+    """`root` with every occurrence of a key of `replacements` replaced by its value, simultaneously."""
+    new: dict[Node, Any] = {}
+    for key, value in replacements.items():
+        if not isinstance(key, Expr):
+            raise InputError(f"only expressions can be replaced, not {key!r}")
+        new[key] = as_expr(value, f"the replacement of {key!r}")
+    return rewrite(root, new)
+
+
+def rewrite(root: Any, new: dict[Node, Any]) -> Any:
+    """`root` with the nodes in `new` replaced; `new` is completed with every node met on the way."""
+    for node in postorder_until(root, new):
+        args = tuple(new[arg] for arg in node.args)
+        same = all(a is b for a, b in zip(args, node.args, strict=True))
+        new[node] = node if same else make(node.op, args, node.data)
+    return new[root]
+
+
+def postorder_until(root: Node, known: Mapping[Node, Any]) -> Iterator[Node]:
+    """Postorder that does not enter nodes that are in `known` when they are reached."""
+    stack = [root]
+    done: set[Node] = set()
+    while stack:
+        node = stack[-1]
+        if node in known or node in done:
+            stack.pop()
+            continue
+        waiting = [arg for arg in node.args if arg not in known and arg not in done]
+        if waiting:
+            stack.extend(reversed(waiting))
+            continue
+        done.add(node)
+        stack.pop()
+        yield node
+
+
+Flat = tuple[tuple[Any, ...], ...]
+
+
+def flatten(root: Node) -> Flat:
+    """A table of rows `(op, argument row numbers, data)` that pickles without recursion."""
+    number: dict[Node, int] = {}
+    rows: list[tuple[Any, ...]] = []
+    for node in postorder((root,)):
+        number[node] = len(rows)
+        if isinstance(node, Var):
+            rows.append((type(node), node.name, node.uid, node.fields()))
+        else:
+            rows.append((node.op, tuple(number[arg] for arg in node.args), node.data))
+    return tuple(rows)
+
+
+def rebuild(rows: Flat) -> Node:
+    """The node whose table is `rows`."""
+    nodes: list[Any] = []
+    for row in rows:
+        if isinstance(row[0], type):
+            cls, name, uid, fields = row
+            nodes.append(cls._create(name, uid, fields))
+        else:
+            op, args, data = row
+            nodes.append(make(op, tuple(nodes[arg] for arg in args), data))
+    return nodes[-1]  # type: ignore[no-any-return]
+
+
+def conjuncts(cond: Cond) -> Iterator[Cond]:
+    """The conditions whose conjunction `cond` is, from left to right."""
+    stack = [cond]
+    while stack:
+        top = stack.pop()
+        if top.op is ops.AND:
+            stack.extend((top.args[1], top.args[0]))
+        else:
+            yield top
+
+
+def symbols(*roots: Node) -> tuple[Opaque, ...]:
+    """The opaque symbols below `roots`, each once."""
+    return tuple(dict.fromkeys(term.data for term in opaque_terms(*roots)))

@@ -1,0 +1,24 @@
+"""Facts: conditions with provenance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from intset.expr.node import Cond
+
+DECLARED = "declared"  # carried by a variable (ShapeVar, a range)
+ASSERTED = "asserted"  # a runtime check stands behind it
+ASSUMED = "assumed"  # the user's word
+DERIVED = "derived"  # follows from loops, guards, other facts
+PROVENANCES = (DECLARED, ASSERTED, ASSUMED, DERIVED)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fact:
+    """A condition that holds, and why: `provenance` is one of `PROVENANCES`."""
+
+    condition: Cond
+    provenance: str = ASSUMED
+
+    def __repr__(self) -> str:
+        return f"{self.provenance}: {self.condition}"

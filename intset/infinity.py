@@ -1,0 +1,61 @@
+"""The two ends an unbounded set has instead of numbers."""
+
+from __future__ import annotations
+
+from typing import Final
+
+
+class Infinity:
+    """`POS_INF` or `NEG_INF`: ordered against integers, equal only to itself, no arithmetic but negation.
+
+    >>> NEG_INF < -10**100 < POS_INF
+    True
+    >>> -POS_INF is NEG_INF
+    True
+    """
+
+    __slots__ = ("sign",)
+    sign: int
+
+    def __new__(cls, sign: int) -> Infinity:
+        known = _KNOWN.get(sign)
+        if known is None:
+            known = object.__new__(cls)
+            object.__setattr__(known, "sign", sign)
+            _KNOWN[sign] = known
+        return known
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError("an infinity is immutable")
+
+    def __neg__(self) -> Infinity:
+        return Infinity(-self.sign)
+
+    def __lt__(self, other: object) -> bool:
+        return self.sign < 0 and other is not self
+
+    def __gt__(self, other: object) -> bool:
+        return self.sign > 0 and other is not self
+
+    def __le__(self, other: object) -> bool:
+        return self.sign < 0 or other is self
+
+    def __ge__(self, other: object) -> bool:
+        return self.sign > 0 or other is self
+
+    def __float__(self) -> float:
+        return self.sign * float("inf")
+
+    def __int__(self) -> int:
+        raise OverflowError(f"{self!r} is not an integer")
+
+    def __reduce__(self) -> tuple[type[Infinity], tuple[int]]:
+        return (Infinity, (self.sign,))
+
+    def __repr__(self) -> str:
+        return "POS_INF" if self.sign > 0 else "NEG_INF"
+
+
+_KNOWN: dict[int, Infinity] = {}
+POS_INF: Final = Infinity(1)
+NEG_INF: Final = Infinity(-1)

@@ -1,0 +1,101 @@
+"""Numeric intervals `(low, high)`, `None` where unbounded: the arithmetic that canonicalisation asks for on the way."""
+
+from __future__ import annotations
+
+Interval = tuple[int | None, int | None]
+
+EVERYTHING: Interval = (None, None)
+
+
+def scaled(interval: Interval, factor: int) -> Interval:
+    low, high = interval
+    if factor < 0:
+        low, high = high, low
+    return (None if low is None else low * factor, None if high is None else high * factor)
+
+
+def hull(a: Interval, b: Interval) -> Interval:
+    return (
+        None if a[0] is None or b[0] is None else min(a[0], b[0]),
+        None if a[1] is None or b[1] is None else max(a[1], b[1]),
+    )
+
+
+def meet(a: Interval, b: Interval) -> Interval:
+    """The intersection; it is empty when the ends cross."""
+    low = a[0] if b[0] is None else b[0] if a[0] is None else max(a[0], b[0])
+    high = a[1] if b[1] is None else b[1] if a[1] is None else min(a[1], b[1])
+    return (low, high)
+
+
+def times(a: Interval, b: Interval) -> Interval:
+    """The hull of the products."""
+    if None not in a and None not in b:
+        corners = [x * y for x in a for y in b]  # type: ignore[operator]
+        return (min(corners), max(corners))
+    if (0, 0) in (a, b):
+        return (0, 0)
+    low = high = None
+    if _nonneg(a) and _nonneg(b):
+        low = a[0] * b[0]  # type: ignore[operator]
+    elif _nonpos(a) and _nonpos(b):
+        low = a[1] * b[1]  # type: ignore[operator]
+    elif _nonneg(a) and _nonpos(b):
+        high = a[0] * b[1]  # type: ignore[operator]
+    elif _nonpos(a) and _nonneg(b):
+        high = a[1] * b[0]  # type: ignore[operator]
+    return (low, high)
+
+
+def floordiv(a: Interval, b: Interval) -> Interval:
+    """The hull of the floor quotients over the divisors in `b` other than 0 (everything where there is none)."""
+    quotients: Interval | None = None
+    for part in _signed_parts(b):
+        one = _floordiv_signed(a, part)
+        quotients = one if quotients is None else hull(quotients, one)
+    return EVERYTHING if quotients is None else quotients
+
+
+def _signed_parts(b: Interval) -> list[Interval]:
+    parts: list[Interval] = []
+    if b[1] is None or b[1] > 0:
+        parts.append((max(1, b[0]) if b[0] is not None else 1, b[1]))
+    if b[0] is None or b[0] < 0:
+        parts.append((b[0], min(-1, b[1]) if b[1] is not None else -1))
+    return parts
+
+
+def _floordiv_signed(a: Interval, b: Interval) -> Interval:
+    if b[1] is not None and b[1] < 0:
+        a, b = scaled(a, -1), scaled(b, -1)
+    small, large = b
+    assert small is not None and small > 0
+    low: int | None = None
+    high: int | None = None
+    if a[0] is not None:
+        low = a[0] // small if a[0] < 0 else (0 if large is None else a[0] // large)
+    if a[1] is not None:
+        high = a[1] // small if a[1] >= 0 else (-1 if large is None else a[1] // large)
+    return (low, high)
+
+
+def floormod(a: Interval, b: Interval) -> Interval:
+    """Bounds of the floor remainders over the divisors in `b` other than 0."""
+    low, high = b
+    result: Interval = (
+        None if low is None else min(0, low + 1),
+        None if high is None else max(0, high - 1),
+    )
+    if a[0] is not None and a[0] >= 0 and low is not None and low > 0:
+        if a[1] is not None and a[1] < low:
+            return a
+        result = meet(result, (0, a[1]))
+    return result
+
+
+def _nonneg(a: Interval) -> bool:
+    return a[0] is not None and a[0] >= 0
+
+
+def _nonpos(a: Interval) -> bool:
+    return a[1] is not None and a[1] <= 0

@@ -1,0 +1,184 @@
+"""`Linear`: `const + sum(coefficient * monomial)` with exact integer arithmetic.
+
+A monomial is an expression: an *atom* (a variable, an opaque term, a division, a minimum, ...) or a product of atoms, kept
+as a `MUL` chain in canonical order. So a `Linear` is a polynomial over atoms; most have degree 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from math import gcd
+
+from intset.expr import ops
+from intset.expr.node import Expr, const, make
+from intset.linear.order import order_key
+
+MAX_PRODUCT_TERMS = 64  # a product with more terms than this stays one atom
+
+
+class Linear:
+    """An integer polynomial over atoms. Immutable by convention: nobody changes `terms` after construction.
+
+    No coefficient is 0, so two forms of one polynomial over the same atoms have equal `const` and `terms`.
+    """
+
+    __slots__ = ("_expr", "const", "terms")
+
+    def __init__(self, const: int, terms: dict[Expr, int]) -> None:
+        self.const = const
+        self.terms = terms
+        self._expr: Expr | None = None
+
+    @property
+    def is_const(self) -> bool:
+        return not self.terms
+
+    def same(self, other: Linear) -> bool:
+        return self.const == other.const and self.terms == other.terms
+
+    def key(self) -> tuple[int, frozenset[tuple[Expr, int]]]:
+        """A hashable key, equal for equal polynomials."""
+        return (self.const, frozenset(self.terms.items()))
+
+    def shift(self, offset: int) -> Linear:
+        return Linear(self.const + offset, self.terms) if offset else self
+
+    def scale(self, factor: int) -> Linear:
+        if factor == 1:
+            return self
+        if factor == 0:
+            return ZERO
+        return Linear(self.const * factor, {t: c * factor for t, c in self.terms.items()})
+
+    def plus(self, other: Linear, factor: int = 1) -> Linear:
+        """`self + factor * other`."""
+        terms = dict(self.terms)
+        accumulate(terms, other, factor)
+        return Linear(self.const + factor * other.const, terms)
+
+    def minus(self, other: Linear) -> Linear:
+        return self.plus(other, -1)
+
+    def times(self, other: Linear) -> Linear:
+        """The product, expanded."""
+        if self.is_const:
+            return other.scale(self.const)
+        if other.is_const:
+            return self.scale(other.const)
+        terms: dict[Expr, int] = {}
+        total = self.const * other.const
+        for monomial, coefficient in (*self.terms.items(), (None, self.const)):
+            if coefficient == 0:
+                continue
+            for monomial2, coefficient2 in (*other.terms.items(), (None, other.const)):
+                c = coefficient * coefficient2
+                if monomial is None and monomial2 is None or c == 0:
+                    continue
+                m = monomial2 if monomial is None else monomial if monomial2 is None else product(monomial, monomial2)
+                assert m is not None
+                new = terms.get(m, 0) + c
+                if new:
+                    terms[m] = new
+                else:
+                    del terms[m]
+        return Linear(total, terms)
+
+    def content(self) -> int:
+        """The greatest common divisor of the coefficients of the monomials (0 when there is none)."""
+        g = 0
+        for c in self.terms.values():
+            g = gcd(g, c)
+            if g == 1:
+                break
+        return g
+
+    def divided(self, divisor: int) -> Linear:
+        """The exact quotient; the caller knows that `divisor` divides everything."""
+        return Linear(self.const // divisor, {t: c // divisor for t, c in self.terms.items()})
+
+    def ordered(self) -> list[tuple[Expr, int]]:
+        """The terms in canonical order."""
+        if len(self.terms) < 2:
+            return list(self.terms.items())
+        return sorted(self.terms.items(), key=lambda term: order_key(term[0]))
+
+    def expr(self) -> Expr:
+        """The expression in canonical order, equal for equal polynomials."""
+        if self._expr is None:
+            self._expr = _to_expr(self)
+        return self._expr
+
+    def __repr__(self) -> str:
+        return f"Linear({self.expr()!r})"
+
+
+def _to_expr(form: Linear) -> Expr:
+    total: Expr | None = None
+    ordered = form.ordered()
+    if form.const >= 0 or not ordered:
+        ordered = [t for t in ordered if t[1] > 0] + [t for t in ordered if t[1] < 0]
+    for monomial, coefficient in ordered:
+        magnitude = monomial if abs(coefficient) == 1 else monomial * abs(coefficient)
+        if total is None:
+            if coefficient > 0:
+                total = magnitude
+            elif form.const > 0:
+                total = const(form.const) - magnitude
+                form = Linear(0, form.terms)
+            else:
+                total = -monomial if coefficient == -1 else monomial * coefficient
+        else:
+            total = total + magnitude if coefficient > 0 else total - magnitude
+    if total is None:
+        return const(form.const)
+    if form.const:
+        total = total + form.const if form.const > 0 else total - (-form.const)
+    return total
+
+
+def accumulate(terms: dict[Expr, int], form: Linear, factor: int) -> None:
+    """Add `factor` times the monomials of `form` to the dictionary `terms`, dropping what cancels."""
+    get = terms.get
+    for monomial, coefficient in form.terms.items():
+        new = get(monomial, 0) + factor * coefficient
+        if new:
+            terms[monomial] = new
+        else:
+            terms.pop(monomial, None)
+
+
+def factors(monomial: Expr) -> list[Expr]:
+    """The atoms whose product the monomial is."""
+    found: list[Expr] = []
+    while monomial.op is ops.MUL:
+        found.append(monomial.args[1])
+        monomial = monomial.args[0]
+    found.append(monomial)
+    return found
+
+
+def product(a: Expr, b: Expr) -> Expr:
+    """The monomial that is the product of two monomials."""
+    return monomial_of(factors(a) + factors(b))
+
+
+def monomial_of(atoms: Iterable[Expr]) -> Expr:
+    """The monomial that is the product of one or more atoms."""
+    ordered: Iterator[Expr] = iter(sorted(atoms, key=order_key))
+    result = next(ordered)
+    for atom in ordered:
+        result = make(ops.MUL, (result, atom))
+    return result
+
+
+def atom(e: Expr) -> Linear:
+    """The form that is one atom (or one monomial)."""
+    return Linear(0, {e: 1})
+
+
+def constant(value: int) -> Linear:
+    return Linear(value, {})
+
+
+ZERO = constant(0)
+ONE = constant(1)

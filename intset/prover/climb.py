@@ -1,0 +1,269 @@
+"""The tiers of the prover, cheapest first; the first that decides answers.
+
+linear   the canonical condition is true, or a guessed point refutes it
+isl      the points where it fails form an empty set, or a sample of them refutes it
+points   the box is small: every point is tried
+z3       what is nonlinear or mixed
+
+A counterexample is evaluated before it is reported, so a tier may propose points that come from a relaxation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from intset.config import Config
+from intset.domains.query import Query, partial_terms
+from intset.domains.witness import Point, aim, complete, in_domain
+from intset.errors import BudgetError, EvaluationError, InputError
+from intset.expr import ops
+from intset.expr.evaluate import evaluate
+from intset.expr.node import Cond, Expr, Var
+from intset.expr.walk import free_vars
+from intset.facts import DECLARED, Fact
+from intset.prover.proof import PROVED, REFUTED, UNKNOWN, Proof
+
+if TYPE_CHECKING:
+    from intset.context import Frame
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What one tier says: a status, and a counterexample or a reason; `vacuous` when no point exists at all."""
+
+    status: str
+    point: Point | None = None
+    reason: str = ""
+    vacuous: bool = False
+
+
+class Question:
+    """A goal in a frame: what the tiers work on."""
+
+    def __init__(self, frame: Frame, goal: Cond, config: Config) -> None:
+        self.frame, self.goal, self.config = frame, goal, config
+        self.canonical = frame.known.cond(goal)
+        self.query = Query((), frame.ranges, frame.conditions, (), frame.base, frame.known, config)
+        self.query.verdicts = frame.verdicts
+
+    def refutes(self, point: Point) -> bool:
+        """Whether `point`, completed, is a point of the domain at which the goal is defined and false."""
+        view = self.query
+        probe = Query(_value_roots(self.goal), view.ranges, view.facts, (), view.base, view.known, self.config)
+        try:
+            complete(probe, point)
+            return in_domain(probe, point) and evaluate(self.goal, point) is False
+        except (EvaluationError, InputError):
+            return False
+
+
+def _value_roots(goal: Cond) -> tuple[Expr, ...]:
+    """The integer expressions that the goal compares."""
+    found: dict[Expr, None] = {}
+    stack = [goal]
+    while stack:
+        node = stack.pop()
+        for arg in node.args:
+            if isinstance(arg, Expr):
+                found[arg] = None
+            else:
+                stack.append(arg)
+    return tuple(found)
+
+
+def prove(frame: Frame, goal: Cond, config: Config) -> Proof:
+    """Decide `goal` over the points of `frame`, within the budgets of `config`."""
+    if frame.known.empty:
+        return Proof(goal, PROVED, "linear", vacuous=True, used_by=lambda: frame.facts)
+    question = Question(frame, goal, config)
+    last = Verdict(UNKNOWN, reason="no tier is enabled")
+    by = ""
+    for tier in config.tiers:
+        verdict = TIERS[tier](question)
+        by, last = tier, verdict
+        if verdict.status != UNKNOWN:
+            break
+    if last.status == REFUTED:
+        assert last.point is not None
+        variables = free_vars(goal, *frame.conditions)
+        shown = {e: k for e, k in last.point.items() if not isinstance(e, Var) or e in variables or e in frame.ranges}
+        return Proof(goal, REFUTED, by, counterexample=shown)
+    requires = _side_conditions(question)
+    if last.status == PROVED:
+        return Proof(
+            goal, PROVED, by, last.vacuous, used_by=lambda: needed_facts(frame, goal, config), requires=requires
+        )
+    return Proof(goal, UNKNOWN, by, reason=last.reason)
+
+
+def _side_conditions(question: Question) -> tuple[Cond, ...]:
+    known = question.frame.known
+    found: dict[Cond, None] = {}
+    for node in partial_terms(known, (question.goal,)):
+        if node.op in ops.DIVISIONS:
+            found[node.args[1].ne(0)] = None
+    return tuple(found)
+
+
+# -- tiers --------------------------------------------------------------------------------------------------------
+
+
+def linear_tier(question: Question) -> Verdict:
+    canonical = question.canonical
+    if canonical.op is ops.BOOL and canonical.data:
+        return Verdict(PROVED)
+    for point in _guesses(question, canonical):
+        if question.refutes(point):
+            return Verdict(REFUTED, point)
+    return Verdict(UNKNOWN, reason="the linear form does not decide it")
+
+
+def _guesses(question: Question, canonical: Cond) -> Iterator[Point]:
+    """Corners at which some comparison of the goal is most likely to fail."""
+    known = question.frame.known
+    yielded = 0
+    stack = [canonical]
+    while stack and yielded < 4:
+        node = stack.pop(0)
+        if node.op in (ops.AND, ops.OR):
+            stack.extend(node.args)
+        elif node in known.compared:
+            kind, form = known.compared[node]
+            sides = (-1,) if kind is ops.GE else (-1, 1)
+            for side in sides:
+                yielded += 1
+                yield aim(known, known.regroup(form), side)
+        else:
+            yielded += 1
+            yield {}
+
+
+def isl_tier(question: Question) -> Verdict:
+    from intset.domains.isl.domain import consistency, domain_sample
+    from intset.domains.isl.session import budget
+    from intset.domains.isl.translate import Translation
+
+    try:
+        with budget(question.config.isl_operations):
+            translation = Translation(question.query, roots=(question.canonical,))
+            holds = translation.cond(question.frame.known, question.canonical)
+            fails = translation.domain.subtract(holds)
+            if fails.is_empty():
+                leftover = consistency(question.query, translation.leftover)
+                vacuous = leftover == "empty" or (translation.domain.is_empty())
+                return Verdict(PROVED, vacuous=bool(vacuous))
+            if consistency(question.query, translation.leftover) == "empty":
+                return Verdict(PROVED, vacuous=True)
+            for part in _first_parts(fails):
+                point = domain_sample(translation, part)
+                if point is None:
+                    continue
+                candidate = {e: k for e, k in point.items() if e.op in (ops.VAR, ops.LOAD)}
+                if translation.leftover:
+                    _add_rest(question, translation.leftover, candidate)
+                if question.refutes(candidate):
+                    return Verdict(REFUTED, candidate)
+    except BudgetError as error:
+        return Verdict(UNKNOWN, reason=f"isl gave up: {error}")
+    return Verdict(UNKNOWN, reason="it is not affine, and the points where it may fail are not real")
+
+
+def _first_parts(fails: object) -> list[object]:
+    """The set itself, then its first few disjuncts: each may give another sample."""
+    parts = [fails]
+    basic = fails.get_basic_sets()  # type: ignore[attr-defined]
+    if 1 < len(basic) <= 8:
+        parts += [b.to_set() for b in basic]
+    return parts
+
+
+def _add_rest(question: Question, leftover: list[Cond], point: Point) -> None:
+    """Values for variables that only the facts beside the question mention."""
+    from intset.domains.isl.domain import domain_sample
+    from intset.domains.isl.translate import Translation
+
+    view = question.query
+    alone = Query((), view.ranges, leftover, (), view.base, view.known, question.config)
+    rest = domain_sample(Translation(alone, roots=leftover))
+    for e, k in (rest or {}).items():
+        if e.op in (ops.VAR, ops.LOAD):
+            point.setdefault(e, k)
+
+
+def points_tier(question: Question) -> Verdict:
+    from intset.domains.points import false_point
+
+    found = false_point(question.query, question.goal)
+    if found is None:
+        return Verdict(UNKNOWN, reason="the box is too large to enumerate")
+    status, point = found
+    if status == "never":
+        return Verdict(PROVED, vacuous=True)
+    return Verdict(PROVED) if point is None else Verdict(REFUTED, point)
+
+
+def z3_tier(question: Question) -> Verdict:
+    from intset.prover.z3_tier import decide
+
+    return decide(question)
+
+
+TIERS: dict[str, Callable[[Question], Verdict]] = {
+    "linear": linear_tier,
+    "isl": isl_tier,
+    "points": points_tier,
+    "z3": z3_tier,
+}
+
+
+# -- what a proof rests on ----------------------------------------------------------------------------------------
+
+
+def needed_facts(frame: Frame, goal: Cond, config: Config) -> tuple[Fact, ...]:
+    """A subset of the facts that is enough and of which none can be left out: each is dropped in turn.
+
+    The bounds that a `ShapeVar` declares count as facts: it is replaced by a plain variable to see whether they matter.
+    """
+    from intset.context import Frame
+
+    kept = list(frame.facts)
+    for fact in tuple(kept):
+        fewer = [other for other in kept if other is not fact]
+        if prove(Frame(frame.ranges, tuple(fewer)), goal, config).status == PROVED:
+            kept = fewer
+    return (*kept, *_needed_declarations(frame, kept, goal, config))
+
+
+def _needed_declarations(frame: Frame, kept: list[Fact], goal: Cond, config: Config) -> Iterator[Fact]:
+    from intset.context import Frame
+
+    roots = (goal, *(fact.condition for fact in kept))
+    sizes = dict.fromkeys(free_vars(*roots))
+    for var in tuple(sizes):
+        if var in frame.ranges:
+            sizes.update(dict.fromkeys(frame.ranges[var].free_vars()))
+    for var in sizes:
+        low, high, step = var.declared()
+        if low is None and high is None and step == 1:
+            continue
+        plain = {var: Var(var.name)}
+        ranges = {
+            v: type(r)(*(end.substitute(plain) if isinstance(end, Expr) else end for end in (r.min, r.extent)))
+            for v, r in frame.ranges.items()
+        }
+        facts = tuple(Fact(fact.condition.substitute(plain), fact.provenance) for fact in kept)
+        if prove(Frame(ranges, facts), goal.substitute(plain), config).status != PROVED:
+            yield from declared_facts(var)
+
+
+def declared_facts(var: Var) -> Iterator[Fact]:
+    """What a variable says of itself, as facts."""
+    low, high, step = var.declared()
+    if low is not None:
+        yield Fact(var >= low, DECLARED)
+    if high is not None:
+        yield Fact(var <= high, DECLARED)
+    if step > 1:
+        yield Fact((var % step).eq(0), DECLARED)

@@ -1,0 +1,356 @@
+"""The z3 tier: is a condition true wherever facts hold? With the facts that were needed, or a checked counterexample.
+
+Every answer is final: 'proved' holds for all points, 'refuted' comes with a point that `evaluate` has confirmed. Only
+'unknown' depends on the budget, and near the limit on what the thread asked z3 before.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import partial
+from typing import Any, Final, Literal, TypeAlias
+
+from intset.errors import BudgetError, UndefinedError
+from intset.expr import ops
+from intset.expr.evaluate import evaluate
+from intset.expr.node import Cond, Expr, Node, truth
+from intset.prover.smt_encode import MAX_SHIFT, Bounds, Carrier, Encoder, Encoding, Term, load_z3
+
+Fact: TypeAlias = tuple[Cond, Any]  # a condition that holds, and the label by which `core` names it
+Model: TypeAlias = dict[Expr, int]
+Taught: TypeAlias = tuple[Node, tuple[int, ...]]  # a bit operation, and arguments of it where z3 was told the value
+
+DEFAULT_RLIMIT: Final = 1_000_000  # about 0.1 to 0.2 s
+_TIMEOUT_MS: Final = 30_000  # z3 has loops that do not count towards rlimit
+_CANDIDATES: Final = 8  # models looked at before giving up
+_TRIALS: Final = 16  # facts tried to be left out of a core
+_TRIAL_RLIMIT: Final = 20_000
+_MAX_CACHED: Final = 20_000  # nodes encoded before a session starts over, to bound its memory
+
+
+@dataclass(frozen=True, slots=True)
+class SmtResult:
+    """The answer to `SmtSession.check`.
+
+    Guarantees
+    ----------
+    proved: the goal is true at every point where all facts in `core` hold, the variables and opaque terms in
+        `declared` keep what they declare, and the goal has a value (facts are true there, not undefined).
+    refuted: at `model` the goal is false and all facts are true, by `evaluate`. `model` gives every variable and opaque
+        term of goal and facts a value within its declaration.
+    unknown: `reason` is one of 'rlimit', 'timeout', 'incomplete' (z3 gave up), 'candidate' (z3's models rest on a bit
+        operation it cannot compute), or a text that says why the question was not put to z3.
+
+    `smtlib()` is the query as SMT-LIB 2 text, for another solver: unsatisfiable when proved.
+    """
+
+    status: Literal["proved", "refuted", "unknown"]
+    smtlib: Callable[[], str]
+    model: Model | None = None
+    core: tuple[Any, ...] = ()
+    declared: tuple[Expr, ...] = ()
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FactsResult:
+    """The answer to `SmtSession.check_facts`: 'satisfiable' by `model`, or a 'contradiction' of `core`, `declared`."""
+
+    status: Literal["satisfiable", "contradiction", "unknown"]
+    smtlib: Callable[[], str]
+    model: Model | None = None
+    core: tuple[Any, ...] = ()
+    declared: tuple[Expr, ...] = ()
+    reason: str = ""
+
+
+class SmtSession:
+    """Questions about one set of facts, or several that share most of theirs. Facts of one question never reach another.
+
+    What stays between questions is the encoding of terms, and the facts at the head of the list as long as the next
+    question has the same there: so put the lasting ones first. A session may be used in any thread, and after a fork:
+    each thread has a z3 context and each session a solver in it. An interrupted question leaves nothing behind.
+    """
+
+    def __init__(self, timeout_ms: int = _TIMEOUT_MS) -> None:
+        self._timeout_ms = timeout_ms
+        self._local = threading.local()
+
+    def check(
+        self, goal: Cond, facts: Sequence[Fact] = (), rlimit: int = DEFAULT_RLIMIT, bounds: Bounds | None = None
+    ) -> SmtResult:
+        """Is `goal` true wherever `facts` hold and it has a value?
+
+        Parameters
+        ----------
+        goal: the condition.
+        facts: (condition, label) pairs.
+        rlimit: z3's budget for one attempt, in its own units, 5 to 10 million to a second; 0 for none.
+        bounds: a hint, `node -> (low, high)` with `None` for unknown, asked for the operands of `&`, `|`, `^` and for
+            shift amounts. It need not be right for the answer to be right. It must not ask this session.
+        """
+        engine = self._engine()
+        query = _Query(goal, tuple(facts), bounds)
+        try:
+            return engine.decide(query, rlimit)
+        except BudgetError as refusal:
+            return query.unknown(str(refusal))
+        except engine.z3.Z3Exception as failure:
+            return query.unknown(f"z3: {failure}")
+
+    def check_facts(
+        self, facts: Sequence[Fact], rlimit: int = DEFAULT_RLIMIT, bounds: Bounds | None = None
+    ) -> FactsResult:
+        """Can all `facts` hold at one point?"""
+        answer = self.check(truth(False), facts, rlimit, bounds)
+        status: Final[dict[str, Any]] = {"proved": "contradiction", "refuted": "satisfiable"}
+        return FactsResult(
+            status.get(answer.status, "unknown"),
+            answer.smtlib,
+            answer.model,
+            answer.core,
+            answer.declared,
+            answer.reason,
+        )
+
+    def _engine(self) -> _Engine:
+        engine: _Engine | None = getattr(self._local, "engine", None)
+        if engine is None or engine.process != os.getpid() or len(engine.encoder) > _MAX_CACHED:
+            engine = self._local.engine = _Engine(self._timeout_ms)
+        return engine
+
+
+_THREAD: Final = threading.local()
+
+
+def _thread_context() -> Any:
+    """The z3 context of this thread: z3 crashes when threads share one, and a context takes 17 MB."""
+    if getattr(_THREAD, "process", None) != os.getpid():
+        z3 = load_z3()
+        context = z3.Context()
+        z3.Z3_enable_concurrent_dec_ref(context.ref())  # the garbage collector may run in another thread
+        _THREAD.context, _THREAD.process = context, os.getpid()
+    return _THREAD.context
+
+
+@dataclass(frozen=True, slots=True)
+class _Query:
+    goal: Cond
+    facts: tuple[Fact, ...]
+    bounds: Bounds | None
+
+    def unknown(self, reason: str, taught: Sequence[Taught] = ()) -> SmtResult:
+        return SmtResult("unknown", self.smtlib(taught), reason=reason)
+
+    def smtlib(self, taught: Sequence[Taught]) -> Callable[[], str]:
+        """What makes the text, with nothing of z3 in it, so that it may outlive the session or change threads."""
+        return partial(_smtlib, self, tuple(taught))
+
+    def confirms(self, model: Model, carriers: Sequence[Carrier]) -> bool:
+        """Whether the point is a counterexample, by evaluation and by the declarations of its terms."""
+        try:
+            return (
+                all(_keeps_declaration(term, value) for term, value in model.items())
+                and all(_affordable(carrier.node, model) for carrier in carriers)
+                and all(evaluate(fact, model) for fact, _ in self.facts)
+                and not evaluate(self.goal, model)
+            )
+        except UndefinedError:
+            return False
+
+
+@dataclass(slots=True)
+class _Level:
+    """A fact that the solver holds, with the side facts that came with it."""
+
+    encoding: Encoding
+    carriers: list[Carrier]
+
+
+class _Engine:
+    """The state of one session in one thread: an encoder, and a solver with one scope for each fact it holds."""
+
+    def __init__(self, timeout_ms: int) -> None:
+        self.z3 = load_z3()
+        self.process = os.getpid()
+        self.timeout_ms = timeout_ms
+        self.context = _thread_context()
+        self.encoder = Encoder(self.context)
+        self.literals: list[Term] = []
+        self.renew()
+
+    def renew(self) -> None:
+        # SimpleSolver is z3's incremental core; Solver() tries tactics first, at 4 times the cost of a query.
+        self.solver = self.z3.SimpleSolver(ctx=self.context)
+        # ctrl_c=False: z3 would swallow the signal; this way Python raises KeyboardInterrupt when z3 returns.
+        self.solver.set(timeout=self.timeout_ms, random_seed=0, ctrl_c=False)
+        self.levels: list[_Level] = []
+        self.asserted: set[Carrier] = set()
+        self.rlimit = 0
+        self.clean = True
+
+    def decide(self, query: _Query, rlimit: int) -> SmtResult:
+        self.encoder.forget_hints()
+        facts = [self.encoder.encode(fact, query.bounds) for fact, _ in query.facts]
+        goal = self.encoder.encode(query.goal, query.bounds)
+        if not self.clean:
+            self.renew()
+        self.clean = False  # whatever interrupts from here on, the next question gets a new solver
+        self._hold(facts)
+        self.solver.push()
+        own = self._assert_facts_of(goal.carriers)
+        self.solver.add(self.encoder.or_true(goal.defined), self.z3.Not(goal.value))
+        carriers = list(dict.fromkeys((*self.asserted, *own)))
+        result = self._search(query, carriers, rlimit)
+        self.solver.pop()
+        self.clean = True
+        return result
+
+    def _hold(self, facts: list[Encoding]) -> None:
+        """Bring the solver to hold exactly these facts, keeping those at the head that it holds already."""
+        same = 0
+        while same < min(len(facts), len(self.levels)) and facts[same] is self.levels[same].encoding:
+            same += 1
+        if same < len(self.levels):
+            self.solver.pop(len(self.levels) - same)
+            del self.levels[same:]
+            self.asserted = {carrier for level in self.levels for carrier in level.carriers}
+        for number in range(same, len(facts)):
+            fact = facts[number]
+            self.solver.push()
+            carriers = self._assert_facts_of(fact.carriers)
+            holds = self.encoder.all_of(fact.defined, fact.value)
+            self.solver.add(self.z3.Implies(self._literal(number), holds))
+            self.levels.append(_Level(fact, carriers))
+            self.asserted.update(carriers)
+
+    def _assert_facts_of(self, carriers: Sequence[Carrier]) -> list[Carrier]:
+        """Assert the side facts of terms that the solver has not met; these terms."""
+        new = [carrier for carrier in carriers if carrier not in self.asserted]
+        for carrier in new:
+            for fact in carrier.facts:
+                self.solver.add(fact if carrier.literal is None else self.z3.Implies(carrier.literal, fact))
+        return new
+
+    def _literal(self, number: int) -> Term:
+        while number >= len(self.literals):
+            self.literals.append(self.z3.Bool(f"fact {len(self.literals)}", self.context))
+        return self.literals[number]
+
+    def _search(self, query: _Query, carriers: list[Carrier], rlimit: int) -> SmtResult:
+        names: dict[Term, Any] = {self._literal(k): label for k, (_, label) in enumerate(query.facts)}
+        declared: dict[Term, Any] = {
+            carrier.literal: carrier.node for carrier in carriers if carrier.literal is not None
+        }
+        literals = [*names, *declared]
+        taught: list[Taught] = []
+        for _ in range(_CANDIDATES):
+            verdict, reason = self._ask(literals, rlimit)
+            if verdict == self.z3.unknown:
+                return query.unknown(reason, taught)
+            if verdict == self.z3.unsat:
+                core = self._minimal(self.solver.unsat_core())
+                return SmtResult(
+                    "proved",
+                    query.smtlib(taught),
+                    core=tuple(dict.fromkeys(label for literal, label in names.items() if literal in core)),
+                    declared=tuple(node for literal, node in declared.items() if literal in core),
+                )
+            values = self.solver.model()
+            model = self._counterexample(query, carriers, values)
+            if model is None and not taught:
+                model = self._small_counterexample(query, carriers, literals, rlimit)
+            if model is not None:
+                return SmtResult("refuted", query.smtlib(taught), model)
+            if not self._teach(values, carriers, taught):
+                break
+        return query.unknown("candidate", taught)
+
+    def _counterexample(self, query: _Query, carriers: Sequence[Carrier], values: Any) -> Model | None:
+        """The point of a z3 model, if it is one where the goal fails."""
+        model = {c.node: _value(values, c.term) for c in carriers if c.window is None}
+        return model if query.confirms(model, carriers) else None
+
+    def _small_counterexample(
+        self, query: _Query, carriers: Sequence[Carrier], literals: Sequence[Term], rlimit: int
+    ) -> Model | None:
+        """One where every bit operation is within the window in which z3 knows its value."""
+        self.solver.push()
+        self.solver.add([carrier.window for carrier in carriers if carrier.window is not None])
+        found = self._ask(literals, rlimit)[0] == self.z3.sat
+        model = self._counterexample(query, carriers, self.solver.model()) if found else None
+        self.solver.pop()
+        return model
+
+    def _ask(self, literals: Sequence[Term], rlimit: int) -> tuple[Any, str]:
+        if rlimit != self.rlimit:
+            self.solver.set(rlimit=rlimit)
+            self.rlimit = rlimit
+        start = time.monotonic()
+        verdict = self.solver.check(*literals)
+        if verdict != self.z3.unknown:
+            return verdict, ""
+        if "cancel" not in self.solver.reason_unknown():
+            return verdict, "incomplete"
+        # z3 says "canceled" in both cases
+        return verdict, "timeout" if (time.monotonic() - start) * 1000 >= self.timeout_ms else "rlimit"
+
+    def _minimal(self, core: Sequence[Term]) -> set[Term]:
+        """A subset of an unsatisfiable core that is still one, with as much left out as a few cheap checks allow."""
+        needed = sorted(core, key=lambda literal: self.z3.Z3_get_ast_id(self.context.ref(), literal.as_ast()))
+        for literal in needed[:_TRIALS]:
+            rest = [other for other in needed if other is not literal]
+            if len(rest) < len(needed) and self._ask(rest, _TRIAL_RLIMIT)[0] == self.z3.unsat:
+                needed = rest
+        return set(needed)
+
+    def _teach(self, values: Any, carriers: Sequence[Carrier], taught: list[Taught]) -> bool:
+        """Assert what the bit operations really give where the model evaluates them; whether there was anything new."""
+        known = len(taught)
+        for carrier in carriers:
+            arguments = tuple(_value(values, term) for term in carrier.arguments)
+            lemma = self.encoder.lemma(carrier, arguments) if arguments else None
+            if lemma is not None and (carrier.node, arguments) not in taught:
+                self.solver.add(lemma)
+                taught.append((carrier.node, arguments))
+        return len(taught) > known
+
+
+def _value(model: Any, term: Term) -> int:
+    """The value of an integer term; terms that the model leaves open are free."""
+    text: str = model.eval(term, model_completion=True).as_string()
+    return int(text) if len(text) < 4000 else int(Decimal(text))  # int() refuses long texts
+
+
+def _keeps_declaration(term: Expr, value: int) -> bool:
+    low, high, step = term.declared() if term.op is ops.VAR else (term.data.lower, term.data.upper, 1)  # type: ignore[attr-defined]
+    return (low is None or low <= value) and (high is None or value <= high) and value % step == 0
+
+
+def _affordable(node: Node, model: Model) -> bool:
+    """Whether a shift can be evaluated at a point: its amount is not so large that the result fills the memory."""
+    try:
+        return node.op not in (ops.SHL, ops.SHR) or evaluate(node.args[1], model) <= MAX_SHIFT
+    except UndefinedError:
+        return True
+
+
+def _smtlib(query: _Query, taught: tuple[Taught, ...]) -> str:
+    """The query alone, as SMT-LIB 2 text: unsatisfiable when the goal is proved."""
+    encoder = Encoder(_thread_context())
+    encodings = [encoder.encode(cond, query.bounds) for cond in (*(fact for fact, _ in query.facts), query.goal)]
+    *facts, goal = encodings
+    carriers = dict.fromkeys(carrier for encoding in encodings for carrier in encoding.carriers)
+    solver = encoder.z3.SimpleSolver(ctx=encoder.context)
+    solver.add([fact for carrier in carriers for fact in carrier.facts])
+    solver.add(
+        [encoder.lemma(carrier, values) for node, values in taught for carrier in carriers if carrier.node is node]
+    )
+    solver.add([encoder.all_of(fact.defined, fact.value) for fact in facts])
+    solver.add(encoder.or_true(goal.defined), encoder.z3.Not(goal.value))
+    return solver.to_smt2()  # type: ignore[no-any-return]

@@ -1,0 +1,415 @@
+"""Expressions and conditions as z3 terms over the mathematical integers.
+
+For every assignment of integers to the variables and opaque terms at which `evaluate` gives a node a value, the z3 terms
+made here have a model with that assignment in which the node's term has that value, `defined` is true, and all side
+facts hold. So what z3 finds unsatisfiable is impossible. The converse holds but for two functions that z3 does not
+know: `&` of two unknown integers and a power of 2 with an unknown exponent are uninterpreted, with side facts that
+narrow them; a model that rests on them is only a candidate (`Encoder.lemma` then teaches z3 the value it got wrong).
+
+z3 is imported by the first `Encoder`. Its `/` and `%` are Euclidean (the remainder is never negative), and what they
+give for the divisor 0 is left uninterpreted.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Final, TypeAlias
+
+from intset.errors import BudgetError
+from intset.expr import ops
+from intset.expr.node import Node, Opaque, Var, constant_value
+from intset.expr.ops import Op
+from intset.expr.walk import postorder
+
+Term: TypeAlias = Any  # a z3 expression; z3 has no type annotations
+Interval: TypeAlias = tuple[int | None, int | None]
+Bounds: TypeAlias = Callable[[Node], Interval]
+
+# Beyond these z3 overflows the C stack (nested ite) or stops heeding its limits (nested products).
+MAX_NODES: Final = 20_000
+MAX_DEPTH: Final = 1_500
+MAX_DEGREE: Final = 24
+MAX_CONSTANT_BITS: Final = 1 << 16
+
+MAX_SHIFT: Final = 4096  # powers of 2 up to this one are written out
+_LEAVES: Final = (ops.VAR, ops.LOAD)  # what a model gives values to
+_MAX_TABLE: Final = 64  # entries of the table for a shift by a variable
+_MAX_RUNS: Final = 16  # runs of ones in a mask that is encoded by arithmetic
+_MAX_WIDTH: Final = 64  # bits of the bit-vectors that define `&`
+
+
+def load_z3() -> Any:
+    """The z3 module: the one place that imports it."""
+    import z3  # type: ignore[import-untyped,unused-ignore]
+
+    return z3
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Carrier:
+    """A node that brings side facts: a variable or opaque term, or an application of an uninterpreted function.
+
+    `literal` is the name of the facts when they are a declaration (of a range or a divisor) that a proof may want to
+    mention; facts without a name are true of every integer. `term` is what a model gives a value to. `window`, for an
+    uninterpreted function only, is where the facts define it completely.
+    """
+
+    node: Any
+    term: Term
+    facts: tuple[Term, ...]
+    literal: Term | None = None
+    window: Term | None = None
+
+    @property
+    def arguments(self) -> list[Term]:
+        """Those of the uninterpreted function that a bit operation stands on; none for a variable or opaque term."""
+        return [] if self.node.op in _LEAVES else list(self.term.children())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Encoding:
+    """What z3 has to know about one expression or condition.
+
+    `value` is meaningful where `defined` holds (`None`: everywhere); `carriers` are the terms below, arguments first.
+    """
+
+    value: Term
+    defined: Term | None
+    carriers: tuple[Carrier, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Entry:
+    value: Term
+    defined: Term | None
+    carrier: Carrier | None
+    depth: int
+    degree: int
+    hinted: bool  # depends on the bounds that the caller knew
+
+
+class Encoder:
+    """Encodes nodes for one z3 context, each once. Use it in the thread of its context only.
+
+    Bounds given to `encode` are hints that decide how much is said about bit operations; they need not be true.
+    """
+
+    def __init__(self, context: Any) -> None:
+        z3 = load_z3()
+        self.z3: Final = z3
+        self.context: Final = context
+        integer = z3.IntSort(context)
+        self._and = z3.Function("bitand", integer, integer, integer)
+        self._pow2 = z3.Function("pow2", integer, integer)
+        self._true = z3.BoolVal(True, context)
+        self._entries: dict[Node, _Entry] = {}
+        self._encodings: dict[Node, Encoding] = {}
+        self._hinted: list[Node] = []
+        self._functions: dict[Opaque, Any] = {}
+        self._serial = itertools.count()
+        self._bounds: Bounds = _unknown
+        self._carrier: Carrier | None = None
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def encode(self, root: Node, bounds: Bounds | None = None) -> Encoding:
+        """The encoding of `root`, the same object until `forget_hints`.
+
+        Raises BudgetError when it is so large, or of so high a degree, that z3 could not be trusted to stop.
+        """
+        known = self._encodings.get(root)
+        if known is not None:
+            return known
+        self._bounds = bounds or _unknown
+        carriers = []
+        for count, node in enumerate(postorder((root,))):
+            if count >= MAX_NODES:
+                raise BudgetError(f"more than {MAX_NODES} terms")
+            entry = self._entries.get(node) or self._enter(node)
+            if entry.carrier is not None:
+                carriers.append(entry.carrier)
+        if entry.hinted:
+            self._hinted.append(root)
+        encoding = self._encodings[root] = Encoding(entry.value, entry.defined, tuple(carriers))
+        return encoding
+
+    def defined(self, root: Node) -> Term:
+        """A z3 Bool: true exactly where `evaluate(root)` has a value (given the values of the opaque terms)."""
+        return self.or_true(self.encode(root).defined)
+
+    def forget_hints(self) -> None:
+        """Forget what was encoded with the help of bounds, because the next bounds may be others."""
+        while self._hinted:
+            node = self._hinted.pop()
+            self._entries.pop(node, None)
+            self._encodings.pop(node, None)
+
+    def lemma(self, carrier: Carrier, values: Sequence[int]) -> Term | None:
+        """The true value of an uninterpreted function at the arguments `values`, as a fact; `None` if too large."""
+        if carrier.term.decl().eq(self._and):
+            truth = values[0] & values[1]
+        elif 0 <= values[0] <= MAX_SHIFT:
+            truth = 1 << values[0]
+        else:
+            return None
+        there = [arg == self.integer(value) for arg, value in zip(carrier.arguments, values, strict=True)]
+        return self.z3.Implies(self.z3.And(there), carrier.term == self.integer(truth))
+
+    def integer(self, value: int) -> Term:
+        """The constant `value`, of any size that is not absurd."""
+        return self.z3.IntVal(_digits(value), self.context)
+
+    def power(self, exponent: int) -> Term:
+        """2 to the power of `exponent`."""
+        if exponent > MAX_CONSTANT_BITS:
+            raise BudgetError(f"a constant of {exponent} bits")
+        return self.integer(1 << exponent)
+
+    def or_true(self, condition: Term | None) -> Term:
+        return self._true if condition is None else condition
+
+    def all_of(self, *conditions: Term | None) -> Term | None:
+        """The conjunction of z3 conditions, of which `None` is the true one."""
+        some = [condition for condition in conditions if condition is not None]
+        return self.z3.And(some) if len(some) > 1 else some[0] if some else None
+
+    def _enter(self, node: Node) -> _Entry:
+        below = [self._entries[arg] for arg in node.args]
+        depth = 1 + max((entry.depth for entry in below), default=0)
+        degree = _degree(node.op, [entry.degree for entry in below])
+        if depth > MAX_DEPTH or degree > MAX_DEGREE:
+            raise BudgetError(f"terms nested {depth} deep" if depth > MAX_DEPTH else f"a product of degree {degree}")
+        self._carrier = None
+        value = _VALUES[node.op](self, node, [entry.value for entry in below])
+        defined = _DEFINED.get(node.op, _strict)(
+            self, node, [entry.value for entry in below], [e.defined for e in below]
+        )
+        carrier = self._carrier
+        hinted = (carrier is not None and node.op not in _LEAVES) or any(entry.hinted for entry in below)
+        entry = _Entry(value, defined, carrier, depth, degree, hinted)
+        if hinted:
+            self._hinted.append(node)
+        self._entries[node] = entry
+        return entry
+
+    def _name(self, label: str) -> str:
+        return f"{re.sub(r'[^A-Za-z0-9_]', '_', label)}!{next(self._serial)}"
+
+    def _declare(self, node: Node, term: Term, label: str, low: int | None, high: int | None, step: int = 1) -> Term:
+        facts = [] if low is None else [term >= self.integer(low)]
+        facts += [] if high is None else [term <= self.integer(high)]
+        facts += [] if step == 1 else [term % self.integer(step) == 0]
+        literal = self.z3.Bool(f"declared {label}", self.context) if facts else None
+        self._carrier = Carrier(node, term, tuple(facts), literal)
+        return term
+
+    def variable(self, node: Node) -> Term:
+        """The z3 constant of a variable; what the variable declares about itself becomes a side fact."""
+        assert isinstance(node, Var)
+        name = self._name(node.name)
+        return self._declare(node, self.z3.Int(name, self.context), name, *node.declared())
+
+    def load(self, node: Node, indices: list[Term]) -> Term:
+        """An opaque term: its symbol is a function, so equal indices give equal values."""
+        symbol: Opaque = node.data
+        if symbol not in self._functions:
+            sort = self.z3.IntSort(self.context)
+            self._functions[symbol] = self.z3.Function(self._name(symbol.name), *[sort] * (symbol.rank + 1))
+        term = self._functions[symbol](*indices)
+        return self._declare(node, term, self._name(symbol.name), symbol.lower, symbol.upper)
+
+    def bit_and(self, node: Node, a: Term, b: Term) -> Term:
+        """`a & b`: arithmetic when one is a constant, else a function defined as far as the bounds allow."""
+        left, right = node.args
+        if left is right:
+            return a
+        for mask, x in ((constant_value(right), a), (constant_value(left), b)):
+            if mask is not None and len(_runs(mask if mask >= 0 else ~mask)) <= _MAX_RUNS:
+                return self._masked(x, mask) if mask >= 0 else x - self._masked(x, ~mask)
+        z3, term = self.z3, self._and(a, b)
+        facts = [
+            z3.Implies(a >= 0, z3.And(term >= 0, term <= a)),
+            z3.Implies(b >= 0, z3.And(term >= 0, term <= b)),
+            z3.Implies(z3.And(a < 0, b < 0), z3.And(term <= a, term <= b, term > a + b)),
+            term % 2 == z3.If(a % 2 == 1, b % 2, 0),
+        ]
+        # The definition holds on a whole window, whatever the bounds: so a proof that needs them names their source.
+        signed, width = _window(self._bounds(left), self._bounds(right))
+        low, high = (-self.power(width - 1), self.power(width - 1)) if signed else (self.integer(0), self.power(width))
+        inside = z3.And(low <= a, a < high, low <= b, b < high)
+        bits = z3.Int2BV(a, width) & z3.Int2BV(b, width)
+        facts.append(z3.Implies(inside, term == z3.BV2Int(bits, signed)))
+        self._carrier = Carrier(node, term, tuple(facts), window=inside)
+        return term
+
+    def _masked(self, x: Term, mask: int) -> Term:
+        """`x & mask` for a mask that is not negative: each run of ones is a quotient's remainder."""
+        total = self.integer(0)
+        for start, length in _runs(mask):
+            field = (x / self.power(start) if start else x) % self.power(length)
+            total = total + (field * self.power(start) if start else field)
+        return total
+
+    def shift(self, node: Node, apply: Callable[[Term, Term], Term], x: Term, amount: Term) -> Term:
+        """`x` times, or divided by, a power of 2."""
+        known = constant_value(node.args[1])
+        if known is not None and known <= MAX_SHIFT:
+            return apply(x, self.power(max(known, 0)))
+        low, high = _shift_window(self._bounds(node.args[1]))
+        z3, term = self.z3, self._pow2(amount)
+        grows = z3.Implies(amount > 0, z3.And(term > amount, term % 2 == 0))
+        inside = z3.And(low <= amount, amount <= high)
+        self._carrier = Carrier(node, term, (term >= 1, grows), window=inside)
+        value = apply(x, term)
+        for k in range(low, high + 1):
+            value = z3.If(amount == k, apply(x, self.power(k)), value)
+        return value
+
+    def floor_div(self, node: Node, a: Term, b: Term) -> Term:
+        """`a // b`: z3's quotient is the floor when the divisor is positive, so a negative one is turned around."""
+        known = constant_value(node.args[1])
+        if known is not None:
+            return a / b if known >= 0 else -a / self.integer(-known)
+        return self.z3.If(b > 0, a / b, -a / -b)
+
+    def floor_mod(self, node: Node, a: Term, b: Term) -> Term:
+        """`a % b`, with the sign of `b`."""
+        known = constant_value(node.args[1])
+        if known is not None:
+            return a % b if known >= 0 else -(-a % self.integer(-known))
+        return self.z3.If(b > 0, a % b, -(-a % -b))
+
+    def cast(self, node: Node, x: Term) -> Term:
+        """`x` modulo 2 ** bits, moved to the signed range if need be."""
+        bits, signed = node.data
+        if not signed:
+            return x % self.power(bits)
+        half = self.power(bits - 1)
+        return (x + half) % self.power(bits) - half
+
+
+def _unknown(node: Node) -> Interval:
+    return (None, None)
+
+
+def _digits(value: int) -> str:
+    """Decimal text; through `Decimal` when the text is longer than Python converts directly."""
+    if value.bit_length() > MAX_CONSTANT_BITS + 1:
+        raise BudgetError(f"a constant of {value.bit_length()} bits")
+    return str(value) if value.bit_length() < 10_000 else format(Decimal(value), "f")
+
+
+def _degree(op: Op, below: list[int]) -> int:
+    if op is ops.MUL:
+        return sum(below)
+    return 1 if op in _LEAVES else max(below, default=0)
+
+
+def _runs(mask: int) -> list[tuple[int, int]]:
+    """(start, length) of each run of ones in the binary digits of `mask >= 0`."""
+    return [(run.start(), len(run[0])) for run in re.finditer("1+", bin(mask)[:1:-1])]
+
+
+def _window(a: Interval, b: Interval) -> tuple[bool, int]:
+    """(signed, bits) of the narrowest bit-vector that holds both ranges; a byte if there is no small one."""
+    ends = [end for end in (*a, *b) if end is not None]
+    signed = min(ends, default=-1) < 0
+    width = max((end.bit_length() for end in ends), default=0) + signed
+    return (signed, max(width, 1)) if len(ends) == 4 and width <= _MAX_WIDTH else (True, 8)
+
+
+def _shift_window(amount: Interval) -> tuple[int, int]:
+    """The amounts to write out: all, or the smallest few."""
+    low, high = max(amount[0] or 0, 0), amount[1]
+    few = high is not None and high - low < _MAX_TABLE and high <= MAX_SHIFT
+    return (low, high) if high is not None and few else (min(low, MAX_SHIFT - 8), min(low, MAX_SHIFT - 8) + 8)
+
+
+Value: TypeAlias = Callable[[Encoder, Node, list[Term]], Term]
+Defined: TypeAlias = Callable[[Encoder, Node, list[Term], list[Term | None]], Term | None]
+
+
+def _strict(e: Encoder, node: Node, values: list[Term], defined: list[Term | None]) -> Term | None:
+    return e.all_of(*defined)
+
+
+def _divides(e: Encoder, node: Node, values: list[Term], defined: list[Term | None]) -> Term | None:
+    return e.all_of(*defined, None if constant_value(node.args[1]) else values[1] != 0)
+
+
+def _shifts(e: Encoder, node: Node, values: list[Term], defined: list[Term | None]) -> Term | None:
+    known = constant_value(node.args[1])
+    return e.all_of(*defined, None if known is not None and known >= 0 else values[1] >= 0)
+
+
+def _selects(e: Encoder, node: Node, values: list[Term], defined: list[Term | None]) -> Term | None:
+    first, if_true, if_false = defined
+    if if_true is None and if_false is None:
+        return first
+    return e.all_of(first, e.z3.If(values[0], e.or_true(if_true), e.or_true(if_false)))
+
+
+def _asserts(e: Encoder, node: Node, values: list[Term], defined: list[Term | None]) -> Term | None:
+    return e.all_of(defined[0], values[0], defined[1])
+
+
+def _second_if_true(e: Encoder, node: Node, values: list[Term], defined: list[Term | None]) -> Term | None:
+    return e.all_of(defined[0], None if defined[1] is None else e.z3.Implies(values[0], defined[1]))
+
+
+def _second_if_false(e: Encoder, node: Node, values: list[Term], defined: list[Term | None]) -> Term | None:
+    return e.all_of(defined[0], None if defined[1] is None else e.z3.Or(values[0], defined[1]))
+
+
+# Where an operation has a value, given where its arguments do; `_strict` for all others.
+_DEFINED: Final[dict[Op, Defined]] = {
+    **dict.fromkeys(ops.DIVISIONS, _divides),
+    ops.SHL: _shifts,
+    ops.SHR: _shifts,
+    ops.SELECT: _selects,
+    ops.ASSERTING: _asserts,
+    ops.AND: _second_if_true,
+    ops.OR: _second_if_false,
+}
+
+_VALUES: Final[dict[Op, Value]] = {
+    ops.CONST: lambda e, n, v: e.integer(n.data),
+    ops.VAR: lambda e, n, v: e.variable(n),
+    ops.LOAD: lambda e, n, v: e.load(n, v),
+    ops.ADD: lambda e, n, v: v[0] + v[1],
+    ops.SUB: lambda e, n, v: v[0] - v[1],
+    ops.MUL: lambda e, n, v: v[0] * v[1],
+    ops.NEG: lambda e, n, v: -v[0],
+    ops.FLOORDIV: lambda e, n, v: e.floor_div(n, v[0], v[1]),
+    ops.FLOORMOD: lambda e, n, v: e.floor_mod(n, v[0], v[1]),
+    ops.CEILDIV: lambda e, n, v: -e.floor_div(n, -v[0], v[1]),  # ceil(a / b) == -floor(-a / b)
+    ops.TRUNCDIV: lambda e, n, v: e.z3.If(v[0] >= 0, v[0] / v[1], -(-v[0] / v[1])),  # |a| divided; the sign follows
+    ops.TRUNCMOD: lambda e, n, v: e.z3.If(v[0] >= 0, v[0] % v[1], -(-v[0] % v[1])),  # |a| % |b|, with the sign of a
+    ops.MIN: lambda e, n, v: e.z3.If(v[0] <= v[1], v[0], v[1]),
+    ops.MAX: lambda e, n, v: e.z3.If(v[0] >= v[1], v[0], v[1]),
+    ops.ABS: lambda e, n, v: e.z3.If(v[0] >= 0, v[0], -v[0]),
+    ops.BITAND: lambda e, n, v: e.bit_and(n, v[0], v[1]),
+    ops.BITOR: lambda e, n, v: v[0] + v[1] - e.bit_and(n, v[0], v[1]),  # a + b == (a | b) + (a & b)
+    ops.BITXOR: lambda e, n, v: v[0] + v[1] - 2 * e.bit_and(n, v[0], v[1]),  # a | b == (a ^ b) + (a & b)
+    ops.BITNOT: lambda e, n, v: -v[0] - 1,
+    ops.SHL: lambda e, n, v: e.shift(n, lambda x, power: x * power, v[0], v[1]),
+    ops.SHR: lambda e, n, v: e.shift(n, lambda x, power: x / power, v[0], v[1]),
+    ops.CAST: lambda e, n, v: e.cast(n, v[0]),
+    ops.SELECT: lambda e, n, v: e.z3.If(v[0], v[1], v[2]),
+    ops.ASSERTING: lambda e, n, v: v[1],
+    ops.BOOL: lambda e, n, v: e.z3.BoolVal(n.data, e.context),
+    ops.LT: lambda e, n, v: v[0] < v[1],
+    ops.LE: lambda e, n, v: v[0] <= v[1],
+    ops.GT: lambda e, n, v: v[0] > v[1],
+    ops.GE: lambda e, n, v: v[0] >= v[1],
+    ops.EQ: lambda e, n, v: v[0] == v[1],
+    ops.NE: lambda e, n, v: v[0] != v[1],
+    ops.AND: lambda e, n, v: e.z3.And(v[0], v[1]),
+    ops.OR: lambda e, n, v: e.z3.Or(v[0], v[1]),
+    ops.NOT: lambda e, n, v: e.z3.Not(v[0]),
+}
