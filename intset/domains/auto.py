@@ -13,6 +13,7 @@ from intset.domains.base import Bounds, End, IntervalSet, IntSet, Region, empty_
 from intset.domains.interval import has_parameters, is_independent, symbolic_bounds
 from intset.domains.query import Query
 from intset.domains.registry import domain_named
+from intset.domains.stride import structural_image
 from intset.domains.witness import witness
 from intset.infinity import NEG_INF, POS_INF
 from intset.linear.form import Linear
@@ -88,19 +89,3 @@ class AutoDomain:
     def region(self, query: Query) -> Region:
         return domain_named("isl").region(query)  # type: ignore[attr-defined,no-any-return]
 
-
-def structural_image(query: Query) -> IntSet | None:
-    """The multi-stride set of an affine form over independent, freely running variables; `None` for all else."""
-    form = query.forms[0]
-    if has_parameters(query, form) or not is_independent(query, form):
-        return None
-    from intset.domains.stride import StrideSet
-
-    terms = []
-    base = form.const
-    for e, k in form.terms.items():
-        ends = query.ranges[e].constant()  # type: ignore[index]
-        assert ends is not None
-        base += k * ends[0]
-        terms.append((k, ends[1] - ends[0] + 1))
-    return StrideSet.of(base, terms, by="stride", is_exact=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from intset.expr.node import Cond, Expr, Node, Var
@@ -65,6 +65,16 @@ class Query:
     def is_relaxed(self, var: Var) -> bool:
         """Whether `var` runs over its range (else it stays symbolic)."""
         return var in self.ranges and var not in self.keep
+
+    def is_touched(self, roots: Iterable[Node]) -> bool:
+        """Whether a fact speaks of a variable of `roots`, directly or through ranges and other facts; or may, unseen,
+        exclude every point."""
+        _, _, touching, leftover = self.split_relevant(tuple(roots))
+        if touching:
+            return True
+        from intset.domains.isl.domain import consistency
+
+        return bool(leftover) and consistency(self, leftover) != "holds"
 
     def split_relevant(self, roots: Sequence[Node]) -> tuple[list[Var], list[Var], list[Cond], list[Cond]]:
         """(relaxed variables, parameters, facts that touch them, facts that do not), closed over shared variables."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+from functools import cache
 from importlib import metadata
 from typing import Any
 
@@ -71,6 +72,8 @@ def domain_named(name: str) -> Domain:
 
 def check_name(name: Any, where: str) -> str:
     """`name` if it is known, else an error that lists what is."""
+    if isinstance(name, str) and (name in _BUILT_IN or name in _loaded):
+        return name
     known = domain_names()
     if isinstance(name, str):
         if name in known:
@@ -83,5 +86,6 @@ def check_name(name: Any, where: str) -> str:
     raise InputError(f"{where}: unknown domain {name!r}{hint}; known: {', '.join(known)}, and products such as 'a*b'")
 
 
+@cache
 def _entry_points() -> tuple[metadata.EntryPoint, ...]:
     return tuple(metadata.entry_points(group=ENTRY_POINTS))

@@ -412,7 +412,7 @@ class Normalizer:
             return iv.hull(a[0].bounds(a[0].form(e.args[1])), b[0].bounds(b[0].form(e.args[2])))
         bounds = self.bounds if known is self._atom_bounds else self._plain_bounds
         args = [bounds(self.form(arg)) for arg in e.args if isinstance(arg, Expr)]
-        rule = _BOUNDS.get(op)
+        rule = ATOM_BOUNDS.get(op)
         if rule is None:
             return EVERYTHING
         result = rule(*args)
@@ -821,7 +821,7 @@ def _shr_bounds(a: Interval, b: Interval) -> Interval:
     return iv.floordiv(a, (1 << max(low, 0), 1 << max(high, 0)))
 
 
-_BOUNDS: dict[ops.Op, Callable[..., Interval]] = {
+ATOM_BOUNDS: dict[ops.Op, Callable[..., Interval]] = {
     ops.FLOORDIV: iv.floordiv,
     ops.FLOORMOD: iv.floormod,
     ops.TRUNCDIV: _truncdiv_bounds,

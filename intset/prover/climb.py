@@ -31,12 +31,17 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Verdict:
-    """What one tier says: a status, and a counterexample or a reason; `vacuous` when no point exists at all."""
+    """What one tier says: a status, and a counterexample or a reason; `vacuous` when no point exists at all.
+
+    `facts` are those that a tier knows it used; `smtlib` gives the query as text for another solver.
+    """
 
     status: str
     point: Point | None = None
     reason: str = ""
     vacuous: bool = False
+    facts: tuple[Fact, ...] | None = None
+    smtlib: Callable[[], str] | None = None
 
 
 class Question:

@@ -23,9 +23,10 @@ class Proof:
     counterexample: when refuted, `{Var: int}`, sizes included, inside ranges and facts; an opaque term is a key as well.
         It was checked by `evaluate`.
     reason: why it is unknown, in words.
+    smtlib: when z3 decided, a function that gives the query as SMT-LIB 2 text (unsatisfiable), for an independent check.
     """
 
-    __slots__ = ("_requires", "_used", "_used_by", "by", "counterexample", "goal", "reason", "status", "vacuous")
+    __slots__ = ("_requires", "_used", "_used_by", "by", "counterexample", "goal", "reason", "smtlib", "status", "vacuous")
 
     def __init__(
         self,
@@ -37,12 +38,14 @@ class Proof:
         reason: str = "",
         used_by: Callable[[], tuple[Fact, ...]] | None = None,
         requires: tuple[Cond, ...] = (),
+        smtlib: Callable[[], str] | None = None,
     ) -> None:
         self.goal, self.status, self.by, self.vacuous, self.reason = goal, status, by, vacuous, reason
         self.counterexample = None if counterexample is None else dict(counterexample)
         self._used_by = used_by
         self._used: tuple[Fact, ...] | None = None
         self._requires = requires
+        self.smtlib = smtlib
 
     @property
     def used(self) -> tuple[Fact, ...]:
@@ -68,7 +71,7 @@ class Proof:
         self.goal, self.status, self.by, self.vacuous, self.counterexample, self.reason, self._used, self._requires = (
             state
         )
-        self._used_by = None
+        self._used_by = self.smtlib = None
 
     def __repr__(self) -> str:
         if self.status == REFUTED and self.counterexample is not None:

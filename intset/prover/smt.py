@@ -190,7 +190,7 @@ class _Engine:
         # ctrl_c=False: z3 would swallow the signal; this way Python raises KeyboardInterrupt when z3 returns.
         self.solver.set(timeout=self.timeout_ms, random_seed=0, ctrl_c=False)
         self.levels: list[_Level] = []
-        self.asserted: set[Carrier] = set()
+        self.asserted: dict[Carrier, None] = {}  # in order: what z3 is told must not depend on addresses
         self.rlimit = 0
         self.clean = True
 
@@ -219,7 +219,7 @@ class _Engine:
         if same < len(self.levels):
             self.solver.pop(len(self.levels) - same)
             del self.levels[same:]
-            self.asserted = {carrier for level in self.levels for carrier in level.carriers}
+            self.asserted = dict.fromkeys(carrier for level in self.levels for carrier in level.carriers)
         for number in range(same, len(facts)):
             fact = facts[number]
             self.solver.push()
@@ -227,7 +227,7 @@ class _Engine:
             holds = self.encoder.all_of(fact.defined, fact.value)
             self.solver.add(self.z3.Implies(self._literal(number), holds))
             self.levels.append(_Level(fact, carriers))
-            self.asserted.update(carriers)
+            self.asserted.update(dict.fromkeys(carriers))
 
     def _assert_facts_of(self, carriers: Sequence[Carrier]) -> list[Carrier]:
         """Assert the side facts of terms that the solver has not met; these terms."""

@@ -56,17 +56,13 @@ def context() -> Any:
 def _innermost() -> budget | None:
     """The budget in force. One that died was left by an interrupt before it could clean up; that is done here."""
     running = _SESSION.running
-    left = False
-    while running:
-        found = running[-1]()
-        if found is not None:
-            break
-        running.pop()
-        left = True
-    else:
-        found = None
-    if left:
+    alive = len(running)
+    while alive and running[alive - 1]() is None:
+        alive -= 1
+    found = running[alive - 1]() if alive else None
+    if alive < len(running):
         _SESSION.context.set_max_operations(found.limit if found else 0)
+        del running[alive:]
     return found
 
 
@@ -120,10 +116,11 @@ class budget:
             raise IslError(str(error)) from error
 
     def _leave(self) -> None:
+        # The list last: interrupted in between, it still tells `context` that there is something to clean up.
+        self._context.set_max_operations(self._outer.limit if self._outer else 0)
         running = _SESSION.running
         while running and running.pop()() is not self:
             pass
-        self._context.set_max_operations(self._outer.limit if self._outer else 0)
 
 
 def _works(ctx: Any) -> bool:

@@ -6,10 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from intset.domains.base import End, IntSet, Region, as_end
-from intset.domains.isl.count import count as count_points
-from intset.domains.isl.count import count_symbolic, max_over
 from intset.domains.isl.session import budget, context, isl, val
-from intset.domains.isl.to_expr import pw_aff_to_expr, set_to_cond
+from intset.domains.isl.to_expr import pw_aff_to_expr
 from intset.domains.isl.translate import param_name
 from intset.errors import BudgetError, CountError
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, constant_value
@@ -197,6 +195,8 @@ class IslSet(IntSet):
 
 
 def condition_of(shape: Presburger, point: Sequence[Expr]) -> Cond:
+    from intset.domains.isl.to_expr import set_to_cond
+
     with budget(END_BUDGET):
         current = shape.get()
         found = set_to_cond(current, point, shape.ordered_params(current))
@@ -206,6 +206,9 @@ def condition_of(shape: Presburger, point: Sequence[Expr]) -> Cond:
 
 
 def count_of(shape: Presburger) -> int | Infinity | Expr:
+    from intset.domains.isl.count import count as count_points
+    from intset.domains.isl.count import count_symbolic
+
     try:
         current = shape.get()
         if shape.free_params():
@@ -295,6 +298,8 @@ class IslRegion(Region):
         return self._over_instances()[1]
 
     def _over_instances(self) -> tuple[int | Infinity, int | Infinity]:
+        from intset.domains.isl.count import max_over
+
         m = isl()
         current = self.shape.get()
         if any(not isinstance(p, Var) for p in self.shape.params):

@@ -1,0 +1,1 @@
+"""Exact Presburger sets, through islpy."""

@@ -1,0 +1,304 @@
+"""isl's affine functions and sets as expressions and conditions: equal at every point."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from intset.domains.isl.session import isl, number
+from intset.errors import InputError
+from intset.expr.build import logical_and, logical_or, maximum, minimum, select
+from intset.expr.node import Cond, Expr, as_expr, truth
+from intset.linear.form import Linear, atom
+
+MAX_LATTICE_PIECES = 6  # a function of more pieces is not tried as a maximum of minima: n^3 emptiness tests
+MAX_MERGED_PIECES = 16  # of more pieces none is tried in the place of another: n^2 emptiness tests
+
+
+# -- affine functions -------------------------------------------------------------------------------------------------
+
+
+def aff_to_expr(aff: Any, dims: Sequence[Expr], params: Sequence[Expr]) -> Expr:
+    """The expression over `dims` and `params` that equals the isl `Aff` (its floor, where it is not an integer).
+
+    Divisions are by positive constants; what recombines becomes a remainder, as `i - 5*floor(i/5)` does to `i % 5`.
+    """
+    return aff_to_form(aff, dims, params).expr()
+
+
+def aff_to_form(aff: Any, dims: Sequence[Expr], params: Sequence[Expr]) -> Linear:
+    """As `aff_to_expr`, in the linear form: its atoms are `dims`, `params`, and quotients and remainders of these."""
+    if aff.is_nan():
+        raise InputError(f"a function without a value has no expression: {aff}")
+    integral = aff if aff.get_denominator_val().is_one() else aff.floor()
+    reader = _Reader(integral, isl().dim_type.in_, dims, params)
+    form = reader.form(integral, isl().dim_type.in_)
+    assert form is not None  # every division of an Aff is explicit
+    return form
+
+
+class _Quotient(NamedTuple):
+    """`floor(dividend / divisor)`, also as an expression."""
+
+    dividend: Linear
+    divisor: int
+    expr: Expr
+
+
+class _Reader:
+    """Reads affine forms over the local space of `owner` (an Aff or a BasicSet): its dims, params and divisions."""
+
+    def __init__(self, owner: Any, kind: Any, dims: Sequence[Expr], params: Sequence[Expr]) -> None:
+        types = isl().dim_type
+        if owner.dim(kind) != len(dims) or owner.dim(types.param) != len(params):
+            raise InputError(f"{len(dims)} dims and {len(params)} params do not fit {owner}")
+        self._dims = [as_expr(e) for e in dims]
+        self._params = [as_expr(e) for e in params]
+        self._quotients: dict[int, _Quotient] = {}
+        self.remainders: dict[Expr, _Quotient] = {}  # what the remainders written so far are of
+        waiting = {k: owner.get_div(k) for k in range(owner.dim(types.div))}
+        # A division may use others; isl lists those first, but does not promise to.
+        progress = True
+        while waiting and progress:
+            progress = False
+            for k, aff in list(waiting.items()):
+                dividend = None if aff.is_nan() else self.form(aff, types.in_)
+                if dividend is not None:
+                    divisor = number(aff.get_denominator_val())
+                    self._quotients[k] = _Quotient(dividend, divisor, dividend.expr() // divisor)
+                    del waiting[k]
+                    progress = True
+
+    def form(self, affine: Any, kind: Any) -> Linear | None:
+        """The numerator of an Aff (`kind` is `in_`) or a Constraint (`set`); `None` when it uses an unknown division."""
+        types = isl().dim_type
+        scale = affine.get_denominator_val() if kind is types.in_ else None
+        read = affine.get_coefficient_val
+        terms: dict[Expr, int] = {}
+        for of_kind, atoms in ((types.param, self._params), (kind, self._dims)):
+            for k, e in enumerate(atoms):
+                value = read(of_kind, k)
+                if not value.is_zero():
+                    terms[e] = terms.get(e, 0) + number(value.mul(scale) if scale else value)
+        const = affine.get_constant_val()
+        form = Linear(number(const.mul(scale) if scale else const), {e: c for e, c in terms.items() if c})
+        for k in range(affine.dim(types.div)):
+            value = read(types.div, k)
+            if value.is_zero():
+                continue
+            if k not in self._quotients:
+                return None
+            form = self._plus_quotient(form, number(value.mul(scale) if scale else value), self._quotients[k])
+        return form
+
+    def _plus_quotient(self, form: Linear, factor: int, quotient: _Quotient) -> Linear:
+        """`form + factor * quotient`, through `c*floor(x/c) = x - x%c` where that cancels terms of `form`."""
+        dividend, divisor, _ = quotient
+        times, rest = divmod(factor, divisor)
+        if not rest:
+            cleared = form.plus(dividend, times)
+            if len(cleared.terms) < len(form.terms):
+                remainder = Linear(dividend.const % divisor, dividend.terms).expr() % divisor
+                self.remainders[remainder] = quotient
+                return cleared.plus(atom(remainder), -times)
+        return form.plus(atom(quotient.expr), factor)
+
+
+
+# -- piecewise affine functions ---------------------------------------------------------------------------------------
+
+
+class Piece(NamedTuple):
+    """A part of a piecewise function: the isl Aff `function` on the isl Set `domain`, where it is an integer."""
+
+    domain: Any
+    function: Any
+
+
+def pieces_of(pw: Any) -> list[Piece]:
+    """The pieces of an isl PwAff; their domains are disjoint."""
+    found: list[Piece] = []
+    pw.foreach_piece(lambda domain, function: found.append(Piece(domain, function)))
+    return found
+
+
+def pw_aff_to_expr(pw: Any, dims: Sequence[Expr], params: Sequence[Expr], context: Any = None) -> Expr | None:
+    """The expression that equals the isl `PwAff` on its domain; `None` when the domain is empty.
+
+    Parameters
+    ----------
+    dims, params: what the input dimensions and the parameters of `pw` stand for, in their order.
+    context: an isl Set, of parameters alone or over the same space, outside which the expression need not be right.
+    """
+    if context is not None:
+        pw = pw.gist_params(context) if context.is_params() else pw.gist(context)
+    return pieces_to_expr(pieces_of(pw.coalesce()), dims, params, context)
+
+
+def pieces_to_expr(
+    pieces: Iterable[Piece], dims: Sequence[Expr], params: Sequence[Expr], context: Any = None
+) -> Expr | None:
+    """As `pw_aff_to_expr`, for pieces with disjoint domains.
+
+    One affine function, a minimum, a maximum or a maximum of minima where it is one, else nested `select`.
+    """
+    within = [Piece(within_context(p.domain, context), _integral(p.function)) for p in pieces]
+    left = _merged([p for p in within if not p.domain.is_empty()])
+    if not left:
+        return None
+    values = [aff_to_expr(p.function, dims, params) for p in left]
+    lattice = _lattice(left)
+    if lattice is not None:
+        return maximum(*(minimum(*(values[k] for k in term)) for term in lattice))
+    # The longest condition comes last, where it need not be written.
+    order = sorted(range(len(left)), key=lambda k: _weight(left[k].domain))
+    result, remaining = values[order[-1]], left[order[-1]].domain
+    for k in reversed(order[:-1]):
+        remaining = remaining.union(left[k].domain).coalesce()
+        condition = set_to_cond(left[k].domain, dims, params, remaining)
+        if condition is None:
+            raise InputError(f"a domain of {values[k]} has no condition")
+        result = select(condition, values[k], result)
+    return result
+
+
+def within_context(isl_set: Any, context: Any) -> Any:
+    """The part of a set in `context`, a set of parameters alone or over the same space; `None` is everything."""
+    if context is None:
+        return isl_set
+    if context.is_params() and not isl_set.is_params():
+        return isl_set.intersect_params(context)
+    return isl_set.intersect(context)
+
+
+def _integral(function: Any) -> Any:
+    return function if function.get_denominator_val().is_one() else function.floor()
+
+
+def _weight(domain: Any) -> tuple[int, int]:
+    parts = domain.get_basic_sets()
+    return len(parts), sum(part.n_constraint() + part.dim(isl().dim_type.div) for part in parts)
+
+
+def _merged(pieces: list[Piece]) -> list[Piece]:
+    """The same function in fewer pieces: where another function has the same values, its piece takes over the domain."""
+    if len(pieces) > MAX_MERGED_PIECES:
+        return pieces
+    left = dict(enumerate(sorted(pieces, key=lambda p: p.function.dim(isl().dim_type.div))))
+    for k in range(len(pieces)):
+        if k in left:
+            domain, function = left[k]
+            same = [j for j, p in left.items() if j != k and p.domain.is_subset(p.function.eq_set(function))]
+            for j in same:
+                domain = domain.union(left.pop(j).domain)
+            left[k] = Piece(domain.coalesce() if same else domain, function)
+    return list(left.values())
+
+
+def _lattice(pieces: list[Piece]) -> list[list[int]] | None:
+    """The function as the maximum of minima of its pieces' functions, by number; `None` where that is wrong or long.
+
+    The terms are `min {f_j : f_j >= f_k on D_k}` for each piece `k`: enough for every continuous function on convex
+    pieces (Tarela and Martinez, Region configurations for realizability of lattice piecewise-linear models, 1999).
+    Nothing is assumed here: term `k` equals the function on `D_k`, and that it is nowhere larger is tested.
+    """
+    if len(pieces) > MAX_LATTICE_PIECES:
+        return None
+    domains, functions = zip(*pieces, strict=True)
+    span = range(len(pieces))
+    at_most = [[[d.is_subset(f.le_set(g)) for d in domains] for g in functions] for f in functions]
+    terms = [frozenset(j for j in span if at_most[k][j][k]) for k in span]
+    for term in terms:
+        for here in span:
+            if any(at_most[j][here][here] for j in term):
+                continue
+            above = domains[here]
+            for j in term:
+                above = above.intersect(functions[j].gt_set(functions[here]))
+            if not above.is_empty():
+                return None
+    shortest = [t for t in dict.fromkeys(terms) if not any(other < t for other in terms)]
+    lattice = [[j for j in sorted(t) if not any(i != j and all(at_most[i][j]) for i in t)] for t in shortest]
+    return lattice if sum(map(len, lattice)) <= 2 * len(pieces) else None
+
+
+# -- sets -------------------------------------------------------------------------------------------------------------
+
+
+def set_to_cond(isl_set: Any, dims: Sequence[Expr], params: Sequence[Expr], context: Any = None) -> Cond | None:
+    """The condition that the point `dims` is in the isl `Set`: a disjunction of conjunctions, without quantifiers.
+
+    `None` when a division stays without an explicit form; isl finds one whenever its budget suffices.
+
+    Parameters
+    ----------
+    dims, params: what the dimensions and the parameters of the set stand for, in their order.
+    context: an isl Set, of parameters alone or over the same space, outside which the condition need not be right.
+    """
+    if context is not None:
+        both = context.is_params() and not isl_set.is_params()
+        isl_set = isl_set.gist_params(context) if both else isl_set.gist(context)
+    disjuncts: list[Cond] = []
+    for part in isl_set.coalesce().compute_divs().get_basic_sets():
+        conjuncts = _conjuncts(part, dims, params)
+        if conjuncts is None:
+            return None
+        disjuncts.append(logical_and(*conjuncts))
+    return logical_or(*disjuncts)
+
+
+def _conjuncts(part: Any, dims: Sequence[Expr], params: Sequence[Expr]) -> list[Cond] | None:
+    if part.plain_is_empty():
+        return [truth(False)]
+    kind = isl().dim_type.set
+    reader = _Reader(part, kind, () if part.is_params() else dims, params)
+    found: dict[Cond, None] = {}
+    for constraint in part.get_constraints():
+        # `c*q <= x < c*q + c` says no more than what `q = floor(x/c)` is.
+        if constraint.is_div_constraint():
+            continue
+        form = reader.form(constraint, kind)
+        if form is None:
+            return None
+        found[_equation(form, reader.remainders) if constraint.is_equality() else _inequality(form)] = None
+    return list(found)
+
+
+def _inequality(form: Linear) -> Cond:
+    """`form >= 0`."""
+    plus, minus = _sides(form)
+    if not minus.terms:
+        return plus.expr() >= -form.const
+    if not plus.terms or form.const != -1:
+        return minus.expr() <= plus.shift(form.const).expr()
+    return minus.expr() < plus.expr()
+
+
+def _equation(form: Linear, remainders: Mapping[Expr, _Quotient]) -> Cond:
+    """`form == 0`."""
+    plus, minus = _sides(form)
+    if len(form.terms) == 1:
+        ((e, factor),) = form.terms.items()
+        value, off = divmod(-form.const, factor)
+        if off:
+            return truth(False)
+        if e in remainders and 0 <= value < remainders[e].divisor:
+            return _congruence(remainders[e], value)
+        return e.eq(value)
+    return plus.expr().eq(minus.shift(-form.const).expr())
+
+
+def _congruence(quotient: _Quotient, value: int) -> Cond:
+    """`dividend % divisor == value`, with the constant and the leading sign of the dividend moved to the right."""
+    terms, divisor, value = quotient.dividend.terms, quotient.divisor, value - quotient.dividend.const
+    form = Linear(0, terms)
+    if all(c < 0 for c in terms.values()):
+        form, value = form.scale(-1), -value
+    return (form.expr() % divisor).eq(value % divisor)
+
+
+def _sides(form: Linear) -> tuple[Linear, Linear]:
+    """The terms with a positive factor, and the others negated."""
+    plus = {e: c for e, c in form.terms.items() if c > 0}
+    minus = {e: -c for e, c in form.terms.items() if c < 0}
+    return Linear(0, plus), Linear(0, minus)

@@ -1,0 +1,344 @@
+"""The arithmetic of multi-stride sets: `{base + s1*t1 + s2*t2 + ... : 0 <= tk < ek}`, as pure functions on tuples.
+
+A value is `(base, ((s1, e1), (s2, e2), ...))` with `0 < s1 < s2 < ...` and each extent `ek >= 2`: the image of a box
+under an affine expression, exactly. A single point is `(x, ())`, and `BOTTOM` is the empty set. `make` also fuses runs:
+`s*[0, e) + s*k*[0, f)` is the longer run `s*[0, e + k*(f-1))` where `k <= e`, so no two terms of a value fuse.
+
+A value is *superincreasing* when every stride exceeds what the strides before it reach together. Then each element has
+one representation, the elements are ordered as the tuples `(..., t2, t1)` are, and the value itself is unique: equal
+sets are equal tuples. Everything is cheap there. Elsewhere questions take search or a bitmap, bounded by a budget
+counted in steps or bits, and `None` says that the budget did not suffice (or, for a division, that the image is not
+shown to be a multi-stride set).
+
+Source: the strided sets of tile and convolution bounds; the one-stride case is `strided`. Two coprime strides collide
+along one lattice direction, which counts them in closed form (J. J. Sylvester's coin problem, 1884).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import product
+from math import gcd, prod
+from typing import Final, TypeAlias
+
+from intset.domains import strided
+
+Term: TypeAlias = tuple[int, int]
+MultiStride: TypeAlias = tuple[int, tuple[Term, ...]]
+
+BOTTOM: Final[MultiStride] = (0, ((0, 0),))
+STEPS: Final = 10_000
+"""How many partial sums a membership search looks at."""
+BITS: Final = 1 << 20
+"""How long a bitmap may get that counts or compares elements."""
+
+
+def make(base: int, terms: Iterable[Term] = ()) -> MultiStride:
+    """The value of `{base + sum(s*t)}`, `0 <= t < e`, for any `(s, e)`. An extent below 1 makes it empty."""
+    extents: dict[int, int] = {}
+    for s, e in terms:
+        if e < 1:
+            return BOTTOM
+        if s < 0:
+            base, s = base + s * (e - 1), -s  # walked from the other end
+        if s and e > 1:
+            extents[s] = extents.get(s, 1) + e - 1
+    runs: list[Term] = []
+    pending = sorted(extents.items())
+    while pending:
+        s, e = pending[0]
+        apart = []
+        for t, f in pending[1:]:
+            k, rest = divmod(t, s)
+            if rest or k > e:
+                apart.append((t, f))
+            else:
+                e += k * (f - 1)
+        runs.append((s, e))
+        pending = apart
+    return base, tuple(runs)
+
+
+# --- what a set looks like --------------------------------------------------------------------------------------------
+
+
+def reach(terms: Iterable[Term]) -> int:
+    """The largest sum the terms make."""
+    return sum(s * (e - 1) for s, e in terms)
+
+
+def lowest(a: MultiStride) -> int | None:
+    return None if a == BOTTOM else a[0]
+
+
+def highest(a: MultiStride) -> int | None:
+    return None if a == BOTTOM else a[0] + reach(a[1])
+
+
+def is_interval(a: MultiStride) -> bool:
+    """Whether the set is a run of consecutive integers: fusing leaves such a run no second term."""
+    return all(s == 1 for s, _ in a[1])
+
+
+def is_superincreasing(a: MultiStride) -> bool:
+    below = 0
+    for s, e in a[1]:
+        if s <= below:
+            return False
+        below += s * (e - 1)
+    return a != BOTTOM
+
+
+def enclosing(a: MultiStride) -> strided.Strided:
+    """The smallest strided interval that contains the set."""
+    base, terms = a
+    return None if a == BOTTOM else strided.make(base, base + reach(terms), gcd(*(s for s, _ in terms)), base)
+
+
+# --- elements ---------------------------------------------------------------------------------------------------------
+
+
+def contains(a: MultiStride, x: int, steps: int = STEPS) -> bool | None:
+    """Whether `x` is an element. None when `steps` partial sums did not suffice; never so with one or two terms.
+
+    Takes the largest stride first: its multiple must leave what the smaller ones can reach, in a residue class of
+    their divisor. With a superincreasing value there is at most one choice, so this is greedy; otherwise the sums
+    seen are remembered.
+    """
+    base, terms = a
+    if not terms or a == BOTTOM:
+        return a != BOTTOM and x == base
+    below, divisors = [0], [0]
+    for s, e in terms:
+        below.append(below[-1] + s * (e - 1))
+        divisors.append(gcd(divisors[-1], s))
+    todo = [(len(terms) - 1, x - base)]
+    seen = set(todo)
+    while todo:
+        k, rest = todo.pop()
+        s, e = terms[k]
+        if k == 0:
+            if rest % s == 0 and 0 <= rest < s * e:
+                return True
+            continue
+        g = gcd(s, divisors[k])
+        if rest % g:
+            continue
+        period = divisors[k] // g
+        first = max(0, -((below[k] - rest) // s))
+        first += (rest // g * pow(s // g, -1, period) - first) % period
+        for t in range(first, min(e - 1, rest // s) + 1, period):
+            if k == 1:
+                return True  # the one stride left divides the rest and reaches it
+            part = (k - 1, rest - s * t)
+            if part not in seen:
+                if len(seen) >= steps:
+                    return None
+                seen.add(part)
+                todo.append(part)
+    return False
+
+
+def count(a: MultiStride, bits: int = BITS) -> int | None:
+    """The number of elements. None where terms overlap, reach more than `bits` multiples, and are three or more.
+
+    The terms split where all the larger strides are multiples of more than the smaller ones reach: both halves count
+    by themselves.
+    """
+    if a == BOTTOM:
+        return 0
+    total = 1
+    for group in _groups(a[1]):
+        n = _count_group(group, bits)
+        if n is None:
+            return None
+        total *= n
+    return total
+
+
+def _groups(terms: tuple[Term, ...]) -> Iterator[tuple[Term, ...]]:
+    divisors = [0]  # of the strides from k on
+    for s, _ in reversed(terms):
+        divisors.append(gcd(divisors[-1], s))
+    divisors.reverse()
+    start = below = 0
+    for k, (s, e) in enumerate(terms):
+        if k > start and divisors[k] > below:
+            yield terms[start:k]
+            start = k
+        below += s * (e - 1)
+    if terms:
+        yield terms[start:]
+
+
+def _count_group(terms: tuple[Term, ...], bits: int) -> int | None:
+    g = gcd(*(s for s, _ in terms))
+    if len(terms) == 1:
+        return terms[0][1]
+    if len(terms) == 2:  # (t1 + s2, t2 - s1) is the same element: each line of n points of the box counts once
+        (s, e), (t, f) = terms
+        return e * f - max(0, e - t // g) * max(0, f - s // g)
+    return _bitmap(terms, g).bit_count() if reach(terms) < bits * g else None
+
+
+def _bitmap(terms: Iterable[Term], g: int = 1) -> int:
+    """Bit i is set where `g*i` is a sum; each term doubles its run of copies until it is long enough."""
+    bitmap = 1
+    for s, e in terms:
+        done = 1
+        while done < e:
+            more = min(done, e - done)
+            bitmap |= bitmap << (s // g * more)
+            done += more
+    return bitmap
+
+
+def elements(a: MultiStride, limit: int) -> Iterable[int] | None:
+    """The elements in ascending order, if they are at most `limit`; None if they are more."""
+    if a == BOTTOM:
+        return ()
+    base, terms = a
+    if any(e > limit for _, e in terms):
+        return None
+    if is_superincreasing(a):
+        steps = (range(0, s * e, s) for s, e in reversed(terms))
+        return (base + sum(t) for t in product(*steps)) if prod(e for _, e in terms) <= limit else None
+    sums = {base}
+    for s, e in terms:
+        start = tuple(sums)
+        for t in range(s, s * e, s):
+            sums.update([x + t for x in start])
+            if len(sums) > limit:
+                return None
+    return sorted(sums)
+
+
+def equal(a: MultiStride, b: MultiStride, bits: int = BITS) -> bool | None:
+    """Whether both are the same set. None where neither form is unique and the bitmap would exceed `bits`."""
+    if a == b:
+        return True
+    if enclosing(a) != enclosing(b) or (is_superincreasing(a) and is_superincreasing(b)):
+        return False
+    g = gcd(*(s for s, _ in a[1]))
+    return _bitmap(a[1], g) == _bitmap(b[1], g) if reach(a[1]) < bits * g else None
+
+
+# --- images that are always exact -------------------------------------------------------------------------------------
+
+
+def translate(a: MultiStride, c: int) -> MultiStride:
+    return a if a == BOTTOM else (a[0] + c, a[1])
+
+
+def scale(a: MultiStride, c: int) -> MultiStride:
+    """{c*x : x in a}."""
+    return a if a == BOTTOM else make(a[0] * c, [(s * c, e) for s, e in a[1]])
+
+
+def add(a: MultiStride, b: MultiStride) -> MultiStride:
+    """{x + y : x in a, y in b}."""
+    return BOTTOM if BOTTOM in (a, b) else make(a[0] + b[0], a[1] + b[1])
+
+
+# --- division by a constant: exact, or None ---------------------------------------------------------------------------
+
+
+def floordiv(a: MultiStride, c: int) -> MultiStride | None:
+    """{x // c : x in a} if it is shown to be a multi-stride set. BOTTOM for c == 0.
+
+    The multiples of `c` leave the division: (x + c*y) // c = x // c + y. For the rest, (x // d) // (c // d) = x // c
+    drops the small terms that stay in one window of a divisor `d`.
+    """
+    if c < 0:
+        a, c = scale(a, -1), -c
+    if c == 0 or a == BOTTOM:
+        return BOTTOM
+    base, terms = a
+    done: list[Term] = []
+    rest: list[Term] = []
+    for s, e in _split(terms, c):
+        if s % c:
+            rest.append((s, e))
+        else:
+            done.append((s // c, e))
+    while True:
+        if not rest or base % c + reach(rest) < c:
+            return make(base // c, done)
+        if _widest_gap(rest) <= c:  # no quotient is left out
+            return make(base // c, [(1, (base + reach(rest)) // c - base // c + 1), *done])
+        d = _window(base, rest, c)
+        if d == 1:
+            break
+        base, c, rest = base // d, c // d, [(s // d, e) for s, e in rest if s % d == 0]
+    image = strided.floordiv(enclosing(make(base, rest)), strided.const(c))
+    return _progression(image, rest, done)
+
+
+def _progression(image: strided.Strided, terms: list[Term], rest: list[Term]) -> MultiStride | None:
+    """`image` of a single term, each of whose elements goes to another one, plus `rest`; None if it is not that."""
+    if image is None or len(terms) > 1 or strided.count(image) != terms[0][1]:
+        return None
+    assert image[0] is not None
+    return make(image[0], [(image[2], terms[0][1]), *rest])
+
+
+def _split(terms: Iterable[Term], c: int) -> Iterator[Term]:
+    """A run over whole periods modulo c is one period, and the multiples of it: s*[0, p*f) = s*[0, p) + s*p*[0, f)."""
+    for s, e in terms:
+        period = c // gcd(s, c)
+        if 1 < period < e and e % period == 0:
+            yield s, period
+            yield s * period, e // period
+        else:
+            yield s, e
+
+
+def _widest_gap(terms: Iterable[Term]) -> int:
+    """A bound on the distance of two neighbours: that of two neighbours so far, or of the last to the next copy."""
+    gap = below = 0
+    for s, e in sorted(terms):
+        gap = max(gap, s - below)
+        below += s * (e - 1)
+    return gap
+
+
+def _window(base: int, terms: Iterable[Term], c: int) -> int:
+    """The largest divisor d of c such that the terms d does not divide never leave the window `base` is in."""
+    d = c
+    while d > 1:
+        small = [(s, e) for s, e in terms if s % d]
+        if base % d + reach(small) < d:
+            return d
+        d = gcd(d, max(small)[0])
+    return 1
+
+
+def floormod(a: MultiStride, c: int) -> MultiStride | None:
+    """{x % c : x in a} if it is shown to be a multi-stride set. BOTTOM for c == 0.
+
+    Only the strides' residues matter. A term that runs through all the multiples of its divisor g modulo c leaves a
+    remainder modulo g, plus all the multiples: x % c = x % g + g*[0, c//g). What then stays in one window is exact.
+    """
+    if c < 0:
+        inner = floormod(scale(a, -1), -c)
+        return None if inner is None else scale(inner, -1)
+    if c == 0 or a == BOTTOM:
+        return BOTTOM
+    whole: list[Term] = []
+    while True:
+        a = make(a[0], [(_nearest(s, c), e) for s, e in a[1]])
+        cycle = next((g for s, e in a[1] if e >= c // (g := gcd(s, c))), None)
+        if cycle is None:
+            break
+        whole.append((cycle, c // cycle))
+        c = cycle
+    base, terms = a[0], list(a[1])
+    if base % c + reach(terms) < c:
+        return make(base % c, terms + whole)
+    return _progression(strided.floormod(enclosing(a), strided.const(c)), terms, whole)
+
+
+def _nearest(s: int, c: int) -> int:
+    """The residue of `s` modulo `c` that is nearest to 0."""
+    s %= c
+    return s - c if 2 * s > c else s

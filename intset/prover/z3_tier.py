@@ -1,0 +1,56 @@
+"""The last tier: z3, for what is nonlinear or mixed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from intset.expr.node import Cond, Expr, Node, Var
+from intset.expr.walk import free_vars
+from intset.facts import Fact
+from intset.prover.climb import Question, Verdict, declared_facts
+from intset.prover.proof import PROVED, REFUTED, UNKNOWN
+from intset.prover.smt import SmtSession
+
+_SESSION = SmtSession()  # safe for every thread; facts of one question never reach another
+
+
+def decide(question: Question) -> Verdict:
+    """Ask z3 whether the goal follows from ranges and facts."""
+    frame = question.frame
+    facts: list[tuple[Cond, Any]] = [(fact.condition, fact) for fact in frame.facts]
+    for var in _ranged(question):
+        limits = frame.ranges[var]
+        facts += [(var >= limits.min, var)] if isinstance(limits.min, Expr) else []
+        facts += [(var <= limits.max, var)] if isinstance(limits.max, Expr) else []
+    answer = _SESSION.check(question.goal, facts, question.config.z3_rlimit, _hint(question))
+    if answer.status == PROVED:
+        declared = [fact for e in answer.declared if isinstance(e, Var) for fact in declared_facts(e)]
+        used = [label for label in dict.fromkeys(answer.core) if isinstance(label, Fact)]
+        return Verdict(PROVED, facts=(*used, *declared), smtlib=answer.smtlib)
+    if answer.status == REFUTED and answer.model is not None:
+        point = dict(answer.model)
+        if question.refutes(point):
+            return Verdict(REFUTED, point)
+    return Verdict(UNKNOWN, reason=f"z3 gave up: {answer.reason or 'no counterexample could be confirmed'}")
+
+
+def _ranged(question: Question) -> list[Var]:
+    """The variables with a range that goal or facts speak of, and those that their ranges speak of."""
+    ranges = question.frame.ranges
+    found: dict[Var, None] = {}
+    waiting = list(free_vars(question.goal, *question.frame.conditions))
+    while waiting:
+        var = waiting.pop(0)
+        if var in ranges and var not in found:
+            found[var] = None
+            waiting.extend(ranges[var].free_vars())
+    return list(found)
+
+
+def _hint(question: Question) -> Any:
+    known = question.frame.known
+
+    def bounds(node: Node) -> tuple[int | None, int | None]:
+        return known.bounds(known.form(node)) if isinstance(node, Expr) else (None, None)
+
+    return bounds
