@@ -21,7 +21,7 @@ from intset.domains.base import Bounds, Domain, IntervalSet, IntSet, Region
 from intset.domains.registry import domain_names, register
 from intset.errors import (
     BudgetError,
-    ContradictionError,
+    ContradictionWarning,
     CountError,
     EvaluationError,
     InputError,
@@ -64,7 +64,7 @@ __all__ = [
     "Cond",
     "Config",
     "Context",
-    "ContradictionError",
+    "ContradictionWarning",
     "CountError",
     "Domain",
     "EvaluationError",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ from intset import config as configuration
 from intset.domains.base import Bounds, IntSet, Region
 from intset.domains.query import Query
 from intset.domains.registry import domain_named
-from intset.errors import ContradictionError, InputError
+from intset.errors import ContradictionWarning, InputError
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, IntLike, Node, Var, as_cond, as_expr, as_int
 from intset.expr.range import Range
@@ -35,9 +36,9 @@ class Frame:
     def __init__(self, ranges: Mapping[Var, Range], facts: tuple[Fact, ...]) -> None:
         self.ranges = ranges
         self.facts = facts
-        self.conditions = tuple(fact.condition for fact in facts)
         self.base = _base_normalizer(ranges)
-        self.known = narrow(self.base, self.conditions) if facts else self.base
+        self.conditions = tuple(fact.condition for fact in facts if not _is_true(self.base, fact.condition))
+        self.known = narrow(self.base, self.conditions) if self.conditions else self.base
         self.answers: dict[Any, Any] = {}
         self.verdicts: dict[tuple[Cond, ...], str] = {}
 
@@ -61,7 +62,9 @@ class Context:
     Raises
     ------
     InputError: a key that is no variable, a range that depends on itself, a condition that is not one.
-    ContradictionError: the facts exclude one another, as soon as that is found.
+
+    Facts that exclude one another are no error: everything is proved, `vacuous`, and a `ContradictionWarning` names them
+    as soon as that is found.
 
     Example
     -------
@@ -82,7 +85,8 @@ class Context:
         self.domain = None if domain is None else configuration.checked("domain", domain, "Context(domain=)")
         facts = tuple(part for given in _listed(assume) for part in _facts_of(given, ASSUMED))
         self._frame = Frame(table, facts)
-        self._report_contradiction(self._frame, facts)
+        if self._frame.known.empty and self.contradiction:
+            report(self.contradiction)
 
     # -- what is known ------------------------------------------------------------------------------------------
 
@@ -95,6 +99,15 @@ class Context:
     def facts(self) -> tuple[Fact, ...]:
         """The facts in force, oldest first."""
         return self._frame.facts
+
+    @property
+    def contradiction(self) -> tuple[Fact, ...]:
+        """Facts that exclude one another whatever the ranges are, as far as that is known; empty when none do."""
+        frame = self._frame
+        found = frame.answers.get("contradiction")
+        if found is None:
+            found = frame.remember("contradiction", contradicting(frame.facts))
+        return found  # type: ignore[no-any-return]
 
     @contextmanager
     def assuming(self, *conditions: Cond | Fact, provenance: str = ASSUMED) -> Iterator[Context]:
@@ -111,7 +124,10 @@ class Context:
             self._frame = outer
 
     def extended(
-        self, ranges: Mapping[Var, Range | None] | None = None, facts: Iterable[Cond | Fact] = (), provenance: str = DERIVED
+        self,
+        ranges: Mapping[Var, Range | None] | None = None,
+        facts: Iterable[Cond | Fact] = (),
+        provenance: str = DERIVED,
     ) -> Context:
         """A new context with further variables and facts; this one is not changed."""
         table = dict(self._frame.ranges)
@@ -221,12 +237,6 @@ class Context:
             found = frame.remember(key, Frame(frame.ranges, (*frame.facts, *facts)))
         return found  # type: ignore[no-any-return]
 
-    def _report_contradiction(self, frame: Frame, facts: tuple[Fact, ...]) -> None:
-        if facts and frame.known.empty and not frame.base.empty:
-            raise ContradictionError(
-                "the facts exclude one another: " + "; ".join(str(fact.condition) for fact in facts), facts
-            )
-
     def __reduce__(self) -> tuple[Any, ...]:
         return (Context, (dict(self._frame.ranges), tuple(self._frame.facts), self.domain))
 
@@ -234,6 +244,28 @@ class Context:
         variables = ", ".join(f"{v.name} in [{r.min}, {r.max}]" for v, r in self._frame.ranges.items())
         facts = "; ".join(map(repr, self._frame.facts))
         return f"<Context {variables or 'no variables'}{' | ' + facts if facts else ''}>"
+
+
+def _is_true(base: Normalizer, condition: Cond) -> bool:
+    canonical = base.cond(condition)
+    return canonical.op is ops.BOOL and canonical.data is True
+
+
+def contradicting(facts: Sequence[Fact]) -> tuple[Fact, ...]:
+    """Facts of which none can be left out and that no values of the variables satisfy; empty when none are found."""
+    if not facts or not Frame({}, tuple(facts)).known.empty:
+        return ()
+    kept = list(facts)
+    for fact in facts:
+        fewer = [other for other in kept if other is not fact]
+        if fewer and Frame({}, tuple(fewer)).known.empty:
+            kept = fewer
+    return tuple(kept)
+
+
+def report(facts: Sequence[Fact]) -> None:
+    text = "; ".join(repr(fact) for fact in facts)
+    warnings.warn(f"the facts exclude one another: {text}", ContradictionWarning, stacklevel=3)
 
 
 def embedded_claims(roots: Sequence[Node]) -> tuple[Cond, ...]:
@@ -343,5 +375,3 @@ def _with_symbolic_ranges(numeric: dict[Var, Interval], symbolic: dict[Var, Rang
             limits[var] = (first, last)
             empty |= low is not None and high is not None and low > high
     return Normalizer(numeric, Knowledge(limits=limits), empty=empty)
-
-

@@ -33,12 +33,8 @@ class CountError(IntSetError):
     """A set cannot be counted: the message says why (`count` never guesses)."""
 
 
-class ContradictionError(IntSetError):
-    """Declared, asserted or assumed facts exclude one another; `facts` holds them."""
-
-    def __init__(self, message: str, facts: tuple[object, ...] = ()) -> None:
-        super().__init__(message)
-        self.facts = facts
+class ContradictionWarning(UserWarning):
+    """Declared, asserted or assumed facts exclude one another: nothing satisfies them, so everything is proved."""
 
 
 class BudgetError(IntSetError):

@@ -88,4 +88,3 @@ class AutoDomain:
 
     def region(self, query: Query) -> Region:
         return domain_named("isl").region(query)  # type: ignore[attr-defined,no-any-return]
-

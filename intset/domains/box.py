@@ -101,5 +101,3 @@ def region_of_sets(query: Query, domain: Domain) -> Region:
     exact = independent and all(s.is_exact for s in sets)
     notes = tuple(dict.fromkeys(note for s in sets for note in s.notes))
     return ProductRegion(sets, domain.name, exact, notes if exact else (*notes, "each coordinate was bounded alone"))
-
-

@@ -145,5 +145,3 @@ def region_shape(region: Region) -> Presburger:
     if isinstance(region, IslRegion):
         return region.shape
     return region.as_isl().shape  # type: ignore[attr-defined,no-any-return]
-
-

@@ -116,5 +116,3 @@ def _best(query: Query, candidates: list[Linear], side: int) -> Expr:
         kept.append(form)
     expressions = [query.known.regroup(form).expr() for form in kept[:4]]
     return minimum(*expressions) if side > 0 else maximum(*expressions)
-
-

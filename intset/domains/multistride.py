@@ -130,10 +130,11 @@ def contains(a: MultiStride, x: int, steps: int = STEPS) -> bool | None:
         for t in range(first, min(e - 1, rest // s) + 1, period):
             if k == 1:
                 return True  # the one stride left divides the rest and reaches it
+            if steps == 0:
+                return None
+            steps -= 1
             part = (k - 1, rest - s * t)
             if part not in seen:
-                if len(seen) >= steps:
-                    return None
                 seen.add(part)
                 todo.append(part)
     return False

@@ -72,6 +72,12 @@ def make(op: Op, args: tuple[Any, ...], data: Any = None) -> Any:
     return _intern(Cond if op.boolean else Term, op, args, data)
 
 
+class Guest:
+    """Base of objects of other layers that combine with expressions by their own reflected operators."""
+
+    __slots__ = ()
+
+
 class Node:
     """What expressions and conditions share: immutability, identity, printing and pickling."""
 
@@ -202,7 +208,9 @@ class Expr(Node):
     def __abs__(self) -> Expr:
         return make(ops.ABS, (self,))  # type: ignore[no-any-return]
 
-    def __truediv__(self, other: object) -> NoReturn:
+    def __truediv__(self, other: object) -> Any:
+        if isinstance(other, Guest):
+            return NotImplemented
         raise InputError("'/' is not an integer operation: use // (floor), truncdiv (C) or ceildiv")
 
     __rtruediv__ = __truediv__
@@ -277,12 +285,16 @@ class Cond(Node):
     __hash__ = object.__hash__
 
     def __and__(self, other: Cond) -> Cond:
+        if isinstance(other, Guest):
+            return NotImplemented
         return make(ops.AND, (self, as_cond(other)))  # type: ignore[no-any-return]
 
     def __rand__(self, other: Cond) -> Cond:
         return make(ops.AND, (as_cond(other), self))  # type: ignore[no-any-return]
 
     def __or__(self, other: Cond) -> Cond:
+        if isinstance(other, Guest):
+            return NotImplemented
         return make(ops.OR, (self, as_cond(other)))  # type: ignore[no-any-return]
 
     def __ror__(self, other: Cond) -> Cond:
@@ -501,19 +513,27 @@ def constant_value(e: Expr) -> int | None:
 
 
 def _operand(value: object) -> Expr | None:
+    """`value` as an expression; `None` for a guest, whose own operator does the work."""
     if isinstance(value, Expr):
         return value
+    if isinstance(value, Guest):
+        return None
     if isinstance(value, Cond):
         raise InputError(f"a condition is not a number: {value!r} (use select(condition, 1, 0))")
     return _intern(Term, ops.CONST, (), as_int(value, "an operand"))  # type: ignore[no-any-return]
 
 
 def _binary(op: Op, a: object, b: object) -> Expr:
-    return _intern(Term, op, (_operand(a), _operand(b)), None)  # type: ignore[no-any-return]
+    left, right = _operand(a), _operand(b)
+    if left is None or right is None:
+        return NotImplemented
+    return _intern(Term, op, (left, right), None)  # type: ignore[no-any-return]
 
 
 def divide(op: Op, a: object, b: object) -> Expr:
     """One of the five divisions; a divisor that is the constant 0 is refused."""
+    if isinstance(b, Guest):
+        return NotImplemented
     dividend, divisor = as_expr(a, "a dividend"), as_expr(b, "a divisor")
     if divisor.op is ops.CONST and divisor.data == 0:
         raise InputError(f"division by the constant 0: {op.name}({dividend!r}, 0)")
@@ -524,6 +544,8 @@ def compare(op: Op, a: object, b: object) -> Cond:
     """A comparison of two integer expressions; against an infinity it is decided here."""
     from intset.infinity import Infinity
 
+    if isinstance(b, Guest):
+        return NotImplemented
     if isinstance(b, Infinity):
         return truth(
             bool({ops.LT: b.sign > 0, ops.LE: b.sign > 0, ops.NE: True}.get(op, b.sign < 0 and op is not ops.EQ))

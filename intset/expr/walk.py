@@ -45,6 +45,11 @@ def size(*roots: Node) -> int:
     return sum(1 for _ in postorder(roots))
 
 
+def is_small(limit: int, roots: Iterable[Node]) -> bool:
+    """Whether there are at most `limit` distinct nodes below `roots`; looks at no more than that."""
+    return all(number < limit for number, _ in zip(range(limit + 1), postorder(roots), strict=False))
+
+
 def substitute(root: Any, replacements: Mapping[Expr, IntLike]) -> Any:
     """`root` with every occurrence of a key of `replacements` replaced by its value, simultaneously."""
     new: dict[Node, Any] = {}

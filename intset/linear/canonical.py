@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, Node, Var, const, make, truth
+from intset.expr.walk import is_small
 from intset.linear import bounds as iv
 from intset.linear import symbolic
 from intset.linear.bounds import EVERYTHING, Interval
@@ -25,7 +26,7 @@ from intset.linear.form import ONE, ZERO, Linear, accumulate, atom, constant, fa
 
 MAX_PRODUCT_TERMS = 64
 MAX_MASK_RUNS = 4
-MAX_REFINED_SELECTS = 3  # a select inside a select inside ... narrows ranges down to this depth
+MAX_REFINED_ARM = 80  # nodes of a select whose arms are read under its condition; a quarter for each level of nesting
 
 
 Limits = Mapping[Expr, tuple[Linear | None, Linear | None]]  # variable -> (first, last), None where infinite
@@ -61,7 +62,8 @@ class Normalizer:
         self.conds: dict[Node, Cond] = {}
         self.compared: dict[Cond, tuple[ops.Op, Linear]] = {}  # canonical comparison -> (GE or EQ or NE, form vs. 0)
         self._atom_bounds: dict[Expr, Interval] = dict(self.knowledge.atoms)
-        self._plain_atoms = dict(self._atom_bounds) if self.knowledge.nonneg else self._atom_bounds
+        self._without_facts: Normalizer | None = None
+        self._narrowed: dict[Cond, Normalizer] = {}
 
     # -- entry points -------------------------------------------------------------------------------------------
 
@@ -95,18 +97,22 @@ class Normalizer:
 
     def bounds(self, form: Linear) -> Interval:
         """A numeric interval that contains every value of `form`."""
-        interval = self._sum_bounds(form, self._atom_bounds)
+        interval = self.sum_bounds(form)
         if len(form.terms) > 1:
             regrouped = self.regroup(form)
             if regrouped is not form:
-                interval = iv.meet(interval, self._sum_bounds(regrouped, self._atom_bounds))
+                interval = iv.meet(interval, self.sum_bounds(regrouped))
         for fact in self.knowledge.nonneg:
             interval = iv.meet(interval, self._bounds_beside(form, fact))
         return interval
 
     def _plain_bounds(self, form: Linear) -> Interval:
         """Bounds from ranges alone: what the use of a fact rests on, so that no fact is asked about itself."""
-        return self._sum_bounds(form, self._plain_atoms)
+        plain = self._without_facts
+        if plain is None:
+            knowledge = self.knowledge._replace(nonneg=())
+            plain = self._without_facts = Normalizer(self.ranges, knowledge, self.depth, self.empty)
+        return plain.sum_bounds(form)
 
     def _bounds_beside(self, form: Linear, fact: Linear) -> Interval:
         """Bounds of `form` by adding or subtracting the multiple of `fact >= 0` that cancels a common term."""
@@ -373,13 +379,15 @@ class Normalizer:
 
     # -- bounds -------------------------------------------------------------------------------------------------
 
-    def _sum_bounds(self, form: Linear, known: dict[Expr, Interval]) -> Interval:
+    def sum_bounds(self, form: Linear) -> Interval:
+        """Bounds of the sum as it stands, term by term."""
+        known = self._atom_bounds
         low: int | None = form.const
         high: int | None = form.const
         for monomial, coefficient in form.terms.items():
             interval = known.get(monomial)
             if interval is None:
-                interval = known[monomial] = self._compute_atom_bounds(monomial, known)
+                interval = known[monomial] = self._compute_atom_bounds(monomial)
             first, last = interval if coefficient > 0 else (interval[1], interval[0])
             low = None if low is None or first is None else low + coefficient * first
             high = None if high is None or last is None else high + coefficient * last
@@ -391,17 +399,17 @@ class Normalizer:
         """A numeric interval that contains every value of an atom or monomial."""
         found = self._atom_bounds.get(e)
         if found is None:
-            found = self._atom_bounds[e] = self._compute_atom_bounds(e, self._atom_bounds)
+            found = self._atom_bounds[e] = self._compute_atom_bounds(e)
         return found
 
-    def _compute_atom_bounds(self, e: Any, known: dict[Expr, Interval]) -> Interval:
+    def _compute_atom_bounds(self, e: Any) -> Interval:
         op = e.op
         if op is ops.VAR:
             return self.ranges.get(e) or _declared(e)
         if op is ops.LOAD:
             return (e.data.lower, e.data.upper)
         if op is ops.MUL:
-            return self._product_bounds(factors(e), known)
+            return self._product_bounds(factors(e))
         if op is ops.CONST:
             return (e.data, e.data)
         if op is ops.SELECT:
@@ -410,8 +418,7 @@ class Normalizer:
                 branch, arm = b if a[0].empty else a
                 return branch.bounds(branch.form(arm))
             return iv.hull(a[0].bounds(a[0].form(e.args[1])), b[0].bounds(b[0].form(e.args[2])))
-        bounds = self.bounds if known is self._atom_bounds else self._plain_bounds
-        args = [bounds(self.form(arg)) for arg in e.args if isinstance(arg, Expr)]
+        args = [self.bounds(self.form(arg)) for arg in e.args if isinstance(arg, Expr)]
         rule = ATOM_BOUNDS.get(op)
         if rule is None:
             return EVERYTHING
@@ -427,11 +434,11 @@ class Normalizer:
         g = gcd(form.content(), c)
         return iv.meet(result, (form.const % g, c - g + form.const % g)) if c > 0 else result
 
-    def _product_bounds(self, atoms: list[Expr], known: dict[Expr, Interval]) -> Interval:
+    def _product_bounds(self, atoms: list[Expr]) -> Interval:
         result: Interval = (1, 1)
         while atoms:
             e = atoms.pop()
-            interval = known.get(e) or self._compute_atom_bounds(e, known)
+            interval = self.atom_bounds(e)
             if e in atoms:  # an even power is not negative
                 atoms.remove(e)
                 interval = iv.meet(iv.times(interval, interval), (0, None))
@@ -496,17 +503,24 @@ class Normalizer:
     # -- branches -----------------------------------------------------------------------------------------------
 
     def branches(self, e: Expr) -> tuple[tuple[Normalizer, Expr], tuple[Normalizer, Expr]]:
-        """A normalizer for each branch of a select, its ranges narrowed by the condition."""
-        yes, no = self.narrowed(e.args[0]), self.narrowed(~e.args[0])
-        return (yes, e.args[1]), (no, e.args[2])
+        """The arms of a select, each with a normalizer whose ranges are narrowed by the condition.
+
+        An arm that is large is read as it stands: in a tower of selects each level would be read again under every other.
+        """
+        cond, if_true, if_false = e.args
+        limit = MAX_REFINED_ARM >> (2 * self.depth)
+        if not is_small(limit, (cond, if_true, if_false)):
+            return (self, if_true), (self, if_false)
+        return (self.narrowed(cond), if_true), (self.narrowed(~cond), if_false)
 
     def narrowed(self, cond: Cond) -> Normalizer:
         """A normalizer for the points where `cond` holds as well."""
-        if self.depth >= MAX_REFINED_SELECTS:
-            return self
-        from intset.linear.refine import narrow
+        found = self._narrowed.get(cond)
+        if found is None:
+            from intset.linear.refine import narrow
 
-        return narrow(self, (cond,))
+            found = self._narrowed[cond] = narrow(self, (cond,))
+        return found
 
 
 def _spine_children(node: Node) -> tuple[tuple[Node, int], ...]:
@@ -594,7 +608,7 @@ def _truncdiv(self: Normalizer, a: Linear, b: Linear) -> Linear:
         return self.floordiv(a, b)
     if positive and self.is_nonneg(a.scale(-1)):
         return self.floordiv(a.scale(-1), b).scale(-1)
-    if b.is_const and a.const % b.const == 0 and a.content() % b.const == 0:
+    if b.is_const and b.const and a.const % b.const == 0 and a.content() % b.const == 0:
         return a.divided(b.const)
     return atom(make(ops.TRUNCDIV, (self.atomized(a), self.atomized(b))))
 

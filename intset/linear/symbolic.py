@@ -219,7 +219,9 @@ def _disjoint(form: Linear, composite: list[Expr], relaxed: Relaxed) -> bool:
     seen: set[Var] = set()
     for monomial in form.terms:
         own = {v for v in free_vars(monomial) if relaxed(v)}
-        if own & seen and (monomial in composite or any(own & set(free_vars(c)) for c in composite if c is not monomial)):
+        if own & seen and (
+            monomial in composite or any(own & set(free_vars(c)) for c in composite if c is not monomial)
+        ):
             return False
         seen |= own
     return True

@@ -26,7 +26,18 @@ class Proof:
     smtlib: when z3 decided, a function that gives the query as SMT-LIB 2 text (unsatisfiable), for an independent check.
     """
 
-    __slots__ = ("_requires", "_used", "_used_by", "by", "counterexample", "goal", "reason", "smtlib", "status", "vacuous")
+    __slots__ = (
+        "_requires",
+        "_used",
+        "_used_by",
+        "by",
+        "counterexample",
+        "goal",
+        "reason",
+        "smtlib",
+        "status",
+        "vacuous",
+    )
 
     def __init__(
         self,

@@ -27,7 +27,8 @@ Taught: TypeAlias = tuple[Node, tuple[int, ...]]  # a bit operation, and argumen
 
 DEFAULT_RLIMIT: Final = 1_000_000  # about 0.1 to 0.2 s
 _TIMEOUT_MS: Final = 30_000  # z3 has loops that do not count towards rlimit
-_CANDIDATES: Final = 8  # models looked at before giving up
+_CANDIDATES: Final = 10  # models looked at before giving up
+_CHEAP_CANDIDATES: Final = 3  # before z3 is told the definitions of bit operations
 _TRIALS: Final = 16  # facts tried to be left out of a core
 _TRIAL_RLIMIT: Final = 20_000
 _MAX_CACHED: Final = 20_000  # nodes encoded before a session starts over, to bound its memory
@@ -70,7 +71,7 @@ class FactsResult:
 
 
 class SmtSession:
-    """Questions about one set of facts, or several that share most of theirs. Facts of one question never reach another.
+    """Questions about one set of facts, or several that share most. Facts of one question never reach another.
 
     What stays between questions is the encoding of terms, and the facts at the head of the list as long as the next
     question has the same there: so put the lasting ones first. A session may be used in any thread, and after a fork:
@@ -249,7 +250,7 @@ class _Engine:
         }
         literals = [*names, *declared]
         taught: list[Taught] = []
-        for _ in range(_CANDIDATES):
+        for attempt in range(_CANDIDATES):
             verdict, reason = self._ask(literals, rlimit)
             if verdict == self.z3.unknown:
                 return query.unknown(reason, taught)
@@ -263,7 +264,8 @@ class _Engine:
                 )
             values = self.solver.model()
             model = self._counterexample(query, carriers, values)
-            if model is None and not taught:
+            if model is None and attempt == _CHEAP_CANDIDATES:
+                self.solver.add([carrier.definition for carrier in carriers if carrier.definition is not None])
                 model = self._small_counterexample(query, carriers, literals, rlimit)
             if model is not None:
                 return SmtResult("refuted", query.smtlib(taught), model)
@@ -342,12 +344,13 @@ def _affordable(node: Node, model: Model) -> bool:
 
 def _smtlib(query: _Query, taught: tuple[Taught, ...]) -> str:
     """The query alone, as SMT-LIB 2 text: unsatisfiable when the goal is proved."""
-    encoder = Encoder(_thread_context())
+    encoder = Encoder(load_z3().Context())  # z3's order of terms, and so the text, depends on what the context knows
     encodings = [encoder.encode(cond, query.bounds) for cond in (*(fact for fact, _ in query.facts), query.goal)]
     *facts, goal = encodings
     carriers = dict.fromkeys(carrier for encoding in encodings for carrier in encoding.carriers)
     solver = encoder.z3.SimpleSolver(ctx=encoder.context)
     solver.add([fact for carrier in carriers for fact in carrier.facts])
+    solver.add([carrier.definition for carrier in carriers if carrier.definition is not None])
     solver.add(
         [encoder.lemma(carrier, values) for node, values in taught for carrier in carriers if carrier.node is node]
     )

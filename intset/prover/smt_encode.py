@@ -1,6 +1,6 @@
 """Expressions and conditions as z3 terms over the mathematical integers.
 
-For every assignment of integers to the variables and opaque terms at which `evaluate` gives a node a value, the z3 terms
+For every assignment of integers to the variables and opaque terms at which `evaluate` gives a node a value, the terms
 made here have a model with that assignment in which the node's term has that value, `defined` is true, and all side
 facts hold. So what z3 finds unsatisfiable is impossible. The converse holds but for two functions that z3 does not
 know: `&` of two unknown integers and a power of 2 with an unknown exponent are uninterpreted, with side facts that
@@ -44,7 +44,7 @@ _MAX_WIDTH: Final = 64  # bits of the bit-vectors that define `&`
 
 def load_z3() -> Any:
     """The z3 module: the one place that imports it."""
-    import z3  # type: ignore[import-untyped,unused-ignore]
+    import z3
 
     return z3
 
@@ -55,7 +55,8 @@ class Carrier:
 
     `literal` is the name of the facts when they are a declaration (of a range or a divisor) that a proof may want to
     mention; facts without a name are true of every integer. `term` is what a model gives a value to. `window`, for an
-    uninterpreted function only, is where the facts define it completely.
+    uninterpreted function only, is where the node's value is exact, if `definition` is told to z3 as well: a further
+    fact, true of every integer, but expensive.
     """
 
     node: Any
@@ -63,6 +64,7 @@ class Carrier:
     facts: tuple[Term, ...]
     literal: Term | None = None
     window: Term | None = None
+    definition: Term | None = None
 
     @property
     def arguments(self) -> list[Term]:
@@ -112,7 +114,7 @@ class Encoder:
         self._functions: dict[Opaque, Any] = {}
         self._serial = itertools.count()
         self._bounds: Bounds = _unknown
-        self._carrier: Carrier | None = None
+        self._carriers: dict[Node, Carrier] = {}  # made by the encoding of a node, until `_enter` takes it
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -184,12 +186,10 @@ class Encoder:
         degree = _degree(node.op, [entry.degree for entry in below])
         if depth > MAX_DEPTH or degree > MAX_DEGREE:
             raise BudgetError(f"terms nested {depth} deep" if depth > MAX_DEPTH else f"a product of degree {degree}")
-        self._carrier = None
-        value = _VALUES[node.op](self, node, [entry.value for entry in below])
-        defined = _DEFINED.get(node.op, _strict)(
-            self, node, [entry.value for entry in below], [e.defined for e in below]
-        )
-        carrier = self._carrier
+        values = [entry.value for entry in below]
+        value = _VALUES[node.op](self, node, values)
+        defined = _DEFINED.get(node.op, _strict)(self, node, values, [entry.defined for entry in below])
+        carrier = self._carriers.pop(node, None)
         hinted = (carrier is not None and node.op not in _LEAVES) or any(entry.hinted for entry in below)
         entry = _Entry(value, defined, carrier, depth, degree, hinted)
         if hinted:
@@ -205,7 +205,7 @@ class Encoder:
         facts += [] if high is None else [term <= self.integer(high)]
         facts += [] if step == 1 else [term % self.integer(step) == 0]
         literal = self.z3.Bool(f"declared {label}", self.context) if facts else None
-        self._carrier = Carrier(node, term, tuple(facts), literal)
+        self._carriers[node] = Carrier(node, term, tuple(facts), literal)
         return term
 
     def variable(self, node: Node) -> Term:
@@ -232,19 +232,19 @@ class Encoder:
             if mask is not None and len(_runs(mask if mask >= 0 else ~mask)) <= _MAX_RUNS:
                 return self._masked(x, mask) if mask >= 0 else x - self._masked(x, ~mask)
         z3, term = self.z3, self._and(a, b)
-        facts = [
+        facts = (
             z3.Implies(a >= 0, z3.And(term >= 0, term <= a)),
             z3.Implies(b >= 0, z3.And(term >= 0, term <= b)),
             z3.Implies(z3.And(a < 0, b < 0), z3.And(term <= a, term <= b, term > a + b)),
             term % 2 == z3.If(a % 2 == 1, b % 2, 0),
-        ]
+        )
         # The definition holds on a whole window, whatever the bounds: so a proof that needs them names their source.
         signed, width = _window(self._bounds(left), self._bounds(right))
         low, high = (-self.power(width - 1), self.power(width - 1)) if signed else (self.integer(0), self.power(width))
         inside = z3.And(low <= a, a < high, low <= b, b < high)
         bits = z3.Int2BV(a, width) & z3.Int2BV(b, width)
-        facts.append(z3.Implies(inside, term == z3.BV2Int(bits, signed)))
-        self._carrier = Carrier(node, term, tuple(facts), window=inside)
+        definition = z3.Implies(inside, term == z3.BV2Int(bits, signed))
+        self._carriers[node] = Carrier(node, term, facts, window=inside, definition=definition)
         return term
 
     def _masked(self, x: Term, mask: int) -> Term:
@@ -264,7 +264,7 @@ class Encoder:
         z3, term = self.z3, self._pow2(amount)
         grows = z3.Implies(amount > 0, z3.And(term > amount, term % 2 == 0))
         inside = z3.And(low <= amount, amount <= high)
-        self._carrier = Carrier(node, term, (term >= 1, grows), window=inside)
+        self._carriers[node] = Carrier(node, term, (term >= 1, grows), window=inside)
         value = apply(x, term)
         for k in range(low, high + 1):
             value = z3.If(amount == k, apply(x, self.power(k)), value)

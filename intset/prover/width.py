@@ -91,5 +91,3 @@ def _either(a: Cond, b: Cond) -> Cond:
     if a.op is ops.BOOL or a is b:
         return a
     return b if b.op is ops.BOOL else a | b
-
-

@@ -82,7 +82,9 @@ def relaxation_notes(query: Query, translation: Translation) -> tuple[str, ...]:
     if query.known.met_partial and not notes:
         from intset.domains.query import partial_terms
 
-        notes += [f"where {e} is undefined was not excluded" for e in partial_terms(query.known, (*query.exprs, *query.facts))]
+        notes += [
+            f"where {e} is undefined was not excluded" for e in partial_terms(query.known, (*query.exprs, *query.facts))
+        ]
     if translation.leftover and consistency(query, translation.leftover) == "unknown":
         notes.append("facts on other variables may exclude one another")
     return tuple(notes)

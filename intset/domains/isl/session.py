@@ -36,7 +36,7 @@ class _Session(threading.local):
     context: Any = None
 
     def __init__(self) -> None:
-        self.running: list[weakref.ref[budget]] = []
+        self.running: list[weakref.ref[Budget]] = []
 
 
 _SESSION = _Session()
@@ -53,7 +53,7 @@ def context() -> Any:
     return ctx
 
 
-def _innermost() -> budget | None:
+def _innermost() -> Budget | None:
     """The budget in force. One that died was left by an interrupt before it could clean up; that is done here."""
     running = _SESSION.running
     alive = len(running)
@@ -66,18 +66,8 @@ def _innermost() -> budget | None:
     return found
 
 
-class budget:
-    """`with budget(n):` lets isl do at most `n` operations in the block (`None`: no limit of its own).
-
-    The count is deterministic; 10 000 operations take some 10 ms. Blocks nest: an inner one ends at the nearer of both
-    limits, and what it used counts for the outer one. After the block, however it is left, isl works again.
-
-    Raises
-    ------
-    BudgetError: at the end of the block, when the limit was met inside: *whatever* the block computed or raised then
-        does not count, for isl answers some questions wrongly without an error (`count_val` does).
-    IslError: isl refused an operation for another reason.
-    """
+class Budget:
+    """One `with budget(...)` block."""
 
     __slots__ = ("__weakref__", "_context", "_outer", "_own", "limit")
     limit: int  # in force: the value of isl's operation counter at which it stops; 0 for none
@@ -104,7 +94,9 @@ class budget:
             self._leave()
             raise
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         spent = bool(self.limit) and not _works(self._context)
         self._leave()
         if spent and (error is None or isinstance(error, Exception)):
@@ -121,6 +113,21 @@ class budget:
         running = _SESSION.running
         while running and running.pop()() is not self:
             pass
+
+
+def budget(max_operations: int | None) -> Budget:
+    """`with budget(n):` lets isl do at most `n` operations in the block (`None`: no limit of its own).
+
+    The count is deterministic; 10 000 operations take some 10 ms. Blocks nest: an inner one ends at the nearer of both
+    limits, and what it used counts for the outer one. After the block, however it is left, isl works again.
+
+    Raises
+    ------
+    BudgetError: at the end of the block, when the limit was met inside: *whatever* the block computed or raised then
+        does not count, for isl answers some questions wrongly without an error (`count_val` does).
+    IslError: isl refused an operation for another reason.
+    """
+    return Budget(max_operations)
 
 
 def _works(ctx: Any) -> bool:

@@ -233,7 +233,12 @@ class IslRegion(Region):
     """An n-dimensional Presburger set, parametric in `params`."""
 
     def __init__(
-        self, shape: Presburger, by: str = "isl", is_exact: bool = True, notes: Sequence[str] = (), dims: int | None = None
+        self,
+        shape: Presburger,
+        by: str = "isl",
+        is_exact: bool = True,
+        notes: Sequence[str] = (),
+        dims: int | None = None,
     ) -> None:
         self.shape, self.by, self.is_exact, self.notes = shape, by, is_exact, tuple(notes)
         self.dims = shape.get().dim(isl().dim_type.set) if dims is None else dims

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from intset.domains.isl.session import isl, number
-from intset.errors import InputError
+from intset.errors import BudgetError, InputError
 from intset.expr.build import logical_and, logical_or, maximum, minimum, select
 from intset.expr.node import Cond, Expr, as_expr, truth
 from intset.linear.form import Linear, atom
@@ -70,7 +70,7 @@ class _Reader:
                     progress = True
 
     def form(self, affine: Any, kind: Any) -> Linear | None:
-        """The numerator of an Aff (`kind` is `in_`) or a Constraint (`set`); `None` when it uses an unknown division."""
+        """The numerator of an Aff (`kind` `in_`) or Constraint (`set`); `None` when a division in it is unknown."""
         types = isl().dim_type
         scale = affine.get_denominator_val() if kind is types.in_ else None
         read = affine.get_coefficient_val
@@ -102,7 +102,6 @@ class _Reader:
                 self.remainders[remainder] = quotient
                 return cleared.plus(atom(remainder), -times)
         return form.plus(atom(quotient.expr), factor)
-
 
 
 # -- piecewise affine functions ---------------------------------------------------------------------------------------
@@ -157,7 +156,7 @@ def pieces_to_expr(
         remaining = remaining.union(left[k].domain).coalesce()
         condition = set_to_cond(left[k].domain, dims, params, remaining)
         if condition is None:
-            raise InputError(f"a domain of {values[k]} has no condition")
+            raise BudgetError(f"the domain of {values[k]} has no condition without quantifiers")
         result = select(condition, values[k], result)
     return result
 
@@ -181,10 +180,11 @@ def _weight(domain: Any) -> tuple[int, int]:
 
 
 def _merged(pieces: list[Piece]) -> list[Piece]:
-    """The same function in fewer pieces: where another function has the same values, its piece takes over the domain."""
+    """The same function in fewer pieces: a piece takes over the domains where its function has the right values."""
     if len(pieces) > MAX_MERGED_PIECES:
         return pieces
-    left = dict(enumerate(sorted(pieces, key=lambda p: p.function.dim(isl().dim_type.div))))
+    simplest_first = sorted(pieces, key=lambda p: (p.function.dim(isl().dim_type.div), not p.function.is_cst()))
+    left = dict(enumerate(simplest_first))
     for k in range(len(pieces)):
         if k in left:
             domain, function = left[k]
@@ -217,7 +217,7 @@ def _lattice(pieces: list[Piece]) -> list[list[int]] | None:
                 above = above.intersect(functions[j].gt_set(functions[here]))
             if not above.is_empty():
                 return None
-    shortest = [t for t in dict.fromkeys(terms) if not any(other < t for other in terms)]
+    shortest = sorted((t for t in dict.fromkeys(terms) if not any(other < t for other in terms)), key=len)
     lattice = [[j for j in sorted(t) if not any(i != j and all(at_most[i][j]) for i in t)] for t in shortest]
     return lattice if sum(map(len, lattice)) <= 2 * len(pieces) else None
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from intset.domains.isl.session import context, isl, val
@@ -19,7 +19,12 @@ from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
 
 MAX_NESTING = 6  # divisions nested deeper than this are relaxed: isl's time explodes there
-_PIECEWISE = (ops.MIN, ops.MAX, ops.ABS, ops.SELECT, ops.TRUNCDIV)
+_PIECEWISE: dict[ops.Op, Callable[..., Any]] = {
+    ops.MIN: lambda a, b: a.min(b),
+    ops.MAX: lambda a, b: a.max(b),
+    ops.ABS: lambda a: a.max(a.neg()),
+    ops.TRUNCDIV: lambda a, b: a.tdiv_q(b),
+}
 
 
 class Translation:
@@ -33,18 +38,20 @@ class Translation:
     relaxed_terms: the terms that became fresh dimensions and are *not* free to take every value in their bounds.
     """
 
-    def __init__(self, query: Query, conditions: Sequence[Cond] = (), roots: Sequence[Node] = ()) -> None:
+    def __init__(self, query: Query, conditions: Sequence[Cond] = (), roots: Sequence[Cond] = ()) -> None:
         self.query = query
         self.known = query.known
         self.base = query.base
         self._extra = tuple(conditions)
         facts = [self.base.cond(fact) for fact in query.facts]
-        roots = [*roots, *(form.expr() for form in query.forms)]
-        roots += [self.known.cond(cond) for cond in self._extra]
+        conds = [self.known.cond(cond) for cond in (*roots, *self._extra)]
+        roots = [*(form.expr() for form in query.forms), *conds]
         canonical = Query(query.exprs, query.ranges, facts, tuple(query.keep), query.base, query.known, query.config)
         self.variables, sizes, self.facts, self.leftover = canonical.split_relevant(roots)
         self._gaps = [gap for var in (*self.variables, *sizes) for gap in self._symbolic_gaps(var)]
-        terms = self._non_affine([*roots, *self.facts, *(gap.expr() for gap in self._gaps)])
+        goals = [(self.known, root) for root in (*query.forms, *conds)]
+        limits = [(self.base, root) for root in (*self.facts, *self._gaps)]
+        terms = self._non_affine([*goals, *limits])
         relaxed = set(self.variables)
         self.fresh = [e for e in terms if e.op is ops.LOAD or any(v in relaxed for v in e.free_vars())]
         self.params: list[Expr] = [*sizes, *(e for e in terms if e not in self.fresh)]
@@ -70,32 +77,32 @@ class Translation:
             gaps.append(self.base.form(limits.max - var))
         return gaps
 
-    def _non_affine(self, roots: Sequence[Node]) -> list[Expr]:
-        """The maximal subterms that are not affine, in the order in which they are met."""
+    def _non_affine(self, roots: Sequence[tuple[Normalizer, Linear | Cond]]) -> list[Expr]:
+        """The maximal subterms that are not affine, met in the order in which `affine` and `cond` will meet them."""
         found: dict[Expr, None] = {}
-        depth: dict[Node, int] = {}
-        stack: list[tuple[Any, int]] = [(root, 0) for root in reversed(roots)]
+        depth: dict[tuple[int, Any], int] = {}
+        stack: list[tuple[Normalizer, Any, int]] = [(normalizer, root, 0) for normalizer, root in reversed(roots)]
         while stack:
-            node, level = stack.pop()
-            if depth.get(node, -1) >= level:
+            normalizer, node, level = stack.pop()
+            if isinstance(node, Linear):
+                stack.extend((normalizer, e, level) for e in reversed(node.terms))
                 continue
-            depth[node] = level
-            if self._is_affine_step(node) and level <= MAX_NESTING:
-                deeper = level + 1 if node.op in (ops.FLOORDIV, ops.FLOORMOD, *_PIECEWISE) else level
-                stack.extend((arg, deeper) for arg in reversed(node.args))
-            elif node.op not in (ops.CONST, ops.VAR, ops.BOOL):
-                found[node] = None
+            key = (id(normalizer), node)
+            if depth.get(key, -1) >= level:
+                continue
+            depth[key] = level
+            if isinstance(node, Cond):
+                if node.op is ops.AND or node.op is ops.OR:
+                    stack.extend((normalizer, arg, level) for arg in reversed(node.args))
+                elif node.op is not ops.BOOL:
+                    stack.append((normalizer, normalizer.compared[node][1], level))
+            elif node.op is not ops.VAR:
+                parts = _affine_parts(normalizer, node) if level < MAX_NESTING else None
+                if parts is None:
+                    found[node] = None
+                else:
+                    stack.extend((inner, part, level + 1) for inner, part in reversed(parts))
         return list(found)
-
-    def _is_affine_step(self, node: Any) -> bool:
-        op = node.op
-        if op.boolean or op in (ops.ADD, ops.SUB, ops.NEG, *_PIECEWISE[:4]):
-            return True
-        if op is ops.MUL:
-            return any(arg.op is ops.CONST for arg in node.args)
-        if op in (ops.FLOORDIV, ops.FLOORMOD, ops.TRUNCDIV):
-            return bool(node.args[1].op is ops.CONST and node.args[1].data > 0)
-        return False
 
     def _is_free(self, e: Expr) -> bool:
         """Whether a fresh term really takes every value in its bounds: an opaque term that stands alone."""
@@ -172,15 +179,7 @@ class Translation:
         if op is ops.FLOORDIV:
             return self._affine(normalizer, forms[0]).scale_down_val(val(forms[1].const)).floor()
         args = [_piecewise(self._affine(normalizer, form)) for form in forms]
-        if op is ops.MIN:
-            return args[0].min(args[1])
-        if op is ops.MAX:
-            return args[0].max(args[1])
-        if op is ops.ABS:
-            return args[0].max(args[0].neg())
-        if op is ops.TRUNCDIV:
-            return args[0].tdiv_q(args[1])
-        raise AssertionError(f"not an affine term: {e!r}")
+        return _PIECEWISE[op](*args)
 
     # -- conditions ---------------------------------------------------------------------------------------------
 
@@ -214,6 +213,19 @@ class Translation:
         if isinstance(value, isl().Aff):
             return value.ge_set(self._zero)
         return value.nonneg_set()
+
+
+def _affine_parts(normalizer: Normalizer, e: Any) -> list[tuple[Normalizer, Any]] | None:
+    """What the atom `e` is made of, each part with the normalizer it is read under; `None` when it is not affine."""
+    if e.op is ops.SELECT:
+        arms = [(inner, inner.form(arm)) for inner, arm in normalizer.branches(e)]
+        return [(normalizer, normalizer.cond(e.args[0])), *arms]
+    if e.op is not ops.FLOORDIV and e.op not in _PIECEWISE:
+        return None
+    forms = [normalizer.form(arg) for arg in e.args]
+    if e.op in (ops.FLOORDIV, ops.TRUNCDIV) and not (forms[1].is_const and forms[1].const > 0):
+        return None
+    return [(normalizer, form) for form in forms]
 
 
 _TERM_NUMBERS: weakref.WeakKeyDictionary[Expr, int] = weakref.WeakKeyDictionary()

@@ -1,0 +1,282 @@
+"""Operands evaluated over whole numpy arrays of points: the reference semantics of formulas.
+
+A result carries where it is undefined (an element outside its tensor, a division by 0), so that both branches of a
+selection can be computed and only the one that is taken counts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from bound import dtypes
+from bound.tensor import Tensor
+from bound.tir.opaque import IntFunction
+from bound.tir.value import Operand, Value, ValueOp
+from bound.tir.walk import loaded_tensor
+from intset.errors import InputError
+from intset.expr import ops
+from intset.expr.node import Var
+from intset.expr.walk import postorder
+
+
+@dataclass(frozen=True)
+class Cells:
+    """An array of values, and the array of where they are undefined (`None`: nowhere)."""
+
+    value: Any
+    bad: Any = None
+
+
+class ArrayEvaluator:
+    """Evaluates operands at arrays of points.
+
+    Parameters
+    ----------
+    env: an array for each variable and parameter; all broadcast together.
+    tensors: the contents of the tensors that are read.
+    functions: numpy functions for calls that are none of the known ones, by name.
+    """
+
+    def __init__(
+        self, env: Mapping[Any, Any], tensors: Mapping[Tensor, Cells], functions: Mapping[str, Callable[..., Any]]
+    ) -> None:
+        self.known: dict[Any, Cells] = {var: Cells(array) for var, array in env.items()}
+        self.tensors = tensors
+        self.functions = functions
+
+    def __call__(self, operand: Operand) -> Cells:
+        import numpy as np
+
+        with np.errstate(all="ignore"):
+            for node in postorder((operand,)):  # type: ignore[arg-type]  # values are walked like expressions
+                if node not in self.known:
+                    self.known[node] = self._step(node, [self.known[arg] for arg in node.args])
+        return self.known[operand]
+
+    def _step(self, node: Any, args: list[Cells]) -> Cells:
+        import numpy as np
+
+        tensor = loaded_tensor(node)
+        if tensor is not None:
+            return self._load(tensor, args)
+        op = node.op
+        if op is ops.LOAD:
+            return self._function(node, args)
+        if op is ops.VAR or op is ValueOp.PARAM:
+            name = node.name if isinstance(node, Var) else node.data[0]
+            raise InputError(f"{name} has no value")
+        values = [arg.value for arg in args]
+        if op is ops.SELECT or op is ValueOp.SELECT:
+            cond = values[0]
+            taken = _either(cond, args[1].bad, args[2].bad)
+            return Cells(np.where(cond, values[1], values[2]), _union(args[0].bad, taken))
+        if op in (ops.AND, ValueOp.AND, ops.OR, ValueOp.OR):
+            is_and = op in (ops.AND, ValueOp.AND)
+            reached = values[0] if is_and else np.logical_not(values[0])
+            joined = np.logical_and(*values) if is_and else np.logical_or(*values)
+            return Cells(joined, _union(args[0].bad, _both(args[1].bad, reached)))
+        if op is ops.ASSERTING:
+            return Cells(values[1], _union(np.logical_not(values[0]), _union(args[0].bad, args[1].bad)))
+        bad = None
+        for arg in args:
+            bad = _union(bad, arg.bad)
+        if isinstance(node, Value):
+            return Cells(_value_step(node, values, self.functions), bad)
+        if op in ops.DIVISIONS:
+            zero = values[1] == 0
+            return Cells(_integer_step(node, [values[0], np.where(zero, 1, values[1])]), _union(bad, _some(zero)))
+        return Cells(_integer_step(node, values), bad)
+
+    def _load(self, tensor: Tensor, indices: list[Cells]) -> Cells:
+        import numpy as np
+
+        if tensor not in self.tensors:
+            raise InputError(f"the tensor {tensor.name} has no value")
+        content = self.tensors[tensor]
+        bad, clipped = None, []
+        for index, extent in zip(indices, content.value.shape, strict=True):
+            outside = (index.value < 0) | (index.value >= extent)
+            bad = _union(_union(bad, index.bad), _some(outside))
+            clipped.append(np.clip(index.value, 0, max(extent - 1, 0)))
+        if content.value.size == 0:
+            shape = np.broadcast_shapes(*(np.shape(index) for index in clipped))
+            return Cells(np.zeros(shape, content.value.dtype), np.ones(shape, bool))
+        place = tuple(clipped)
+        value = content.value[place]
+        value = value.astype(np.int64) if dtypes.is_int(tensor.dtype) else value
+        return Cells(value, bad if content.bad is None else _union(bad, _some(content.bad[place])))
+
+    def _function(self, node: Any, args: list[Cells]) -> Cells:
+        symbol = node.data
+        if not isinstance(symbol, IntFunction):
+            raise InputError(f"the opaque symbol {symbol.name} has no value")
+        env = dict(zip(symbol.params, (arg.value for arg in args), strict=True))
+        outer = {var: cells.value for var, cells in self.known.items() if getattr(var, "op", None) is ValueOp.PARAM}
+        inner = ArrayEvaluator({**outer, **env}, self.tensors, self.functions)(symbol.body)
+        bad = inner.bad
+        for arg in args:
+            bad = _union(bad, arg.bad)
+        return Cells(inner.value, bad)
+
+
+def _some(mask: Any) -> Any:
+    return mask if mask.any() else None
+
+
+def _union(a: Any, b: Any) -> Any:
+    return b if a is None else a if b is None else a | b
+
+
+def _both(a: Any, b: Any) -> Any:
+    return None if a is None else a & b
+
+
+def _either(cond: Any, a: Any, b: Any) -> Any:
+    if a is None and b is None:
+        return None
+    return _union(_both(a, cond), _both(b, ~cond))
+
+
+def _integer_step(node: Any, a: list[Any]) -> Any:
+    import numpy as np
+
+    op = node.op
+    if op is ops.CONST or op is ops.BOOL:
+        return np.asarray(node.data)
+    if op is ops.CAST:
+        return wrap(a[0], *node.data)
+    return _integer_table()[op](*a)
+
+
+@cache
+def _integer_table() -> dict[Any, Any]:
+    import numpy as np
+
+    def truncdiv(a: Any, b: Any) -> Any:
+        q = np.abs(a) // np.abs(b)
+        return np.where((a < 0) == (b < 0), q, -q)
+
+    return {
+        ops.ADD: np.add,
+        ops.SUB: np.subtract,
+        ops.MUL: np.multiply,
+        ops.NEG: np.negative,
+        ops.ABS: np.abs,
+        ops.FLOORDIV: np.floor_divide,
+        ops.FLOORMOD: np.mod,
+        ops.CEILDIV: lambda a, b: -(-a // b),
+        ops.TRUNCDIV: truncdiv,
+        ops.TRUNCMOD: np.fmod,
+        ops.MIN: np.minimum,
+        ops.MAX: np.maximum,
+        ops.BITAND: np.bitwise_and,
+        ops.BITOR: np.bitwise_or,
+        ops.BITXOR: np.bitwise_xor,
+        ops.BITNOT: np.invert,
+        ops.SHL: np.left_shift,
+        ops.SHR: np.right_shift,
+        ops.LT: np.less,
+        ops.LE: np.less_equal,
+        ops.GT: np.greater,
+        ops.GE: np.greater_equal,
+        ops.EQ: np.equal,
+        ops.NE: np.not_equal,
+        ops.NOT: np.logical_not,
+    }
+
+
+def wrap(value: Any, bits: int, signed: bool) -> Any:
+    """Integers as a register of `bits` bits holds them."""
+    import numpy as np
+
+    if bits >= 64:
+        return np.asarray(value).astype(np.int64)
+    low = value & ((1 << bits) - 1)
+    return np.where(low >= 1 << (bits - 1), low - (1 << bits), low) if signed else low
+
+
+def stored(value: Any, dtype: str) -> Any:
+    """`value` as a tensor of the given type stores it."""
+    import numpy as np
+
+    if dtypes.is_int(dtype):
+        return wrap(value, dtypes.bits(dtype), dtypes.signed(dtype)).astype(dtype)
+    return np.asarray(value).astype(dtype)
+
+
+def _value_step(node: Value, a: list[Any], functions: Mapping[str, Callable[..., Any]]) -> Any:
+    import numpy as np
+
+    op, dtype = node.op, node.dtype
+    if op is ValueOp.CONST:
+        return np.asarray(node.data, dtype)
+    if op is ValueOp.CAST:
+        return np.trunc(a[0]).astype(np.int64) if dtypes.is_int(dtype) else np.asarray(a[0]).astype(dtype)
+    if op is ValueOp.CALL:
+        table = _call_table()
+        function = functions.get(node.data) or table.get(node.data)
+        if function is None:
+            raise InputError(f"the function {node.data} is not known: pass it in functions")
+        result = np.asarray(function(*a))
+        return result.astype(np.int64 if dtypes.is_int(dtype) else dtype)
+    if op is ValueOp.REDUCE:
+        raise InputError("a reduction stands inside a larger formula")
+    return _value_table()[op](*a)
+
+
+@cache
+def _value_table() -> dict[ValueOp, Any]:
+    import numpy as np
+
+    return {
+        ValueOp.ADD: np.add,
+        ValueOp.SUB: np.subtract,
+        ValueOp.MUL: np.multiply,
+        ValueOp.DIV: np.divide,
+        ValueOp.FLOORDIV: np.floor_divide,
+        ValueOp.FLOORMOD: np.mod,
+        ValueOp.TRUNCDIV: lambda a, b: np.trunc(a / b),
+        ValueOp.TRUNCMOD: np.fmod,
+        ValueOp.MIN: np.minimum,
+        ValueOp.MAX: np.maximum,
+        ValueOp.NEG: np.negative,
+        ValueOp.ABS: np.abs,
+        ValueOp.LT: np.less,
+        ValueOp.LE: np.less_equal,
+        ValueOp.GT: np.greater,
+        ValueOp.GE: np.greater_equal,
+        ValueOp.EQ: np.equal,
+        ValueOp.NE: np.not_equal,
+        ValueOp.NOT: np.logical_not,
+    }
+
+
+@cache
+def _call_table() -> dict[str, Any]:
+    import numpy as np
+
+    same = ("exp", "exp2", "log", "log2", "log10", "log1p", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh")
+    others = ("floor", "ceil", "trunc", "fmod", "hypot", "copysign", "nextafter", "isnan", "isfinite", "isinf")
+    table: dict[str, Any] = {name: getattr(np, name) for name in same + others}
+    return table | {
+        "exp10": lambda x: np.power(x.dtype.type(10), x),
+        "rsqrt": lambda x: 1 / np.sqrt(x),
+        "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+        "erf": np.vectorize(math.erf, otypes=[float]),
+        "asin": np.arcsin,
+        "acos": np.arccos,
+        "atan": np.arctan,
+        "atan2": np.arctan2,
+        "asinh": np.arcsinh,
+        "acosh": np.arccosh,
+        "atanh": np.arctanh,
+        "pow": np.power,
+        "round": lambda x: np.trunc(x + np.copysign(0.5, x)),
+        "nearbyint": np.rint,
+        "ldexp": lambda x, e: x * np.exp2(e),
+        "popcount": np.vectorize(lambda x: (x & (1 << 64) - 1).bit_count()),
+    }

@@ -1,0 +1,219 @@
+"""Declaring tensors: `var`, `placeholder`, `compute`, `extern`, `scan`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from bound import dtypes
+from bound.intrin import TensorComputeOp, TensorIntrinCall
+from bound.itervar import IterType, IterVar
+from bound.operation import ComputeOp, ExternOp, PlaceholderOp, ScanOp
+from bound.tensor import Tensor
+from bound.tir import build
+from bound.tir.buffer import Buffer
+from bound.tir.value import Value, parameter
+from intset.errors import InputError
+from intset.expr.node import Expr, ShapeVar, Var, as_expr, as_int
+from intset.expr.range import Range
+
+
+def var(name: str = "tindex", dtype: str = dtypes.INDEX) -> Var | Value:
+    """A scalar argument: an integer variable, or a `Value` for other types. In a shape it counts as a size, >= 0."""
+    return Var(name) if dtypes.is_int(dtypes.check(dtype)) else parameter(name, dtype)
+
+
+def size_var(name: str = "size", dtype: str = dtypes.INDEX) -> ShapeVar:
+    """A size: an integer variable that is at least 0."""
+    if not dtypes.is_int(dtypes.check(dtype)):
+        raise InputError(f"the size {name} must have an integer type, not {dtype}")
+    return ShapeVar(name)
+
+
+def as_shape(shape: object, name: str) -> tuple[Expr, ...]:
+    """`shape` as extents: a tuple of integers and expressions, or a single one. Negative constants are refused."""
+    extents = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    checked = tuple(as_expr(extent, f"extent {k} of {name}") for k, extent in enumerate(extents))
+    for k, extent in enumerate(checked):
+        if extent.is_const and extent.data < 0:
+            raise InputError(f"extent {k} of {name} must not be negative: {extent.data}")
+    return checked
+
+
+def placeholder(
+    shape: Any, dtype: str | None = None, name: str = "placeholder", value_range: tuple[int, int] | None = None
+) -> Tensor:
+    """A tensor that is given.
+
+    Parameters
+    ----------
+    shape: the extents.
+    dtype: the type of its elements, `float32` by default.
+    name: the label.
+    value_range: the smallest and the largest element of a tensor of integers, both included.
+    """
+    element_type = dtypes.DEFAULT if dtype is None else dtypes.check(dtype)
+    declared = None if value_range is None else _as_value_range(value_range, element_type, name)
+    return PlaceholderOp(name, as_shape(shape, name), element_type, declared).output(0)
+
+
+def _as_value_range(value_range: object, dtype: str, name: str) -> tuple[int, int]:
+    what = f"value_range of {name}"
+    if not dtypes.is_int(dtype):
+        raise InputError(f"{what} is for integers, but {name} holds {dtype}")
+    if not isinstance(value_range, (tuple, list)) or len(value_range) != 2:
+        raise InputError(f"{what} must be a pair (smallest, largest), not {value_range!r}")
+    low, high = as_int(value_range[0], what), as_int(value_range[1], what)
+    if low > high:
+        raise InputError(f"{what} has no value: {low} > {high}")
+    return (low, high)
+
+
+def compute(
+    shape: Any,
+    fcompute: Callable[..., Any],
+    name: str = "compute",
+    tag: str = "",
+    attrs: Any = None,
+    varargs_names: Sequence[str] | None = None,
+) -> Any:
+    """A tensor computed element by element; a tuple of tensors when `fcompute` returns several formulas.
+
+    Parameters
+    ----------
+    shape: the extents.
+    fcompute: maps the indices, one `IterVar` a dimension named like its parameters, to the formula. It may return a
+        call of a tensor intrinsic, and then take the indices of the tile only.
+    name: the label.
+    varargs_names: names of the indices that `*args` takes.
+    """
+    extents = as_shape(shape, name)
+    names = _index_names(fcompute, len(extents), name, varargs_names)
+    axis = tuple(IterVar(Range(0, extent), label) for label, extent in zip(names, extents, strict=False))
+    body = fcompute(*axis)
+    if isinstance(body, TensorIntrinCall):
+        inner = tuple(IterVar(Range(0, e), f"ax{k}", IterType.OPAQUE) for k, e in enumerate(extents[len(axis) :]))
+        op = TensorComputeOp(name, (*axis, *inner), len(axis), body, tag, attrs)
+        return op.output(0) if op.num_outputs == 1 else op.outputs
+    if len(axis) != len(extents):
+        raise InputError(f"the formula of {name} takes {len(axis)} indices, but its shape has {len(extents)}")
+    bodies = body if isinstance(body, (tuple, list)) else (body,)
+    formulas = tuple(build.operand(b, f"the formula of {name}") for b in bodies)
+    if not formulas:
+        raise InputError(f"the formula of {name} gives no value")
+    computed = ComputeOp(name, axis, formulas, tag, attrs)
+    return computed.output(0) if computed.num_outputs == 1 else computed.outputs
+
+
+def _index_names(
+    fcompute: Callable[..., Any], ndim: int, name: str, varargs_names: Sequence[str] | None
+) -> tuple[str, ...]:
+    if not callable(fcompute):
+        raise InputError(f"the formula of {name} must be a function of the indices, not {fcompute!r}")
+    spec = inspect.getfullargspec(fcompute)
+    own = [arg for arg in spec.args if arg != "self"] if inspect.ismethod(fcompute) else list(spec.args)
+    own = own[: len(own) - len(spec.defaults or ())] if len(own) > ndim else own  # `lambda i, k=k:` has one index
+    rest = ndim - len(own)
+    if rest < 0:
+        raise InputError(f"the formula of {name} takes {len(own)} indices, but its shape has {ndim}")
+    if spec.varargs is None and own:
+        return tuple(own)
+    extra = list(varargs_names or [f"i{k}" for k in range(len(own), ndim)])
+    if len(extra) != rest:
+        raise InputError(f"varargs_names of {name} must have {rest} names, not {len(extra)}")
+    return (*own, *extra)
+
+
+def extern(
+    shape: Any,
+    inputs: Sequence[Tensor],
+    fcompute: Callable[..., Any],
+    name: str = "extern",
+    dtype: Any = None,
+    in_buffers: Any = None,
+    out_buffers: Any = None,
+    tag: str = "",
+    attrs: Any = None,
+) -> Any:
+    """One tensor, or a tuple of them, computed by code that the analysis cannot see into.
+
+    Parameters
+    ----------
+    shape: the extents, or a list of tuples of extents for several outputs.
+    inputs: the tensors it reads, whole.
+    fcompute: called with the lists of input and output buffers; gives the body, for instance `tir.call_packed(...)`.
+    dtype: the type of the outputs, or a list of types; by default that of the only type among the inputs.
+    """
+    several = isinstance(shape, (tuple, list)) and len(shape) > 0 and isinstance(shape[0], (tuple, list))
+    shapes = tuple(as_shape(s, name) for s in (shape if several else (shape,)))
+    read = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
+    for k, tensor in enumerate(read):
+        if not isinstance(tensor, Tensor):
+            raise InputError(f"input {k} of {name} must be a tensor, not {tensor!r}")
+    types = _extern_types(dtype, read, len(shapes), name)
+    ins = _buffers(in_buffers) or [Buffer(t.name, t.shape, t.dtype) for t in read]
+    outs = _buffers(out_buffers) or [Buffer(name, s, t) for s, t in zip(shapes, types, strict=True)]
+    if len(ins) != len(read) or len(outs) != len(shapes):
+        raise InputError(f"{name} needs a buffer for each of its inputs and outputs")
+    op = ExternOp(name, read, shapes, types, fcompute(ins, outs), (tuple(ins), tuple(outs)), tag, attrs)
+    return op.output(0) if len(shapes) == 1 else op.outputs
+
+
+def _buffers(given: Any) -> list[Buffer]:
+    return list(given) if isinstance(given, (tuple, list)) else [] if given is None else [given]
+
+
+def _extern_types(dtype: Any, inputs: tuple[Tensor, ...], count: int, name: str) -> tuple[str, ...]:
+    if dtype is None:
+        types = {tensor.dtype for tensor in inputs}
+        if len(types) != 1:
+            raise InputError(f"the type of {name} is not clear from its inputs: give dtype")
+        return tuple(types) * count
+    given = tuple(dtype) if isinstance(dtype, (tuple, list)) else (dtype,) * count
+    if len(given) != count:
+        raise InputError(f"{name} has {count} outputs but {len(given)} types")
+    return tuple(dtypes.check(t, f"dtype of {name}") for t in given)
+
+
+def scan(
+    init: Any,
+    update: Any,
+    state_placeholder: Any,
+    inputs: Any = None,
+    name: str = "scan",
+    tag: str = "",
+    attrs: Any = None,
+) -> Any:
+    """A recurrence along the first dimension; one tensor, or a tuple of them.
+
+    Parameters
+    ----------
+    init: the tensor, or tensors, of the first rows.
+    update: the later rows, in terms of `state_placeholder`.
+    state_placeholder: stands for the result inside `update`; has the shape of `update`.
+    inputs: other tensors that `update` reads; they bound what belongs to the scan.
+    """
+    groups = [_tensors(x, what, name) for x, what in ((init, "init"), (update, "update"), (state_placeholder, "state"))]
+    starts, updates, states = groups
+    if not len(starts) == len(updates) == len(states):
+        raise InputError(f"init, update and state_placeholder of {name} must be equally many")
+    for k, (a, u, s) in enumerate(zip(starts, updates, states, strict=True)):
+        if not a.dtype == u.dtype == s.dtype:
+            types = f"{a.dtype}, {u.dtype} and {s.dtype}"
+            raise InputError(f"init, update and state_placeholder {k} of {name} have the types {types}")
+        if u.ndim != s.ndim or any(x is not y for x, y in zip(u.shape, s.shape, strict=True)):
+            raise InputError(f"update {k} of {name} must have the shape of its state_placeholder")
+    begin, end = starts[0].shape[0], updates[0].shape[0]
+    extent = as_expr(end.data - begin.data) if begin.is_const and end.is_const else end - begin
+    axis = IterVar(Range(begin, extent), f"{name}.idx", IterType.ORDERED)
+    op = ScanOp(name, axis, starts, updates, states, _tensors(inputs or (), "inputs", name), tag, attrs)
+    return op.output(0) if op.num_outputs == 1 else op.outputs
+
+
+def _tensors(x: Any, what: str, name: str) -> tuple[Tensor, ...]:
+    tensors = tuple(x) if isinstance(x, (tuple, list)) else (x,)
+    for tensor in tensors:
+        if not isinstance(tensor, Tensor):
+            raise InputError(f"{what} of {name} must be tensors, not {tensor!r}")
+    return tensors

@@ -1,0 +1,1 @@
+"""InferBound: which elements of each tensor are needed, computed and stored, and the range of every loop."""

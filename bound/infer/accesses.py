@@ -1,0 +1,207 @@
+"""What an operation reads: index tuples over its root axes, with the conditions under which each is read.
+
+Pure data, independent of any schedule and of any domain of sets. All conditions are in the integers the analysis sees;
+a condition on floats says nothing and is left out, which can only make an access happen more often.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import singledispatch
+from typing import Any, Final, TypeAlias
+
+from bound.intrin import TensorComputeOp
+from bound.operation import ComputeOp, ExternOp, Operation, PlaceholderOp, ScanOp
+from bound.tensor import Tensor
+from bound.tir.opaque import IntFunction
+from bound.tir.reduce import condition, reduction_of
+from bound.tir.value import Value, ValueOp
+from bound.tir.walk import loaded_tensor, substitute
+from intset.expr import ops
+from intset.expr.node import Cond, Expr, Var
+from intset.expr.range import Range
+from intset.expr.walk import conjuncts, opaque_terms
+
+Conditions: TypeAlias = "tuple[Cond, ...]"
+
+# A node reached in more ways than this is reached under what the ways have in common.
+_MAX_WAYS: Final = 6
+
+
+@dataclass(frozen=True)
+class Access:
+    """One way of reading elements of a tensor: the set of `indices` where all `conditions` hold.
+
+    Attributes
+    ----------
+    tensor: what is read.
+    indices: one expression a dimension, in the root axes of the operation, in sizes, and in `extra`.
+    conditions: when it is read; a conjunction, empty when always.
+    extra: variables of the access itself with their ranges, where a whole region is read at once.
+    """
+
+    tensor: Tensor
+    indices: tuple[Expr, ...]
+    conditions: Conditions = ()
+    extra: tuple[tuple[Var, Range], ...] = ()
+
+    @property
+    def is_data_dependent(self) -> bool:
+        """Whether an index depends on the contents of a tensor."""
+        return bool(opaque_terms(*self.indices))
+
+    def inside(self) -> Conditions:
+        """The conditions that a data-dependent index stays inside the tensor: other values do not occur."""
+        ends: list[Cond] = []
+        for index, extent in zip(self.indices, self.tensor.shape, strict=True):
+            if opaque_terms(index):
+                ends += (index >= 0, index < extent)
+        return tuple(ends)
+
+
+@singledispatch
+def accesses(op: Operation) -> tuple[Access, ...]:
+    """Everything `op` reads; each way once, in the order of the formula."""
+    raise TypeError(f"accesses of {op!r} are not known")
+
+
+@accesses.register
+def _placeholder(op: PlaceholderOp) -> tuple[Access, ...]:
+    return ()
+
+
+@accesses.register
+def _compute(op: ComputeOp) -> tuple[Access, ...]:
+    return loads(op.body)
+
+
+@accesses.register
+def _extern(op: ExternOp) -> tuple[Access, ...]:
+    return tuple(_whole(tensor) for tensor in op.input_tensors)
+
+
+@accesses.register
+def _tensor_compute(op: TensorComputeOp) -> tuple[Access, ...]:
+    regions = [_region(tensor, region) for tensor, region in zip(op.call.tensors, op.call.regions, strict=True)]
+    ends = [end for region in op.call.regions for r in region for end in (r.min, r.extent) if isinstance(end, Expr)]
+    return tuple(dict.fromkeys((*loads((*ends, *op.call.scalars)), *regions)))
+
+
+@accesses.register
+def _scan(op: ScanOp) -> tuple[Access, ...]:
+    """Row `t` of each update at step `t`, the rows of each initial state, both over the spatial axes."""
+    read: list[Access] = []
+    spatial = list(op.spatial_axis)
+    for init, update in zip(op.init, op.update, strict=True):
+        axes, spatial = tuple(spatial[: update.ndim - 1]), spatial[update.ndim - 1 :]
+        row = Var("row")
+        read.append(Access(init, (row, *axes), (), ((row, Range(0, init.shape[0])),)))
+        read.append(Access(update, (op.scan_axis, *axes)))
+    return tuple(read)
+
+
+def _whole(tensor: Tensor) -> Access:
+    return _region(tensor, tuple(Range(0, extent) for extent in tensor.shape))
+
+
+def _region(tensor: Tensor, region: tuple[Range, ...]) -> Access:
+    indices, extra = [], []
+    for k, r in enumerate(region):
+        assert isinstance(r.min, Expr)
+        if isinstance(r.extent, Expr) and r.extent.is_const and r.extent.data == 1:
+            indices.append(r.min)
+            continue
+        inner = Var(f"{tensor.name}.{k}")
+        is_zero = r.min.is_const and r.min.data == 0
+        indices.append(inner if is_zero else r.min + inner)
+        extra.append((inner, Range(0, r.extent)))
+    return Access(tensor, tuple(indices), (), tuple(extra))
+
+
+def loads(roots: Iterable[Any]) -> tuple[Access, ...]:
+    """The elements read below `roots`, each under the conditions of the selections and reductions around it."""
+    bodies = tuple(roots)
+    order = _expanded_postorder(bodies)
+    ways: dict[Any, list[Conditions]] = {root: [()] for root in bodies}
+    for node, edges in reversed(order):
+        for child, added in edges:
+            reached = ways.setdefault(child, [])
+            for way in ways[node]:
+                _add_way(reached, (*way, *(cond for cond in added if cond not in way)))
+    found: dict[Access, None] = {}
+    for node, _ in order:
+        tensor = loaded_tensor(node)
+        if tensor is not None:
+            found.update((Access(tensor, node.args, way), None) for way in ways[node])
+    return tuple(found)
+
+
+def _add_way(ways: list[Conditions], new: Conditions) -> None:
+    """Add a conjunction to a disjunction, leaving out what another way implies."""
+    if any(set(old) <= set(new) for old in ways):
+        return
+    ways[:] = [old for old in ways if not set(new) <= set(old)] + [new]
+    if len(ways) > _MAX_WAYS:
+        common = [cond for cond in ways[0] if all(cond in way for way in ways[1:])]
+        ways[:] = [tuple(common)]
+
+
+def _expanded_postorder(roots: tuple[Any, ...]) -> list[tuple[Any, list[tuple[Any, Conditions]]]]:
+    """Every node with its edges, children first; integer functions of data are opened at their arguments."""
+    order: list[tuple[Any, list[tuple[Any, Conditions]]]] = []
+    done: set[Any] = set()
+    stack: list[tuple[Any, list[tuple[Any, Conditions]] | None]] = [(root, None) for root in reversed(roots)]
+    while stack:
+        node, edges = stack.pop()
+        if edges is not None:
+            order.append((node, edges))
+        elif node not in done:
+            done.add(node)
+            edges = list(_edges(node))
+            stack.append((node, edges))
+            stack.extend((child, None) for child, _ in reversed(edges) if child not in done)
+    return order
+
+
+def _edges(node: Any) -> Iterator[tuple[Any, Conditions]]:
+    """What is evaluated for a node, each with what holds where that happens."""
+    op, args = node.op, node.args
+    if op is ops.SELECT or op is ValueOp.SELECT:
+        yield args[0], ()
+        yield args[1], implied(args[0], True)
+        yield args[2], implied(args[0], False)
+    elif op in (ops.AND, ValueOp.AND, ops.OR, ValueOp.OR):
+        yield args[0], ()
+        yield args[1], implied(args[0], op in (ops.AND, ValueOp.AND))
+    elif op is ops.ASSERTING:
+        yield args[0], ()
+        yield args[1], implied(args[0], True)
+    elif op is ValueOp.REDUCE:
+        arity, where = reduction_of(node).arity, condition(node)
+        yield where, ()
+        for source in args[:arity]:
+            yield source, implied(where, True)
+        for start in args[arity + 1 :]:
+            yield start, ()
+    else:
+        for arg in args:
+            yield arg, ()
+        if op is ops.LOAD and isinstance(node.data, IntFunction):
+            yield substitute(node.data.body, dict(zip(node.data.params, args, strict=True))), ()
+
+
+def implied(truth: Any, holds: bool) -> Conditions:
+    """The conditions on integers that follow when a truth value is true, or when it is false."""
+    if isinstance(truth, Cond):
+        if truth.op is ops.BOOL:
+            return () if truth.data is holds else (truth,) if holds else (~truth,)
+        if holds:
+            return tuple(conjuncts(truth))
+        if truth.op is ops.OR:
+            return (*implied(truth.args[0], False), *implied(truth.args[1], False))
+        return implied(truth.args[0], True) if truth.op is ops.NOT else (~truth,)
+    assert isinstance(truth, Value)
+    if truth.op is (ValueOp.AND if holds else ValueOp.OR):
+        return (*implied(truth.args[0], holds), *implied(truth.args[1], holds))
+    return implied(truth.args[0], not holds) if truth.op is ValueOp.NOT else ()

@@ -1,0 +1,95 @@
+"""`IterVar`: a loop axis, which is an integer variable that also knows its domain and its kind."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any
+
+from intset.errors import InputError
+from intset.expr.node import Var, as_expr
+from intset.expr.range import Range
+
+
+class IterType(IntEnum):
+    """What a loop over the axis means; the numbers are TVM's."""
+
+    DATA_PAR = 0
+    THREAD_INDEX = 1
+    COMM_REDUCE = 2
+    ORDERED = 3
+    OPAQUE = 4
+    UNROLLED = 5
+    VECTORIZED = 6
+    PARALLELIZED = 7
+    TENSORIZED = 8
+
+
+class IterVar(Var):
+    """A loop axis. It is a `Var`, so `i * 2 + 1` and `A[i, j]` need no unwrapping.
+
+    Parameters
+    ----------
+    dom: the declared range, or `None` for an axis that a schedule made.
+    name: the label used in print.
+    iter_type: what a loop over it means.
+    thread_tag: `threadIdx.x` and the like for a thread axis, else empty.
+    """
+
+    __slots__ = ("dom", "iter_type", "thread_tag")
+    dom: Range | None
+    iter_type: IterType
+    thread_tag: str
+
+    def __new__(
+        cls, dom: Range | None, name: str, iter_type: IterType = IterType.DATA_PAR, thread_tag: str = ""
+    ) -> IterVar:
+        self = Var.__new__(cls, name)
+        assert isinstance(self, IterVar)
+        fill = object.__setattr__
+        fill(self, "dom", dom)
+        fill(self, "iter_type", iter_type)
+        fill(self, "thread_tag", thread_tag)
+        return self
+
+    def fields(self) -> dict[str, Any]:
+        return {"dom": self.dom, "iter_type": self.iter_type, "thread_tag": self.thread_tag}
+
+    @property
+    def var(self) -> IterVar:
+        """Itself: TVM scripts write `axis.var` where they mean the variable."""
+        return self
+
+    @property
+    def is_reduce(self) -> bool:
+        return self.iter_type is IterType.COMM_REDUCE
+
+
+def as_domain(dom: object, what: str) -> Range:
+    """`dom` as a `Range`: a `Range`, a pair `(begin, end)`, or the extent of a range from 0."""
+    if isinstance(dom, Range):
+        return dom
+    if isinstance(dom, (tuple, list)):
+        if len(dom) != 2:
+            raise InputError(f"{what} must be a Range or a pair (begin, end), not {dom!r}")
+        begin, end = as_expr(dom[0], f"begin of {what}"), as_expr(dom[1], f"end of {what}")
+        if begin.is_const and begin.data == 0:
+            return Range(begin, end)
+        if begin.is_const and end.is_const:
+            return Range(begin, end.data - begin.data)
+        return Range(begin, end - begin)
+    return Range(0, as_expr(dom, what))
+
+
+def thread_axis(dom: Any = None, tag: str = "", name: str = "") -> IterVar:
+    """A thread axis: `thread_axis("threadIdx.x")`, or with its extent `thread_axis((0, 32), "threadIdx.x")`."""
+    if isinstance(dom, str):
+        dom, tag = None, dom
+    if not isinstance(tag, str) or not tag:
+        raise InputError("thread_axis needs a tag such as 'threadIdx.x'")
+    domain = None if dom is None else as_domain(dom, f"the domain of thread_axis({tag!r})")
+    return IterVar(domain, name or tag, IterType.THREAD_INDEX, tag)
+
+
+def reduce_axis(dom: object, name: str = "rv", thread_tag: str = "") -> IterVar:
+    """An axis to reduce over: `reduce_axis((begin, end))`, or a `Range`."""
+    return IterVar(as_domain(dom, f"the domain of reduce_axis {name!r}"), name, IterType.COMM_REDUCE, thread_tag)

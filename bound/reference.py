@@ -1,0 +1,368 @@
+"""`evaluate`: tensors computed with numpy straight from their definitions, whatever any schedule says.
+
+The oracle of the tests: slow, obvious, and strict about what is undefined.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from bound.arrays import ArrayEvaluator, Cells, stored
+from bound.intrin import TensorComputeOp
+from bound.operation import ComputeOp, ExternOp, Operation, PlaceholderOp, ScanOp
+from bound.schedule.graph import post_order
+from bound.tensor import Tensor
+from bound.tir.buffer import Buffer
+from bound.tir.calls import ExternCall
+from bound.tir.reduce import CommReducer, condition, initial, sources
+from bound.tir.value import Operand, Value
+from intset.errors import InputError, UndefinedError
+from intset.expr.evaluate import evaluate as evaluate_expr
+from intset.expr.node import Expr, Var
+
+# Points evaluated at once: a reduction over more is done in pieces.
+_POINTS: Final = 1 << 20
+
+Functions = Mapping[str, Callable[..., Any]]
+
+
+def evaluate(
+    outputs: Tensor | Sequence[Tensor],
+    inputs: Mapping[Any, Any],
+    sizes: Mapping[Any, Any] | None = None,
+    functions: Functions | None = None,
+) -> Any:
+    """The contents of `outputs` as numpy arrays: one, or a tuple for a sequence.
+
+    Parameters
+    ----------
+    outputs: the tensors to compute.
+    inputs: an array for each placeholder, by tensor or by name.
+    sizes: values of variables and scalar parameters, by themselves or by name. A variable that is the extent of a
+        placeholder is known from its array.
+    functions: what extern calls do, by name: called with arrays for the buffers, it fills those of the outputs.
+
+    Raises
+    ------
+    InputError: an input is missing or has the wrong shape, a variable has no value.
+    UndefinedError: an element of an output reads outside a tensor, or divides integers by 0.
+    """
+    wanted = (outputs,) if isinstance(outputs, Tensor) else tuple(outputs)
+    ops = post_order([tensor.op for tensor in wanted])
+    run = _Run(_scalars(ops, inputs, sizes or {}), functions or {})
+    run.states = frozenset(state for op in ops if isinstance(op, ScanOp) for state in op.state_placeholder)
+    for op in ops:
+        run.compute(op, inputs)
+    for tensor in wanted:
+        bad = run.cells[tensor].bad
+        if bad is not None and bad.any():
+            place = tuple(int(k) for k in next(zip(*bad.nonzero(), strict=True), ()))
+            raise UndefinedError(f"{tensor.name}{list(place)} is undefined: it reads outside a tensor or divides by 0")
+    arrays = tuple(run.cells[tensor].value for tensor in wanted)
+    return arrays[0] if isinstance(outputs, Tensor) else arrays
+
+
+def _scalars(ops: Sequence[Operation], inputs: Mapping[Any, Any], sizes: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Values of variables: those given, and extents of placeholders whose array is given."""
+    by_name = {key: value for key, value in sizes.items() if isinstance(key, str)}
+    known = {key: value for key, value in sizes.items() if not isinstance(key, str)}
+    for op in ops:
+        for tensor in op.outputs:
+            array = _given(tensor, inputs) if isinstance(op, PlaceholderOp) else None
+            for k, extent in enumerate(tensor.shape):
+                for var in extent.free_vars():
+                    if var.name in by_name:
+                        known.setdefault(var, by_name[var.name])
+                if array is not None and isinstance(extent, Var) and len(array.shape) == tensor.ndim:
+                    known.setdefault(extent, array.shape[k])
+    return _Named(known, by_name)
+
+
+class _Named(dict[Any, Any]):
+    """Values by variable or parameter, with a fallback to names."""
+
+    def __init__(self, known: Mapping[Any, Any], by_name: Mapping[str, Any]) -> None:
+        super().__init__(known)
+        self.by_name = by_name
+
+    def __missing__(self, key: Any) -> Any:
+        return self.by_name[key.name if isinstance(key, Var) else key.data[0]]
+
+
+def _given(tensor: Tensor, inputs: Mapping[Any, Any]) -> Any:
+    import numpy as np
+
+    found = inputs.get(tensor, inputs.get(tensor.name))
+    return None if found is None else np.asarray(found)
+
+
+class _Run:
+    """The tensors computed so far, in terms of which the next operation is evaluated."""
+
+    def __init__(self, scalars: dict[Any, Any], functions: Functions) -> None:
+        self.scalars = scalars
+        self.functions = functions
+        self.cells: dict[Tensor, Cells] = {}
+        self.states: frozenset[Tensor] = frozenset()
+
+    def compute(self, op: Operation, inputs: Mapping[Any, Any]) -> None:
+        """Evaluate one operation whose inputs are known."""
+        if isinstance(op, PlaceholderOp):
+            if op.output(0) not in self.cells:
+                self._placeholder(op.output(0), inputs)
+        elif isinstance(op, ComputeOp):
+            self.cells.update(zip(op.outputs, self._compute(op), strict=True))
+        elif isinstance(op, ExternOp):
+            self._extern(op)
+        elif isinstance(op, ScanOp):
+            self._scan(op)
+        elif isinstance(op, TensorComputeOp):
+            self._tensor_compute(op)
+        else:
+            raise InputError(f"{op!r} cannot be evaluated")
+
+    def shape(self, tensor: Tensor) -> tuple[int, ...]:
+        return tuple(self.number(extent) for extent in tensor.shape)
+
+    def number(self, e: Any) -> int:
+        """The value of an expression in sizes."""
+        if not isinstance(e, Expr):
+            raise InputError(f"{e!r} is not a size")
+        return max(0, int(evaluate_expr(e, {var: int(self.scalars[var]) for var in e.free_vars()})))
+
+    def _placeholder(self, tensor: Tensor, inputs: Mapping[Any, Any]) -> None:
+        import numpy as np
+
+        array = _given(tensor, inputs)
+        if array is None:
+            if tensor in self.states:  # known row by row, once its scan runs
+                shape = self.shape(tensor)
+                self.cells[tensor] = Cells(np.zeros(shape, tensor.dtype), np.ones(shape, bool))
+            return
+        if array.shape != self.shape(tensor):
+            raise InputError(f"the array for {tensor.name} has shape {array.shape}, not {self.shape(tensor)}")
+        self.cells[tensor] = Cells(array.astype(tensor.dtype))
+
+    def _evaluator(self, env: Mapping[Any, Any], operands: Sequence[Operand]) -> ArrayEvaluator:
+        from bound.tir.value import ValueOp
+        from bound.tir.walk import nodes
+        from intset.expr import ops
+
+        used = [n for n in nodes(*operands) if n.op is ops.VAR or n.op is ValueOp.PARAM]
+        outer = {}
+        for var in used:
+            if var not in env:
+                try:
+                    outer[var] = self.scalars[var]
+                except KeyError:
+                    continue
+        return ArrayEvaluator({**_arrays(outer), **env}, self.cells, self.functions)
+
+    def _compute(self, op: ComputeOp) -> tuple[Cells, ...]:
+        import numpy as np
+
+        shape = self.shape(op.output(0))
+        grid = {
+            iv: np.arange(extent).reshape([-1 if k == d else 1 for k in range(len(shape))] or ())
+            for d, (iv, extent) in enumerate(zip(op.axis, shape, strict=True))
+        }
+        if op.reduction is not None:
+            return self._reduce(op, shape, grid)
+        evaluate_at = self._evaluator(grid, op.body)
+        return tuple(
+            _filled(evaluate_at(body), shape, tensor.dtype) for body, tensor in zip(op.body, op.outputs, strict=True)
+        )
+
+    def _reduce(self, op: ComputeOp, shape: tuple[int, ...], grid: Mapping[Any, Any]) -> tuple[Cells, ...]:
+        import numpy as np
+
+        assert op.reduction is not None
+        top, combiner = op.body[0], op.reduction.combiner
+        assert isinstance(top, Value)
+        extents = [self._reduce_range(iv) for iv in op.reduce_axis]
+        points = int(np.prod([len(r) for r in extents])) if extents else 1
+        piece = max(1, _POINTS // max(1, int(np.prod(shape))))
+        starts = initial(top) or combiner.identity
+        at_start = self._evaluator(grid, starts)
+        totals = [_filled(at_start(e), shape, t.dtype) for e, t in zip(starts, op.outputs, strict=True)]
+        wide = {iv: array[..., None] for iv, array in grid.items()}
+        for first in range(0, points, piece):
+            numbers = np.arange(first, min(points, first + piece))
+            places = np.unravel_index(numbers, [len(r) for r in extents])
+            env = {
+                **wide,
+                **{iv: np.asarray(r.start + k) for iv, r, k in zip(op.reduce_axis, extents, places, strict=True)},
+            }
+            terms = self._terms(op, top, env, (*shape, len(numbers)))
+            folded = self._fold(combiner, terms)
+            totals = self._combine(combiner, totals, [Cells(c.value[..., 0], _last(c.bad)) for c in folded])
+        return tuple(Cells(stored(c.value, t.dtype), c.bad) for c, t in zip(totals, op.outputs, strict=True))
+
+    def _reduce_range(self, iv: Any) -> range:
+        low, extent = iv.dom.min, iv.dom.extent
+        start = int(evaluate_expr(low, {var: int(self.scalars[var]) for var in low.free_vars()}))
+        return range(start, start + self.number(extent))
+
+    def _terms(self, op: ComputeOp, top: Value, env: Mapping[Any, Any], shape: tuple[int, ...]) -> list[Cells]:
+        """What each point contributes: the identity where the condition does not hold."""
+        import numpy as np
+
+        combiner = top.data.combiner
+        evaluate_at = self._evaluator(env, (*sources(top), condition(top), *combiner.identity))
+        cond = evaluate_at(condition(top))
+        terms = []
+        for source, identity, tensor in zip(sources(top), combiner.identity, op.outputs, strict=True):
+            term = evaluate_at(source)
+            bad = None if term.bad is None else term.bad & cond.value
+            if cond.bad is not None:
+                bad = cond.bad if bad is None else bad | cond.bad
+            value = np.where(cond.value, term.value, evaluate_at(identity).value)
+            terms.append(_filled(Cells(value, bad), shape, tensor.dtype))
+        return terms
+
+    def _fold(self, combiner: CommReducer, terms: list[Cells]) -> list[Cells]:
+        """The terms combined along their last dimension, in a tree."""
+        import numpy as np
+
+        while terms[0].value.shape[-1] > 1:
+            count = terms[0].value.shape[-1]
+            half = count // 2
+            left = [_cut(c, 0, half) for c in terms]
+            right = [_cut(c, half, 2 * half) for c in terms]
+            joined = self._combine(combiner, left, right)
+            if count % 2:
+                rest = [_cut(c, 2 * half, count) for c in terms]
+                joined = [
+                    Cells(
+                        np.concatenate([a.value, b.value], -1),
+                        None if a.bad is None and b.bad is None else np.concatenate([_mask(a), _mask(b)], -1),
+                    )
+                    for a, b in zip(joined, rest, strict=True)
+                ]
+            terms = joined
+        return terms
+
+    def _combine(self, combiner: CommReducer, left: list[Cells], right: list[Cells]) -> list[Cells]:
+        env = {p: _widened(c.value) for p, c in zip((*combiner.lhs, *combiner.rhs), (*left, *right), strict=True)}
+        evaluate_at = self._evaluator(env, combiner.results)
+        bad = None
+        for c in (*left, *right):
+            bad = c.bad if bad is None else bad if c.bad is None else bad | c.bad
+        return [Cells(evaluate_at(result).value, bad) for result in combiner.results]
+
+    def _extern(self, op: ExternOp) -> None:
+        import numpy as np
+
+        ins, outs = op.buffers
+        arrays: dict[Buffer, Any] = {b: self.cells[t].value for b, t in zip(ins, op.inputs, strict=True)}
+        arrays |= {b: np.zeros(self.shape(t), t.dtype) for b, t in zip(outs, op.outputs, strict=True)}
+        for call in op.body if isinstance(op.body, (tuple, list)) else (op.body,):
+            if not isinstance(call, ExternCall) or call.name not in self.functions:
+                name = call.name if isinstance(call, ExternCall) else repr(call)
+                raise InputError(f"{op.name} calls {name}, which is not known: pass it in functions")
+            args = [arrays[a] if isinstance(a, Buffer) else a for a in call.args]
+            self.functions[call.name](*args)
+        for buffer, tensor in zip(outs, op.outputs, strict=True):
+            self.cells[tensor] = Cells(arrays[buffer])
+
+    def _scan(self, op: ScanOp) -> None:
+        import numpy as np
+
+        states = []
+        for tensor, init in zip(op.outputs, op.init, strict=True):
+            content, mask = np.zeros(self.shape(tensor), tensor.dtype), np.ones(self.shape(tensor), bool)
+            rows = self.cells[init].value.shape[0]
+            content[:rows], mask[:rows] = self.cells[init].value, _mask(self.cells[init])
+            states.append(Cells(content, mask))
+        self.cells.update(zip(op.state_placeholder, states, strict=True))
+        body = [o for o in post_order([t.op for t in op.update]) if _depends(o, op.state_placeholder)]
+        for t in self._reduce_range(op.scan_axis):
+            for inner in body:
+                self.compute(inner, {})
+            for state, update in zip(states, op.update, strict=True):
+                row = self.cells[update]
+                state.value[t], state.bad[t] = row.value[t], _mask(row)[t]
+        self.cells.update(zip(op.outputs, states, strict=True))
+
+    def _tensor_compute(self, op: TensorComputeOp) -> None:
+        import numpy as np
+
+        call, inner = op.call, op.call.intrin.op
+        totals: list[Any] = [np.zeros(self.shape(t), t.dtype) for t in op.outputs]
+        outer, started = op.axis[: op.schedulable], set()
+        loops = [self._reduce_range(iv) for iv in (*outer, *op.reduce_axis)]
+        for point in itertools.product(*loops):
+            env = dict(zip((*outer, *op.reduce_axis), point, strict=True))
+            place = point[: op.schedulable]
+            tile = self._tile(op, env)
+            for k, cells in enumerate(tile._compute(inner)):
+                value = cells.value
+                if place in started and inner.reduction is not None:
+                    before = [Cells(totals[k][place])]
+                    value = self._combine(inner.reduction.combiner, before, [cells])[0].value
+                totals[k][place] = stored(value, op.outputs[k].dtype)
+            started.add(place)
+        self.cells.update((t, Cells(total)) for t, total in zip(op.outputs, totals, strict=True))
+        assert len(call.tensors) == len(call.intrin.inputs)
+
+    def _tile(self, op: TensorComputeOp, env: Mapping[Any, int]) -> _Run:
+        """The evaluation of an intrinsic on the regions it reads at one point of the outer axes."""
+        call = op.call
+        scalars = {**self.scalars, **dict(zip(call.intrin.scalar_params, map(_as_number, call.scalars), strict=True))}
+        tile = _Run(_Named(scalars, {}), self.functions)
+        for formal, tensor, region in zip(call.intrin.inputs, call.tensors, call.regions, strict=True):
+            cut = []
+            for r in region:
+                point = {var: env[var] if var in env else int(self.scalars[var]) for var in r.free_vars()}
+                assert isinstance(r.min, Expr) and isinstance(r.extent, Expr)
+                low = int(evaluate_expr(r.min, point))
+                cut.append(slice(low, low + int(evaluate_expr(r.extent, point))))
+            part = self.cells[tensor].value[tuple(cut)]
+            tile.cells[formal] = Cells(part.reshape(tile.shape(formal)))
+        return tile
+
+
+def _as_number(scalar: Operand) -> Any:
+    if isinstance(scalar, Expr):
+        return int(scalar)
+    return scalar.data
+
+
+def _depends(op: Operation, tensors: Sequence[Tensor]) -> bool:
+    return any(t in tensors for o in post_order([op]) for t in o.input_tensors)
+
+
+def _arrays(values: Mapping[Any, Any]) -> dict[Any, Any]:
+    import numpy as np
+
+    return {key: np.asarray(v, key.dtype if isinstance(key, Value) else None) for key, v in values.items()}
+
+
+def _widened(array: Any) -> Any:
+    import numpy as np
+
+    return array.astype(np.int64) if array.dtype.kind in "iu" else array
+
+
+def _filled(cells: Cells, shape: tuple[int, ...], dtype: str) -> Cells:
+    """The cells spread over the whole shape, as stored in a tensor of the type."""
+    import numpy as np
+
+    value = np.broadcast_to(stored(cells.value, dtype), shape)
+    return Cells(value, None if cells.bad is None else np.broadcast_to(cells.bad, shape))
+
+
+def _mask(cells: Cells) -> Any:
+    import numpy as np
+
+    return np.zeros(cells.value.shape, bool) if cells.bad is None else cells.bad
+
+
+def _cut(cells: Cells, first: int, end: int) -> Cells:
+    return Cells(cells.value[..., first:end], None if cells.bad is None else cells.bad[..., first:end])
+
+
+def _last(bad: Any) -> Any:
+    return None if bad is None else bad[..., 0]

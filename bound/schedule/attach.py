@@ -1,0 +1,102 @@
+"""Attach paths: which loops a stage is computed in; and whether its consumers are inside them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bound.errors import ScheduleError
+from bound.itervar import IterVar
+from bound.schedule.stage import AttachType, Stage
+
+if TYPE_CHECKING:
+    from bound.schedule.schedule import Schedule
+
+AttachPath = tuple[tuple[Stage, IterVar], ...]
+
+
+def create_attach_path(schedule: Schedule) -> dict[Stage, AttachPath]:
+    """CreateAttachPath: for each stage the loops around it, each with the stage it belongs to, innermost first.
+
+    A stage computed at the root has the empty path. Paths share their tails, so that a chain of attachments costs no
+    more than the sum of the lengths.
+    """
+    paths: dict[Stage, AttachPath] = {}
+    for stage in reversed(schedule.stages):  # consumers first: what a stage is attached to is a consumer
+        _path(stage, paths)
+    return paths
+
+
+def _path(stage: Stage, paths: dict[Stage, AttachPath]) -> AttachPath:
+    waiting = [stage]
+    while waiting:
+        top = waiting[-1]
+        if top in paths:
+            waiting.pop()
+            continue
+        target, axis = attachment(top)
+        if target is None:
+            paths[top] = ()
+        elif target not in paths:
+            if target in waiting:
+                raise ScheduleError(f"stage {top.name}: it is computed inside itself")
+            waiting.append(target)
+        else:
+            paths[top] = (*_loops_from(top, target, axis), *paths[target])
+    return paths[stage]
+
+
+def attachment(stage: Stage) -> tuple[Stage | None, IterVar | None]:
+    """The stage and loop that `stage` is computed in; (`None`, `None`) at the root."""
+    spec = stage.get_attach_spec()
+    if spec.attach_type is AttachType.SCOPE:
+        return spec.attach_stage, spec.attach_ivar
+    if spec.attach_type is AttachType.SCAN_UPDATE:
+        scan = spec.attach_stage
+        assert scan is not None
+        return scan, scan_loop(scan)
+    return None, None
+
+
+def scan_loop(scan: Stage) -> IterVar:
+    """The innermost loop of the scan axis: what the updates of a scan are computed in."""
+    return scan.leaf_iter_vars[-1]
+
+
+def _loops_from(stage: Stage, target: Stage, axis: IterVar | None) -> AttachPath:
+    """The loops of `target` from `axis` outwards."""
+    leaves = target.leaf_iter_vars
+    for k in range(len(leaves) - 1, -1, -1):
+        if leaves[k] is axis:
+            return tuple((target, leaf) for leaf in reversed(leaves[: k + 1]))
+    name = "" if axis is None else axis.name
+    if target.attach_type is AttachType.INLINED_ALREADY:
+        raise ScheduleError(f"stage {stage.name}: it is computed at {name} of {target.name}, which is inlined")
+    raise ScheduleError(
+        f"stage {stage.name}: it is computed at {name} of {target.name}, which is no loop of {target.name} any more"
+    )
+
+
+def check_attachments(schedule: Schedule) -> dict[Stage, AttachPath]:
+    """Refuse a schedule in which a stage is read outside the loop it is computed in; gives the attach paths."""
+    paths = create_attach_path(schedule)
+    stage_of = {stage.op: stage for stage in schedule.stages}
+    for consumer in schedule.stages:
+        if consumer.attach_type is AttachType.INLINED_ALREADY:
+            continue
+        for tensor in consumer.op.input_tensors:
+            producer = stage_of.get(tensor.op)
+            if producer is None or producer.attach_type is AttachType.INLINED_ALREADY or not paths[producer]:
+                continue
+            if not _encloses(paths[producer], consumer, paths[consumer]):
+                target, axis = paths[producer][0]
+                raise ScheduleError(
+                    f"stage {producer.name}: it is computed at {axis.name} of {target.name}, "
+                    f"but {consumer.name}, which reads it, is outside that loop"
+                )
+    return paths
+
+
+def _encloses(path: AttachPath, consumer: Stage, consumer_path: AttachPath) -> bool:
+    """Whether `consumer` runs inside the loop at the start of `path`."""
+    target, axis = path[0]
+    return target is consumer or any(loop is axis for _, loop in consumer_path)

@@ -1,0 +1,131 @@
+"""`cache_read` and `cache_write`: a copy of a tensor in another storage scope."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from bound.errors import InputError, ScheduleError
+from bound.itervar import IterType, IterVar
+from bound.operation import ComputeOp, Operation
+from bound.schedule.dataflow import insert_after, insert_before, redirect, replace_op
+from bound.schedule.message import Ranges, pass_down_domain, pass_down_index, pass_up_index, split_guards
+from bound.schedule.scopes import check_scope
+from bound.schedule.stage import AttachType, Stage
+from bound.tensor import Tensor, element
+from bound.tir import build
+from bound.tir.reduce import condition
+from bound.tir.value import Operand, Value, ValueOp, make
+from bound.tir.walk import substitute
+from intset.expr.node import Cond, Expr
+from intset.expr.range import Range
+
+if TYPE_CHECKING:
+    from bound.schedule.schedule import Schedule
+
+
+def cache_read(schedule: Schedule, tensor: Tensor, scope: str, readers: tuple[Operation, ...]) -> Tensor:
+    """Make `readers` read a copy of `tensor` that is stored in `scope`; see `Schedule.cache_read`."""
+    check_scope(scope)
+    source = schedule.current(_checked_tensor(tensor))
+    stage = schedule[source]
+    reading = [schedule[reader] for reader in readers]
+    for reader in reading:
+        if source not in reader.op.input_tensors:
+            raise ScheduleError(f"cache_read of {source.name}: {reader.name} does not read it")
+    if not reading:
+        raise ScheduleError(f"cache_read of {source.name} needs at least one reader")
+    axis = tuple(IterVar(Range(0, e), f"ax{k}") for k, e in enumerate(source.shape))
+    copy = ComputeOp(f"{source.name}.{scope}", axis, (element(source, axis),))
+    cached = copy.output(0)
+    cached.value_range = source.value_range
+    made = insert_after(schedule, stage, copy)
+    made.set_scope(scope)
+    new: dict[Tensor, Tensor] = {}
+    for reader in sorted(set(reading), key=schedule.stages.index):
+        new.update(replace_op(schedule, reader, reader.op.replace_inputs({source: cached, **new})))
+    redirect(schedule, schedule.stages, new)
+    return cached
+
+
+def cache_write(schedule: Schedule, tensors: tuple[Any, ...], scope: str) -> tuple[Tensor, ...]:
+    """Compute the outputs of one operation in `scope`, over the loops they have now, then copy them.
+
+    The operation that copies takes the place of the old one and starts from fresh axes; the new stage has one axis for
+    each loop of the old one that is no reduction.
+    """
+    check_scope(scope)
+    given = tuple(schedule.current(_checked_tensor(t)) for t in tensors)
+    op, stage = given[0].op, schedule[given[0]]
+    if not isinstance(op, ComputeOp):
+        raise ScheduleError(f"stage {op.name}: cache_write is for operations made by te.compute")
+    if any(t.op is not op for t in given) or (len(given) > 1 and set(given) != set(op.outputs)):
+        raise ScheduleError(f"stage {op.name}: cache_write takes all outputs of one operation")
+    _refuse_attached(schedule, stage, "cache_write")
+    data_leaves = [iv for iv in stage.leaf_iter_vars if not iv.is_reduce]
+    for iv in data_leaves:
+        if iv.iter_type is not IterType.DATA_PAR:
+            raise ScheduleError(f"stage {op.name}: cache_write keeps data axes, but {iv.name} is {iv.iter_type.name}")
+
+    ranges = pass_down_domain(stage.relations, {iv: iv.dom for iv in op.axis if iv.dom is not None})
+    missing = next((iv for iv in data_leaves if iv not in ranges), None)
+    if missing is not None:
+        raise ScheduleError(f"stage {op.name}: cache_write cannot keep {missing.name}, which mixes data and reduction")
+    cached_op = _computing(op, stage, ranges, data_leaves, f"{op.name}.{scope}")
+    leaf_of_root = pass_down_index(stage.relations, ranges, {iv: iv for iv in op.axis})
+    place = tuple(leaf_of_root[iv] for iv in data_leaves)
+    copy = op.with_body(tuple(element(t, place) for t in cached_op.outputs))
+    for old, cached, written in zip(op.outputs, cached_op.outputs, copy.outputs, strict=True):
+        cached.value_range = written.value_range = old.value_range
+    made = insert_before(schedule, stage, cached_op)
+    made.set_scope(scope)
+    new = replace_op(schedule, stage, copy)
+    restart(stage)
+    redirect(schedule, schedule.stages, new)
+    return cached_op.outputs
+
+
+def _computing(op: ComputeOp, stage: Stage, ranges: Ranges, leaves: list[IterVar], name: str) -> ComputeOp:
+    """The computation of `op` over its data leaves; what is beyond the end of an axis is left at zero."""
+    axis = tuple(IterVar(ranges[iv], f"{iv.name}.c") for iv in leaves)
+    values: dict[IterVar, Expr] = dict(zip(leaves, axis, strict=True))
+    root_values = pass_up_index(stage.relations, ranges, values)
+    guards = split_guards(stage.relations, ranges, root_values)
+    mapping = {iv: root_values[iv] for iv in op.axis}
+    bodies = tuple(guarded(substitute(value, mapping), guards) for value in op.body)
+    return ComputeOp(name, axis, bodies, op.tag, op.attrs)
+
+
+def guarded(value: Operand, guards: list[Cond]) -> Operand:
+    """`value` where all guards hold: a reduction skips its elements, anything else is 0."""
+    if not guards:
+        return value
+    if isinstance(value, Value) and value.op is ValueOp.REDUCE:
+        return with_condition(value, build.together(condition(value), *guards))
+    return build.select(build.all_of(*guards), value, build.const(0, build.dtype_of(value)))
+
+
+def with_condition(value: Value, cond: Operand) -> Value:
+    """A REDUCE value under another condition."""
+    arity = value.data.arity
+    return make(ValueOp.REDUCE, (*value.args[:arity], cond, *value.args[arity + 1 :]), value.dtype, value.data)
+
+
+def restart(stage: Stage) -> None:
+    """Forget the loops of a stage whose operation was replaced: it starts from the axes of the new one."""
+    stage.all_iter_vars = list(stage.op.root_iter_vars)
+    stage.leaf_iter_vars = list(stage.op.root_iter_vars)
+    stage.relations = []
+    stage.iter_var_attrs = {}
+
+
+def _refuse_attached(schedule: Schedule, stage: Stage, call: str) -> None:
+    for other in (*schedule.stages, *schedule.groups):
+        if other.attach_type is AttachType.SCOPE and other.attach_stage is stage:
+            axis = "" if other.attach_ivar is None else other.attach_ivar.name
+            raise ScheduleError(f"stage {stage.name}: {call} would remove {axis}, at which {other.name} is computed")
+
+
+def _checked_tensor(tensor: Any) -> Tensor:
+    if not isinstance(tensor, Tensor):
+        raise InputError(f"a tensor is needed, not {tensor!r}")
+    return tensor

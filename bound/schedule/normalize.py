@@ -1,0 +1,125 @@
+"""`normalize`: the form of a schedule that InferBound reads.
+
+Inlined stages leave the dataflow, every root axis that is a loop is rebased to count from 0, attachments follow axes
+that were split or fused later, and a stage computed where one of its consumers cannot see it is refused.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bound import dtypes
+from bound.errors import ScheduleError
+from bound.itervar import IterVar
+from bound.operation import ComputeOp, Operation
+from bound.schedule.attach import check_attachments
+from bound.schedule.dataflow import replace_op
+from bound.schedule.relations import Fuse, Rebase, Split
+from bound.schedule.stage import AttachType
+from bound.tensor import Tensor
+from bound.tir import build, walk
+from bound.tir.value import Operand
+from intset.expr import build as ints
+from intset.expr import ops
+from intset.expr.node import Expr
+
+if TYPE_CHECKING:
+    from bound.schedule.schedule import Schedule
+
+
+def normalize(schedule: Schedule) -> Schedule:
+    """A normalized copy of the schedule; a schedule that is not legal is refused."""
+    new = schedule.copy()
+    inject_inline(new)
+    rebase_non_zero_min_loop(new)
+    legalize_invalid_attach(new)
+    check_attachments(new)
+    return new
+
+
+def inject_inline(schedule: Schedule) -> None:
+    """Put the formulas of inlined stages into those that read them, producers first, each formula once."""
+    if not any(stage.attach_type is AttachType.INLINE for stage in schedule.stages):
+        return
+    formulas: dict[Tensor, ComputeOp] = {}
+    new: dict[Tensor, Tensor] = {}
+    for stage in schedule.stages:
+        op = _inlined(stage.op, formulas, new)
+        if op is not stage.op:
+            new.update(replace_op(schedule, stage, op))
+        if stage.attach_type is AttachType.INLINE:
+            assert isinstance(op, ComputeOp)
+            formulas.update(dict.fromkeys((*op.outputs, *stage.op.outputs), op))
+            stage.attach_type = AttachType.INLINED_ALREADY
+    schedule.outputs = tuple(schedule.stage_map[op].op for op in schedule.outputs)
+    schedule.dataflow_changed()
+
+
+def _inlined(op: Operation, formulas: dict[Tensor, ComputeOp], new: dict[Tensor, Tensor]) -> Operation:
+    redirected = op.replace_inputs(new)
+    read = [tensor for tensor in redirected.input_tensors if tensor in formulas]
+    if not read:
+        return redirected
+    if not isinstance(redirected, ComputeOp):
+        raise ScheduleError(f"stage {read[0].name}: it cannot be inlined into {op.name}, which reads it as a whole")
+
+    def on_load(tensor: Tensor, indices: tuple[Expr, ...]) -> Operand | None:
+        inlined = formulas.get(tensor)
+        if inlined is None:
+            return None
+        mapping = dict(zip(inlined.axis, indices, strict=True))
+        return _stored(walk.substitute(inlined.body[tensor.value_index], mapping), tensor.dtype)
+
+    return redirected.with_body(tuple(walk.rewrite(value, on_load=on_load) for value in redirected.body))
+
+
+def _stored(value: Operand, dtype: str) -> Operand:
+    """`value` as it would be read back from a tensor: narrow integers wrap."""
+    if not isinstance(value, Expr) or dtypes.bits(dtype) >= 32 or value.is_const or value.op is ops.CAST:
+        return value
+    same_type = value.op is ops.LOAD and build.dtype_of(value) == dtype
+    return value if same_type else ints.cast(value, dtypes.bits(dtype), dtypes.signed(dtype))
+
+
+def rebase_non_zero_min_loop(schedule: Schedule) -> None:
+    """Put a loop from 0 in the place of each root axis that is a loop and runs on no thread."""
+    rebased: dict[IterVar, IterVar] = {}
+    for stage in schedule.stages:
+        if stage.attach_type is AttachType.INLINED_ALREADY:
+            continue
+        place = {iv: k for k, iv in enumerate(stage.leaf_iter_vars)}
+        for root in stage.op.root_iter_vars:
+            attr = stage.iter_var_attrs.get(root)
+            if root not in place or (attr is not None and attr.bind_thread is not None):
+                continue
+            loop = IterVar(None, root.name, root.iter_type)
+            stage.relations.append(Rebase(root, loop))
+            stage.all_iter_vars.append(loop)
+            stage.leaf_iter_vars[place[root]] = loop
+            if attr is not None:
+                stage.iter_var_attrs[loop] = attr
+            rebased[root] = loop
+    for stage in (*schedule.stages, *schedule.groups):
+        # Axes are shared when an operation is copied with its axes, so only those of the stage itself count.
+        if stage.attach_stage is not None and stage.attach_ivar is not None:
+            moved = rebased.get(stage.attach_ivar)
+            if moved is not None and any(iv is moved for iv in stage.attach_stage.leaf_iter_vars):
+                stage.attach_ivar = moved
+
+
+def legalize_invalid_attach(schedule: Schedule) -> None:
+    """Move attachments with the axis: into the inner loop of a later split, the fused loop of a later fusion."""
+    for stage in (*schedule.stages, *schedule.groups):
+        target, axis = stage.attach_stage, stage.attach_ivar
+        if stage.attach_type is not AttachType.SCOPE or target is None or axis is None:
+            continue
+        if any(leaf is axis for leaf in target.leaf_iter_vars):
+            continue
+        for relation in target.relations:
+            if isinstance(relation, Split) and relation.parent is axis:
+                axis = relation.inner
+            elif isinstance(relation, Fuse) and relation.inner is axis:
+                axis = relation.fused
+            elif isinstance(relation, Rebase) and relation.parent is axis:
+                axis = relation.rebased
+        stage.attach_ivar = axis

@@ -1,0 +1,167 @@
+"""`Schedule`: the stages of a program, in dataflow order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from typing import Any
+
+from bound.errors import InputError, ScheduleError
+from bound.itervar import IterVar
+from bound.operation import Operation, ScanOp
+from bound.schedule.graph import Reach, post_order
+from bound.schedule.group import group_of
+from bound.schedule.stage import AttachType, Stage
+from bound.tensor import Tensor
+
+
+def create_schedule(ops: Any) -> Schedule:
+    """The schedule that computes `ops` and all they need, each stage whole and one after another.
+
+    Parameters
+    ----------
+    ops: an operation or a list of operations (tensors stand for theirs); these are the outputs.
+    """
+    given = tuple(ops) if isinstance(ops, (tuple, list)) else (ops,)
+    outputs = tuple(op.op if isinstance(op, Tensor) else op for op in given)
+    for op in outputs:
+        if not isinstance(op, Operation):
+            raise InputError(f"create_schedule takes operations such as T.op, not {op!r}")
+    if not outputs:
+        raise InputError("create_schedule needs at least one operation")
+    return Schedule(tuple(dict.fromkeys(outputs)))
+
+
+class Schedule:
+    """Which operations are computed, and how.
+
+    `s[T]` (or `s[T.op]`) is the stage that computes `T`, also after a rewrite put another operation in its place.
+
+    Attributes
+    ----------
+    outputs: the operations asked for.
+    stages: a stage for each operation, producers before consumers.
+    groups: the groups made by `create_group`.
+    stage_map: the stage of each operation, those replaced included.
+    """
+
+    def __init__(self, outputs: tuple[Operation, ...]) -> None:
+        self.outputs = outputs
+        self.stages: list[Stage] = []
+        self.groups: list[Stage] = []
+        self.stage_map: dict[Operation, Stage] = {}
+        self._reach: Reach | None = None
+        wanted = set(outputs)
+        for op in post_order(outputs):
+            stage = Stage(self, op, op in wanted)
+            self.stages.append(stage)
+            self.stage_map[op] = stage
+            if isinstance(op, ScanOp):
+                scan_group = self._grouped(op.update, (*op.state_placeholder, *op.inputs), False)
+                scan_group.attach_type = AttachType.SCAN_UPDATE
+                scan_group.attach_stage = stage
+
+    def __getitem__(self, key: Tensor | Operation) -> Stage:
+        op = key.op if isinstance(key, Tensor) else key
+        if not isinstance(op, Operation):
+            raise InputError(f"a schedule is indexed by a tensor or an operation, not {key!r}")
+        stage = self.stage_map.get(op)
+        if stage is None:
+            raise ScheduleError(f"{op.name} has no stage in this schedule: no output needs it")
+        return stage
+
+    def __contains__(self, key: object) -> bool:
+        return (key.op if isinstance(key, Tensor) else key) in self.stage_map
+
+    def __repr__(self) -> str:
+        return f"Schedule({', '.join(stage.name for stage in self.stages)})"
+
+    def current(self, tensor: Tensor) -> Tensor:
+        """The tensor that stands for `tensor` after rewrites: that output of its stage."""
+        stage = self[tensor]
+        return tensor if stage.op is tensor.op else stage.op.output(tensor.value_index)
+
+    def is_consumer(self, stage: Stage, producer: Stage) -> bool:
+        """Whether `stage` reads `producer`, directly or through other stages."""
+        if stage.is_group or producer.is_group:
+            return True
+        if self._reach is None:
+            self._reach = Reach([s.op for s in self.stages])
+        return self._reach.reaches(producer.op, stage.op)
+
+    def dataflow_changed(self) -> None:
+        """Forget what was derived from the dataflow graph."""
+        self._reach = None
+
+    # --- rewrites of the dataflow -------------------------------------------------------------------------------
+
+    def cache_read(self, tensor: Tensor, scope: str, readers: Any) -> Tensor:
+        """A copy of `tensor` in another storage scope, which `readers` read instead."""
+        from bound.schedule.cache import cache_read
+
+        given = readers if isinstance(readers, (list, tuple)) else (readers,)
+        return cache_read(self, tensor, scope, tuple(r.op if isinstance(r, Tensor) else r for r in given))
+
+    def cache_write(self, tensor: Any, scope: str) -> Any:
+        """Compute `tensor` in another storage scope, in the order of its present loops, then copy it.
+
+        Gives the new tensor, or a list of them for a list of all outputs of one operation.
+        """
+        from bound.schedule.cache import cache_write
+
+        several = isinstance(tensor, (list, tuple))
+        made = cache_write(self, tuple(tensor) if several else (tensor,), scope)
+        return list(made) if several else made[tensor.value_index]
+
+    def rfactor(self, tensor: Tensor, axis: IterVar, factor_axis: int = 0) -> Any:
+        """Split a reduction in two: partial results for each value of the loop `axis`, then their reduction.
+
+        Gives the tensor of partial results (a list of them for several outputs), with `axis` as its dimension number
+        `factor_axis`.
+        """
+        from bound.schedule.rfactor import rfactor
+
+        made = rfactor(self, tensor, axis, factor_axis)
+        return made[0] if len(made) == 1 else list(made)
+
+    def create_group(self, outputs: Any, inputs: Any, include_inputs: bool = False) -> Stage:
+        """A group of the stages between `inputs` and `outputs`, to be attached together."""
+        ends = [tuple(x) if isinstance(x, (list, tuple)) else (x,) for x in (outputs, inputs)]
+        now = [tuple(self.current(t) for t in tensors) for tensors in ends]
+        return self._grouped(now[0], now[1], include_inputs)
+
+    def _grouped(self, outputs: Sequence[Tensor], inputs: Sequence[Tensor], include_inputs: bool) -> Stage:
+        return group_of(self, outputs, inputs, include_inputs)
+
+    # --- copies -------------------------------------------------------------------------------------------------
+
+    def normalize(self) -> Schedule:
+        """A copy in which inlined stages are gone from the dataflow and every loop counts from 0."""
+        from bound.schedule.normalize import normalize
+
+        return normalize(self)
+
+    def copy(self) -> Schedule:
+        """A copy whose stages can be changed; operations and axes are shared."""
+        new = object.__new__(Schedule)
+        new.outputs = self.outputs
+        new._reach = None
+        twins = {stage: _twin(stage, new) for stage in (*self.stages, *self.groups)}
+        for stage, twin in twins.items():
+            twin.group = None if stage.group is None else twins[stage.group]
+            twin.attach_stage = None if stage.attach_stage is None else twins[stage.attach_stage]
+        new.stages = [twins[stage] for stage in self.stages]
+        new.groups = [twins[stage] for stage in self.groups]
+        new.stage_map = {op: twins[stage] for op, stage in self.stage_map.items()}
+        return new
+
+
+def _twin(stage: Stage, schedule: Schedule) -> Stage:
+    """A copy of `stage` in another schedule; group and attachment still lead to the old one."""
+    twin = copy(stage)
+    twin.schedule = schedule
+    twin.all_iter_vars = list(stage.all_iter_vars)
+    twin.leaf_iter_vars = list(stage.leaf_iter_vars)
+    twin.relations = list(stage.relations)
+    twin.iter_var_attrs = dict(stage.iter_var_attrs)
+    return twin

@@ -1,0 +1,74 @@
+"""Arithmetic on extents that folds constants, so that sizes known when a schedule is written stay numbers."""
+
+from __future__ import annotations
+
+from intset.expr.build import ceildiv as build_ceildiv
+from intset.expr.build import floordiv as build_floordiv
+from intset.expr.build import floormod as build_floormod
+from intset.expr.build import minimum as build_minimum
+from intset.expr.node import Expr, IntLike, as_expr, constant_value
+
+
+def number(e: IntLike) -> int | None:
+    """The value of a constant, else `None`."""
+    return constant_value(as_expr(e))
+
+
+def add(a: IntLike, b: IntLike) -> Expr:
+    x, y = number(a), number(b)
+    if x is not None and y is not None:
+        return as_expr(x + y)
+    return as_expr(b if x == 0 else a) if x == 0 or y == 0 else as_expr(a) + as_expr(b)
+
+
+def sub(a: IntLike, b: IntLike) -> Expr:
+    x, y = number(a), number(b)
+    if x is not None and y is not None:
+        return as_expr(x - y)
+    return as_expr(a) if y == 0 else as_expr(a) - as_expr(b)
+
+
+def mul(a: IntLike, b: IntLike) -> Expr:
+    x, y = number(a), number(b)
+    if x is not None and y is not None:
+        return as_expr(x * y)
+    if x == 0 or y == 0:
+        return as_expr(0)
+    return as_expr(b if x == 1 else a) if x == 1 or y == 1 else as_expr(a) * as_expr(b)
+
+
+def ceildiv(a: IntLike, b: IntLike) -> Expr:
+    x, y = number(a), number(b)
+    if x is not None and y:
+        return as_expr(-(-x // y))
+    return as_expr(a) if y == 1 else build_ceildiv(a, b)
+
+
+def floordiv(a: IntLike, b: IntLike) -> Expr:
+    x, y = number(a), number(b)
+    if x is not None and y:
+        return as_expr(x // y)
+    return as_expr(a) if y == 1 else build_floordiv(a, b)
+
+
+def floormod(a: IntLike, b: IntLike) -> Expr:
+    x, y = number(a), number(b)
+    if x is not None and y:
+        return as_expr(x % y)
+    return as_expr(0) if y == 1 else build_floormod(a, b)
+
+
+def minimum(a: IntLike, b: IntLike) -> Expr:
+    x, y = number(a), number(b)
+    if x is not None and y is not None:
+        return as_expr(min(x, y))
+    return build_minimum(a, b)
+
+
+def divides(factor: IntLike, extent: IntLike) -> bool:
+    """Whether `factor` certainly divides `extent`, as far as constants and a written product tell."""
+    f, e = number(factor), number(extent)
+    if f is not None and e is not None:
+        return f != 0 and e % f == 0
+    whole, part = as_expr(extent), as_expr(factor)
+    return f == 1 or whole is part or (whole.op.name == "mul" and part in whole.args)

@@ -1,0 +1,406 @@
+"""`Stage`: one operation of a schedule, its loops, and where it is computed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any
+
+from bound.errors import InputError, ScheduleError
+from bound.itervar import IterType, IterVar
+from bound.operation import ComputeOp, Operation, ScanOp
+from bound.schedule.relations import Fuse, Relation, Singleton, Split, Tail, children, parents
+from bound.schedule.scopes import check_scope, check_thread_tag
+from bound.tensor import Tensor
+from intset.expr.node import Expr, Var, as_expr, as_int
+from intset.expr.range import Range
+
+if TYPE_CHECKING:
+    from bound.schedule.schedule import Schedule
+
+
+class AttachType(IntEnum):
+    """Where a stage is computed; the numbers are TVM's."""
+
+    GROUP_ROOT = 1
+    INLINE = 2
+    INLINED_ALREADY = 3
+    SCOPE = 4
+    SCAN_UPDATE = 5
+
+
+_LOOPS = (IterType.DATA_PAR, IterType.COMM_REDUCE, IterType.ORDERED)
+
+
+@dataclass(frozen=True)
+class IterVarAttr:
+    """What a stage says about one of its axes.
+
+    Attributes
+    ----------
+    iter_type: the kind of loop, when it was changed (vectorized, unrolled, ...).
+    bind_thread: the thread axis it runs on.
+    tensor_intrin: what replaces the loop and all inside it.
+    align: (factor, offset) of the storage of a dimension.
+    prefetches: (tensor, offset) pairs.
+    pragmas: (key, value) pairs.
+    """
+
+    iter_type: IterType | None = None
+    bind_thread: IterVar | None = None
+    tensor_intrin: Any = None
+    align: tuple[int, int] | None = None
+    prefetches: tuple[tuple[Tensor, Expr], ...] = ()
+    pragmas: tuple[tuple[str, Any], ...] = ()
+
+
+_NO_ATTR = IterVarAttr()
+
+
+class Stage:
+    """One operation in a schedule. The methods change the schedule; one that is refused changes nothing.
+
+    Attributes
+    ----------
+    op: what the stage computes now; origin_op: what it computed when the schedule was made.
+    all_iter_vars: the root axes and every axis made from them.
+    leaf_iter_vars: the axes that are loops, from outermost to innermost.
+    relations: how axes were made, in order.
+    iter_var_attrs: annotations of axes.
+    attach_type, attach_stage, attach_ivar: where it is computed.
+    scope: its storage scope; empty means chosen from the threads around it.
+    is_output: whether the schedule was asked for it.
+    group: the group stage it belongs to, or `None`. A group is a stage without an operation.
+    """
+
+    def __init__(self, schedule: Schedule, op: Operation | None, is_output: bool = False) -> None:
+        roots = op.root_iter_vars if op is not None else ()
+        self.schedule = schedule
+        self._op = op
+        self.origin_op = op
+        self.all_iter_vars: list[IterVar] = list(roots)
+        self.leaf_iter_vars: list[IterVar] = [iv for iv in roots if iv.iter_type is not IterType.OPAQUE]
+        self.relations: list[Relation] = []
+        self.iter_var_attrs: dict[IterVar, IterVarAttr] = {}
+        self.attach_type = AttachType.GROUP_ROOT
+        self.attach_stage: Stage | None = None
+        self.attach_ivar: IterVar | None = None
+        self.scope = ""
+        self.is_output = is_output
+        self.double_buffered = False
+        self.group: Stage | None = None
+        self.env_thread_vars: tuple[IterVar, ...] = ()
+        self.store_predicate: Any = None
+
+    @property
+    def op(self) -> Operation:
+        """What the stage computes; a group computes nothing and has none."""
+        if self._op is None:
+            raise ScheduleError("a group of stages has no operation")
+        return self._op
+
+    @property
+    def is_group(self) -> bool:
+        return self._op is None
+
+    @property
+    def name(self) -> str:
+        return "group" if self._op is None else self._op.name
+
+    def __repr__(self) -> str:
+        return f"Stage({self.name})"
+
+    # --- axes ---------------------------------------------------------------------------------------------------
+
+    def split(
+        self,
+        parent: IterVar,
+        factor: Any = None,
+        nparts: Any = None,
+        tail: str = Tail.GUARD,
+        disable_predication: bool = False,
+    ) -> tuple[IterVar, IterVar]:
+        """Split an axis into `outer` and `inner`, with `factor` the extent of `inner` or `nparts` that of `outer`.
+
+        `tail` says what happens where the size does not divide the extent: see `Tail`. TVM's `disable_predication`
+        is `tail="round_up"`.
+        """
+        if (factor is None) == (nparts is None):
+            raise ScheduleError(f"stage {self.name}: split of {_label(parent)} needs either factor or nparts")
+        kind = self._tail(tail, parent)
+        size = self._positive(nparts if factor is None else factor, "nparts" if factor is None else "factor", parent)
+        position = self._loop_position(parent, "split")
+        outer, inner = (IterVar(None, f"{parent.name}.{part}", parent.iter_type) for part in ("outer", "inner"))
+        used_factor, used_nparts = (None, size) if factor is None else (size, None)
+        used_tail = Tail.ROUND_UP if disable_predication else kind
+        self.relations.append(Split(parent, outer, inner, used_factor, used_nparts, used_tail))
+        self.all_iter_vars += (outer, inner)
+        self.leaf_iter_vars[position : position + 1] = [outer, inner]
+        return outer, inner
+
+    def fuse(self, *args: Any) -> IterVar:
+        """One axis in the place of several that follow one another; none gives an axis of extent 1."""
+        axes = tuple(args[0]) if len(args) == 1 and isinstance(args[0], (list, tuple)) else args
+        if not axes:
+            single = IterVar(Range(0, 1), "singleton", IterType.DATA_PAR)
+            self.relations.append(Singleton(single))
+            self.all_iter_vars.append(single)
+            self.leaf_iter_vars.insert(0, single)
+            return single
+        positions = [self._loop_position(axis, "fuse") for axis in axes]
+        if len(axes) == 2 and positions[1] + 1 == positions[0]:  # TVM takes two neighbours in either order
+            axes, positions = (axes[1], axes[0]), [positions[1], positions[0]]
+        for k in range(1, len(axes)):
+            if positions[k] != positions[k - 1] + 1:
+                raise ScheduleError(
+                    f"stage {self.name}: cannot fuse {axes[k - 1].name} with {axes[k].name}, "
+                    f"the second is not the next loop inside the first: the loops are {self._loops()}"
+                )
+        fused: IterVar = axes[0]
+        for inner in axes[1:]:
+            outer, kind = fused, max(fused.iter_type, inner.iter_type)
+            fused = IterVar(None, f"{outer.name}.{inner.name}.fused", kind)
+            self.relations.append(Fuse(outer, inner, fused))
+            self.all_iter_vars.append(fused)
+        self.leaf_iter_vars[positions[0] : positions[-1] + 1] = [fused]
+        return fused
+
+    def reorder(self, *args: Any) -> None:
+        """Put these loops in this order; the places they take together stay the same."""
+        axes = tuple(args[0]) if len(args) == 1 and isinstance(args[0], (list, tuple)) else args
+        positions = [self._position(axis, "reorder") for axis in axes]
+        if len(set(positions)) != len(positions):
+            repeated = next(axis for k, axis in enumerate(axes) if positions.index(positions[k]) != k)
+            raise ScheduleError(f"stage {self.name}: reorder names the axis {repeated.name} twice")
+        for place, axis in zip(sorted(positions), axes, strict=True):
+            self.leaf_iter_vars[place] = axis
+
+    def tile(
+        self, x_parent: IterVar, y_parent: IterVar, x_factor: Any, y_factor: Any
+    ) -> tuple[IterVar, IterVar, IterVar, IterVar]:
+        """Split both axes and put the loops in the order x outer, y outer, x inner, y inner."""
+        if x_parent is y_parent:
+            raise ScheduleError(f"stage {self.name}: tile needs two axes, not {_label(x_parent)} twice")
+        for parent, size, what in ((x_parent, x_factor, "x_factor"), (y_parent, y_factor, "y_factor")):
+            self._loop_position(parent, "tile")
+            self._positive(size, what, parent)
+        x_outer, x_inner = self.split(x_parent, factor=x_factor)
+        y_outer, y_inner = self.split(y_parent, factor=y_factor)
+        self.reorder(x_outer, y_outer, x_inner, y_inner)
+        return x_outer, y_outer, x_inner, y_inner
+
+    # --- annotations --------------------------------------------------------------------------------------------
+
+    def bind(self, ivar: IterVar, thread_ivar: IterVar) -> None:
+        """Run a loop on a thread axis."""
+        if not isinstance(thread_ivar, IterVar) or thread_ivar.iter_type is not IterType.THREAD_INDEX:
+            raise ScheduleError(
+                f"stage {self.name}: {_label(ivar)} can only be bound to an axis made by thread_axis, "
+                f"not to {_label(thread_ivar)}"
+            )
+        check_thread_tag(thread_ivar.thread_tag)
+        self._position(ivar, "bind")
+        if ivar.iter_type not in (IterType.DATA_PAR, IterType.COMM_REDUCE):
+            raise ScheduleError(f"stage {self.name}: the {ivar.iter_type.name} axis {ivar.name} cannot run on a thread")
+        bound = self._attr(ivar).bind_thread
+        if bound is not None and bound is not thread_ivar:
+            raise ScheduleError(f"stage {self.name}: {ivar.name} is already bound to {bound.name}")
+        for other in self.leaf_iter_vars:
+            if other is not ivar and self._attr(other).bind_thread is thread_ivar:
+                raise ScheduleError(
+                    f"stage {self.name}: {ivar.name} cannot be bound to {thread_ivar.name}, {other.name} already is"
+                )
+        self._annotate(ivar, bind_thread=thread_ivar)
+
+    def vectorize(self, var: IterVar) -> None:
+        """Run a loop as one vector operation."""
+        self._set_kind(var, IterType.VECTORIZED)
+
+    def unroll(self, var: IterVar) -> None:
+        """Unroll a loop."""
+        self._set_kind(var, IterType.UNROLLED)
+
+    def parallel(self, var: IterVar) -> None:
+        """Run the iterations of a loop in parallel."""
+        self._set_kind(var, IterType.PARALLELIZED)
+
+    def tensorize(self, var: IterVar, tensor_intrin: Any) -> None:
+        """Replace a loop and all inside it by an intrinsic."""
+        self._position(var, "tensorize")
+        self._annotate(var, iter_type=IterType.TENSORIZED, tensor_intrin=tensor_intrin)
+
+    def pragma(self, var: IterVar, pragma_type: str, pragma_value: Any = None) -> None:
+        """Leave a remark for code generation on a loop."""
+        self._position(var, "pragma")
+        self._annotate(var, pragmas=(*self._attr(var).pragmas, (pragma_type, pragma_value)))
+
+    def prefetch(self, tensor: Tensor, var: IterVar, offset: Any) -> None:
+        """Fetch what a later iteration of a loop reads of a tensor."""
+        self._position(var, "prefetch")
+        distance = as_expr(offset, "offset of prefetch")
+        self._annotate(var, prefetches=(*self._attr(var).prefetches, (tensor, distance)))
+
+    def storage_align(self, axis: IterVar, factor: int, offset: int) -> None:
+        """Make the stride of a dimension of the storage equal `offset` modulo `factor`."""
+        if not any(iv is axis for iv in self.all_iter_vars):
+            raise ScheduleError(f"stage {self.name}: storage_align of {_label(axis)}, which is not one of its axes")
+        pair = (as_int(factor, "factor of storage_align"), as_int(offset, "offset of storage_align"))
+        if pair[0] < 1:
+            raise ScheduleError(f"stage {self.name}: the factor of storage_align of {axis.name} must be positive")
+        self._annotate(axis, align=pair)
+
+    def double_buffer(self) -> None:
+        """Keep two copies of the storage, one being filled while the other is read."""
+        self._not_output("double_buffer")
+        self.double_buffered = True
+
+    def set_scope(self, scope: str) -> None:
+        """Choose where the result is stored: `global`, `shared`, `warp`, `local`, ..."""
+        check_scope(scope)
+        self.scope = scope
+
+    def set_store_predicate(self, predicate: Any) -> None:
+        """Store an element only where the condition holds."""
+        self.store_predicate = predicate
+
+    def env_threads(self, threads: Any) -> None:
+        """Start threads around a scan, outside its loops."""
+        axes = tuple(threads) if isinstance(threads, (list, tuple)) else (threads,)
+        if not isinstance(self._op, ScanOp):
+            raise ScheduleError(f"stage {self.name}: env_threads is for scans only")
+        if self.env_thread_vars:
+            raise ScheduleError(f"stage {self.name}: env_threads was called before")
+        for axis in axes:
+            if not isinstance(axis, IterVar) or axis.iter_type is not IterType.THREAD_INDEX:
+                raise ScheduleError(f"stage {self.name}: env_threads takes thread axes, not {_label(axis)}")
+        self.env_thread_vars = axes
+        self.leaf_iter_vars[:0] = axes
+        self.all_iter_vars += axes
+
+    # --- where it is computed -----------------------------------------------------------------------------------
+
+    def compute_at(self, parent: Stage, scope: IterVar) -> None:
+        """Compute what is needed inside the loop `scope` of `parent`, each time it runs."""
+        if not isinstance(parent, Stage) or parent.schedule is not self.schedule:
+            raise ScheduleError(f"stage {self.name}: compute_at needs a stage of the same schedule, not {parent!r}")
+        self._attachable("compute_at")
+        parent._position(scope, f"compute_at of {self.name}")
+        if self.group is not None and not _is_inside(parent, self.group):
+            raise ScheduleError(f"stage {self.name}: it cannot leave its group to be computed at {parent.name}")
+        if not self.schedule.is_consumer(parent, self):
+            raise ScheduleError(
+                f"stage {self.name} cannot be computed at {scope.name} of {parent.name}: "
+                f"{parent.name} does not read {self.name}, not even through other stages"
+            )
+        self.attach_type = AttachType.SCOPE
+        self.attach_stage, self.attach_ivar = parent, scope
+
+    def compute_root(self) -> None:
+        """Compute it whole, before every stage that reads it."""
+        self._attachable("compute_root")
+        self._detach(AttachType.GROUP_ROOT)
+
+    def compute_inline(self) -> None:
+        """Put its formula into every formula that reads it; nothing is stored."""
+        self._attachable("compute_inline")
+        if not isinstance(self._op, ComputeOp):
+            raise ScheduleError(f"stage {self.name}: only an operation made by te.compute can be inlined")
+        if self._op.reduction is not None:
+            axis = self._op.reduce_axis[0].name
+            raise ScheduleError(f"stage {self.name}: a reduction cannot be inlined (it runs over {axis})")
+        if self.is_output:
+            raise ScheduleError(f"stage {self.name}: an output of the schedule cannot be inlined")
+        self._detach(AttachType.INLINE)
+
+    def get_attach_spec(self) -> Stage:
+        """The stage whose attachment counts: its own, or the group's when it is at the root of a group."""
+        spec = self
+        while spec.attach_type is AttachType.GROUP_ROOT and spec.group is not None:
+            spec = spec.group
+        return spec
+
+    # --- checks -------------------------------------------------------------------------------------------------
+
+    def _attachable(self, call: str) -> None:
+        if self.attach_type is AttachType.SCAN_UPDATE:
+            raise ScheduleError(f"stage {self.name}: {call} is not for the updates of a scan")
+
+    def _detach(self, kind: AttachType) -> None:
+        self.attach_type = kind
+        self.attach_stage = self.attach_ivar = None
+
+    def _not_output(self, call: str) -> None:
+        if self.is_output:
+            raise ScheduleError(f"stage {self.name}: {call} is not for an output of the schedule")
+
+    def _position(self, axis: object, call: str) -> int:
+        """The place of `axis` among the loops, or a refusal that says what became of it."""
+        for k, leaf in enumerate(self.leaf_iter_vars):
+            if leaf is axis:
+                return k
+        raise ScheduleError(f"stage {self.name}: {call} of {_label(axis)}, {self._fate(axis)}")
+
+    def _fate(self, axis: object) -> str:
+        for relation in self.relations:
+            if any(parent is axis for parent in parents(relation)):
+                made = " and ".join(iv.name for iv in children(relation))
+                done = "fused into" if isinstance(relation, Fuse) else "replaced by"
+                return f"which is no loop any more: it was {done} {made}"
+        return f"which is not an axis of this stage: the loops are {self._loops()}"
+
+    def _loops(self) -> str:
+        return ", ".join(iv.name for iv in self.leaf_iter_vars) or "none"
+
+    def _loop_position(self, axis: IterVar, call: str) -> int:
+        position = self._position(axis, call)
+        if axis.iter_type not in _LOOPS:
+            raise ScheduleError(f"stage {self.name}: cannot {call} the {axis.iter_type.name} axis {axis.name}")
+        bound = self._attr(axis).bind_thread
+        if bound is not None:
+            raise ScheduleError(f"stage {self.name}: cannot {call} {axis.name}, it is bound to {bound.name}")
+        return position
+
+    def _positive(self, size: object, what: str, axis: IterVar) -> Expr:
+        try:
+            e = as_expr(size, what)
+        except InputError:
+            e = None
+        if e is None or (e.is_const and e.data < 1) or any(isinstance(v, IterVar) for v in e.free_vars()):
+            raise ScheduleError(f"stage {self.name}: {what} of {_label(axis)} must be a positive integer, not {size!r}")
+        return e
+
+    def _tail(self, tail: str, axis: IterVar) -> Tail:
+        try:
+            return Tail(tail)
+        except ValueError:
+            known = ", ".join(Tail)
+            raise ScheduleError(f"stage {self.name}: tail of {_label(axis)} is one of {known}, not {tail!r}") from None
+
+    def _set_kind(self, axis: IterVar, kind: IterType) -> None:
+        self._position(axis, kind.name.lower())
+        if axis.is_reduce and kind in (IterType.VECTORIZED, IterType.PARALLELIZED):
+            raise ScheduleError(f"stage {self.name}: the reduction axis {axis.name} cannot be {kind.name.lower()}")
+        if axis.iter_type is IterType.THREAD_INDEX:
+            raise ScheduleError(f"stage {self.name}: the thread axis {axis.name} cannot be {kind.name.lower()}")
+        bound = self._attr(axis).bind_thread
+        if bound is not None:
+            what = f"{axis.name}, which is bound to {bound.name}, cannot be {kind.name.lower()}"
+            raise ScheduleError(f"stage {self.name}: {what}")
+        self._annotate(axis, iter_type=kind)
+
+    def _attr(self, axis: IterVar) -> IterVarAttr:
+        return self.iter_var_attrs.get(axis, _NO_ATTR)
+
+    def _annotate(self, axis: IterVar, **parts: Any) -> None:
+        self.iter_var_attrs[axis] = replace(self._attr(axis), **parts)
+
+
+def _is_inside(stage: Stage, group: Stage) -> bool:
+    outer: Stage | None = stage
+    while outer is not None and outer is not group:
+        outer = outer.group
+    return outer is group
+
+
+def _label(axis: object) -> str:
+    return axis.name if isinstance(axis, Var) else repr(axis)

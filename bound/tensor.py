@@ -1,0 +1,118 @@
+"""`Tensor`: one output of an operation, and what indexing it gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from bound import dtypes
+from bound.tir.bridge import Guest
+from bound.tir.opaque import TensorElement
+from bound.tir.value import Operand, load
+from intset.errors import InputError
+from intset.expr.node import Expr, as_expr
+
+if TYPE_CHECKING:
+    from bound.operation import Operation
+
+
+class Tensor:
+    """The `value_index`-th output of an operation. A tensor is itself: equality is identity.
+
+    `T[i, j]` is an element: an `Expr` when the tensor holds integers, else a `Value`. Fewer indices, or Python slices,
+    give a `TensorSlice`.
+
+    Attributes
+    ----------
+    op: the operation that computes it.
+    value_index: which output of the operation it is.
+    shape: the extents, one `Expr` an axis.
+    dtype: the type of its elements.
+    value_range: the declared smallest and largest element, or `None`.
+    """
+
+    __slots__ = ("__weakref__", "_element", "dtype", "op", "shape", "value_index", "value_range")
+
+    def __init__(
+        self,
+        op: Operation,
+        value_index: int,
+        shape: tuple[Expr, ...],
+        dtype: str,
+        value_range: tuple[int, int] | None = None,
+    ) -> None:
+        self.op = op
+        self.value_index = value_index
+        self.shape = shape
+        self.dtype = dtype
+        self.value_range = value_range
+        self._element: TensorElement | None = None
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def name(self) -> str:
+        """The operation's name; of several outputs, with the number of this one."""
+        return self.op.name if self.op.num_outputs == 1 else f"{self.op.name}.v{self.value_index}"
+
+    @property
+    def element(self) -> TensorElement:
+        """The symbol of its elements inside integer expressions; only for tensors of integers."""
+        if not dtypes.is_int(self.dtype):
+            raise InputError(f"{self.name} holds {self.dtype}, not integers")
+        if self._element is None:
+            self._element = TensorElement(self)
+        return self._element
+
+    def __getitem__(self, indices: Any) -> Any:
+        return self._at(indices if isinstance(indices, tuple) else (indices,))
+
+    def __call__(self, *indices: Any) -> Any:
+        return self._at(indices)
+
+    def _at(self, indices: tuple[Any, ...]) -> Any:
+        if len(indices) > self.ndim:
+            raise InputError(f"{self.name} has {self.ndim} dimensions, not {len(indices)}")
+        if len(indices) < self.ndim or any(isinstance(index, slice) for index in indices):
+            return TensorSlice(self, indices)
+        return element(self, tuple(as_index(self, k, index) for k, index in enumerate(indices)))
+
+    def __len__(self) -> NoReturn:
+        raise TypeError(f"the tensor {self.name} has no len(): its shape is {self.shape}")
+
+    def __iter__(self) -> Iterator[NoReturn]:
+        raise TypeError(f"the tensor {self.name} is not iterable")
+
+    def __repr__(self) -> str:
+        return f"Tensor(name={self.name}, shape=({', '.join(map(str, self.shape))}), dtype={self.dtype})"
+
+
+class TensorSlice(Guest):
+    """A tensor with some indices given: `T[i]` of a matrix, to be indexed on; or a region such as `T[i:i+3, 0:20]`."""
+
+    __slots__ = ("indices", "tensor")
+
+    def __init__(self, tensor: Tensor, indices: tuple[Any, ...]) -> None:
+        self.tensor = tensor
+        self.indices = indices
+
+    def __getitem__(self, indices: Any) -> Any:
+        return self.tensor._at((*self.indices, *(indices if isinstance(indices, tuple) else (indices,))))
+
+    def __iter__(self) -> Iterator[NoReturn]:
+        raise TypeError(f"a slice of {self.tensor.name} is not iterable")
+
+    def __repr__(self) -> str:
+        return f"{self.tensor.name}[{', '.join(map(str, self.indices))}]"
+
+
+def element(tensor: Tensor, indices: tuple[Expr, ...]) -> Operand:
+    """The element of `tensor` at these indices."""
+    return tensor.element(*indices) if dtypes.is_int(tensor.dtype) else load(tensor, indices)
+
+
+def as_index(tensor: Tensor, k: int, index: object) -> Expr:
+    """`index` as the `k`-th index of `tensor`; what is not an integer is refused."""
+    return as_expr(index, f"index {k} of {tensor.name}")

@@ -1,0 +1,228 @@
+"""Building operands: conversion, promotion, arithmetic, choice.
+
+Every function takes any mixture of `Value`, `Expr`, `Cond` and Python numbers, and gives an `Expr` or `Cond` exactly
+when the result is an integer or a condition on integers.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from functools import reduce
+from typing import Any, Final, SupportsFloat
+
+from bound import dtypes
+from bound.tir.opaque import integer
+from bound.tir.value import COMPARISONS, Operand, Value, ValueLike, ValueOp, constant, make
+from intset.errors import InputError
+from intset.expr import build as ints
+from intset.expr import ops
+from intset.expr.node import Cond, Expr, Var, as_expr, compare, truth
+from intset.expr.walk import postorder
+
+_INTEGER: Final[dict[ValueOp, Callable[[Any, Any], Any]]] = {
+    ValueOp.ADD: operator.add,
+    ValueOp.SUB: operator.sub,
+    ValueOp.MUL: operator.mul,
+    ValueOp.FLOORDIV: ints.floordiv,
+    ValueOp.FLOORMOD: ints.floormod,
+    ValueOp.TRUNCDIV: ints.truncdiv,
+    ValueOp.TRUNCMOD: ints.truncmod,
+    ValueOp.MIN: ints.minimum,
+    ValueOp.MAX: ints.maximum,
+    ValueOp.LT: lambda a, b: compare(ops.LT, a, b),
+    ValueOp.LE: lambda a, b: compare(ops.LE, a, b),
+    ValueOp.GT: lambda a, b: compare(ops.GT, a, b),
+    ValueOp.GE: lambda a, b: compare(ops.GE, a, b),
+    ValueOp.EQ: lambda a, b: compare(ops.EQ, a, b),
+    ValueOp.NE: lambda a, b: compare(ops.NE, a, b),
+}
+
+
+def dtype_of(operand: Operand) -> str:
+    """The element type a tensor would have that stores the operand.
+
+    An integer has the widest type of the elements and casts in it; indices count as `int32`, constants adapt.
+    """
+    if isinstance(operand, Value):
+        return operand.dtype
+    if isinstance(operand, Cond):
+        return "bool"
+    known: dict[Any, str | None] = {}
+    for node in postorder((operand,)):
+        known[node] = _integer_type(node, known)
+    return known[operand] or dtypes.INDEX
+
+
+def _integer_type(node: Any, known: dict[Any, str | None]) -> str | None:
+    if node.op is ops.LOAD:
+        return getattr(node.data, "dtype", dtypes.INDEX)
+    if node.op is ops.CAST:
+        width, is_signed = node.data
+        return f"{'int' if is_signed else 'uint'}{width}"
+    if isinstance(node, Var):
+        return dtypes.INDEX
+    types = [known[arg] for arg in node.args if isinstance(arg, Expr)]
+    definite = [dtype for dtype in types if dtype is not None]
+    return reduce(dtypes.promote, definite) if definite else None
+
+
+def is_integer(x: object) -> bool:
+    """Whether `x` counts as an integer: an `Expr`, or a Python or numpy integer."""
+    return isinstance(x, Expr) or (hasattr(x, "__index__") and not isinstance(x, (bool, Value, Cond)))
+
+
+def is_truth(x: object) -> bool:
+    """Whether `x` is a truth value: a `Cond`, or a Value of type `bool`."""
+    return isinstance(x, Cond) or (isinstance(x, Value) and x.dtype == "bool")
+
+
+def operand(x: object, what: str = "an operand") -> Operand:
+    """`x` as an operand; a Python float becomes a `float32` constant. Anything foreign is refused, naming `what`."""
+    if isinstance(x, (Value, Expr, Cond)):
+        return x
+    if isinstance(x, bool) or type(x).__name__ in ("bool", "bool_"):
+        raise InputError(f"{what} must be a number, not the truth value {x!r}: use tir.const({x!r}, 'bool')")
+    if is_integer(x):
+        return as_expr(x, what)
+    if isinstance(x, SupportsFloat):
+        return constant(float(x), dtypes.DEFAULT)
+    raise InputError(f"{what} must be a value of a tensor program or a number, not {x!r} of type {type(x).__name__}")
+
+
+def const(value: float | bool, dtype: str | None = None) -> Operand:
+    """The constant of the given type; without one, a Python integer is `int32`, a float `float32`."""
+    if isinstance(value, bool) or dtype == "bool":
+        return truth(bool(value))
+    if dtype is None:
+        return operand(value, "a constant")
+    return cast(dtype, value)
+
+
+def cast(dtype: str, value: ValueLike) -> Operand:
+    """`value` converted to a type, as storing it would: integers wrap, floats lose their fraction toward 0."""
+    dtypes.check(dtype)
+    x = constant(float(value), "float64") if isinstance(value, float) else operand(value)
+    if is_truth(x):
+        return x if dtype == "bool" else select(x, cast(dtype, 1), cast(dtype, 0))
+    if dtype == "bool":
+        return binary(ValueOp.NE, x, 0)  # type: ignore[no-any-return]
+    if isinstance(x, Expr):
+        return _cast_integer(dtype, x)
+    if not isinstance(x, Value) or x.dtype == dtype:
+        return x
+    if dtypes.is_int(dtype):
+        if x.op is ValueOp.CONST:
+            return _cast_integer(dtype, as_expr(int(x.data)))
+        return integer(make(ValueOp.CAST, (x,), dtype))
+    return constant(x.data, dtype) if x.op is ValueOp.CONST else make(ValueOp.CAST, (x,), dtype)
+
+
+def _cast_integer(dtype: str, e: Expr) -> Operand:
+    if dtypes.is_float(dtype):
+        return constant(float(e.data), dtype) if e.is_const else make(ValueOp.CAST, (e,), dtype)
+    low, high = dtypes.int_range(dtype)
+    if e.is_const and low <= e.data <= high:
+        return e
+    is_index = all(node.op is not ops.LOAD and node.op is not ops.CAST for node in postorder((e,)))
+    if (is_index and low < 0 and dtypes.bits(dtype) >= 32) or (not is_index and dtype_of(e) == dtype):
+        return e  # an index is an integer of any width that indices have; a type is not converted to itself
+    return ints.cast(e, dtypes.bits(dtype), dtypes.signed(dtype))
+
+
+def matched(*values: Any) -> tuple[Value, ...]:
+    """The values cast to the float type they have in common; at least one must be a float."""
+    for x in values:
+        if is_truth(x):
+            raise InputError(f"a truth value is not a number: {x!r} (use tir.Select or astype)")
+    types = [x.dtype for x in values if isinstance(x, Value)]
+    dtype = reduce(dtypes.promote, types) if types else dtypes.DEFAULT
+    cast_values = [cast(dtype, x if isinstance(x, float) else operand(x)) for x in values]
+    return tuple(x for x in cast_values if isinstance(x, Value))
+
+
+def binary(op: ValueOp, a: Any, b: Any) -> Any:
+    """`a op b`: integers give an `Expr` or a `Cond`, anything else a `Value`."""
+    if is_integer(a) and is_integer(b):
+        if op is ValueOp.DIV:
+            raise InputError("'/' of two integers: use tir.floordiv (floor), tir.truncdiv (C), or cast one to a float")
+        return _INTEGER[op](as_expr(a), as_expr(b))
+    if op in (ValueOp.EQ, ValueOp.NE) and is_truth(a) and is_truth(b):
+        same = make(ValueOp.EQ, (a, b), "bool")
+        return same if op is ValueOp.EQ else negation(same)
+    x, y = matched(a, b)
+    return make(op, (x, y), "bool" if op in COMPARISONS else x.dtype)
+
+
+def unary(op: ValueOp, a: Any) -> Any:
+    """Negation or absolute value."""
+    if is_integer(a):
+        return -as_expr(a) if op is ValueOp.NEG else abs(as_expr(a))
+    (x,) = matched(operand(a))
+    if op is ValueOp.NEG and x.op is ValueOp.CONST:
+        return constant(-x.data, x.dtype)
+    return make(op, (x,), x.dtype)
+
+
+def truth_value(x: object, what: str = "a condition") -> Value | Cond:
+    """`x` as a truth value; numbers and Python's own truth values are refused, naming `what`."""
+    if isinstance(x, Cond) or (isinstance(x, Value) and x.dtype == "bool"):
+        return x
+    raise InputError(f"{what} must be a truth value such as i < 8 or A[i] > 0, not {x!r}")
+
+
+def logical(op: ValueOp, a: Any, b: Any) -> Value | Cond:
+    """`a and b`, or `a or b`: a `Cond` when both are."""
+    x, y = truth_value(a, f"an operand of {op}"), truth_value(b, f"an operand of {op}")
+    if isinstance(x, Cond) and isinstance(y, Cond):
+        return x & y if op is ValueOp.AND else x | y
+    return make(op, (x, y), "bool")
+
+
+def negation(a: Any) -> Value | Cond:
+    """`not a`."""
+    x = truth_value(a, "the operand of not")
+    return ~x if isinstance(x, Cond) else make(ValueOp.NOT, (x,), "bool")
+
+
+def all_of(*conditions: Any) -> Value | Cond:
+    """The conjunction; at least one condition."""
+    return _joined(ValueOp.AND, "tir.all", conditions)
+
+
+def any_of(*conditions: Any) -> Value | Cond:
+    """The disjunction; at least one condition."""
+    return _joined(ValueOp.OR, "tir.any", conditions)
+
+
+def _joined(op: ValueOp, what: str, conditions: tuple[Any, ...]) -> Value | Cond:
+    if not conditions:
+        raise InputError(f"{what} needs at least one condition")
+    return reduce(lambda a, b: logical(op, a, b), [truth_value(c, f"an argument of {what}") for c in conditions])
+
+
+def together(*conditions: Any) -> Value | Cond:
+    """The conjunction without those that are written `True`; none gives `True`."""
+    kept = [c for c in conditions if c is not truth(True)]
+    return all_of(*kept) if kept else truth(True)
+
+
+def select(condition: Any, if_true: Any, if_false: Any) -> Operand:
+    """`if_true` where the condition holds, else `if_false`; the branch that is not taken is not evaluated."""
+    cond = truth_value(condition, "the condition of select")
+    if is_integer(if_true) and is_integer(if_false):
+        a, b = as_expr(if_true), as_expr(if_false)
+        if isinstance(cond, Cond):
+            return ints.select(cond, a, b)
+        return integer(make(ValueOp.SELECT, (cond, a, b), dtypes.promote(dtype_of(a), dtype_of(b))))
+    if is_truth(if_true) and is_truth(if_false):
+        return any_of(all_of(cond, if_true), all_of(negation(cond), if_false))
+    x, y = matched(if_true, if_false)
+    return make(ValueOp.SELECT, (cond, x, y), x.dtype)
+
+
+def fold(op: ValueOp, what: str, values: tuple[Any, ...]) -> Any:
+    """The smallest or largest of one or more values."""
+    if not values:
+        raise InputError(f"{what} needs at least one value")
+    return reduce(lambda a, b: binary(op, a, b), [operand(v, f"an argument of {what}") for v in values])

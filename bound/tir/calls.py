@@ -1,0 +1,139 @@
+"""Functions on values: the mathematical ones, and calls of what the analysis cannot see into."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from bound import dtypes
+from bound.tir import build
+from bound.tir.opaque import integer
+from bound.tir.value import Operand, Value, ValueOp, make
+from intset.errors import InputError
+from intset.expr import build as ints
+from intset.expr.node import Expr, as_expr
+
+Function = Callable[..., Any]
+
+# Functions of floats whose result is a float of the same type; an integer argument is cast to float32.
+FLOAT_FUNCTIONS: Final = (
+    *("exp", "exp2", "exp10", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "sigmoid", "erf"),
+    *("sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos", "atan", "asinh", "acosh", "atanh"),
+)
+# Functions that leave integers as they are.
+ROUNDINGS: Final = ("floor", "ceil", "trunc", "round", "nearbyint")
+# Functions of two floats.
+FLOAT_PAIRS: Final = ("fmod", "atan2", "hypot", "copysign", "nextafter", "ldexp")
+PREDICATES: Final = ("isnan", "isfinite", "isinf")
+
+
+def _float_function(name: str) -> Function:
+    def function(x: Any) -> Any:
+        (value,) = build.matched(build.cast(dtypes.DEFAULT, x) if build.is_integer(x) else x)
+        return make(ValueOp.CALL, (value,), value.dtype, name)
+
+    return _named(function, name, f"`{name}` of a float; an integer is cast to float32.")
+
+
+def _rounding(name: str) -> Function:
+    def function(x: Any) -> Any:
+        if build.is_integer(x):
+            return as_expr(x)
+        (value,) = build.matched(x)
+        return make(ValueOp.CALL, (value,), value.dtype, name)
+
+    return _named(function, name, f"`{name}` of a float; an integer is itself.")
+
+
+def _float_pair(name: str) -> Function:
+    def function(x: Any, y: Any) -> Any:
+        a, b = build.matched(*(build.cast(dtypes.DEFAULT, v) if build.is_integer(v) else v for v in (x, y)))
+        return make(ValueOp.CALL, (a, b), a.dtype, name)
+
+    return _named(function, name, f"`{name}` of two floats.")
+
+
+def _predicate(name: str) -> Function:
+    def function(x: Any) -> Any:
+        if build.is_integer(x):
+            return build.const(name == "isfinite", "bool")
+        (value,) = build.matched(x)
+        return make(ValueOp.CALL, (value,), "bool", name)
+
+    return _named(function, name, f"Whether `{name}` holds of a float.")
+
+
+def _named(function: Function, name: str, doc: str) -> Function:
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
+
+
+FUNCTIONS: Final[dict[str, Function]] = {
+    **{name: _float_function(name) for name in FLOAT_FUNCTIONS},
+    **{name: _rounding(name) for name in ROUNDINGS},
+    **{name: _float_pair(name) for name in FLOAT_PAIRS},
+    **{name: _predicate(name) for name in PREDICATES},
+}
+
+
+def absolute(x: Any, y: object = None) -> Any:
+    """The absolute value."""
+    return build.unary(ValueOp.ABS, x)
+
+
+def power(x: Any, y: Any) -> Any:
+    """`x` to the power `y`; of integers, `y` must be a constant."""
+    if build.is_integer(x) and build.is_integer(y):
+        base, exponent = as_expr(x), as_expr(y)
+        if not exponent.is_const or exponent.data < 0:
+            raise InputError(f"a power of integers needs a constant exponent that is not negative, not {y!r}")
+        result = as_expr(1)
+        for k in range(exponent.data):
+            result = base if k == 0 else result * base
+        return result
+    a, b = build.matched(x, y)
+    return make(ValueOp.CALL, (a, b), a.dtype, "pow")
+
+
+def popcount(x: Any) -> Expr:
+    """The number of 1 bits of an integer: known to be between 0 and its width, no more."""
+    e = as_expr(x)
+    dtype = build.dtype_of(e)
+    call = integer(make(ValueOp.CALL, (e,), dtype, "popcount"))
+    return ints.bounded(call, 0, dtypes.bits(dtype))
+
+
+@dataclass(frozen=True)
+class ExternCall:
+    """A call in the body of an extern operation: `kind` is `packed`, `extern` or `intrin`."""
+
+    kind: str
+    name: str
+    args: tuple[object, ...]
+
+
+def call_packed(name: str, *args: object) -> ExternCall:
+    """A call of a registered function, as the body of an extern operation."""
+    return ExternCall("packed", name, args)
+
+
+def call_extern(dtype: str, name: str, *args: Any) -> Operand | ExternCall:
+    """A call of an external function: a value of the given type when all arguments are values."""
+    return _opaque_call("extern", dtype, name, args)
+
+
+def call_intrin(dtype: str, name: str, *args: Any) -> Operand | ExternCall:
+    """A call of an intrinsic: a value of the given type when all arguments are values."""
+    known = FUNCTIONS.get(name.removeprefix("tir."))
+    if known is not None:
+        return build.cast(dtype, known(*args))
+    return _opaque_call("intrin", dtype, name, args)
+
+
+def _opaque_call(kind: str, dtype: str, name: str, args: tuple[Any, ...]) -> Operand | ExternCall:
+    if not all(isinstance(a, Value) or build.is_truth(a) or isinstance(a, (int, float, Expr)) for a in args):
+        return ExternCall(kind, name, args)
+    call = make(ValueOp.CALL, tuple(build.operand(a) for a in args), dtypes.check(dtype), name)
+    return integer(call) if dtypes.is_int(dtype) else call

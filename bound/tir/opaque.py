@@ -1,0 +1,74 @@
+"""Integers that depend on data, as opaque terms of `intset`.
+
+An element of an integer tensor is an opaque term whose symbol belongs to the tensor. Any other integer that comes from
+data (a float cast to an integer, a selection by floats) is a *function* of the integer variables in it: an opaque term
+whose symbol knows the function's body and whose indices are the arguments. So both follow a substitution of loop
+variables, and two terms are equal when symbol and indices are.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING
+
+from bound import dtypes
+from bound.tir.value import Value
+from intset.expr.node import Expr, Opaque, Var
+from intset.expr.walk import free_vars
+
+if TYPE_CHECKING:
+    from bound.tensor import Tensor
+
+
+class TensorElement(Opaque):
+    """The symbol of the elements of an integer tensor; `term.data.tensor` leads back to the tensor."""
+
+    __slots__ = ("tensor",)
+    tensor: Tensor
+
+    def __init__(self, tensor: Tensor) -> None:
+        low, high = element_range(tensor.dtype, tensor.value_range)
+        super().__init__(tensor.name, tensor.ndim, low, high)
+        self.tensor = tensor
+
+    @property
+    def dtype(self) -> str:
+        return self.tensor.dtype
+
+
+class IntFunction(Opaque):
+    """The symbol of an integer that `body` computes from data, a function of the integer variables `params`."""
+
+    __slots__ = ("body", "params")
+    params: tuple[Var, ...]
+    body: Value
+
+    def __init__(self, body: Value) -> None:
+        params = free_vars(body)  # type: ignore[arg-type]  # values are walked like expressions
+        super().__init__(f"{body.dtype}_of_data", len(params), *element_range(body.dtype, None))
+        self.params, self.body = params, body
+
+    @property
+    def dtype(self) -> str:
+        return self.body.dtype
+
+
+_FUNCTIONS: weakref.WeakValueDictionary[Value, IntFunction] = weakref.WeakValueDictionary()
+
+
+def integer(value: Value) -> Expr:
+    """The expression that denotes a value of integer type."""
+    symbol = _FUNCTIONS.get(value)
+    if symbol is None:
+        symbol = _FUNCTIONS[value] = IntFunction(value)
+    return symbol(*symbol.params)
+
+
+def element_range(dtype: str, declared: tuple[int, int] | None) -> tuple[int | None, int | None]:
+    """What is known of an element: the declared range, else that of a narrow type.
+
+    32 and 64 bits say nothing of use about an index, so those elements stay unbounded.
+    """
+    if declared is not None:
+        return declared
+    return dtypes.int_range(dtype) if dtypes.bits(dtype) <= 16 else (None, None)

@@ -1,0 +1,51 @@
+"""Values as text, in Python's syntax."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from bound.tir.value import ARITHMETIC, COMPARISONS, INFIX, Value, ValueOp
+from intset.expr.walk import postorder
+
+_LIMIT: Final = 2000
+_INFIX: Final = INFIX | COMPARISONS | {ValueOp.AND, ValueOp.OR}
+
+
+def to_text(value: Value) -> str:
+    """`value` as text; what would be longer than about 2,000 characters is cut to `...`."""
+    texts: dict[Any, str] = {}
+    below: Iterable[Any] = postorder((value,))  # type: ignore[arg-type]  # values are walked like expressions
+    for node in below:
+        if isinstance(node, Value):
+            text = _node_text(node, [texts.get(arg) or str(arg) for arg in node.args])
+            texts[node] = text if len(text) <= _LIMIT else "..."
+    return texts[value]
+
+
+def _node_text(node: Value, args: list[str]) -> str:
+    op = node.op
+    if op is ValueOp.CONST:
+        return repr(node.data)
+    if op is ValueOp.PARAM:
+        return str(node.data[0])
+    if op is ValueOp.LOAD:
+        return f"{node.data.name}[{', '.join(args)}]"
+    if op in _INFIX:
+        return f"({args[0]} {op} {args[1]})"
+    if op in ARITHMETIC or op is ValueOp.ABS or op is ValueOp.NOT:
+        return f"{op}({', '.join(args)})"
+    if op is ValueOp.NEG:
+        return f"-{args[0]}"
+    if op is ValueOp.CALL:
+        return f"{node.data}({', '.join(args)})"
+    if op is ValueOp.CAST:
+        return f"{node.dtype}({args[0]})"
+    if op is ValueOp.SELECT:
+        return f"({args[1]} if {args[0]} else {args[2]})"
+    reduction = node.data
+    axes = ", ".join(axis.name for axis in reduction.axis)
+    source = ", ".join(args[: reduction.arity])
+    where = args[reduction.arity]
+    chosen = f"[{reduction.index}]" if reduction.arity > 1 else ""
+    return f"{reduction.combiner.name}({source}, axis=[{axes}]{'' if where == 'True' else ', where=' + where}){chosen}"

@@ -1,0 +1,178 @@
+"""Reductions: a commutative combiner, the axes it runs over, and what it starts from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from bound import dtypes
+from bound.itervar import IterType, IterVar
+from bound.tir import build
+from bound.tir.value import Operand, Value, ValueOp, make, parameter
+from intset.errors import InputError
+from intset.expr.node import Expr, Var, truth
+
+Parameter: TypeAlias = "Value | Var"
+
+
+@dataclass(frozen=True, eq=False)
+class CommReducer:
+    """How two partial results combine: `results` in terms of `lhs` and `rhs`, starting from `identity`.
+
+    All four are tuples of one length, the number of values reduced together.
+    """
+
+    name: str
+    lhs: tuple[Parameter, ...]
+    rhs: tuple[Parameter, ...]
+    results: tuple[Operand, ...]
+    identity: tuple[Operand, ...]
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """The payload of a REDUCE value.
+
+    Its `args` are `arity` sources, the condition under which an element takes part, and initial values when there are
+    any; the value is the `index`-th result.
+    """
+
+    combiner: CommReducer
+    axis: tuple[IterVar, ...]
+    index: int
+
+    @property
+    def arity(self) -> int:
+        return len(self.combiner.lhs)
+
+
+def reduction_of(value: Value) -> Reduction:
+    """The payload of a REDUCE value."""
+    assert value.op is ValueOp.REDUCE
+    return value.data  # type: ignore[no-any-return]
+
+
+def sources(value: Value) -> tuple[Operand, ...]:
+    """What a REDUCE value combines."""
+    return value.args[: reduction_of(value).arity]
+
+
+def condition(value: Value) -> Operand:
+    """When an element takes part in a REDUCE value."""
+    return value.args[reduction_of(value).arity]
+
+
+def initial(value: Value) -> tuple[Operand, ...]:
+    """What a REDUCE value starts from instead of the identity; often empty."""
+    return value.args[reduction_of(value).arity + 1 :]
+
+
+def _parameter(name: str, dtype: str) -> Parameter:
+    return Var(name) if dtypes.is_int(dtype) else parameter(name, dtype)
+
+
+def _as_tuple(x: Any, what: str) -> tuple[Any, ...]:
+    items = tuple(x) if isinstance(x, (tuple, list)) else (x,)
+    if not items:
+        raise InputError(f"{what} needs at least one value")
+    return items
+
+
+def reduction(
+    make_combiner: Callable[[tuple[str, ...]], CommReducer], expr: Any, axis: Any, where: Any = None, init: Any = None
+) -> Any:
+    """The REDUCE value, or one for each source when `expr` is a tuple.
+
+    Parameters
+    ----------
+    make_combiner: gives the combiner for the types of the sources.
+    expr: what is combined.
+    axis: an `IterVar` made by `reduce_axis`, or several.
+    where: the condition under which an element takes part; always, when `None`.
+    init: what to start from, instead of the identity.
+    """
+    axes = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
+    for a in axes:
+        if not isinstance(a, IterVar) or a.iter_type is not IterType.COMM_REDUCE:
+            raise InputError(f"axis of a reduction must be made by reduce_axis, not {a!r}")
+    if not axes or len(set(axes)) != len(axes):
+        raise InputError("axis of a reduction must be one or more different axes")
+    values = tuple(build.operand(e, "the reduced expression") for e in _as_tuple(expr, "a reduction"))
+    for value in values:
+        if isinstance(value, Value) and value.op is ValueOp.REDUCE:
+            raise InputError("a reduction of a reduction: name the inner one as a tensor of its own")
+    cond = truth(True) if where is None else build.truth_value(where, "where of a reduction")
+    types = tuple(build.dtype_of(v) for v in values)
+    combiner = make_combiner(types)
+    if len(combiner.lhs) != len(values):
+        raise InputError(f"{combiner.name} combines {len(combiner.lhs)} values, not {len(values)}")
+    given = () if init is None else zip(types, _as_tuple(init, "init of a reduction"), strict=True)
+    starts = tuple(build.cast(t, v) for t, v in given)
+    args = (*values, cond, *starts)
+    made = tuple(make(ValueOp.REDUCE, args, t, Reduction(combiner, axes, k)) for k, t in enumerate(types))
+    return made if isinstance(expr, (tuple, list)) else made[0]
+
+
+def comm_reducer(
+    fcombine: Callable[[Any, Any], Any], fidentity: Callable[..., Any], name: str = "reduce"
+) -> Callable[..., Any]:
+    """A reducer `f(expr, axis, where=None, init=None)` from a commutative combination and its identity.
+
+    Called with values instead of axes, `f(a, b, ...)` combines them directly. For several values reduced together,
+    `fcombine` takes and returns tuples, and `fidentity` takes their types.
+    """
+    combiners: dict[tuple[str, ...], CommReducer] = {}
+
+    def combiner(types: tuple[str, ...]) -> CommReducer:
+        known = combiners.get(types)
+        if known is None:
+            known = combiners[types] = _make_combiner(fcombine, fidentity, name, types)
+        return known
+
+    def reducer(expr: Any, *args: Any, axis: Any = None, where: Any = None, init: Any = None) -> Any:
+        if axis is None and args and _are_axes(args[0]):
+            axis, where, init = (*args, *(where, init)[len(args) - 1 :])[:3]
+        if axis is not None:
+            return reduction(combiner, expr, axis, where, init)
+        result = build.operand(expr)
+        for other in args:
+            result = fcombine(result, build.operand(other))
+        return result
+
+    reducer.__name__ = reducer.__qualname__ = name
+    reducer.__doc__ = f"`{name}(expr, axis, where=None, init=None)` reduces; `{name}(a, b, ...)` combines values."
+    return reducer
+
+
+def _are_axes(x: object) -> bool:
+    return isinstance(x, (list, tuple)) or (isinstance(x, IterVar) and x.is_reduce)
+
+
+def _make_combiner(fcombine: Any, fidentity: Any, name: str, types: Sequence[str]) -> CommReducer:
+    lhs = tuple(_parameter(f"x{k}", t) for k, t in enumerate(types))
+    rhs = tuple(_parameter(f"y{k}", t) for k, t in enumerate(types))
+    single = len(types) == 1
+    combined = fcombine(lhs[0], rhs[0]) if single else fcombine(lhs, rhs)
+    results = _as_tuple(combined, name)
+    identity = _as_tuple(fidentity(*types), name)
+    if len(results) != len(types) or len(identity) != len(types):
+        raise InputError(f"the combiner {name} must give {len(types)} results and identities")
+    return CommReducer(
+        name,
+        lhs,
+        rhs,
+        tuple(_of_type(r, t) for r, t in zip(results, types, strict=True)),
+        tuple(build.cast(t, v) for t, v in zip(types, identity, strict=True)),
+    )
+
+
+def _of_type(result: Any, dtype: str) -> Operand:
+    value = build.operand(result)
+    return value if isinstance(value, Expr) and dtypes.is_int(dtype) else build.cast(dtype, value)
+
+
+sum_of = comm_reducer(lambda x, y: x + y, lambda t: build.const(0, t), "sum")
+product_of = comm_reducer(lambda x, y: x * y, lambda t: build.const(1, t), "prod")
+max_of = comm_reducer(lambda x, y: build.binary(ValueOp.MAX, x, y), lambda t: build.cast(t, dtypes.least(t)), "max")
+min_of = comm_reducer(lambda x, y: build.binary(ValueOp.MIN, x, y), lambda t: build.cast(t, dtypes.greatest(t)), "min")

@@ -1,0 +1,258 @@
+"""`Value`: what is computed on data and is not an integer. Hash-consed: equal structure is the same object.
+
+Three classes of operands make up a tensor program, and nothing is in two of them:
+
+- `intset.Expr`: every integer, loop indices and elements of integer tensors alike;
+- `intset.Cond`: every condition on integers;
+- `Value`: floats, truth values that depend on floats, and reductions.
+
+A Value is `(op, args, data, dtype)`. `args` holds Values, Exprs and Conds, so that `intset.expr.walk.postorder` walks
+the whole DAG, indices included.
+
+===========  ======================================  ==================================
+op           args                                    data
+===========  ======================================  ==================================
+CONST                                                `float`, or `bool`
+PARAM                                                `(name, number)`, a scalar argument
+LOAD         the indices, each an Expr               the `Tensor`
+ADD ... ABS  the operands, Values of one dtype
+LT ... NE    two operands
+AND OR NOT   truth values: Values of `bool`, Conds
+CALL         the arguments                           the name of the function
+CAST         one Value, Expr or Cond
+SELECT       condition, value if true, if false (the branch that is not taken is not evaluated)
+REDUCE       sources, condition (then initial values) the `Reduction`
+===========  ======================================  ==================================
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+
+from bound import dtypes
+from bound.tir.bridge import Guest
+from intset.errors import InputError
+from intset.expr.node import Cond, Expr
+
+if TYPE_CHECKING:
+    from bound.tensor import Tensor
+
+Operand: TypeAlias = "Value | Expr | Cond"
+ValueLike: TypeAlias = "Value | Expr | Cond | int | float"
+
+
+class ValueOp(StrEnum):
+    """The operations; the name is what `repr` and error messages show."""
+
+    CONST = "const"
+    PARAM = "param"
+    LOAD = "load"
+    ADD = "+"
+    SUB = "-"
+    MUL = "*"
+    DIV = "/"
+    FLOORDIV = "floordiv"
+    FLOORMOD = "floormod"
+    TRUNCDIV = "truncdiv"
+    TRUNCMOD = "truncmod"
+    MIN = "min"
+    MAX = "max"
+    NEG = "neg"
+    ABS = "abs"
+    LT = "<"
+    LE = "<="
+    GT = ">"
+    GE = ">="
+    EQ = "=="
+    NE = "!="
+    AND = "and"
+    OR = "or"
+    NOT = "not"
+    CALL = "call"
+    CAST = "cast"
+    SELECT = "select"
+    REDUCE = "reduce"
+
+
+INFIX = frozenset((ValueOp.ADD, ValueOp.SUB, ValueOp.MUL, ValueOp.DIV))
+DIVISIONS = frozenset((ValueOp.FLOORDIV, ValueOp.FLOORMOD, ValueOp.TRUNCDIV, ValueOp.TRUNCMOD))
+ARITHMETIC = INFIX | DIVISIONS | {ValueOp.MIN, ValueOp.MAX}
+COMPARISONS = frozenset((ValueOp.LT, ValueOp.LE, ValueOp.GT, ValueOp.GE, ValueOp.EQ, ValueOp.NE))
+
+_TABLE: weakref.WeakValueDictionary[tuple[Any, ...], Value] = weakref.WeakValueDictionary()
+_LOCK = threading.Lock()
+
+
+class Value(Guest):
+    """A float, a truth value that depends on data, or a reduction; see the module for its shape.
+
+    Arithmetic with integers promotes: `A[i] * i` casts `i` to the type of `A`. `==` builds a comparison whose `bool()`
+    is structural identity, as for `intset` expressions; `&`, `|` and `~` combine truth values.
+    """
+
+    __slots__ = ("__weakref__", "args", "data", "dtype", "op")
+    op: ValueOp
+    args: tuple[Operand, ...]
+    data: Any
+    dtype: str
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError("values are immutable")
+
+    __hash__ = object.__hash__
+
+    def __add__(self, other: ValueLike) -> Any:
+        return _binary(ValueOp.ADD, self, other)
+
+    def __radd__(self, other: ValueLike) -> Any:
+        return _binary(ValueOp.ADD, other, self)
+
+    def __sub__(self, other: ValueLike) -> Any:
+        return _binary(ValueOp.SUB, self, other)
+
+    def __rsub__(self, other: ValueLike) -> Any:
+        return _binary(ValueOp.SUB, other, self)
+
+    def __mul__(self, other: ValueLike) -> Any:
+        return _binary(ValueOp.MUL, self, other)
+
+    def __rmul__(self, other: ValueLike) -> Any:
+        return _binary(ValueOp.MUL, other, self)
+
+    def __truediv__(self, other: ValueLike) -> Any:
+        return _binary(ValueOp.DIV, self, other)
+
+    def __rtruediv__(self, other: ValueLike) -> Any:
+        return _binary(ValueOp.DIV, other, self)
+
+    def __floordiv__(self, other: ValueLike) -> Any:
+        return _binary(ValueOp.FLOORDIV, self, other)
+
+    def __rfloordiv__(self, other: ValueLike) -> Any:
+        return _binary(ValueOp.FLOORDIV, other, self)
+
+    def __mod__(self, other: ValueLike) -> Any:
+        return _binary(ValueOp.FLOORMOD, self, other)
+
+    def __rmod__(self, other: ValueLike) -> Any:
+        return _binary(ValueOp.FLOORMOD, other, self)
+
+    def __neg__(self) -> Any:
+        return _operators().unary(ValueOp.NEG, self)
+
+    def __abs__(self) -> Any:
+        return _operators().unary(ValueOp.ABS, self)
+
+    def __lt__(self, other: ValueLike) -> Any:
+        return _binary(ValueOp.LT, self, other)
+
+    def __le__(self, other: ValueLike) -> Any:
+        return _binary(ValueOp.LE, self, other)
+
+    def __gt__(self, other: ValueLike) -> Any:
+        return _binary(ValueOp.GT, self, other)
+
+    def __ge__(self, other: ValueLike) -> Any:
+        return _binary(ValueOp.GE, self, other)
+
+    def __eq__(self, other: object) -> Any:
+        return _binary(ValueOp.EQ, self, other) if _is_operand(other) else NotImplemented
+
+    def __ne__(self, other: object) -> Any:
+        return _binary(ValueOp.NE, self, other) if _is_operand(other) else NotImplemented
+
+    def equal(self, other: ValueLike) -> Any:
+        """The truth value that both are equal."""
+        return _binary(ValueOp.EQ, self, other)
+
+    def __and__(self, other: Operand) -> Any:
+        return _operators().logical(ValueOp.AND, self, other)
+
+    def __rand__(self, other: Operand) -> Any:
+        return _operators().logical(ValueOp.AND, other, self)
+
+    def __or__(self, other: Operand) -> Any:
+        return _operators().logical(ValueOp.OR, self, other)
+
+    def __ror__(self, other: Operand) -> Any:
+        return _operators().logical(ValueOp.OR, other, self)
+
+    def __invert__(self) -> Any:
+        return _operators().negation(self)
+
+    def astype(self, dtype: str) -> Any:
+        """The value converted to another type; an integer type gives an `Expr`."""
+        return _operators().cast(dtype, self)
+
+    def __bool__(self) -> bool:
+        if self.op is ValueOp.EQ or self.op is ValueOp.NE:
+            return (self.args[0] is self.args[1]) is (self.op is ValueOp.EQ)
+        raise InputError(f"the truth value of {self!r} is not known here: use tir.Select, tir.all, tir.any, or & | ~")
+
+    def __iter__(self) -> NoReturn:
+        raise TypeError("a value is not iterable")
+
+    def __copy__(self) -> Value:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Value:
+        return self
+
+    def __repr__(self) -> str:
+        from bound.tir.printer import to_text
+
+        return to_text(self)
+
+
+def make(op: ValueOp, args: tuple[Operand, ...], dtype: str, data: Any = None) -> Value:
+    """The value with these parts; nothing is checked."""
+    key = (op, args, float(data).hex() if op is ValueOp.CONST else data, dtype)
+    with _LOCK:
+        found = _TABLE.get(key)
+        if found is None:
+            found = object.__new__(Value)
+            fill: Callable[[object, str, object], None] = object.__setattr__
+            for slot, part in (("op", op), ("args", args), ("data", data), ("dtype", dtype)):
+                fill(found, slot, part)
+            _TABLE[key] = found
+        return found
+
+
+def constant(value: float | bool, dtype: str) -> Value:
+    """The float or truth value `value`."""
+    return make(ValueOp.CONST, (), dtype, bool(value) if dtype == "bool" else float(value))
+
+
+def load(tensor: Tensor, indices: tuple[Expr, ...]) -> Value:
+    """An element of a tensor that does not hold integers."""
+    return make(ValueOp.LOAD, indices, tensor.dtype, tensor)
+
+
+_serial = iter(range(1 << 62))
+
+
+def parameter(name: str, dtype: str) -> Value:
+    """A scalar that is not an integer; each call makes another."""
+    if not isinstance(name, str) or not name:
+        raise InputError(f"a parameter's name is a non-empty text, not {name!r}")
+    if dtypes.is_int(dtype):
+        raise InputError(f"the parameter {name} of type {dtype} is an integer: use a variable")
+    return make(ValueOp.PARAM, (), dtype, (name, next(_serial)))
+
+
+def _binary(op: ValueOp, a: Any, b: Any) -> Any:
+    return _operators().binary(op, a, b)
+
+
+def _is_operand(other: object) -> bool:
+    return isinstance(other, (Value, Expr, Cond, int, float)) and not isinstance(other, bool)
+
+
+def _operators() -> Any:
+    from bound.tir import build
+
+    return build

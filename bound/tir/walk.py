@@ -1,0 +1,99 @@
+"""Iterative walks over the mixed DAG of `Value`, `Expr` and `Cond` nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from bound.tir.opaque import IntFunction, TensorElement, integer
+from bound.tir.value import Operand, Value, ValueOp, make
+from intset.expr import ops
+from intset.expr.node import Expr, Var
+from intset.expr.node import make as make_node
+from intset.expr.walk import postorder, postorder_until
+
+if TYPE_CHECKING:
+    from bound.tensor import Tensor
+
+OnLoad: TypeAlias = "Callable[[Tensor, tuple[Expr, ...]], Operand | None]"
+
+
+def nodes(*roots: Operand) -> Iterator[Any]:
+    """Every node below `roots`, arguments before the nodes that use them, each once.
+
+    The bodies of integer functions of data are entered, in terms of the function's own parameters.
+    """
+    done: set[Any] = set()
+    # Entries: a node to visit, with its arguments still to come or already visited.
+    stack: list[tuple[Any, bool]] = [(root, False) for root in reversed(roots)]
+    while stack:
+        node, ready = stack.pop()
+        if node in done:
+            continue
+        if ready:
+            done.add(node)
+            yield node
+            continue
+        stack.append((node, True))
+        if node.op is ops.LOAD and isinstance(node.data, IntFunction):
+            stack.append((node.data.body, False))
+        stack.extend((arg, False) for arg in reversed(node.args) if arg not in done)
+
+
+def loaded_tensor(node: Any) -> Tensor | None:
+    """The tensor that a node reads an element of, or `None`; the node's `args` are the indices."""
+    if node.op is ValueOp.LOAD:
+        return node.data  # type: ignore[no-any-return]
+    if node.op is ops.LOAD and isinstance(node.data, TensorElement):
+        return node.data.tensor
+    return None
+
+
+def input_tensors(roots: Iterable[Operand]) -> tuple[Tensor, ...]:
+    """The tensors read below `roots`, each once, those in an index before the tensor it indexes."""
+    read = (loaded_tensor(node) for node in nodes(*roots))
+    return tuple(dict.fromkeys(tensor for tensor in read if tensor is not None))
+
+
+def variables(*roots: Operand) -> tuple[Var, ...]:
+    """The integer variables below `roots`, in the order of their first occurrence."""
+    return tuple(node for node in postorder(roots) if node.op is ops.VAR)  # type: ignore[arg-type, misc]
+
+
+def substitute(root: Any, replacements: Mapping[Any, Any]) -> Any:
+    """`root` with every occurrence of a key (a variable or parameter) replaced by its value, all at once."""
+    return rewrite(root, replacements)
+
+
+def rewrite(root: Any, replacements: Mapping[Any, Any] | None = None, on_load: OnLoad | None = None) -> Any:
+    """`root` with nodes replaced.
+
+    Parameters
+    ----------
+    replacements: what stands in the place of a node. An integer must replace an integer, a value a value.
+    on_load: called for each element that is read, with the tensor and the new indices; what it returns replaces the
+        element, `None` keeps it.
+    """
+    new: dict[Any, Any] = dict(replacements or {})
+    for node in postorder_until(root, new):
+        args = tuple(new[arg] for arg in node.args)
+        new[node] = _rebuilt(node, args, on_load)
+    return new[root]
+
+
+def _rebuilt(node: Any, args: tuple[Any, ...], on_load: OnLoad | None) -> Any:
+    if on_load is not None:
+        tensor = loaded_tensor(node)
+        replaced = None if tensor is None else on_load(tensor, args)
+        if replaced is not None:
+            return replaced
+        if node.op is ops.LOAD and isinstance(node.data, IntFunction):
+            function = node.data
+            body = rewrite(function.body, on_load=on_load)
+            if body is not function.body:
+                return rewrite(integer(body), dict(zip(function.params, args, strict=True)))
+    if all(a is b for a, b in zip(args, node.args, strict=True)):
+        return node
+    if isinstance(node, Value):
+        return make(node.op, args, node.dtype, node.data)
+    return make_node(node.op, args, node.data)

@@ -1,0 +1,473 @@
+"""The number of points of isl sets: a number, an expression of the parameters, the most over instances.
+
+isl's own `count_val` is silent where it is wrong: 0 for an unbounded set and for one with parameters, too few points
+when the operations run out. Here every answer is exact, or `BudgetError` is raised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import reduce
+from math import prod
+from operator import mul
+from typing import Any, NamedTuple
+
+from intset.domains.isl.session import budget, isl, number, val
+from intset.domains.isl.session import context as isl_context
+from intset.domains.isl.summation import Term, interval_of, sum_points, vanishes
+from intset.domains.isl.to_expr import Piece, pieces_of, pieces_to_expr, set_to_cond
+from intset.errors import BudgetError, InputError
+from intset.expr.build import select
+from intset.expr.node import Expr, const, constant_value, sum_of
+from intset.infinity import POS_INF, Infinity
+
+MAX_POINTS = 100_000  # points that are visited to count a set
+OPERATIONS_PER_POINT = 16  # isl's scan needs 1 to 14 (measured)
+BASE_OPERATIONS = 200_000  # for the analysis that goes before
+FEW_POINTS = 500  # sooner visited than summed
+FEW_INSTANCES = 16  # sooner counted one by one than in closed form
+POINTS_PER_INSTANCE = 100  # counting one instance costs about as much as visiting so many points
+MAX_VECTORS = 10_000  # different numbers of points that are compared
+MAX_PARTS = 16  # disjoint parts whose counts an expression may add
+
+
+class PerInstance(NamedTuple):
+    """Points of a set over (instance, point): the most that one instance has, and those of all instances together."""
+
+    max: int | Infinity
+    total: int | Infinity
+
+
+# -- a number ---------------------------------------------------------------------------------------------------------
+
+
+def count(isl_set: Any, max_points: int = MAX_POINTS) -> int | Infinity:
+    """The number of points of an isl `Set` that depends on no parameter; `POS_INF` when there is no end to them.
+
+    Boxes, products, one-dimensional sets and what can be summed in closed form are counted without visiting points.
+
+    Raises
+    ------
+    BudgetError: more than about `max_points` points would have to be visited.
+    InputError: the set depends on a parameter.
+    """
+    with budget(BASE_OPERATIONS + OPERATIONS_PER_POINT * max_points):
+        return _added(_count_part(part) for part in _disjoint(_without_params(isl_set)))
+
+
+def _count_part(part: Any) -> int | Infinity:
+    condition, factors = _split(part)
+    counts: list[int | Infinity] = [0 if condition.is_empty() else 1]
+    for factor in factors:
+        counts.append(_count_factor(factor))
+        if counts[-1] == 0:
+            return 0
+    return _multiplied(counts)
+
+
+def _count_factor(factor: Any) -> int | Infinity:
+    dims = factor.dim(isl().dim_type.set)
+    ends = [(factor.dim_min_val(k), factor.dim_max_val(k)) for k in range(dims)]
+    if any(low.is_nan() or high.is_nan() for low, high in ends):
+        return 0
+    if not all(low.is_int() and high.is_int() for low, high in ends):
+        return 0 if factor.is_empty() else POS_INF
+    extents = [number(high) - number(low) + 1 for low, high in ends]
+    if dims == 1 and not factor.involves_locals():
+        return extents[0]
+    if dims > 1 and prod(extents) > FEW_POINTS * max(extents):
+        terms = sum_points(factor, ())
+        if terms is not None:
+            return sum(t.numerator.const // t.denominator for t in terms if not t.domain.is_empty())
+    return number(factor.count_val())
+
+
+def _added(counts: Iterable[int | Infinity]) -> int | Infinity:
+    known = list(counts)
+    finite = [n for n in known if isinstance(n, int)]
+    return sum(finite) if len(finite) == len(known) else POS_INF
+
+
+def _multiplied(counts: Sequence[int | Infinity]) -> int | Infinity:
+    finite = [n for n in counts if isinstance(n, int)]
+    return prod(finite) if 0 in finite or len(finite) == len(counts) else POS_INF
+
+
+def _without_params(isl_set: Any) -> Any:
+    left = isl_set.drop_unused_params()
+    if left.dim(isl().dim_type.param):
+        raise InputError(f"the set depends on parameters: {isl_set}")
+    return left
+
+
+# -- parts and factors ------------------------------------------------------------------------------------------------
+
+
+def _disjoint(isl_set: Any) -> list[Any]:
+    """Disjoint basic sets with explicit divisions whose union is the set."""
+    explicit = isl_set.coalesce().compute_divs()
+    if explicit.n_basic_set() > 1:
+        explicit = explicit.make_disjoint().compute_divs()
+    return list(explicit.get_basic_sets())
+
+
+class _Split(NamedTuple):
+    """A basic set as a product: the points of the isl Sets `factors`, where the parameters are in `condition`."""
+
+    condition: Any
+    factors: list[Any]
+
+
+def _split(part: Any) -> _Split:
+    """The finest such product: two dimensions are in one factor when a chain of constraints joins them."""
+    kinds = isl().dim_type
+    dims = range(part.dim(kinds.set))
+    groups: list[tuple[int, list[Any]]] = [(1 << k, []) for k in dims]
+    free: list[Any] = []
+    for constraint in part.get_constraints():
+        if constraint.is_div_constraint():
+            continue
+        mask = sum(1 << k for k in dims if constraint.involves_dims(kinds.set, k, 1))  # also those inside divisions
+        if not mask:
+            free.append(constraint)
+            continue
+        met = [group for group in groups if group[0] & mask]
+        groups = [group for group in groups if not group[0] & mask]
+        groups.append((sum(m for m, _ in met), [c for _, cs in met for c in cs] + [constraint]))
+    universe = isl().BasicSet.universe(part.get_space())
+    factors = []
+    for mask, constraints in sorted(groups, key=lambda group: group[0] & -group[0]):
+        factor = universe.add_constraints(constraints).to_set()
+        for k in reversed(dims):
+            if not mask >> k & 1:
+                factor = factor.project_out(kinds.set, k, 1)
+        factors.append(factor)
+    return _Split(universe.add_constraints(free).to_set().params(), factors)
+
+
+# -- an expression ----------------------------------------------------------------------------------------------------
+
+
+def count_symbolic(isl_set: Any, params: Sequence[Expr], context: Any = None) -> Expr | Infinity | None:
+    """The number of points of an isl `Set` as an expression of its parameters: 0 where the set is empty.
+
+    `POS_INF` when there is no end to them wherever the set is not empty; `None` when no closed form was found, or not
+    within the budget.
+
+    Parameters
+    ----------
+    params: what the parameters of the set stand for, in their order.
+    context: an isl Set of parameters, outside which the expression need not be right.
+    """
+    try:
+        with budget(BASE_OPERATIONS):
+            return _Symbolic(isl_set, params, context).count()
+    except BudgetError:
+        return None
+
+
+class _Symbolic:
+    """The state of one `count_symbolic`."""
+
+    def __init__(self, isl_set: Any, params: Sequence[Expr], context: Any) -> None:
+        self.points = isl_set if context is None else isl_set.gist_params(context)
+        self.params = params
+        self.context = context
+        if context is None:
+            self.context = isl().Set.universe(isl_set.get_space().params())
+
+    def count(self) -> Expr | Infinity | None:
+        parts = _disjoint(self.points)
+        if len(parts) > MAX_PARTS:
+            return None
+        counts: list[Expr] = []
+        endless = isl().Set.empty(self.context.get_space())
+        for part in parts:
+            found = self._part(part)
+            if found is None:
+                return None
+            if isinstance(found, Infinity):
+                endless = endless.union(part.to_set().params())
+            else:
+                counts.append(found)
+        if endless.is_empty():
+            return _folded_sum(counts)
+        return POS_INF if self.points.params().intersect(self.context).is_subset(endless) else None
+
+    def _part(self, part: Any) -> Expr | Infinity | None:
+        condition, factors = _split(part)
+        counts: list[Expr] = []
+        endless = False
+        for factor in factors:
+            found = self._factor(factor)
+            if found is None:
+                return None
+            if isinstance(found, Infinity):
+                endless = True
+            else:
+                counts.append(found)
+        if endless:
+            return POS_INF
+        value = _folded_product(counts)
+        alive = self.context
+        for factor in factors:
+            alive = alive.intersect(factor.params())
+        return self._where(condition, value, alive)
+
+    def _where(self, condition: Any, value: Expr, context: Any) -> Expr | None:
+        """`value` on the parameters in `condition`, elsewhere 0, right for the parameters in `context`."""
+        if context.is_subset(condition):
+            return value
+        cond = set_to_cond(condition, (), self.params, context)
+        return None if cond is None else select(cond, value, 0)
+
+    def _factor(self, factor: Any) -> Expr | Infinity | None:
+        if factor.is_empty():
+            return const(0)
+        if _is_endless(factor):
+            return POS_INF
+        if factor.dim(isl().dim_type.set) > 1:
+            terms = sum_points(factor, self.params)
+            values = None if terms is None else [self._term(term) for term in terms]
+            if values is None or any(e is None for e in values):
+                return None
+            return _folded_sum([e for e in values if e is not None])
+        pieces = _extent(factor)
+        if pieces is None:
+            return None
+        outside = self.context.subtract(factor.params())
+        pieces.append(Piece(outside, _constant(0, outside)))
+        found = pieces_to_expr(pieces, (), self.params, self.context)
+        return const(0) if found is None else found
+
+    def _term(self, term: Term) -> Expr | None:
+        value = term.numerator.expr() if term.denominator == 1 else term.numerator.expr() // term.denominator
+        if vanishes(term, self.context.subtract(term.domain), self.params):
+            return value
+        return self._where(term.domain, value, self.context)
+
+
+def _extent(line: Any) -> list[Piece] | None:
+    """The number of points of a bounded one-dimensional set where it is not empty, when it is a strided interval."""
+    interval = interval_of(line)
+    if interval is None:
+        return None
+    steps = interval.high.sub(interval.low)
+    if interval.stride > 1:
+        steps = steps.scale_down_val(val(interval.stride)).floor()
+    return pieces_of(steps.add_constant_val(val(1)).coalesce())
+
+
+def _is_endless(factor: Any) -> bool:
+    """Whether a basic set has infinitely many points wherever it has one.
+
+    With explicit divisions that does not depend on the parameters: a direction without end is one for all of them.
+    """
+    kinds = isl().dim_type
+    if factor.is_bounded() or all(factor.dim_is_bounded(kinds.set, k) for k in range(factor.dim(kinds.set))):
+        return False
+    sample = factor.params().sample_point()
+    return not sample.is_void() and _count_factor(_at(factor, sample)) is POS_INF
+
+
+def _at(isl_set: Any, params: Any) -> Any:
+    """The set for one value of its parameters, an isl Point, without them."""
+    return _unparametric(isl_set.intersect_params(isl().Set.from_point(params)))
+
+
+def _unparametric(isl_set: Any) -> Any:
+    """The points of a set for any value of its parameters."""
+    return isl_set.project_out(isl().dim_type.param, 0, isl_set.dim(isl().dim_type.param))
+
+
+def _folded_sum(terms: Sequence[Expr]) -> Expr:
+    known = sum(constant_value(e) or 0 for e in terms)
+    rest = [e for e in terms if constant_value(e) is None]
+    return sum_of([*rest, known] if known or not rest else rest)
+
+
+def _folded_product(terms: Sequence[Expr]) -> Expr:
+    known = prod(1 if (value := constant_value(e)) is None else value for e in terms)
+    rest = [e for e in terms if constant_value(e) is None]
+    if known == 0 or not rest:
+        return const(known)
+    return reduce(mul, rest if known == 1 else [*rest, const(known)])
+
+
+# -- over instances ---------------------------------------------------------------------------------------------------
+
+
+def max_over(isl_set: Any, instances: int, max_points: int = MAX_POINTS) -> PerInstance:
+    """Of an isl `Set` over (instance, point), without parameters: the most points of one instance, and all points.
+
+    Parameters
+    ----------
+    instances: how many of the first dimensions tell the instance apart; the others are the point.
+
+    Instances of one shape, and numbers of points in closed form, cost no visit of instances; else each is counted.
+
+    Raises
+    ------
+    BudgetError: more than about `max_points` points, or the like of them in instances, would have to be visited.
+    InputError: the set depends on a parameter.
+    """
+    kinds = isl().dim_type
+    with budget(BASE_OPERATIONS + OPERATIONS_PER_POINT * max_points):
+        points = _without_params(isl_set)
+        for k in range(instances):
+            points = points.set_dim_name(kinds.set, k, f"_q{k}")
+        fibres = points.move_dims(kinds.param, 0, kinds.set, 0, instances)
+        domain = fibres.params()
+        if domain.is_empty():
+            return PerInstance(0, 0)
+        found = None if _few(domain) else _largest(fibres, domain)
+        most = _largest_visited(fibres, domain, max_points) if found is None else found.count
+        if isinstance(most, Infinity):
+            return PerInstance(POS_INF, POS_INF)
+        if found is not None and found.everywhere:
+            return PerInstance(most, _multiplied([count(_as_set(domain), max_points), most]))
+        return PerInstance(most, count(points, max_points))
+
+
+def _few(domain: Any) -> bool:
+    """Whether there are so few instances that they are visited without more ado."""
+    try:
+        with budget(BASE_OPERATIONS):
+            return count(_as_set(domain), FEW_POINTS) <= FEW_INSTANCES
+    except BudgetError:
+        return False
+
+
+def _part_counts(part: Any, domain: Any) -> list[Any] | Infinity | None:
+    """PwAffs over the instances in `domain`, the parameters: their product is the number of points in the basic set."""
+    condition, factors = _split(part)
+    counts: list[Any] = []
+    if not domain.is_subset(condition):
+        counts.append(_padded([Piece(condition, _constant(1, domain))], domain))
+    endless = False
+    for factor in factors:
+        if factor.is_empty():
+            return [_padded([], domain)]
+        if _is_endless(factor):
+            endless = True
+            continue
+        pieces = _extent(factor) if factor.dim(isl().dim_type.set) == 1 else _translated(factor)
+        if pieces is None:
+            return None
+        counts.append(_padded(pieces, domain))
+    return POS_INF if endless and not part.is_empty() else counts
+
+
+def _constant(value: int, domain: Any) -> Any:
+    return isl().Aff.val_on_domain(isl().LocalSpace.from_space(domain.get_space()), val(value))
+
+
+def _padded(pieces: Sequence[Piece], domain: Any) -> Any:
+    """The PwAff on `domain` that is 0 outside the pieces."""
+    total, rest = isl().PwAff.empty(isl().PwAff.from_aff(_constant(0, domain)).get_space()), domain
+    for piece in pieces:
+        total = total.union_add(isl().PwAff.alloc(piece.domain.intersect(domain), piece.function))
+        rest = rest.subtract(piece.domain)
+    return total.union_add(isl().PwAff.alloc(rest, _constant(0, domain)))
+
+
+def _translated(factor: Any) -> list[Piece] | None:
+    """The constant number of points of a bounded set that only moves with its parameters; `None` for another set."""
+    kinds = isl().dim_type
+    dims = factor.dim(kinds.set)
+    corner, point = [f"c{k}" for k in range(dims)], [f"p{k}" for k in range(dims)]
+    offsets = ", ".join(f"{p} - {c}" for c, p in zip(corner, point, strict=True))
+    offset = isl().Map.read_from_str(isl_context(), f"{{ [{', '.join(corner + point)}] -> [{offsets}] }}")
+    moved = factor.lexmin().flat_product(factor).apply(offset)
+    shape = _unparametric(moved)
+    if not shape.intersect_params(factor.params()).is_subset(moved):
+        return None
+    size = _added(_count_part(part) for part in _disjoint(shape))
+    return [Piece(factor.params(), _constant(size, factor.params()))] if isinstance(size, int) else None
+
+
+class _Largest(NamedTuple):
+    """The most points of one instance, and whether every instance has as many."""
+
+    count: int | Infinity
+    everywhere: bool
+
+
+def _largest(fibres: Any, domain: Any) -> _Largest | None:
+    """The answer from closed forms; `None` where there are none, or too many."""
+    try:
+        with budget(BASE_OPERATIONS):
+            parts = []
+            for part in _disjoint(fibres):
+                counts = _part_counts(part, domain)
+                if counts is None:
+                    return None
+                if isinstance(counts, Infinity):
+                    return _Largest(POS_INF, False)
+                parts.append(counts)
+            return _largest_product(parts, domain) if sum(map(len, parts)) <= MAX_PARTS else None
+    except BudgetError:
+        return None
+
+
+def _largest_product(parts: Sequence[Sequence[Any]], domain: Any) -> _Largest | None:
+    """The largest sum, over the instances in `domain`, of the products of the PwAffs in each of `parts`.
+
+    What the PwAffs are together is a set of vectors; nothing is negative, so a largest vector is the answer.
+    """
+    kinds = isl().dim_type
+    vectors = isl().Set.universe(domain.get_space().set_from_params()).intersect_params(domain)
+    for factor in (pw for factors in parts for pw in factors):
+        vectors = vectors.flat_product(isl().Set.from_pw_aff(factor))
+    vectors = _unparametric(vectors)
+
+    def points_of(vector: Sequence[int]) -> int:
+        left = iter(vector)
+        return sum(prod(next(left) for _ in factors) for factors in parts)
+
+    span = range(vectors.dim(kinds.set))
+    highest = [vectors.dim_max_val(k) for k in span]
+    if not all(value.is_int() for value in highest):
+        return _Largest(POS_INF, False) if all(len(factors) == 1 for factors in parts) else None
+    together = vectors
+    for k in span:
+        together = together.fix_val(kinds.set, k, highest[k])
+    if not together.is_empty():
+        return _Largest(points_of([number(value) for value in highest]), together.is_equal(vectors))
+    return _Largest(max(points_of(_coordinates(vector)) for vector in _visited(vectors, MAX_VECTORS)), False)
+
+
+def _largest_visited(fibres: Any, domain: Any, max_points: int) -> int | Infinity:
+    """The most points of one instance, each counted."""
+    most: int | Infinity = 0
+    kinds = isl().dim_type
+    for instance in _visited(_as_set(domain), max_points // POINTS_PER_INSTANCE):
+        fibre = fibres
+        for k, value in enumerate(_coordinates(instance)):
+            fibre = fibre.fix_val(kinds.param, k, val(value))
+        here = _added(_count_part(part) for part in _disjoint(_unparametric(fibre)))
+        most = max(most, here)
+    return most
+
+
+def _as_set(domain: Any) -> Any:
+    """The set of parameters with its parameters as dimensions."""
+    kinds = isl().dim_type
+    return domain.from_params().move_dims(kinds.set, 0, kinds.param, 0, domain.dim(kinds.param))
+
+
+def _visited(isl_set: Any, max_points: int) -> list[Any]:
+    """All points of a set, as isl Points."""
+    size = count(isl_set, max_points)
+    if size > max_points:
+        raise BudgetError(f"{size} points are more than the {max_points} that may be visited")
+    found: list[Any] = []
+    isl_set.foreach_point(found.append)
+    return found
+
+
+def _coordinates(point: Any) -> list[int]:
+    """The coordinates of an isl Point without parameters."""
+    kinds = isl().dim_type
+    space = point.get_space()
+    return [number(point.get_coordinate_val(kinds.set, k)) for k in range(space.dim(kinds.set))]

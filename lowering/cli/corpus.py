@@ -1,0 +1,207 @@
+"""Corpora of index expressions: rows read from JSON, and rows as questions to a `Context`.
+
+A file is a list of rows. A row is an object with the fields
+
+    op, kind    where it comes from; kind is "store", "load" (index expressions) or "pred" (conditions)
+    vars        [name, min, extent] of each iteration variable; min and extent are texts, possibly over sizes
+    params      the names of sizes, each at least 1
+    conds       conditions that hold
+    exprs       what is asked about, in Python's expression syntax
+    truth       one entry per expression: [min, max, ...] of an index (texts where symbolic), null where unknown;
+                "true", "false" or "both" of a condition
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from intset import Cond, Context, Expr, InputError, IntSetError, ParseError, Range, ShapeVar, Var, evaluate, parse
+from intset.errors import EvaluationError
+
+_FIELDS = {"op": str, "kind": str, "vars": list, "params": list, "conds": list, "exprs": list, "truth": list}
+_KINDS = ("store", "load", "pred")
+_JSON_NAMES = {str: "a string", list: "a list"}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row as it is written. `number` counts from 0; `file` is for messages."""
+
+    file: str
+    number: int
+    op: str
+    kind: str
+    variables: tuple[tuple[str, str, str], ...]
+    params: tuple[str, ...]
+    conditions: tuple[str, ...]
+    exprs: tuple[str, ...]
+    truth: tuple[Any, ...]
+
+    @property
+    def where(self) -> str:
+        return f"{self.file}: row {self.number} ({self.op})"
+
+    @property
+    def is_predicate(self) -> bool:
+        return self.kind == "pred"
+
+
+def read_rows(path: Path) -> list[Row]:
+    """The rows of a corpus file.
+
+    Raises
+    ------
+    InputError: the file is not JSON, not a list, or a row lacks a field; the message names file, row and field.
+    """
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not JSON: it is no UTF-8 text (byte {error.start})") from None
+    except json.JSONDecodeError as error:
+        raise InputError(f"{path}: not JSON: {error.msg} at line {error.lineno}, column {error.colno}") from None
+    except RecursionError:
+        raise InputError(f"{path}: not a corpus: the JSON is nested too deep") from None
+    if not isinstance(data, list):
+        raise InputError(f"{path}: not a corpus: a list of rows is expected, not {_kind_of(data)}")
+    return [_row(str(path), number, entry) for number, entry in enumerate(data)]
+
+
+def _row(file: str, number: int, entry: object) -> Row:
+    where = f"{file}: row {number}"
+    if not isinstance(entry, dict):
+        raise InputError(f"{where}: an object is expected, not {_kind_of(entry)}")
+    if isinstance(entry.get("op"), str):
+        where += f" ({entry['op']})"
+    for name, kind in _FIELDS.items():
+        if name not in entry:
+            raise InputError(f"{where}: the field {name!r} is missing")
+        if not isinstance(entry[name], kind):
+            raise InputError(f"{where}: {name!r} must be {_JSON_NAMES[kind]}, not {_kind_of(entry[name])}")
+    if entry["kind"] not in _KINDS:
+        raise InputError(f"{where}: unknown kind {entry['kind']!r}; known: {', '.join(_KINDS)}")
+    for name in ("params", "conds", "exprs"):
+        for k, text in enumerate(entry[name]):
+            if not isinstance(text, str):
+                raise InputError(f"{where}: {name}[{k}] must be a string, not {_kind_of(text)}")
+    if len(entry["truth"]) != len(entry["exprs"]):
+        raise InputError(f"{where}: {len(entry['exprs'])} exprs but {len(entry['truth'])} entries in 'truth'")
+    for k, truth in enumerate(entry["truth"]):
+        _check_truth(f"{where}: truth[{k}]", truth, entry["kind"] == "pred")
+    variables = tuple(_variable(f"{where}: vars[{k}]", entry["vars"][k]) for k in range(len(entry["vars"])))
+    return Row(
+        file,
+        number,
+        entry["op"],
+        entry["kind"],
+        variables,
+        tuple(entry["params"]),
+        tuple(entry["conds"]),
+        tuple(entry["exprs"]),
+        tuple(entry["truth"]),
+    )
+
+
+def _variable(where: str, entry: object) -> tuple[str, str, str]:
+    if not isinstance(entry, list) or len(entry) != 3:
+        raise InputError(f"{where}: [name, min, extent] is expected")
+    if not isinstance(entry[0], str) or not all(type(part) in (str, int) for part in entry[1:]):
+        raise InputError(f"{where}: a name and two texts (or integers) are expected")
+    return entry[0], str(entry[1]), str(entry[2])
+
+
+def _check_truth(where: str, truth: object, predicate: bool) -> None:
+    if truth is None:
+        return
+    if predicate and truth not in ("true", "false", "both"):
+        raise InputError(f'{where}: a condition is "true", "false" or "both"')
+    if not predicate and not (isinstance(truth, list) and len(truth) >= 2):
+        raise InputError(f"{where}: [min, max, ...] or null is expected")
+
+
+def _kind_of(value: object) -> str:
+    names: dict[type, str] = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", type(None): "null"}
+    return names.get(type(value), "a number")
+
+
+@dataclass(slots=True)
+class Problem:
+    """A row as objects of `intset`: fresh variables, the conditions, and the expressions.
+
+    Raises
+    ------
+    InputError: a text that cannot be read; the message names row, field and position.
+    """
+
+    row: Row
+    env: dict[str, Var] = field(default_factory=dict)
+    sizes: tuple[ShapeVar, ...] = ()
+    ranges: dict[Var, Range] = field(default_factory=dict)
+    conditions: tuple[Cond, ...] = ()
+    exprs: tuple[Any, ...] = ()
+
+    def __post_init__(self) -> None:
+        row = self.row
+        self.sizes = tuple(ShapeVar(name, lower=1) for name in row.params)
+        self.env = {size.name: size for size in self.sizes}
+        for k, (name, low, extent) in enumerate(row.variables):
+            if name in self.env:
+                raise InputError(f"{row.where}: vars[{k}]: the name {name!r} is taken")
+            limits = [self._integer(f"vars[{k}]", text) for text in (low, extent)]
+            var = self.env[name] = Var(name)
+            try:
+                self.ranges[var] = Range(*limits)
+            except InputError as error:
+                raise InputError(f"{row.where}: vars[{k}]: {error}") from None
+        self.conditions = tuple(self._condition(f"conds[{k}]", text) for k, text in enumerate(row.conditions))
+        read = self._condition if row.is_predicate else self._integer
+        self.exprs = tuple(read(f"exprs[{k}]", text) for k, text in enumerate(row.exprs))
+
+    def _parsed(self, where: str, text: str) -> Any:
+        try:
+            return parse(text, self.env)
+        except ParseError as error:
+            place = "" if error.position is None else f", position {error.position}"
+            first = str(error).splitlines()[0]
+            raise InputError(f"{self.row.where}, {where}{place}: {first} in {text!r}") from None
+        except IntSetError as error:
+            raise InputError(f"{self.row.where}, {where}: {str(error).splitlines()[0]} in {text!r}") from None
+
+    def _integer(self, where: str, text: str) -> Expr:
+        found = self._parsed(where, text)
+        if not isinstance(found, Expr):
+            raise InputError(f"{self.row.where}, {where}: an integer expression is expected, not {text!r}")
+        return found
+
+    def _condition(self, where: str, text: str) -> Cond:
+        found = self._parsed(where, text)
+        if not isinstance(found, Cond):
+            raise InputError(f"{self.row.where}, {where}: a condition is expected, not {text!r}")
+        return found
+
+    def context(self, domain: str | None = None) -> Context:
+        """A fresh context with the row's ranges and conditions."""
+        try:
+            return Context(self.ranges, assume=self.conditions, domain=domain)
+        except IntSetError as error:
+            raise InputError(f"{self.row.where}: {error}") from None
+
+    def admits(self, point: Mapping[Any, int]) -> bool:
+        """Whether `point` is a point of the row: every variable in its range, sizes too, and the conditions true."""
+        try:
+            values: dict[Var, int] = {
+                size: point.get(size, 1) for size in self.sizes
+            }  # a size that plays no role may be left out
+            values |= {var: point[var] for var in self.ranges}
+            if any(values[size] < 1 for size in self.sizes):
+                return False
+            for var, limits in self.ranges.items():
+                low = evaluate(limits.min, values)  # type: ignore[arg-type]
+                if not low <= values[var] < low + evaluate(limits.extent, values):  # type: ignore[arg-type]
+                    return False
+            return all(evaluate(condition, values) for condition in self.conditions)
+        except (KeyError, EvaluationError):
+            return False

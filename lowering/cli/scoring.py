@@ -1,0 +1,383 @@
+"""Scores of domains on a corpus: every answer is held against the truth, which is computed without the engine.
+
+For an index with constant bounds the truth is the row's own `[min, max]`, and the value set that islpy gives for the row's
+text (`reference.py`). With sizes, the row is put to the oracle at several concrete sizes. For a condition the truth is the
+row's; every counterexample is evaluated. An answer is a *violation* when it excludes a true value, or when it claims to be
+tight, exact, proved or refuted and is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from statistics import fmean, median
+from time import perf_counter
+from typing import Any
+
+from intset import Cond, Context, Expr, InputError, IntSet, IntSetError, evaluate
+from intset.domains.base import Bounds
+from lowering.cli.corpus import Problem, Row
+from lowering.cli.reference import Reference
+
+SIZES = (1, 2, 3, 5, 8, 64, 97)  # a size takes these values in turn, each size of a row starting elsewhere
+
+Track = Callable[[Iterable[Any], int, str], Iterable[Any]]
+
+
+def untracked(items: Iterable[Any], total: int, label: str) -> Iterable[Any]:
+    """No progress bar."""
+    return items
+
+
+@dataclass(slots=True)
+class IndexScore:
+    """One index expression, asked of one domain, at constant bounds."""
+
+    row: int
+    op: str
+    expr: str
+    low: str
+    high: str
+    truth: tuple[int, int] | None
+    tight: bool
+    ratio: (
+        float | None
+    )  # size of the answer's hull over that of the true one; None when unbounded or the truth is empty
+    seconds: float
+    set_exact: bool
+    set_seconds: float
+    by: str
+    notes: tuple[str, ...]
+    violations: tuple[str, ...]
+
+    @property
+    def exact(self) -> bool:
+        return self.ratio == 1 or (self.truth is None and self.low == "POS_INF")
+
+
+@dataclass(slots=True)
+class SizeScore:
+    """One index expression over sizes, asked of one domain, and held against the truth at several sizes."""
+
+    row: int
+    op: str
+    expr: str
+    low: str
+    high: str
+    tight: bool  # claimed
+    finite: bool
+    samples: int
+    attained: int  # samples at which both ends are the true ones
+    seconds: float
+    by: str
+    violations: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class PredicateScore:
+    """One condition: what was found out about it and about its negation."""
+
+    row: int
+    op: str
+    text: str
+    truth: str | None
+    found: str  # "true", "false", "both" or "unknown"
+    by: tuple[str, str]
+    seconds: float
+    violations: tuple[str, ...]
+
+    @property
+    def decided(self) -> bool:
+        return self.found != "unknown"
+
+
+@dataclass(slots=True)
+class DomainScore:
+    """The sums for one domain."""
+
+    domain: str
+    index: list[IndexScore] = field(default_factory=list)
+    sized: list[SizeScore] = field(default_factory=list)
+
+    def violations(self) -> list[str]:
+        return [f"row {s.row} ({s.op}), {s.expr}: {text}" for s in (*self.index, *self.sized) for text in s.violations]
+
+    def summary(self) -> dict[str, Any]:
+        """The aggregates, as they are printed and written to JSON. Shares are fractions of 1; times are seconds."""
+        ratios = [s.ratio for s in self.index if s.ratio is not None]
+        times = [s.seconds for s in (*self.index, *self.sized)]
+        return {
+            "domain": self.domain,
+            "expressions": len(self.index),
+            "exact": _share(s.exact for s in self.index),
+            "mean_ratio": fmean(ratios) if ratios else None,
+            "unbounded": sum(s.ratio is None and not s.exact for s in self.index),
+            "sets_exact": _share(s.set_exact for s in self.index),
+            "sized_expressions": len(self.sized),
+            "sized_finite": _share(s.finite for s in self.sized),
+            "sized_tight": _share(s.finite and s.attained == s.samples for s in self.sized),
+            "violations": len(self.violations()),
+            "median_seconds": median(times) if times else None,
+            "total_seconds": sum(times),
+            "sets_median_seconds": median(s.set_seconds for s in self.index) if self.index else None,
+        }
+
+
+@dataclass(slots=True)
+class Comparison:
+    """A corpus under several domains, and its conditions under the prover."""
+
+    domains: list[DomainScore]
+    predicates: list[PredicateScore]
+    bound_predicates: list[PredicateScore]
+
+    def violations(self) -> list[str]:
+        found = [f"{d.domain}: {text}" for d in self.domains for text in d.violations()]
+        for score in (*self.predicates, *self.bound_predicates):
+            found += [f"prover: row {score.row} ({score.op}), {score.text}: {text}" for text in score.violations]
+        return found
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "domains": [
+                d.summary() | {"index": [_plain(s) for s in d.index], "sized": [_plain(s) for s in d.sized]}
+                for d in self.domains
+            ],
+            "predicates": predicate_summary(self.predicates) | {"rows": [_plain(s) for s in self.predicates]},
+            "bound_predicates": predicate_summary(self.bound_predicates)
+            | {"rows": [_plain(s) for s in self.bound_predicates]},
+            "violations": self.violations(),
+        }
+
+
+def predicate_summary(scores: Sequence[PredicateScore]) -> dict[str, Any]:
+    """The aggregates of conditions."""
+    return {
+        "conditions": len(scores),
+        "decided": _share(s.decided for s in scores),
+        "violations": sum(len(s.violations) for s in scores),
+        "median_seconds": median(s.seconds for s in scores) if scores else None,
+        "total_seconds": sum(s.seconds for s in scores),
+    }
+
+
+def compare_rows(rows: Sequence[Row], domains: Sequence[str], track: Track = untracked) -> Comparison:
+    """Ask every domain about every index expression, and the prover about every condition."""
+    problems = [Problem(row) for row in rows]
+    scores = []
+    for domain in domains:
+        score = DomainScore(domain)
+        _warm_up(domain)
+        for problem in track(problems, len(problems), f"domain {domain}"):
+            if not problem.row.is_predicate:
+                score_row(problem, score)
+        scores.append(score)
+    predicates: list[PredicateScore] = []
+    bound_predicates: list[PredicateScore] = []
+    for problem in track(problems, len(problems), "conditions"):
+        if problem.row.is_predicate:
+            predicates += score_predicates(problem)
+        elif not problem.sizes:
+            bound_predicates += score_bound_predicates(problem)
+    return Comparison(scores, predicates, bound_predicates)
+
+
+def score_row(problem: Problem, score: DomainScore) -> None:
+    """Add the answers of `score.domain` on one row."""
+    for k in range(len(problem.exprs)):
+        if problem.sizes:
+            score.sized.append(_score_sized(problem, k, score.domain))
+        else:
+            score.index.append(_score_index(problem, k, score.domain))
+
+
+# -- index expressions --------------------------------------------------------------------------------------------
+
+
+def _score_index(problem: Problem, k: int, domain: str) -> IndexScore:
+    row, expr = problem.row, problem.exprs[k]
+    bounds, seconds = _timed(lambda: problem.context(domain).bounds(expr))
+    values, set_seconds = _timed(lambda: problem.context(domain).value_set(expr))
+    image = Reference(row.variables, row.conditions).image(row.exprs[k])
+    truth = _recorded(row.truth[k]) or Reference.ends(image)
+    low, high = numbers(bounds)
+    found = list(_end_violations(low, high, truth, bounds))
+    represented, contains = _against(values, image)
+    if not contains:
+        found.append("the value set lacks a true value")
+    if values.is_exact and not represented:
+        found.append("the value set claims to be exact and is not")
+    ratio = None
+    if truth is not None and low is not None and high is not None:
+        ratio = (high - low + 1) / (truth[1] - truth[0] + 1)
+    ends = (str(bounds[0]), str(bounds[1]))
+    flags = (truth, bounds.is_tight, ratio, seconds, represented, set_seconds, bounds.by)
+    return IndexScore(row.number, row.op, row.exprs[k], *ends, *flags, tuple(bounds.notes), tuple(found))
+
+
+def _recorded(truth: Any) -> tuple[int, int] | None:
+    return (truth[0], truth[1]) if isinstance(truth, list) and all(type(t) is int for t in truth[:2]) else None
+
+
+def numbers(bounds: Bounds) -> tuple[int | None, int | None]:
+    """The two ends as integers; `None` for an end that is none."""
+    low, high = (int(end) if isinstance(end, Expr) and end.is_const else None for end in bounds)
+    return low, high
+
+
+def _end_violations(low: int | None, high: int | None, truth: tuple[int, int] | None, bounds: Bounds) -> Iterator[str]:
+    if truth is None:
+        return
+    if bounds.is_empty:
+        yield f"claimed to be empty, but it is [{truth[0]}, {truth[1]}]"
+        return
+    if (low is not None and low > truth[0]) or (high is not None and high < truth[1]):
+        yield f"[{bounds[0]}, {bounds[1]}] lacks a part of [{truth[0]}, {truth[1]}]"
+    if bounds.is_tight and (low, high) != truth:
+        yield f"[{bounds[0]}, {bounds[1]}] claims to be tight, but the truth is [{truth[0]}, {truth[1]}]"
+
+
+def _against(values: IntSet, image: Any) -> tuple[bool, bool]:
+    """(represents the image exactly, contains it)."""
+    import islpy as isl
+
+    from intset.domains.combine import shape_of
+
+    if values.is_empty:
+        empty = bool(image.is_empty())
+        return empty, empty
+    shape = shape_of(values)
+    if shape is None:
+        low, high = (int(end) if isinstance(end, Expr) and end.is_const else None for end in values.ends())
+        ends = Reference.ends(image)
+        inside = ends is None or ((low is None or low <= ends[0]) and (high is None or high >= ends[1]))
+        return False, inside
+    represented = isl.Set.read_from_str(image.get_ctx(), str(shape.get()))
+    return bool(represented.is_equal(image)), bool(image.is_subset(represented))
+
+
+def _score_sized(problem: Problem, k: int, domain: str) -> SizeScore:
+    row, expr = problem.row, problem.exprs[k]
+    bounds, seconds = _timed(lambda: problem.context(domain).bounds(expr))
+    low, high = bounds
+    finite = isinstance(low, Expr) and isinstance(high, Expr)
+    samples = attained = 0
+    violations: list[str] = []
+    for sizes in sample_sizes(row.params):
+        truth = _truth_at(row, k, sizes)
+        if truth is None:
+            continue
+        samples += 1
+        at = {problem.env[name]: value for name, value in sizes.items()}
+        first, last = (evaluate(end, at) if isinstance(end, Expr) else None for end in bounds)
+        where = ", ".join(f"{name}={value}" for name, value in sizes.items())
+        if bounds.is_empty or (first is not None and first > truth[0]) or (last is not None and last < truth[1]):
+            violations.append(f"[{low}, {high}] lacks a part of [{truth[0]}, {truth[1]}] at {where}")
+        elif (first, last) == truth:
+            attained += 1
+        elif bounds.is_tight:
+            violations.append(f"[{low}, {high}] claims to be tight, but the truth is {truth} at {where}")
+    ends = (str(low), str(high), bounds.is_tight, finite)
+    return SizeScore(row.number, row.op, row.exprs[k], *ends, samples, attained, seconds, bounds.by, tuple(violations))
+
+
+def sample_sizes(names: Sequence[str]) -> Iterator[dict[str, int]]:
+    """Concrete sizes to try: all equal once, then each size on its own walk through `SIZES`."""
+    for k in range(len(SIZES)):
+        yield {name: SIZES[(k + 3 * position) % len(SIZES)] for position, name in enumerate(names)}
+
+
+def _truth_at(row: Row, k: int, sizes: Mapping[str, int]) -> tuple[int, int] | None:
+    try:
+        return Reference.ends(Reference(row.variables, row.conditions, sizes).image(row.exprs[k]))
+    except InputError:
+        return None  # beyond the oracle
+
+
+# -- conditions ---------------------------------------------------------------------------------------------------
+
+
+def score_predicates(problem: Problem) -> list[PredicateScore]:
+    """The conditions of a row: proved, refuted, or both it and its negation refuted."""
+    row = problem.row
+    return [_score_condition(problem, row.exprs[k], goal, row.truth[k]) for k, goal in enumerate(problem.exprs)]
+
+
+def score_bound_predicates(problem: Problem) -> list[PredicateScore]:
+    """The recorded bounds as conditions: at least the minimum always, more than it not always; so at the maximum."""
+    scores = []
+    for k, expr in enumerate(problem.exprs):
+        ends = _recorded(problem.row.truth[k])
+        if ends is None:
+            continue
+        text = problem.row.exprs[k]
+        low, high = ends
+        always: list[tuple[str, Cond]] = [(f"{text} >= {low}", expr >= low), (f"{text} <= {high}", expr <= high)]
+        scores += [_score_condition(problem, label, goal, "true", negated=False) for label, goal in always]
+        beyond = [(f"{text} >= {low + 1}", expr >= low + 1), (f"{text} <= {high - 1}", expr <= high - 1)]
+        scores += [_score_condition(problem, label, goal, "refuted", negated=False) for label, goal in beyond]
+    return scores
+
+
+def _score_condition(
+    problem: Problem, text: str, goal: Cond, truth: str | None, negated: bool = True
+) -> PredicateScore:
+    """Ask for `goal`, and for its negation when that may matter; every counterexample is checked."""
+    violations: list[str] = []
+    start = perf_counter()
+    ctx = problem.context()
+    direct = ctx.prove(goal)
+    opposite = ctx.prove(~goal) if negated and direct.status != "proved" else None
+    seconds = perf_counter() - start
+    for proof, asked in ((direct, goal), (opposite, ~goal)):
+        if proof is None or proof.status != "refuted":
+            continue
+        point = proof.counterexample
+        if point is None or not problem.admits(point) or evaluate(asked, point) is not False:
+            violations.append(f"the counterexample {point} of {asked} is none")
+    found = _verdict(direct.status, opposite.status if opposite is not None else None, negated)
+    if found != "unknown" and truth is not None and found != truth:
+        violations.append(f"found {found}, but the truth is {truth}")
+    by = (direct.by, opposite.by if opposite is not None else "")
+    return PredicateScore(problem.row.number, problem.row.op, text, truth, found, by, seconds, tuple(violations))
+
+
+def _verdict(direct: str, opposite: str | None, negated: bool) -> str:
+    if direct == "proved":
+        return "true"
+    if not negated:
+        return direct
+    if opposite == "proved":
+        return "false"
+    return "both" if direct == opposite == "refuted" else "unknown"
+
+
+# -- helpers ------------------------------------------------------------------------------------------------------
+
+
+def _timed(ask: Callable[[], Any]) -> tuple[Any, float]:
+    start = perf_counter()
+    answer = ask()
+    return answer, perf_counter() - start
+
+
+def _warm_up(domain: str) -> None:
+    """Load what the domain imports, so that it is not counted as the cost of the first row."""
+    from intset import Range, Var
+
+    i, j = Var("i"), Var("j")
+    ctx = Context({i: Range(0, 8), j: Range(0, 8)}, domain=domain)
+    try:
+        ctx.bounds((i * 4 + j) // 3 % 5)
+        ctx.value_set((i * 4 + j) // 3 % 5)
+    except IntSetError as error:
+        raise InputError(f"the domain {domain!r} cannot answer: {error}") from error
+
+
+def _share(flags: Iterable[bool]) -> float | None:
+    listed = list(flags)
+    return sum(listed) / len(listed) if listed else None
+
+
+def _plain(score: IndexScore | SizeScore | PredicateScore) -> dict[str, Any]:
+    return asdict(score)

@@ -1,0 +1,140 @@
+"""Strength reduction: `x // n` and `x % n` in a loop, where x grows by the same amount in every iteration.
+
+The quotient and the remainder are carried from one iteration to the next, so the loop needs no division:
+
+    q' = q + 1, r' = 0        if r == n - 1        else  q' = q, r' = r + 1            step 1
+    q' = q - 1, r' = n - 1    if r == 0            else  q' = q, r' = r - 1            step -1
+    q' = q + dq + 1, r' = r - (n - dr)   if r >= n - dr   else  q' = q + dq, r' = r + dr
+
+with dq = step // n and dr = step % n, computed once. From 0 <= r < n and 0 <= dr < n follows 0 <= r' < n, and every step
+lies in [-n, n], so nothing but the quotient can overflow, and the quotient only where `x // n` itself would.
+(Cooper, Simpson and Vick, "Operator strength reduction", TOPLAS 2001, for the general technique.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from intset.context import Context
+from intset.errors import InputError
+from intset.expr import ops
+from intset.expr.build import floordiv, floormod, select
+from intset.expr.node import Cond, Expr, Node, Var, const, constant_value
+from intset.expr.range import Range
+from intset.expr.walk import free_vars, postorder
+from intset.prover.proof import Proof
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Carried:
+    """A quotient and a remainder that a loop carries.
+
+    Guarantee: let `quotient` and `remainder` be set to `first_quotient` and `first_remainder` before the loop and both at
+    once to `next_quotient` and `next_remainder` *between* two iterations. Then in every iteration they are
+    `dividend // divisor` and `dividend % divisor`, and no step of the update overflows at a width at which these and
+    the dividend are representable in every iteration.
+
+    Attributes
+    ----------
+    dividend, divisor: what is divided; the divisor does not change in the loop and is positive wherever the loop runs.
+    quotient, remainder: the carried variables.
+    first_quotient, first_remainder: their values in the first iteration; free of the loop variable. They still hold
+        floor divisions (of loop invariants), defined also where the loop does not run at all.
+    next_quotient, next_remainder: their values in the next iteration, over both and loop invariants.
+    invariants: further variables, to be computed once before the loop.
+    update_after_last: proof that the update may also be done after the last iteration without overflow.
+    proof: the divisor is positive.
+    """
+
+    dividend: Expr
+    divisor: Expr
+    quotient: Var
+    remainder: Var
+    first_quotient: Expr
+    first_remainder: Expr
+    next_quotient: Expr
+    next_remainder: Expr
+    invariants: dict[Var, Expr]
+    update_after_last: Proof
+    proof: Proof
+
+    @property
+    def replacements(self) -> dict[Expr, Expr]:
+        """What stands in the loop instead of the two divisions."""
+        return {
+            floordiv(self.dividend, self.divisor): self.quotient,
+            floormod(self.dividend, self.divisor): self.remainder,
+        }
+
+    @property
+    def requires(self) -> tuple[Cond, ...]:
+        """The facts used that were only assumed, and other side conditions."""
+        return self.proof.requires
+
+
+def induction(e: Expr, var: Var, limits: Range, ctx: Context | None = None, bits: int = 32) -> Carried | None:
+    """What the loop over `var` carries for the division `e`, or `None` when it cannot be carried.
+
+    Parameters
+    ----------
+    e: `x // n` or `x % n`, x affine in `var` with a constant or invariant coefficient, n invariant and provably positive.
+    var: the loop variable; it grows by 1.
+    limits: its range, with a finite first value.
+    ctx: what is known outside the loop.
+    bits: the width that `update_after_last` is about.
+
+    Raises
+    ------
+    InputError: `e` is no floor division and no remainder of one.
+    """
+    if e.op not in (ops.FLOORDIV, ops.FLOORMOD):
+        raise InputError(f"induction takes x // n or x % n, not {e!r}")
+    x, n = e.args
+    outer = Context() if ctx is None else ctx
+    if not isinstance(limits.min, Expr) or not isinstance(limits.extent, Expr) or _varies(n, var):
+        return None
+    inner = outer.extended(ranges={var: limits})
+    step = inner.simplify(x.substitute({var: var + 1}) - x)
+    proof = inner.prove(n >= 1)
+    if not proof or _varies(step, var) or _varies(limits.min, var) or _varies(limits.extent, var):
+        return None
+    first = outer.simplify(x.substitute({var: limits.min}))
+    runs = (limits.extent >= 1) if constant_value(limits.extent) is None else None
+    safe = bool(outer.prove(n >= 1)) or runs is None
+    invariants: dict[Var, Expr] = {}
+
+    def outside(value: Expr) -> Expr:
+        """`value` before the loop, where the divisor may be 0 if the loop does not run."""
+        value = outer.simplify(value)
+        divides = any(node.op in ops.DIVISIONS for node in postorder((value,)))
+        return value if safe or not divides or runs is None else select(runs, value, 0)
+
+    def invariant(name: str, value: Expr) -> Expr:
+        value = outside(value)
+        if constant_value(value) is not None or isinstance(value, Var):
+            return value
+        fresh = Var(name)
+        invariants[fresh] = value
+        return fresh
+
+    q, r = Var("q"), Var("r")
+    amount = constant_value(step)
+    if amount == 1:
+        wraps, up, over, stay, back = r.eq(n - 1), q + 1, const(0), q, r + 1
+    elif amount == -1:
+        wraps, up, over, stay, back = r.eq(0), q - 1, n - 1, q, r - 1
+    else:
+        dq, dr = invariant("dq", step // n), invariant("dr", step % n)
+        left = outer.simplify(n - dr) if constant_value(n) is not None and constant_value(dr) is not None else n - dr
+        wraps, up, over, stay, back = r >= left, q + (dq + 1), r - left, q + dq, r + dr
+    last = x.substitute({var: limits.min + limits.extent})
+    after = outer.extended(facts=[limits.extent >= 1, n >= 1])
+    fits = (last >= -(1 << (bits - 1))) & (last <= (1 << (bits - 1)) - 1)
+    return Carried(
+        x, n, q, r, outside(first // n), outside(first % n), select(wraps, up, stay), select(wraps, over, back),
+        invariants, after.prove(fits), proof,
+    )
+
+
+def _varies(e: Node, var: Var) -> bool:
+    return var in free_vars(e)

@@ -1,0 +1,151 @@
+"""`Scope`: what holds where a part of an expression is evaluated, and what has been proved there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import intset
+from intset.config import current
+from intset.context import Context, embedded_claims
+from intset.expr import ops
+from intset.expr.build import logical_and
+from intset.expr.node import Cond, Expr, Node, constant_value
+from intset.expr.range import Range
+from intset.expr.walk import conjuncts, free_vars
+from intset.facts import ASSERTED, DERIVED, Fact
+from intset.prover.proof import PROVED, Proof
+from lowering.division.site import Fits, Need
+
+MAX_GUARDS = 8  # of more branch conditions, the outermost are not used
+MAX_PREMISES = 16  # subterms of a division that are used as representable
+MAX_TREE = 1000  # beyond this many nodes only the linear tier is asked
+Z3_RLIMIT = 200_000  # lowering asks many small questions: each gets a small share
+
+
+class Scope:
+    """The context in which a part of an expression is evaluated: the given one, and the conditions of the branch.
+
+    Guarantee: what `prove` says holds at every point of the given context at which that part is evaluated and the whole
+    expression has a value; what `prove_at` says, where moreover every evaluated subterm is representable in `bits` bits.
+    """
+
+    def __init__(self, ctx: Context, bits: int, guards: tuple[Cond, ...] = (), claims: tuple[Cond, ...] = ()) -> None:
+        self._given, self.bits, self.guards, self._claims = ctx, bits, guards, claims
+        self._ctx: Context | None = None
+        self._proofs: dict[Cond, Proof] = {}
+        self._premised: dict[Node, Context] = {}
+        self._proofs_at: dict[tuple[Node, Cond], Proof] = {}
+        self._inner: dict[tuple[Cond, Node], Scope] = {}
+
+    @property
+    def ctx(self) -> Context:
+        if self._ctx is None:
+            facts = [Fact(guard, DERIVED) for guard in self.guards]
+            facts += [Fact(part, ASSERTED) for claim in self._claims for part in conjuncts(claim)]
+            self._ctx = self._given.extended(facts=facts) if facts else self._given
+        return self._ctx
+
+    def inside(self, condition: Cond, branch: Node) -> Scope:
+        """The scope of `branch`, which is evaluated only where `condition` holds."""
+        key = (condition, branch)
+        if key not in self._inner:
+            guards = tuple(dict.fromkeys((*self.guards, condition)))[-MAX_GUARDS:]
+            claims = tuple(dict.fromkeys((*self._claims, *embedded_claims((branch,)))))[-MAX_GUARDS:]
+            same = guards == self.guards and claims == self._claims
+            self._inner[key] = self if same else Scope(self._given, self.bits, guards, claims)
+        return self._inner[key]
+
+    def prove(self, cond: Cond, size: int = 0) -> Proof:
+        """The proof of `cond`, or why there is none; `size`: how large the expressions in it are."""
+        found = self._proofs.get(cond)
+        if found is None:
+            with _budget(size):
+                found = self._proofs[cond] = _decided(cond) or self.ctx.prove(cond)
+        return found
+
+    def prove_at(self, root: Node, cond: Cond, size: int = 0) -> Proof:
+        """The same with the premise that `root` and what is evaluated for it is representable."""
+        found = self._proofs_at.get((root, cond))
+        if found is None:
+            with _budget(size):
+                found = self._proofs_at[root, cond] = _decided(cond) or self.premised(root).prove(cond)
+        return found
+
+    def premised(self, root: Node) -> Context:
+        """This scope's context, with the premise that the operands below `root` are representable as facts."""
+        if root not in self._premised:
+            least, most = -(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1
+            facts = [Fact(limit, DERIVED) for e in _operands(root) for limit in (e >= least, e <= most)]
+            self._premised[root] = self.ctx.extended(facts=facts)
+        return self._premised[root]
+
+    def justify(self, root: Node, need: Need, size: int = 0) -> Proof | None:
+        """One proof of everything in `need`, or None."""
+        for item in need:
+            proof = self.prove_at(root, item.cond, size) if isinstance(item, Fits) else self.prove(item, size)
+            if not proof:
+                return None
+        goal = logical_and(*(item.cond if isinstance(item, Fits) else item for item in need))
+        fits = any(isinstance(item, Fits) for item in need)
+        proof = self.prove_at(root, goal, size) if fits else self.prove(goal, size)
+        return proof if proof else None
+
+    def lower_bound(self, e: Expr) -> int | None:
+        """A number below which `e` does not fall."""
+        unbound = [var for var in free_vars(e) if var not in self.ctx.ranges]
+        closed = self.ctx.extended(ranges=dict.fromkeys(unbound)) if unbound else self.ctx
+        low = closed.bounds(e, domain="interval")[0]
+        return constant_value(low) if isinstance(low, Expr) else None
+
+
+def root_scope(ctx: Context | None, root: Node, bits: int) -> Scope:
+    """The scope of a whole expression: the context, the ranges that its loop variables carry, and what it asserts."""
+    given = Context() if ctx is None else ctx
+    carried: dict[intset.Var, Range | None] = {}
+    pending = list(free_vars(root))
+    ends: list[Expr] = []
+    while pending:
+        var = pending.pop()
+        limits = getattr(var, "dom", None)
+        if var in given.ranges or var in carried or not isinstance(limits, Range):
+            continue
+        carried[var] = limits
+        ends += [end for end in (limits.min, limits.extent) if isinstance(end, Expr)]
+        pending += limits.free_vars()
+    given = given.extended(ranges=carried)
+    return Scope(given, bits, (), embedded_claims((root, *ends)))
+
+
+@contextmanager
+def _budget(size: int) -> Iterator[None]:
+    config = current()
+    tiers = tuple(tier for tier in config.tiers if tier == "linear") if size > MAX_TREE else config.tiers
+    with intset.using(z3_rlimit=min(config.z3_rlimit, Z3_RLIMIT), tiers=tiers):
+        yield
+
+
+def _decided(cond: Cond) -> Proof | None:
+    """The proof of a comparison of constants, or of nothing."""
+    if cond.op is ops.BOOL and cond.data:
+        return Proof(cond, PROVED, "linear")
+    if cond.op in ops.COMPARISONS:
+        a, b = (constant_value(arg) for arg in cond.args)
+        if a is not None and b is not None and cond.op.meaning is not None and cond.op.meaning(a, b):
+            return Proof(cond, PROVED, "linear")
+    return None
+
+
+def _operands(root: Node) -> list[Expr]:
+    """Variables, loads and subterms that are evaluated whenever `root` is, the nearest first; not `root` itself."""
+    found: dict[Node, None] = {}
+    level: list[Node] = [root]
+    while level and len(found) < MAX_PREMISES:
+        below: dict[Node, None] = {}
+        for node in level:
+            lazy = node.op in (ops.SELECT, ops.AND, ops.OR)
+            args = node.args[:1] if lazy else node.args[1:] if node.op is ops.ASSERTING else node.args
+            below.update(dict.fromkeys(arg for arg in args if arg not in found))
+        found.update(below)
+        level = list(below)
+    return [node for node in found if isinstance(node, Expr) and node.op is not ops.CONST]

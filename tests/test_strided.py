@@ -1,0 +1,344 @@
+"""The transfer functions of `strided` against enumeration."""
+
+from __future__ import annotations
+
+import operator
+import random
+import time
+from collections.abc import Callable
+from itertools import product
+
+import galois
+import pytest
+
+from intset.domains import strided
+from intset.domains.strided import BOTTOM, FEW, OPTIMAL, REFINE, TOP, TRANSFER, Strided, Value, const, make
+from intset.expr import ops
+from intset.expr.ops import Op
+
+VALUES = galois.all_strided(-5, 5)
+HALVES = ((-3, None), (0, None), (4, None), (None, -4), (None, 1), (None, 3), (None, None))
+ENDLESS = list(dict.fromkeys(make(lo, hi, m, r) for m in (1, 2, 3, 4) for r in range(m) for lo, hi in HALVES))
+POINTS = {v: list(galois.gamma_strided(v)) for v in VALUES}
+SHIFTS = (ops.SHL, ops.SHR)
+
+
+def promised(op: Op, result: Strided, best: Strided, *operands: Strided) -> str:
+    """What `OPTIMAL` promises for these operands: "value", "bounds" or ""."""
+    claim = OPTIMAL[op]
+    if claim == "bounds of intervals":
+        return "bounds" if all(v is None or v[2] < 2 for v in operands) else ""
+    if claim == "always":
+        return "value"
+    b = operands[1]
+    signs = (strided.at_least(b, 0 if op is ops.SHR else 1), strided.at_most(b, -1))
+    if all((n := strided.count(part)) is not None and n <= FEW for part in signs):
+        return "value"
+    return "bounds" if claim.endswith("bounds") else ""
+
+
+def check(op: Op, best: Strided, *operands: Strided) -> str:
+    result = TRANSFER[op](*operands)
+    assert result is None or result == make(*result), (operands, result)
+    assert strided.leq(best, result), (operands, result, best)
+    claim = promised(op, result, best, *operands)
+    if claim == "value":
+        assert result == best, (operands, result, best)
+    elif claim == "bounds":
+        assert (result and result[:2]) == (best and best[:2]), (operands, result, best)
+    return claim
+
+
+@pytest.mark.parametrize("op", TRANSFER, ids=repr)
+def test_transfer(op: Op) -> None:
+    seen = {"value": 0, "bounds": 0, "": 0}
+    for operands in product(VALUES, repeat=1 if op in galois.UNARY else 2):
+        best = galois.alpha_strided(galois.image(op, *(POINTS[v] for v in operands)))
+        seen[check(op, best, *operands)] += 1
+    cases = 138 if op in galois.UNARY else 138 * 138
+    assert sum(seen.values()) == cases
+    if OPTIMAL[op] == "bounds of intervals":
+        assert seen["bounds"] == 66 * 66
+    else:
+        assert seen["value"] == cases
+
+
+@pytest.mark.parametrize("op", [*ops.DIVISIONS, ops.SHL, ops.SHR], ids=repr)
+def test_constant_divisor(op: Op) -> None:
+    """Longer runs, longer steps: what a remainder does with several wraps only shows there."""
+    cases = 0
+    divisors = [d for d in range(-15, 16) if d] if op in ops.DIVISIONS else range(6)
+    for lo, m, n in product(range(-7, 8, 2), range(1, 16), range(1, 13, 2)):
+        a = (lo, lo + m * n, m, lo % m)
+        for d in divisors:
+            best = galois.alpha_strided(galois.image(op, galois.gamma_strided(a), (d,)))
+            assert check(op, best, a, const(d)) == "value"
+            cases += 1
+    assert cases == 8 * 15 * 6 * len(divisors)
+
+
+@pytest.mark.parametrize("op", [*ops.DIVISIONS, ops.SHR], ids=repr)
+def test_many_divisors(op: Op) -> None:
+    cases = {"value": 0, "bounds": 0, "": 0}
+    for al, ah, am in ((-50, 50, 1), (0, 63, 1), (-37, -1, 4), (3, 17, 2), (70, 90, 5), (-9, -9, 0), (0, 0, 0)):
+        for bl, bh, bm in ((1, 17, 1), (3, 60, 1), (-20, 40, 2), (-40, -2, 2), (-5, 30, 1), (20, 80, 3), (0, 99, 99)):
+            a, b = (make(lo, hi, m, lo) for lo, hi, m in ((al, ah, am), (bl, bh, bm)))
+            best = galois.alpha_strided(galois.image(op, galois.gamma_strided(a), galois.gamma_strided(b)))
+            cases[check(op, best, a, b)] += 1
+    assert sum(cases.values()) == 49 and cases["bounds" if OPTIMAL[op].endswith("bounds") else ""] >= 28
+
+
+@pytest.mark.parametrize("op", [ops.BITAND, ops.BITOR, ops.BITXOR], ids=repr)
+def test_bit_operations_on_wider_intervals(op: Op) -> None:
+    rng = random.Random(7)
+    for _ in range(1500):
+        (a, b), (c, d) = (sorted(rng.randint(-40, 70) for _ in "ab") for _ in "ab")
+        x, y = make(a, b, rng.choice((1, 1, 1, 2, 4, 6, 8)), a), make(c, d, rng.choice((1, 1, 1, 2, 4, 16)), c)
+        check(op, galois.alpha_strided(galois.image(op, galois.gamma_strided(x), galois.gamma_strided(y))), x, y)
+
+
+def test_masks() -> None:
+    for a in galois.all_strided(-9, 9):
+        points, cases = galois.gamma_strided(a), 0
+        for k in range(5):
+            for op, mask in ((ops.BITAND, (1 << k) - 1), (ops.BITAND, -1 << k), (ops.BITOR, (1 << k) - 1),
+                             (ops.BITOR, -1 << k), (ops.BITXOR, -1)):  # fmt: skip
+                best = galois.alpha_strided(galois.image(op, points, (mask,)))
+                assert TRANSFER[op](a, const(mask)) == best == TRANSFER[op](const(mask), a), (op, a, mask)
+                cases += 1
+        assert cases == 25
+    rows, columns = make(0, None, 8, 0), make(0, 7)
+    assert strided.bitor(rows, columns) == strided.bitxor(rows, columns) == make(0, None)
+    assert strided.bitor(make(0, 120, 8), make(0, 6, 2)) == make(0, 126, 2)  # disjoint bits: a sum
+    assert strided.bitand(rows, columns) == const(0)
+
+
+# --- infinite operands ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("op", TRANSFER, ids=repr)
+def test_infinite_operands(op: Op) -> None:
+    """Two windows stand for an infinite operand: an end of the image that moves from one to the other is infinite."""
+    rng = random.Random(f"{op}")
+    some: list[Strided] = [*ENDLESS, *rng.sample(VALUES, 30)]
+    for _ in range(70):
+        operands = [rng.choice(ENDLESS), rng.choice(some)][: 1 if op in galois.UNARY else 2]
+        rng.shuffle(operands)
+        windows = ((1500, 20), (3000, 21)) if op is ops.SHR else ((40, 40), (70, 70))
+        near, far = (
+            galois.alpha_strided(galois.image(op, *map(galois.gamma_strided, operands, (-n for n in sizes), sizes)))
+            for sizes in windows
+        )
+        if near is None or far is None:
+            assert near == far == TRANSFER[op](*operands)
+            continue
+        lo, hi = (x if x == y else None for x, y in zip(near[:2], far[:2], strict=True))
+        check(op, (lo, hi, *far[2:]), *operands)
+
+
+def test_infinite_operands_count() -> None:
+    assert len(ENDLESS) == len(set(ENDLESS)) == 66
+    assert len(set(VALUES)) == 138 and all(v == make(*v) for v in VALUES)
+
+
+@pytest.mark.parametrize("op", TRANSFER, ids=repr)
+def test_large_operands(op: Op) -> None:
+    rng = random.Random(f"{op}")
+    for _ in range(400):
+        operands: list[Strided] = []
+        points = []
+        for k in range(1 if op in galois.UNARY else 2):
+            size = 1 << (rng.randrange(8) if op in SHIFTS and k else rng.randrange(80))
+            lo, n, m = rng.randint(-size, size), rng.choice((0, 1, 3, rng.randint(2, size + 2))), rng.randint(1, size)
+            n = min(n, 60) if op in SHIFTS and k else n
+            below, above = rng.choice(((1, 1), (1, 1), (1, 1), (0, 1), (1, 0), (0, 0)))
+            operands.append(make(lo if below else None, lo + n * m if above else None, m, lo))
+            inside = {0, n, *(rng.randint(0, n) for _ in range(5))}
+            points.append({lo + t * m for t in inside})
+        result = TRANSFER[op](*operands)
+        for x in galois.image(op, *points):
+            assert strided.contains(result, x), (operands, result, x)
+
+
+# --- the lattice, refinement, casts -----------------------------------------------------------------------------------
+
+
+def test_lattice() -> None:
+    values = [v for v in VALUES if v[0] is not None and v[0] >= -3] + ENDLESS[::3]
+    sets = {v: set(galois.gamma_strided(v, -60, 60)) for v in values}
+    assert len(values) == 108
+    for a, b in product(values, repeat=2):
+        joined, met = strided.join(a, b), strided.meet(a, b)
+        assert strided.leq(a, b) == (sets[a] <= sets[b]) == (joined == b) == (met == a), (a, b)
+        assert set(galois.gamma_strided(met, -60, 60)) == sets[a] & sets[b], (a, b, met)
+        assert met is None or met == make(*met)
+        assert strided.leq(a, joined) and strided.leq(b, joined) and met == strided.meet(b, a)
+    for a in values:
+        assert sets[a] == {x for x in range(-60, 61) if strided.contains(a, x)}
+        assert strided.count(a) == (None if a is None or None in a else len(sets[a]))
+        assert strided.join(a, BOTTOM) == strided.join(BOTTOM, a) == a == strided.meet(a, TOP)
+        assert strided.meet(a, BOTTOM) is BOTTOM and strided.leq(BOTTOM, a) and not strided.leq(a, BOTTOM)
+    assert strided.count(BOTTOM) == 0 and not strided.contains(BOTTOM, 0)
+
+
+def test_make() -> None:
+    cases = 0
+    for lo, hi, m, r in product(range(-4, 5), range(-4, 5), range(-4, 5), range(-2, 6)):
+        points = [x for x in range(lo, hi + 1) if (x == r if m == 0 else (x - r) % m == 0)]
+        assert make(lo, hi, m, r) == galois.alpha_strided(points)
+        cases += 1
+    assert cases == 9 * 9 * 9 * 8
+    assert make(None, 7, 4, 1) == (None, 5, 4, 1) and make(None, None, -4, -1) == (None, None, 4, 3)
+
+
+COMPARE: dict[Op, Callable[[int, int], bool]] = {
+    ops.LT: operator.lt,
+    ops.LE: operator.le,
+    ops.GT: operator.gt,
+    ops.GE: operator.ge,
+    ops.EQ: operator.eq,
+    ops.NE: operator.ne,
+}
+
+
+@pytest.mark.parametrize("op", REFINE, ids=repr)
+def test_refine(op: Op) -> None:
+    values, holds, cases = galois.all_strided(-3, 4), COMPARE[op], 0
+    for a, b in product(values, repeat=2):
+        pairs = [(x, y) for x in galois.gamma_strided(a) for y in galois.gamma_strided(b) if holds(x, y)]
+        best = galois.alpha_strided({x for x, _ in pairs}), galois.alpha_strided({y for _, y in pairs})
+        assert REFINE[op](a, b) == best, (a, b)
+        cases += 1
+    assert cases == len(values) ** 2 == 65**2
+    assert REFINE[op](BOTTOM, TOP) == REFINE[op](TOP, BOTTOM) == (BOTTOM, BOTTOM)
+
+
+def test_refine_infinite() -> None:
+    evens, naturals = make(None, None, 2, 0), make(0, None)
+    assert strided.refine_lt(evens, make(None, 7)) == (make(None, 6, 2, 0), make(None, 7))
+    assert REFINE[ops.GT](evens, make(5, None)) == (make(6, None, 2, 0), make(5, None))
+    assert strided.refine_ne(naturals, const(0)) == (make(1, None), const(0))
+    assert strided.refine_ne(evens, const(2)) == (evens, const(2))
+    assert strided.refine_eq(evens, make(3, None, 3)) == (make(6, None, 6),) * 2
+
+
+@pytest.mark.parametrize("signed", [False, True])
+def test_cast(signed: bool) -> None:
+    cases = 0
+    for lo, n, m, bits in product(range(-20, 20, 3), range(9), (1, 2, 3, 5, 8, 12), (1, 3, 4)):
+        a = make(lo, lo + n * m, m, lo)
+        best = galois.alpha_strided({ops.wrap(x, bits, signed) for x in galois.gamma_strided(a)})
+        assert strided.cast(a, bits, signed) == best, (a, bits)
+        cases += 1
+    assert cases == 14 * 9 * 6 * 3
+    assert strided.cast(make(None, 3, 12, 1), 8, False) == make(1, 253, 4, 1)
+    assert strided.cast(BOTTOM, 8, signed) is BOTTOM
+
+
+# --- the remainder of a run -------------------------------------------------------------------------------------------
+
+
+def test_smallest_mod() -> None:
+    cases = 0
+    for m in range(1, 16):
+        for a, b, n in product(range(-2, m + 2), range(m), range(18)):
+            remainders = [(a * i + b) % m for i in range(n + 1)]
+            assert strided.smallest_mod(a, b, m, n) == min(remainders)
+            assert strided.largest_mod(a, b, m, n) == max(remainders)
+            cases += 1
+    assert cases == sum((m + 4) * m * 18 for m in range(1, 16))
+
+
+def test_smallest_mod_of_large_operands() -> None:
+    rng = random.Random(3)
+    for _ in range(60):
+        m = rng.randint(1, 1 << 80)
+        a, b, n = rng.randint(0, m), rng.randint(0, m), rng.randint(0, 400)
+        remainders = [(a * i + b) % m for i in range(n + 1)]
+        assert strided.smallest_mod(a, b, m, n) == min(remainders)
+        assert strided.largest_mod(a, b, m, n) == max(remainders)
+
+
+# --- mistakes made elsewhere ------------------------------------------------------------------------------------------
+
+
+def test_the_remainder_takes_logarithmic_time() -> None:
+    """Euclid's steps without turning around are linear: m - 1 and 1 as steps, and Fibonacci's worst case."""
+    fibonacci = [1, 1]
+    while fibonacci[-1] < 1 << 4000:
+        fibonacci.append(fibonacci[-1] + fibonacci[-2])
+    start = time.perf_counter()
+    for step, m in ((10**30 - 1, 10**30), (10**30 + 1, 10**30), (2, 10**30 + 1), (fibonacci[-2], fibonacci[-1])):
+        a = make(3, 3 + step * (m // 3), step, 3)
+        result = strided.floormod(a, const(m))
+        assert result is not None and strided.contains(result, (3 + step * (m // 5)) % m)
+    assert time.perf_counter() - start < 2
+
+
+def test_trunc_is_not_floor_on_negative_numbers() -> None:
+    a = make(-7, -1)
+    assert strided.floordiv(a, const(2)) == make(-4, -1) and strided.truncdiv(a, const(2)) == make(-3, 0)
+    assert strided.floormod(a, const(4)) == make(0, 3) and strided.truncmod(a, const(4)) == make(-3, 0)
+    assert strided.floordiv(const(-1), make(2, None)) == const(-1)  # PyTorch: floor division of negatives
+
+
+def test_remainder_of_a_window_under_a_negative_divisor() -> None:
+    """lo // c == hi // c holds for c < 0 too, but the remainders are negative."""
+    assert strided.floormod(make(1, 2), const(-4)) == make(-3, -2)
+    assert strided.floormod(make(-3, -1), const(-4)) == make(-3, -1)
+
+
+def test_single_points_have_step_0() -> None:
+    assert strided.join(const(5), const(5)) == const(5)
+    assert strided.join(const(5), const(9)) == make(5, 9, 4, 1)
+    assert strided.mul(TOP, const(0)) == const(0)  # Exo: times zero
+    assert strided.sub(const(5), make(0, 9, 3)) == make(-4, 5, 3, 2)  # xDSL: 5 - x
+    assert make(3, 4, 5, 3) == const(3) and make(4, 7, 5, 3) is BOTTOM
+
+
+def test_corners_with_infinite_ends() -> None:
+    """0 * inf is 0: the factor is a number, however large."""
+    naturals = make(0, None)
+    assert strided.mul(make(0, 3), naturals) == naturals == strided.mul(naturals, naturals)
+    assert strided.mul(make(-2, 0), naturals) == make(None, 0)
+    assert strided.mul(make(-1, 3), naturals) == TOP
+    assert strided.mul(make(4, None, 4), make(6, None, 6)) == make(24, None, 24)
+    assert strided.floordiv(naturals, naturals) == naturals
+    assert strided.floormod(make(0, 9), make(10, None)) == make(0, 9)
+
+
+def test_remainder_of_one_by_several() -> None:
+    """claripy: 1 mod {4, 14} is {1}."""
+    assert strided.floormod(const(1), make(4, 14, 10, 4)) == const(1)
+    assert strided.floormod(const(1), make(4, 400)) == const(1)
+
+
+def test_divisors_on_both_sides_of_0() -> None:
+    assert strided.floordiv(const(6), make(-3, 3)) == make(-6, 6)
+    assert strided.floormod(const(7), make(-2, 2, 2)) == make(-1, 1, 2, 1)  # 0 is no divisor, and is skipped
+    assert strided.floordiv(make(-4, 4), make(-100, 100)) == make(-4, 4)
+
+
+def test_no_point_is_defined() -> None:
+    for op in ops.DIVISIONS:
+        assert TRANSFER[op](TOP, const(0)) is BOTTOM
+    for op in SHIFTS:
+        assert TRANSFER[op](TOP, make(None, -1)) is BOTTOM
+
+
+@pytest.mark.parametrize("op", TRANSFER, ids=repr)
+def test_an_empty_operand_makes_an_empty_result(op: Op) -> None:
+    if op in galois.UNARY:
+        assert TRANSFER[op](BOTTOM) is BOTTOM
+    elif op is not ops.SELECT:
+        for v in (const(3), make(-2, 9), TOP):
+            assert TRANSFER[op](BOTTOM, v) is BOTTOM and TRANSFER[op](v, BOTTOM) is BOTTOM
+
+
+def test_a_shift_by_much_stays_small() -> None:
+    operand = make(-5, 9, 7, 2)
+    assert strided.shr(operand, make(10**18, None)) == make(-1, 0)
+    assert strided.shr(const(0), make(0, 10**18)) == const(0) == strided.shl(const(0), make(0, 10**18))
+    for amount in (const(10**18), make(0, None), make(3, 10**18)):
+        shifted: Value | None = strided.shl(operand, amount)
+        assert shifted is not None and all(x is None or x.bit_length() < 10_000 for x in shifted)
