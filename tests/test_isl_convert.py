@@ -15,7 +15,7 @@ from types import CodeType
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, event, example, given, settings
 from hypothesis import strategies as st
 
 from intset.domains.isl.count import PerInstance, count, count_symbolic, max_over
@@ -215,9 +215,17 @@ def test_a_piecewise_function_within_a_context(pw: Any, where: str) -> None:
 
 @CHEAP
 @given(formula())
+@example("(2*i + 3 >= 0)")
+@example("((i == 0) and (i == -3)) or ((j - n) % 5 == 0 and (i - 2*j + n) % 6 == 0 and (i + 3*j) % 6 <= 1)")
 def test_the_ends_of_a_set(text: str) -> None:
     projected = read(isl_text("ij", text)).project_out(isl().dim_type.set, 1, 1)
-    low, high = (pw_aff_to_expr(pw, (), (N,)) for pw in (projected.dim_min(0), projected.dim_max(0)))
+    try:
+        with budget(100_000):
+            low, high = (pw_aff_to_expr(pw, (), (N,)) for pw in (projected.dim_min(0), projected.dim_max(0)))
+    except BudgetError:
+        assert works()
+        return
+    event("within the budget")
     for n in range(-3, 7):
         values = [i for i in WINDOW if any(holds(text, i=i, j=j, n=n) for j in WINDOW)]
         if values:
@@ -278,7 +286,7 @@ def test_an_aff_with_divisions() -> None:
 
     assert text("i mod 5") == "i % 5"
     assert text("n + 3*(i mod 5)") == "i % 5 * 3 + n"
-    assert text("floor((i + 2*n)/3) + 1") == "(i + n * 2) // 3 + 1"
+    assert text("floor((i + 2*n)/3) + 1") == "(i - n) // 3 + n + 1"
     assert text("0") == "0"
 
 
@@ -328,11 +336,11 @@ SYMBOLIC = [
     ("[n, m] -> { [i, j] : 0 <= i < n and 0 <= j < 4 and m >= 3 }", "select(m >= 3, maximum(0, n) * 4, 0)"),
     ("[n, m] -> { [i] : 0 <= i < n and i mod 4 = 0 }", "maximum(0, (n + 3) // 4)"),
     ("[n, m] -> { [i] : 0 <= i < n and i < m }", "maximum(0, minimum(n, m))"),
-    ("[n, m] -> { [i, j] : 0 <= i < n and 0 <= j <= i }", "select(n >= 1, (n + n * n) // 2, 0)"),
+    ("[n, m] -> { [i, j] : 0 <= i < n and 0 <= j <= i }", None),
     ("[n, m] -> { [i] : n <= i <= n + 5 }", "6"),
     ("[n, m] -> { [i] : 1 = 0 }", "0"),
     ("[n, m] -> { [i] : 0 <= i < n or 5 <= i < 7 }", None),
-    ("[n, m] -> { [i, j] : 0 <= i < n and i <= j < i + m and j mod 2 = 0 }", None),
+    ("[n, m] -> { [i, j] : 0 <= i < n and 0 <= j <= i and i mod 3 = 1 }", None),
     ("[n, m] -> { [i, j] : 0 <= j < 4 and 0 <= i < n and 4*i + j < m }", None),
     ("[n, m] -> { [i, j, k] : 0 <= i < n and 0 <= j <= i and j <= k < m }", None),
     ("[n, m] -> { [i, j] : 0 <= i < n and j = 2*i and j < m }", None),
@@ -358,7 +366,8 @@ def test_count_symbolic(text: str, expected: str | None) -> None:
 def test_count_symbolic_within_a_context() -> None:
     positive = read("[n] -> { : n >= 0 }")
     assert count_symbolic(read("[n] -> { [i] : 0 <= i < n }"), (N,), positive) is N
-    assert str(count_symbolic(read("[n] -> { [i, j] : 0 <= j <= i < n }"), (N,), positive)) == "(n + n * n) // 2"
+    triangle = count_symbolic(read("[n] -> { [i, j] : 0 <= j <= i < n }"), (N,), positive)
+    assert str(triangle) in ("(n + n * n) // 2", "(n * n + n) // 2")
 
 
 @CHEAP
@@ -438,10 +447,10 @@ def works() -> bool:
 
 
 def test_counting_stops_at_its_budget_and_isl_works_again() -> None:
-    hard = read(HARD)
     with pytest.raises(BudgetError):
-        count(hard, max_points=100)
+        count(read(HARD.replace("200", "200000")), max_points=1000)
     assert works()
+    hard = read(HARD)
     assert count(hard) == sum((i + j) % 7 >= 1 and (i - 2 * j) % 5 <= 2 for i in range(200) for j in range(i + 1))
 
 
@@ -483,6 +492,21 @@ def test_other_errors_are_told_apart() -> None:
     with pytest.raises(InputError), budget(0):
         pass
     assert works()
+
+
+def test_errors_can_be_compared_along_their_chain() -> None:
+    with pytest.raises(BudgetError) as spent, budget(20):
+        read(HARD).lexmin()
+    assert spent.value.__context__ is None
+
+    def fail_on_what_isl_did_not_compute() -> None:
+        with suppress(isl().Error):
+            read(HARD).lexmin()
+        raise ValueError
+
+    with pytest.raises(BudgetError) as hidden, budget(20):
+        fail_on_what_isl_did_not_compute()
+    assert isinstance(hidden.value.__context__, ValueError)
 
 
 def test_budgets_nest() -> None:

@@ -23,7 +23,7 @@ POINTS = {v: list(galois.gamma_strided(v)) for v in VALUES}
 SHIFTS = (ops.SHL, ops.SHR)
 
 
-def promised(op: Op, result: Strided, best: Strided, *operands: Strided) -> str:
+def promised(op: Op, *operands: Strided) -> str:
     """What `OPTIMAL` promises for these operands: "value", "bounds" or ""."""
     claim = OPTIMAL[op]
     if claim == "bounds of intervals":
@@ -41,7 +41,7 @@ def check(op: Op, best: Strided, *operands: Strided) -> str:
     result = TRANSFER[op](*operands)
     assert result is None or result == make(*result), (operands, result)
     assert strided.leq(best, result), (operands, result, best)
-    claim = promised(op, result, best, *operands)
+    claim = promised(op, *operands)
     if claim == "value":
         assert result == best, (operands, result, best)
     elif claim == "bounds":
@@ -120,9 +120,11 @@ def test_masks() -> None:
 def test_infinite_operands(op: Op) -> None:
     """Two windows stand for an infinite operand: an end of the image that moves from one to the other is infinite."""
     rng = random.Random(f"{op}")
-    some: list[Strided] = [*ENDLESS, *rng.sample(VALUES, 30)]
+    steps = 1 if OPTIMAL[op] == "bounds of intervals" else 4
+    endless = [v for v in ENDLESS if v is None or v[2] <= steps]
+    some = endless + [v for v in rng.sample(VALUES, 60) if v[2] <= steps]
     for _ in range(70):
-        operands = [rng.choice(ENDLESS), rng.choice(some)][: 1 if op in galois.UNARY else 2]
+        operands = [rng.choice(endless), rng.choice(some)][: 1 if op in galois.UNARY else 2]
         rng.shuffle(operands)
         windows = ((1500, 20), (3000, 21)) if op is ops.SHR else ((40, 40), (70, 70))
         near, far = (

@@ -11,12 +11,16 @@ from typing import ClassVar
 
 from intset.domains.base import Bounds, End, IntervalSet, IntSet, Region, empty_set
 from intset.domains.interval import has_parameters, is_independent, symbolic_bounds
+from intset.domains.points import points_bounds, points_image
 from intset.domains.query import Query
 from intset.domains.registry import domain_named
 from intset.domains.stride import structural_image
 from intset.domains.witness import witness
 from intset.infinity import NEG_INF, POS_INF
 from intset.linear.form import Linear
+
+
+FEW_POINTS = 400  # a box this small is enumerated in the time isl takes to set up
 
 
 class AutoDomain:
@@ -31,6 +35,9 @@ class AutoDomain:
         cheap = self._cheap_bounds(query, form)
         if cheap.is_tight:
             return cheap
+        few = points_bounds(query, FEW_POINTS)
+        if few is not None:
+            return few
         exact = domain_named("isl").bounds(query)  # type: ignore[attr-defined]
         if exact.is_tight:
             return exact  # type: ignore[no-any-return]
@@ -74,6 +81,9 @@ class AutoDomain:
         certified = structural_image(query)
         if certified is not None:
             return certified
+        few = points_image(query, FEW_POINTS)
+        if few is not None:
+            return few
         exact = domain_named("isl").image(query)
         if exact.is_exact:
             return exact

@@ -54,7 +54,7 @@ def has_parameters(query: Query, form: Linear) -> bool:
 
 def is_independent(query: Query, form: Linear) -> bool:
     """Whether `form` is a sum over distinct variables that run freely over known ranges: then both ends are attained."""
-    if query.known.met_partial or query.facts:
+    if query.partial_terms or query.facts:
         return False
     ranges = query.ranges
     return all(e.op is ops.VAR and e in ranges and ranges[e].constant() is not None for e in form.terms)  # type: ignore[index,call-overload]
@@ -66,7 +66,7 @@ def symbolic_bounds(query: Query, form: Linear) -> Bounds:
     relaxed = query.is_relaxed
     touched = bool(query.facts) and _is_touched(query, form)
     ends: list[End] = []
-    tight = not known.met_partial and not touched
+    tight = not query.partial_terms and not touched
     for side, toward in ((-1, symbolic.lowest), (1, symbolic.highest)):
         end = toward(known, form, relaxed)
         candidates = [] if end.form is None else [end.form]

@@ -10,8 +10,7 @@ sets are equal tuples. Everything is cheap there. Elsewhere questions take searc
 counted in steps or bits, and `None` says that the budget did not suffice (or, for a division, that the image is not
 shown to be a multi-stride set).
 
-Source: the strided sets of tile and convolution bounds; the one-stride case is `strided`. Two coprime strides collide
-along one lattice direction, which counts them in closed form (J. J. Sylvester's coin problem, 1884).
+The one-stride case is `strided`, whose transformers the divisions fall back on.
 """
 
 from __future__ import annotations

@@ -61,8 +61,8 @@ def runs(values: Sequence[int]) -> Iterator[tuple[int, int, int]]:
         k = end
 
 
-def box_of(query: Query) -> tuple[list[Var], list[range]] | None:
-    """The variables that matter and their numeric ranges, when all are bounded and few points are enough."""
+def box_of(query: Query, limit: int | None = None) -> tuple[list[Var], list[range]] | None:
+    """The variables that matter and their numeric ranges, when all are bounded and `limit` points are enough."""
     relaxed, params, _, _ = query.split_relevant(query.exprs)
     if params or opaque_terms(*query.exprs, *query.facts):
         return None
@@ -72,12 +72,13 @@ def box_of(query: Query) -> tuple[list[Var], list[range]] | None:
         if low is None or high is None:
             return None
         spans.append(range(low, high + 1))
-    return (relaxed, spans) if prod(map(len, spans)) <= query.config.points else None
+    most = query.config.points if limit is None else min(limit, query.config.points)
+    return (relaxed, spans) if prod(map(len, spans)) <= most else None
 
 
-def values_of(query: Query) -> list[tuple[int, ...]] | None:
+def values_of(query: Query, limit: int | None = None) -> list[tuple[int, ...]] | None:
     """All tuples of values that the expressions take, or `None` when the box is too large or symbolic."""
-    box = box_of(query)
+    box = box_of(query, limit)
     if box is None:
         return None
     variables, spans = box
@@ -113,6 +114,22 @@ def _witness_of(facts: Sequence[Cond]) -> Expr:
     return sum_of(free_vars(*facts))
 
 
+def points_image(query: Query, limit: int | None = None) -> PointSet | None:
+    """The image, listed; `None` when the box is symbolic, unbounded or has more points than `limit`."""
+    values = values_of(query, limit)
+    return None if values is None else PointSet([value for (value,) in values], is_exact=True)
+
+
+def points_bounds(query: Query, limit: int | None = None) -> Bounds | None:
+    """The ends of `points_image`."""
+    values = values_of(query, limit)
+    if values is None:
+        return None
+    if not values:
+        return Bounds(POS_INF, NEG_INF, True, "points")
+    return Bounds(min(values)[0], max(values)[0], True, "points")
+
+
 class PointsDomain:
     """Images by enumeration: exact when every variable is bounded and the box is within `Config.points`.
 
@@ -124,9 +141,9 @@ class PointsDomain:
     def image(self, query: Query) -> IntSet:
         if query.is_empty:
             return empty_set(self.name)
-        values = values_of(query)
-        if values is not None:
-            return PointSet([value for (value,) in values], is_exact=True)
+        listed = points_image(query)
+        if listed is not None:
+            return listed
         low, high = query.known.bounds(query.forms[0])
         note = "the box is symbolic, unbounded or larger than the budget of points"
         return IntervalSet(NEG_INF if low is None else low, POS_INF if high is None else high, self.name, notes=(note,))

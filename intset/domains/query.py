@@ -48,6 +48,7 @@ class Query:
         self.known = known
         self.config = config
         self.verdicts: dict[tuple[Cond, ...], str] = {}  # shared by the queries of one context
+        self._partial: tuple[Node, ...] | None = None
         self._forms: tuple[Linear, ...] | None = None
 
     @property
@@ -61,6 +62,14 @@ class Query:
     def is_empty(self) -> bool:
         """Whether the domain is known to have no point at all."""
         return self.known.empty
+
+    @property
+    def partial_terms(self) -> tuple[Node, ...]:
+        """The subterms of expressions and facts that may be undefined somewhere."""
+        if self._partial is None:
+            met = self.known.met_partial or self.base.met_partial  # a cheap no, for most contexts
+            self._partial = tuple(partial_terms(self.known, (*self.exprs, *self.facts))) if met else ()
+        return self._partial
 
     def is_relaxed(self, var: Var) -> bool:
         """Whether `var` runs over its range (else it stays symbolic)."""

@@ -122,7 +122,7 @@ def structural_image(query: Query) -> StrideSet | None:
     """The image, where structure shows it: a sum of terms over disjoint sets of freely running variables, each of which
     is a multi-stride set. `None` for all else."""
     known = query.known
-    if query.is_empty or known.met_partial:
+    if query.is_empty or query.partial_terms:
         return None
     form = query.forms[0]
     if query.facts and query.is_touched(form.terms):

@@ -569,7 +569,7 @@ def shr(a: Strided, b: Strided) -> Strided:
         return None
     low, high, step, _ = amount
     assert low is not None
-    widest = 1 + max(x.bit_length() for x in a if x is not None)
+    widest = max(x.bit_length() for x in a if x is not None)
     low, high = min(low, widest), widest if high is None else min(high, widest)
     if low == high:
         return _floordiv_by(a, 1 << low)

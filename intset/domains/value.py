@@ -112,10 +112,27 @@ class Evaluation(Generic[V]):
         return total
 
     def atom(self, e: Any) -> V:
-        found = self._atoms.get(e)
-        if found is None:
-            found = self._atoms[e] = self._atom(e)
-        return found
+        """The value of one atom; what it is made of is computed first, from the leaves up."""
+        if e not in self._atoms:
+            stack = [e]
+            while stack:
+                waiting = [inner for inner in self._inner_atoms(stack[-1]) if inner not in self._atoms]
+                if waiting:
+                    stack.extend(waiting)
+                else:
+                    top = stack.pop()
+                    if top not in self._atoms:
+                        self._atoms[top] = self._atom(top)
+        return self._atoms[e]
+
+    def _inner_atoms(self, e: Any) -> list[Any]:
+        if e.op is ops.MUL:
+            return factors(e)
+        if e.op is ops.SELECT or e.op is ops.LOAD:
+            return []
+        known = self.known
+        forms = [known.form(arg) for arg in e.args]
+        return [t for form in forms for part in (form, known.regroup(form)) for t in part.terms]
 
     def _atom(self, e: Any) -> V:
         domain, known = self.domain, self.known
@@ -128,11 +145,7 @@ class Evaluation(Generic[V]):
         if e.op is ops.LOAD or e.op is ops.CONST:
             return interval
         if e.op is ops.SELECT:
-            arms = [
-                Evaluation(domain, inner, self.residues).form(inner.form(arm))
-                for inner, arm in known.branches(e)
-                if not inner.empty
-            ]
+            arms = [self._arm(inner, arm) for inner, arm in known.branches(e) if not inner.empty]
             result = arms[0] if arms else interval
             for arm in arms[1:]:
                 result = domain.join(result, arm)
@@ -148,6 +161,12 @@ class Evaluation(Generic[V]):
             return interval
         values = [self.form(known.form(arg)) for arg in e.args]
         return domain.meet(transfer(*values), interval)
+
+    def _arm(self, inner: Normalizer, arm: Expr) -> V:
+        form = inner.form(arm)
+        if inner is self.known:  # a large arm is not looked into
+            return self.domain.between(*inner.bounds(form))
+        return Evaluation(self.domain, inner, self.residues).form(form)
 
 
 def congruences(query: Query) -> dict[Any, tuple[int, int]]:

@@ -17,6 +17,7 @@ from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear, factors
 
 Point = dict[Expr, int]
+MAX_AIMS = 200  # subterms that one guess looks at
 
 
 def witness(query: Query, value: int, side: int) -> Point | None:
@@ -84,24 +85,36 @@ def _guesses(query: Query, value: int, side: int) -> Iterator[Point]:
 
 
 def aim(known: Normalizer, form: Linear, side: int) -> Point:
+    """Values for the variables of `form` that drive it to its end on `side` (+1 largest, -1 smallest): a good guess."""
     point: Point = {}
-    for e, k in sorted(form.terms.items(), key=lambda term: -abs(term[1])):
-        _aim(known, e, side if k > 0 else -side, point)
+    seen: set[tuple[Expr, int]] = set()
+    waiting = _toward(form, side)
+    while waiting and len(seen) < MAX_AIMS:
+        e, end = waiting.pop()
+        if (e, end) not in seen:
+            seen.add((e, end))
+            waiting.extend(_aim(known, e, end, point))
     return point
 
 
-def _aim(known: Normalizer, e: Expr, side: int, point: Point) -> None:
-    """Choose values for the variables of `e` that drive it to the end on `side`."""
+def _toward(form: Linear, side: int) -> list[tuple[Expr, int]]:
+    """The terms of `form` with the end that each should take, those with the largest coefficient last."""
+    ordered = sorted(form.terms.items(), key=lambda term: abs(term[1]))
+    return [(e, side if k > 0 else -side) for e, k in ordered]
+
+
+def _aim(known: Normalizer, e: Expr, side: int, point: Point) -> list[tuple[Expr, int]]:
+    """Choose values for the variables of `e` that drive it to the end on `side`; returns subterms still to be driven."""
     if e.op is ops.VAR or e.op is ops.LOAD:
-        low, high = known.atom_bounds(e)
-        end = high if side > 0 else low
+        end = known.atom_bounds(e)[side > 0]
         if end is not None:
             point.setdefault(e, end)
     elif e.op is ops.FLOORDIV and e.args[1].op is ops.CONST:
         c = e.args[1].data
         end = known.atom_bounds(e)[side > 0]
-        if end is not None and not _solve(known, known.form(e.args[0]), end * c, end * c + c - 1, point):
-            _aim_form(known, known.form(e.args[0]), side, point)
+        base = known.form(e.args[0])
+        if end is not None and not _solve(known, base, end * c, end * c + c - 1, point):
+            return _toward(base, side)
     elif e.op is ops.FLOORMOD and e.args[1].op is ops.CONST:
         c = e.args[1].data
         base = known.form(e.args[0])
@@ -110,21 +123,15 @@ def _aim(known: Normalizer, e: Expr, side: int, point: Point) -> None:
             first = start + (end - start) % c
             _solve(known, base, first, first, point)
     elif e.op in (ops.MIN, ops.MAX, ops.SELECT):
-        for arg in e.args[-2:]:
-            _aim_form(known, known.form(arg), side, point)
+        return [step for arg in e.args[-2:] for step in _toward(known.form(arg), side)]
     elif e.op is ops.MUL:
-        for part in factors(e):
-            _aim(known, part, side, point)
+        return [(part, side) for part in factors(e)]
     elif e.op is ops.ABS:
         inner = known.form(e.args[0])
         low, high = known.bounds(inner)
         if low is not None and high is not None:
-            _aim_form(known, inner, 1 if high >= -low else -1, point)
-
-
-def _aim_form(known: Normalizer, form: Linear, side: int, point: Point) -> None:
-    for e, k in form.terms.items():
-        _aim(known, e, side if k > 0 else -side, point)
+            return _toward(inner, 1 if high >= -low else -1)
+    return []
 
 
 def _solve(known: Normalizer, form: Linear, low: int, high: int, point: Point) -> bool:

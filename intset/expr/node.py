@@ -81,10 +81,11 @@ class Guest:
 class Node:
     """What expressions and conditions share: immutability, identity, printing and pickling."""
 
-    __slots__ = ("__weakref__", "args", "data", "op")
+    __slots__ = ("__weakref__", "_free", "args", "data", "op")
     op: Op
     args: tuple[Any, ...]
     data: Any
+    _free: tuple[Var, ...]
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError("expressions are immutable")
@@ -105,9 +106,14 @@ class Node:
 
     def free_vars(self) -> tuple[Var, ...]:
         """The variables that occur, in the order of their first occurrence."""
-        from intset.expr.walk import free_vars
+        try:
+            return self._free
+        except AttributeError:
+            from intset.expr.walk import free_vars
 
-        return free_vars(self)
+            found = free_vars(self)
+            object.__setattr__(self, "_free", found)
+            return found
 
     def substitute(self, replacements: dict[Expr, IntLike]) -> Any:
         """This node with every occurrence of a key replaced by its value, all at once."""

@@ -10,6 +10,9 @@ from intset.expr import ops
 from intset.expr.node import Cond, Expr, IntLike, Node, Opaque, Var, as_expr, make
 
 
+FEW_ROOTS = 8  # so many roots are asked one by one, because each remembers its variables; more are walked together
+
+
 def postorder(roots: Iterable[Node]) -> Iterator[Node]:
     """Every node below `roots`, arguments before the nodes that use them, each node once."""
     done: set[Node] = set()
@@ -32,7 +35,14 @@ def postorder(roots: Iterable[Node]) -> Iterator[Node]:
 
 def free_vars(*roots: Node) -> tuple[Var, ...]:
     """The variables below `roots`, in the order of their first occurrence from left to right."""
-    return tuple(node for node in postorder(roots) if node.op is ops.VAR)  # type: ignore[misc]
+    if len(roots) == 1:
+        (root,) = roots
+        if root.op is ops.VAR:
+            return (root,)  # type: ignore[return-value]
+        return tuple(node for node in postorder(roots) if node.op is ops.VAR)  # type: ignore[misc]
+    if len(roots) > FEW_ROOTS:
+        return tuple(node for node in postorder(roots) if node.op is ops.VAR)  # type: ignore[misc]
+    return tuple(dict.fromkeys(var for root in roots for var in root.free_vars()))
 
 
 def opaque_terms(*roots: Node) -> tuple[Expr, ...]:

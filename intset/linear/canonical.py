@@ -24,9 +24,10 @@ from intset.linear import symbolic
 from intset.linear.bounds import EVERYTHING, Interval
 from intset.linear.form import ONE, ZERO, Linear, accumulate, atom, constant, factors, product
 
-MAX_PRODUCT_TERMS = 64
+MAX_PRODUCT_TERMS = 24  # a product with more terms than this stays one atom
+MAX_EXPANDED_TERMS = 16  # a longer sum is not written out twice, nor searched for remainders
 MAX_MASK_RUNS = 4
-MAX_REFINED_ARM = 80  # nodes of a select whose arms are read under its condition; a quarter for each level of nesting
+MAX_REFINED_ARM = 48  # nodes of a select whose arms are read under its condition; a quarter for each level of nesting
 
 
 Limits = Mapping[Expr, tuple[Linear | None, Linear | None]]  # variable -> (first, last), None where infinite
@@ -57,6 +58,7 @@ class Normalizer:
         self.knowledge = facts or NO_KNOWLEDGE
         self.depth = depth
         self.empty = empty
+        self.has_parameters = bool(self.knowledge.limits)  # whether a variable was met that has no numeric range
         self.met_partial = False  # whether an operation that is not defined everywhere was met
         self.forms: dict[Node, Linear] = {}
         self.conds: dict[Node, Cond] = {}
@@ -82,7 +84,7 @@ class Normalizer:
         low, high = self.bounds(form)
         if low is not None and low >= 0:
             return True
-        if high is not None and high < 0 or len(form.terms) < 2:
+        if high is not None and high < 0 or len(form.terms) < 2 or not self.has_parameters:
             return False
         return symbolic.is_nonneg(self, form)
 
@@ -166,7 +168,10 @@ class Normalizer:
                 if op.boolean:
                     conds[node] = _COND_RULES[op](self, node)
                 else:
-                    forms[node] = _RULES[op](self, node)
+                    form = forms[node] = _RULES[op](self, node)
+                    for e in form.terms:  # from the leaves up, so that no bound is ever asked for through many levels
+                        if e not in self._atom_bounds:
+                            self.atom_bounds(e)
             stack.pop()
 
     def _needed(self, node: Node) -> tuple[Any, ...]:
@@ -177,10 +182,12 @@ class Normalizer:
             self.conds[node] = node
             return
         interval = self.ranges.get(node)
-        if interval is not None and interval[0] is not None and interval[0] == interval[1]:
+        if interval is None:
+            self.has_parameters = True
+        elif interval[0] is not None and interval[0] == interval[1]:
             self.forms[node] = constant(interval[0])
-        else:
-            self.forms[node] = atom(node)
+            return
+        self.forms[node] = atom(node)
 
     def _spine(self, root: Node) -> tuple[int, dict[Node, int]]:
         """`root` as constant + sum(coefficient * node) over the nodes where addition stops; shared nodes met once."""
@@ -342,6 +349,8 @@ class Normalizer:
         return None
 
     def floormod(self, dividend: Linear, divisor: Linear) -> Linear:
+        if len(dividend.terms) > MAX_EXPANDED_TERMS:
+            return atom(make(ops.FLOORMOD, (self.atomized(dividend), self.atomized(divisor))))
         return dividend.minus(self.product(self.floordiv(dividend, divisor), divisor))
 
     def low_bits(self, form: Linear, bits: int) -> Linear:
@@ -452,6 +461,8 @@ class Normalizer:
 
         The result holds `FLOORMOD` atoms, so it is for bounds and print, not for further arithmetic.
         """
+        if len(form.terms) > 2 * MAX_EXPANDED_TERMS:
+            return form
         for _ in range(8):
             step = next(self._remainder_steps(form), None)
             if step is None:
@@ -469,6 +480,8 @@ class Normalizer:
             if division.args[1].op is not ops.CONST:
                 continue
             c: int = division.args[1].data
+            if c < 1:
+                continue
             inner = self.form(division.args[0])
             for other, weight in form.terms.items():
                 if other is monomial or weight * k > 0:

@@ -13,8 +13,6 @@ from intset.expr import ops
 from intset.expr.node import Expr, const, make
 from intset.linear.order import order_key
 
-MAX_PRODUCT_TERMS = 64  # a product with more terms than this stays one atom
-
 
 class Linear:
     """An integer polynomial over atoms. Immutable by convention: nobody changes `terms` after construction.

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 MAX_SPLITS = 3  # coefficients of unknown sign that are split on; beyond, the end is given up
 MAX_STEPS = 40
+MAX_DEPTH = 12  # atoms nested deeper than this give their numeric ends
 
 
 class End(NamedTuple):
@@ -88,13 +89,13 @@ def substituted(form: Linear, e: Expr, value: Linear) -> Linear:
     return result
 
 
-def lowest(known: Normalizer, form: Linear, relaxed: Relaxed, splits: int = MAX_SPLITS) -> End:
+def lowest(known: Normalizer, form: Linear, relaxed: Relaxed, splits: int = MAX_SPLITS, depth: int = 0) -> End:
     """The smallest value of `form` over the relaxed variables, as a form over the others."""
-    end = highest(known, form.scale(-1), relaxed, splits)
+    end = highest(known, form.scale(-1), relaxed, splits, depth)
     return End(None if end.form is None else end.form.scale(-1), end.attained)
 
 
-def highest(known: Normalizer, form: Linear, relaxed: Relaxed, splits: int = MAX_SPLITS) -> End:
+def highest(known: Normalizer, form: Linear, relaxed: Relaxed, splits: int = MAX_SPLITS, depth: int = 0) -> End:
     """The largest value of `form` over the relaxed variables, as a form over the others.
 
     `attained` holds when every variable is independent of the others' choices: the point at which each takes the chosen
@@ -103,7 +104,7 @@ def highest(known: Normalizer, form: Linear, relaxed: Relaxed, splits: int = MAX
     regrouped = known.regroup(form)
     current, attained = regrouped, True
     for _ in range(MAX_STEPS):
-        bound, exact = _without_atoms(known, current, relaxed)
+        bound, exact = _without_atoms(known, current, relaxed, depth)
         if bound is None:
             return UNKNOWN
         current, attained = bound, attained and exact
@@ -186,7 +187,7 @@ def _larger(known: Normalizer, a: End, b: End, alone: bool) -> End:
     return End(atom(make(ops.MAX, (known.atomized(a.form), known.atomized(b.form)))), attained)
 
 
-def _without_atoms(known: Normalizer, form: Linear, relaxed: Relaxed) -> tuple[Linear | None, bool]:
+def _without_atoms(known: Normalizer, form: Linear, relaxed: Relaxed, depth: int) -> tuple[Linear | None, bool]:
     """(an upper bound of `form` without non-variable atoms over relaxed variables, whether it is attained)."""
     total = constant(form.const)
     attained = True
@@ -199,7 +200,7 @@ def _without_atoms(known: Normalizer, form: Linear, relaxed: Relaxed) -> tuple[L
             total = total.plus(atom(monomial), k)
             continue
         composite.append(monomial)
-        bound = _atom_end(known, monomial, k > 0, relaxed) if len(parts) == 1 else None
+        bound = _atom_end(known, monomial, k > 0, relaxed, depth + 1) if len(parts) == 1 and depth < MAX_DEPTH else None
         if bound is None:
             low, high = known.atom_bounds(monomial)
             number = high if k > 0 else low
@@ -227,7 +228,7 @@ def _disjoint(form: Linear, composite: list[Expr], relaxed: Relaxed) -> bool:
     return True
 
 
-def _atom_end(known: Normalizer, e: Expr, upper: bool, relaxed: Relaxed) -> End | None:
+def _atom_end(known: Normalizer, e: Expr, upper: bool, relaxed: Relaxed, depth: int) -> End | None:
     """The end of one atom: monotone operations take the ends of their arguments."""
     toward = highest if upper else lowest
     if e.op is ops.FLOORMOD:
@@ -243,10 +244,10 @@ def _atom_end(known: Normalizer, e: Expr, upper: bool, relaxed: Relaxed) -> End 
         divisor = known.form(e.args[1])
         if not known.is_positive(divisor) or any(relaxed(v) for v in free_vars(*divisor.terms)):
             return None
-        inner = toward(known, known.form(e.args[0]), relaxed)
+        inner = toward(known, known.form(e.args[0]), relaxed, depth=depth)
         return None if inner.form is None else End(known.floordiv(inner.form, divisor), inner.attained)
     if e.op is ops.MIN or e.op is ops.MAX:
-        ends = [toward(known, known.form(arg), relaxed) for arg in e.args]
+        ends = [toward(known, known.form(arg), relaxed, depth=depth) for arg in e.args]
         forms = [end.form for end in ends]
         if forms[0] is None or forms[1] is None:
             return None

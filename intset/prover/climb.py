@@ -191,7 +191,7 @@ def _add_rest(question: Question, leftover: list[Cond], point: Point) -> None:
 
     view = question.query
     alone = Query((), view.ranges, leftover, (), view.base, view.known, question.config)
-    rest = domain_sample(Translation(alone, roots=leftover))
+    rest = domain_sample(Translation(alone, seeds=leftover))
     for e, k in (rest or {}).items():
         if e.op in (ops.VAR, ops.LOAD):
             point.setdefault(e, k)

@@ -6,7 +6,6 @@ Every answer is final: 'proved' holds for all points, 'refuted' comes with a poi
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -121,7 +120,7 @@ class SmtSession:
 
     def _engine(self) -> _Engine:
         engine: _Engine | None = getattr(self._local, "engine", None)
-        if engine is None or engine.process != os.getpid() or len(engine.encoder) > _MAX_CACHED:
+        if engine is None or len(engine.encoder) > _MAX_CACHED:
             engine = self._local.engine = _Engine(self._timeout_ms)
         return engine
 
@@ -131,12 +130,12 @@ _THREAD: Final = threading.local()
 
 def _thread_context() -> Any:
     """The z3 context of this thread: z3 crashes when threads share one, and a context takes 17 MB."""
-    if getattr(_THREAD, "process", None) != os.getpid():
+    context = getattr(_THREAD, "context", None)
+    if context is None:
         z3 = load_z3()
-        context = z3.Context()
+        context = _THREAD.context = z3.Context()
         z3.Z3_enable_concurrent_dec_ref(context.ref())  # the garbage collector may run in another thread
-        _THREAD.context, _THREAD.process = context, os.getpid()
-    return _THREAD.context
+    return context
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +177,6 @@ class _Engine:
 
     def __init__(self, timeout_ms: int) -> None:
         self.z3 = load_z3()
-        self.process = os.getpid()
         self.timeout_ms = timeout_ms
         self.context = _thread_context()
         self.encoder = Encoder(self.context)

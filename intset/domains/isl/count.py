@@ -15,15 +15,15 @@ from typing import Any, NamedTuple
 from intset.domains.isl.session import budget, isl, number, val
 from intset.domains.isl.session import context as isl_context
 from intset.domains.isl.summation import Term, interval_of, sum_points, vanishes
-from intset.domains.isl.to_expr import Piece, pieces_of, pieces_to_expr, set_to_cond
+from intset.domains.isl.to_expr import Piece, pieces_of, pieces_to_expr, set_to_cond, simplified
 from intset.errors import BudgetError, InputError
 from intset.expr.build import select
 from intset.expr.node import Expr, const, constant_value, sum_of
 from intset.infinity import POS_INF, Infinity
 
-MAX_POINTS = 100_000  # points that are visited to count a set
+MAX_POINTS = 20_000  # points that are visited to count a set
 OPERATIONS_PER_POINT = 16  # isl's scan needs 1 to 14 (measured)
-BASE_OPERATIONS = 200_000  # for the analysis that goes before
+BASE_OPERATIONS = 100_000  # for the analysis that goes before
 FEW_POINTS = 500  # sooner visited than summed
 FEW_INSTANCES = 16  # sooner counted one by one than in closed form
 POINTS_PER_INSTANCE = 100  # counting one instance costs about as much as visiting so many points
@@ -51,8 +51,35 @@ def count(isl_set: Any, max_points: int = MAX_POINTS) -> int | Infinity:
     BudgetError: more than about `max_points` points would have to be visited.
     InputError: the set depends on a parameter.
     """
+    if isl_set.dim(isl().dim_type.set) == 1:
+        run = _run_length(isl_set)
+        if run is not None:
+            return run
     with budget(BASE_OPERATIONS + OPERATIONS_PER_POINT * max_points):
         return _added(_count_part(part) for part in _disjoint(_without_params(isl_set)))
+
+
+def _run_length(isl_set: Any) -> int | None:
+    """The number of elements of a one-dimensional set that is an arithmetic progression; `None` when it is not, or when
+    that is not seen quickly."""
+    m = isl()
+    try:
+        with budget(BASE_OPERATIONS):
+            low, high = isl_set.dim_min_val(0), isl_set.dim_max_val(0)
+            if not (low.is_int() and high.is_int()):
+                return None
+            step = isl_set.get_stride(0)
+            universe = m.Set.universe(isl_set.get_space())
+            run = universe.lower_bound_val(m.dim_type.set, 0, low).upper_bound_val(m.dim_type.set, 0, high)
+            if step.gt(val(1)):
+                position = m.Aff.var_on_domain(m.LocalSpace.from_space(run.get_space()), m.dim_type.set, 0)
+                offset = position.add_constant_val(low.neg()).mod_val(step)
+                run = run.intersect(offset.eq_set(m.Aff.zero_on_domain(m.LocalSpace.from_space(run.get_space()))))
+            if run.is_subset(isl_set):
+                return (number(high) - number(low)) // max(number(step), 1) + 1
+    except BudgetError:
+        pass
+    return None
 
 
 def _count_part(part: Any) -> int | Infinity:
@@ -170,7 +197,7 @@ class _Symbolic:
     """The state of one `count_symbolic`."""
 
     def __init__(self, isl_set: Any, params: Sequence[Expr], context: Any) -> None:
-        self.points = isl_set if context is None else isl_set.gist_params(context)
+        self.points = isl_set if context is None else simplified(isl_set, context)
         self.params = params
         self.context = context
         if context is None:
@@ -321,7 +348,7 @@ def max_over(isl_set: Any, instances: int, max_points: int = MAX_POINTS) -> PerI
         if domain.is_empty():
             return PerInstance(0, 0)
         found = None if _few(domain) else _largest(fibres, domain)
-        most = _largest_visited(fibres, domain, max_points) if found is None else found.count
+        most = _largest_visited(fibres, domain, max_points) if found is None else found.most
         if isinstance(most, Infinity):
             return PerInstance(POS_INF, POS_INF)
         if found is not None and found.everywhere:
@@ -389,7 +416,7 @@ def _translated(factor: Any) -> list[Piece] | None:
 class _Largest(NamedTuple):
     """The most points of one instance, and whether every instance has as many."""
 
-    count: int | Infinity
+    most: int | Infinity
     everywhere: bool
 
 

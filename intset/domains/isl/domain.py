@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 from intset.domains.base import Bounds, IntervalSet, IntSet, Region, empty_set
@@ -12,6 +13,7 @@ from intset.domains.isl.translate import Translation
 from intset.domains.query import Query
 from intset.errors import BudgetError
 from intset.expr.node import Cond, Expr
+from intset.expr.printer import to_text
 
 
 class IslDomain:
@@ -33,7 +35,10 @@ class IslDomain:
                     return empty_set(self.name)
                 image = image.coalesce()
             notes = relaxation_notes(query, translation)
-            return IslSet(Presburger(image, translation.params), self.name, is_exact=not notes, notes=notes)
+            shape = Presburger(image, translation.params)
+            return IslSet(
+                shape, self.name, is_exact=not notes, notes=notes, enumerate_points=None if notes else partial(_listed, query)
+            )
         except BudgetError as error:
             low, high = query.known.bounds(query.forms[0])
             return fallback(low, high, f"isl gave up: {error}")
@@ -60,6 +65,13 @@ class IslDomain:
         return IslRegion(Presburger(image, translation.params), self.name, not notes, notes, dims=len(query.exprs))
 
 
+def _listed(query: Query) -> int | None:
+    from intset.domains.points import values_of
+
+    values = values_of(query)
+    return None if values is None else len(values)
+
+
 def image_of(translation: Translation) -> Any:
     """The isl set of the values that the query's expressions take together."""
     m = isl()
@@ -78,12 +90,10 @@ def image_of(translation: Translation) -> Any:
 
 def relaxation_notes(query: Query, translation: Translation) -> tuple[str, ...]:
     """Why the image may be larger than the truth, in words; empty when it is exact."""
-    notes = [f"the term {e} is not affine: only its bounds were used" for e in translation.relaxed_terms]
-    if query.known.met_partial and not notes:
-        from intset.domains.query import partial_terms
-
+    notes = [f"the term {to_text(e, limit=120)} is not affine: only its bounds were used" for e in translation.relaxed_terms]
+    if not notes:
         notes += [
-            f"where {e} is undefined was not excluded" for e in partial_terms(query.known, (*query.exprs, *query.facts))
+            f"where {to_text(e, limit=120)} is undefined was not excluded" for e in query.partial_terms
         ]
     if translation.leftover and consistency(query, translation.leftover) == "unknown":
         notes.append("facts on other variables may exclude one another")
@@ -106,7 +116,7 @@ def consistency(query: Query, facts: Sequence[Cond]) -> str:
     if cached is None:
         try:
             alone = Query((), query.ranges, facts, tuple(query.keep), query.base, query.known, query.config)
-            translation = Translation(alone, roots=facts)
+            translation = Translation(alone, seeds=facts)
             empty = translation.domain.is_empty()
             cached = "empty" if empty else "unknown" if translation.relaxed_terms else "holds"
         except BudgetError:

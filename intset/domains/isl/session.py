@@ -99,13 +99,22 @@ class Budget:
     ) -> None:
         spent = bool(self.limit) and not _works(self._context)
         self._leave()
+        failure: BaseException
         if spent and (error is None or isinstance(error, Exception)):
-            raise BudgetError(f"isl gave up after {self._own or self.limit} operations") from error
-        if isinstance(error, isl().Error):
+            failure = BudgetError(f"isl gave up after {self._own or self.limit} operations")
+        elif not isinstance(error, isl().Error):
+            return
+        elif "<no message>" in str(error):
             # A callback was interrupted: islpy swallows the interrupt and reports a failure without a message.
-            if "<no message>" in str(error):
-                raise KeyboardInterrupt from error
-            raise IslError(str(error)) from error
+            failure = KeyboardInterrupt()
+        else:
+            failure = IslError(str(error))
+        try:
+            raise failure
+        except BaseException:
+            # islpy's errors cannot be compared by `==`, which breaks tools that walk the chain of errors.
+            failure.__context__ = None if isinstance(error, isl().Error) else error
+            raise
 
     def _leave(self) -> None:
         # The list last: interrupted in between, it still tells `context` that there is something to clean up.

@@ -6,15 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from intset.domains.base import End, IntSet, Region, as_end
-from intset.domains.isl.session import budget, context, isl, val
+from intset.domains.isl.session import budget, context, isl, number, val
 from intset.domains.isl.to_expr import pw_aff_to_expr
 from intset.domains.isl.translate import param_name
 from intset.errors import BudgetError, CountError
-from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, constant_value
+from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, as_int, constant_value
 from intset.expr.range import Range
 from intset.expr.walk import free_vars, substitute
 from intset.infinity import NEG_INF, POS_INF, Infinity
 
+COUNT_BUDGET = 40_000
 END_BUDGET = 200_000  # isl operations for the ends, the print or the count of one set
 
 
@@ -139,13 +140,10 @@ def end_of(shape: Presburger, position: int, side: int) -> End:
     """The smallest (`side` -1) or largest (+1) value of a dimension; crossed infinities when the set is empty."""
     with budget(END_BUDGET):
         current = shape.get()
+        if not shape.free_params():
+            return constant_end(current, position, side)
         if current.is_empty():
             return POS_INF if side < 0 else NEG_INF
-        if not shape.free_params():
-            value = current.dim_min_val(position) if side < 0 else current.dim_max_val(position)
-            if value.is_int():
-                return as_end(int(str(value)))
-            return NEG_INF if side < 0 else POS_INF
         bounded = current.dim_has_lower_bound if side < 0 else current.dim_has_upper_bound
         m = isl()
         if not bounded(m.dim_type.set, position):
@@ -158,10 +156,36 @@ def end_of(shape: Presburger, position: int, side: int) -> End:
     return found
 
 
+def constant_end(isl_set: Any, position: int, side: int) -> End:
+    """The end of a set without parameters, disjunct by disjunct.
+
+    isl's own answer for the union is wrong when a disjunct is empty and was found to be (isl 0.27: NaN counts as 0).
+    """
+    best: int | None = None
+    for part in isl_set.get_basic_sets():
+        whole = part.to_set()
+        value = whole.dim_min_val(position) if side < 0 else whole.dim_max_val(position)
+        if value.is_nan():
+            continue
+        if not value.is_int():
+            if whole.is_empty():
+                continue
+            return NEG_INF if side < 0 else POS_INF
+        found = number(value)
+        best = found if best is None else min(best, found) if side < 0 else max(best, found)
+    if best is None:
+        return POS_INF if side < 0 else NEG_INF
+    return as_end(best)
+
+
 class IslSet(IntSet):
-    """A one-dimensional Presburger set, parametric in `params`."""
+    """A one-dimensional Presburger set, parametric in `params`.
+
+    `enumerate_points` counts in another way, where isl's budget does not suffice: it gives the number, or `None`.
+    """
 
     def __init__(self, shape: Presburger, by: str = "isl", **flags: Any) -> None:
+        self._enumerate = flags.pop("enumerate_points", None)
         super().__init__(by, flags.pop("is_tight", False), flags.pop("is_exact", False), **flags)
         self.shape = shape
         self._ends: tuple[End, End] | None = None
@@ -182,8 +206,18 @@ class IslSet(IntSet):
     def condition(self, e: IntLike) -> Cond:
         return condition_of(self.shape, (as_expr(e),))
 
+    def __contains__(self, value: object) -> bool:
+        if self.params:
+            return super().__contains__(value)
+        current = self.shape.get()
+        with budget(END_BUDGET):
+            return not current.fix_val(isl().dim_type.set, 0, val(as_int(value, "an element"))).is_empty()
+
     def count(self) -> int | Infinity | Expr:
-        return count_of(self.shape)
+        return count_of(self.shape, self._enumerate)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_enumerate": None}
 
     def describe(self) -> str:
         return text_of(self.shape)
@@ -205,7 +239,7 @@ def condition_of(shape: Presburger, point: Sequence[Expr]) -> Cond:
     return found
 
 
-def count_of(shape: Presburger) -> int | Infinity | Expr:
+def count_of(shape: Presburger, enumerate_points: Callable[[], int | None] | None = None) -> int | Infinity | Expr:
     from intset.domains.isl.count import count as count_points
     from intset.domains.isl.count import count_symbolic
 
@@ -216,8 +250,13 @@ def count_of(shape: Presburger) -> int | Infinity | Expr:
             if found is None:
                 raise CountError(f"the number of points of {current} has no closed form here: use at(...) to fix sizes")
             return found
-        return count_points(current.project_out(isl().dim_type.param, 0, current.dim(isl().dim_type.param)))
+        plain = current.project_out(isl().dim_type.param, 0, current.dim(isl().dim_type.param))
+        with budget(COUNT_BUDGET):
+            return count_points(plain)
     except BudgetError as error:
+        listed = None if enumerate_points is None else enumerate_points()
+        if listed is not None:
+            return listed
         raise CountError(f"counting is out of budget: {error}") from error
 
 

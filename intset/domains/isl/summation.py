@@ -10,7 +10,7 @@ from math import comb, gcd, lcm
 from typing import Any, NamedTuple
 
 from intset.domains.isl.session import isl, number
-from intset.domains.isl.to_expr import Piece, aff_to_form, pieces_of
+from intset.domains.isl.to_expr import Piece, aff_to_form, pieces_of, simplified
 from intset.expr.node import Expr, Var
 from intset.linear.form import ONE, ZERO, Linear, atom, factors, monomial_of
 
@@ -121,9 +121,11 @@ def _lowered(domain: Any, first: int, total: int) -> Any:
 
 def _polynomial(piece: Piece, atoms: Sequence[Expr], names: Sequence[Var]) -> Linear | None:
     """The end as a linear form, unless one of `names` is inside a division."""
-    form = aff_to_form(piece.function, (), atoms)
-    free = all(e in names or not any(v in names for v in e.free_vars()) for e in form.terms)
-    return form if free else None
+    for function in (piece.function, simplified(piece.function, piece.domain)):
+        form = aff_to_form(function, (), atoms)
+        if all(e in names or not any(v in names for v in e.free_vars()) for e in form.terms):
+            return form
+    return None
 
 
 def _powers(form: Linear, name: Var) -> list[Linear]:
@@ -140,8 +142,8 @@ def _powers(form: Linear, name: Var) -> list[Linear]:
 def _sum_of_powers(powers: Sequence[Linear], low: Linear, high: Linear, stride: int) -> tuple[Linear, int]:
     """The sum of a polynomial over `low, low + stride, ..., high`, as numerator and denominator.
 
-    With `d = high - low`, and `S_k(m) = 0**k + ... + m**k` with the coefficients `f_k`: the sum of `(low + stride*t)**p`
-    for `t` from 0 to `d/stride` is `sum_k C(p, k) * low**(p-k) * stride**k * S_k(d/stride)`, and
+    With `d = high - low`, and `S_k(m) = 0**k + ... + m**k` with the coefficients `f_k`: the sum of
+    `(low + stride*t)**p` for `t` from 0 to `d/stride` is `sum_k C(p, k) * low**(p-k) * stride**k * S_k(d/stride)`, and
     `stride**(k+1) * S_k(d/stride) = sum_q f_k[q] * stride**(k+1-q) * d**q`.
     """
     denominator = lcm(*(c.denominator for k in range(len(powers)) for c in _faulhaber(k)))

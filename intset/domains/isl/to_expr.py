@@ -130,7 +130,7 @@ def pw_aff_to_expr(pw: Any, dims: Sequence[Expr], params: Sequence[Expr], contex
     context: an isl Set, of parameters alone or over the same space, outside which the expression need not be right.
     """
     if context is not None:
-        pw = pw.gist_params(context) if context.is_params() else pw.gist(context)
+        pw = simplified(pw, context)
     return pieces_to_expr(pieces_of(pw.coalesce()), dims, params, context)
 
 
@@ -145,10 +145,11 @@ def pieces_to_expr(
     left = _merged([p for p in within if not p.domain.is_empty()])
     if not left:
         return None
-    values = [aff_to_expr(p.function, dims, params) for p in left]
-    lattice = _lattice(left)
+    lattice = _lattice(left) if len(left) > 1 else None
     if lattice is not None:
+        values = [aff_to_expr(p.function, dims, params) for p in left]
         return maximum(*(minimum(*(values[k] for k in term)) for term in lattice))
+    values = [aff_to_expr(_integral(simplified(p.function, p.domain)), dims, params) for p in left]
     # The longest condition comes last, where it need not be written.
     order = sorted(range(len(left)), key=lambda k: _weight(left[k].domain))
     result, remaining = values[order[-1]], left[order[-1]].domain
@@ -168,6 +169,17 @@ def within_context(isl_set: Any, context: Any) -> Any:
     if context.is_params() and not isl_set.is_params():
         return isl_set.intersect_params(context)
     return isl_set.intersect(context)
+
+
+def simplified(isl_object: Any, context: Any) -> Any:
+    """isl's `gist` of a set or function: the same in `context`. As it is, where isl fails (its gist has a defect)."""
+    try:
+        domain_is_params = isinstance(isl_object, isl().Set) and isl_object.is_params()
+        if context.is_params() and not domain_is_params:
+            return isl_object.gist_params(context)
+        return isl_object.gist(context)
+    except isl().Error:
+        return isl_object
 
 
 def _integral(function: Any) -> Any:
@@ -236,8 +248,7 @@ def set_to_cond(isl_set: Any, dims: Sequence[Expr], params: Sequence[Expr], cont
     context: an isl Set, of parameters alone or over the same space, outside which the condition need not be right.
     """
     if context is not None:
-        both = context.is_params() and not isl_set.is_params()
-        isl_set = isl_set.gist_params(context) if both else isl_set.gist(context)
+        isl_set = simplified(isl_set, context)
     disjuncts: list[Cond] = []
     for part in isl_set.coalesce().compute_divs().get_basic_sets():
         conjuncts = _conjuncts(part, dims, params)

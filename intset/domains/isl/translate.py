@@ -13,11 +13,13 @@ from typing import Any
 
 from intset.domains.isl.session import context, isl, val
 from intset.domains.query import Query
+from intset.errors import BudgetError
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, Node, Var
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
 
+MAX_FRESH_TERMS = 16  # with more, what is left of the question is not worth isl's time
 MAX_NESTING = 6  # divisions nested deeper than this are relaxed: isl's time explodes there
 _PIECEWISE: dict[ops.Op, Callable[..., Any]] = {
     ops.MIN: lambda a, b: a.min(b),
@@ -30,6 +32,13 @@ _PIECEWISE: dict[ops.Op, Callable[..., Any]] = {
 class Translation:
     """A query in isl's terms.
 
+    Parameters
+    ----------
+    query: the question.
+    conditions: further conditions that restrict the domain.
+    roots: conditions that will be translated by `cond`, so that their terms need dimensions.
+    seeds: what else decides which variables and facts matter.
+
     Attributes
     ----------
     dims: the set dimensions: relaxed variables, then fresh terms.
@@ -38,7 +47,7 @@ class Translation:
     relaxed_terms: the terms that became fresh dimensions and are *not* free to take every value in their bounds.
     """
 
-    def __init__(self, query: Query, conditions: Sequence[Cond] = (), roots: Sequence[Cond] = ()) -> None:
+    def __init__(self, query: Query, conditions: Sequence[Cond] = (), roots: Sequence[Cond] = (), seeds: Sequence[Node] = ()) -> None:
         self.query = query
         self.known = query.known
         self.base = query.base
@@ -47,11 +56,13 @@ class Translation:
         conds = [self.known.cond(cond) for cond in (*roots, *self._extra)]
         roots = [*(form.expr() for form in query.forms), *conds]
         canonical = Query(query.exprs, query.ranges, facts, tuple(query.keep), query.base, query.known, query.config)
-        self.variables, sizes, self.facts, self.leftover = canonical.split_relevant(roots)
+        self.variables, sizes, self.facts, self.leftover = canonical.split_relevant([*roots, *seeds])
         self._gaps = [gap for var in (*self.variables, *sizes) for gap in self._symbolic_gaps(var)]
         goals = [(self.known, root) for root in (*query.forms, *conds)]
         limits = [(self.base, root) for root in (*self.facts, *self._gaps)]
         terms = self._non_affine([*goals, *limits])
+        if len(terms) > MAX_FRESH_TERMS:
+            raise BudgetError(f"{len(terms)} terms are not affine")
         relaxed = set(self.variables)
         self.fresh = [e for e in terms if e.op is ops.LOAD or any(v in relaxed for v in e.free_vars())]
         self.params: list[Expr] = [*sizes, *(e for e in terms if e not in self.fresh)]
@@ -178,6 +189,8 @@ class Translation:
         forms = [normalizer.form(arg) for arg in e.args]
         if op is ops.FLOORDIV:
             return self._affine(normalizer, forms[0]).scale_down_val(val(forms[1].const)).floor()
+        if op is ops.FLOORMOD:
+            return self._affine(normalizer, forms[0]).mod_val(val(forms[1].const))
         args = [_piecewise(self._affine(normalizer, form)) for form in forms]
         return _PIECEWISE[op](*args)
 
@@ -220,10 +233,10 @@ def _affine_parts(normalizer: Normalizer, e: Any) -> list[tuple[Normalizer, Any]
     if e.op is ops.SELECT:
         arms = [(inner, inner.form(arm)) for inner, arm in normalizer.branches(e)]
         return [(normalizer, normalizer.cond(e.args[0])), *arms]
-    if e.op is not ops.FLOORDIV and e.op not in _PIECEWISE:
+    if e.op not in (ops.FLOORDIV, ops.FLOORMOD) and e.op not in _PIECEWISE:
         return None
     forms = [normalizer.form(arg) for arg in e.args]
-    if e.op in (ops.FLOORDIV, ops.TRUNCDIV) and not (forms[1].is_const and forms[1].const > 0):
+    if e.op in (ops.FLOORDIV, ops.FLOORMOD, ops.TRUNCDIV) and not (forms[1].is_const and forms[1].const > 0):
         return None
     return [(normalizer, form) for form in forms]
 
