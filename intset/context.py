@@ -13,7 +13,8 @@ from intset.domains.query import Query
 from intset.domains.registry import domain_named
 from intset.errors import ContradictionWarning, InputError
 from intset.expr import ops
-from intset.expr.node import Cond, Expr, IntLike, Node, Var, as_cond, as_expr, as_int
+from intset.expr.definedness import definedness
+from intset.expr.node import Cond, Expr, IntLike, Node, PlainVar, Var, as_cond, as_expr, as_int
 from intset.expr.range import Range
 from intset.expr.walk import conjuncts
 from intset.facts import ASSERTED, ASSUMED, DERIVED, Fact
@@ -30,14 +31,29 @@ MAX_CACHED_ANSWERS = 4096
 class Frame:
     """One scope: the facts that hold in it, canonical forms under them, and the answers found in it.
 
+    `defined` are conditions under which the question and the facts have a value; `requires` those of them, side
+    conditions of an answer, that do not follow from what is known.
+
     A frame is never changed after it is made; leaving a scope drops the frame with everything that was cached in it.
     """
 
-    def __init__(self, ranges: Mapping[Var, Range], facts: tuple[Fact, ...]) -> None:
+    def __init__(
+        self,
+        ranges: Mapping[Var, Range],
+        facts: tuple[Fact, ...],
+        defined: tuple[Cond, ...] = (),
+        requires: tuple[Cond, ...] = (),
+    ) -> None:
         self.ranges = ranges
         self.facts = facts
+        self.defined = defined
+        self.requires = requires
         self.base = _base_normalizer(ranges)
-        self.conditions = tuple(fact.condition for fact in facts if not _is_true(self.base, fact.condition))
+        stated = tuple(fact.condition for fact in facts)
+        held = [cond for cond in (*stated, *defined) if not _is_true(self.base, cond)]
+        if self.base.met_partial:  # a fact holds where it is defined
+            held += [need for need in definedness(stated) if not _is_true(self.base, need)]
+        self.conditions = tuple(dict.fromkeys(held))
         self.known = narrow(self.base, self.conditions) if self.conditions else self.base
         self.answers: dict[Any, Any] = {}
         self.verdicts: dict[tuple[Cond, ...], str] = {}
@@ -225,16 +241,17 @@ class Context:
         return frame.remember(key, region_of_sets(query, answering))
 
     def _frame_for(self, roots: Sequence[Node]) -> Frame:
-        """The current frame, with the assertions that `roots` carry as facts."""
-        claims = embedded_claims(roots)
-        if not claims:
-            return self._frame
+        """The current frame, with the conditions under which `roots` are defined as facts."""
         frame = self._frame
-        key = ("claims", claims)
+        known = frame.known
+        for root in roots:
+            known.cond(root) if isinstance(root, Cond) else known.form(root)  # type: ignore[arg-type]
+        if not known.met_partial:
+            return frame
+        key = ("defined", tuple(roots))
         found = frame.answers.get(key)
         if found is None:
-            facts = tuple(Fact(part, ASSERTED) for claim in claims for part in conjuncts(claim))
-            found = frame.remember(key, Frame(frame.ranges, (*frame.facts, *facts)))
+            found = frame.remember(key, _where_defined(frame, roots))
         return found  # type: ignore[no-any-return]
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -266,6 +283,20 @@ def contradicting(facts: Sequence[Fact]) -> tuple[Fact, ...]:
 def report(facts: Sequence[Fact]) -> None:
     text = "; ".join(repr(fact) for fact in facts)
     warnings.warn(f"the facts exclude one another: {text}", ContradictionWarning, stacklevel=3)
+
+
+def _where_defined(frame: Frame, roots: Sequence[Node]) -> Frame:
+    """`frame` restricted to the points where the roots have a value: their assertions hold, no divisor is 0."""
+    needs = [need for need in definedness(roots) if not _is_true(frame.known, need)]
+    if not needs:
+        return frame
+    claims = dict.fromkeys(part for claim in embedded_claims(roots) for part in conjuncts(claim))
+    asserted = tuple(Fact(claim, ASSERTED) for claim in claims)
+    inside = Frame(frame.ranges, (*frame.facts, *asserted), frame.defined)
+    open_needs = tuple(need for need in needs if not _is_true(inside.known, need))
+    if not open_needs:
+        return inside
+    return Frame(frame.ranges, inside.facts, (*frame.defined, *open_needs), open_needs)
 
 
 def embedded_claims(roots: Sequence[Node]) -> tuple[Cond, ...]:
@@ -315,6 +346,8 @@ def _checked_range(var: object, limits: object) -> Range:
 
 
 def _refuse_cycles(table: Mapping[Var, Range]) -> None:
+    if all(limits.ends is not None for limits in table.values()):
+        return
     done: set[Var] = set()
     for root in table:
         path: list[Var] = []
@@ -339,18 +372,18 @@ def _base_normalizer(ranges: Mapping[Var, Range]) -> Normalizer:
     symbolic: dict[Var, Range] = {}
     empty = False
     for var, limits in ranges.items():
-        ends = limits.constant()
+        ends = limits.ends
         if ends is None:
             symbolic[var] = limits
         else:
-            numeric[var] = _within_declared(var, ends)
-            empty |= numeric[var][0] > numeric[var][1]  # type: ignore[operator]
+            low, high = numeric[var] = ends if type(var) is PlainVar else _within_declared(var, ends)
+            empty |= low > high
     if not symbolic:
         return Normalizer(numeric, empty=empty)
     return _with_symbolic_ranges(numeric, symbolic, empty)
 
 
-def _within_declared(var: Var, ends: tuple[int, int]) -> Interval:
+def _within_declared(var: Var, ends: tuple[int, int]) -> tuple[int, int]:
     low, high, _ = var.declared()
     return (ends[0] if low is None else max(low, ends[0]), ends[1] if high is None else min(high, ends[1]))
 

@@ -1,5 +1,34 @@
 """From schedules to loop nests; division lowering; interpreter, C output and the command line."""
 
+from lowering.codegen.c import to_c
 from lowering.division import lower_division
+from lowering.errors import AccessError, CheckError
+from lowering.interpreter import run
+from lowering.lower import lower
+from lowering.nest.ir import Function
+from lowering.passes import (
+    Width,
+    lower_divisions,
+    narrow,
+    rebase,
+    simplify,
+    strength_reduce,
+    unique_names,
+)
 
-__all__ = ["lower_division"]
+__all__ = [
+    "AccessError",
+    "CheckError",
+    "Function",
+    "Width",
+    "lower",
+    "lower_division",
+    "lower_divisions",
+    "narrow",
+    "rebase",
+    "run",
+    "simplify",
+    "strength_reduce",
+    "to_c",
+    "unique_names",
+]

@@ -145,7 +145,7 @@ def test_rules_inside_another_operation_at_8_bits(rule: Any) -> None:
     x, y = operands()
     for other in (-128, -127, -7, -1, 0, 1, 5, 126, 127):
         site = Site(rule.op, a, b, a, b, BITS)
-        env = {a: x, b: y, k: np.full(x.shape, other)}
+        env: dict[Expr, Any] = {a: x, b: y, k: np.full(x.shape, other)}
         before = make(rule.outer, (make(rule.op, (a, b)), k))
         after = make(rule.outer, (rule.rewrite(site), k))
         representable = mathematical(make(rule.op, (a, b)), env)
@@ -169,7 +169,7 @@ def test_the_shared_quotient_at_8_bits() -> None:
 
 
 class Encoder:
-    """Rewrites as z3 terms over the integers; a quotient by a variable is its definition. Shifts by `bits - 1` are signs."""
+    """Rewrites as z3 terms over the integers. Quotients are their definitions, shifts by `bits - 1` are signs."""
 
     def __init__(self, bits: int) -> None:
         self.z3 = pytest.importorskip("z3")
@@ -232,7 +232,8 @@ def _z3_answer(rule: Rule, site: Site) -> str:
     before, after = encoder.term(make(rule.op, (site.a, site.b))), encoder.term(rule.rewrite(site))
     goal = [encoder.known[a] >= site.least, encoder.known[a] <= site.most, encoder.term(site.b) != 0]
     goal += [before >= site.least, before <= site.most]
-    needs = [[encoder.term(item.cond if isinstance(item, Fits) else item) for item in need] for need in rule.needs(site)]
+    alternatives = [[item.cond if isinstance(item, Fits) else item for item in need] for need in rule.needs(site)]
+    needs = [[encoder.term(cond) for cond in conds] for conds in alternatives]
     solver = z3.SolverFor("QF_NIA") if site.c == 0 else z3.Solver()
     solver.set("timeout", 30_000)
     if site.c == 0 and rule.op is ops.FLOORMOD:  # proved by "floordiv general": the two quotients differ by at most 1
@@ -296,7 +297,7 @@ def test_ceildiv_in_mlir_affine_fails_at_min_even_for_positive_divisors() -> Non
 
 
 def test_side_conditions_are_needed() -> None:
-    """Without its side condition every conditional rule is wrong or hazardous somewhere: none asks for too much by far."""
+    """Without its side condition every conditional rule is wrong or hazardous somewhere."""
     for rule in ALL:
         conditional = False
         bad = 0

@@ -156,13 +156,14 @@ def split_guards(relations: Sequence[Relation], ranges: Ranges, values: Mapping[
     """
     guards: dict[Cond, None] = {}
     for relation in relations:
-        if isinstance(relation, Split) and relation.parent in values and _overruns(relation, ranges):
+        if isinstance(relation, Split) and relation.parent in values and overruns(relation, ranges):
             parent = ranges[relation.parent]
             guards[values[relation.parent] < simple.add(low(parent), extent(parent))] = None
     return list(guards)
 
 
-def _overruns(split: Split, ranges: Ranges) -> bool:
+def overruns(split: Split, ranges: Ranges) -> bool:
+    """Whether the loops of a split may run beyond the end of its parent."""
     if split.tail is Tail.ROUND_UP:
         return False
     total, outer, inner = (extent(ranges[iv]) for iv in (split.parent, split.outer, split.inner))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
+from intset.domains import multistride
 from intset.domains.base import Bounds, End, IntervalSet, IntSet, empty_set
 from intset.domains.query import Query
 from intset.expr import ops
@@ -44,7 +45,7 @@ class IntervalDomain:
 
 def has_parameters(query: Query, form: Linear) -> bool:
     """Whether the answer may depend on variables that stay symbolic."""
-    if not form.terms:
+    if not form.terms or not (query.keep or query.known.has_parameters or query.base.has_parameters):
         return False
     limits = query.known.knowledge.limits
     if any(not query.is_relaxed(v) or v in limits for v in free_vars(*form.terms)):
@@ -53,11 +54,48 @@ def has_parameters(query: Query, form: Linear) -> bool:
 
 
 def is_independent(query: Query, form: Linear) -> bool:
-    """Whether `form` is a sum over distinct variables that run freely over known ranges: then both ends are attained."""
-    if query.partial_terms or query.facts:
-        return False
+    """Whether both ends that the sum of the terms has are attained, because the terms share no variable and each attains
+    its own; no parameters."""
+    return not query.facts and _attains(query, query.known.regroup(form))
+
+
+def _attains(query: Query, form: Linear) -> bool:
     ranges = query.ranges
-    return all(e.op is ops.VAR and e in ranges and ranges[e].constant() is not None for e in form.terms)  # type: ignore[index,call-overload]
+    single = True
+    for e in form.terms:
+        if e.op is not ops.VAR:
+            single = False
+        elif e not in ranges or ranges[e].ends is None:  # type: ignore[index,operator]
+            return False
+    if single:
+        return True
+    seen: set[Expr] = set()
+    for e in form.terms:
+        own = e.free_vars()
+        if not seen.isdisjoint(own) or not _atom_attains(query, e):
+            return False
+        seen.update(own)
+    return True
+
+
+def _atom_attains(query: Query, e: Any) -> bool:
+    """Whether an atom takes both ends that its operation gives from the ends of its arguments."""
+    known = query.known
+    if e.op is ops.VAR:
+        return True
+    if e.op is ops.FLOORDIV and e.args[1].op is ops.CONST and e.args[1].data > 0:
+        inner = known.form(e.args[0])
+        return known.regroup(inner) is inner and _attains(query, inner)
+    if e.op is ops.FLOORMOD:
+        from intset.domains.stride import steps_of_atom
+
+        steps = steps_of_atom(query, e)
+        return steps is not None and known.atom_bounds(e) == (multistride.lowest(steps), multistride.highest(steps))
+    if e.op is ops.MIN or e.op is ops.MAX:
+        a, b = (known.form(arg) for arg in e.args)
+        apart = set(e.args[0].free_vars()).isdisjoint(e.args[1].free_vars())
+        return apart and all(known.regroup(form) is form and _attains(query, form) for form in (a, b))
+    return False
 
 
 def symbolic_bounds(query: Query, form: Linear) -> Bounds:
@@ -66,7 +104,7 @@ def symbolic_bounds(query: Query, form: Linear) -> Bounds:
     relaxed = query.is_relaxed
     touched = bool(query.facts) and _is_touched(query, form)
     ends: list[End] = []
-    tight = not query.partial_terms and not touched
+    tight = not touched
     for side, toward in ((-1, symbolic.lowest), (1, symbolic.highest)):
         end = toward(known, form, relaxed)
         candidates = [] if end.form is None else [end.form]

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from intset.expr.node import Cond, Expr, Node, Var
 from intset.expr.range import Range
-from intset.expr import ops
-from intset.expr.walk import free_vars, postorder
+from intset.expr.walk import free_vars
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
 
@@ -48,7 +47,6 @@ class Query:
         self.known = known
         self.config = config
         self.verdicts: dict[tuple[Cond, ...], str] = {}  # shared by the queries of one context
-        self._partial: tuple[Node, ...] | None = None
         self._forms: tuple[Linear, ...] | None = None
 
     @property
@@ -62,14 +60,6 @@ class Query:
     def is_empty(self) -> bool:
         """Whether the domain is known to have no point at all."""
         return self.known.empty
-
-    @property
-    def partial_terms(self) -> tuple[Node, ...]:
-        """The subterms of expressions and facts that may be undefined somewhere."""
-        if self._partial is None:
-            met = self.known.met_partial or self.base.met_partial  # a cheap no, for most contexts
-            self._partial = tuple(partial_terms(self.known, (*self.exprs, *self.facts))) if met else ()
-        return self._partial
 
     def is_relaxed(self, var: Var) -> bool:
         """Whether `var` runs over its range (else it stays symbolic)."""
@@ -109,18 +99,3 @@ class Query:
                     still.append((fact, variables))
             left = still
         return list(relaxed), list(params), touching, [fact for fact, _ in left]
-
-
-def partial_terms(known: Normalizer, roots: Sequence[Node]) -> list[Node]:
-    """The subterms that may be undefined somewhere: a divisor that may be 0, a shift by a variable, an assertion."""
-    found = []
-    for node in postorder(roots):
-        if node.op in ops.DIVISIONS:
-            if known.may_be_zero(known.form(node.args[1])):
-                found.append(node)
-        elif node.op in (ops.SHL, ops.SHR):
-            if (known.bounds(known.form(node.args[1]))[0] or -1) < 0:
-                found.append(node)
-        elif node.op is ops.ASSERTING and known.cond(node.args[0]).op is not ops.BOOL:
-            found.append(node)
-    return found

@@ -122,7 +122,7 @@ def structural_image(query: Query) -> StrideSet | None:
     """The image, where structure shows it: a sum of terms over disjoint sets of freely running variables, each of which
     is a multi-stride set. `None` for all else."""
     known = query.known
-    if query.is_empty or query.partial_terms:
+    if query.is_empty:
         return None
     form = query.forms[0]
     if query.facts and query.is_touched(form.terms):
@@ -150,7 +150,7 @@ def _steps_of(query: Query, form: Linear) -> tuple[Linear, multistride.MultiStri
         if any(v in seen for v in own):
             return None
         seen.update(own)
-        steps = _steps_of_atom(query, e)
+        steps = steps_of_atom(query, e)
         if steps is None:
             return None
         base += k * steps[0]
@@ -164,7 +164,8 @@ def _has_load(e: Expr) -> bool:
     return e.op is not ops.VAR and bool(opaque_terms(e))
 
 
-def _steps_of_atom(query: Query, e: Any) -> multistride.MultiStride | None:
+def steps_of_atom(query: Query, e: Any) -> multistride.MultiStride | None:
+    """The values of an atom, where structure shows that they are a multi-stride set."""
     if e.op is ops.VAR:
         limits = query.ranges[e].constant()
         if limits is None or e.declared()[2] != 1:

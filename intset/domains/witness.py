@@ -1,17 +1,18 @@
 """Witness points: a bound is certified by a point of the domain at which the expression takes it.
 
-A witness needs no proof of how it was found: the expression and the facts are evaluated there. So the search may guess.
+A witness needs no proof of how it was found: expression and facts are evaluated there. So the search may guess.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 
 from intset.domains.query import Query
 from intset.errors import EvaluationError, InputError
 from intset.expr import ops
 from intset.expr.evaluate import evaluate
-from intset.expr.node import Expr, Var
+from intset.expr.node import Cond, Expr, Var
 from intset.expr.walk import free_vars, opaque_terms
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear, factors
@@ -21,20 +22,76 @@ MAX_AIMS = 200  # subterms that one guess looks at
 
 
 def witness(query: Query, value: int, side: int) -> Point | None:
-    """A point of the domain at which the query's expression is `value`, its largest (`side` +1) or smallest (-1)."""
+    """A point of the domain where the query's expression is `value`, its largest (`side` +1) or smallest (-1) value.
+
+    The question must be free of parameters. Expression and facts are read in canonical form, which is equal on the domain.
+    """
+    form = query.forms[0]
     for point in _guesses(query, value, side):
-        if is_witness(query, point, value):
+        if is_witness(query, form, point, value):
             return point
     return None
 
 
-def is_witness(query: Query, point: Point, value: int) -> bool:
-    """Whether the expression is `value` at `point`, and ranges and facts hold there."""
-    complete(query, point)
+def is_witness(query: Query, form: Linear, point: Point, value: int) -> bool:
+    """Whether `form` is `value` at `point`, and all facts hold there; completes the point from the ranges."""
+    known, base = query.known, query.base
+    values = _Values(point, known)
     try:
-        return evaluate(query.exprs[0], point) == value and in_domain(query, point)
-    except (EvaluationError, InputError):
+        if values.form(known, form) != value:
+            return False
+        return all(values.cond(base, base.cond(fact)) for fact in query.facts)
+    except (EvaluationError, InputError, ZeroDivisionError):
         return False
+
+
+class _Values:
+    """Values of canonical forms at a point whose missing coordinates are taken from the known ranges."""
+
+    def __init__(self, point: Point, known: Normalizer) -> None:
+        self.point, self.known = point, known
+
+    def form(self, normalizer: Normalizer, form: Linear) -> int:
+        total = form.const
+        point = self.point
+        for e, k in form.terms.items():
+            value = point.get(e)
+            total += k * (self.atom(normalizer, e) if value is None else value)
+        return total
+
+    def atom(self, normalizer: Normalizer, e: Expr) -> int:
+        op = e.op
+        if op is ops.VAR or op is ops.LOAD:
+            low, high = self.known.atom_bounds(e)
+            found = self.point[e] = low if low is not None else min(0, high) if high is not None else 0
+            return found
+        if op is ops.SELECT:
+            chosen = self.cond(normalizer, normalizer.cond(e.args[0]))
+            inner, arm = normalizer.branches(e)[0 if chosen else 1]
+            return self.form(inner, inner.form(arm))
+        if op is ops.MUL:
+            return prod(self.point[part] if part in self.point else self.atom(normalizer, part) for part in factors(e))
+        assert op.meaning is not None
+        return op.meaning(*(self.form(normalizer, normalizer.form(arg)) for arg in e.args))  # type: ignore[no-any-return]
+
+    def cond(self, normalizer: Normalizer, root: Cond) -> bool:
+        pending = [root]
+        while pending:  # conjunctions iteratively; the rest is shallow
+            node = pending.pop()
+            if node.op is ops.AND:
+                pending.extend(node.args)
+            elif not self._holds(normalizer, node):
+                return False
+        return True
+
+    def _holds(self, normalizer: Normalizer, node: Cond) -> bool:
+        if node.op is ops.BOOL:
+            return bool(node.data)
+        if node.op is ops.OR:
+            return self.cond(normalizer, node.args[0]) or self.cond(normalizer, node.args[1])
+        kind, form = normalizer.compared[node]
+        value = self.form(normalizer, form)
+        return value >= 0 if kind is ops.GE else (value == 0) is (kind is ops.EQ)
 
 
 def in_domain(query: Query, point: Point) -> bool:
@@ -76,8 +133,10 @@ def complete(query: Query, point: Point) -> None:
 
 def _guesses(query: Query, value: int, side: int) -> Iterator[Point]:
     known, form = query.known, query.forms[0]
-    yield aim(known, known.regroup(form), side)
-    yield aim(known, form, side)
+    regrouped = known.regroup(form)
+    yield aim(known, regrouped, side)
+    if regrouped is not form:
+        yield aim(known, form, side)
     if query.facts:
         solved: Point = {}
         if _solve(known, form, value, value, solved):

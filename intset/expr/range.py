@@ -17,9 +17,10 @@ class Range:
     below 0 means empty; a constant one is refused.
     """
 
-    __slots__ = ("extent", "min")
+    __slots__ = ("ends", "extent", "min")
     min: Expr | Infinity
     extent: Expr | Infinity
+    ends: tuple[int, int] | None  # (first, last) when both are constants; empty when last < first
 
     def __init__(self, min: IntLike | Infinity, extent: IntLike | Infinity) -> None:
         low = min if isinstance(min, Infinity) else as_expr(min, "min of a Range")
@@ -32,6 +33,9 @@ class Range:
                 raise InputError(f"the extent of a Range must not be negative: {number}")
         object.__setattr__(self, "min", low)
         object.__setattr__(self, "extent", width)
+        first = None if isinstance(low, Infinity) else constant_value(low)
+        number = None if isinstance(width, Infinity) else constant_value(width)
+        object.__setattr__(self, "ends", None if first is None or number is None else (first, first + number - 1))
 
     @classmethod
     def everything(cls) -> Range:
@@ -50,10 +54,7 @@ class Range:
 
     def constant(self) -> tuple[int, int] | None:
         """(first, last) when both ends are constants, else `None`; empty when last < first."""
-        if isinstance(self.min, Infinity) or isinstance(self.extent, Infinity):
-            return None
-        low, width = constant_value(self.min), constant_value(self.extent)
-        return None if low is None or width is None else (low, low + width - 1)
+        return self.ends
 
     def free_vars(self) -> tuple[Var, ...]:
         """The variables of both ends."""

@@ -126,6 +126,19 @@ def rebuild(rows: Flat) -> Node:
     return nodes[-1]  # type: ignore[no-any-return]
 
 
+def without_assertions(root: Any) -> Any:
+    """`root` with every assertion replaced by the value it carries: equal wherever `root` is defined."""
+    new: dict[Node, Any] = {}
+    for node in postorder((root,)):
+        args = tuple(new[arg] for arg in node.args)
+        if node.op is ops.ASSERTING:
+            new[node] = args[1]
+        else:
+            same = all(a is b for a, b in zip(args, node.args, strict=True))
+            new[node] = node if same else make(node.op, args, node.data)
+    return new[root]
+
+
 def conjuncts(cond: Cond) -> Iterator[Cond]:
     """The conditions whose conjunction `cond` is, from left to right."""
     stack = [cond]

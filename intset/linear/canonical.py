@@ -680,6 +680,7 @@ def _select(self: Normalizer, node: Node) -> Linear:
         return self.form(node.args[1 if condition.data else 2])
     (yes, if_true), (no, if_false) = self.branches(node)  # type: ignore[arg-type]
     a, b = yes.form(if_true), no.form(if_false)
+    self.met_partial |= yes.met_partial or no.met_partial
     if yes.empty or no.empty:
         return b if yes.empty else a
     if a.same(b):

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from intset.config import Config
-from intset.domains.query import Query, partial_terms
+from intset.domains.query import Query
 from intset.domains.witness import Point, aim, complete, in_domain
 from intset.errors import BudgetError, EvaluationError, InputError
 from intset.expr import ops
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, Var
-from intset.expr.walk import free_vars
+from intset.expr.walk import free_vars, without_assertions
 from intset.facts import DECLARED, Fact
 from intset.prover.proof import PROVED, REFUTED, UNKNOWN, Proof
 
@@ -95,21 +95,11 @@ def prove(frame: Frame, goal: Cond, config: Config) -> Proof:
         variables = free_vars(goal, *frame.conditions)
         shown = {e: k for e, k in last.point.items() if not isinstance(e, Var) or e in variables or e in frame.ranges}
         return Proof(goal, REFUTED, by, counterexample=shown)
-    requires = _side_conditions(question)
     if last.status == PROVED:
         return Proof(
-            goal, PROVED, by, last.vacuous, used_by=lambda: needed_facts(frame, goal, config), requires=requires
+            goal, PROVED, by, last.vacuous, used_by=lambda: needed_facts(frame, goal, config), requires=frame.requires,
         )
     return Proof(goal, UNKNOWN, by, reason=last.reason)
-
-
-def _side_conditions(question: Question) -> tuple[Cond, ...]:
-    known = question.frame.known
-    found: dict[Cond, None] = {}
-    for node in partial_terms(known, (question.goal,)):
-        if node.op in ops.DIVISIONS:
-            found[node.args[1].ne(0)] = None
-    return tuple(found)
 
 
 # -- tiers --------------------------------------------------------------------------------------------------------
@@ -233,10 +223,11 @@ def needed_facts(frame: Frame, goal: Cond, config: Config) -> tuple[Fact, ...]:
     """
     from intset.context import Frame
 
+    goal = without_assertions(goal)  # what it asserts is among the facts
     kept = list(frame.facts)
     for fact in tuple(kept):
         fewer = [other for other in kept if other is not fact]
-        if prove(Frame(frame.ranges, tuple(fewer)), goal, config).status == PROVED:
+        if prove(Frame(frame.ranges, tuple(fewer), frame.defined), goal, config).status == PROVED:
             kept = fewer
     return (*kept, *_needed_declarations(frame, kept, goal, config))
 
@@ -259,7 +250,8 @@ def _needed_declarations(frame: Frame, kept: list[Fact], goal: Cond, config: Con
             for v, r in frame.ranges.items()
         }
         facts = tuple(Fact(fact.condition.substitute(plain), fact.provenance) for fact in kept)
-        if prove(Frame(ranges, facts), goal.substitute(plain), config).status != PROVED:
+        defined = tuple(need.substitute(plain) for need in frame.defined)
+        if prove(Frame(ranges, facts, defined), goal.substitute(plain), config).status != PROVED:
             yield from declared_facts(var)
 
 

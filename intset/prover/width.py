@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from intset.errors import EvaluationError, InputError, MachineOverflowError
 from intset.expr import ops
 from intset.expr.build import logical_and, logical_not, logical_or
+from intset.expr.definedness import guarded_steps
 from intset.expr.evaluate import evaluate
-from intset.expr.node import Cond, Expr, Node, truth
+from intset.expr.node import Cond, Expr
 from intset.prover.proof import REFUTED, UNKNOWN, Proof
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def fit_conditions(ctx: Context, e: Expr, bits: int) -> list[Cond]:
     """The conditions, one for each step that is not obviously within the width, under which nothing overflows."""
     low, high = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
     found: list[Cond] = []
-    for node, guard in guarded_steps(e):
+    for node, guard in guarded_steps((e,)):
         needs: list[Cond] = []
         if isinstance(node, Expr):
             needs += [node >= low, node <= high]
@@ -47,47 +48,3 @@ def fit_conditions(ctx: Context, e: Expr, bits: int) -> list[Cond]:
                 continue
             found.append(need if guard.op is ops.BOOL else logical_or(logical_not(guard), need))
     return found
-
-
-def guarded_steps(root: Node) -> list[tuple[Node, Cond]]:
-    """Each node with the condition under which it is evaluated (the weakest, where it is reached in several ways)."""
-    order: list[tuple[Node, Cond]] = []
-    guards: dict[Node, Cond] = {root: truth(True)}
-    pending = _parents_first(root)
-    for node in pending:
-        guard = guards[node]
-        order.append((node, guard))
-        for child, extra in _children(node):
-            own = _joined(guard, extra)
-            known = guards.get(child)
-            guards[child] = own if known is None else _either(known, own)
-    return order
-
-
-def _parents_first(root: Node) -> list[Node]:
-    from intset.expr.walk import postorder
-
-    return list(postorder((root,)))[::-1]
-
-
-def _children(node: Node) -> list[tuple[Node, Cond | None]]:
-    args = node.args
-    if node.op is ops.SELECT:
-        return [(args[0], None), (args[1], args[0]), (args[2], ~args[0])]
-    if node.op is ops.AND or node.op is ops.ASSERTING:
-        return [(args[0], None), (args[1], args[0])]
-    if node.op is ops.OR:
-        return [(args[0], None), (args[1], ~args[0])]
-    return [(arg, None) for arg in args]
-
-
-def _joined(guard: Cond, extra: Cond | None) -> Cond:
-    if extra is None:
-        return guard
-    return extra if guard.op is ops.BOOL else guard & extra
-
-
-def _either(a: Cond, b: Cond) -> Cond:
-    if a.op is ops.BOOL or a is b:
-        return a
-    return b if b.op is ops.BOOL else a | b

@@ -21,6 +21,7 @@ from typing import Any
 
 from intset import Cond, Context, Expr, InputError, IntSetError, ParseError, Range, ShapeVar, Var, evaluate, parse
 from intset.errors import EvaluationError
+from intset.expr.walk import conjuncts, free_vars
 
 _FIELDS = {"op": str, "kind": str, "vars": list, "params": list, "conds": list, "exprs": list, "truth": list}
 _KINDS = ("store", "load", "pred")
@@ -142,6 +143,7 @@ class Problem:
     ranges: dict[Var, Range] = field(default_factory=dict)
     conditions: tuple[Cond, ...] = ()
     exprs: tuple[Any, ...] = ()
+    _elements: dict[int, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         row = self.row
@@ -189,19 +191,29 @@ class Problem:
         except IntSetError as error:
             raise InputError(f"{self.row.where}: {error}") from None
 
+    def elements(self, k: int) -> Any:
+        """The true values of expression `k`, a sorted array found by enumeration; `None` where the box is too large."""
+        if k not in self._elements:
+            from lowering.cli.enumeration import true_values
+
+            self._elements[k] = true_values(self.exprs[k], self.ranges, self.conditions)
+        return self._elements[k]
+
     def admits(self, point: Mapping[Any, int]) -> bool:
-        """Whether `point` is a point of the row: every variable in its range, sizes too, and the conditions true."""
+        """Whether `point` is a point of the row: variables in their ranges, sizes at least 1, conditions true.
+
+        Variables that `point` leaves out, and conditions on such variables alone, play no role.
+        """
+        values: dict[Var, int] = {var: point[var] for var in self.env.values() if var in point}
+        values |= {size: 1 for size in self.sizes if size not in values}
+        if any(values[size] < 1 for size in self.sizes):
+            return False
         try:
-            values: dict[Var, int] = {
-                size: point.get(size, 1) for size in self.sizes
-            }  # a size that plays no role may be left out
-            values |= {var: point[var] for var in self.ranges}
-            if any(values[size] < 1 for size in self.sizes):
-                return False
             for var, limits in self.ranges.items():
-                low = evaluate(limits.min, values)  # type: ignore[arg-type]
-                if not low <= values[var] < low + evaluate(limits.extent, values):  # type: ignore[arg-type]
+                low, extent = evaluate(limits.min, values), evaluate(limits.extent, values)  # type: ignore[arg-type]
+                if extent < 1 or not low <= values.get(var, low) < low + extent:
                     return False
-            return all(evaluate(condition, values) for condition in self.conditions)
-        except (KeyError, EvaluationError):
+            parts = [part for condition in self.conditions for part in conjuncts(condition)]
+            return all(evaluate(part, values) for part in parts if any(var in point for var in free_vars(part)))
+        except (InputError, EvaluationError):
             return False

@@ -1,13 +1,14 @@
 """Scores of domains on a corpus: every answer is held against the truth, which is computed without the engine.
 
-For an index with constant bounds the truth is the row's own `[min, max]`, and the value set that islpy gives for the row's
-text (`reference.py`). With sizes, the row is put to the oracle at several concrete sizes. For a condition the truth is the
+For an index with constant bounds the truth is the row's own `[min, max]`, and the value set found by enumeration
+(`enumeration.py`). With sizes, the row is put to islpy directly (`reference.py`) at several concrete sizes. For a condition the truth is the
 row's; every counterexample is evaluated. An answer is a *violation* when it excludes a true value, or when it claims to be
 tight, exact, proved or refuted and is not.
 """
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from statistics import fmean, median
@@ -19,6 +20,7 @@ from intset.domains.base import Bounds
 from lowering.cli.corpus import Problem, Row
 from lowering.cli.reference import Reference
 
+PROBES = 200  # integers tried for membership in a set that has no simple condition
 SIZES = (1, 2, 3, 5, 8, 64, 97)  # a size takes these values in turn, each size of a row starting elsewhere
 
 Track = Callable[[Iterable[Any], int, str], Iterable[Any]]
@@ -44,7 +46,7 @@ class IndexScore:
         float | None
     )  # size of the answer's hull over that of the true one; None when unbounded or the truth is empty
     seconds: float
-    set_exact: bool
+    set_exact: bool | None  # None: not found out
     set_seconds: float
     by: str
     notes: tuple[str, ...]
@@ -112,7 +114,7 @@ class DomainScore:
             "exact": _share(s.exact for s in self.index),
             "mean_ratio": fmean(ratios) if ratios else None,
             "unbounded": sum(s.ratio is None and not s.exact for s in self.index),
-            "sets_exact": _share(s.set_exact for s in self.index),
+            "sets_exact": _share(s.set_exact for s in self.index if s.set_exact is not None),
             "sized_expressions": len(self.sized),
             "sized_finite": _share(s.finite for s in self.sized),
             "sized_tight": _share(s.finite and s.attained == s.samples for s in self.sized),
@@ -198,14 +200,14 @@ def _score_index(problem: Problem, k: int, domain: str) -> IndexScore:
     row, expr = problem.row, problem.exprs[k]
     bounds, seconds = _timed(lambda: problem.context(domain).bounds(expr))
     values, set_seconds = _timed(lambda: problem.context(domain).value_set(expr))
-    image = Reference(row.variables, row.conditions).image(row.exprs[k])
-    truth = _recorded(row.truth[k]) or Reference.ends(image)
+    elements = problem.elements(k)
+    truth = _recorded(row.truth[k]) or Reference.ends(Reference(row.variables, row.conditions).image(row.exprs[k]))
     low, high = numbers(bounds)
     found = list(_end_violations(low, high, truth, bounds))
-    represented, contains = _against(values, image)
+    represented, contains = _against(values, truth, elements)
     if not contains:
         found.append("the value set lacks a true value")
-    if values.is_exact and not represented:
+    if values.is_exact and represented is False:
         found.append("the value set claims to be exact and is not")
     ratio = None
     if truth is not None and low is not None and high is not None:
@@ -237,23 +239,46 @@ def _end_violations(low: int | None, high: int | None, truth: tuple[int, int] | 
         yield f"[{bounds[0]}, {bounds[1]}] claims to be tight, but the truth is [{truth[0]}, {truth[1]}]"
 
 
-def _against(values: IntSet, image: Any) -> tuple[bool, bool]:
-    """(represents the image exactly, contains it)."""
-    import islpy as isl
+def _against(values: IntSet, truth: tuple[int, int] | None, elements: Any) -> tuple[bool | None, bool]:
+    """(represents exactly the true elements, has all of them); the former is `None` where that was not found out."""
+    if truth is None or values.is_empty:
+        return values.is_empty and truth is None, truth is None
+    low, high = (int(end) if isinstance(end, Expr) and end.is_const else None for end in values.ends())
+    if (low is not None and low > truth[0]) or (high is not None and high < truth[1]):
+        return False, False
+    same_ends = (low, high) == truth
+    if elements is None:
+        return (None if same_ends else False), True
+    try:
+        return _members_agree(values, truth, elements, same_ends)
+    except IntSetError:
+        return (None if same_ends else False), True
 
-    from intset.domains.combine import shape_of
 
-    if values.is_empty:
-        empty = bool(image.is_empty())
-        return empty, empty
-    shape = shape_of(values)
-    if shape is None:
-        low, high = (int(end) if isinstance(end, Expr) and end.is_const else None for end in values.ends())
-        ends = Reference.ends(image)
-        inside = ends is None or ((low is None or low <= ends[0]) and (high is None or high >= ends[1]))
-        return False, inside
-    represented = isl.Set.read_from_str(image.get_ctx(), str(shape.get()))
-    return bool(represented.is_equal(image)), bool(image.is_subset(represented))
+def _members_agree(values: IntSet, truth: tuple[int, int], elements: Any, same_ends: bool) -> tuple[bool | None, bool]:
+    from intset.domains.isl.sets import IslSet
+    from lowering.cli.enumeration import represented
+
+    if isinstance(values, IslSet):  # its conditions may be long, or have no form without quantifiers
+        return _probed(values, truth, set(elements.tolist()), same_ends)
+    members = represented(values, *truth)
+    if members is None:
+        return None, True
+    return bool(same_ends and members.sum() == len(elements)), bool(members[elements - truth[0]].all())
+
+
+def _probed(values: Any, truth: tuple[int, int], elements: set[int], same_ends: bool) -> tuple[bool, bool]:
+    """As `_members_agree`, trying each integer of the hull, or `PROBES` of them drawn at random where it is larger."""
+    from intset.domains.isl.session import isl, val
+
+    shape, window = values.shape.get(), range(truth[0], truth[1] + 1)
+    probes = window if len(window) <= PROBES else random.Random(0).sample(window, PROBES)
+    same, contains = same_ends, True
+    for probe in probes:
+        has = not shape.fix_val(isl().dim_type.set, 0, val(probe)).is_empty()
+        same &= has == (probe in elements)
+        contains &= has or probe not in elements
+    return same, contains
 
 
 def _score_sized(problem: Problem, k: int, domain: str) -> SizeScore:

@@ -6,8 +6,8 @@ The quotient and the remainder are carried from one iteration to the next, so th
     q' = q - 1, r' = n - 1    if r == 0            else  q' = q, r' = r - 1            step -1
     q' = q + dq + 1, r' = r - (n - dr)   if r >= n - dr   else  q' = q + dq, r' = r + dr
 
-with dq = step // n and dr = step % n, computed once. From 0 <= r < n and 0 <= dr < n follows 0 <= r' < n, and every step
-lies in [-n, n], so nothing but the quotient can overflow, and the quotient only where `x // n` itself would.
+with dq = step // n and dr = step % n, computed once. From 0 <= r < n and 0 <= dr < n follows 0 <= r' < n, and every
+step lies in [-n, n], so nothing but the quotient can overflow, and the quotient only where `x // n` itself would.
 (Cooper, Simpson and Vick, "Operator strength reduction", TOPLAS 2001, for the general technique.)
 """
 
@@ -18,32 +18,33 @@ from dataclasses import dataclass
 from intset.context import Context
 from intset.errors import InputError
 from intset.expr import ops
-from intset.expr.build import floordiv, floormod, select
+from intset.expr.build import floordiv, floormod, logical_and, select
 from intset.expr.node import Cond, Expr, Node, Var, const, constant_value
 from intset.expr.range import Range
-from intset.expr.walk import free_vars, postorder
+from intset.expr.walk import free_vars
 from intset.prover.proof import Proof
+from lowering.division.site import plus
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Carried:
     """A quotient and a remainder that a loop carries.
 
-    Guarantee: let `quotient` and `remainder` be set to `first_quotient` and `first_remainder` before the loop and both at
-    once to `next_quotient` and `next_remainder` *between* two iterations. Then in every iteration they are
-    `dividend // divisor` and `dividend % divisor`, and no step of the update overflows at a width at which these and
-    the dividend are representable in every iteration.
+    Guarantee: let `quotient` and `remainder` be set to `first_quotient` and `first_remainder` before the loop and both
+    at once to `next_quotient` and `next_remainder` *between* two iterations. Then in every iteration in which the
+    divisor is not 0 they are `dividend // divisor` and `dividend % divisor`, and no step of the update overflows at a
+    width at which these and the dividend are representable in every iteration.
 
     Attributes
     ----------
-    dividend, divisor: what is divided; the divisor does not change in the loop and is positive wherever the loop runs.
+    dividend, divisor: what is divided; the divisor does not change in the loop and is never negative.
     quotient, remainder: the carried variables.
     first_quotient, first_remainder: their values in the first iteration; free of the loop variable. They still hold
-        floor divisions (of loop invariants), defined also where the loop does not run at all.
+        floor divisions (of loop invariants), defined also where the divisor is 0 or the loop does not run at all.
     next_quotient, next_remainder: their values in the next iteration, over both and loop invariants.
     invariants: further variables, to be computed once before the loop.
     update_after_last: proof that the update may also be done after the last iteration without overflow.
-    proof: the divisor is positive.
+    proof: the divisor is not negative.
     """
 
     dividend: Expr
@@ -77,7 +78,8 @@ def induction(e: Expr, var: Var, limits: Range, ctx: Context | None = None, bits
 
     Parameters
     ----------
-    e: `x // n` or `x % n`, x affine in `var` with a constant or invariant coefficient, n invariant and provably positive.
+    e: `x // n` or `x % n`, x affine in `var` with a constant or invariant coefficient, n invariant and not negative,
+        provably.
     var: the loop variable; it grows by 1.
     limits: its range, with a finite first value.
     ctx: what is known outside the loop.
@@ -91,27 +93,28 @@ def induction(e: Expr, var: Var, limits: Range, ctx: Context | None = None, bits
         raise InputError(f"induction takes x // n or x % n, not {e!r}")
     x, n = e.args
     outer = Context() if ctx is None else ctx
-    if not isinstance(limits.min, Expr) or not isinstance(limits.extent, Expr) or _varies(n, var):
+    first, extent = limits.min, limits.extent
+    if not isinstance(first, Expr) or not isinstance(extent, Expr) or any(_varies(e, var) for e in (n, first, extent)):
         return None
-    inner = outer.extended(ranges={var: limits})
+    runs = extent >= 1
+    inner = outer.extended(ranges={var: limits}, facts=[runs])
     step = inner.simplify(x.substitute({var: var + 1}) - x)
-    proof = inner.prove(n >= 1)
-    if not proof or _varies(step, var) or _varies(limits.min, var) or _varies(limits.extent, var):
+    proof = inner.prove(n >= 0)
+    if not proof or _varies(step, var):
         return None
-    first = outer.simplify(x.substitute({var: limits.min}))
-    runs = (limits.extent >= 1) if constant_value(limits.extent) is None else None
-    safe = bool(outer.prove(n >= 1)) or runs is None
+    unsafe = [cond for cond in (n >= 1, runs) if not outer.prove(cond)]
     invariants: dict[Var, Expr] = {}
 
     def outside(value: Expr) -> Expr:
-        """`value` before the loop, where the divisor may be 0 if the loop does not run."""
-        value = outer.simplify(value)
-        divides = any(node.op in ops.DIVISIONS for node in postorder((value,)))
-        return value if safe or not divides or runs is None else select(runs, value, 0)
+        """`value` before the loop, where the loop may not run, and the divisor be 0."""
+        simple = outer.simplify(value)
+        if not simple.args:
+            return simple  # type: ignore[no-any-return]
+        return select(logical_and(*unsafe), value, 0) if unsafe else value
 
     def invariant(name: str, value: Expr) -> Expr:
         value = outside(value)
-        if constant_value(value) is not None or isinstance(value, Var):
+        if not value.args:
             return value
         fresh = Var(name)
         invariants[fresh] = value
@@ -119,21 +122,48 @@ def induction(e: Expr, var: Var, limits: Range, ctx: Context | None = None, bits
 
     q, r = Var("q"), Var("r")
     amount = constant_value(step)
+    parts: tuple[Cond, Expr, Expr, Expr, Expr]
     if amount == 1:
-        wraps, up, over, stay, back = r.eq(n - 1), q + 1, const(0), q, r + 1
+        parts = (r.eq(_plus(n, -1)), q + 1, const(0), q, r + 1)
     elif amount == -1:
-        wraps, up, over, stay, back = r.eq(0), q - 1, n - 1, q, r - 1
+        parts = (r.eq(0), q - 1, _plus(n, -1), q, r - 1)
     else:
         dq, dr = invariant("dq", step // n), invariant("dr", step % n)
-        left = outer.simplify(n - dr) if constant_value(n) is not None and constant_value(dr) is not None else n - dr
-        wraps, up, over, stay, back = r >= left, q + (dq + 1), r - left, q + dq, r + dr
-    last = x.substitute({var: limits.min + limits.extent})
-    after = outer.extended(facts=[limits.extent >= 1, n >= 1])
-    fits = (last >= -(1 << (bits - 1))) & (last <= (1 << (bits - 1)) - 1)
+        left = _plus(n, -dr.data) if dr.op is ops.CONST else n - dr
+        stays = _plus(q, dq.data) if dq.op is ops.CONST else q + dq
+        parts = (r >= left, q + _plus(dq, 1), r - left, stays, _plus(r, dr.data) if dr.op is ops.CONST else r + dr)
+    wraps, up, over, stay, back = parts
+    start = outer.simplify(x.substitute({var: first}))
     return Carried(
-        x, n, q, r, outside(first // n), outside(first % n), select(wraps, up, stay), select(wraps, over, back),
-        invariants, after.prove(fits), proof,
+        x,
+        n,
+        q,
+        r,
+        outside(start // n),
+        outside(start % n),
+        select(wraps, up, stay),
+        select(wraps, over, back),
+        invariants,
+        _update_after_last(outer, x, n, var, limits, bits),
+        proof,
     )
+
+
+def _update_after_last(outer: Context, x: Expr, n: Expr, var: Var, limits: Range, bits: int) -> Proof:
+    """That x is representable one iteration after the last, when it is in all iterations, and its inputs are."""
+    least, most = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+    assert isinstance(limits.min, Expr) and isinstance(limits.extent, Expr)
+    end = outer.simplify(limits.min + limits.extent)
+    after, last = (outer.simplify(x.substitute({var: value})) for value in (end, end - 1))
+    inputs = dict.fromkeys((limits.extent, outer.simplify(end - 1), last, *free_vars(x, limits.extent, limits.min)))
+    facts = [limit for e in inputs if e is not var and not e.is_const for limit in (e >= least, e <= most)]
+    ctx = outer.extended(facts=[limits.extent >= 1, n >= 1, *facts])
+    return ctx.prove((after >= least) & (after <= most))
+
+
+def _plus(e: Expr, amount: int) -> Expr:
+    value = constant_value(e)
+    return plus(e, amount) if value is None else const(value + amount)
 
 
 def _varies(e: Node, var: Var) -> bool:

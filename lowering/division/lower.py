@@ -245,11 +245,11 @@ class Lowering:
         if node.op is ops.ASSERTING:
             return (self._key(args[1], scope, False),)
         if node.op is ops.SELECT:
-            branches = ((args[1], args[0]), (args[2], logical_not(args[0])))
+            branches = [(args[1], args[0]), (args[2], logical_not(args[0]))]
         elif node.op is ops.AND:
-            branches = ((args[1], args[0]),)
+            branches = [(args[1], args[0])]
         elif node.op is ops.OR:
-            branches = ((args[1], logical_not(args[0])),)
+            branches = [(args[1], logical_not(args[0]))]
         else:
             whole = node.op is ops.LOAD or node.op in ops.COMPARISONS
             return tuple(self._key(arg, scope, whole) for arg in args)
@@ -265,7 +265,7 @@ class Lowering:
                 if special is not None:
                     return special
         same = all(a is b for a, b in zip(args, node.args, strict=True))
-        return node if same else make(node.op, tuple(args), node.data)  # type: ignore[no-any-return]
+        return node if same else make(node.op, tuple(args), node.data)
 
     # -- the linear form ----------------------------------------------------------------------------------------
 
@@ -292,7 +292,8 @@ class Lowering:
         a, b = node.args
         c = constant_value(b)
         y = y if c is None else const(c)
-        low = scope.lower_bound(a) if c is not None and c > 1 and c & c - 1 and node.op not in _C_OWN else None
+        shiftable = c is not None and c > 1 and c & c - 1 and node.op not in _C_OWN
+        low = scope.lower_bound(a, self._tree[a]) if shiftable else None
         site = Site(node.op, a, b, x, y, self.bits, low)
         paired = node.args in self._pairs
         rules = enumerate(RULES[node.op])
@@ -332,7 +333,7 @@ class Lowering:
 
     def _within(self, key: Key, children: tuple[Key, ...], args: list[Any], position: int) -> Node | None:
         """`node` with its argument at `position` divided more cheaply than it would be alone, if there is a way."""
-        node, scope, _ = key
+        node = key[0]
         choice = self.choices.get(children[position])
         if choice is None:
             return None

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from intset.context import Context
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, Node, Var, constant_value
+from intset.expr.ops import Op
 from intset.expr.walk import free_vars
 from lowering.division.lower import Key, Lowering, checked
 from lowering.division.rules import Rule
@@ -36,10 +37,11 @@ class MissingFact(NamedTuple):
 
 
 def missing_facts(e: Any, ctx: Context | None = None, bits: int = 32) -> tuple[MissingFact, ...]:
-    """The facts for want of which divisions of `e` are not lowered to their cheapest form; parameters as `lower_division`.
+    """The facts for want of which divisions of `e` are not lowered to their cheapest form.
 
-    For each division the cheapest rule that could apply is taken, and what of its side condition is not proved. A
-    condition on a compound expression is traced back to signs of variables where these are enough.
+    Parameters are as for `lower_division`. For each division the cheapest rule that could apply is taken, and what of
+    its side condition is not proved; that something is not positive is asked for last, that a division leaves no
+    remainder never. A condition on a compound expression is traced back to signs of variables where these are enough.
 
     >>> [str(m) for m in missing_facts(Var("i") % 5)]
     ["i >= 0: declare ShapeVar('i') or assume it"]
@@ -58,33 +60,33 @@ def _missing_for(run: Lowering, key: Key) -> list[MissingFact]:
     if choice is None:
         return []
     site = choice.site
-    for price, _, rule, _ in run.candidates(key, site.x, site.y):
-        if price >= choice.cost:
-            return []
-        facts = _unproved(run, key, rule, site)
-        if facts is not None:
-            saves = choice.cost - price
-            return [MissingFact(fact, how_to_state(fact), key[0], rule.name, saves) for fact in facts]
+    cheaper = [entry for entry in run.candidates(key, site.x, site.y) if entry[0] < choice.cost]
+    for unusual in ((ops.LE, ops.LT, ops.EQ), (ops.EQ,)):  # that something is not positive is asked for last
+        for price, _, rule, _ in cheaper:
+            facts = _unproved(key, rule, site, unusual)
+            if facts is not None:
+                saves = choice.cost - price
+                return [MissingFact(fact, how_to_state(fact), key[0], rule.name, saves) for fact in facts]
     return []
 
 
-def _unproved(run: Lowering, key: Key, rule: Rule, site: Site) -> list[Cond] | None:
+def _unproved(key: Key, rule: Rule, site: Site, unusual: tuple[Op, ...]) -> list[Cond] | None:
     """What is missing of the first alternative of the side condition that is not known to fail."""
     for need in rule.needs(site):
-        facts = _unproved_of(key, need)
+        facts = _unproved_of(key, need, unusual)
         if facts:
             return facts
     return None
 
 
-def _unproved_of(key: Key, need: Need) -> list[Cond] | None:
+def _unproved_of(key: Key, need: Need, unusual: tuple[Op, ...]) -> list[Cond] | None:
     node, scope, _ = key
     facts: dict[Cond, None] = {}
     for item in need:
         cond, ctx = (item.cond, scope.premised(node)) if isinstance(item, Fits) else (item, scope.ctx)
         if ctx.prove(cond):
             continue
-        if ctx.prove(~cond):
+        if ctx.prove(~cond) or (cond is item and cond.op in unusual):
             return None
         facts.update(dict.fromkeys(_signs(ctx, cond)))
     return list(facts)
@@ -93,7 +95,8 @@ def _unproved_of(key: Key, need: Need) -> list[Cond] | None:
 def _signs(ctx: Context, cond: Cond) -> list[Cond]:
     """Signs of variables that imply `cond`, none of which can be left out; `cond` itself when they do not."""
     signs = [var >= 0 for var in free_vars(cond) if not ctx.prove(var >= 0)]
-    if not signs or not ctx.extended(facts=signs).prove(cond):
+    together = ctx.extended(facts=signs).prove(cond) if signs else None
+    if not together or together.vacuous:
         return [_tidy(ctx, cond)]
     for sign in tuple(signs):
         fewer = [other for other in signs if other is not sign]
@@ -104,7 +107,7 @@ def _signs(ctx: Context, cond: Cond) -> list[Cond]:
 
 def _tidy(ctx: Context, cond: Cond) -> Cond:
     simple: Cond = ctx.simplify(cond)
-    return cond if simple.op is ops.BOOL else simple
+    return simple if simple.op in ops.COMPARISONS and simple.args[1].op is ops.CONST else cond
 
 
 def how_to_state(fact: Cond) -> str:

@@ -1,10 +1,10 @@
 """The table of rules. The cheapest one whose side condition is proved is applied; of equally cheap ones the first.
 
 Names in the identities: a, b the operands; `/` and `rem` C's division and remainder; q = a / b, r = a rem b; `>>` the
-arithmetic shift; w the width, s(e) = e >> (w-1), which is -1 where e < 0 and 0 elsewhere; m = 2^k - 1; MIN, MAX the ends
-of the width. Every identity holds at every a, b in [MIN, MAX] with b != 0 that meet the side condition and whose result
-lies in [MIN, MAX], and there no step leaves [MIN, MAX] or traps: `tests/test_division_rules.py` proves the first by z3
-over the integers and both by trying all operands at 8 bits.
+arithmetic shift; w the width, s(e) = e >> (w-1), which is -1 where e < 0 and 0 elsewhere; m = 2^k - 1; MIN, MAX the
+ends of the width. Every identity holds at every a, b in [MIN, MAX] with b != 0 that meet the side condition and whose
+result lies in [MIN, MAX], and there no step leaves [MIN, MAX] or traps: `tests/test_division_rules.py` proves the first
+by z3 over the integers and both by trying all operands at 8 bits.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final
 
 from intset.expr import ops
 from intset.expr.build import select
-from intset.expr.node import Cond, Expr, const
+from intset.expr.node import Cond, Expr, const, make
 from intset.expr.ops import Op
 from lowering.division.cost import cost
 from lowering.division.site import ALWAYS, Need, Needs, Site, plus, truncdiv, truncmod
@@ -115,7 +115,8 @@ def _opposite_signs(s: Site) -> Needs:
 
 
 def _exact(s: Site) -> Cond:
-    return (s.a % s.b).eq(0)
+    divisible: Cond = make(ops.FLOORMOD, (s.a, s.b)).eq(0)
+    return divisible
 
 
 def _no_trap(s: Site, *others: Cond) -> Needs:
@@ -314,6 +315,7 @@ FLOORMOD_RULES: Final = (
     Rule("floormod by -1", M, minus_one, always, lambda s: const(0)),  # a % -1 = 0
     Rule("floormod mask", M, pow2, always, lambda s: s.x & s.mask),  # a % 2^k = a & m
     Rule("floormod negated mask", M, neg_pow2, always, lambda s: -(-(s.x & s.mask) & s.mask)),  # a % -2^k = -(-a & m)
+    Rule("floormod exact", M, every, lambda s: ((_exact(s),),), lambda s: const(0)),  # a % b = 0; b divides a
     # a % b = r                               where a, b have one sign, not MIN rem -1
     Rule(
         "floormod truncated",

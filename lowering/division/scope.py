@@ -10,24 +10,27 @@ from intset.config import current
 from intset.context import Context, embedded_claims
 from intset.expr import ops
 from intset.expr.build import logical_and
-from intset.expr.node import Cond, Expr, Node, constant_value
+from intset.expr.node import Cond, Expr, Node, Var, constant_value
 from intset.expr.range import Range
 from intset.expr.walk import conjuncts, free_vars
 from intset.facts import ASSERTED, DERIVED, Fact
-from intset.prover.proof import PROVED, Proof
+from intset.prover.proof import PROVED, UNKNOWN, Proof
 from lowering.division.site import Fits, Need
 
 MAX_GUARDS = 8  # of more branch conditions, the outermost are not used
 MAX_PREMISES = 16  # subterms of a division that are used as representable
-MAX_TREE = 1000  # beyond this many nodes only the linear tier is asked
+MAX_GUARD = 200  # nodes, counted as a tree: a larger branch condition is not used
+MAX_TREE = 1000  # nodes, counted as a tree: of larger operands only the linear tier is asked
+MAX_ASKED = 100_000  # of still larger ones nothing is asked
 Z3_RLIMIT = 200_000  # lowering asks many small questions: each gets a small share
 
 
 class Scope:
     """The context in which a part of an expression is evaluated: the given one, and the conditions of the branch.
 
-    Guarantee: what `prove` says holds at every point of the given context at which that part is evaluated and the whole
-    expression has a value; what `prove_at` says, where moreover every evaluated subterm is representable in `bits` bits.
+    Guarantee: what `prove` says holds at every point of the given context at which that part is evaluated and the
+    whole expression has a value; what `prove_at` says, where moreover every evaluated subterm is representable in
+    `bits` bits.
     """
 
     def __init__(self, ctx: Context, bits: int, guards: tuple[Cond, ...] = (), claims: tuple[Cond, ...] = ()) -> None:
@@ -37,6 +40,7 @@ class Scope:
         self._premised: dict[Node, Context] = {}
         self._proofs_at: dict[tuple[Node, Cond], Proof] = {}
         self._inner: dict[tuple[Cond, Node], Scope] = {}
+        self._closed: dict[tuple[Var, ...], Context] = {}
 
     @property
     def ctx(self) -> Context:
@@ -50,8 +54,10 @@ class Scope:
         """The scope of `branch`, which is evaluated only where `condition` holds."""
         key = (condition, branch)
         if key not in self._inner:
-            guards = tuple(dict.fromkeys((*self.guards, condition)))[-MAX_GUARDS:]
-            claims = tuple(dict.fromkeys((*self._claims, *embedded_claims((branch,)))))[-MAX_GUARDS:]
+            new = [condition] if is_small(condition) else []
+            guards = tuple(dict.fromkeys((*self.guards, *new)))[-MAX_GUARDS:]
+            new = [claim for claim in embedded_claims((branch,)) if is_small(claim)]
+            claims = tuple(dict.fromkeys((*self._claims, *new)))[-MAX_GUARDS:]
             same = guards == self.guards and claims == self._claims
             self._inner[key] = self if same else Scope(self._given, self.bits, guards, claims)
         return self._inner[key]
@@ -59,6 +65,8 @@ class Scope:
     def prove(self, cond: Cond, size: int = 0) -> Proof:
         """The proof of `cond`, or why there is none; `size`: how large the expressions in it are."""
         found = self._proofs.get(cond)
+        if size > MAX_ASKED:
+            return _decided(cond) or Proof(cond, UNKNOWN, "", reason="the expression is too large to be asked about")
         if found is None:
             with _budget(size):
                 found = self._proofs[cond] = _decided(cond) or self.ctx.prove(cond)
@@ -67,6 +75,8 @@ class Scope:
     def prove_at(self, root: Node, cond: Cond, size: int = 0) -> Proof:
         """The same with the premise that `root` and what is evaluated for it is representable."""
         found = self._proofs_at.get((root, cond))
+        if size > MAX_TREE:  # every root has a context of its own
+            return self.prove(cond, size)
         if found is None:
             with _budget(size):
                 found = self._proofs_at[root, cond] = _decided(cond) or self.premised(root).prove(cond)
@@ -89,20 +99,23 @@ class Scope:
         goal = logical_and(*(item.cond if isinstance(item, Fits) else item for item in need))
         fits = any(isinstance(item, Fits) for item in need)
         proof = self.prove_at(root, goal, size) if fits else self.prove(goal, size)
-        return proof if proof else None
+        return proof or None
 
-    def lower_bound(self, e: Expr) -> int | None:
+    def lower_bound(self, e: Expr, size: int = 0) -> int | None:
         """A number below which `e` does not fall."""
-        unbound = [var for var in free_vars(e) if var not in self.ctx.ranges]
-        closed = self.ctx.extended(ranges=dict.fromkeys(unbound)) if unbound else self.ctx
-        low = closed.bounds(e, domain="interval")[0]
+        if size > MAX_TREE:
+            return None
+        unbound = tuple(var for var in free_vars(e) if var not in self.ctx.ranges)
+        if unbound not in self._closed:
+            self._closed[unbound] = self.ctx.extended(ranges=dict.fromkeys(unbound)) if unbound else self.ctx
+        low = self._closed[unbound].bounds(e, domain="interval")[0]
         return constant_value(low) if isinstance(low, Expr) else None
 
 
 def root_scope(ctx: Context | None, root: Node, bits: int) -> Scope:
     """The scope of a whole expression: the context, the ranges that its loop variables carry, and what it asserts."""
     given = Context() if ctx is None else ctx
-    carried: dict[intset.Var, Range | None] = {}
+    carried: dict[Var, Range | None] = {}
     pending = list(free_vars(root))
     ends: list[Expr] = []
     while pending:
@@ -114,7 +127,7 @@ def root_scope(ctx: Context | None, root: Node, bits: int) -> Scope:
         ends += [end for end in (limits.min, limits.extent) if isinstance(end, Expr)]
         pending += limits.free_vars()
     given = given.extended(ranges=carried)
-    return Scope(given, bits, (), embedded_claims((root, *ends)))
+    return Scope(given, bits, (), tuple(claim for claim in embedded_claims((root, *ends)) if is_small(claim)))
 
 
 @contextmanager
@@ -123,6 +136,15 @@ def _budget(size: int) -> Iterator[None]:
     tiers = tuple(tier for tier in config.tiers if tier == "linear") if size > MAX_TREE else config.tiers
     with intset.using(z3_rlimit=min(config.z3_rlimit, Z3_RLIMIT), tiers=tiers):
         yield
+
+
+def is_small(cond: Cond) -> bool:
+    """Whether `cond`, as a tree, has no more than `MAX_GUARD` nodes."""
+    count, stack = 0, [cond]
+    while stack and count <= MAX_GUARD:
+        count += 1
+        stack.extend(stack.pop().args)
+    return count <= MAX_GUARD
 
 
 def _decided(cond: Cond) -> Proof | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from intset.expr import ops
 from intset.expr.node import Expr, Node, const, constant_value, make
 from intset.expr.walk import postorder
@@ -13,8 +15,8 @@ Replaced = tuple[Node, Node]
 def share(root: Node) -> tuple[Node, tuple[Replaced, ...]]:
     """`root` with shared quotients, and what was replaced by what.
 
-    Guarantee: equal values, and no step that overflows or traps where `root` has none. The product lies between 0 and a;
-    a quotient is used only where it is evaluated whenever the remainder is, so it traps only where `root` does.
+    Guarantee: equal values, and no step that overflows or traps where `root` has none. The product lies between 0 and
+    a; a quotient is used only where it is evaluated whenever the remainder is, so it traps only where `root` does.
     """
     order = list(postorder((root,)))
     pairs = {pair for node in order if (pair := _pair(node)) is not None}
@@ -28,7 +30,7 @@ def share(root: Node) -> tuple[Node, tuple[Replaced, ...]]:
         for child, lazy in _children(node):
             own = known | always[child] if lazy else known
             there[child] = there[child] & own if child in there else own
-    new: dict[Node, Node] = {}
+    new: dict[Node, Any] = {}
     replaced: list[Replaced] = []
     for node in order:
         args = tuple(new[arg] for arg in node.args)
@@ -37,7 +39,7 @@ def share(root: Node) -> tuple[Node, tuple[Replaced, ...]]:
         )
         pair = _pair(node)
         if pair is not None and there[node] & number.get(truncdiv(*pair), 0):
-            before, a, b = new[node], *(new[e] for e in pair)
+            before, (a, b) = new[node], (new[e] for e in pair)
             new[node] = a - truncdiv(a, b) * b
             replaced.append((before, new[node]))
     return new[root], tuple(replaced)

@@ -91,10 +91,6 @@ def image_of(translation: Translation) -> Any:
 def relaxation_notes(query: Query, translation: Translation) -> tuple[str, ...]:
     """Why the image may be larger than the truth, in words; empty when it is exact."""
     notes = [f"the term {to_text(e, limit=120)} is not affine: only its bounds were used" for e in translation.relaxed_terms]
-    if not notes:
-        notes += [
-            f"where {to_text(e, limit=120)} is undefined was not excluded" for e in query.partial_terms
-        ]
     if translation.leftover and consistency(query, translation.leftover) == "unknown":
         notes.append("facts on other variables may exclude one another")
     return tuple(notes)

@@ -1,0 +1,128 @@
+"""What is known of loop variables and sizes while the pass runs: canonical forms, numeric bounds, cheap proofs of signs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from bound.schedule import simple
+from intset.context import Context
+from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, constant_value
+from intset.expr.range import Range
+from intset.infinity import POS_INF
+from intset.linear.canonical import Knowledge, Normalizer
+from intset.linear.form import Linear
+
+Ends = tuple[int | None, int | None]
+
+
+class Known:
+    """Ranges of the variables that stay symbolic somewhere, and what follows from them cheaply.
+
+    Attributes
+    ----------
+    context: the user's facts, and sizes that are at least 0.
+    ranges: the range of every loop variable met so far. Each is entered once, before it is used, and never changes.
+    """
+
+    def __init__(self, context: Context, sizes: Iterable[Var] = ()) -> None:
+        given = context.ranges
+        self.sizes = tuple(var for var in sizes if var not in given)
+        self.context = context.extended({var: Range(0, POS_INF) for var in self.sizes}) if self.sizes else context
+        frame = self.context._frame
+        self.ranges: dict[Var, Range] = {}
+        self._numeric: dict[Var, Ends] = dict(frame.known.ranges)
+        self._limits = dict(frame.known.knowledge.limits)
+        facts = frame.known.knowledge
+        self._plain = Normalizer({})
+        self._bounds = Normalizer(self._numeric, Knowledge(facts.nonneg, facts.atoms, self._limits))
+        self._is_plain = not facts.nonneg
+
+    @property
+    def size_ranges(self) -> dict[Var, Range]:
+        """The range of every variable of the context."""
+        return dict(self.context.ranges)
+
+    def add(self, var: Var, limits: Range) -> None:
+        """Enter a loop variable."""
+        if var in self.ranges:
+            return
+        self.ranges[var] = limits
+        low, last = self.form(_finite(limits.min)), self.form(_finite(limits.max))
+        self._numeric[var] = (self.bounds(low)[0], self.bounds(last)[1])
+        if not (low.is_const and last.is_const):
+            self._limits[var] = (low, last)
+
+    def form(self, e: IntLike) -> Linear:
+        """The canonical form of `e`, under no assumption."""
+        return self._plain.form(as_expr(e))
+
+    def forms_of(self, cond: Cond) -> list[tuple[str, Linear]] | None:
+        """A conjunction of comparisons as (kind, form against 0), the kind "ge" or "eq"; `None` for all else."""
+        from intset.expr import ops
+        from intset.expr.walk import conjuncts
+
+        found = []
+        for part in conjuncts(self._plain.cond(cond)):
+            if part.op is ops.BOOL:
+                if part.data:
+                    continue
+                return [("ge", Linear(-1, {}))]
+            if part.op is ops.OR or part.op is ops.AND:
+                return None
+            kind, form = self._plain.compared[part]
+            if kind is ops.NE:
+                return None
+            found.append(("ge" if kind is ops.GE else "eq", form))
+        return found
+
+    def bounds(self, form: Linear) -> Ends:
+        """A numeric interval that contains every value of `form`."""
+        low: int | None = form.const
+        high: int | None = form.const
+        numeric = self._numeric
+        for e, k in form.terms.items():
+            ends = numeric.get(e) if isinstance(e, Var) else None
+            first, last = self._bounds.atom_bounds(e) if ends is None else ends
+            if k < 0:
+                first, last = last, first
+            low = None if low is None or first is None else low + k * first
+            high = None if high is None or last is None else high + k * last
+        return low, high
+
+    def is_nonneg(self, form: Linear, given: Iterable[Linear] = ()) -> bool:
+        """Whether `form >= 0` is known for all values of its variables, where the forms `given` are at least 0."""
+        low, high = self.bounds(form)
+        if low is not None and low >= 0:
+            return True
+        if high is not None and high < 0 and not given:
+            return False
+        for fact in given:
+            low = self.bounds(form.minus(fact))[0]
+            if low is not None and low >= 0:
+                return True
+        if self._is_plain and not any(e in self._limits or not isinstance(e, Var) for e in form.terms):
+            return False
+        return self._bounds.is_nonneg(form)
+
+    def number(self, e: IntLike) -> int | None:
+        """The value of an expression that has only one."""
+        value = simple.number(e)
+        if value is not None:
+            return value
+        low, high = self.bounds(self.form(e))
+        return low if low == high else None
+
+
+def _finite(end: object) -> Expr:
+    assert isinstance(end, Expr)
+    return end
+
+
+def extent_between(low: Linear, high: Linear) -> Linear:
+    """The number of integers from `low` to `high`, both included."""
+    return high.minus(low).shift(1)
+
+
+def constant_extent(r: Range) -> int | None:
+    """The extent of a range where it is a number."""
+    return constant_value(r.extent) if isinstance(r.extent, Expr) else None

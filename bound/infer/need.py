@@ -1,0 +1,196 @@
+"""`Need`: a region while the pass works on it, as a `Box` where it is one, else as a Presburger set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from bound.infer.box import Box, Interval, hull, interval, narrowed, nothing, union, with_where
+from bound.infer.known import Known
+from intset.context import Context
+from intset.domains.base import Region
+from intset.errors import BudgetError
+from intset.expr.node import Cond, Expr, Var
+from intset.expr.range import Range
+from intset.expr.walk import conjuncts
+from intset.linear.form import Linear
+
+if TYPE_CHECKING:
+    from intset.domains.isl.sets import IslRegion, Presburger
+
+_OPERATIONS = 400_000  # isl's, for one union or one test
+MAX_PARTS = 24  # a region in more pieces is replaced by its box
+
+
+class Need:
+    """A set of elements, over what is fixed.
+
+    Attributes
+    ----------
+    dims: the number of dimensions.
+    box: the box that the region is; `None` where it is none.
+    exact: whether it is known to be what was asked for, not more.
+    notes: where precision was given up.
+    """
+
+    def __init__(
+        self,
+        dims: int,
+        box: Box | None,
+        shape: Presburger | None = None,
+        exact: bool = True,
+        notes: Iterable[str] = (),
+    ) -> None:
+        assert box is not None or shape is not None
+        self.dims, self.box, self.exact, self.notes = dims, box, exact, tuple(dict.fromkeys(notes))
+        self._shape = shape
+        self._hull: Box | None = box
+
+    @property
+    def shape(self) -> Presburger:
+        """The region as a Presburger set."""
+        if self._shape is None:
+            assert self.box is not None
+            self._shape = shape_of(self.box)
+        return self._shape
+
+    @property
+    def region(self) -> IslRegion:
+        """The region as one of the `isl` domain."""
+        from intset.domains.isl.sets import IslRegion
+
+        return IslRegion(self.shape, "isl", self.exact, self.notes, dims=self.dims)
+
+    def hull(self, known: Known) -> Box:
+        """The bounding box in each instance that is not empty."""
+        if self._hull is None:
+            self._hull = _hull_of(known, self.region)
+        return self._hull
+
+    def conditions(self, point: Sequence[Expr]) -> list[Cond]:
+        """The conditions that `point` lies in the region."""
+        if self.box is not None:
+            return self.box.conditions(point)
+        return list(conjuncts(self.region.condition(point)))
+
+    def variables(self) -> tuple[Var, ...]:
+        """The variables that the region depends on."""
+        return self.box.variables() if self.box is not None else self.shape.free_params()
+
+    def noted(self, *notes: str) -> Need:
+        """The same elements, as a superset of what was asked for."""
+        return Need(self.dims, self.box, self._shape, False, (*self.notes, *notes))
+
+
+def shape_of(box: Box) -> Presburger:
+    """A box as a Presburger set."""
+    from intset.domains.isl.boxes import box_shape
+
+    if box.is_affine():
+        return box_shape([(side.lows, side.highs) for side in box.sides], box.where)
+    point = [Var(f"x{k}") for k in range(len(box.sides))]
+    context = Context({x: None for x in point}, assume=box.conditions(point))
+    return context.image(point, domain="isl").shape  # type: ignore[attr-defined,no-any-return]
+
+
+def from_shape(known: Known, dims: int, shape: Presburger, exact: bool, notes: Iterable[str] = ()) -> Need:
+    """A region of the `isl` domain, as a box where it is one."""
+    from intset.domains.isl.boxes import as_product
+    from intset.domains.isl.session import budget
+
+    if shape.get().is_empty():
+        return Need(dims, nothing(dims), None, exact, notes)
+    box = None
+    try:
+        with budget(_OPERATIONS):
+            product = as_product(shape)
+        if product is not None:
+            sides = [interval(known, lows, highs) for lows, highs in product.sides]
+            if all(side is not None for side in sides):
+                kept = tuple(side for side in sides if side is not None)
+                box = narrowed(known, with_where(known, Box(kept), product.where), product.also)
+    except BudgetError:
+        pass
+    return Need(dims, box, shape, exact, notes)
+
+
+def from_region(known: Known, region: Region) -> Need:
+    """What a domain answered."""
+    from intset.domains.isl.sets import IslRegion
+
+    if isinstance(region, IslRegion):
+        return from_shape(known, region.dims, region.shape, region.is_exact, region.notes)
+    return Need(region.dims, box_of_ranges(known, region.box), None, region.is_exact, region.notes)
+
+
+def box_of_ranges(known: Known, ranges: Iterable[Range]) -> Box:
+    """The box with these sides; ends that are minima or maxima are taken apart."""
+    sides = []
+    for r in ranges:
+        if not isinstance(r.min, Expr) or not isinstance(r.extent, Expr):
+            raise BudgetError("a region without end")
+        lows, highs = end_forms(known, r.min, "max"), end_forms(known, r.max, "min")
+        sides.append(interval(known, lows, highs) or Interval((known.form(r.min),), (known.form(r.max),)))
+    return Box(tuple(sides))
+
+
+def end_forms(known: Known, end: object, op: str) -> list[Linear]:
+    """The forms whose maximum (minimum) an end is."""
+    assert isinstance(end, Expr)
+    found, stack = [], [end]
+    while stack:
+        top = stack.pop()
+        if top.op.name == op:
+            stack.extend(reversed(top.args))
+        else:
+            found.append(known.form(top))
+    return found
+
+
+def joined(known: Known, dims: int, needs: Sequence[Need], with_unions: bool = True) -> Need:
+    """The union of what several consumers need; the box around them for a domain without unions."""
+    notes = [note for need in needs for note in need.notes]
+    exact = all(need.exact for need in needs)
+    alone = union(known, [need.box for need in needs if need.box is not None])
+    others = [need for need in needs if need.box is None]
+    if not others and len(alone) < 2:
+        return Need(dims, alone[0] if alone else nothing(dims), None, exact, notes)
+    if not with_unions:
+        boxes = [*alone, *(need.hull(known) for need in others)]
+        return Need(dims, hull(known, boxes), None, False, (*notes, "the box around several needs"))
+    return _united(known, dims, alone, others, exact, notes)
+
+
+def _united(
+    known: Known, dims: int, alone: Sequence[Box], others: Sequence[Need], exact: bool, notes: Sequence[str]
+) -> Need:
+    from intset.domains.isl.session import budget
+    from intset.domains.isl.sets import Presburger
+
+    try:
+        with budget(_OPERATIONS):
+            shapes = [*(shape_of(box) for box in alone), *(need.shape for need in others)]
+            total = shapes[0].get()
+            for shape in shapes[1:]:
+                total = total.union(shape.get())
+            total = total.coalesce()
+            if total.n_basic_set() > MAX_PARTS:
+                total = total.make_disjoint().coalesce() if total.n_basic_set() <= 2 * MAX_PARTS else total
+            params = tuple(dict.fromkeys(p for shape in shapes for p in shape.params))
+        if total.n_basic_set() <= MAX_PARTS:
+            return from_shape(known, dims, Presburger(total, params), exact, notes)
+        note = f"the region has {total.n_basic_set()} parts: its box was used"
+    except BudgetError as error:
+        note = f"{error}: the box around several needs was used"
+    boxes = [*alone, *(need.hull(known) for need in others)]
+    return Need(dims, hull(known, boxes), None, False, (*notes, note))
+
+
+def _hull_of(known: Known, region: IslRegion) -> Box:
+    """The bounding box of a region, where that is not empty."""
+    from intset.domains.isl.to_expr import set_to_cond
+
+    alive = region.shape.get().params()
+    where = set_to_cond(alive, (), region.shape.ordered_params(alive))
+    box = box_of_ranges(known, region.box)
+    return box if where is None else narrowed(known, box, conjuncts(where))

@@ -1,0 +1,205 @@
+"""Between isl sets and products of intervals: is a set such a product, and how wide is it at most over some parameters?"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from intset.domains.isl.session import context, isl, val
+from intset.domains.isl.sets import Presburger
+from intset.domains.isl.to_expr import _Reader, pw_aff_to_expr, set_to_cond
+from intset.domains.isl.translate import param_name
+from intset.expr import ops
+from intset.expr.node import Cond, Expr, Var
+from intset.linear.form import Linear, atom
+
+Sides = tuple[list[Linear], list[Linear]]
+
+
+class Product(NamedTuple):
+    """A product of intervals: in each dimension from the largest of the first forms to the smallest of the second.
+
+    It is empty where one of the forms `where` is below 0 or one of the conditions `also` does not hold.
+    """
+
+    sides: list[Sides]
+    where: list[Linear]
+    also: list[Cond]
+
+
+def box_shape(sides: Sequence[tuple[Iterable[Linear], Iterable[Linear]]], where: Iterable[Linear]) -> Presburger:
+    """A product of intervals whose ends are affine in variables, as an isl set with these variables as parameters."""
+    m = isl()
+    rows: list[tuple[int | None, int, Linear]] = [(None, 0, form) for form in where]
+    for k, (lows, highs) in enumerate(sides):
+        rows += [(k, 1, form.scale(-1)) for form in lows] + [(k, -1, form) for form in highs]
+    params = list(dict.fromkeys(e for _, _, form in rows for e in form.terms))
+    space = m.Space.set_alloc(context(), len(params), len(sides))
+    place = {}
+    for number, param in enumerate(params):
+        space = space.set_dim_name(m.dim_type.param, number, param_name(param))
+        place[param] = number
+    local = m.LocalSpace.from_space(space)
+    result = m.BasicSet.universe(space)
+    for dim, sign, form in rows:
+        constraint = m.Constraint.alloc_inequality(local).set_constant_val(val(form.const))
+        if dim is not None:
+            constraint = constraint.set_coefficient_val(m.dim_type.set, dim, val(sign))
+        for e, k in form.terms.items():
+            constraint = constraint.set_coefficient_val(m.dim_type.param, place[e], val(k))
+        result = result.add_constraint(constraint)
+    return Presburger(m.Set.from_basic_set(result), params)
+
+
+def as_product(shape: Presburger) -> Product | None:
+    """The set as a product of intervals, exactly; `None` where it is none, or not seen to be one."""
+    current = shape.get().coalesce()
+    params = shape.ordered_params(current)
+    found = _written_product(current, params)
+    return _product_of_ends(current, params) if found is None else found
+
+
+def _written_product(current: Any, params: Sequence[Expr]) -> Product | None:
+    """The product that one list of constraints spells out."""
+    if current.n_basic_set() != 1:
+        return None
+    m = isl()
+    explicit = current.compute_divs()
+    if explicit.n_basic_set() != 1:
+        return None
+    part = explicit.get_basic_sets()[0].remove_redundancies()
+    dims = [Var(f"x{k}") for k in range(part.dim(m.dim_type.set))]
+    reader = _Reader(part, m.dim_type.set, dims, params)
+    result = Product([([], []) for _ in dims], [], [])
+    place = {x: k for k, x in enumerate(dims)}
+    for constraint in part.get_constraints():
+        if constraint.is_div_constraint():
+            continue
+        form = reader.form(constraint, m.dim_type.set)
+        if form is None or not _enter(result, form, constraint.is_equality(), place):
+            return None
+    return result if all(lows and highs for lows, highs in result.sides) else None
+
+
+def _enter(result: Product, form: Linear, is_equality: bool, place: dict[Var, int]) -> bool:
+    """Add `form >= 0` (or `== 0`) to a product; `False` where it joins dimensions."""
+    own = [e for e in form.terms if e in place]
+    if any(e.op is not ops.VAR and any(v in place for v in e.free_vars()) for e in form.terms) or len(own) > 1:
+        return False
+    if not own:
+        result.where.append(form)
+        if is_equality:
+            result.where.append(form.scale(-1))
+        return True
+    k = form.terms[own[0]]
+    rest = Linear(form.const, {e: c for e, c in form.terms.items() if e is not own[0]})
+    if is_equality and abs(k) != 1:
+        return False
+    lows, highs = result.sides[place[own[0]]]  # type: ignore[index]
+    if is_equality:
+        value = rest.scale(-k)
+        lows.append(value)
+        highs.append(value)
+    elif k > 0:  # x >= ceil(-rest / k) = -floor(rest / k)
+        lows.append(_quotient(rest, k).scale(-1))
+    else:
+        highs.append(_quotient(rest, -k))
+    return True
+
+
+def _quotient(form: Linear, k: int) -> Linear:
+    if k == 1:
+        return form
+    return Linear(form.const // k, {}) if form.is_const else atom(form.expr() // k)
+
+
+def _product_of_ends(current: Any, params: Sequence[Expr]) -> Product | None:
+    """The product of the extents along each dimension, where that is the whole set."""
+    m = isl()
+    kinds = m.dim_type
+    ends = []
+    hull = None
+    for k in range(current.dim(kinds.set)):
+        if not (current.dim_has_lower_bound(kinds.set, k) and current.dim_has_upper_bound(kinds.set, k)):
+            return None
+        low, high = current.dim_min(k).coalesce(), current.dim_max(k).coalesce()
+        between = _beyond(low, ">=").intersect(_beyond(high, "<="))
+        hull = between if hull is None else hull.flat_product(between)
+        ends.append((low, high))
+    if hull is None or not hull.is_subset(current):
+        return None
+    alive = current.params()
+    result = Product([], [], [])
+    for low, high in ends:
+        written = [pw_aff_to_expr(end, (), params, alive) for end in (low, high)]
+        if any(e is None or has_select(e) for e in written):
+            return None
+        first, last = written
+        assert first is not None and last is not None
+        result.sides.append((_parts(first, ops.MAX), _parts(last, ops.MIN)))
+    where = set_to_cond(alive, (), params)
+    if where is None:
+        return None
+    if not (where.op is ops.BOOL and where.data):
+        result.also.append(where)
+    return result
+
+
+def _beyond(end: Any, relation: str) -> Any:
+    """The numbers that are in `relation` to the value of a function of the parameters."""
+    m = isl()
+    return m.Set.from_pw_aff(end).apply(m.Map.read_from_str(context(), f"{{ [v] -> [x] : x {relation} v }}"))
+
+
+def has_select(e: Expr) -> bool:
+    from intset.expr.walk import postorder
+
+    return any(node.op is ops.SELECT for node in postorder((e,)))
+
+
+def _parts(e: Expr, op: ops.Op) -> list[Linear]:
+    """The forms whose maximum (minimum) the expression is."""
+    from intset.linear.canonical import Normalizer
+
+    found: list[Expr] = []
+    stack: list[Expr] = [e]
+    while stack:
+        top = stack.pop()
+        if top.op is op:
+            stack.extend(reversed(top.args))
+        else:
+            found.append(top)
+    plain = Normalizer({})
+    return [plain.form(part) for part in found]
+
+
+def widest(shape: Presburger, position: int, instances: Collection[Expr]) -> Expr | None:
+    """The largest extent of the set along a dimension over all values of the parameters in `instances`.
+
+    An expression in the other parameters, right where some instance is not empty; `None` when there is no end to it, or
+    no expression for it. An empty set has the extent 0.
+    """
+    m = isl()
+    kinds = m.dim_type
+    line = shape.get()
+    dims = line.dim(kinds.set)
+    line = line.project_out(kinds.set, position + 1, dims - position - 1).project_out(kinds.set, 0, position)
+    if line.is_empty():
+        return Linear(0, {}).expr()
+    distance = m.Map.read_from_str(context(), "{ [x, y] -> [x - y] }")
+    differences = line.flat_product(line).apply(distance)
+    names = {param_name(e) for e in instances}
+    for k in reversed(range(differences.dim(kinds.param))):
+        if differences.get_dim_name(kinds.param, k) in names:
+            differences = differences.project_out(kinds.param, k, 1)
+    if not differences.dim_has_upper_bound(kinds.set, 0):
+        return None
+    most = differences.dim_max(0).add_constant_val(val(1)).coalesce()
+    return pw_aff_to_expr(most, (), shape.ordered_params(most), differences.params())
+
+
+def simplified_in(shape: Presburger, within: Presburger) -> Presburger:
+    """The set in fewer constraints, equal to it inside `within`."""
+    from intset.domains.isl.to_expr import simplified
+
+    return Presburger(simplified(shape.get(), within.get()).coalesce(), tuple(dict.fromkeys((*shape.params, *within.params))))

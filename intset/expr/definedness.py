@@ -1,0 +1,64 @@
+"""Where an expression has a value: the conditions under which no division by 0, negative shift or failed assertion is met."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from intset.expr import ops
+from intset.expr.node import Cond, Node, truth
+from intset.expr.walk import postorder
+
+
+def definedness(roots: Sequence[Node]) -> tuple[Cond, ...]:
+    """Conditions that together hold exactly where every root is defined.
+
+    One for each operation that is not defined everywhere; it is asked only where laziness lets the operation be reached.
+    """
+    found: dict[Cond, None] = {}
+    for node, guard in guarded_steps(roots):
+        need = own_need(node)
+        if need is not None:
+            found[need if guard.op is ops.BOOL else ~guard | need] = None
+    return tuple(found)
+
+
+def own_need(node: Node) -> Cond | None:
+    """What the operation of `node` itself asks of its arguments; `None` when it is defined everywhere."""
+    if node.op in ops.DIVISIONS:
+        divisor = node.args[1]
+        return None if divisor.op is ops.CONST and divisor.data else divisor.ne(0)  # type: ignore[no-any-return]
+    if node.op is ops.SHL or node.op is ops.SHR:
+        amount = node.args[1]
+        return None if amount.op is ops.CONST and amount.data >= 0 else amount >= 0  # type: ignore[no-any-return]
+    return node.args[0] if node.op is ops.ASSERTING else None
+
+
+def guarded_steps(roots: Sequence[Node]) -> list[tuple[Node, Cond]]:
+    """Each node with the condition under which it is evaluated (the weakest, where it is reached in several ways)."""
+    always = truth(True)
+    guards: dict[Node, Cond] = {root: always for root in roots}
+    steps = list(postorder(roots))[::-1]
+    for node in steps:
+        guard = guards[node]
+        for child, extra in _children(node):
+            own = guard if extra is None else extra if guard is always else guard & extra
+            known = guards.get(child)
+            guards[child] = own if known is None else _either(known, own)
+    return [(node, guards[node]) for node in steps]
+
+
+def _children(node: Node) -> list[tuple[Node, Cond | None]]:
+    args = node.args
+    if node.op is ops.SELECT:
+        return [(args[0], None), (args[1], args[0]), (args[2], ~args[0])]
+    if node.op is ops.AND or node.op is ops.ASSERTING:
+        return [(args[0], None), (args[1], args[0])]
+    if node.op is ops.OR:
+        return [(args[0], None), (args[1], ~args[0])]
+    return [(arg, None) for arg in args]
+
+
+def _either(a: Cond, b: Cond) -> Cond:
+    if a.op is ops.BOOL or a is b:
+        return a
+    return b if b.op is ops.BOOL else a | b

@@ -1,0 +1,127 @@
+"""The oracle for value sets: every point of the box is tried, on numpy arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from intset import Cond, Expr, InputError, IntSet, Range, Var
+from intset.expr import ops
+from intset.expr.node import Node
+from intset.expr.walk import conjuncts, free_vars, postorder
+
+MAX_POINTS = 1 << 23  # points of a box, or of a hull, that are enumerated
+_CHUNK = 1 << 18
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+def _trunc_div(a: Array, b: Array) -> Array:
+    quotient = np.abs(a) // np.abs(b)
+    return np.where((a < 0) == (b < 0), quotient, -quotient)
+
+
+_STEPS: dict[ops.Op, Callable[..., Any]] = {
+    ops.ADD: np.add,
+    ops.SUB: np.subtract,
+    ops.MUL: np.multiply,
+    ops.NEG: np.negative,
+    ops.FLOORDIV: np.floor_divide,
+    ops.FLOORMOD: np.remainder,
+    ops.CEILDIV: lambda a, b: -(-a // b),
+    ops.TRUNCDIV: _trunc_div,
+    ops.TRUNCMOD: np.fmod,
+    ops.MIN: np.minimum,
+    ops.MAX: np.maximum,
+    ops.ABS: np.abs,
+    ops.SELECT: np.where,
+    ops.LT: np.less,
+    ops.LE: np.less_equal,
+    ops.GT: np.greater,
+    ops.GE: np.greater_equal,
+    ops.EQ: np.equal,
+    ops.NE: np.not_equal,
+    ops.AND: np.logical_and,
+    ops.OR: np.logical_or,
+    ops.NOT: np.logical_not,
+}
+
+
+def evaluate_many(node: Node, env: Mapping[Var, Array]) -> Any:
+    """The values of an expression or condition at many points; operations whose value is always defined only."""
+    values: dict[Node, Any] = {}
+    for e in postorder((node,)):
+        if e.op is ops.CONST:
+            values[e] = np.int64(e.data)
+        elif e.op is ops.BOOL:
+            values[e] = np.bool_(e.data)
+        elif e.op is ops.VAR:
+            values[e] = env[e]  # type: ignore[index]
+        else:
+            step = _STEPS.get(e.op)
+            if step is None or (e.op in ops.DIVISIONS and not np.all(values[e.args[1]])):
+                raise InputError(f"cannot enumerate {e}")
+            values[e] = step(*(values[arg] for arg in e.args))
+    return values[node]
+
+
+def true_values(expr: Expr, ranges: Mapping[Var, Range], conditions: Sequence[Cond]) -> Array | None:
+    """The sorted values of `expr` over constant ranges; `None` when that takes more than `MAX_POINTS` points.
+
+    Conditions that share no variable with the expression, directly or through others, are taken to hold somewhere.
+    """
+    variables, touching = _closed(expr, [part for c in conditions for part in conjuncts(c)])
+    sides = [ranges[var].constant() for var in variables]
+    if any(side is None for side in sides):
+        return None
+    spans = [(side[0], side[1] - side[0] + 1) for side in sides if side is not None]
+    total = 1
+    for _, extent in spans:
+        total *= extent
+    if total > MAX_POINTS:
+        return None
+    found = np.empty(0, dtype=np.int64)
+    for start in range(0, total, _CHUNK):
+        numbers = np.arange(start, min(start + _CHUNK, total), dtype=np.int64)
+        env: dict[Var, Array] = {}
+        for var, (low, extent) in zip(variables, spans, strict=True):
+            numbers, digit = np.divmod(numbers, extent)
+            env[var] = digit + low
+        size = min(_CHUNK, total - start)
+        inside = np.ones(size, dtype=bool)
+        for condition in touching:
+            inside &= evaluate_many(condition, env)
+        values = np.broadcast_to(evaluate_many(expr, env), (size,))[inside]
+        found = np.union1d(found, values)
+    return found
+
+
+def _closed(expr: Expr, conditions: Sequence[Cond]) -> tuple[list[Var], list[Cond]]:
+    """The variables that matter to `expr`, and the conditions that touch them."""
+    variables = dict.fromkeys(free_vars(expr))
+    left, touching = list(conditions), []
+    grown = True
+    while grown:
+        grown = False
+        for condition in tuple(left):
+            if any(var in variables for var in free_vars(condition)):
+                variables.update(dict.fromkeys(free_vars(condition)))
+                touching.append(condition)
+                left.remove(condition)
+                grown = True
+    return list(variables), touching
+
+
+def represented(values: IntSet, low: int, high: int) -> Array | None:
+    """For each integer from `low` to `high` whether `values` has it; `None` when that cannot be told cheaply."""
+    if high - low >= MAX_POINTS:
+        return None
+    element = Var("element")
+    try:
+        condition = values.condition(element)
+        window = np.arange(low, high + 1, dtype=np.int64)
+        return np.broadcast_to(evaluate_many(condition, {element: window}), window.shape)
+    except (InputError, MemoryError):
+        return None

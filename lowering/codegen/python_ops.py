@@ -1,0 +1,199 @@
+"""Operands in Python: integers are Python's, floats are of double width and are rounded when they are stored."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from bound import dtypes
+from bound.tensor import Tensor
+from bound.tir.value import INFIX, Value, ValueOp
+from bound.tir.walk import loaded_tensor
+from intset.expr import ops
+from intset.expr.node import Node
+from intset.expr.ops import Op
+from lowering.codegen.names import Names
+from lowering.nest.ir import ShapeOf
+
+_INFIX: Final[dict[Op, str]] = {
+    ops.ADD: "+", ops.SUB: "-", ops.MUL: "*", ops.FLOORDIV: "//", ops.FLOORMOD: "%",
+    ops.BITAND: "&", ops.BITOR: "|", ops.BITXOR: "^", ops.SHL: "<<", ops.SHR: ">>",
+    ops.LT: "<", ops.LE: "<=", ops.GT: ">", ops.GE: ">=", ops.EQ: "==", ops.NE: "!=",
+    ops.AND: "and", ops.OR: "or",
+}  # fmt: skip
+_CALLS: Final[dict[Op, str]] = {
+    ops.CEILDIV: "ceildiv", ops.TRUNCDIV: "truncdiv", ops.TRUNCMOD: "truncmod", ops.MIN: "min", ops.MAX: "max",
+    ops.ABS: "abs",
+}  # fmt: skip
+_PREFIX: Final[dict[Op, str]] = {ops.NEG: "-", ops.BITNOT: "~", ops.NOT: "not "}
+_VALUE_INFIX: Final = {**{op: str(op) for op in INFIX}, **{op: str(op) for op in (
+    ValueOp.LT, ValueOp.LE, ValueOp.GT, ValueOp.GE, ValueOp.EQ, ValueOp.NE, ValueOp.AND, ValueOp.OR)}}  # fmt: skip
+_VALUE_CALLS: Final = {
+    ValueOp.DIV: "divide", ValueOp.FLOORDIV: "float_floordiv", ValueOp.FLOORMOD: "float_floormod",
+    ValueOp.TRUNCDIV: "float_truncdiv", ValueOp.TRUNCMOD: "fmod", ValueOp.MIN: "float_min", ValueOp.MAX: "float_max",
+    ValueOp.ABS: "abs",
+}  # fmt: skip
+
+
+class PythonSyntax:
+    """Python texts of operands.
+
+    Parameters
+    ----------
+    names: of variables, parameters and tensors.
+    checked: whether every access is checked.
+    """
+
+    def __init__(self, names: Names, checked: bool) -> None:
+        self.names = names
+        self.checked = checked
+        self.storage: dict[Tensor, tuple[str, ...]] = {}  # per dimension: where the storage of a tensor begins, or ""
+
+    # -- the words of `Syntax` ----------------------------------------------------------------------------------
+
+    def leaf(self, node: Any) -> str | None:
+        if node.op is ops.CONST or node.op is ops.BOOL:
+            return str(node.data) if node.op is ops.BOOL or node.data >= 0 else f"({node.data})"
+        if node.op is ValueOp.CONST:
+            return _constant(node)
+        if node.op is ops.VAR:
+            return self.names.of(node, node.name)
+        if node.op is ValueOp.PARAM:
+            return self.names.of(node, node.data[0])
+        return None
+
+    def operation(self, node: Any, args: list[str]) -> str:
+        tensor = loaded_tensor(node)
+        if tensor is not None:
+            return self.load(tensor, args)
+        return self._value(node, args) if isinstance(node, Value) else self._integer(node, args)
+
+    def bind(self, node: Any, text: str) -> tuple[str, list[str]]:
+        name = self.names.fresh("t")
+        return name, [f"{name} = {_open(text)}"]
+
+    def declare(self, node: Any) -> tuple[str, list[str]]:
+        return self.names.fresh("t"), []
+
+    def assign(self, name: str, text: str) -> str:
+        return f"{name} = {_open(text)}"
+
+    def branch(self, cond: str, then: list[str], orelse: list[str]) -> list[str]:
+        lines = [f"if {_open(cond)}:", *(f"    {line}" for line in then)]
+        return [*lines, "else:", *(f"    {line}" for line in orelse)] if orelse else lines
+
+    def negated(self, text: str) -> str:
+        return f"not {text}"
+
+    # -- operations ---------------------------------------------------------------------------------------------
+
+    def _integer(self, node: Node, args: list[str]) -> str:
+        op = node.op
+        if op in _INFIX:
+            return f"({args[0]} {_INFIX[op]} {args[1]})"
+        if op in _PREFIX:
+            return f"({_PREFIX[op]}{args[0]})"
+        if op in _CALLS:
+            return f"{_CALLS[op]}({', '.join(map(_open, args))})"
+        if op is ops.SELECT:
+            return f"({args[1]} if {args[0]} else {args[2]})"
+        if op is ops.CAST:
+            return wrapped(args[0], *node.data)
+        if op is ops.LOAD and isinstance(node.data, ShapeOf):
+            return f"shapes[{node.data.tensor.name!r}][{args[0]}]"
+        if op is ops.LOAD:
+            return f"opaque({node.data.name!r})"
+        raise AssertionError(f"no Python for {op.name}")
+
+    def _value(self, node: Value, args: list[str]) -> str:
+        op = node.op
+        if op in _VALUE_CALLS:
+            return f"{_VALUE_CALLS[op]}({', '.join(map(_open, args))})"
+        if op in _VALUE_INFIX:
+            return f"({args[0]} {_VALUE_INFIX[op]} {args[1]})"
+        if op is ValueOp.NEG:
+            return f"(-{args[0]})"
+        if op is ValueOp.NOT:
+            return f"(not {args[0]})"
+        if op is ValueOp.SELECT:
+            return f"({args[1]} if {args[0]} else {args[2]})"
+        if op is ValueOp.CALL:
+            return f"call_{node.data}({', '.join(map(_open, args))})"
+        if op is ValueOp.CAST:
+            return self._cast(node, args[0])
+        raise AssertionError(f"no Python for {op}")
+
+    def _cast(self, node: Value, arg: str) -> str:
+        source: Any = node.args[0]
+        if dtypes.is_int(node.dtype):
+            return f"int({_open(arg)})"
+        if isinstance(source, Value) and dtypes.is_float(source.dtype):
+            is_narrowing = dtypes.bits(node.dtype) < dtypes.bits(source.dtype)
+            return f"round_{node.dtype}({_open(arg)})" if is_narrowing else arg
+        return f"float({_open(arg)})"
+
+    # -- storage ------------------------------------------------------------------------------------------------
+
+    def load(self, tensor: Tensor, indices: list[str]) -> str:
+        """The element at the indices."""
+        place, checks, given = self.place(tensor, indices)
+        element = f"{self.names.of(tensor, tensor.name)}[{place}]"
+        if not checks:
+            return element
+        return f"({element} if {' and '.join(checks)} else outside({tensor.name!r}, 'read', {given}))"
+
+    def place(self, tensor: Tensor, indices: list[str]) -> tuple[str, list[str], str]:
+        """The number of an element in its storage, the checks that it is inside, and what a message needs."""
+        base = self.names.of(tensor, tensor.name)
+        starts = self.storage.get(tensor, ("",) * len(indices))
+        relative = [f"({i} - {s})" if s else i for i, s in zip(indices, starts, strict=True)]
+        checks: list[str] = []
+        inside: list[str] = []
+        for k, index in enumerate(relative):
+            if self.checked and not index.isidentifier() and not index.isdigit():
+                name = self.names.fresh("x")
+                checks.append(f"0 <= ({name} := {_open(index)}) < {base}_n{k}")
+                inside.append(name)
+            else:
+                if self.checked:
+                    checks.append(f"0 <= {index} < {base}_n{k}")
+                inside.append(index)
+        terms = [f"{index} * {base}_s{k}" for k, index in enumerate(inside[:-1])] + inside[-1:]
+        given = "".join(f"{index}, " for index in inside)
+        extents = "".join(f"{base}_n{k}, " for k in range(len(inside)))
+        origin = "".join(f"{start or 0}, " for start in starts)
+        return " + ".join(terms) or "0", checks, f"({given}), ({extents}), ({origin})"
+
+
+def wrapped(text: str, bits: int, signed: bool) -> str:
+    """An integer as a register of `bits` bits holds it."""
+    mask = (1 << bits) - 1
+    if not signed:
+        return f"({text} & {mask})"
+    half = 1 << (bits - 1)
+    return f"((({text} + {half}) & {mask}) - {half})"
+
+
+def _constant(node: Value) -> str:
+    value = node.data
+    if isinstance(value, bool):
+        return str(value)
+    if value != value or value in (float("inf"), float("-inf")):
+        return f"float('{value}')"
+    return repr(value) if not str(value).startswith("-") else f"({value!r})"
+
+
+def _open(text: str) -> str:
+    """A text without the parentheses around all of it."""
+    if not text.startswith("("):
+        return text
+    depth = 0
+    for k, char in enumerate(text):
+        depth += (char == "(") - (char == ")")
+        if depth == 0 and k < len(text) - 1:
+            return text
+    return text if ":=" in text and not text.startswith("((") and _top_walrus(text) else text[1:-1]
+
+
+def _top_walrus(text: str) -> bool:
+    """Whether the text is an assignment expression, which must stay in parentheses."""
+    return text[1:].split(" ", 2)[1:2] == [":="]

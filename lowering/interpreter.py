@@ -1,0 +1,210 @@
+"""`run`: a nest executed on numpy arrays, as generated Python."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any, NoReturn
+
+from bound import dtypes
+from bound.tensor import Tensor
+from intset.errors import InputError, UndefinedError
+from intset.expr.node import Expr
+from intset.expr.ops import trunc_div, trunc_mod
+from lowering.binding import bound_values
+from lowering.codegen.python_nest import PythonNest
+from lowering.errors import AccessError, CheckError
+from lowering.nest.ir import Evaluate, Function
+
+_SOURCES: dict[Any, Any] = {}
+Numbers = Sequence[int]
+
+
+def run(
+    f: Function,
+    arrays: Mapping[Any, Any],
+    sizes: Mapping[Any, Any] | None = None,
+    functions: Mapping[str, Callable[..., Any]] | None = None,
+    checked: bool = True,
+) -> dict[str, Any]:
+    """Execute a lowered function.
+
+    Loops on threads run one after another. A stage that threads share is computed whole by each of them, so no barrier
+    is needed and every order gives the same result.
+
+    Parameters
+    ----------
+    f: what `lower` gave.
+    arrays: a numpy array for each parameter, by tensor or by name. Outputs are written in place; an output without an
+        array gets a new one. Inputs are converted to the type of their tensor.
+    sizes: values of variables and scalar parameters, by themselves or by name, where no shape tells them.
+    functions: what extern calls do, by name: called with arrays for the tensors, it fills those it computes.
+    checked: whether every access is checked against the storage of its tensor. Unchecked, an access outside may give
+        any value, but never touches memory outside the storage.
+
+    Returns
+    -------
+    The arrays of the outputs, by name.
+
+    Raises
+    ------
+    InputError: an array or size is missing, or has another shape or type than its tensor.
+    CheckError: an assertion of the nest does not hold.
+    AccessError: an access outside the storage of a tensor; the message names the tensor, the indices, the extents.
+    UndefinedError: an integer is divided by 0.
+    """
+    import numpy as np
+
+    values, shapes = bound_values(f, arrays, sizes or {})
+    given = {tensor: _array(tensor, arrays, shapes[tensor.name], tensor in f.outputs) for tensor in f.params}
+    flat = {tensor: _flat(array, tensor.dtype) for tensor, array in given.items()}
+    kernel = _kernel(f, checked, functions or {})
+    try:
+        with np.errstate(all="ignore"):
+            kernel(shapes, flat, values)
+    except ZeroDivisionError:
+        raise UndefinedError(f"{f.name} divides an integer by 0") from None
+    results = {}
+    for tensor in f.outputs:
+        target = arrays.get(tensor, arrays.get(tensor.name))
+        if target is None:
+            target = given[tensor]
+        elif target is not given[tensor]:
+            target[...] = given[tensor]
+        results[tensor.name] = target
+    return results
+
+
+def python_source(f: Function, checked: bool = True) -> str:
+    """The Python text that `run` executes."""
+    return PythonNest(f, checked).source()
+
+
+def _kernel(f: Function, checked: bool, functions: Mapping[str, Callable[..., Any]]) -> Any:
+    key = (f, checked)
+    if key not in _SOURCES:
+        if len(_SOURCES) > 64:
+            _SOURCES.clear()
+        nest = PythonNest(f, checked)
+        source = nest.source()
+        _SOURCES[key] = (compile(source, f"<nest {f.name}>", "exec"), nest.constants)
+    code, constants = _SOURCES[key]
+    env: dict[str, Any] = {**_environment(), **constants}
+    env["evaluate"] = lambda stmt, storage: _evaluate(stmt, storage, functions)
+    env.update({f"call_{name}": function for name, function in functions.items()})
+    exec(code, env)
+    return env["kernel"]
+
+
+def _array(tensor: Tensor, arrays: Mapping[Any, Any], shape: tuple[int, ...], is_output: bool) -> Any:
+    import numpy as np
+
+    found = arrays.get(tensor, arrays.get(tensor.name))
+    if found is None:
+        return np.full(shape, _poison(tensor.dtype), tensor.dtype)
+    array = np.asarray(found)
+    if is_output and not isinstance(found, np.ndarray):
+        raise InputError(f"the array for {tensor.name} is written: it must be a numpy array, not {type(found).__name__}")
+    is_whole = dtypes.is_int(tensor.dtype) or tensor.dtype == "bool"
+    if is_whole != (array.dtype.kind in "iub"):
+        raise InputError(f"the array for {tensor.name} has the type {array.dtype}, not {tensor.dtype}")
+    return np.ascontiguousarray(array, tensor.dtype).reshape(shape)
+
+
+def _flat(array: Any, dtype: str) -> Any:
+    """A view that gives and takes Python numbers; of float16, the numpy array."""
+    flat = array.reshape(-1)
+    return flat if dtype == "float16" else memoryview(flat)
+
+
+def _poison(dtype: str) -> Any:
+    """What an element holds before it is computed: something that shows."""
+    if dtype == "bool":
+        return False
+    if dtypes.is_float(dtype):
+        return math.nan
+    low, high = dtypes.int_range(dtype)
+    return high - 22 if low == 0 else low + 23
+
+
+def _allocate(dtype: str, count: int) -> Any:
+    return memoryview(_template(dtype, count).copy()) if dtype != "float16" else _template(dtype, count).copy()
+
+
+@cache
+def _template(dtype: str, count: int) -> Any:
+    import numpy as np
+
+    return np.full(count, _poison(dtype), dtype)
+
+
+def _outside(name: str, how: str, indices: Numbers, extents: Numbers, origin: Numbers) -> NoReturn:
+    place = ", ".join(str(i + o) for i, o in zip(indices, origin, strict=True))
+    storage = ", ".join(f"{o}:{o + e}" for o, e in zip(origin, extents, strict=True))
+    raise AccessError(f"{name}[{place}] is {how} outside the storage {name}[{storage}]")
+
+
+def _failed(message: str) -> NoReturn:
+    raise CheckError(f"an assertion does not hold: {message}")
+
+
+def _opaque(name: str) -> NoReturn:
+    raise InputError(f"the opaque symbol {name} has no value")
+
+
+def _evaluate(stmt: Evaluate, storage: Mapping[Tensor, Any], functions: Mapping[str, Callable[..., Any]]) -> None:
+    import numpy as np
+
+    if stmt.call.name not in functions:
+        raise InputError(f"the nest calls {stmt.call.name}, which is not known: pass it in functions")
+    arrays = {t: np.asarray(flat).reshape(shape) for t, (flat, shape) in storage.items()}
+    args = [arrays[a] if isinstance(a, Tensor) else int(a) if isinstance(a, Expr) else a for a in stmt.call.args]
+    functions[stmt.call.name](*args)
+
+
+def _ceildiv(a: int, b: int) -> int:
+    return -(-a // b)
+
+
+@cache
+def _environment() -> dict[str, Any]:
+    import numpy as np
+
+    from bound.arrays import _call_table
+
+    def safe(exact: Callable[..., Any], array: Callable[..., Any]) -> Callable[..., Any]:
+        def function(*args: Any) -> Any:
+            try:
+                return exact(*args)
+            except (ValueError, OverflowError, ZeroDivisionError):
+                return array(*(np.float64(a) for a in args)).item()
+
+        return function
+
+    def whole(array: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *args: np.asarray(array(*(np.asarray(a) for a in args))).item()
+
+    calls = {f"call_{name}": whole(function) for name, function in _call_table().items()}
+    exact = {"exp": math.exp, "log": math.log, "sqrt": math.sqrt, "tanh": math.tanh, "sin": math.sin, "cos": math.cos}
+    calls |= {f"call_{name}": safe(function, getattr(np, name)) for name, function in exact.items()}
+    calls["call_erf"] = math.erf
+    return {
+        **calls,
+        "allocate": _allocate,
+        "failed": _failed,
+        "outside": _outside,
+        "opaque": _opaque,
+        "ceildiv": _ceildiv,
+        "truncdiv": trunc_div,
+        "truncmod": trunc_mod,
+        "divide": safe(lambda a, b: a / b, np.divide),
+        "fmod": safe(math.fmod, np.fmod),
+        "float_floordiv": safe(lambda a, b: a // b, np.floor_divide),
+        "float_floormod": safe(lambda a, b: a % b, np.mod),
+        "float_truncdiv": safe(lambda a, b: float(math.trunc(a / b)), lambda a, b: np.trunc(a / b)),
+        "float_min": lambda a, b: a if a < b or a != a else b,
+        "float_max": lambda a, b: a if a > b or a != a else b,
+        "round_float16": lambda x: float(np.float16(x)),
+        "round_float32": lambda x: float(np.float32(x)),
+    }

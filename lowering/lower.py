@@ -1,0 +1,103 @@
+"""`lower`: a schedule as a loop nest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bound import infer_bound
+from bound.infer import BoundsMap
+from bound.schedule import Schedule
+from intset.context import Context
+from intset.errors import InputError
+from intset.expr.node import Var, as_int, const
+from lowering.build import schedule_ops
+from lowering.build.arguments import parameters, shape_asserts, sizes_of
+from lowering.nest.ir import Function, seq
+from lowering.nest.walk import substitute
+from lowering.passes import lower_divisions, narrow, rebase, simplify, strength_reduce, unique_names
+
+
+def lower(
+    s: Schedule,
+    args: Sequence[Any] | None = None,
+    bounds: BoundsMap | None = None,
+    ctx: Context | None = None,
+    at: Mapping[Any, int] | None = None,
+    name: str | None = None,
+    strength: bool = False,
+) -> Function:
+    """The loop nest of a schedule.
+
+    Parameters
+    ----------
+    s: the schedule.
+    args: the parameters, tensors and variables, in the order of the result's; by default all inputs, then all outputs.
+    bounds: what `infer_bound` gave for `s`; inferred when it is not given.
+    ctx: what is known besides what the shapes declare; assumed, not checked.
+    at: sizes that are fixed, by variable or name; the function asserts them.
+    name: the name of the function; by default that of the first output.
+    strength: whether loops carry quotients and remainders instead of dividing.
+
+    The function begins with the assertions that bind the shapes of its arrays; what they say is known below them. In
+    the nest, indices of allocated tensors count from the start of their storage, divisions are machine operations.
+
+    Raises
+    ------
+    InputError: an argument is no tensor or variable, or `at` names something that is no size.
+    ScheduleError: the schedule is not legal, or an argument is missing.
+
+    Example
+    -------
+    >>> from bound import te
+    >>> A = te.placeholder((20,), name="A")
+    >>> B = te.compute((20,), lambda i: A[i] + 1, name="B")
+    >>> C = te.compute((18,), lambda i: B[i] + B[i + 2], name="C")
+    >>> s = te.create_schedule(C.op)
+    >>> xo, xi = s[C].split(C.op.axis[0], 6)
+    >>> s[B].compute_at(s[C], xo)
+    >>> print(lower(s, [A, C]))
+    def C(A: float32[20], C: float32[18]):
+        for i.outer in [0, 3):
+            allocate B: float32[8] at [i.outer * 6]
+            for i in [0, 8):
+                B[i] = A[i.outer * 6 + i] + 1.0
+            for i.inner in [0, 6):
+                C[i.outer * 6 + i.inner] = B[i.inner] + B[i.inner + 2]
+    """
+    if not isinstance(s, Schedule):
+        raise InputError(f"lower needs a schedule, not {s!r}")
+    b = infer_bound(s, ctx=ctx, at=at) if bounds is None else bounds
+    f = nest_of(b, s, args, ctx, name)
+    fixed = _fixed(f, at)
+    f = f.with_body(seq(*shape_asserts(f, fixed), substitute(f.body, {v: const(k) for v, k in fixed.items()})))
+    f = rebase(simplify(f))
+    bits = narrow(f).bits
+    if strength:
+        f = strength_reduce(f, bits)
+    return unique_names(lower_divisions(f, bits))
+
+
+def nest_of(
+    b: BoundsMap, s: Schedule, args: Sequence[Any] | None = None, ctx: Context | None = None, name: str | None = None
+) -> Function:
+    """The nest before any pass: ScheduleOps, in coordinates of the tensors, with divisions as they were written."""
+    tensors, scalars = parameters(b.schedule, args)
+    outputs = tuple(t for op in b.schedule.outputs for t in op.outputs)
+    body = schedule_ops(b, frozenset(tensors))
+    sizes, params = sizes_of(tensors, body)
+    sizes = tuple(dict.fromkeys((*(v for v in scalars if isinstance(v, Var)), *sizes)))
+    params = tuple(dict.fromkeys((*(v for v in scalars if not isinstance(v, Var)), *params)))
+    label = name or (outputs[0].name if outputs else "empty")
+    return Function(label, tensors, outputs, sizes, params, body, Context() if ctx is None else ctx)
+
+
+def _fixed(f: Function, at: Mapping[Any, int] | None) -> dict[Var, int]:
+    fixed: dict[Var, int] = {}
+    for key, value in (at or {}).items():
+        found = [v for v in f.sizes if v is key or (isinstance(key, str) and v.name == key)]
+        if not found:
+            label = key if isinstance(key, str) else getattr(key, "name", repr(key))
+            raise InputError(f"at fixes {label}, which is no size of {f.name}")
+        fixed.update(dict.fromkeys(found, as_int(value, f"the size {found[0].name}")))
+    return fixed

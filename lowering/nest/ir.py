@@ -1,0 +1,205 @@
+"""Statements of loop nests. All of them are immutable; a pass makes new ones.
+
+Integers are `intset` expressions, everything else is a `bound.tir` value; an element that is read names its `Tensor`. A
+tensor that the function allocates is indexed relative to the *allocated range*: the storage of `T[i]` under
+`Allocate(T, (Range(m, e),))` is number `i - m`. The pass `rebase` makes every such `m` zero.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TypeAlias
+
+from bound.tensor import Tensor
+from bound.tir.calls import ExternCall
+from bound.tir.opaque import TensorElement
+from bound.tir.value import Operand, Value
+from intset.context import Context
+from intset.expr.node import Cond, Expr, Opaque, Var
+from intset.expr.range import Range
+
+
+class LoopKind(StrEnum):
+    """What a loop is meant to run on; every kind means the same values."""
+
+    SERIAL = "serial"
+    PARALLEL = "parallel"
+    VECTORIZED = "vectorized"
+    UNROLLED = "unrolled"
+    THREAD = "thread"
+    VTHREAD = "vthread"
+
+
+@dataclass(frozen=True, eq=False)
+class Stmt:
+    """A statement."""
+
+    def __repr__(self) -> str:
+        from lowering.nest.printer import stmt_text
+
+        return stmt_text(self)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Seq(Stmt):
+    """One after another. `Allocate`, `Assert` and `Let` reach to the end of the sequence they stand in."""
+
+    stmts: tuple[Stmt, ...] = ()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Carry:
+    """A variable that a loop carries: `first` before the first iteration, `following` before each later one.
+
+    All `following` of a loop are computed from the old values, then assigned at once.
+    """
+
+    var: Var
+    first: Expr
+    following: Expr
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class For(Stmt):
+    """`body` for each value of `var` in `range`, upwards; an extent below 0 counts as 0.
+
+    `thread` is the tag of the thread axis a loop runs on, else empty.
+    """
+
+    var: Var
+    range: Range
+    body: Stmt
+    kind: LoopKind = LoopKind.SERIAL
+    thread: str = ""
+    carried: tuple[Carry, ...] = ()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class If(Stmt):
+    """`then` where the condition holds, else `orelse`."""
+
+    cond: Cond | Value
+    then: Stmt
+    orelse: Stmt | None = None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Store(Stmt):
+    """`tensor[indices] = value`, converted to the type of the tensor: integers wrap."""
+
+    tensor: Tensor
+    indices: tuple[Expr, ...]
+    value: Operand
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Evaluate(Stmt):
+    """A call of what only a host function knows. Tensors among the arguments are passed whole."""
+
+    call: ExternCall
+    reads: tuple[Tensor, ...] = ()
+    writes: tuple[Tensor, ...] = ()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Assert(Stmt):
+    """A check that is made when it is reached; from there on the condition is a fact."""
+
+    cond: Cond
+    message: str
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Let(Stmt):
+    """A name for a value: `var` is a variable for an integer, a parameter for anything else."""
+
+    var: Var | Value
+    value: Operand
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Allocate(Stmt):
+    """Storage for the elements of `tensor` in `ranges`; their contents are undefined.
+
+    `origin`, once the storage was rebased: where its element 0 lies in the tensor.
+    """
+
+    tensor: Tensor
+    ranges: tuple[Range, ...]
+    scope: str = ""
+    origin: tuple[Expr, ...] | None = None
+
+
+Condition: TypeAlias = "Cond | Value"
+
+
+class ShapeOf(Opaque):
+    """The extents of the array that is bound to a tensor: `ShapeOf(A)[k]` prints as `A.shape[k]`."""
+
+    __slots__ = ("tensor",)
+    tensor: Tensor
+
+    def __init__(self, tensor: Tensor) -> None:
+        super().__init__(f"{tensor.name}.shape", 1, 0)
+        self.tensor = tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Function:
+    """A loop nest with its parameters.
+
+    Attributes
+    ----------
+    name: its name in C.
+    params: the tensors that are passed, in this order.
+    outputs: those of `params` that it writes.
+    sizes: the integer variables it depends on, in the order of their first use in a shape.
+    scalars: scalar parameters that are not integers.
+    body: what it does.
+    ctx: what else is known, on the word of whoever asked for it; the analyses of the nest start from here.
+    """
+
+    name: str
+    params: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    sizes: tuple[Var, ...]
+    scalars: tuple[Value, ...]
+    body: Stmt
+    ctx: Context = field(default_factory=Context)
+
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        return tuple(t for t in self.params if t not in self.outputs)
+
+    def with_body(self, body: Stmt) -> Function:
+        """The same function with another body."""
+        return Function(self.name, self.params, self.outputs, self.sizes, self.scalars, body, self.ctx)
+
+    def __str__(self) -> str:
+        from lowering.nest.printer import function_text
+
+        return function_text(self)
+
+    __repr__ = __str__
+
+
+def seq(*stmts: Stmt) -> Stmt:
+    """The statements one after another, without sequences inside sequences; a single one is itself."""
+    flat: list[Stmt] = []
+    for stmt in stmts:
+        if isinstance(stmt, Seq):
+            flat += stmt.stmts
+        else:
+            flat.append(stmt)
+    return flat[0] if len(flat) == 1 else Seq(tuple(flat))
+
+
+def is_empty(stmt: Stmt) -> bool:
+    """Whether a statement does nothing at all."""
+    return isinstance(stmt, Seq) and not stmt.stmts
+
+
+def tensor_of(symbol: object) -> Tensor | None:
+    """The tensor whose elements an opaque symbol stands for, or `None`."""
+    return symbol.tensor if isinstance(symbol, TensorElement) else None

@@ -1,0 +1,84 @@
+"""What is known at a place of a nest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from bound.tensor import Tensor
+from intset.context import Context
+from intset.expr.node import Cond, Expr, Var
+from intset.expr.range import Range
+from intset.expr.walk import conjuncts, opaque_terms
+from intset.facts import ASSERTED, DERIVED, Fact
+from lowering.nest.ir import Assert, For, Function, If, Let, Stmt, Store, tensor_of
+from lowering.nest.walk import statements
+
+
+class Scope:
+    """The ranges of the loops around a place, and the conditions that hold there; never changed after it is made.
+
+    A condition on elements of a tensor that the function writes is left out: a later store could make it false.
+    """
+
+    __slots__ = ("_ctx", "_facts", "_parent", "_ranges", "written")
+
+    def __init__(
+        self,
+        parent: Scope | None,
+        ranges: Mapping[Var, Range],
+        facts: tuple[Fact, ...],
+        written: frozenset[Tensor],
+        ctx: Context | None = None,
+    ) -> None:
+        self._parent, self._ranges, self._facts, self.written, self._ctx = parent, ranges, facts, written, ctx
+
+    @property
+    def ctx(self) -> Context:
+        """The context; made when it is first asked for."""
+        if self._ctx is None:
+            assert self._parent is not None
+            ranges: dict[Var, Range | None] = dict(self._ranges)
+            facts = self._facts
+            above = self._parent
+            while above._ctx is None and above._parent is not None:
+                ranges = {**above._ranges, **ranges}
+                facts = above._facts + facts
+                above = above._parent
+            assert above._ctx is not None
+            self._ctx = above._ctx.extended(ranges=ranges, facts=facts) if ranges or facts else above._ctx
+        return self._ctx
+
+    def inside(self, loop: For) -> Scope:
+        """The scope of the body of a loop."""
+        return Scope(self, {loop.var: loop.range}, (), self.written)
+
+    def where(self, *conditions: object, provenance: str = DERIVED) -> Scope:
+        """The scope in which conditions hold; what is no condition on integers says nothing."""
+        facts = tuple(Fact(part, provenance) for cond in conditions for part in self._usable(cond))
+        return Scope(self, {}, facts, self.written) if facts else self
+
+    def after(self, stmt: Stmt) -> Scope:
+        """The scope of what follows a statement in the same sequence."""
+        if isinstance(stmt, Assert):
+            return self.where(stmt.cond, provenance=ASSERTED)
+        if isinstance(stmt, Let) and isinstance(stmt.var, Var) and isinstance(stmt.value, Expr):
+            return self.where(stmt.var.eq(stmt.value))
+        return self
+
+    def then(self, stmt: If) -> Scope:
+        return self.where(stmt.cond)
+
+    def otherwise(self, stmt: If) -> Scope:
+        return self.where(~stmt.cond) if isinstance(stmt.cond, Cond) else self
+
+    def _usable(self, cond: object) -> Iterable[Cond]:
+        if isinstance(cond, Cond):
+            for part in conjuncts(cond):
+                if not any(tensor_of(term.data) in self.written for term in opaque_terms(part)):
+                    yield part
+
+
+def scope_of(f: Function) -> Scope:
+    """The scope of the body of a function."""
+    written = frozenset(stmt.tensor for stmt in statements(f.body) if isinstance(stmt, Store))
+    return Scope(None, {}, (), written, f.ctx)

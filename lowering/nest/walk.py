@@ -1,0 +1,173 @@
+"""Walks over nests without recursion, and what statements compute with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import replace
+from typing import Any, TypeAlias, TypeVar
+
+from bound.tensor import Tensor
+from bound.tir import walk
+from bound.tir.opaque import IntFunction
+from bound.tir.value import Operand, ValueOp
+from intset.expr import ops
+from intset.expr.node import Expr
+from intset.expr.range import Range
+from intset.expr.walk import postorder
+from lowering.nest.ir import Allocate, Assert, Carry, Evaluate, For, If, Let, Seq, Stmt, Store
+
+R = TypeVar("R")
+Visit: TypeAlias = "Generator[Any, Any, R]"
+OnOperand: TypeAlias = "Callable[[Any], Any]"
+
+
+def drive(root: Visit[R]) -> R:
+    """Run a recursive generator: each `yield visit(child)` gives the child's result, at any depth."""
+    stack: list[Visit[Any]] = [root]
+    value: Any = None
+    while stack:
+        try:
+            child = stack[-1].send(value)
+        except StopIteration as stop:
+            stack.pop()
+            value = stop.value
+        else:
+            stack.append(child)
+            value = None
+    return value  # type: ignore[no-any-return]
+
+
+def children(stmt: Stmt) -> tuple[Stmt, ...]:
+    """The statements directly inside."""
+    if isinstance(stmt, Seq):
+        return stmt.stmts
+    if isinstance(stmt, For):
+        return (stmt.body,)
+    if isinstance(stmt, If):
+        return (stmt.then,) if stmt.orelse is None else (stmt.then, stmt.orelse)
+    return ()
+
+
+def statements(root: Stmt) -> Iterator[Stmt]:
+    """Every statement, outer ones before those inside, in the order of the text."""
+    stack = [root]
+    while stack:
+        stmt = stack.pop()
+        yield stmt
+        stack.extend(reversed(children(stmt)))
+
+
+def range_ends(r: Range) -> tuple[Expr, Expr]:
+    """Minimum and extent of a range that has both."""
+    assert isinstance(r.min, Expr) and isinstance(r.extent, Expr)
+    return r.min, r.extent
+
+
+def operands(stmt: Stmt) -> tuple[Operand, ...]:
+    """What the statement itself computes with: the same operands, in the same order, that `map_operands` changes."""
+    if isinstance(stmt, For):
+        carried = tuple(e for c in stmt.carried for e in (c.first, c.following))
+        return (*range_ends(stmt.range), *carried)
+    if isinstance(stmt, If):
+        return (stmt.cond,)
+    if isinstance(stmt, Store):
+        return (*stmt.indices, stmt.value)
+    if isinstance(stmt, Assert):
+        return (stmt.cond,)
+    if isinstance(stmt, Let):
+        return (stmt.value,)
+    if isinstance(stmt, Allocate):
+        ends = tuple(e for r in stmt.ranges for e in range_ends(r))
+        return (*ends, *(stmt.origin or ()))
+    return ()
+
+
+def map_operands(stmt: Stmt, change: OnOperand) -> Stmt:
+    """The statement with `change` applied to each of its own operands; statements inside are kept."""
+    if isinstance(stmt, For):
+        carried = tuple(Carry(c.var, change(c.first), change(c.following)) for c in stmt.carried)
+        return replace(stmt, range=_changed(stmt.range, change), carried=carried)
+    if isinstance(stmt, If):
+        return replace(stmt, cond=change(stmt.cond))
+    if isinstance(stmt, Store):
+        return replace(stmt, indices=tuple(change(i) for i in stmt.indices), value=change(stmt.value))
+    if isinstance(stmt, Assert):
+        return replace(stmt, cond=change(stmt.cond))
+    if isinstance(stmt, Let):
+        return replace(stmt, value=change(stmt.value))
+    if isinstance(stmt, Allocate):
+        origin = None if stmt.origin is None else tuple(change(e) for e in stmt.origin)
+        return replace(stmt, ranges=tuple(_changed(r, change) for r in stmt.ranges), origin=origin)
+    return stmt
+
+
+def _changed(r: Range, change: OnOperand) -> Range:
+    low, extent = range_ends(r)
+    return Range(change(low), change(extent))
+
+
+def with_children(stmt: Stmt, new: tuple[Stmt, ...]) -> Stmt:
+    """The statement with other statements inside, as many as `children` gives."""
+    if isinstance(stmt, Seq):
+        return Seq(new)
+    if isinstance(stmt, For):
+        return replace(stmt, body=new[0])
+    if isinstance(stmt, If):
+        return If(stmt.cond, new[0], new[1] if len(new) > 1 else None)
+    return stmt
+
+
+def transform(root: Stmt, change: OnOperand) -> Stmt:
+    """The nest with `change` applied to every operand."""
+
+    def visit(stmt: Stmt) -> Visit[Stmt]:
+        inner = []
+        for child in children(stmt):
+            inner.append((yield visit(child)))
+        return map_operands(with_children(stmt, tuple(inner)), change)
+
+    return drive(visit(root))
+
+
+def substitute(root: Stmt, replacements: dict[Any, Any]) -> Stmt:
+    """The nest with variables replaced in every operand. The variables of its own loops must not be among them."""
+    return transform(root, lambda e: walk.substitute(e, replacements)) if replacements else root
+
+
+def tensors_read(*values: Operand) -> tuple[Tensor, ...]:
+    """The tensors read in operands."""
+    return walk.input_tensors(values)
+
+
+def variables(*values: Operand) -> tuple[Any, ...]:
+    """The integer variables and the parameters below operands, in the order of their first use.
+
+    What stands for the arguments inside an integer function of data is not among them.
+    """
+    found: dict[Any, None] = {}
+    for node in postorder(values):  # type: ignore[arg-type]  # values are walked like expressions
+        if node.op is ops.VAR or node.op is ValueOp.PARAM:
+            found[node] = None
+        elif node.op is ops.LOAD and isinstance(node.data, IntFunction):
+            params = (inner for inner in walk.nodes(node.data.body) if inner.op is ValueOp.PARAM)
+            found.update(dict.fromkeys(params))
+    return tuple(found)
+
+
+def free_variables(root: Stmt) -> tuple[Any, ...]:
+    """Variables and parameters that the nest uses and does not bind, in the order of their first use."""
+    bound: set[Any] = set()
+    used: dict[Any, None] = {}
+    for stmt in statements(root):
+        if isinstance(stmt, For):
+            bound.add(stmt.var)
+            bound.update(c.var for c in stmt.carried)
+        elif isinstance(stmt, Let):
+            bound.add(stmt.var)
+        used.update(dict.fromkeys(variables(*operands(stmt))))
+    return tuple(v for v in used if v not in bound)
+
+
+def calls(root: Stmt) -> tuple[Evaluate, ...]:
+    """The calls of host functions in a nest."""
+    return tuple(stmt for stmt in statements(root) if isinstance(stmt, Evaluate))

@@ -1,0 +1,56 @@
+"""`lower_divisions`: every floor division of a nest as a machine operation, under what is known where it stands."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from bound.tir.value import Operand
+from intset.expr import ops
+from intset.expr.node import Cond, Node
+from intset.expr.walk import postorder
+from lowering.division import lower_division
+from lowering.nest.ir import For, Function, If, Seq, Stmt
+from lowering.nest.scope import Scope, scope_of
+from lowering.nest.walk import Visit, drive, map_operands
+from lowering.passes.integers import map_integers
+
+
+def lower_divisions(f: Function, bits: int = 64) -> Function:
+    """The function with the divisions of all indices, conditions and integer values lowered.
+
+    Parameters
+    ----------
+    f: the nest. What a place knows is: the ranges of the loops around it, the conditions around it, the assertions
+        above it, the facts of `f.ctx`, and what the variables carry.
+    bits: the width in which the operands are computed; each must be representable in it.
+    """
+    return f.with_body(drive(_visit(f.body, scope_of(f), bits)))
+
+
+def _visit(stmt: Stmt, scope: Scope, bits: int) -> Visit[Stmt]:
+    if isinstance(stmt, Seq):
+        parts = []
+        for inner in stmt.stmts:
+            parts.append((yield _visit(inner, scope, bits)))
+            scope = scope.after(inner)
+        return Seq(tuple(parts))
+    new = map_operands(stmt, lambda e: lowered(e, scope, bits))
+    if isinstance(stmt, For):
+        return replace(new, body=(yield _visit(stmt.body, scope.inside(stmt), bits)))
+    if isinstance(stmt, If):
+        then = yield _visit(stmt.then, scope.then(stmt), bits)
+        orelse = None if stmt.orelse is None else (yield _visit(stmt.orelse, scope.otherwise(stmt), bits))
+        return replace(new, then=then, orelse=orelse)
+    return new
+
+
+def lowered(operand: Operand, scope: Scope, bits: int) -> Any:
+    """An operand with its divisions lowered."""
+
+    def change(part: Node, conditions: tuple[Cond, ...]) -> Any:
+        if not any(node.op in ops.DIVISIONS or node.op is ops.ASSERTING for node in postorder((part,))):
+            return part
+        return lower_division(part, scope.where(*conditions).ctx, bits).expr
+
+    return map_integers(operand, change)

@@ -1,0 +1,72 @@
+"""Storage that counts from 0: the indices of an allocated tensor become places in its storage."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import intset
+from bound.tensor import Tensor, element
+from bound.tir import walk
+from bound.tir.value import Operand
+from intset.expr.node import Expr, constant_value
+from intset.expr.range import Range
+from lowering.nest.ir import Allocate, For, Function, If, Seq, Stmt, Store
+from lowering.nest.scope import Scope, scope_of
+from lowering.nest.walk import Visit, drive, map_operands, range_ends
+from lowering.passes.simplify import difference
+
+Origins = dict[Tensor, tuple[Expr, ...]]
+
+
+def rebase(f: Function) -> Function:
+    """The function with every allocation from 0; what was the minimum of its range becomes its `origin`."""
+    with intset.using(tiers=("linear",)):
+        return f.with_body(drive(_visit(f.body, scope_of(f), {})))
+
+
+def _visit(stmt: Stmt, scope: Scope, origins: Origins) -> Visit[Stmt]:
+    if isinstance(stmt, Seq):
+        parts = []
+        origins = dict(origins)
+        for inner in stmt.stmts:
+            part = yield _visit(inner, scope, origins)
+            if isinstance(inner, Allocate):
+                origins[inner.tensor] = tuple(range_ends(r)[0] for r in inner.ranges)
+            scope = scope.after(part)
+            parts.append(part)
+        return Seq(tuple(parts))
+    if isinstance(stmt, For):
+        new = _changed(stmt, scope, origins)
+        assert isinstance(new, For)
+        return replace(new, body=(yield _visit(stmt.body, scope.inside(new), origins)))
+    if isinstance(stmt, If):
+        new = _changed(stmt, scope, origins)
+        assert isinstance(new, If)
+        then = yield _visit(stmt.then, scope.then(new), origins)
+        orelse = None if stmt.orelse is None else (yield _visit(stmt.orelse, scope.otherwise(new), origins))
+        return If(new.cond, then, orelse)
+    if isinstance(stmt, Allocate):
+        ends = [range_ends(r) for r in stmt.ranges]
+        return replace(stmt, ranges=tuple(Range(0, e) for _, e in ends), origin=tuple(low for low, _ in ends))
+    return _changed(stmt, scope, origins)
+
+
+def _changed(stmt: Stmt, scope: Scope, origins: Origins) -> Stmt:
+    def place(tensor: Tensor, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        lows = origins.get(tensor)
+        if lows is None or all(constant_value(low) == 0 for low in lows):
+            return indices
+        return tuple(difference(i, low, scope) for i, low in zip(indices, lows, strict=True))
+
+    def on_load(tensor: Tensor, indices: tuple[Expr, ...]) -> Operand | None:
+        new = place(tensor, indices)
+        return None if new is indices else element(tensor, new)
+
+    def change(operand: Operand) -> Any:
+        return walk.rewrite(operand, on_load=on_load)
+
+    new = map_operands(stmt, change)
+    if isinstance(new, Store):
+        return replace(new, indices=place(new.tensor, new.indices))
+    return new

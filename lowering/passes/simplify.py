@@ -1,0 +1,114 @@
+"""Simplification: loops of one iteration, conditions that always or never hold, shorter indices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+import intset
+from bound.tir import walk
+from bound.tir.build import together
+from bound.tir.value import Operand
+from intset.expr import ops
+from intset.expr.node import Cond, Expr, Node, constant_value
+from intset.expr.range import Range
+from intset.expr.walk import conjuncts, is_small, size
+from lowering.nest.ir import For, Function, If, Seq, Stmt, is_empty, seq
+from lowering.nest.scope import Scope, scope_of
+from lowering.nest.walk import Visit, drive, map_operands, range_ends
+from lowering.passes.integers import map_integers
+
+MAX_NODES: Final = 200  # larger expressions are left as they are
+
+
+def simplify(f: Function) -> Function:
+    """The same function with fewer loops, conditions and operations."""
+    with intset.using(tiers=("linear",)):
+        return f.with_body(drive(_visit(f.body, scope_of(f), {})))
+
+
+def _visit(stmt: Stmt, scope: Scope, known: Mapping[Any, Any]) -> Visit[Stmt]:
+    if isinstance(stmt, Seq):
+        parts = []
+        for inner in stmt.stmts:
+            part = yield _visit(inner, scope, known)
+            scope = scope.after(part)
+            parts.append(part)
+        return seq(*parts)
+    if isinstance(stmt, For):
+        return (yield _loop(stmt, scope, known))
+    if isinstance(stmt, If):
+        return (yield _branch(stmt, scope, known))
+    return map_operands(stmt, lambda e: shortened(walk.substitute(e, known), scope))
+
+
+def _loop(loop: For, scope: Scope, known: Mapping[Any, Any]) -> Visit[Stmt]:
+    low, extent = (shortened(walk.substitute(e, known), scope) for e in range_ends(loop.range))
+    count = constant_value(extent)
+    if count is not None and count <= 0:
+        return Seq()
+    if count == 1 and not loop.carried:
+        return (yield _visit(loop.body, scope, {**known, loop.var: low}))
+    new = replace(loop, range=Range(low, extent))
+    body = yield _visit(loop.body, scope.inside(new), known)
+    return Seq() if is_empty(body) else replace(new, body=body)
+
+
+def _branch(stmt: If, scope: Scope, known: Mapping[Any, Any]) -> Visit[Stmt]:
+    cond = walk.substitute(stmt.cond, known)
+    if isinstance(cond, Cond):
+        parts: list[Cond] = []
+        here = scope
+        for part in conjuncts(cond):
+            short = shortened(part, here)
+            if here.ctx.prove(short):
+                continue
+            if here.ctx.prove(~short):
+                return Seq() if stmt.orelse is None else (yield _visit(stmt.orelse, scope, known))
+            parts.append(short)
+            here = here.where(short)
+        if not parts:
+            return (yield _visit(stmt.then, scope, known))
+        cond = together(*parts)
+    new = If(cond, stmt.then, stmt.orelse)
+    then = yield _visit(stmt.then, scope.then(new), known)
+    orelse = None if stmt.orelse is None else (yield _visit(stmt.orelse, scope.otherwise(new), known))
+    if orelse is None and isinstance(then, If) and then.orelse is None and _integer_conditions(cond, then.cond):
+        return If(together(cond, then.cond), then.then)
+    return Seq() if is_empty(then) and orelse is None else If(cond, then, orelse)
+
+
+def _integer_conditions(*conditions: Any) -> bool:
+    return all(isinstance(cond, Cond) for cond in conditions)
+
+
+def shortened(operand: Operand, scope: Scope) -> Any:
+    """An operand whose integer parts are written with fewer operations where the linear form knows how."""
+
+    def change(part: Node, conditions: tuple[Cond, ...]) -> Any:
+        if not part.args or not is_small(MAX_NODES, (part,)):
+            return part
+        ctx = scope.where(*conditions).ctx
+        return shorter(part, ctx.simplify(part))
+
+    return map_integers(operand, change)
+
+
+def shorter(e: Any, other: Any) -> Any:
+    """The one of two equal expressions that is written with fewer operations; in doubt, the first."""
+    return other if weight(other) < weight(e) else e
+
+
+def weight(e: Node) -> tuple[int, int]:
+    """Divisions, then all operations."""
+    divisions = sum(1 for node in intset.expr.walk.postorder((e,)) if node.op in ops.DIVISIONS)
+    return (divisions, size(e))
+
+
+def difference(index: Expr, low: Expr, scope: Scope) -> Expr:
+    """`index - low`, simplified."""
+    if constant_value(low) == 0:
+        return index
+    e = index - low
+    return shorter(e, scope.ctx.simplify(e))  # type: ignore[no-any-return]
