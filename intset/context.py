@@ -49,14 +49,20 @@ class Frame:
         self.defined = defined
         self.requires = requires
         self.base = _base_normalizer(ranges)
+        if not facts and not defined:
+            self.conditions: tuple[Cond, ...] = ()
+            self.known = self.base
+            self.answers: dict[Any, Any] = {}
+            self.verdicts: dict[tuple[Cond, ...], str] = {}
+            return
         stated = tuple(fact.condition for fact in facts)
         held = [cond for cond in (*stated, *defined) if not _is_true(self.base, cond)]
         if self.base.met_partial:  # a fact holds where it is defined
             held += [need for need in definedness(stated) if not _is_true(self.base, need)]
         self.conditions = tuple(dict.fromkeys(held))
         self.known = narrow(self.base, self.conditions) if self.conditions else self.base
-        self.answers: dict[Any, Any] = {}
-        self.verdicts: dict[tuple[Cond, ...], str] = {}
+        self.answers = {}
+        self.verdicts = {}
 
     def remember(self, key: Any, answer: Any) -> Any:
         if len(self.answers) >= MAX_CACHED_ANSWERS:
@@ -219,7 +225,7 @@ class Context:
 
     def _ask(self, what: str, exprs: tuple[Expr, ...], keep: Sequence[Var], domain: str | None) -> Any:
         chosen = configuration.current(domain or self.domain)
-        kept = tuple(_checked_var(var) for var in ((keep,) if isinstance(keep, Var) else keep))
+        kept = tuple(_checked_var(var) for var in ((keep,) if isinstance(keep, Var) else keep)) if keep != () else ()
         key = (what, exprs, kept, chosen)
         frame = self._frame_for(exprs)
         found = frame.answers.get(key)

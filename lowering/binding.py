@@ -90,7 +90,7 @@ def _scalar(param: Any, sizes: Mapping[Any, Any]) -> Any:
 
 def _solved(extent: Expr, var: Var, known: Mapping[Var, int], actual: int) -> int | None:
     def at(value: int) -> int:
-        return evaluate(extent, {**{v: known[v] for v in extent.free_vars() if v is not var}, var: value})
+        return int(evaluate(extent, {**{v: known[v] for v in extent.free_vars() if v is not var}, var: value}))
 
     try:
         start, step = at(0), at(1) - at(0)

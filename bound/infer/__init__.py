@@ -9,7 +9,7 @@
 >>> s[B].compute_at(s[C], xo)
 >>> b = infer_bound(s)
 >>> b[B.op.axis[0]], b.allocated(B)
-(Range(min=i.outer * 4, extent=min(6, 20 - i.outer * 4)), (Range(min=i.outer * 4, extent=6),))
+(Range(min=i.outer * 4, extent=minimum(6, 20 - i.outer * 4)), (Range(min=i.outer * 4, extent=6),))
 >>> b.required(B).count_max(), b.required(B).count_total()
 (6, 28)
 

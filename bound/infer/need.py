@@ -114,13 +114,20 @@ def from_shape(known: Known, dims: int, shape: Presburger, exact: bool, notes: I
     return Need(dims, box, shape, exact, notes)
 
 
-def from_region(known: Known, region: Region) -> Need:
-    """What a domain answered."""
+def from_region(known: Known, region: Region, shape: Sequence[Expr]) -> Need:
+    """What a domain answered about a tensor of this shape; an infinite end is that of the tensor."""
     from intset.domains.isl.sets import IslRegion
 
     if isinstance(region, IslRegion):
         return from_shape(known, region.dims, region.shape, region.is_exact, region.notes)
-    return Need(region.dims, box_of_ranges(known, region.box), None, region.is_exact, region.notes)
+    sides = [_within(r, extent) for r, extent in zip(region.box, shape, strict=True)]
+    return Need(region.dims, box_of_ranges(known, sides), None, region.is_exact, region.notes)
+
+
+def _within(r: Range, extent: Expr) -> Range:
+    if isinstance(r.min, Expr) and isinstance(r.extent, Expr):
+        return r
+    return Range(r.min, extent - r.min) if isinstance(r.min, Expr) else Range(0, extent)
 
 
 def box_of_ranges(known: Known, ranges: Iterable[Range]) -> Box:

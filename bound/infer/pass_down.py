@@ -214,17 +214,28 @@ _FIXED_TAILS = (Tail.SHIFT_INWARDS, Tail.ROUND_UP)
 
 def rounded_up(relations: Sequence[Relation], root: IterVar, total: Expr) -> Expr:
     """The extent of a root axis with the last tile of a split that rounds up."""
+    split = _split_of_root(relations, root)
+    if split is None or split.tail is not Tail.ROUND_UP:
+        return total
+    size = split.nparts if split.factor is None else split.factor
+    assert size is not None
+    return simple.mul(simple.ceildiv(total, size), size)
+
+
+def rounds_up(relations: Sequence[Relation], root: IterVar) -> bool:
+    """Whether a root axis is split with whole tiles at the end."""
+    split = _split_of_root(relations, root)
+    return split is not None and split.tail is Tail.ROUND_UP
+
+
+def _split_of_root(relations: Sequence[Relation], root: IterVar) -> Split | None:
     axis = root
     for relation in relations:
         if isinstance(relation, Rebase) and relation.parent is axis:
             axis = relation.rebased
         elif isinstance(relation, Split) and relation.parent is axis:
-            if relation.tail is not Tail.ROUND_UP or root.is_reduce:
-                return total
-            size = relation.nparts if relation.factor is None else relation.factor
-            assert size is not None
-            return simple.mul(simple.ceildiv(total, size), size)
-    return total
+            return relation
+    return None
 
 
 def nest_of(bounds: StageBounds) -> Nest:

@@ -87,6 +87,8 @@ def _atom_attains(query: Query, e: Any) -> bool:
         inner = known.form(e.args[0])
         return known.regroup(inner) is inner and _attains(query, inner)
     if e.op is ops.FLOORMOD:
+        if _covers_a_period(query, e):
+            return True
         from intset.domains.stride import steps_of_atom
 
         steps = steps_of_atom(query, e)
@@ -95,6 +97,20 @@ def _atom_attains(query: Query, e: Any) -> bool:
         a, b = (known.form(arg) for arg in e.args)
         apart = set(e.args[0].free_vars()).isdisjoint(e.args[1].free_vars())
         return apart and all(known.regroup(form) is form and _attains(query, form) for form in (a, b))
+    return False
+
+
+def _covers_a_period(query: Query, e: Any) -> bool:
+    """Whether the dividend runs through a gap-free stretch of at least c integers, so that 0 and c - 1 are taken."""
+    c = e.args[1].data if e.args[1].op is ops.CONST else 0
+    reach = 0  # the smallest coefficients make the stretch [0, reach] up to a shift
+    for t, k in sorted(query.known.form(e.args[0]).terms.items(), key=lambda term: abs(term[1])):
+        ends = query.ranges[t].ends if t.op is ops.VAR and t in query.ranges else None  # type: ignore[index,operator]
+        if ends is None or abs(k) > reach + 1:
+            return False
+        reach += abs(k) * (ends[1] - ends[0])
+        if reach + 1 >= c > 0:
+            return all(t in query.ranges and query.ranges[t].ends is not None for t in e.args[0].free_vars())
     return False
 
 

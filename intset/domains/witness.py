@@ -133,14 +133,15 @@ def complete(query: Query, point: Point) -> None:
 
 def _guesses(query: Query, value: int, side: int) -> Iterator[Point]:
     known, form = query.known, query.forms[0]
+    solved: Point = {}
+    if query.facts and side > 0 and _solve(known, form, value, value, solved):
+        yield solved  # an upper end is most often set by a fact
     regrouped = known.regroup(form)
     yield aim(known, regrouped, side)
     if regrouped is not form:
         yield aim(known, form, side)
-    if query.facts:
-        solved: Point = {}
-        if _solve(known, form, value, value, solved):
-            yield solved
+    if query.facts and side < 0 and _solve(known, form, value, value, solved):
+        yield solved
 
 
 def aim(known: Normalizer, form: Linear, side: int) -> Point:

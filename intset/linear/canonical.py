@@ -25,6 +25,7 @@ from intset.linear.bounds import EVERYTHING, Interval
 from intset.linear.form import ONE, ZERO, Linear, accumulate, atom, constant, factors, product
 
 MAX_PRODUCT_TERMS = 24  # a product with more terms than this stays one atom
+MAX_TREE_STEPS = 128
 MAX_EXPANDED_TERMS = 16  # a longer sum is not written out twice, nor searched for remainders
 MAX_MASK_RUNS = 4
 MAX_REFINED_ARM = 48  # nodes of a select whose arms are read under its condition; a quarter for each level of nesting
@@ -51,6 +52,21 @@ class Normalizer:
     every such value of `f`; `truth(c)` is right wherever `c` is defined. Each node is visited once.
     """
 
+    __slots__ = (
+        "_atom_bounds",
+        "_narrowed",
+        "_without_facts",
+        "compared",
+        "conds",
+        "depth",
+        "empty",
+        "forms",
+        "has_parameters",
+        "knowledge",
+        "met_partial",
+        "ranges",
+    )
+
     def __init__(
         self, ranges: Mapping[Var, Interval], facts: Knowledge | None = None, depth: int = 0, empty: bool = False
     ) -> None:
@@ -63,7 +79,7 @@ class Normalizer:
         self.forms: dict[Node, Linear] = {}
         self.conds: dict[Node, Cond] = {}
         self.compared: dict[Cond, tuple[ops.Op, Linear]] = {}  # canonical comparison -> (GE or EQ or NE, form vs. 0)
-        self._atom_bounds: dict[Expr, Interval] = dict(self.knowledge.atoms)
+        self._atom_bounds: dict[Expr, Interval] = {**ranges, **self.knowledge.atoms}
         self._without_facts: Normalizer | None = None
         self._narrowed: dict[Cond, Normalizer] = {}
 
@@ -99,6 +115,9 @@ class Normalizer:
 
     def bounds(self, form: Linear) -> Interval:
         """A numeric interval that contains every value of `form`."""
+        found = form.interval
+        if found is not None and found[0] is self:
+            return found[1]
         interval = self.sum_bounds(form)
         if len(form.terms) > 1:
             regrouped = self.regroup(form)
@@ -106,6 +125,7 @@ class Normalizer:
                 interval = iv.meet(interval, self.sum_bounds(regrouped))
         for fact in self.knowledge.nonneg:
             interval = iv.meet(interval, self._bounds_beside(form, fact))
+        form.interval = (self, interval)
         return interval
 
     def _plain_bounds(self, form: Linear) -> Interval:
@@ -119,20 +139,23 @@ class Normalizer:
     def _bounds_beside(self, form: Linear, fact: Linear) -> Interval:
         """Bounds of `form` by adding or subtracting the multiple of `fact >= 0` that cancels a common term."""
         low = high = None
+        get = form.terms.get
+        tried: list[tuple[int, int]] = []
         for monomial, k in fact.terms.items():
-            have = form.terms.get(monomial)
+            have = get(monomial)
             if have is None:
                 continue
             g = gcd(have, k)
-            times, weight = abs(k) // g, abs(have) // g
-            if have * k < 0:  # times*form <= times*form + weight*fact
-                end = self._plain_bounds(form.scale(times).plus(fact, weight))[1]
-                if end is not None and (high is None or end // times < high):
-                    high = end // times
-            else:  # times*form >= times*form - weight*fact
-                end = self._plain_bounds(form.scale(times).plus(fact, -weight))[0]
-                if end is not None and (low is None or -(-end // times) > low):
-                    low = -(-end // times)
+            times, weight = abs(k) // g, -have // g if k > 0 else have // g
+            if (times, weight) in tried:
+                continue
+            tried.append((times, weight))
+            first, last = self._plain_bounds(form.scale(times).plus(fact, weight))
+            if weight > 0:  # times*form <= times*form + weight*fact
+                if last is not None and (high is None or last // times < high):
+                    high = last // times
+            elif first is not None and (low is None or -(-first // times) > low):
+                low = -(-first // times)
         return (low, high)
 
     # -- the walk -----------------------------------------------------------------------------------------------
@@ -152,8 +175,8 @@ class Normalizer:
             elif _spine_children(node):
                 spine = pending.get(node)
                 if spine is None:
-                    spine = pending[node] = self._spine(node)
-                    waiting = [leaf for leaf in spine[1] if leaf not in forms]
+                    spine = pending[node] = self._sum(node) or self._spine(node)
+                    waiting = [leaf for leaf in spine[1] if leaf.op is not ops.VAR and leaf not in forms]
                     if waiting:
                         stack.extend(waiting)
                         continue
@@ -189,6 +212,32 @@ class Normalizer:
             return
         self.forms[node] = atom(node)
 
+    def _sum(self, root: Node) -> tuple[int, dict[Node, int]] | None:
+        """What `_spine` says, for a sum that is short when written out as a tree; `None` for others."""
+        known = self.forms
+        total = 0
+        leaves: dict[Node, int] = {}
+        stack: list[tuple[Node, int]] = [(root, 1)]
+        for _ in range(MAX_TREE_STEPS):
+            node, factor = stack.pop()
+            op = node.op
+            if op is ops.CONST:
+                total += factor * node.data
+            elif op is ops.VAR or (node in known and node is not root):
+                leaves[node] = leaves.get(node, 0) + factor
+            elif op is ops.ADD:
+                stack.append((node.args[1], factor))
+                stack.append((node.args[0], factor))
+            else:
+                children = _spine_children(node)
+                if children:
+                    stack.extend((child, factor * k) for child, k in reversed(children))
+                else:
+                    leaves[node] = leaves.get(node, 0) + factor
+            if not stack:
+                return total, leaves
+        return None
+
     def _spine(self, root: Node) -> tuple[int, dict[Node, int]]:
         """`root` as constant + sum(coefficient * node) over the nodes where addition stops; shared nodes met once."""
         order: list[Node] = []
@@ -221,10 +270,14 @@ class Normalizer:
         return total, leaves
 
     def _combine(self, total: int, leaves: dict[Node, int]) -> Linear:
-        terms: dict[Expr, int] = {}
+        terms: dict[Any, int] = {}
+        forms = self.forms
         for leaf, factor in leaves.items():
             if factor:
-                form = self.forms[leaf]
+                form = forms.get(leaf)
+                if form is None:
+                    self._leaf(leaf)
+                    form = forms[leaf]
                 total += factor * form.const
                 accumulate(terms, form, factor)
         return Linear(total, terms)
@@ -314,21 +367,20 @@ class Normalizer:
         outer = Linear(offset, quotient)
         if not rest:
             return outer
-        inner = Linear(r0, rest)
+        inner = Linear(r0, rest) if quotient or offset else form
         g = gcd(inner.content(), c)
         if g > 1:
             inner, c = inner.divided(g), c // g
             if c == 1:
                 return outer.plus(inner)
-        if (single := self._one_period(inner, c)) is not None:
+        if inner is not form and (single := self._one_period(inner, c)) is not None:
             return outer.shift(single)
         if (nested := self._inner_division(inner)) is not None:
             return outer.plus(self.floordiv(nested[0], nested[1].scale(c)))
         if (coarse := self._drop_small_part(inner, c)) is not None:
             return outer.plus(coarse)
-        result = dict(outer.terms)
-        accumulate(result, atom(make(ops.FLOORDIV, (self.atomized(inner), const(c)))), 1)
-        return Linear(outer.const, result)
+        division = atom(make(ops.FLOORDIV, (self.atomized(inner), const(c))))
+        return outer.plus(division) if quotient or offset else division
 
     def _one_period(self, form: Linear, c: int) -> int | None:
         low, high = self.bounds(form)
@@ -427,21 +479,19 @@ class Normalizer:
                 branch, arm = b if a[0].empty else a
                 return branch.bounds(branch.form(arm))
             return iv.hull(a[0].bounds(a[0].form(e.args[1])), b[0].bounds(b[0].form(e.args[2])))
-        args = [self.bounds(self.form(arg)) for arg in e.args if isinstance(arg, Expr)]
+        if (op is ops.FLOORDIV or op is ops.FLOORMOD) and e.args[1].op is ops.CONST and e.args[1].data > 0:
+            inner, c = self.form(e.args[0]), e.args[1].data
+            low, high = self.bounds(inner)
+            if op is ops.FLOORDIV:
+                return (None if low is None else low // c, None if high is None else high // c)
+            if low is not None and high is not None and low // c == high // c:
+                return (low % c, high % c)
+            g = gcd(inner.content(), c)  # the remainder is what it is modulo g
+            return (inner.const % g, c - g + inner.const % g)
         rule = ATOM_BOUNDS.get(op)
         if rule is None:
             return EVERYTHING
-        result = rule(*args)
-        if op is ops.FLOORMOD and e.args[1].op is ops.CONST:
-            return self._aligned_remainder(self.form(e.args[0]), e.args[1].data, args[0], result)
-        return result
-
-    def _aligned_remainder(self, form: Linear, c: int, inner: Interval, result: Interval) -> Interval:
-        low, high = inner
-        if low is not None and high is not None and low // c == high // c:
-            return (low % c, high % c)
-        g = gcd(form.content(), c)
-        return iv.meet(result, (form.const % g, c - g + form.const % g)) if c > 0 else result
+        return rule(*(self.bounds(self.form(arg)) for arg in e.args))
 
     def _product_bounds(self, atoms: list[Expr]) -> Interval:
         result: Interval = (1, 1)
@@ -461,14 +511,18 @@ class Normalizer:
 
         The result holds `FLOORMOD` atoms, so it is for bounds and print, not for further arithmetic.
         """
-        if len(form.terms) > 2 * MAX_EXPANDED_TERMS:
+        if not 1 < len(form.terms) <= 2 * MAX_EXPANDED_TERMS:
             return form
-        for _ in range(8):
-            step = next(self._remainder_steps(form), None)
-            if step is None:
-                return form
-            form = step
-        return form
+        found = form.regrouped
+        if found is None or found[0] is not self:
+            result = form
+            for _ in range(8):
+                step = next(self._remainder_steps(result), None)
+                if step is None:
+                    break
+                result = step
+            found = form.regrouped = (self, result)
+        return found[1]
 
     def _remainder_steps(self, form: Linear) -> Iterator[Linear]:
         for monomial, k in form.terms.items():

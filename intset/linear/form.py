@@ -20,12 +20,15 @@ class Linear:
     No coefficient is 0, so two forms of one polynomial over the same atoms have equal `const` and `terms`.
     """
 
-    __slots__ = ("_expr", "const", "terms")
+    __slots__ = ("_expr", "const", "interval", "regrouped", "terms")
 
     def __init__(self, const: int, terms: dict[Expr, int]) -> None:
         self.const = const
         self.terms = terms
         self._expr: Expr | None = None
+        # What one normalizer, the first of each pair, found out about this form:
+        self.regrouped: tuple[object, Linear] | None = None
+        self.interval: tuple[object, tuple[int | None, int | None]] | None = None
 
     @property
     def is_const(self) -> bool:

@@ -51,8 +51,8 @@ def narrow(base: Normalizer, conditions: Iterable[Cond]) -> Normalizer:
                 changed |= _tighten_choice(base, choice, ranges)
         if any(_crossed(interval) for interval in (*ranges.values(), *atoms.values())):
             return Normalizer(ranges, Knowledge(tuple(nonneg), atoms, limits), base.depth + 1, empty=True)
-        if not changed:
-            break
+        if not changed or (len(forms) == 1 and forms[0][0] is ops.GE and not choices):
+            break  # one inequality tells nothing new a second time: it moves each term away from the end it is read at
         current = Normalizer(dict(ranges), Knowledge(base.knowledge.nonneg, dict(atoms), limits), base.depth + 1)
     return Normalizer(ranges, Knowledge(tuple(nonneg), atoms, limits), base.depth + 1)
 

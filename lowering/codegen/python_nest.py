@@ -78,15 +78,18 @@ class PythonNest:
     # -- statements; each gives lines at its own depth ----------------------------------------------------------
 
     def _stmt(self, stmt: Stmt, depth: int, blocks: int) -> Visit[list[str]]:
+        lines: list[str]
         if isinstance(stmt, Seq):
-            lines: list[str] = []
+            lines = []
             for inner in stmt.stmts:
                 lines += yield self._stmt(inner, depth, blocks)
             return lines or [f"{'    ' * depth}pass"]
         if isinstance(stmt, (For, If)) and blocks >= MAX_BLOCKS:
-            return (yield self._outlined(stmt, depth))
+            lines = yield self._outlined(stmt, depth)
+            return lines
         if isinstance(stmt, For):
-            return (yield self._loop(stmt, depth, blocks))
+            lines = yield self._loop(stmt, depth, blocks)
+            return lines
         if isinstance(stmt, If):
             before, (cond,) = self._operands(stmt.cond)
             then = yield self._stmt(stmt.then, depth + 1, blocks + 1)

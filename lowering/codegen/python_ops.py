@@ -6,12 +6,14 @@ from typing import Any, Final
 
 from bound import dtypes
 from bound.tensor import Tensor
+from bound.tir.opaque import IntFunction
 from bound.tir.value import INFIX, Value, ValueOp
 from bound.tir.walk import loaded_tensor
 from intset.expr import ops
 from intset.expr.node import Node
 from intset.expr.ops import Op
 from lowering.codegen.names import Names
+from lowering.codegen.text import opened
 from lowering.nest.ir import ShapeOf
 
 _INFIX: Final[dict[Op, str]] = {
@@ -69,16 +71,16 @@ class PythonSyntax:
 
     def bind(self, node: Any, text: str) -> tuple[str, list[str]]:
         name = self.names.fresh("t")
-        return name, [f"{name} = {_open(text)}"]
+        return name, [f"{name} = {opened(text)}"]
 
     def declare(self, node: Any) -> tuple[str, list[str]]:
         return self.names.fresh("t"), []
 
     def assign(self, name: str, text: str) -> str:
-        return f"{name} = {_open(text)}"
+        return f"{name} = {opened(text)}"
 
     def branch(self, cond: str, then: list[str], orelse: list[str]) -> list[str]:
-        lines = [f"if {_open(cond)}:", *(f"    {line}" for line in then)]
+        lines = [f"if {opened(cond)}:", *(f"    {line}" for line in then)]
         return [*lines, "else:", *(f"    {line}" for line in orelse)] if orelse else lines
 
     def negated(self, text: str) -> str:
@@ -93,13 +95,15 @@ class PythonSyntax:
         if op in _PREFIX:
             return f"({_PREFIX[op]}{args[0]})"
         if op in _CALLS:
-            return f"{_CALLS[op]}({', '.join(map(_open, args))})"
+            return f"{_CALLS[op]}({', '.join(map(opened, args))})"
         if op is ops.SELECT:
             return f"({args[1]} if {args[0]} else {args[2]})"
         if op is ops.CAST:
             return wrapped(args[0], *node.data)
         if op is ops.LOAD and isinstance(node.data, ShapeOf):
             return f"shapes[{node.data.tensor.name!r}][{args[0]}]"
+        if op is ops.ASSERTING or (op is ops.LOAD and isinstance(node.data, IntFunction)):
+            return args[0]
         if op is ops.LOAD:
             return f"opaque({node.data.name!r})"
         raise AssertionError(f"no Python for {op.name}")
@@ -107,7 +111,7 @@ class PythonSyntax:
     def _value(self, node: Value, args: list[str]) -> str:
         op = node.op
         if op in _VALUE_CALLS:
-            return f"{_VALUE_CALLS[op]}({', '.join(map(_open, args))})"
+            return f"{_VALUE_CALLS[op]}({', '.join(map(opened, args))})"
         if op in _VALUE_INFIX:
             return f"({args[0]} {_VALUE_INFIX[op]} {args[1]})"
         if op is ValueOp.NEG:
@@ -117,7 +121,7 @@ class PythonSyntax:
         if op is ValueOp.SELECT:
             return f"({args[1]} if {args[0]} else {args[2]})"
         if op is ValueOp.CALL:
-            return f"call_{node.data}({', '.join(map(_open, args))})"
+            return f"call_{node.data}({', '.join(map(opened, args))})"
         if op is ValueOp.CAST:
             return self._cast(node, args[0])
         raise AssertionError(f"no Python for {op}")
@@ -125,11 +129,11 @@ class PythonSyntax:
     def _cast(self, node: Value, arg: str) -> str:
         source: Any = node.args[0]
         if dtypes.is_int(node.dtype):
-            return f"int({_open(arg)})"
+            return f"int({opened(arg)})"
         if isinstance(source, Value) and dtypes.is_float(source.dtype):
             is_narrowing = dtypes.bits(node.dtype) < dtypes.bits(source.dtype)
-            return f"round_{node.dtype}({_open(arg)})" if is_narrowing else arg
-        return f"float({_open(arg)})"
+            return f"round_{node.dtype}({opened(arg)})" if is_narrowing else arg
+        return f"float({opened(arg)})"
 
     # -- storage ------------------------------------------------------------------------------------------------
 
@@ -151,7 +155,7 @@ class PythonSyntax:
         for k, index in enumerate(relative):
             if self.checked and not index.isidentifier() and not index.isdigit():
                 name = self.names.fresh("x")
-                checks.append(f"0 <= ({name} := {_open(index)}) < {base}_n{k}")
+                checks.append(f"0 <= ({name} := {opened(index)}) < {base}_n{k}")
                 inside.append(name)
             else:
                 if self.checked:
@@ -180,20 +184,3 @@ def _constant(node: Value) -> str:
     if value != value or value in (float("inf"), float("-inf")):
         return f"float('{value}')"
     return repr(value) if not str(value).startswith("-") else f"({value!r})"
-
-
-def _open(text: str) -> str:
-    """A text without the parentheses around all of it."""
-    if not text.startswith("("):
-        return text
-    depth = 0
-    for k, char in enumerate(text):
-        depth += (char == "(") - (char == ")")
-        if depth == 0 and k < len(text) - 1:
-            return text
-    return text if ":=" in text and not text.startswith("((") and _top_walrus(text) else text[1:-1]
-
-
-def _top_walrus(text: str) -> bool:
-    """Whether the text is an assignment expression, which must stay in parentheses."""
-    return text[1:].split(" ", 2)[1:2] == [":="]

@@ -65,13 +65,13 @@ class _Block:
 def below(node: Any) -> tuple[Any, ...]:
     """What is evaluated for a node; integer functions of data are opened."""
     if node.op is ops.LOAD and isinstance(node.data, IntFunction):
-        return (opened(node),)
+        return (formula_of(node),)
     if node.op is ops.ASSERTING:
         return (node.args[1],)
     return node.args  # type: ignore[no-any-return]
 
 
-def opened(node: Any) -> Any:
+def formula_of(node: Any) -> Any:
     """The formula that an integer function of data stands for, at its arguments."""
     return substitute(node.data.body, dict(zip(node.data.params, node.args, strict=True)))
 
@@ -170,10 +170,7 @@ class _Plan:
         if any(arm.lines for arm in arms if arm is not home):
             return self._branch(node, home, texts, arms), 0
         depth = 1 + max((d for _, d in args), default=0)
-        if len(texts) == 1 and (node.op is ops.ASSERTING or (node.op is ops.LOAD and isinstance(node.data, IntFunction))):
-            text = texts[0]
-        else:
-            text = self.syntax.operation(node, texts)
+        text = self.syntax.operation(node, texts)
         if self.uses[node, home] == 1 and depth < MAX_DEPTH:
             return text, depth
         name, lines = self.syntax.bind(node, text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 from bound import dtypes
@@ -34,7 +35,7 @@ def text(operand: Operand) -> str:
     if isinstance(operand, Node) and not _has_function(operand):
         return repr(operand)
     known: dict[Any, tuple[str, int]] = {}
-    below = postorder((operand,))  # type: ignore[arg-type]  # values are walked like expressions
+    below: Iterator[Any] = postorder((operand,))  # type: ignore[arg-type]  # values are walked like expressions
     for node in below:
         if isinstance(node, Value):
             written, level = _value(node, [known[arg] if arg in known else (repr(arg), 0) for arg in node.args])

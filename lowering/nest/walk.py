@@ -17,6 +17,7 @@ from intset.expr.walk import postorder
 from lowering.nest.ir import Allocate, Assert, Carry, Evaluate, For, If, Let, Seq, Stmt, Store
 
 R = TypeVar("R")
+S = TypeVar("S", bound=Stmt)
 Visit: TypeAlias = "Generator[Any, Any, R]"
 OnOperand: TypeAlias = "Callable[[Any], Any]"
 
@@ -82,8 +83,14 @@ def operands(stmt: Stmt) -> tuple[Operand, ...]:
     return ()
 
 
-def map_operands(stmt: Stmt, change: OnOperand) -> Stmt:
+def map_operands(stmt: S, change: OnOperand) -> S:
     """The statement with `change` applied to each of its own operands; statements inside are kept."""
+    new = _mapped(stmt, change)
+    assert isinstance(new, type(stmt))
+    return new
+
+
+def _mapped(stmt: Stmt, change: OnOperand) -> Stmt:
     if isinstance(stmt, For):
         carried = tuple(Carry(c.var, change(c.first), change(c.following)) for c in stmt.carried)
         return replace(stmt, range=_changed(stmt.range, change), carried=carried)
@@ -121,9 +128,9 @@ def transform(root: Stmt, change: OnOperand) -> Stmt:
     """The nest with `change` applied to every operand."""
 
     def visit(stmt: Stmt) -> Visit[Stmt]:
-        inner = []
+        inner: list[Stmt] = []
         for child in children(stmt):
-            inner.append((yield visit(child)))
+            inner.append((yield visit(child)))  # noqa: PERF401  # a comprehension cannot yield
         return map_operands(with_children(stmt, tuple(inner)), change)
 
     return drive(visit(root))
@@ -145,7 +152,8 @@ def variables(*values: Operand) -> tuple[Any, ...]:
     What stands for the arguments inside an integer function of data is not among them.
     """
     found: dict[Any, None] = {}
-    for node in postorder(values):  # type: ignore[arg-type]  # values are walked like expressions
+    below: Iterator[Any] = postorder(values)  # type: ignore[arg-type]  # values are walked like expressions
+    for node in below:
         if node.op is ops.VAR or node.op is ValueOp.PARAM:
             found[node] = None
         elif node.op is ops.LOAD and isinstance(node.data, IntFunction):

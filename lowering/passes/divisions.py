@@ -23,7 +23,8 @@ def lower_divisions(f: Function, bits: int = 64) -> Function:
     ----------
     f: the nest. What a place knows is: the ranges of the loops around it, the conditions around it, the assertions
         above it, the facts of `f.ctx`, and what the variables carry.
-    bits: the width in which the operands are computed; each must be representable in it.
+    bits: the width in which indices are computed; each must be representable in it. What depends on data is computed
+        in 64 bits.
     """
     return f.with_body(drive(_visit(f.body, scope_of(f), bits)))
 
@@ -35,14 +36,14 @@ def _visit(stmt: Stmt, scope: Scope, bits: int) -> Visit[Stmt]:
             parts.append((yield _visit(inner, scope, bits)))
             scope = scope.after(inner)
         return Seq(tuple(parts))
-    new = map_operands(stmt, lambda e: lowered(e, scope, bits))
     if isinstance(stmt, For):
-        return replace(new, body=(yield _visit(stmt.body, scope.inside(stmt), bits)))
+        body = yield _visit(stmt.body, scope.inside(stmt), bits)
+        return replace(map_operands(stmt, lambda e: lowered(e, scope, bits)), body=body)
     if isinstance(stmt, If):
         then = yield _visit(stmt.then, scope.then(stmt), bits)
         orelse = None if stmt.orelse is None else (yield _visit(stmt.orelse, scope.otherwise(stmt), bits))
-        return replace(new, then=then, orelse=orelse)
-    return new
+        return If(lowered(stmt.cond, scope, bits), then, orelse)
+    return map_operands(stmt, lambda e: lowered(e, scope, bits))
 
 
 def lowered(operand: Operand, scope: Scope, bits: int) -> Any:
@@ -51,6 +52,7 @@ def lowered(operand: Operand, scope: Scope, bits: int) -> Any:
     def change(part: Node, conditions: tuple[Cond, ...]) -> Any:
         if not any(node.op in ops.DIVISIONS or node.op is ops.ASSERTING for node in postorder((part,))):
             return part
-        return lower_division(part, scope.where(*conditions).ctx, bits).expr
+        is_data = any(node.op is ops.LOAD or node.op is ops.CAST for node in postorder((part,)))
+        return lower_division(part, scope.where(*conditions).ctx, 64 if is_data else bits).expr
 
     return map_integers(operand, change)

@@ -72,7 +72,8 @@ def _conditions(root: Value) -> dict[Any, tuple[Cond, ...]]:
 
 
 def _parents_first(root: Value) -> list[Value]:
-    return [n for n in list(postorder((root,)))[::-1] if isinstance(n, Value)]  # type: ignore[arg-type, unreachable]
+    below: list[Any] = list(postorder((root,)))  # type: ignore[arg-type]  # values are walked like expressions
+    return [node for node in reversed(below) if isinstance(node, Value)]
 
 
 def _added(node: Value, k: int) -> tuple[Cond, ...]:

@@ -60,6 +60,7 @@ Shapes: TypeAlias = "dict[Tensor, tuple[Expr, ...]]"
 
 
 def _visit(stmt: Stmt, scope: Scope, shapes: Shapes) -> Visit[Width | None]:
+    found: Width | None
     if isinstance(stmt, Seq):
         shapes = dict(shapes)
         for inner in stmt.stmts:
@@ -75,7 +76,8 @@ def _visit(stmt: Stmt, scope: Scope, shapes: Shapes) -> Visit[Width | None]:
         if not proof:
             return Width(64, e, proof)
     if isinstance(stmt, For):
-        return (yield _visit(stmt.body, scope.inside(stmt), shapes))
+        found = yield _visit(stmt.body, scope.inside(stmt), shapes)
+        return found
     if isinstance(stmt, If):
         found = yield _visit(stmt.then, scope.then(stmt), shapes)
         if found is None and stmt.orelse is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import intset
 from bound.tensor import Tensor, element
@@ -16,6 +16,7 @@ from lowering.nest.scope import Scope, scope_of
 from lowering.nest.walk import Visit, drive, map_operands, range_ends
 from lowering.passes.simplify import difference
 
+S = TypeVar("S", bound=Stmt)
 Origins = dict[Tensor, tuple[Expr, ...]]
 
 
@@ -37,22 +38,20 @@ def _visit(stmt: Stmt, scope: Scope, origins: Origins) -> Visit[Stmt]:
             parts.append(part)
         return Seq(tuple(parts))
     if isinstance(stmt, For):
-        new = _changed(stmt, scope, origins)
-        assert isinstance(new, For)
-        return replace(new, body=(yield _visit(stmt.body, scope.inside(new), origins)))
+        loop = _changed(stmt, scope, origins)
+        return replace(loop, body=(yield _visit(stmt.body, scope.inside(loop), origins)))
     if isinstance(stmt, If):
-        new = _changed(stmt, scope, origins)
-        assert isinstance(new, If)
-        then = yield _visit(stmt.then, scope.then(new), origins)
-        orelse = None if stmt.orelse is None else (yield _visit(stmt.orelse, scope.otherwise(new), origins))
-        return If(new.cond, then, orelse)
+        branch = _changed(stmt, scope, origins)
+        then = yield _visit(stmt.then, scope.then(branch), origins)
+        orelse = None if stmt.orelse is None else (yield _visit(stmt.orelse, scope.otherwise(branch), origins))
+        return If(branch.cond, then, orelse)
     if isinstance(stmt, Allocate):
         ends = [range_ends(r) for r in stmt.ranges]
         return replace(stmt, ranges=tuple(Range(0, e) for _, e in ends), origin=tuple(low for low, _ in ends))
     return _changed(stmt, scope, origins)
 
 
-def _changed(stmt: Stmt, scope: Scope, origins: Origins) -> Stmt:
+def _changed(stmt: S, scope: Scope, origins: Origins) -> S:
     def place(tensor: Tensor, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
         lows = origins.get(tensor)
         if lows is None or all(constant_value(low) == 0 for low in lows):

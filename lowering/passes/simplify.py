@@ -37,19 +37,23 @@ def _visit(stmt: Stmt, scope: Scope, known: Mapping[Any, Any]) -> Visit[Stmt]:
             parts.append(part)
         return seq(*parts)
     if isinstance(stmt, For):
-        return (yield _loop(stmt, scope, known))
+        made: Stmt = yield _loop(stmt, scope, known)
+        return made
     if isinstance(stmt, If):
-        return (yield _branch(stmt, scope, known))
+        made = yield _branch(stmt, scope, known)
+        return made
     return map_operands(stmt, lambda e: shortened(walk.substitute(e, known), scope))
 
 
 def _loop(loop: For, scope: Scope, known: Mapping[Any, Any]) -> Visit[Stmt]:
+    body: Stmt
     low, extent = (shortened(walk.substitute(e, known), scope) for e in range_ends(loop.range))
     count = constant_value(extent)
     if count is not None and count <= 0:
         return Seq()
     if count == 1 and not loop.carried:
-        return (yield _visit(loop.body, scope, {**known, loop.var: low}))
+        body = yield _visit(loop.body, scope, {**known, loop.var: low})
+        return body
     new = replace(loop, range=Range(low, extent))
     body = yield _visit(loop.body, scope.inside(new), known)
     return Seq() if is_empty(body) else replace(new, body=body)
@@ -65,11 +69,13 @@ def _branch(stmt: If, scope: Scope, known: Mapping[Any, Any]) -> Visit[Stmt]:
             if here.ctx.prove(short):
                 continue
             if here.ctx.prove(~short):
-                return Seq() if stmt.orelse is None else (yield _visit(stmt.orelse, scope, known))
+                other: Stmt = Seq() if stmt.orelse is None else (yield _visit(stmt.orelse, scope, known))
+                return other
             parts.append(short)
             here = here.where(short)
         if not parts:
-            return (yield _visit(stmt.then, scope, known))
+            only: Stmt = yield _visit(stmt.then, scope, known)
+            return only
         cond = together(*parts)
     new = If(cond, stmt.then, stmt.orelse)
     then = yield _visit(stmt.then, scope.then(new), known)

@@ -31,13 +31,13 @@ def _visit(stmt: Stmt, taken: frozenset[str], new: dict[Any, Any]) -> Visit[Stmt
                 parts.append((yield _visit(inner, taken, new)))
         return Seq(tuple(parts))
     if isinstance(stmt, For):
-        return (yield _loop(stmt, taken, new))
-    changed = map_operands(stmt, lambda e: walk.substitute(e, new))
+        loop: Stmt = yield _loop(stmt, taken, new)
+        return loop
     if isinstance(stmt, If):
         then = yield _visit(stmt.then, taken, new)
         orelse = None if stmt.orelse is None else (yield _visit(stmt.orelse, taken, new))
-        return replace(changed, then=then, orelse=orelse)
-    return changed
+        return If(walk.substitute(stmt.cond, new), then, orelse)
+    return map_operands(stmt, lambda e: walk.substitute(e, new))
 
 
 def _loop(loop: For, taken: frozenset[str], new: dict[Any, Any]) -> Visit[Stmt]:

@@ -1,0 +1,36 @@
+"""Exact regions of what is not Presburger (a product of loops, bits of a sum): by visiting every iteration of a small box."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from bound.infer.known import Known
+from bound.infer.need import Need, from_shape
+from intset import config
+from intset.context import Context
+from intset.domains.points import values_of
+from intset.domains.query import Query
+from intset.errors import BudgetError
+from intset.expr.node import Expr, Var
+from intset.expr.walk import opaque_terms
+
+MAX_POINTS: Final = 3000  # different (instance, element) pairs that a set may list
+
+
+def enumerated(known: Known, context: Context, exprs: Sequence[Expr], fixed: Sequence[Var]) -> Need | None:
+    """The image of `exprs` in each instance; `None` where sizes, data or too many points are in the way."""
+    from intset.domains.isl.listed import listed_shape
+
+    frame = context._frame
+    if opaque_terms(*exprs):
+        return None
+    query = Query((*fixed, *exprs), frame.ranges, frame.conditions, (), frame.base, frame.known, config.current())
+    values = values_of(query)
+    if values is None or len(values) > MAX_POINTS:
+        return None
+    try:
+        shape = listed_shape(sorted(values), fixed)
+    except BudgetError:
+        return None
+    return from_shape(known, len(exprs), shape, True)

@@ -1,0 +1,187 @@
+"""GatherBound, phase 4 of InferRootBound: what all consumers need together, and the ranges of the root axes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from bound.infer.box import Box, Interval, interval, nothing, whole
+from bound.infer.known import Known
+from bound.infer.need import Need, joined
+from bound.infer.pass_down import rounded_up, rounds_up, uniform_roots
+from bound.infer.stage_bounds import StageBounds, data_axes
+from bound.infer.widest import closed, widest
+from bound.intrin import TensorComputeOp
+from bound.itervar import IterType, IterVar
+from bound.operation import ComputeOp
+from bound.schedule import simple
+from bound.tensor import Tensor
+from intset.errors import BudgetError
+from intset.expr.node import Expr, Var
+from intset.expr.range import Range
+from intset.linear.form import constant
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_MAX_NODES = 40  # an extent written with more nodes is replaced by its largest value
+
+
+def gather(
+    known: Known,
+    bounds: StageBounds,
+    needs: Mapping[Tensor, Sequence[Need]],
+    shape_of: Callable[[Tensor], tuple[Expr, ...]],
+    with_unions: bool = True,
+) -> None:
+    """The required region of each output: the union of the needs, within the tensor."""
+    for tensor in bounds.op.outputs:
+        shape = shape_of(tensor)
+        need = joined(known, len(shape), needs.get(tensor, ()), with_unions)
+        bounds.required[tensor] = within(known, need, shape)
+
+
+def within(known: Known, need: Need, shape: Sequence[Expr]) -> Need:
+    """The part of a region inside a tensor."""
+    ends = whole(known, shape)
+    if need.box is None:
+        from intset.domains.isl.boxes import box_shape
+        from intset.domains.isl.sets import Presburger
+
+        if not ends.is_affine():
+            return need
+        around = box_shape([(side.lows, side.highs) for side in ends.sides], ()).get()
+        current = need.shape.get()
+        if current.is_subset(around):
+            return need
+        params = tuple(dict.fromkeys((*need.shape.params, *ends.variables())))
+        return Need(need.dims, None, Presburger(current.intersect(around).coalesce(), params), need.exact, need.notes)
+    sides = []
+    for side, end in zip(need.box.sides, ends.sides, strict=True):
+        low_known = any(known.is_nonneg(form) for form in side.lows)
+        high_known = any(known.is_nonneg(end.highs[0].minus(form)) for form in side.highs)
+        if low_known and high_known:
+            sides.append(side)
+            continue
+        lows = side.lows if low_known else (*side.lows, constant(0))
+        highs = side.highs if high_known else (*side.highs, *end.highs)
+        sides.append(interval(known, lows, highs) or Interval(lows, highs))
+    if all(a is b for a, b in zip(sides, need.box.sides, strict=True)):
+        return need
+    return Need(need.dims, Box(tuple(sides), need.box.where, need.box.also), None, need.exact, need.notes)
+
+
+def gather_bound(known: Known, bounds: StageBounds, compute: str, shape: Sequence[Expr]) -> None:
+    """What is computed, and the ranges of the root axes.
+
+    The axes of a dimension take the interval of what is computed there, all others the domain that they declare.
+    """
+    op = bounds.op
+    if not isinstance(op, (ComputeOp, TensorComputeOp)):
+        bounds.computed = Need(len(shape), whole(known, shape))
+    else:
+        needs = list(dict.fromkeys(bounds.required.values()))
+        need = joined(known, len(shape), [n for n in needs if not _is_nothing(n)])
+        if isinstance(op, TensorComputeOp):
+            need = _with_whole_tiles(known, need, op, shape)
+        if need.box is None and (compute == "box" or _is_tensorized(bounds)):
+            need = Need(need.dims, need.hull(known), None, need.exact, need.notes)
+        bounds.computed = _rounded(known, bounds, need, shape)
+    uniform = uniform_roots(bounds.stage, bounds.relations)
+    for k, iv in enumerate(data_axes(op)):
+        bounds.sides[iv] = bounds.region.hull(known).sides[k]
+        bounds.ranges[iv] = _root_range(known, bounds, k, iv, uniform)
+    for iv in op.root_iter_vars:
+        if iv not in bounds.sides:
+            assert iv.dom is not None
+            domain = bounds.ranges.setdefault(iv, iv.dom)
+            bounds.sides[iv] = Interval((known.form(domain.min),), (known.form(domain.max),))  # type: ignore[arg-type]
+
+
+def _is_nothing(need: Need) -> bool:
+    return need.box is not None and any(form.is_const and form.const < 0 for form in need.box.where)
+
+
+def _is_tensorized(bounds: StageBounds) -> bool:
+    return any(attr.iter_type is IterType.TENSORIZED for attr in bounds.stage.iter_var_attrs.values())
+
+
+def _with_whole_tiles(known: Known, need: Need, op: TensorComputeOp, shape: Sequence[Expr]) -> Need:
+    """An intrinsic computes whole tiles: the axes inside a tile run over all of them."""
+    box = need.hull(known)
+    inner = whole(known, shape).sides[op.schedulable :]
+    return Need(need.dims, Box((*box.sides[: op.schedulable], *inner), box.where, box.also), None, need.exact, need.notes)
+
+
+def _rounded(known: Known, bounds: StageBounds, need: Need, shape: Sequence[Expr]) -> Need:
+    """The region with the last tiles of splits that round up, as far as the tensor has elements there."""
+    axes = data_axes(bounds.op)
+    box = None
+    for k, iv in enumerate(axes):
+        if not rounds_up(bounds.relations, iv):
+            continue
+        box = need.hull(known) if box is None else box
+        side = box.sides[k]
+        total = widest(known, need, k, bounds.fixed)
+        more = simple.sub(rounded_up(bounds.relations, iv, total), total)
+        if simple.number(more) == 0:
+            continue
+        start = side.range().min
+        assert isinstance(start, Expr)
+        highs = [known.form(start + (total + more - 1)), known.form(shape[k]).shift(-1)]
+        wider = interval(known, side.lows, highs) or Interval(side.lows, tuple(highs))
+        box = Box((*box.sides[:k], wider, *box.sides[k + 1 :]), box.where, box.also)
+    return need if box is None else Need(need.dims, box, None, need.exact, need.notes)
+
+
+def _root_range(known: Known, bounds: StageBounds, k: int, iv: IterVar, uniform: set[IterVar]) -> Range:
+    """The range of the root axis of dimension `k`: what is computed there in each instance, or long enough for all."""
+    side = bounds.sides[iv]
+    limits = side.range()
+    assert isinstance(limits.extent, Expr) and isinstance(limits.min, Expr)
+    number = _only_value(known, bounds, limits.extent)
+    if number is not None:
+        exact = Range(limits.min, max(number, 0))
+    elif iv not in uniform and _is_short(limits.extent):
+        exact = limits
+    else:
+        try:
+            most = widest(known, bounds.region, k, bounds.fixed)
+        except BudgetError:
+            return limits
+        exact = Range(limits.min, most)
+        if not _is_same(known, most, limits.extent):
+            bounds.widened.add(iv)
+    assert isinstance(exact.extent, Expr) and isinstance(exact.min, Expr)
+    total = rounded_up(bounds.relations, iv, exact.extent)
+    if not _is_same(known, total, exact.extent):
+        bounds.widened.add(iv)
+        return Range(exact.min, total)
+    return exact
+
+
+def _only_value(known: Known, bounds: StageBounds, e: Expr) -> int | None:
+    """The value of an extent that is the same in every instance."""
+    number = known.number(e)
+    if number is not None or all(isinstance(t, Var) for t in known.form(e).terms):
+        return number
+    box = bounds.region.hull(known)
+    ranges = closed(known, (*e.free_vars(), *box.variables()))
+    alive = [gap.expr() >= 0 for side in box.sides for gap in side.gaps() if not gap.is_const]
+    context = known.context.extended(ranges, [*alive, *(form.expr() >= 0 for form in box.where), *box.also])
+    low, high = context.bounds(e)
+    return low.data if isinstance(low, Expr) and low.is_const and low is high else None
+
+
+def _is_same(known: Known, a: Expr, b: Expr) -> bool:
+    return known.form(a).same(known.form(b))
+
+
+def _is_short(e: Expr) -> bool:
+    from intset.domains.isl.boxes import has_select
+    from intset.expr.walk import is_small
+
+    return is_small(_MAX_NODES, (e,)) and not has_select(e)
+
+
+__all__ = ["gather", "gather_bound", "nothing", "within"]

@@ -1,0 +1,58 @@
+"""The guard of a nest whose region is no box: what membership says beyond the ranges of the loops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from bound.infer.known import Known
+from bound.infer.need import end_forms
+from bound.infer.stage_bounds import StageBounds, data_axes
+from bound.infer.widest import closed
+from intset.errors import BudgetError
+from intset.expr.node import Cond, Expr, Var
+from intset.expr.range import Range
+from intset.expr.walk import conjuncts
+
+_OPERATIONS = 400_000
+
+
+def outside_of_box(known: Known, bounds: StageBounds, values: Sequence[Expr]) -> list[Cond]:
+    """The conditions that the point `values`, which lies in the ranges of the roots, is in the computed region."""
+    from intset.domains.isl.boxes import simplified_in
+    from intset.domains.isl.session import budget
+    from intset.domains.isl.to_expr import set_to_cond
+
+    need = bounds.region
+    axes = data_axes(bounds.op)
+    point = [Var(f"x{k}") for k in range(len(axes))]
+    inside: list[Cond] = []
+    for x, iv in zip(point, axes, strict=True):
+        limits = bounds.ranges[iv]
+        assert isinstance(limits.min, Expr)
+        inside += [x >= low.expr() for low in end_forms(known, limits.min, "max")]
+        inside += [x <= high.expr() for high in end_forms(known, limits.max, "min")]
+    outer = closed(known, (*need.variables(), *_variables(inside)))
+    ranges: dict[Var, Range | None] = {**dict.fromkeys(point), **outer}
+    kept = [v for v in (*known.size_ranges, *ranges) if v not in point]
+    try:
+        within = known.context.extended(ranges, inside).image(point, keep=kept, domain="isl")
+        with budget(_OPERATIONS):
+            simple = simplified_in(need.shape, within.shape)  # type: ignore[attr-defined]
+            current = simple.get()
+            found = set_to_cond(current, values, simple.ordered_params(current))
+    except BudgetError:
+        found = None
+    parts = need.conditions(values) if found is None else conjuncts(found)
+    return [part for part in parts if not is_known(known, part)]
+
+
+def is_known(known: Known, cond: Cond) -> bool:
+    """Whether a condition is known to hold."""
+    forms = known.forms_of(cond)
+    return forms is not None and all(
+        known.is_nonneg(form) and (kind == "ge" or known.is_nonneg(form.scale(-1))) for kind, form in forms
+    )
+
+
+def _variables(conditions: Iterable[Cond]) -> list[Var]:
+    return list(dict.fromkeys(v for cond in conditions for v in cond.free_vars()))

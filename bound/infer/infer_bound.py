@@ -1,0 +1,255 @@
+"""`infer_bound`: the pass over the stages of a schedule, and its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from bound.errors import InputError, ScheduleError
+from bound.infer.explain import explain
+from bound.infer.graph import create_read_graph
+from bound.infer.infer_root_bound import Pass, infer_root_bound, prepare
+from bound.infer.known import Known
+from bound.infer.need import Need
+from bound.infer.pass_down import Nest, nest_of, pass_down
+from bound.infer.region import StageRegion
+from bound.infer.sizes import Sizes
+from bound.infer.stage_bounds import StageBounds
+from bound.infer.threads import check_threads
+from bound.infer.widest import widest
+from bound.itervar import IterVar
+from bound.operation import Operation, PlaceholderOp
+from bound.schedule import AttachType, Rebase, Schedule, Stage
+from bound.schedule.attach import AttachPath, attachment, create_attach_path
+from bound.tensor import Tensor
+from intset import config
+from intset.context import Context
+from intset.expr.node import Cond, Expr, Var
+from intset.expr.range import Range
+
+_COMPUTE = ("exact", "box")
+
+
+def infer_bound(
+    schedule: Schedule,
+    ctx: Context | None = None,
+    at: Mapping[Any, Any] | None = None,
+    domain: str | None = None,
+    compute: str = "exact",
+) -> BoundsMap:
+    """InferBound: the range of every axis, and what is required, computed and stored of every tensor.
+
+    Parameters
+    ----------
+    schedule: as the script wrote it; it is not changed.
+    ctx: facts and ranges of sizes. A variable in a shape is at least 0 in any case.
+    at: values of sizes, by variable or by name; the answer is then as exact as with constants.
+    domain: name of the domain that answers, instead of that of `ctx` or the configured one.
+    compute: "exact": a nest is guarded where its box exceeds what is needed, so what is computed is what is required.
+        "box": there are no such guards, what is computed is the box in each instance, and so is what that reads.
+
+    Raises
+    ------
+    ScheduleError: the schedule breaks a rule; the sentence names stage and axis.
+    InputError: a bad argument.
+    """
+    if not isinstance(schedule, Schedule):
+        raise InputError(f"infer_bound takes a schedule made by te.create_schedule, not {schedule!r}")
+    if compute not in _COMPUTE:
+        raise InputError(f"compute must be one of {', '.join(_COMPUTE)}, not {compute!r}")
+    if ctx is not None and not isinstance(ctx, Context):
+        raise InputError(f"ctx must be a Context, not {ctx!r}")
+    given = Context() if ctx is None else ctx
+    chosen = config.current(domain or given.domain).domain
+    normalized = schedule.normalize()
+    sizes = Sizes(normalized, at)
+    state = Pass(
+        normalized,
+        create_attach_path(normalized),
+        create_read_graph(normalized),
+        sizes,
+        Known(given, sizes.free),
+        chosen,
+        compute,
+    )
+    for stage in reversed(normalized.stages):
+        if stage.attach_type is AttachType.INLINED_ALREADY or isinstance(stage.op, PlaceholderOp):
+            continue
+        bounds = prepare(state, stage)
+        infer_root_bound(state, bounds)
+        pass_down(state.known, bounds)
+    check_threads(state)
+    return BoundsMap(schedule, state)
+
+
+class BoundsMap:
+    """What `infer_bound` found out. `bound.infer` says what each answer means.
+
+    `b[axis]` is the range of an axis; tensors, operations and stages may be those of the schedule as written.
+
+    Attributes
+    ----------
+    schedule: the normalized copy of the schedule that all answers speak of.
+    domain, compute: how they were found.
+    """
+
+    def __init__(self, written: Schedule, state: Pass) -> None:
+        self._written, self._state = written, state
+        self.schedule = state.schedule
+        self.domain, self.compute = state.domain, state.compute
+        self._stages = {bounds.stage: bounds for bounds in state.bounds.values()}
+        self._ranges: dict[IterVar, Range] | None = None
+        self._attached: dict[IterVar | None, list[Stage]] | None = None
+        self._allocated: dict[Tensor, tuple[Range, ...]] = {}
+        self._aliases: dict[Var, tuple[Var, Expr]] | None = None
+
+    # -- ranges -------------------------------------------------------------------------------------------------
+
+    def __getitem__(self, axis: IterVar) -> Range:
+        """The range of a root, intermediate or leaf axis."""
+        found = self._all_ranges().get(axis)
+        if found is None:
+            name = axis.name if isinstance(axis, Var) else repr(axis)
+            raise InputError(f"{name} is no axis of a stage of this schedule that is computed")
+        return found
+
+    def __contains__(self, axis: object) -> bool:
+        return axis in self._all_ranges()
+
+    def items(self) -> list[tuple[IterVar, Range]]:
+        """All axes with their ranges."""
+        return list(self._all_ranges().items())
+
+    def _all_ranges(self) -> dict[IterVar, Range]:
+        if self._ranges is None:
+            self._ranges = {}
+            for bounds in self._stages.values():
+                self._ranges.update(bounds.ranges)
+                self._ranges.update(bounds.loops)
+                for iv, attr in bounds.stage.iter_var_attrs.items():
+                    if attr.bind_thread is not None and iv in bounds.loops:
+                        self._ranges.setdefault(attr.bind_thread, bounds.loops[iv])
+            for stage in self._written.stages:  # axes that a rewrite left behind keep the domain they declare
+                for iv in stage.op.root_iter_vars:
+                    if iv.dom is not None:
+                        self._ranges.setdefault(iv, self._state.sizes.range(iv.dom))
+        return self._ranges
+
+    # -- regions ------------------------------------------------------------------------------------------------
+
+    def required(self, tensor: Tensor) -> StageRegion:
+        """The elements that some consumer reads, in one instance of the stage."""
+        now = self._current(tensor)
+        return self._region(self._bounds(now).required[now], now)
+
+    def computed(self, tensor: Tensor) -> StageRegion:
+        """The elements that the nest computes, in one instance of the stage; of a placeholder: those required."""
+        now = self._current(tensor)
+        bounds = self._bounds(now)
+        need = bounds.required[now] if bounds.computed is None else bounds.computed
+        return self._region(need, now)
+
+    def allocated(self, tensor: Tensor) -> tuple[Range, ...]:
+        """Where the elements of one instance are kept: mins over loop variables, extents the same in every instance."""
+        now = self._current(tensor)
+        found = self._allocated.get(now)
+        if found is None:
+            found = self._allocated[now] = self._storage(now)
+        return found
+
+    def _storage(self, tensor: Tensor) -> tuple[Range, ...]:
+        stage = self.stage(tensor)
+        if stage.is_output or isinstance(stage.op, PlaceholderOp):
+            return tuple(Range(0, e) for e in self._state.sizes.shape(tensor))
+        bounds = self._bounds(tensor)
+        need, known = bounds.region, self._state.known
+        sides = need.hull(known).sides
+        return tuple(Range(side.range().min, widest(known, need, k, bounds.fixed)) for k, side in enumerate(sides))
+
+    def _region(self, need: Need, tensor: Tensor) -> StageRegion:
+        return StageRegion(self._state.known, need, self._bounds(tensor).fixed, self._root_names())
+
+    def _root_names(self) -> dict[Var, tuple[Var, Expr]]:
+        """Each root axis that is a loop: the loop that counts from 0 in its place, and where it starts."""
+        if self._aliases is None:
+            self._aliases = {}
+            for bounds in self._stages.values():
+                for relation in bounds.relations:
+                    if isinstance(relation, Rebase):
+                        start = bounds.ranges[relation.parent].min
+                        assert isinstance(start, Expr)
+                        self._aliases[relation.parent] = (relation.rebased, start)
+        return self._aliases
+
+    # -- nests --------------------------------------------------------------------------------------------------
+
+    def stage(self, key: Tensor | Operation | Stage) -> Stage:
+        """The stage of the normalized schedule for a tensor, operation or stage of the schedule as written."""
+        if isinstance(key, Stage):
+            key = key.op
+        return self.schedule[key]
+
+    def nest(self, key: Tensor | Operation | Stage) -> Nest:
+        """The loops, indices and guards of a stage."""
+        stage = self.stage(key)
+        bounds = self._stages.get(stage)
+        if bounds is None:
+            raise InputError(f"stage {stage.name} has no loops: it is given, or inlined")
+        return nest_of(bounds)
+
+    def guard(self, key: Tensor | Operation | Stage) -> tuple[Cond, ...]:
+        """The conditions under which the body of a stage runs."""
+        return self.nest(key).guards
+
+    def attach_path(self, key: Tensor | Operation | Stage) -> AttachPath:
+        """The loops around a stage with the stages they belong to, innermost first."""
+        return self._state.paths[self.stage(key)]
+
+    def attached(self, key: Tensor | Operation | Stage, leaf: IterVar) -> tuple[Stage, ...]:
+        """The stages computed directly inside a loop of a stage, in the order in which they run."""
+        stage = self.stage(key)
+        return tuple(s for s in self._places().get(leaf, ()) if attachment(s)[0] is stage)
+
+    def roots(self) -> tuple[Stage, ...]:
+        """The stages computed at the root, in the order in which they run."""
+        return tuple(self._places().get(None, ()))
+
+    def _places(self) -> dict[IterVar | None, list[Stage]]:
+        if self._attached is None:
+            self._attached = {}
+            for stage in self.schedule.stages:
+                if stage in self._stages and not isinstance(stage.op, PlaceholderOp):
+                    self._attached.setdefault(attachment(stage)[1], []).append(stage)
+        return self._attached
+
+    # -- why ----------------------------------------------------------------------------------------------------
+
+    def explain(self, tensor: Tensor) -> str:
+        """Who asked for which elements of a tensor, at which place, and where precision was given up."""
+        now = self._current(tensor)
+        bounds = self._bounds(now)
+        return explain(self._state, bounds, now, self.allocated(now))
+
+    # -- inside -------------------------------------------------------------------------------------------------
+
+    def _current(self, tensor: Tensor) -> Tensor:
+        if not isinstance(tensor, Tensor):
+            raise InputError(f"a tensor is needed, not {tensor!r}")
+        return self.schedule.current(tensor)
+
+    def _bounds(self, tensor: Tensor) -> StageBounds:
+        """The bounds of the stage of a tensor; those of placeholders are found when they are asked for."""
+        stage = self.stage(tensor)
+        found = self._stages.get(stage)
+        if found is None:
+            if stage.attach_type is AttachType.INLINED_ALREADY:
+                raise ScheduleError(f"stage {stage.name} is inlined: nothing of {tensor.name} is stored")
+            found = self._stages[stage] = prepare(self._state, stage)
+            infer_root_bound(self._state, found)
+        return found
+
+    def __repr__(self) -> str:
+        return f"<BoundsMap of {len(self._stages)} stages by {self.domain}, compute {self.compute}>"
+
+
+__all__ = ["BoundsMap", "infer_bound"]

@@ -1,0 +1,290 @@
+"""PropBoundToInputs, phase 3 of InferRootBound: which elements an access reaches over the iterations of a consumer.
+
+Where index and guards keep the intervals of the iterations apart, the image is a box, found by arithmetic on its ends.
+Everything else is asked of the domain as one question: the image of the whole tuple of indices, guards included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import product as pairs
+
+from bound.infer.accesses import Access
+from bound.infer.box import Box, Interval, Side, gaps_unknown, interval, nothing, with_where
+from bound.infer.enumerate import enumerated
+from bound.infer.known import Known
+from bound.infer.need import Need, from_region
+from bound.infer.pass_up import Iterations
+from intset.context import Context
+from intset.errors import BudgetError
+from intset.expr.node import Cond, Expr, Var
+from intset.expr.range import Range
+from intset.expr.walk import substitute
+from intset.linear.form import Linear, constant
+
+_MAX_FORMS = 4  # ends of an interval that one sum may have
+_EXACT = ("auto", "isl")
+
+
+class Propagation:
+    """The needs of one consumer, in one state of its loops.
+
+    Parameters
+    ----------
+    domain: the domain that is asked where arithmetic on ends is not enough; "isl" is asked always.
+    """
+
+    def __init__(self, known: Known, it: Iterations, domain: str) -> None:
+        self.known, self.it, self.domain = known, it, domain
+        self._context: Context | None = None
+        self._forms = {iv: known.form(value) for iv, value in it.values.items()}
+
+    def image(self, access: Access, shape: Sequence[Expr]) -> Need:
+        """The elements of a tensor of this shape that `access` reaches, as a region over what is fixed."""
+        extra = {var: Interval((self.known.form(r.min),), (self.known.form(r.max),)) for var, r in access.extra}  # type: ignore[arg-type]
+        if self.domain != "isl":
+            box = self._box(access, extra)
+            if box is not None:
+                return Need(len(shape), box, None, not self.it.notes, self.it.notes)
+        return self._asked(access, extra, shape)
+
+    # -- arithmetic on ends -------------------------------------------------------------------------------------
+
+    def _box(self, access: Access, extra: Mapping[Var, Interval]) -> Box | None:
+        conditions = [*self.it.conditions, *access.conditions]
+        relaxed = {**self.it.relaxed, **extra}
+        rows = [self._in_variables(self.known.form(e)) for e in access.indices]
+        if any(row is None or not _is_affine_in(row, relaxed) for row in rows):
+            return None
+        ends: dict[Var, tuple[list[Linear], list[Linear]]] = {
+            var: (list(side.lows), list(side.highs)) for var, side in relaxed.items()
+        }
+        where = list(self.it.where)
+        for cond in conditions:
+            forms = self.known.forms_of(cond)
+            if forms is None:
+                return None
+            for kind, form in forms:
+                inner = self._in_variables(form)
+                if inner is None or not _enter(inner, kind, ends, where):
+                    return None
+        moved = _independent(self.known, ends, where)
+        if moved is None:
+            return None
+        sides, shifts = moved
+        return self._product([_shifted(row, shifts) for row in rows if row is not None], sides, where)
+
+    def _in_variables(self, form: Linear) -> Linear | None:
+        """A form over root axes as one over the variables; `None` where an axis stands inside another term."""
+        result = constant(form.const)
+        for e, k in form.terms.items():
+            value = self._forms.get(e)  # type: ignore[call-overload]
+            if value is not None:
+                result = result.plus(value, k)
+            elif isinstance(e, Var):
+                result = result.plus(Linear(0, {e: k}))
+            else:
+                return None
+        return result
+
+    def _product(self, rows: Sequence[Linear], sides: Mapping[Var, Interval], where: list[Linear]) -> Box | None:
+        """The image of independent intervals, where the dimensions share no variable and none leaves gaps."""
+        known = self.known
+        used: set[Var] = set()
+        result = []
+        for row in rows:
+            own = [(sides[e], k, e) for e, k in row.terms.items() if e in sides]  # type: ignore[index]
+            if any(e in used for _, _, e in own):
+                return None
+            used.update(e for _, _, e in own)  # type: ignore[misc]
+            own.sort(key=lambda term: abs(term[1]))
+            if not _is_contiguous(known, [(side, abs(k)) for side, k, _ in own]):
+                return None
+            if len(own) > 1:
+                for side, _, _ in own:
+                    where += gaps_unknown(known, side, where)
+            rest = Linear(row.const, {e: k for e, k in row.terms.items() if e not in sides})
+            lows = _sum(rest, [(side.lows if k > 0 else side.highs, k) for side, k, _ in own])
+            highs = _sum(rest, [(side.highs if k > 0 else side.lows, k) for side, k, _ in own])
+            if lows is None or highs is None:
+                return None
+            side = interval(known, lows, highs)
+            if side is None:
+                return None
+            result.append(side)
+        for var, unused in sides.items():
+            if var not in used:
+                where += gaps_unknown(known, unused, where)
+        if any(form.is_const and form.const < 0 for form in where):
+            return nothing(len(rows))
+        return with_where(known, Box(tuple(result)), where)
+
+    # -- asking the domain --------------------------------------------------------------------------------------
+
+    def _asked(self, access: Access, extra: Mapping[Var, Interval], shape: Sequence[Expr]) -> Need:
+        values = self.it.values
+        exprs = [substitute(e, values) for e in access.indices]
+        guards = [substitute(cond, values) for cond in access.conditions]
+        ranges, facts = _ranged(self.known, extra)
+        context = self._asking().extended(ranges, [*facts, *guards])
+        kept = [*self.it.fixed, *(v for v in self.known.size_ranges if v not in self.it.relaxed)]
+        dims = len(exprs)
+        try:
+            need = from_region(self.known, context.image(exprs, keep=kept, domain=self.domain), shape)
+        except BudgetError as error:
+            answer = context.image(exprs, keep=kept, domain="interval")
+            need = from_region(self.known, answer, shape).noted(str(error))
+        if self.it.notes:
+            need = need.noted(*self.it.notes)
+        if not need.exact and self.domain in _EXACT:
+            listed = enumerated(self.known, context, exprs, list(self.it.fixed))
+            if listed is not None:
+                return Need(dims, listed.box, listed.shape, not self.it.notes, self.it.notes)
+        return need
+
+    def _asking(self) -> Context:
+        if self._context is None:
+            ranges, facts = _ranged(self.known, self.it.relaxed)
+            conditions = [*facts, *(form.expr() >= 0 for form in self.it.where), *self.it.conditions]
+            self._context = self.known.context.extended({**self._outer(), **ranges}, conditions)
+        return self._context
+
+    def _outer(self) -> dict[Var, Range | None]:
+        """The fixed variables, and the loops that their ranges depend on."""
+        found: dict[Var, Range | None] = {}
+        waiting = [*self.it.fixed]
+        while waiting:
+            var = waiting.pop()
+            if var in found or var not in self.known.ranges:
+                continue
+            found[var] = self.known.ranges[var]
+            waiting.extend(self.known.ranges[var].free_vars())
+        return found
+
+
+def _ranged(known: Known, intervals: Mapping[Var, Interval]) -> tuple[dict[Var, Range | None], list[Cond]]:
+    """Ranges for variables, and as conditions what a range does not say well."""
+    ranges: dict[Var, Range | None] = {}
+    facts: list[Cond] = []
+    for var, side in intervals.items():
+        if len(side.lows) == 1 and len(side.highs) == 1 and all(_is_plain(f) for f in (*side.lows, *side.highs)):
+            ranges[var] = side.range()
+            continue
+        lows, highs = [known.bounds(f)[0] for f in side.lows], [known.bounds(f)[1] for f in side.highs]
+        low = max((n for n in lows if n is not None), default=None)
+        high = min((n for n in highs if n is not None), default=None)
+        ranges[var] = side.range() if low is None or high is None else Range(low, max(high - low + 1, 0))
+        if low is None or high is None:
+            continue
+        facts += [var >= form.expr() for form in side.lows if not form.is_const]
+        facts += [var <= form.expr() for form in side.highs if not form.is_const]
+    return ranges, facts
+
+
+def _is_plain(form: Linear) -> bool:
+    return all(isinstance(e, Var) for e in form.terms)
+
+
+def _is_affine_in(row: Linear | None, relaxed: Mapping[Var, Interval]) -> bool:
+    """Whether the terms of a form that are no variables do not depend on relaxed ones."""
+    from intset.expr.walk import opaque_terms
+
+    if row is None:
+        return False
+    return all(
+        isinstance(e, Var) or not (opaque_terms(e) or any(v in relaxed for v in e.free_vars())) for e in row.terms
+    )
+
+
+def _enter(
+    form: Linear, kind: str, ends: dict[Var, tuple[list[Linear], list[Linear]]], where: list[Linear]
+) -> bool:
+    """Use the condition `form >= 0` (or `== 0`) as an end of a variable; `False` where it joins several."""
+    own = [e for e in form.terms if e in ends]
+    if not all(isinstance(e, Var) for e in form.terms) or len(own) > 1:
+        return False
+    if not own:
+        where += [form] if kind == "ge" else [form, form.scale(-1)]
+        return True
+    var = own[0]
+    k = form.terms[var]
+    rest = Linear(form.const, {e: c for e, c in form.terms.items() if e is not var})
+    lows, highs = ends[var]  # type: ignore[index]
+    if abs(k) != 1:
+        if not rest.is_const or kind == "eq":
+            return False
+        (lows if k > 0 else highs).append(constant(-(rest.const // k) if k > 0 else rest.const // -k))
+        return True
+    end = rest.scale(-k)
+    if kind == "eq" or k > 0:
+        lows.append(end)
+    if kind == "eq" or k < 0:
+        highs.append(end)
+    return True
+
+
+def _independent(
+    known: Known, ends: Mapping[Var, tuple[list[Linear], list[Linear]]], where: Sequence[Linear]
+) -> tuple[dict[Var, Interval], dict[Var, Linear]] | None:
+    """Intervals whose ends depend on nothing relaxed, and what was taken off variables for that."""
+    if any(e in ends for form in where for e in form.terms):
+        return None
+    sides: dict[Var, Interval] = {}
+    shifts: dict[Var, Linear] = {}
+    for var, (lows, highs) in ends.items():
+        if any(_depends(form, ends) for form in (*lows, *highs)):
+            low = lows[0]
+            if len(lows) > 1:
+                return None
+            highs = [high.minus(low) for high in highs]
+            if any(_depends(high, ends) for high in highs):
+                return None
+            lows, shifts[var] = [constant(0)], low
+        side = interval(known, lows, highs)
+        if side is None:
+            return None
+        sides[var] = side
+    if any(e in shifts for low in shifts.values() for e in low.terms):
+        return None
+    return sides, shifts
+
+
+def _depends(form: Linear, ends: Mapping[Var, object]) -> bool:
+    return any(e in ends if isinstance(e, Var) else any(v in ends for v in e.free_vars()) for e in form.terms)
+
+
+def _shifted(row: Linear, shifts: Mapping[Var, Linear]) -> Linear:
+    result = row
+    for e, k in row.terms.items():
+        low = shifts.get(e)  # type: ignore[call-overload]
+        if low is not None:
+            result = result.plus(low, k)
+    return result
+
+
+def _is_contiguous(known: Known, terms: Sequence[tuple[Interval, int]]) -> bool:
+    """Whether a sum of independent intervals with these factors, the smallest first, reaches every integer between."""
+    reach = 0
+    for side, k in terms:
+        if k > reach + 1:
+            return False
+        steps = [known.bounds(gap)[0] for gap in side.gaps()]
+        least = 0 if any(n is None for n in steps) else min(n for n in steps if n is not None)
+        reach += k * max(least, 0)
+    return True
+
+
+def _sum(rest: Linear, terms: Sequence[tuple[Side, int]]) -> list[Linear] | None:
+    """The forms whose maximum (minimum) is `rest` plus multiples of maxima (minima)."""
+    number = 1
+    for side, _ in terms:
+        number *= len(side)
+    if number > _MAX_FORMS:
+        return None
+    found = []
+    for choice in pairs(*(side for side, _ in terms)):
+        total = rest
+        for form, (_, k) in zip(choice, terms, strict=True):
+            total = total.plus(form, k)
+        found.append(total)
+    return found

@@ -1,0 +1,207 @@
+"""`StageRegion`: what `infer_bound` answers about the elements of a tensor: a `Region` that knows its instances."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import TYPE_CHECKING
+
+from bound.infer.box import Box, nothing
+from bound.infer.known import Known
+from bound.infer.need import Need
+from bound.infer.widest import closed, instances
+from intset.domains.base import Region
+from intset.errors import BudgetError, CountError
+from intset.expr.build import logical_and
+from intset.expr.node import Cond, Expr, IntLike, Var, as_expr
+from intset.expr.range import Range
+from intset.expr.walk import substitute
+from intset.infinity import Infinity
+
+if TYPE_CHECKING:
+    from intset.domains.isl.sets import IslRegion, Presburger
+
+
+class StageRegion(Region):
+    """Elements of a tensor, over the loop variables that tell the instances of its stage apart, and over sizes.
+
+    Attributes
+    ----------
+    fixed: those loop variables, outermost first; the region need not depend on each.
+    aliases: names by which `at` knows them too: a root axis for the loop that counts from 0 in its place.
+    """
+
+    def __init__(
+        self,
+        known: Known,
+        need: Need,
+        fixed: Sequence[Var],
+        aliases: Mapping[Var, tuple[Var, Expr]] | None = None,
+    ) -> None:
+        self._known, self._need = known, need
+        self.fixed = tuple(fixed)
+        self.aliases = dict(aliases or {})
+        self.dims = need.dims
+        self.by = "box" if need.box is not None else "isl"
+        self.is_exact, self.notes = need.exact, need.notes
+        self._box: tuple[Range, ...] | None = None
+
+    @property
+    def params(self) -> tuple[Var, ...]:
+        return self._need.variables()
+
+    @property
+    def is_box(self) -> bool:
+        """Whether the region is its box, in every instance."""
+        return self._need.box is not None
+
+    @property
+    def is_tight(self) -> bool:
+        return self.is_exact
+
+    @property
+    def is_empty(self) -> bool:
+        box = self._need.box
+        if box is not None and not box.where and not box.also and not box.variables():
+            return any(gap.const < 0 for side in box.sides for gap in side.gaps())
+        return bool(self._alive().get().is_empty())
+
+    @property
+    def box(self) -> tuple[Range, ...]:
+        if self._box is None:
+            self._box = tuple(side.range() for side in self._need.hull(self._known).sides)
+        return self._box
+
+    @property
+    def region(self) -> IslRegion:
+        """The region in the `isl` domain."""
+        return self._need.region
+
+    @property
+    def shape(self) -> Presburger:
+        """The region as a Presburger set; its parameters are not bounded by the ranges of the loops."""
+        return self._need.shape
+
+    def _alive(self) -> Presburger:
+        """The region as an isl set whose parameters are instances."""
+        from intset.domains.isl.sets import Presburger
+
+        shape = self._need.shape
+        around = instances(self._known, [v for v in (*self.params, *self.fixed) if v in self._known.ranges])
+        inside = shape.get().intersect_params(around.get())
+        return Presburger(inside, tuple(dict.fromkeys((*shape.params, *around.params))))
+
+    def count(self) -> int | Infinity | Expr:
+        box = self._need.box
+        if box is not None and not box.where and not box.also:
+            extents = [side.range().extent for side in box.sides]
+            numbers = [self._known.number(e) if isinstance(e, Expr) else None for e in extents]
+            if all(n is not None for n in numbers):
+                return prod(max(n, 0) for n in numbers if n is not None)
+        return self._need.region.count()
+
+    def count_max(self) -> int | Infinity:
+        return self._counts()[0]
+
+    def count_total(self) -> int | Infinity:
+        return self._counts()[1]
+
+    def _counts(self) -> tuple[int | Infinity, int | Infinity]:
+        simple = self._simple_counts()
+        if simple is not None:
+            return simple
+        from intset.domains.isl.count import max_over
+        from intset.domains.isl.session import isl
+        from intset.domains.isl.translate import param_name
+
+        ranges = closed(self._known, (*self.params, *self.fixed))
+        alive = self._alive()
+        current = alive.get().drop_unused_params()
+        m = isl()
+        names = {param_name(v): v for v in ranges}
+        for v in ranges:  # instances that the region does not depend on count all the same
+            if current.find_dim_by_name(m.dim_type.param, param_name(v)) < 0:
+                current = current.align_params(alive.get().get_space())
+        used = [current.get_dim_name(m.dim_type.param, k) for k in range(current.dim(m.dim_type.param))]
+        free = [
+            p
+            for p in alive.params
+            if param_name(p) in used
+            and param_name(p) not in names
+            and current.involves_dims(m.dim_type.param, used.index(param_name(p)), 1)
+        ]
+        if free:
+            listed = ", ".join(str(p) for p in free)
+            raise CountError(f"the count depends on {listed}: fix the sizes with infer_bound(..., at={{...}})")
+        for k in reversed(range(current.dim(m.dim_type.param))):
+            if current.get_dim_name(m.dim_type.param, k) not in names:
+                current = current.project_out(m.dim_type.param, k, 1)
+        number = current.dim(m.dim_type.param)
+        try:
+            return max_over(current.move_dims(m.dim_type.set, 0, m.dim_type.param, 0, number), number)
+        except BudgetError as error:
+            raise CountError(f"counting is out of budget: {error}") from error
+
+    def _simple_counts(self) -> tuple[int, int] | None:
+        """The counts of a box of one size in instances that are a box, too."""
+        box = self._need.box
+        if box is None or box.where or box.also:
+            return None
+        size = 1
+        for side in box.sides:
+            extents = side.extents()
+            if len(extents) != 1 or not extents[0].is_const:
+                return None
+            size *= max(extents[0].const, 0)
+        number = 1
+        for r in closed(self._known, (*self.params, *self.fixed)).values():
+            ends = r.constant()
+            if ends is None:
+                return None
+            number *= max(ends[1] - ends[0] + 1, 0)
+        return (size if number else 0), size * number
+
+    def at(self, values: Mapping[Var, IntLike]) -> Region:
+        """The region at values of loop variables or sizes; a root axis stands for the loop made from it."""
+        table: dict[Var, IntLike] = {}
+        for var, value in values.items():
+            alias = self.aliases.get(var)
+            if alias is None or var in self.params:
+                table[var] = value
+            else:
+                table[alias[0]] = as_expr(value) - substitute(alias[1], dict(values))  # type: ignore[arg-type]
+        return self._need.region.at(table)
+
+    def condition(self, point: Sequence[IntLike]) -> Cond:
+        return logical_and(*self._need.conditions([as_expr(x) for x in point]))
+
+    def as_isl(self) -> Region:
+        """The same elements as a Presburger set."""
+        return self._need.region
+
+    def __or__(self, other: Region) -> Region:
+        return self._need.region | other
+
+    def __and__(self, other: Region) -> Region:
+        return self._need.region & other
+
+    def __le__(self, other: Region) -> bool:
+        """Whether every element is one of `other`, in every instance."""
+        from intset.domains.combine import region_shape
+
+        return bool(self._alive().get().is_subset(region_shape(other).get()))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Region):
+            return NotImplemented
+        return self <= other and (other <= self if isinstance(other, StageRegion) else other <= self.as_isl())
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def empty_region(known: Known, dims: int) -> StageRegion:
+    """The region of a tensor that nobody reads."""
+    return StageRegion(known, Need(dims, nothing(dims)), ())
+
+
+__all__ = ["Box", "StageRegion", "empty_region"]

@@ -1,0 +1,162 @@
+"""The largest extent of a region over its instances: what storage and loops of one length for all have to provide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+from bound.infer.box import Box, Interval
+from bound.infer.known import Known
+from bound.infer.need import Need
+from bound.schedule import simple
+from intset.errors import BudgetError
+from intset.expr.node import Expr, Var, as_expr
+from intset.expr.range import Range
+from intset.linear.form import Linear
+
+if TYPE_CHECKING:
+    from intset.domains.isl.sets import Presburger
+
+_OPERATIONS = 400_000
+_MAX_CORNERS = 64
+
+
+def widest(known: Known, need: Need, k: int, fixed: Sequence[Var]) -> Expr:
+    """The largest extent along dimension `k` over all values of the variables in `fixed`, in terms of sizes."""
+    box = need.box
+    if box is not None:
+        side = box.sides[k]
+        extents = side.extents()
+        if len(extents) == 1 and not any(v in known.ranges for e in extents[0].terms for v in e.free_vars()):
+            value = extents[0]
+            return as_expr(max(value.const, 0)) if value.is_const else value.expr()
+        number = _at_corners(known, box, side)
+        if number is not None:
+            return as_expr(number)
+    found = _asked(known, need, k, fixed)
+    if found is not None:
+        return found
+    side = need.hull(known).sides[k]
+    return _bounded(known, side)
+
+
+def _at_corners(known: Known, box: Box, side: Interval) -> int | None:
+    """The largest extent, where it is met at a corner of the space of instances."""
+    ends = [known.bounds(extent)[1] for extent in side.extents()]
+    numbers = [n for n in ends if n is not None]
+    if not numbers or not box.is_affine():
+        return None
+    most = max(min(numbers), 0)
+    variables = box.variables()
+    spans = []
+    for v in variables:
+        limits = known.ranges.get(v)
+        ends_of_v = None if limits is None else limits.constant()
+        if ends_of_v is None or ends_of_v[0] > ends_of_v[1]:
+            return None
+        spans.append(tuple(dict.fromkeys(ends_of_v)))
+    if simple_product(len(span) for span in spans) > _MAX_CORNERS:
+        return None
+    for corner in product(*spans):
+        values: dict[Expr, int] = dict(zip(variables, corner, strict=True))
+        if min(_value(f, values) for f in side.extents()) == most and _is_alive(box, values):
+            return most
+    return None
+
+
+def simple_product(numbers: Iterable[int]) -> int:
+    total = 1
+    for n in numbers:
+        total *= n
+    return total
+
+
+def _value(form: Linear, values: Mapping[Expr, int]) -> int:
+    return form.const + sum(k * values[e] for e, k in form.terms.items())
+
+
+def _is_alive(box: Box, values: Mapping[Expr, int]) -> bool:
+    forms = [*box.where, *(gap for side in box.sides for gap in side.gaps())]
+    return all(_value(form, values) >= 0 for form in forms)
+
+
+def _asked(known: Known, need: Need, k: int, fixed: Sequence[Var]) -> Expr | None:
+    from intset.domains.isl.boxes import has_select, widest as widest_of
+    from intset.domains.isl.session import budget
+    from intset.domains.isl.sets import Presburger
+
+    try:
+        shape = need.shape
+        around = instances(known, [v for v in (*need.variables(), *fixed) if v in known.ranges])
+        with budget(_OPERATIONS):
+            inside = shape.get().intersect_params(around.get())
+            params = tuple(dict.fromkeys((*shape.params, *around.params)))
+            found = widest_of(Presburger(inside, params), k, [v for v in params if v in known.ranges])
+    except BudgetError:
+        return None
+    return None if found is None or has_select(found) else found
+
+
+def _bounded(known: Known, side: Interval) -> Expr:
+    """A bound of the extent: the numeric one, or where sizes are unbounded one from the symbolic ends of loops."""
+    ends = [known.bounds(extent)[1] for extent in side.extents()]
+    numbers = [n for n in ends if n is not None]
+    if numbers:
+        return as_expr(max(min(numbers), 0))
+    context = known.context.extended(known.ranges)
+    answers = []
+    for extent in side.extents():
+        _, high = context.bounds(extent.expr(), domain="interval")
+        if isinstance(high, Expr) and not any(v in known.ranges for v in high.free_vars()):
+            answers.append(high)
+    if not answers:
+        raise BudgetError("the extent of a region has no bound that is free of loop variables")
+    best = answers[0]
+    for other in answers[1:]:
+        best = simple.minimum(best, other)
+    return best
+
+
+def instances(known: Known, variables: Sequence[Var]) -> Presburger:
+    """The values that the loop variables take together, as an isl set of parameters."""
+    from intset.domains.isl.boxes import box_shape
+    from intset.domains.isl.sets import Presburger
+
+    ranges = closed(known, variables)
+    forms: list[Linear] = []
+    for v, r in ranges.items():
+        forms += [known.form(v - r.min), known.form(r.max - v)]  # type: ignore[operator]
+    if all(isinstance(e, Var) for form in forms for e in form.terms):
+        shape = box_shape([], forms)
+        return Presburger(shape.get().params(), shape.params)
+    return _asked_instances(known, ranges)
+
+
+def _asked_instances(known: Known, ranges: Mapping[Var, Range]) -> Presburger:
+    from intset.domains.isl.session import isl
+    from intset.domains.isl.sets import Presburger
+    from intset.domains.isl.translate import param_name
+
+    variables = list(ranges)
+    context = known.context.extended(ranges)
+    region: Any = context.image(variables, keep=list(known.size_ranges), domain="isl")
+    kinds = isl().dim_type
+    current = region.shape.get()
+    start = current.dim(kinds.param)
+    moved = current.move_dims(kinds.param, start, kinds.set, 0, len(variables))
+    for k, v in enumerate(variables):
+        moved = moved.set_dim_name(kinds.param, start + k, param_name(v))
+    return Presburger(moved.params(), (*region.shape.params, *variables))
+
+
+def closed(known: Known, variables: Iterable[Var]) -> dict[Var, Range]:
+    """The ranges of loop variables, with those of the loops that their ranges depend on."""
+    found: dict[Var, Range] = {}
+    waiting = list(variables)
+    while waiting:
+        v = waiting.pop()
+        if v not in found and v in known.ranges:
+            found[v] = known.ranges[v]
+            waiting.extend(known.ranges[v].free_vars())
+    return found

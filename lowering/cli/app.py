@@ -1,0 +1,208 @@
+"""The commands: what the user types; errors become one line and exit status 2."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import click
+
+from intset import IntSetError
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+_MANUAL = """
+Bounds, regions, proofs and division lowering for tensor compilers.
+
+Every command takes one or more FILEs. A FILE is
+
+\b
+  script.py    a Python script that builds schedules in the tensor-expression
+               language (from bound import te, tir): a Schedule at module
+               level (s = te.create_schedule(...)), a function schedule()
+               that returns one, or a list CASES of such functions.
+  corpus.json  a corpus: a list of rows, each with index expressions or
+               conditions of an operator, the loops around them, and the
+               true answers.
+
+Answers go to stdout, as tables or, with --json, as JSON. Progress and errors go to stderr.
+
+\b
+Examples:
+  What each stage of a convolution needs, computes and allocates:
+    intset bounds examples/resnet_conv3x3.py
+  The same for a softmax, with its size fixed:
+    intset bounds --at n=1024 examples/softmax_dynamic.py
+  The loop nest of a schedule, and its C:
+    intset lower examples/resnet_conv3x3.py
+    intset lower --emit c examples/matmul_cached.py
+  The domains, held against the truth on real operators:
+    intset compare benchmarks/data/index_expressions.json
+  Why an answer is what it is:
+    intset explain examples/flatten_symbolic.py
+
+\b
+Domains:
+  auto              the cheapest certified answer (the default)
+  interval          ends alone, symbolic where sizes are
+  stride            intervals with strides, exact on tiled loops
+  modular           congruences
+  interval*modular  their reduced product; 'a*b' is one for any two
+  isl               exact Presburger sets
+  points            enumeration of small boxes
+  Plugins may add more. The environment variable INTSET_DOMAIN, or 'domain'
+  in the table [tool.intset] of pyproject.toml, sets the default.
+
+\b
+Exit status:
+  0  done
+  1  compare found an answer that is wrong
+  2  bad input, named in one line on stderr
+"""
+
+_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+
+@click.group(help=_MANUAL, context_settings=_SETTINGS, no_args_is_help=True)
+@click.version_option(package_name="intset", prog_name="intset", message="%(prog)s %(version)s")
+def app() -> None:
+    pass
+
+
+def _common(domain_help: str) -> Callable[[_Command], _Command]:
+    """The arguments that all commands share."""
+
+    def decorate(command: _Command) -> _Command:
+        decorators = (
+            click.argument("files", metavar="FILE...", nargs=-1, required=True),
+            click.option("-d", "--domain", metavar="NAME", help=domain_help),
+            click.option("--json", "as_json", is_flag=True, help="Print JSON, complete and stable."),
+            click.option("--at", "at", metavar="NAME=VALUE", multiple=True, help="Fix a size of schedules; repeatable."),
+        )
+        for decorator in reversed(decorators):
+            command = decorator(command)
+        return command
+
+    return decorate
+
+
+_ONE_DOMAIN = "The domain that answers; default: auto."
+_MANY_DOMAINS = "The domains to compare, with commas between; default: all."
+
+
+@app.command()
+@_common(_ONE_DOMAIN)
+def bounds(files: tuple[str, ...], domain: str | None, as_json: bool, at: tuple[str, ...]) -> None:
+    """Print bounds: of every stage of a schedule, of every row of a corpus.
+
+    For a schedule: the range of each axis and, for each tensor, the elements required and computed in one instance, and
+    the storage allocated.
+
+    For a corpus: the two ends of each index expression by the chosen domain, and whether they are known to be attained;
+    for a condition whether it is always true, always false, or both occur.
+
+    \b
+    Examples:
+      intset bounds examples/matmul_cached.py
+      intset bounds --domain interval --json corpus.json
+    """
+    from lowering.cli import commands
+
+    commands.bounds(files, domain, as_json, at)
+
+
+@app.command()
+@_common(_MANY_DOMAINS)
+def compare(files: tuple[str, ...], domain: str | None, as_json: bool, at: tuple[str, ...]) -> int:
+    """Compare domains.
+
+    On a corpus: the share of exact hulls, the mean ratio of the hull returned to the true one, the share of value sets
+    represented exactly, the time, and the number of wrong answers, which must be 0. Of conditions: the share decided,
+    with every counterexample checked. Rows with sizes are checked at several concrete sizes.
+
+    On a schedule: what each domain allocates, and what is really required.
+
+    \b
+    Examples:
+      intset compare benchmarks/data/index_expressions.json
+      intset compare --domain interval,auto examples/resnet_conv3x3.py
+    """
+    from lowering.cli import commands
+
+    return commands.compare(files, domain, as_json, at)
+
+
+@app.command()
+@_common(_ONE_DOMAIN)
+@click.option("--emit", type=click.Choice(["nest", "c"]), default="nest", help="Print the loop nest (default), or C.")
+def lower(files: tuple[str, ...], domain: str | None, as_json: bool, at: tuple[str, ...], emit: str) -> None:
+    """Lower schedules to loop nests.
+
+    Divisions are lowered to truncating ones where that is proved right, and corrected where it is not. A corpus has no
+    loops: of its index expressions each is printed with its divisions lowered, and the rules that were used.
+
+    \b
+    Examples:
+      intset lower examples/resnet_conv3x3.py
+      intset lower --emit c examples/matmul_cached.py > matmul.c
+    """
+    from lowering.cli import commands
+
+    commands.lower(files, domain, as_json, at, emit)
+
+
+@app.command()
+@_common(_ONE_DOMAIN)
+def explain(files: tuple[str, ...], domain: str | None, as_json: bool, at: tuple[str, ...]) -> None:
+    """Say why: the way to each answer, the facts used, and what was given up.
+
+    For a schedule each tensor's region is traced through the phases of bounds inference, for a corpus each expression
+    through the tiers that were tried.
+
+    \b
+    Example:
+      intset explain examples/flatten_symbolic.py
+    """
+    from lowering.cli import commands
+
+    commands.explain(files, domain, as_json, at)
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit status."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    with warnings.catch_warnings():
+        warnings.showwarning = _warn
+        return _run(given)
+
+
+def _run(given: list[str]) -> int:
+    try:
+        status = app.main(given, prog_name="intset", standalone_mode=False)
+        sys.stdout.flush()
+    except click.exceptions.NoArgsIsHelpError as error:
+        print(error.format_message())
+        return 2
+    except click.ClickException as error:
+        return _fail(error.format_message())
+    except IntSetError as error:
+        return _fail(str(error))
+    except (click.Abort, KeyboardInterrupt):
+        return _fail("interrupted", 130)
+    except BrokenPipeError:  # the reader went away: `intset bounds ... | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return status if isinstance(status, int) else 0
+
+
+def _warn(message: Warning | str, *_: object) -> None:
+    print("intset: warning:", str(message).splitlines()[0], file=sys.stderr)
+
+
+def _fail(message: str, status: int = 2) -> int:
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    print("intset: error:", lines[0] if lines else "failed", file=sys.stderr)
+    return status

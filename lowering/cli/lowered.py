@@ -1,0 +1,72 @@
+"""Lowered nests and explanations, as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bound.operation import PlaceholderOp
+from bound.schedule import Schedule
+from bound.tensor import Tensor
+from lowering.cli import tables
+from lowering.cli.corpus import Problem, Row
+from lowering.cli.script import Case
+from lowering.cli.stages import inferred
+
+
+def arguments_of(schedule: Schedule) -> list[Tensor]:
+    """What a lowered function is called with: the placeholders, then the outputs."""
+    placeholders = [t for stage in schedule.stages if isinstance(stage.op, PlaceholderOp) for t in stage.op.outputs]
+    return [*placeholders, *(t for op in schedule.outputs for t in op.outputs)]
+
+
+def lowered_schedule(case: Case, sizes: Mapping[str, int], domain: str | None, emit: str) -> dict[str, Any]:
+    """The loop nest of a schedule, or its C, as text."""
+    from lowering import lower, to_c
+
+    assert case.schedule is not None
+    bounds = inferred(case, sizes, domain)
+    function = lower(case.schedule, arguments_of(case.schedule), bounds=bounds)
+    text = to_c(function) if emit == "c" else str(function)
+    return {"name": case.name, "at": dict(sizes), "emit": emit, "text": text}
+
+
+def lowered_rows(rows: Sequence[Row], domain: str | None) -> list[dict[str, Any]]:
+    """Each index expression of a corpus with its divisions lowered, and the names of the rules used."""
+    from lowering import lower_division
+
+    found = []
+    for row in tables.track(rows, len(rows), "lowering"):
+        if row.is_predicate:
+            continue
+        problem = Problem(row)
+        ctx = problem.context(domain)
+        for k, expr in enumerate(problem.exprs):
+            result = lower_division(expr, ctx)
+            rules = list(dict.fromkeys(str(step.rule) for step in result.steps))
+            entry = {"row": row.number, "op": row.op, "expr": row.exprs[k], "lowered": str(result.expr), "rules": rules}
+            found.append(entry | {"requires": [str(condition) for condition in result.requires]})
+    return found
+
+
+def explained_schedule(case: Case, sizes: Mapping[str, int], domain: str | None) -> dict[str, Any]:
+    """Why the region of each tensor is what it is."""
+    bounds = inferred(case, sizes, domain)
+    texts = [
+        {"tensor": tensor.name, "text": str(bounds.explain(tensor))}
+        for stage in bounds.schedule.stages
+        for tensor in stage.op.outputs
+    ]
+    return {"name": case.name, "at": dict(sizes), "tensors": texts}
+
+
+def explained_rows(rows: Sequence[Row], domain: str | None) -> list[dict[str, Any]]:
+    """Why the bounds of each index, or the verdict on each condition, are what they are."""
+    found = []
+    for row in tables.track(rows, len(rows), "explaining"):
+        problem = Problem(row)
+        ctx = problem.context(domain)
+        for k, expr in enumerate(problem.exprs):
+            text = str(ctx.explain(expr))
+            found.append({"row": row.number, "op": row.op, "expr": row.exprs[k], "text": text})
+    return found

@@ -1,0 +1,150 @@
+"""Bounds of schedules as plain data, ready for a table or for JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import Any
+
+from bound.infer import infer_bound
+from bound.operation import PlaceholderOp
+from bound.schedule import AttachType
+from bound.tensor import Tensor
+from intset import Expr, IntSetError, Range
+from intset.domains.base import Region
+from lowering.cli.script import Case
+
+_KINDS = {
+    AttachType.GROUP_ROOT: "root",
+    AttachType.INLINE: "inline",
+    AttachType.INLINED_ALREADY: "inlined",
+    AttachType.SCOPE: "attached",
+    AttachType.SCAN_UPDATE: "scan update",
+}
+
+
+def bounds_of(case: Case, sizes: Mapping[str, int], domain: str | None) -> dict[str, Any]:
+    """Every stage of a schedule with its axes and, for each tensor it makes, what is required, computed, allocated.
+
+    Raises
+    ------
+    IntSetError: the bounds of the schedule cannot be inferred.
+    """
+    bounds = inferred(case, sizes, domain)
+    return {
+        "name": case.name,
+        "at": dict(sizes),
+        "stages": [_stage(bounds, stage) for stage in bounds.schedule.stages],
+    }
+
+
+def inferred(case: Case, sizes: Mapping[str, int], domain: str | None) -> Any:
+    """The bounds of a schedule, with sizes fixed by name."""
+    assert case.schedule is not None
+    return infer_bound(case.schedule, at=dict(sizes) or None, domain=domain)
+
+
+def _stage(bounds: Any, stage: Any) -> dict[str, Any]:
+    op = stage.op
+    kind = "placeholder" if isinstance(op, PlaceholderOp) else _KINDS[stage.attach_type]
+    leaves = set(stage.leaf_iter_vars)
+    axes = []
+    if not isinstance(op, PlaceholderOp):
+        axes = [
+            {"name": axis.name, "leaf": axis in leaves, **_range(_known(bounds, axis))}
+            for axis in stage.all_iter_vars
+            if _known(bounds, axis) is not None
+        ]
+    return {
+        "stage": stage.name,
+        "kind": kind,
+        "scope": stage.scope,
+        "attach": [f"{at.name}.{axis.name}" for at, axis in bounds.attach_path(stage)],
+        "axes": axes,
+        "tensors": [_tensor(bounds, tensor) for tensor in op.outputs],
+    }
+
+
+def _known(bounds: Any, axis: Any) -> Any:
+    try:
+        return bounds[axis]
+    except (KeyError, IntSetError):
+        return None  # an axis of a stage that was inlined
+
+
+def _tensor(bounds: Any, tensor: Tensor) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "tensor": tensor.name,
+        "shape": [_value(extent) for extent in tensor.shape],
+        "dtype": str(tensor.dtype),
+    }
+    for name, ask in (("required", bounds.required), ("computed", bounds.computed)):
+        region = _attempt(lambda ask=ask: ask(tensor))  # type: ignore[misc]
+        found[name] = None if region is None else _region(region)
+    allocated = _attempt(lambda: bounds.allocated(tensor))
+    found["allocated"] = None if allocated is None else [_range(side) for side in allocated]
+    found["allocated_elements"] = None if allocated is None else elements(allocated)
+    return found
+
+
+def _region(region: Region) -> dict[str, Any]:
+    return {
+        "box": [_range(side) for side in region.box],
+        "params": [param.name for param in region.params],
+        "is_exact": region.is_exact,
+        "notes": list(region.notes),
+        "count_max": _attempt(lambda: _value(region.count_max())),
+        "count_total": _attempt(lambda: _value(region.count_total())),
+    }
+
+
+def elements(sides: Sequence[Range]) -> int | str:
+    """The number of elements of a box, an integer where the extents are constant, else a text."""
+    extents = [_value(side.extent) for side in sides]
+    if all(isinstance(extent, int) for extent in extents):
+        return prod(extent for extent in extents if isinstance(extent, int))
+    product: Any = 1
+    for side in sides:
+        product = side.extent * product
+    from intset import Context
+
+    return str(Context().simplify(product)) if isinstance(product, Expr) else str(product)
+
+
+def _range(side: Range) -> dict[str, Any]:
+    return {"min": _value(side.min), "extent": _value(side.extent)}
+
+
+def _value(value: Any) -> int | str:
+    if isinstance(value, Expr):
+        return int(value) if value.is_const else str(value)
+    return value if isinstance(value, int) else str(value)
+
+
+def _attempt(ask: Callable[[], Any]) -> Any:
+    """An answer, or `None` where the question has none (a tensor nobody reads, a count without closed form)."""
+    try:
+        return ask()
+    except (IntSetError, KeyError):
+        return None
+
+
+def compare_domains(case: Case, sizes: Mapping[str, int], domains: Sequence[str]) -> dict[str, Any]:
+    """For each tensor that is computed into storage of its own: the sizes that each domain arrives at."""
+    rows: dict[str, dict[str, Any]] = {}
+    for domain in domains:
+        bounds = inferred(case, sizes, domain)
+        for stage in bounds.schedule.stages:
+            if isinstance(stage.op, PlaceholderOp) or stage.attach_type is AttachType.INLINED_ALREADY:
+                continue
+            for tensor in stage.op.outputs:
+                entry = _tensor(bounds, tensor)
+                required = entry["required"] or {}
+                row = rows.setdefault(tensor.name, {"stage": stage.name, "tensor": tensor.name, "domains": {}})
+                row["domains"][domain] = {
+                    "allocated": entry["allocated_elements"],
+                    "required_max": required.get("count_max"),
+                    "required_total": required.get("count_total"),
+                    "is_exact": required.get("is_exact"),
+                }
+    return {"name": case.name, "at": dict(sizes), "tensors": list(rows.values())}

@@ -1,0 +1,66 @@
+"""`to_c`: a lowered function as C99."""
+
+from __future__ import annotations
+
+import re
+
+from lowering.codegen.c_nest import CNest
+from lowering.codegen.c_ops import CSyntax
+from lowering.codegen.c_types import KEYWORDS, c_type
+from lowering.codegen.names import Names
+from lowering.nest.ir import Function
+from lowering.passes.narrow import Width, narrow
+
+
+def to_c(f: Function, width: Width | None = None) -> str:
+    """The function as C99: one function of pointers to the elements, by rows, then of the sizes and scalars.
+
+    It returns 0, or the number of an assertion that does not hold, or -1 without memory. Index arithmetic is in 32 bits
+    where that is proved to be enough, else in 64; a comment says which expression forced it. Loops on threads run one
+    after another. Division by a constant is left to the C compiler, which multiplies by a magic number.
+
+    Parameters
+    ----------
+    f: what `lower` gave: allocations begin at 0, divisions are lowered.
+    width: the width of indices, as `narrow` chose it.
+
+    Raises
+    ------
+    InputError: the nest calls a function of the host, or has elements of a type that C99 does not have.
+    """
+    chosen = narrow(f) if width is None else width
+    names = Names((*KEYWORDS, f.name))
+    syntax = CSyntax(names, chosen.bits, f.name)
+    params = []
+    for tensor in f.params:
+        const = "" if tensor in f.outputs else "const "
+        params.append(f"{const}{c_type(tensor.dtype, tensor.name)} *restrict {names.of(tensor, tensor.name)}")
+    params += [f"{syntax.index} {syntax.leaf(v)}" for v in f.sizes]
+    params += [f"{c_type(p.dtype, str(p.data[0]))} {syntax.leaf(p)}" for p in f.scalars]
+    nest = CNest(f, syntax)
+    body = nest.lines()
+    text = "\n".join(body)
+    labels = [names.of(t, t.name) for t in f.params] + [str(syntax.leaf(v)) for v in (*f.sizes, *f.scalars)]
+    unused = [f"(void){name};" for name in labels if not re.search(rf"\b{name}\b", text)]
+    name = Names(KEYWORDS).fresh(f.name)
+    includes = ["#include <math.h>", "#include <stdbool.h>", "#include <stdint.h>", "#include <stdlib.h>"]
+    helpers = list(dict.fromkeys((*syntax.externs.values(), *syntax.helpers.values())))
+    head = f"int {name}({', '.join(params) or 'void'});"
+    lines = [
+        f"/* {_remark(f, chosen, nest)} */",
+        *includes,
+        "",
+        *([*helpers, ""] if helpers else []),
+        head,
+        "",
+        f"{head[:-1]} {{",
+        *(f"    {line}" for line in (*unused, *body, "return 0;")),
+        "}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _remark(f: Function, width: Width, nest: CNest) -> str:
+    shapes = ", ".join(f"{t.name}: {t.dtype}[{', '.join(map(repr, t.shape))}]" for t in f.params)
+    results = "".join(f"\n   returns {message}" for message in nest.messages)
+    return f"{f.name}({shapes})\n   {width}{results}".replace("*/", "* /")

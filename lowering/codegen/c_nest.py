@@ -1,0 +1,207 @@
+"""Nests as statements of C."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from bound import dtypes
+from bound.tensor import Tensor
+from bound.tir import walk
+from bound.tir.value import Operand, ValueOp
+from bound.tir.value import make as make_value
+from intset.errors import InputError
+from intset.expr import ops
+from intset.expr.node import Expr, const, constant_value
+from intset.expr.node import make as make_node
+from intset.expr.walk import postorder
+from lowering.codegen.c_ops import CSyntax
+from lowering.codegen.c_types import c_type
+from lowering.codegen.straight import Straight
+from lowering.codegen.text import opened
+from lowering.nest.ir import Allocate, Assert, Evaluate, For, Function, If, Let, Seq, ShapeOf, Stmt, Store
+from lowering.nest.walk import Visit, drive, range_ends
+from lowering.passes.narrow import offset
+
+STACK_ARRAY: Final = 16 * 1024  # bytes up to which an array is on the stack
+STACK_TOTAL: Final = 256 * 1024  # of all arrays on the stack together
+
+
+class CNest:
+    """The statements of a function, one text a line, without indentation of the whole."""
+
+    def __init__(self, f: Function, syntax: CSyntax) -> None:
+        self.f = f
+        self.syntax = syntax
+        self.shapes: dict[Tensor, tuple[Expr, ...]] = {t: t.shape for t in f.params}
+        self.stack = 0
+        self.checks = 0
+        self.heap: list[str] = []  # arrays to be freed at the end, once they are there
+        self.messages: list[str] = []
+
+    def lines(self) -> list[str]:
+        """The body, up to and without the final `return 0`."""
+        return [*drive(self._stmt(self.f.body)), *self._frees(0)]
+
+    def _stmt(self, stmt: Stmt) -> Visit[list[str]]:
+        lines: list[str]
+        if isinstance(stmt, Seq):
+            lines = []
+            live = len(self.heap)
+            for inner in stmt.stmts:
+                lines += yield self._stmt(inner)
+            if stmt is not self.f.body:
+                lines += self._frees(live)
+                del self.heap[live:]
+            return lines
+        if isinstance(stmt, For):
+            lines = yield self._loop(stmt)
+            return lines
+        if isinstance(stmt, If):
+            before, (cond,) = self._operands(stmt.cond)
+            then = yield self._block(stmt.then)
+            lines = [*before, f"if ({opened(cond)}) {{", *_in(then)]
+            if stmt.orelse is not None:
+                lines += ["} else {", *_in((yield self._block(stmt.orelse)))]
+            return [*lines, "}"]
+        return self._simple(stmt)
+
+    def _block(self, stmt: Stmt) -> Visit[list[str]]:
+        live = len(self.heap)
+        lines: list[str] = yield self._stmt(stmt)
+        lines += self._frees(live)
+        del self.heap[live:]
+        return lines
+
+    def _frees(self, live: int) -> list[str]:
+        return [f"free({name});" for name in reversed(self.heap[live:])]
+
+    def _loop(self, loop: For) -> Visit[list[str]]:
+        low, extent = range_ends(loop.range)
+        end = extent if constant_value(low) == 0 else _sum(low, extent)
+        firsts = [c.first for c in loop.carried]
+        before, (start, stop, *initial) = self._operands(low, end, *firsts)
+        var = str(self.syntax.leaf(loop.var))
+        index = self.syntax.index
+        lines = list(before)
+        names = [str(self.syntax.leaf(c.var)) for c in loop.carried]
+        lines += [f"{index} {name} = {opened(first)};" for name, first in zip(names, initial, strict=True)]
+        body = yield self._block(loop.body)
+        if names:
+            more, following = self._operands(*(c.following for c in loop.carried))
+            fresh = [self.syntax.names.fresh("next") for _ in names]
+            body += more
+            body += [f"const {index} {t} = {opened(text)};" for t, text in zip(fresh, following, strict=True)]
+            body += [f"{name} = {t};" for name, t in zip(names, fresh, strict=True)]
+        lines += self._remark(loop)
+        lines += [f"for ({index} {var} = {opened(start)}; {var} < {opened(stop)}; ++{var}) {{", *_in(body), "}"]
+        return ["{", *_in(lines), "}"] if names else lines
+
+    def _remark(self, loop: For) -> list[str]:
+        what = loop.thread or ("" if loop.kind == "serial" else str(loop.kind))
+        return [f"/* {what} */"] if what else []
+
+    # -- simple statements --------------------------------------------------------------------------------------
+
+    def _simple(self, stmt: Stmt) -> list[str]:
+        if isinstance(stmt, Store):
+            return self._store(stmt)
+        if isinstance(stmt, Allocate):
+            return self._allocate(stmt)
+        if isinstance(stmt, Assert):
+            return self._assert(stmt)
+        if isinstance(stmt, Let):
+            before, (value,) = self._operands(stmt.value)
+            name = self.syntax.leaf(stmt.var)
+            return [*before, f"const {self._let_type(stmt)} {name} = {opened(value)};"]
+        assert isinstance(stmt, Evaluate)
+        raise InputError(f"{self.f.name} calls {stmt.call.name}, a function of the host: C code cannot call it")
+
+    def _let_type(self, stmt: Let) -> str:
+        if isinstance(stmt.value, Expr):
+            return self.syntax.type_of(stmt.value)
+        return c_type(getattr(stmt.value, "dtype", "bool"), f"a value in {self.f.name}")
+
+    def _store(self, stmt: Store) -> list[str]:
+        tensor = stmt.tensor
+        place = offset(stmt.indices, self.shapes[tensor])
+        before, (value, where) = self._operands(stmt.value, place)
+        if dtypes.is_int(tensor.dtype):
+            plain = constant_value(stmt.value) is not None if isinstance(stmt.value, Expr) else False
+            value = value if plain else f"({c_type(tensor.dtype, tensor.name)}){value}"
+        name = self.syntax.names.of(tensor, tensor.name)
+        return [*before, f"{name}[{opened(where)}] = {opened(value)};"]
+
+    def _assert(self, stmt: Assert) -> list[str]:
+        if any(node.op is ops.LOAD and isinstance(node.data, ShapeOf) for node in postorder((stmt.cond,))):
+            return [f"/* the caller sees to it that {stmt.message} */"]
+        before, (cond,) = self._operands(stmt.cond)
+        self.checks += 1
+        self.messages.append(f"{self.checks}: not so that {stmt.message}")
+        leave = [*self._frees(0), f"return {self.checks};"]
+        if len(leave) == 1:
+            return [*before, f"if (!({opened(cond)})) {leave[0]}"]
+        return [*before, f"if (!({opened(cond)})) {{", *_in(leave), "}"]
+
+    def _allocate(self, stmt: Allocate) -> list[str]:
+        tensor = stmt.tensor
+        for r in stmt.ranges:
+            if constant_value(range_ends(r)[0]) != 0:
+                raise InputError(f"the storage of {tensor.name} does not begin at 0: apply rebase before to_c")
+        extents = tuple(range_ends(r)[1] for r in stmt.ranges)
+        self.shapes[tensor] = extents
+        dtype = c_type(tensor.dtype, tensor.name)
+        name = self.syntax.names.of(tensor, tensor.name)
+        known = [constant_value(e) for e in extents]
+        if all(k is not None for k in known):
+            count = 1
+            for k in known:
+                count *= max(0, k or 0)
+            nbytes = count * max(1, dtypes.bits(tensor.dtype) // 8)
+            if nbytes <= STACK_ARRAY and self.stack + nbytes <= STACK_TOTAL:
+                self.stack += nbytes
+                return [f"{dtype} {name}[{max(1, count)}];"]
+        before, sizes = self._operands(*extents)
+        factors = " * ".join(_count(e, text) for e, text in zip(extents, sizes, strict=True)) or "1"
+        lines = [*before, f"{dtype} *{name} = ({dtype} *)malloc(sizeof({dtype}) * ({factors}) + 1);"]
+        leave = [*self._frees(0), "return -1;"]
+        self.heap.append(name)
+        if len(leave) == 1:
+            return [*lines, f"if ({name} == NULL) return -1;"]
+        return [*lines, f"if ({name} == NULL) {{", *_in(leave), "}"]
+
+    # -- operands -----------------------------------------------------------------------------------------------
+
+    def _operands(self, *operands: Operand) -> tuple[list[str], list[str]]:
+        return Straight(self.syntax).emit([flat(e, self.shapes) for e in operands])
+
+
+def flat(operand: Operand, shapes: dict[Tensor, tuple[Expr, ...]]) -> Any:
+    """An operand that reads elements by their number in storage."""
+
+    def on_load(tensor: Tensor, indices: tuple[Expr, ...]) -> Operand:
+        if tensor not in shapes:
+            raise InputError(f"{tensor.name} is read where it has no storage")
+        place = offset(indices, shapes[tensor])
+        if dtypes.is_int(tensor.dtype):
+            return make_node(ops.LOAD, (place,), tensor.element)  # type: ignore[no-any-return]
+        return make_value(ValueOp.LOAD, (place,), tensor.dtype, tensor)
+
+    return walk.rewrite(operand, on_load=on_load)
+
+
+def _count(extent: Expr, text: str) -> str:
+    known = constant_value(extent)
+    if known is not None:
+        return str(max(0, known))
+    return f"(size_t)({opened(text)} > 0 ? {opened(text)} : 0)"
+
+
+def _sum(low: Expr, extent: Expr) -> Expr:
+    a, b = constant_value(low), constant_value(extent)
+    return low + extent if a is None or b is None else const(a + b)
+
+
+def _in(lines: list[str]) -> list[str]:
+    return [f"    {line}" for line in lines]
+
+

@@ -1,0 +1,263 @@
+"""Operands in C: indices at the width of the function, everything that depends on data in 64 bits, floats as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from bound import dtypes
+from bound.tir.opaque import IntFunction
+from bound.tir.value import INFIX, Value, ValueOp
+from bound.tir.walk import loaded_tensor
+from intset.errors import InputError
+from intset.expr import ops
+from intset.expr.node import Cond, Expr
+from intset.expr.ops import Op
+from lowering.codegen.c_types import (
+    PREDICATES,
+    TYPES,
+    c_type,
+    float_constant,
+    helper_text,
+    integer_constant,
+    library_function,
+    suffix,
+)
+from lowering.codegen.names import Names
+from lowering.codegen.text import opened
+
+_INFIX: Final[dict[Op, str]] = {
+    ops.ADD: "+", ops.SUB: "-", ops.MUL: "*", ops.TRUNCDIV: "/", ops.TRUNCMOD: "%",
+    ops.BITAND: "&", ops.BITOR: "|", ops.BITXOR: "^", ops.SHR: ">>",
+    ops.LT: "<", ops.LE: "<=", ops.GT: ">", ops.GE: ">=", ops.EQ: "==", ops.NE: "!=",
+    ops.AND: "&&", ops.OR: "||",
+}  # fmt: skip
+_PREFIX: Final[dict[Op, str]] = {ops.NEG: "-", ops.BITNOT: "~", ops.NOT: "!"}
+_HELPER: Final[dict[Op, str]] = {
+    ops.MIN: "min", ops.MAX: "max", ops.ABS: "abs", ops.FLOORDIV: "floordiv", ops.FLOORMOD: "floormod",
+    ops.CEILDIV: "ceildiv", ops.SHL: "shl",
+}  # fmt: skip
+_WRAPPED: Final[dict[Op, str]] = {ops.ADD: "add", ops.SUB: "sub", ops.MUL: "mul"}
+_VALUE_INFIX: Final = {
+    **{op: str(op) for op in INFIX},
+    **{op: str(op) for op in (ValueOp.LT, ValueOp.LE, ValueOp.GT, ValueOp.GE, ValueOp.EQ, ValueOp.NE)},
+    ValueOp.AND: "&&",
+    ValueOp.OR: "||",
+}
+_INT64: Final = (-(1 << 63), (1 << 63) - 1)
+Span = tuple[int, int]
+
+
+class CSyntax:
+    """C texts of operands whose elements are read by their number in storage.
+
+    Parameters
+    ----------
+    names: of variables, parameters and tensors.
+    bits: the width of indices.
+    where: the name of the function, for messages.
+    """
+
+    def __init__(self, names: Names, bits: int, where: str) -> None:
+        self.names = names
+        self.bits = bits
+        self.where = where
+        self.helpers: dict[tuple[str, str], str] = {}
+        self.externs: dict[str, str] = {}
+        self._span: dict[Any, Span] = {}  # of integer nodes that depend on data
+
+    @property
+    def index(self) -> str:
+        return f"int{self.bits}_t"
+
+    # -- the words of `Syntax` ----------------------------------------------------------------------------------
+
+    def leaf(self, node: Any) -> str | None:
+        if node.op is ops.CONST:
+            return integer_constant(node.data, 64 if abs(node.data) >= 1 << 31 else self.bits)
+        if node.op is ops.BOOL or (node.op is ValueOp.CONST and node.dtype == "bool"):
+            return "true" if node.data else "false"
+        if node.op is ValueOp.CONST:
+            c_type(node.dtype, f"a constant in {self.where}")
+            return float_constant(node.data, node.dtype)
+        if node.op is ops.VAR:
+            return self.names.of(node, node.name)
+        if node.op is ValueOp.PARAM:
+            return self.names.of(node, node.data[0])
+        return None
+
+    def operation(self, node: Any, args: list[str]) -> str:
+        if isinstance(node, Value):
+            return self._value(node, args)
+        if isinstance(node, Cond):
+            return self._condition(node, args)
+        return self._integer(node, args)
+
+    def bind(self, node: Any, text: str) -> tuple[str, list[str]]:
+        name = self.names.fresh("t")
+        return name, [f"const {self.type_of(node)} {name} = {opened(text)};"]
+
+    def declare(self, node: Any) -> tuple[str, list[str]]:
+        name = self.names.fresh("t")
+        return name, [f"{self.type_of(node)} {name};"]
+
+    def assign(self, name: str, text: str) -> str:
+        return f"{name} = {opened(text)};"
+
+    def branch(self, cond: str, then: list[str], orelse: list[str]) -> list[str]:
+        lines = [f"if ({opened(cond)}) {{", *(f"    {line}" for line in then)]
+        return [*lines, "} else {", *(f"    {line}" for line in orelse), "}"] if orelse else [*lines, "}"]
+
+    def negated(self, text: str) -> str:
+        return f"!{text}"
+
+    # -- types --------------------------------------------------------------------------------------------------
+
+    def type_of(self, node: Any) -> str:
+        """The C type of an operand."""
+        if isinstance(node, Cond):
+            return "bool"
+        if isinstance(node, Value):
+            return "int64_t" if dtypes.is_int(node.dtype) else c_type(node.dtype, f"a value in {self.where}")
+        return "int64_t" if self._is_wide(node) else self.index
+
+    def _is_wide(self, node: Any) -> bool:
+        return node in self._span
+
+    def span(self, node: Any) -> Span:
+        """Bounds of an integer: those of its machine type, where nothing better is known."""
+        if node.op is ops.CONST:
+            return (node.data, node.data)
+        return self._span.get(node, (-(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1))
+
+    # -- integers -----------------------------------------------------------------------------------------------
+
+    def _condition(self, node: Cond, args: list[str]) -> str:
+        if node.op is ops.NOT:
+            return f"(!{args[0]})"
+        return f"({args[0]} {_INFIX[node.op]} {args[1]})"
+
+    def _integer(self, node: Expr, args: list[str]) -> str:
+        op = node.op
+        if op is ops.LOAD:
+            return self._element(node, args)
+        if op is ops.ASSERTING:
+            if self._is_wide(node.args[1]):
+                self._span[node] = self._span[node.args[1]]
+            return args[0]
+        if op is ops.CAST:
+            bits, signed = node.data
+            dtype = f"{'' if signed else 'u'}int{bits}"
+            if dtype not in TYPES:
+                raise InputError(f"{self.where} converts to {dtype}, which C99 does not have")
+            self._span[node] = dtypes.int_range(dtype)
+            return f"(int64_t)({TYPES[dtype]}){args[0]}"
+        wide = any(self._is_wide(arg) for arg in node.args if isinstance(arg, Expr))
+        if wide:
+            span = _span_of(op, [self.span(arg) for arg in node.args if isinstance(arg, Expr)])
+            overflows = span[0] < _INT64[0] or span[1] > _INT64[1]
+            self._span[node] = _INT64 if overflows else span
+            if overflows and op in _WRAPPED:
+                return self._call(_WRAPPED[op], "int64", args, f"{_WRAPPED[op]}_wrap")
+            if overflows and op is ops.NEG:
+                return self._call("sub", "int64", ["0", *args], "sub_wrap")
+        if op is ops.SELECT:
+            return f"({args[0]} ? {args[1]} : {args[2]})"
+        if op in _PREFIX:
+            return f"({_PREFIX[op]}{args[0]})"
+        if op in _HELPER:
+            return self._call(_HELPER[op], f"int{64 if wide else self.bits}", args)
+        return f"({args[0]} {_INFIX[op]} {args[1]})"
+
+    def _element(self, node: Expr, args: list[str]) -> str:
+        tensor = loaded_tensor(node)
+        if tensor is not None:
+            declared = tensor.value_range or dtypes.int_range(tensor.dtype)
+            self._span[node] = (max(declared[0], _INT64[0]), min(declared[1], _INT64[1]))
+            return f"(int64_t){self.names.of(tensor, tensor.name)}[{opened(args[0])}]"
+        if isinstance(node.data, IntFunction):
+            self._span[node] = _INT64 if dtypes.bits(node.data.dtype) == 64 else dtypes.int_range(node.data.dtype)
+            if node.data.body.op is ValueOp.CAST:
+                self._span[node] = _INT64
+            return args[0] if args[0].startswith("(int64_t)") else f"(int64_t){args[0]}"
+        raise InputError(f"{self.where} depends on the opaque symbol {node.data.name}, which C does not know")
+
+    # -- values -------------------------------------------------------------------------------------------------
+
+    def _value(self, node: Value, args: list[str]) -> str:
+        op, dtype = node.op, node.dtype
+        if op is ValueOp.LOAD:
+            return f"{self.names.of(node.data, node.data.name)}[{opened(args[0])}]"
+        if op is ValueOp.CAST:
+            target = "int64_t" if dtypes.is_int(dtype) else c_type(dtype, f"a value in {self.where}")
+            return f"({target}){args[0]}"
+        if op is ValueOp.SELECT:
+            return f"({args[0]} ? {args[1]} : {args[2]})"
+        if op is ValueOp.CALL:
+            return self._function(node, args)
+        if op is ValueOp.NEG or op is ValueOp.NOT:
+            return f"({'-' if op is ValueOp.NEG else '!'}{args[0]})"
+        if op is ValueOp.MIN or op is ValueOp.MAX:
+            name = str(op)
+            return self._call(f"f{name}", dtype, args, f"{name}_{suffix(dtype)}")
+        if op is ValueOp.FLOORMOD:
+            return self._call("fmodulo", dtype, args, f"modulo_{suffix(dtype)}")
+        f = "f" if dtype == "float32" else ""
+        if op in (ValueOp.FLOORDIV, ValueOp.TRUNCDIV):
+            return f"{'floor' if op is ValueOp.FLOORDIV else 'trunc'}{f}({args[0]} / {args[1]})"
+        if op is ValueOp.TRUNCMOD:
+            return f"fmod{f}({', '.join(map(opened, args))})"
+        if op is ValueOp.ABS:
+            return f"fabs{f}({opened(args[0])})"
+        return f"({args[0]} {_VALUE_INFIX[op]} {args[1]})"
+
+    def _function(self, node: Value, args: list[str]) -> str:
+        name, dtype = node.data, node.dtype
+        inner = ", ".join(map(opened, args))
+        if name in PREDICATES:
+            return f"({PREDICATES[name]}({inner}) != 0)"
+        if name == "popcount":
+            return self._call("popcount", "int64", args, "popcount")
+        if dtypes.is_float(dtype):
+            c_type(dtype, f"{name} in {self.where}")
+            f = "f" if dtype == "float32" else ""
+            if name == "sigmoid":
+                return self._call("sigmoid", dtype, args)
+            if name == "rsqrt":
+                return f"(1 / sqrt{f}({inner}))"
+            if name == "exp10":
+                return f"pow{f}(10, {inner})"
+            if name == "ldexp":
+                return f"({args[0]} * exp2{f}({opened(args[1])}))"
+            library = library_function(name, dtype)
+            if library is not None:
+                return f"{library}({inner})"
+        return self._extern(node, inner)
+
+    def _extern(self, node: Value, inner: str) -> str:
+        if not node.data.isidentifier():
+            raise InputError(f"{self.where} calls {node.data}, which is no name in C")
+        types = ", ".join(self.type_of(arg) for arg in node.args) or "void"
+        self.externs[node.data] = f"extern {self.type_of(node)} {node.data}({types});"
+        return f"{node.data}({inner})"
+
+    def _call(self, helper: str, dtype: str, args: list[str], name: str | None = None) -> str:
+        text = helper_text(helper, dtype)
+        self.helpers[helper, dtype] = text
+        return f"{name or f'{helper}_{suffix(dtype)}'}({', '.join(map(opened, args))})"
+
+
+_SPANS: Final[dict[Op, Callable[[Span, Span], Span]]] = {
+    ops.ADD: lambda a, b: (a[0] + b[0], a[1] + b[1]),
+    ops.SUB: lambda a, b: (a[0] - b[1], a[1] - b[0]),
+    ops.MUL: lambda a, b: (min(x * y for x in a for y in b), max(x * y for x in a for y in b)),
+    ops.MIN: lambda a, b: (min(a[0], b[0]), min(a[1], b[1])),
+    ops.MAX: lambda a, b: (max(a[0], b[0]), max(a[1], b[1])),
+    ops.SELECT: lambda a, b: (min(a[0], b[0]), max(a[1], b[1])),
+}
+
+
+def _span_of(op: Op, spans: list[Span]) -> Span:
+    if op is ops.NEG:
+        return (-spans[0][1], -spans[0][0])
+    return _SPANS[op](spans[0], spans[1]) if op in _SPANS else _INT64

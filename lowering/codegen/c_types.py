@@ -1,0 +1,95 @@
+"""C's words for types, constants and functions."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from bound import dtypes
+from intset.errors import InputError
+
+TYPES: Final = {
+    "bool": "bool",
+    **{f"{u}int{b}": f"{u}int{b}_t" for u in ("", "u") for b in (8, 16, 32, 64)},
+    "float32": "float",
+    "float64": "double",
+}
+KEYWORDS: Final = (
+    *"auto break case char const continue default do double else enum extern float for goto if inline int long".split(),
+    *"register restrict return short signed sizeof static struct switch typedef union unsigned void volatile".split(),
+    *"while bool true false main malloc free size_t isnan isinf isfinite INFINITY NAN abs index exp log y0 y1".split(),
+    *"yn j0 j1 jn gamma div round pow sin cos tan sqrt floor ceil trunc fmod remainder time read write".split(),
+)
+
+# Functions of C's mathematical library that have our name; float versions end in f.
+_LIBRARY: Final = frozenset(
+    "exp exp2 log log2 log10 log1p sqrt erf sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh floor ceil trunc "
+    "round nearbyint fmod atan2 hypot copysign nextafter pow".split()
+)
+PREDICATES: Final = {"isnan": "isnan", "isfinite": "isfinite", "isinf": "isinf"}
+
+# Helpers, by name; T is replaced by the type, S by its suffix.
+HELPERS: Final = {
+    "min": "static inline T min_S(T a, T b) { return a < b ? a : b; }",
+    "max": "static inline T max_S(T a, T b) { return a > b ? a : b; }",
+    "abs": "static inline T abs_S(T a) { return a < 0 ? -a : a; }",
+    "floordiv": "static inline T floordiv_S(T a, T b) { return a / b - (a % b != 0 && (a % b < 0) != (b < 0)); }",
+    "floormod": "static inline T floormod_S(T a, T b) { return a % b + (a % b != 0 && (a % b < 0) != (b < 0) ? b : 0); }",
+    "ceildiv": "static inline T ceildiv_S(T a, T b) { return a / b + (a % b != 0 && (a % b < 0) == (b < 0)); }",
+    "shl": "static inline T shl_S(T a, T b) { return (T)((uint64_t)a << b); }",
+    "add": "static inline int64_t add_wrap(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }",
+    "sub": "static inline int64_t sub_wrap(int64_t a, int64_t b) { return (int64_t)((uint64_t)a - (uint64_t)b); }",
+    "mul": "static inline int64_t mul_wrap(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }",
+    "fmin": "static inline T min_S(T a, T b) { return a < b || a != a ? a : b; }",
+    "fmax": "static inline T max_S(T a, T b) { return a > b || a != a ? a : b; }",
+    "fmodulo": "static inline T modulo_S(T a, T b) { T r = FMOD(a, b); return r != 0 && (r < 0) != (b < 0) ? r + b : r; }",
+    "sigmoid": "static inline T sigmoid_S(T x) { return 1 / (1 + EXP(-x)); }",
+    "popcount": (
+        "static inline int64_t popcount(int64_t x) { int64_t n = 0; "
+        "for (uint64_t u = (uint64_t)x; u; u &= u - 1) n++; return n; }"
+    ),
+}
+
+
+def c_type(dtype: str, what: str) -> str:
+    """The C type of elements; a type that C99 does not have is refused, naming `what`."""
+    found = TYPES.get(dtype)
+    if found is None:
+        raise InputError(f"{what} holds {dtype}, which C99 does not have")
+    return found
+
+
+def integer_constant(value: int, bits: int) -> str:
+    """An integer constant of the width."""
+    if value < 0:
+        text = integer_constant(-value - 1, bits)
+        return f"(-{text} - 1)" if value == -(1 << (bits - 1)) else f"(-{integer_constant(-value, bits)})"
+    if value >= 1 << 63:
+        raise InputError(f"the constant {value} does not fit into 64 bits")
+    return str(value) if value < 1 << 31 else f"INT64_C({value})"
+
+
+def float_constant(value: float, dtype: str) -> str:
+    """A float constant of the type."""
+    if value != value:
+        return "NAN" if dtype == "float32" else "(double)NAN"
+    if value in (float("inf"), float("-inf")):
+        text = "INFINITY" if dtype == "float32" else "(double)INFINITY"
+        return text if value > 0 else f"(-{text})"
+    text = repr(value) + ("f" if dtype == "float32" else "")
+    return f"({text})" if text.startswith("-") else text
+
+
+def suffix(dtype: str) -> str:
+    return ("f" if dtypes.is_float(dtype) else "i") + str(dtypes.bits(dtype))
+
+
+def helper_text(name: str, dtype: str) -> str:
+    """The definition of a helper for a type."""
+    is_single = dtype == "float32"
+    text = HELPERS[name].replace("T ", f"{TYPES[dtype]} ").replace("(T)", f"({TYPES[dtype]})").replace("_S", "_" + suffix(dtype))
+    return text.replace("FMOD", "fmodf" if is_single else "fmod").replace("EXP", "expf" if is_single else "exp")
+
+
+def library_function(name: str, dtype: str) -> str | None:
+    """The function of C's library, or `None`."""
+    return f"{name}f" if name in _LIBRARY and dtype == "float32" else name if name in _LIBRARY else None

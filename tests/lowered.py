@@ -1,0 +1,181 @@
+"""Lowered schedules against the reference evaluator: in the interpreter, and as compiled C."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bound.operation import PlaceholderOp
+from bound.reference import evaluate
+from bound.schedule import Schedule
+from bound.tensor import Tensor
+from intset.expr.evaluate import evaluate as value_of
+from lowering import Function, lower, narrow, run, to_c
+
+FLAGS = ("-std=c99", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-O1", "-fPIC", "-shared")
+SANITIZERS = ("-fsanitize=undefined,address", "-fno-sanitize-recover=all")
+
+
+def inputs_of(schedule: Schedule) -> list[Tensor]:
+    states = {t for stage in schedule.stages for t in getattr(stage.op, "state_placeholder", ())}
+    ops = (stage.op for stage in schedule.stages if isinstance(stage.op, PlaceholderOp))
+    return [t for op in ops for t in op.outputs if t not in states]
+
+
+def shape_at(tensor: Tensor, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    return tuple(int(value_of(e, {v: sizes[v.name] for v in e.free_vars()})) for e in tensor.shape)
+
+
+def random_array(tensor: Tensor, sizes: Mapping[str, int], seed: int = 0) -> Any:
+    rng = np.random.default_rng([seed, *tensor.name.encode()])
+    shape = shape_at(tensor, sizes)
+    if tensor.dtype == "bool":
+        return rng.random(shape) < 0.5
+    if tensor.dtype.startswith(("int", "uint")):
+        low, high = tensor.value_range or (0 if tensor.dtype.startswith("u") else -20, 20)
+        return rng.integers(low, high, shape, tensor.dtype, endpoint=True)
+    return rng.standard_normal(shape).astype(tensor.dtype)
+
+
+def problem(schedule: Schedule, sizes: Mapping[str, int], functions: Any = None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Random inputs and the outputs they should give."""
+    given = {t.name: random_array(t, sizes) for t in inputs_of(schedule)}
+    outputs = [t for op in schedule.outputs for t in op.outputs]
+    expected = evaluate(outputs, given, dict(sizes), functions)
+    return given, {t.name: value for t, value in zip(outputs, expected, strict=True)}
+
+
+def close(actual: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
+    assert actual.keys() == expected.keys()
+    for name, value in expected.items():
+        if value.dtype.kind == "f":
+            np.testing.assert_allclose(actual[name], value, rtol=1e-4, atol=1e-4, err_msg=name)
+        else:
+            np.testing.assert_array_equal(actual[name], value, err_msg=name)
+
+
+def check(schedule: Schedule, sizes: Mapping[str, int] | None = None, functions: Any = None, **options: Any) -> Function:
+    """Lower, run with every access checked, and compare with the reference; gives the function."""
+    f = lower(schedule, **options)
+    given, expected = problem(schedule, sizes or {}, functions)
+    close(run(f, given, sizes or {}, functions), expected)
+    return f
+
+
+def check_c(f: Function, schedule: Schedule, sizes: Mapping[str, int] | None = None, sanitize: bool = False) -> str:
+    """Compile the C of `f`, run it, and compare with the reference; gives the C."""
+    text = to_c(f)
+    given, expected = problem(schedule, sizes or {})
+    if sanitize:
+        close(run_sanitized(f, text, given, expected, sizes or {}), expected)
+    else:
+        close(run_c(f, text, given, expected, sizes or {}), expected)
+    return text
+
+
+def compile_c(text: str, compiler: str = "gcc", flags: tuple[str, ...] = FLAGS) -> Path:
+    folder = _folder()
+    source = folder / f"f{len(list(folder.iterdir()))}.c"
+    source.write_text(text)
+    target = source.with_suffix(".so" if "-shared" in flags else ".exe")
+    done = subprocess.run(
+        [compiler, *flags, str(source), "-o", str(target), "-lm"], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, f"{done.stderr}\n{text}"
+    return target
+
+
+def compilers() -> list[str]:
+    return [name for name in ("gcc", "clang") if shutil.which(name)]
+
+
+def run_c(f: Function, text: str, given: Mapping[str, Any], expected: Mapping[str, Any], sizes: Mapping[str, int]) -> Any:
+    """The outputs of the compiled function."""
+    library = ctypes.CDLL(str(compile_c(text)))
+    arrays = {t.name: np.ascontiguousarray(given[t.name], t.dtype) for t in f.inputs}
+    arrays |= {t.name: np.full(expected[t.name].shape, 77, t.dtype) for t in f.outputs}
+    index = ctypes.c_int32 if narrow(f).bits == 32 else ctypes.c_int64
+    args: list[Any] = [arrays[t.name].ctypes.data_as(ctypes.c_void_p) for t in f.params]
+    args += [index(sizes[v.name]) for v in f.sizes]
+    assert getattr(library, c_name(text))(*args) == 0
+    return {t.name: arrays[t.name] for t in f.outputs}
+
+
+def c_name(text: str) -> str:
+    return next(line for line in text.splitlines() if line.startswith("int ")).split("(")[0][4:]
+
+
+_MAIN = """
+#include <stdio.h>
+#include <string.h>
+
+static void *array(const char *name, size_t bytes, int must) {
+    void *p = malloc(bytes ? bytes : 1);
+    FILE *file = fopen(name, "rb");
+    if (p == NULL || (file == NULL && must)) exit(90);
+    if (file == NULL) { memset(p, 0x4d, bytes); return p; }
+    if (fread(p, 1, bytes, file) != bytes) exit(91);
+    fclose(file);
+    return p;
+}
+
+static void written(const char *name, const void *p, size_t bytes) {
+    FILE *file = fopen(name, "wb");
+    if (file == NULL || fwrite(p, 1, bytes, file) != bytes) exit(92);
+    fclose(file);
+}
+
+int main(void) {
+    %s
+    return 0;
+}
+"""
+
+
+def run_sanitized(
+    f: Function, text: str, given: Mapping[str, Any], expected: Mapping[str, Any], sizes: Mapping[str, int],
+    compiler: str = "gcc",
+) -> Any:
+    """The outputs of the function, run as a program of its own under the sanitizers, on arrays of their exact size."""
+    folder = Path(tempfile.mkdtemp(dir=_folder()))
+    lines, ends, names = [], [], []
+    for k, t in enumerate(f.params):
+        is_output = t in f.outputs
+        array = np.zeros(expected[t.name].shape, t.dtype) if is_output else np.ascontiguousarray(given[t.name], t.dtype)
+        path = folder / f"a{k}.bin"
+        if not is_output:
+            array.tofile(path)
+        lines.append(f'void *a{k} = array("{path}", {array.nbytes}, {int(not is_output)});')
+        ends += [f'written("{path}", a{k}, {array.nbytes});'] if is_output else []
+        ends.append(f"free(a{k});")
+        names.append(f"a{k}")
+    names += [str(sizes[v.name]) for v in f.sizes]
+    lines.append(f"if ({c_name(text)}({', '.join(names)}) != 0) return 93;")
+    program = text + _MAIN % "\n    ".join((*lines, *ends))
+    flags = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-g", "-O1", *SANITIZERS)
+    binary = compile_c(program, compiler, flags)
+    done = subprocess.run([str(binary)], capture_output=True, text=True, timeout=60, check=False, env=_quiet())
+    assert done.returncode == 0, f"{done.returncode}\n{done.stderr}\n{text}"
+    results = {}
+    for k, t in enumerate(f.params):
+        if t in f.outputs:
+            results[t.name] = np.fromfile(folder / f"a{k}.bin", t.dtype).reshape(expected[t.name].shape)
+    return results
+
+
+def _quiet() -> dict[str, str]:
+    return {**os.environ, "ASAN_OPTIONS": "detect_leaks=0"}
+
+
+@cache
+def _folder() -> Path:
+    return Path(tempfile.mkdtemp(prefix="lowered-"))
