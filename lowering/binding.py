@@ -13,11 +13,24 @@ from lowering.nest.ir import Function
 
 _SEARCHED: Final = 1 << 16  # how many values are tried for a size that stands in a shape in a nonlinear way
 
-Shapes = dict[str, tuple[int, ...]]
+Shapes = dict[Tensor, tuple[int, ...]]
 
 
-def bound_values(f: Function, arrays: Mapping[Any, Any], sizes: Mapping[Any, Any]) -> tuple[tuple[Any, ...], Shapes]:
-    """The values of `f.sizes` and `f.scalars`, and the shape of each parameter, by name.
+def by_tensor(f: Function, arrays: Mapping[Any, Any]) -> dict[Tensor, Any]:
+    """The arrays by parameter: a key is the parameter, its name, or the tensor of the script it stands for."""
+    names: dict[Any, Tensor] = {**f.labels, **{t.name: t for t in f.params}, **{t: t for t in f.params}}
+    found: dict[Tensor, Any] = {}
+    for key, array in arrays.items():
+        if key not in names:
+            label = key.name if isinstance(key, Tensor) else repr(key)
+            known = ", ".join(t.name for t in f.params)
+            raise InputError(f"{label} is no parameter of {f.name}: the parameters are {known}")
+        found[names[key]] = array
+    return found
+
+
+def bound_values(f: Function, arrays: Mapping[Tensor, Any], sizes: Mapping[Any, Any]) -> tuple[tuple[Any, ...], Shapes]:
+    """The values of `f.sizes` and `f.scalars`, and the shape of each parameter.
 
     A size is what `sizes` says, else what makes a shape equal to that of its array: first where it stands alone as an
     extent, then by solving for it.
@@ -28,12 +41,10 @@ def bound_values(f: Function, arrays: Mapping[Any, Any], sizes: Mapping[Any, Any
     """
     given: dict[Tensor, tuple[int, ...]] = {}
     for tensor in f.params:
-        array = arrays.get(tensor, arrays.get(tensor.name))
-        if array is not None:
-            given[tensor] = _shape_of(tensor, array)
+        if tensor in arrays:
+            given[tensor] = _shape_of(tensor, arrays[tensor])
         elif tensor not in f.outputs:
             raise InputError(f"the array for {tensor.name} is missing")
-    _refuse_strangers(f, arrays)
     known = {var: as_int(value, f"the size {var.name}") for var in f.sizes if (value := _find(var, sizes)) is not None}
     pairs = [(e, actual) for t, shape in given.items() for e, actual in zip(t.shape, shape, strict=True)]
     for extent, actual in pairs:
@@ -50,17 +61,9 @@ def bound_values(f: Function, arrays: Mapping[Any, Any], sizes: Mapping[Any, Any
     missing = [var.name for var in f.sizes if var not in known]
     if missing:
         raise InputError(f"the size {missing[0]} is not determined by the shapes of the arrays: pass it in sizes")
-    shapes = {t.name: given[t] if t in given else _computed(t, known) for t in f.params}
+    shapes = {t: given[t] if t in given else _computed(t, known) for t in f.params}
     scalars = [_scalar(p, sizes) for p in f.scalars]
     return (*(known[var] for var in f.sizes), *scalars), shapes
-
-
-def _refuse_strangers(f: Function, arrays: Mapping[Any, Any]) -> None:
-    names = {t.name for t in f.params}
-    for key in arrays:
-        if (key not in f.params) if isinstance(key, Tensor) else (key not in names):
-            label = key.name if isinstance(key, Tensor) else repr(key)
-            raise InputError(f"{label} is no parameter of {f.name}: the parameters are {', '.join(sorted(names))}")
 
 
 def _shape_of(tensor: Tensor, array: Any) -> tuple[int, ...]:

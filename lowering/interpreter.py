@@ -12,7 +12,7 @@ from bound.tensor import Tensor
 from intset.errors import InputError, UndefinedError
 from intset.expr.node import Expr
 from intset.expr.ops import trunc_div, trunc_mod
-from lowering.binding import bound_values
+from lowering.binding import bound_values, by_tensor
 from lowering.codegen.python_nest import PythonNest
 from lowering.errors import AccessError, CheckError
 from lowering.nest.ir import Evaluate, Function
@@ -45,7 +45,7 @@ def run(
 
     Returns
     -------
-    The arrays of the outputs, by name.
+    The arrays of the outputs, by name (where a rewrite of the schedule renamed one, by both names).
 
     Raises
     ------
@@ -56,8 +56,9 @@ def run(
     """
     import numpy as np
 
-    values, shapes = bound_values(f, arrays, sizes or {})
-    given = {tensor: _array(tensor, arrays, shapes[tensor.name], tensor in f.outputs) for tensor in f.params}
+    passed = by_tensor(f, arrays)
+    values, shapes = bound_values(f, passed, sizes or {})
+    given = {tensor: _array(tensor, passed.get(tensor), shapes[tensor], tensor in f.outputs) for tensor in f.params}
     flat = {tensor: _flat(array, tensor.dtype) for tensor, array in given.items()}
     kernel = _kernel(f, checked, functions or {})
     try:
@@ -65,13 +66,12 @@ def run(
             kernel(shapes, flat, values)
     except ZeroDivisionError:
         raise UndefinedError(f"{f.name} divides an integer by 0") from None
-    results = {}
+    results: dict[str, Any] = {}
     for tensor in f.outputs:
-        target = arrays.get(tensor, arrays.get(tensor.name))
-        if target is None:
-            target = given[tensor]
-        elif target is not given[tensor]:
+        target = passed.get(tensor, given[tensor])
+        if target is not given[tensor]:
             target[...] = given[tensor]
+        results.update({key: target for key, t in f.labels.items() if t is tensor and isinstance(key, str)})
         results[tensor.name] = target
     return results
 
@@ -97,15 +97,15 @@ def _kernel(f: Function, checked: bool, functions: Mapping[str, Callable[..., An
     return env["kernel"]
 
 
-def _array(tensor: Tensor, arrays: Mapping[Any, Any], shape: tuple[int, ...], is_output: bool) -> Any:
+def _array(tensor: Tensor, found: Any, shape: tuple[int, ...], is_output: bool) -> Any:
     import numpy as np
 
-    found = arrays.get(tensor, arrays.get(tensor.name))
     if found is None:
         return np.full(shape, _poison(tensor.dtype), tensor.dtype)
     array = np.asarray(found)
     if is_output and not isinstance(found, np.ndarray):
-        raise InputError(f"the array for {tensor.name} is written: it must be a numpy array, not {type(found).__name__}")
+        what = type(found).__name__
+        raise InputError(f"the array for {tensor.name} is written: it must be a numpy array, not a {what}")
     is_whole = dtypes.is_int(tensor.dtype) or tensor.dtype == "bool"
     if is_whole != (array.dtype.kind in "iub"):
         raise InputError(f"the array for {tensor.name} has the type {array.dtype}, not {tensor.dtype}")

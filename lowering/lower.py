@@ -8,6 +8,7 @@ from typing import Any
 from bound import infer_bound
 from bound.infer import BoundsMap
 from bound.schedule import Schedule
+from bound.tensor import Tensor
 from intset.context import Context
 from intset.errors import InputError
 from intset.expr.node import Var, as_int, const
@@ -15,7 +16,7 @@ from lowering.build import schedule_ops
 from lowering.build.arguments import parameters, shape_asserts, sizes_of
 from lowering.nest.ir import Function, seq
 from lowering.nest.walk import substitute
-from lowering.passes import lower_divisions, narrow, rebase, simplify, strength_reduce, unique_names
+from lowering.passes import lower_divisions, name_minima, narrow, rebase, simplify, strength_reduce, unique_names
 
 
 def lower(
@@ -71,7 +72,7 @@ def lower(
     f = nest_of(b, s, args, ctx, name)
     fixed = _fixed(f, at)
     f = f.with_body(seq(*shape_asserts(f, fixed), substitute(f.body, {v: const(k) for v, k in fixed.items()})))
-    f = rebase(simplify(f))
+    f = rebase(simplify(name_minima(f)))
     bits = narrow(f).bits
     if strength:
         f = strength_reduce(f, bits)
@@ -89,7 +90,20 @@ def nest_of(
     sizes = tuple(dict.fromkeys((*(v for v in scalars if isinstance(v, Var)), *sizes)))
     params = tuple(dict.fromkeys((*(v for v in scalars if not isinstance(v, Var)), *params)))
     label = name or (outputs[0].name if outputs else "empty")
-    return Function(label, tensors, outputs, sizes, params, body, Context() if ctx is None else ctx)
+    known = Context() if ctx is None else ctx
+    return Function(label, tensors, outputs, sizes, params, body, known, _labels(b.schedule, tensors))
+
+
+def _labels(schedule: Schedule, tensors: Sequence[Tensor]) -> dict[Any, Tensor]:
+    """The tensors of the script, and their names, that rewrites of the schedule replaced by a parameter."""
+    labels: dict[Any, Tensor] = {}
+    for op, stage in schedule.stage_map.items():
+        for old in (*op.outputs, *(stage.origin_op.outputs if stage.origin_op is not None else ())):
+            new = stage.op.outputs[old.value_index] if old.value_index < stage.op.num_outputs else None
+            if new in tensors and new is not None:
+                labels[old] = new
+                labels.setdefault(old.name, new)
+    return labels
 
 
 def _fixed(f: Function, at: Mapping[Any, int] | None) -> dict[Var, int]:

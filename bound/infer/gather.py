@@ -10,7 +10,8 @@ from bound.infer.known import Known
 from bound.infer.need import Need, joined
 from bound.infer.pass_down import rounded_up, rounds_up, uniform_roots
 from bound.infer.stage_bounds import StageBounds, data_axes
-from bound.infer.widest import closed, widest
+from bound.infer.instances import closed
+from bound.infer.widest import widest
 from bound.intrin import TensorComputeOp
 from bound.itervar import IterType, IterVar
 from bound.operation import ComputeOp
@@ -88,9 +89,12 @@ def gather_bound(known: Known, bounds: StageBounds, compute: str, shape: Sequenc
             need = Need(need.dims, need.hull(known), None, need.exact, need.notes)
         bounds.computed = _rounded(known, bounds, need, shape)
     uniform = uniform_roots(bounds.stage, bounds.relations)
+    always = uniform_roots(bounds.stage, bounds.relations, with_nparts=False)
     for k, iv in enumerate(data_axes(op)):
-        bounds.sides[iv] = bounds.region.hull(known).sides[k]
-        bounds.ranges[iv] = _root_range(known, bounds, k, iv, uniform)
+        side = bounds.sides[iv] = bounds.region.hull(known).sides[k]
+        # A tile that only the end of the tensor cuts has one length; parts of a region that varies follow it.
+        is_cut = any(extent.is_const for extent in side.extents())
+        bounds.ranges[iv] = _root_range(known, bounds, k, iv, iv in always or (iv in uniform and is_cut))
     for iv in op.root_iter_vars:
         if iv not in bounds.sides:
             assert iv.dom is not None
@@ -134,7 +138,7 @@ def _rounded(known: Known, bounds: StageBounds, need: Need, shape: Sequence[Expr
     return need if box is None else Need(need.dims, box, None, need.exact, need.notes)
 
 
-def _root_range(known: Known, bounds: StageBounds, k: int, iv: IterVar, uniform: set[IterVar]) -> Range:
+def _root_range(known: Known, bounds: StageBounds, k: int, iv: IterVar, is_uniform: bool) -> Range:
     """The range of the root axis of dimension `k`: what is computed there in each instance, or long enough for all."""
     side = bounds.sides[iv]
     limits = side.range()
@@ -142,7 +146,7 @@ def _root_range(known: Known, bounds: StageBounds, k: int, iv: IterVar, uniform:
     number = _only_value(known, bounds, limits.extent)
     if number is not None:
         exact = Range(limits.min, max(number, 0))
-    elif iv not in uniform and _is_short(limits.extent):
+    elif not is_uniform and _is_short(limits.extent):
         exact = limits
     else:
         try:

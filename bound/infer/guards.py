@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from bound.infer.known import Known
 from bound.infer.need import end_forms
 from bound.infer.stage_bounds import StageBounds, data_axes
-from bound.infer.widest import closed
+from bound.infer.instances import closed
 from intset.errors import BudgetError
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.range import Range

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from bound.infer.box import Box, Interval, hull, interval, narrowed, nothing, union, with_where
+from bound.infer.box import Box, Interval, gaps_unknown, hull, interval, narrowed, nothing, union, with_where
+from bound.infer.instances import instances
 from bound.infer.known import Known
 from intset.context import Context
 from intset.domains.base import Region
@@ -67,6 +68,11 @@ class Need:
             self._hull = _hull_of(known, self.region)
         return self._hull
 
+    def set_hull(self, box: Box) -> None:
+        """Write the bounding box in this way."""
+        if self.box is None:
+            self._hull = box
+
     def conditions(self, point: Sequence[Expr]) -> list[Cond]:
         """The conditions that `point` lies in the region."""
         if self.box is not None:
@@ -98,6 +104,7 @@ def from_shape(known: Known, dims: int, shape: Presburger, exact: bool, notes: I
     from intset.domains.isl.boxes import as_product
     from intset.domains.isl.session import budget
 
+    shape = _in_instances(known, shape)
     if shape.get().is_empty():
         return Need(dims, nothing(dims), None, exact, notes)
     box = None
@@ -112,6 +119,19 @@ def from_shape(known: Known, dims: int, shape: Presburger, exact: bool, notes: I
     except BudgetError:
         pass
     return Need(dims, box, shape, exact, notes)
+
+
+def _in_instances(known: Known, shape: Presburger) -> Presburger:
+    """The set without what lies outside of the ranges of the loops."""
+    from intset.domains.isl.sets import Presburger
+
+    loops = [v for v in shape.free_params() if v in known.ranges]
+    if not loops:
+        return shape
+    around = instances(known, loops)
+    return Presburger(
+        shape.get().intersect_params(around.get()).coalesce(), tuple(dict.fromkeys((*shape.params, *around.params)))
+    )
 
 
 def from_region(known: Known, region: Region, shape: Sequence[Expr]) -> Need:
@@ -185,12 +205,20 @@ def _united(
                 total = total.make_disjoint().coalesce() if total.n_basic_set() <= 2 * MAX_PARTS else total
             params = tuple(dict.fromkeys(p for shape in shapes for p in shape.params))
         if total.n_basic_set() <= MAX_PARTS:
-            return from_shape(known, dims, Presburger(total, params), exact, notes)
+            need = from_shape(known, dims, Presburger(total, params), exact, notes)
+            if not others and all(_is_alive(known, box) for box in alone):
+                need.set_hull(hull(known, alone))
+            return need
         note = f"the region has {total.n_basic_set()} parts: its box was used"
     except BudgetError as error:
         note = f"{error}: the box around several needs was used"
     boxes = [*alone, *(need.hull(known) for need in others)]
     return Need(dims, hull(known, boxes), None, False, (*notes, note))
+
+
+def _is_alive(known: Known, box: Box) -> bool:
+    """Whether a box is known to have an element in every instance."""
+    return not (box.where or box.also or any(gaps_unknown(known, side) for side in box.sides))
 
 
 def _hull_of(known: Known, region: IslRegion) -> Box:

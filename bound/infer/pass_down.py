@@ -189,7 +189,7 @@ def overruns_unguarded(bounds: StageBounds, split: Split) -> bool:
 # -- how ranges have to be --------------------------------------------------------------------------------------------
 
 
-def uniform_roots(stage: Stage, relations: Sequence[Relation]) -> set[IterVar]:
+def uniform_roots(stage: Stage, relations: Sequence[Relation], with_nparts: bool = True) -> set[IterVar]:
     """The roots whose extent must not change from instance to instance.
 
     Those that are fused, split into a number of parts or with tiles that shift (the index would not be affine), run on
@@ -203,7 +203,9 @@ def uniform_roots(stage: Stage, relations: Sequence[Relation]) -> set[IterVar]:
     for relation in reversed(relations):
         if isinstance(relation, Fuse) or any(child in marked for child in children(relation)):
             marked.update(parents(relation))
-        elif isinstance(relation, Split) and (relation.factor is None or relation.tail in _FIXED_TAILS):
+        elif isinstance(relation, Split) and (
+            relation.tail in _FIXED_TAILS or (relation.factor is None and with_nparts)
+        ):
             marked.add(relation.parent)
     return marked
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from bound.infer.box import Box, nothing
 from bound.infer.known import Known
 from bound.infer.need import Need
-from bound.infer.widest import closed, instances
+from bound.infer.instances import closed, instances
 from intset.domains.base import Region
 from intset.errors import BudgetError, CountError
 from intset.expr.build import logical_and
@@ -20,6 +20,8 @@ from intset.infinity import Infinity
 
 if TYPE_CHECKING:
     from intset.domains.isl.sets import IslRegion, Presburger
+
+_MAX_POINTS = 400_000  # that are visited to count
 
 
 class StageRegion(Region):
@@ -138,7 +140,8 @@ class StageRegion(Region):
                 current = current.project_out(m.dim_type.param, k, 1)
         number = current.dim(m.dim_type.param)
         try:
-            return max_over(current.move_dims(m.dim_type.set, 0, m.dim_type.param, 0, number), number)
+            lifted = current.move_dims(m.dim_type.set, 0, m.dim_type.param, 0, number)
+            return max_over(lifted, number, _MAX_POINTS)
         except BudgetError as error:
             raise CountError(f"counting is out of budget: {error}") from error
 

@@ -22,11 +22,11 @@ class Sizes:
 
     Parameters
     ----------
-    at: values of sizes, by variable or by name.
+    at: values of sizes, by variable or by name; names that this schedule does not have are left aside.
 
     Raises
     ------
-    InputError: no size has that name, or two have; a value is no integer, or negative.
+    InputError: no size has any of the names, or two have one; a value is no integer, or negative.
     """
 
     def __init__(self, schedule: Schedule, at: Mapping[Any, Any] | None) -> None:
@@ -34,24 +34,29 @@ class Sizes:
         self.all = tuple(v for v in free_vars(*shapes) if not isinstance(v, IterVar))
         others = [] if at is None else list(_variables(schedule))
         self.fixed: dict[Expr, int] = {}
+        missing = []
         for key, value in (at or {}).items():
             var = self._named(key, others)
+            if var is None:
+                missing.append(key)
+                continue
             number = as_int(value, f"at[{getattr(key, 'name', key)!r}]")
             if number < 0 and var in self.all:
                 raise InputError(f"at: the size {var.name} cannot be {number}")
             self.fixed[var] = number
+        if missing and not self.fixed:
+            known = ", ".join(sorted({v.name for v in self.all})) or "none"
+            raise InputError(f"at: no size of this schedule is named {missing[0]!r}; the sizes are: {known}")
 
-    def _named(self, key: Any, others: Sequence[Var]) -> Var:
+    def _named(self, key: Any, others: Sequence[Var]) -> Var | None:
         if isinstance(key, Var):
             return key
         if not isinstance(key, str):
             raise InputError(f"at maps variables or their names to integers, {key!r} is neither")
         found = [v for v in dict.fromkeys((*self.all, *others)) if v.name == key]
-        if len(found) != 1:
-            known = ", ".join(sorted({v.name for v in self.all})) or "none"
-            what = "no size" if not found else f"{len(found)} sizes"
-            raise InputError(f"at: {what} of this schedule named {key!r}; the sizes are: {known}")
-        return found[0]
+        if len(found) > 1:
+            raise InputError(f"at: {len(found)} sizes of this schedule are named {key!r}: give the variables themselves")
+        return found[0] if found else None
 
     @property
     def free(self) -> tuple[Var, ...]:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from math import prod
 
 from bound.infer.box import Box, Interval
+from bound.infer.instances import instances
 from bound.infer.known import Known
 from bound.infer.need import Need
 from bound.schedule import simple
 from intset.errors import BudgetError
-from intset.expr.node import Expr, Var, as_expr
-from intset.expr.range import Range
+from intset.expr.node import Expr, as_expr
 from intset.linear.form import Linear
-
-if TYPE_CHECKING:
-    from intset.domains.isl.sets import Presburger
 
 _OPERATIONS = 400_000
 _MAX_CORNERS = 64
@@ -56,20 +53,13 @@ def _at_corners(known: Known, box: Box, side: Interval) -> int | None:
         if ends_of_v is None or ends_of_v[0] > ends_of_v[1]:
             return None
         spans.append(tuple(dict.fromkeys(ends_of_v)))
-    if simple_product(len(span) for span in spans) > _MAX_CORNERS:
+    if prod(len(span) for span in spans) > _MAX_CORNERS:
         return None
     for corner in product(*spans):
         values: dict[Expr, int] = dict(zip(variables, corner, strict=True))
         if min(_value(f, values) for f in side.extents()) == most and _is_alive(box, values):
             return most
     return None
-
-
-def simple_product(numbers: Iterable[int]) -> int:
-    total = 1
-    for n in numbers:
-        total *= n
-    return total
 
 
 def _value(form: Linear, values: Mapping[Expr, int]) -> int:
@@ -116,47 +106,3 @@ def _bounded(known: Known, side: Interval) -> Expr:
     for other in answers[1:]:
         best = simple.minimum(best, other)
     return best
-
-
-def instances(known: Known, variables: Sequence[Var]) -> Presburger:
-    """The values that the loop variables take together, as an isl set of parameters."""
-    from intset.domains.isl.boxes import box_shape
-    from intset.domains.isl.sets import Presburger
-
-    ranges = closed(known, variables)
-    forms: list[Linear] = []
-    for v, r in ranges.items():
-        forms += [known.form(v - r.min), known.form(r.max - v)]  # type: ignore[operator]
-    if all(isinstance(e, Var) for form in forms for e in form.terms):
-        shape = box_shape([], forms)
-        return Presburger(shape.get().params(), shape.params)
-    return _asked_instances(known, ranges)
-
-
-def _asked_instances(known: Known, ranges: Mapping[Var, Range]) -> Presburger:
-    from intset.domains.isl.session import isl
-    from intset.domains.isl.sets import Presburger
-    from intset.domains.isl.translate import param_name
-
-    variables = list(ranges)
-    context = known.context.extended(ranges)
-    region: Any = context.image(variables, keep=list(known.size_ranges), domain="isl")
-    kinds = isl().dim_type
-    current = region.shape.get()
-    start = current.dim(kinds.param)
-    moved = current.move_dims(kinds.param, start, kinds.set, 0, len(variables))
-    for k, v in enumerate(variables):
-        moved = moved.set_dim_name(kinds.param, start + k, param_name(v))
-    return Presburger(moved.params(), (*region.shape.params, *variables))
-
-
-def closed(known: Known, variables: Iterable[Var]) -> dict[Var, Range]:
-    """The ranges of loop variables, with those of the loops that their ranges depend on."""
-    found: dict[Var, Range] = {}
-    waiting = list(variables)
-    while waiting:
-        v = waiting.pop()
-        if v not in found and v in known.ranges:
-            found[v] = known.ranges[v]
-            waiting.extend(known.ranges[v].free_vars())
-    return found

@@ -6,7 +6,6 @@ A witness needs no proof of how it was found: expression and facts are evaluated
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import prod
 
 from intset.domains.query import Query
 from intset.errors import EvaluationError, InputError
@@ -62,17 +61,21 @@ class _Values:
     def atom(self, normalizer: Normalizer, e: Expr) -> int:
         op = e.op
         if op is ops.VAR or op is ops.LOAD:
-            low, high = self.known.atom_bounds(e)
-            found = self.point[e] = low if low is not None else min(0, high) if high is not None else 0
-            return found
-        if op is ops.SELECT:
-            chosen = self.cond(normalizer, normalizer.cond(e.args[0]))
-            inner, arm = normalizer.branches(e)[0 if chosen else 1]
-            return self.form(inner, inner.form(arm))
-        if op is ops.MUL:
-            return prod(self.point[part] if part in self.point else self.atom(normalizer, part) for part in factors(e))
-        assert op.meaning is not None
-        return op.meaning(*(self.form(normalizer, normalizer.form(arg)) for arg in e.args))  # type: ignore[no-any-return]
+            return self._chosen(e)
+        if (op is ops.FLOORDIV or op is ops.FLOORMOD) and e.args[1].op is ops.CONST:
+            inner = normalizer.form(e.args[0])
+            if all(t.op is ops.VAR for t in inner.terms):
+                assert op.meaning is not None
+                return op.meaning(self.form(normalizer, inner), e.args[1].data)  # type: ignore[no-any-return]
+        for leaf in (*e.free_vars(), *opaque_terms(e)):
+            if leaf not in self.point:
+                self._chosen(leaf)
+        return evaluate(e, self.point)  # type: ignore[no-any-return]
+
+    def _chosen(self, e: Expr) -> int:
+        low, high = self.known.atom_bounds(e)
+        found = self.point[e] = low if low is not None else min(0, high) if high is not None else 0
+        return found
 
     def cond(self, normalizer: Normalizer, root: Cond) -> bool:
         pending = [root]

@@ -19,10 +19,11 @@ from lowering.codegen.c_types import c_type
 from lowering.codegen.straight import Straight
 from lowering.codegen.text import opened
 from lowering.nest.ir import Allocate, Assert, Evaluate, For, Function, If, Let, Seq, ShapeOf, Stmt, Store
-from lowering.nest.walk import Visit, drive, range_ends
+from lowering.nest.walk import Visit, drive, range_ends, statements
 from lowering.passes.narrow import offset
 
 STACK_ARRAY: Final = 16 * 1024  # bytes up to which an array is on the stack
+ZEROED: Final = 64  # elements up to which an array is set to zero first, when that avoids a warning
 STACK_TOTAL: Final = 256 * 1024  # of all arrays on the stack together
 
 
@@ -37,6 +38,13 @@ class CNest:
         self.checks = 0
         self.heap: list[str] = []  # arrays to be freed at the end, once they are there
         self.messages: list[str] = []
+        self.conditional = {
+            inner.tensor
+            for stmt in statements(f.body)
+            if isinstance(stmt, If)
+            for inner in statements(stmt)
+            if isinstance(inner, Store)
+        }
 
     def lines(self) -> list[str]:
         """The body, up to and without the final `return 0`."""
@@ -159,7 +167,9 @@ class CNest:
             nbytes = count * max(1, dtypes.bits(tensor.dtype) // 8)
             if nbytes <= STACK_ARRAY and self.stack + nbytes <= STACK_TOTAL:
                 self.stack += nbytes
-                return [f"{dtype} {name}[{max(1, count)}];"]
+                # a small array that is filled under conditions looks uninitialised to compilers that keep it in registers
+                is_zeroed = count <= ZEROED and tensor in self.conditional
+                return [f"{dtype} {name}[{max(1, count)}]{' = {0}' if is_zeroed else ''};"]
         before, sizes = self._operands(*extents)
         factors = " * ".join(_count(e, text) for e, text in zip(extents, sizes, strict=True)) or "1"
         lines = [*before, f"{dtype} *{name} = ({dtype} *)malloc(sizeof({dtype}) * ({factors}) + 1);"]

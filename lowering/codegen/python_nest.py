@@ -16,10 +16,10 @@ from lowering.nest.walk import Visit, drive, range_ends
 # Python allows 20 blocks inside one another; a function of its own starts afresh.
 MAX_BLOCKS: Final = 12
 _RESERVED: Final = (
-    *("False None True and as assert async await break class continue def del elif else except finally for from").split(),
-    *("global if import in is lambda nonlocal not or pass raise return try while with yield match case type").split(),
-    *("min max abs int float range round shapes storage outside failed evaluate opaque allocate refill").split(),
-    *("ceildiv truncdiv truncmod divide fmod float_floordiv float_floormod float_truncdiv float_min float_max").split(),
+    *"False None True and as assert async await break class continue def del elif else except finally for from".split(),
+    *"global if import in is lambda nonlocal not or pass raise return try while with yield match case type".split(),
+    *"min max abs int float range round shapes storage values kernel outside failed evaluate opaque allocate".split(),
+    *"ceildiv truncdiv truncmod divide fmod float_floordiv float_floormod float_truncdiv float_min float_max".split(),
 )
 
 
@@ -33,8 +33,8 @@ class PythonNest:
         self.f = f
         self.checked = checked
         self.names = Names(_RESERVED)
-        self.syntax = PythonSyntax(self.names, checked)
         self.constants: dict[str, Any] = {}  # objects that the source refers to by name
+        self.syntax = PythonSyntax(self.names, checked, self.constant)
         self.functions: list[str] = []
         self.visible: list[str] = []
 
@@ -54,7 +54,7 @@ class PythonNest:
         base = self.names.of(tensor, tensor.name)
         self.visible.append(base)
         lines = [f"{base} = storage[{self.constant(tensor)}]"]
-        return lines + self._extents(tensor, [f"shapes[{tensor.name!r}][{k}]" for k in range(tensor.ndim)])
+        return lines + self._extents(tensor, [f"shapes[{self.constant(tensor)}][{k}]" for k in range(tensor.ndim)])
 
     def _extents(self, tensor: Tensor, extents: list[str]) -> list[str]:
         base = self.names.of(tensor, tensor.name)

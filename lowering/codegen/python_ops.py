@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from bound import dtypes
@@ -43,10 +44,12 @@ class PythonSyntax:
     ----------
     names: of variables, parameters and tensors.
     checked: whether every access is checked.
+    constant: gives the name under which the source finds an object.
     """
 
-    def __init__(self, names: Names, checked: bool) -> None:
+    def __init__(self, names: Names, checked: bool, constant: Callable[[Any], str]) -> None:
         self.names = names
+        self.constant = constant
         self.checked = checked
         self.storage: dict[Tensor, tuple[str, ...]] = {}  # per dimension: where the storage of a tensor begins, or ""
 
@@ -101,7 +104,7 @@ class PythonSyntax:
         if op is ops.CAST:
             return wrapped(args[0], *node.data)
         if op is ops.LOAD and isinstance(node.data, ShapeOf):
-            return f"shapes[{node.data.tensor.name!r}][{args[0]}]"
+            return f"shapes[{self.constant(node.data.tensor)}][{args[0]}]"
         if op is ops.ASSERTING or (op is ops.LOAD and isinstance(node.data, IntFunction)):
             return args[0]
         if op is ops.LOAD:

@@ -7,9 +7,10 @@ tensor that the function allocates is indexed relative to the *allocated range*:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from bound.tensor import Tensor
 from bound.tir.calls import ExternCall
@@ -158,6 +159,8 @@ class Function:
     scalars: scalar parameters that are not integers.
     body: what it does.
     ctx: what else is known, on the word of whoever asked for it; the analyses of the nest start from here.
+    labels: what else a parameter may be called when arrays are passed: the tensor of the script that it stands for, and
+        its name.
     """
 
     name: str
@@ -167,6 +170,7 @@ class Function:
     scalars: tuple[Value, ...]
     body: Stmt
     ctx: Context = field(default_factory=Context)
+    labels: Mapping[Any, Tensor] = field(default_factory=dict)
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
@@ -174,7 +178,7 @@ class Function:
 
     def with_body(self, body: Stmt) -> Function:
         """The same function with another body."""
-        return Function(self.name, self.params, self.outputs, self.sizes, self.scalars, body, self.ctx)
+        return replace(self, body=body)
 
     def __str__(self) -> str:
         from lowering.nest.printer import function_text

@@ -1,5 +1,6 @@
 """Passes over loop nests: functions from `Function` to `Function`.
 
+minima.py      names for long minima of allocations
 simplify.py    loops of one iteration, conditions that always or never hold, shorter indices
 rebase.py      indices of allocated tensors count from the start of their storage
 divisions.py   floor divisions become machine operations
@@ -9,10 +10,11 @@ narrow.py      the width of index arithmetic
 """
 
 from lowering.passes.divisions import lower_divisions
+from lowering.passes.minima import name_minima
 from lowering.passes.narrow import Width, narrow
 from lowering.passes.rebase import rebase
 from lowering.passes.simplify import simplify
 from lowering.passes.strength import strength_reduce
 from lowering.passes.unique import unique_names
 
-__all__ = ["Width", "lower_divisions", "narrow", "rebase", "simplify", "strength_reduce", "unique_names"]
+__all__ = ["Width", "lower_divisions", "name_minima", "narrow", "rebase", "simplify", "strength_reduce", "unique_names"]

@@ -11,15 +11,16 @@ from bound.tir import walk
 from bound.tir.build import together
 from bound.tir.value import Operand
 from intset.expr import ops
-from intset.expr.node import Cond, Expr, Node, constant_value
+from intset.expr.node import Cond, Expr, Node, constant_value, make
 from intset.expr.range import Range
-from intset.expr.walk import conjuncts, is_small, size
+from intset.expr.walk import conjuncts, is_small, postorder, rewrite, size
 from lowering.nest.ir import For, Function, If, Seq, Stmt, is_empty, seq
 from lowering.nest.scope import Scope, scope_of
 from lowering.nest.walk import Visit, drive, map_operands, range_ends
 from lowering.passes.integers import map_integers
 
 MAX_NODES: Final = 200  # larger expressions are left as they are
+_MIRRORED: Final = {ops.LT: ops.GT, ops.LE: ops.GE, ops.GT: ops.LT, ops.GE: ops.LE, ops.EQ: ops.EQ, ops.NE: ops.NE}
 
 
 def simplify(f: Function) -> Function:
@@ -95,20 +96,33 @@ def shortened(operand: Operand, scope: Scope) -> Any:
     def change(part: Node, conditions: tuple[Cond, ...]) -> Any:
         if not part.args or not is_small(MAX_NODES, (part,)):
             return part
-        ctx = scope.where(*conditions).ctx
-        return shorter(part, ctx.simplify(part))
+        return shorter(part, scope.where(*conditions).ctx.simplify(part))
 
     return map_integers(operand, change)
 
 
 def shorter(e: Any, other: Any) -> Any:
-    """The one of two equal expressions that is written with fewer operations; in doubt, the first."""
-    return other if weight(other) < weight(e) else e
+    """The one of two equal expressions that is written with fewer operations.
+
+    In doubt, of conditions the first, of integers the second: there the canonical order of terms is easier to read.
+    """
+    if isinstance(e, Cond):
+        return mirrored(other) if weight(other) < weight(e) else e
+    return other if weight(other) <= weight(e) else e
+
+
+def mirrored(cond: Cond) -> Cond:
+    """The condition with constants on the right of its comparisons."""
+    new: dict[Any, Any] = {}
+    for node in postorder((cond,)):
+        if node.op in _MIRRORED and constant_value(node.args[0]) is not None and constant_value(node.args[1]) is None:
+            new[node] = make(_MIRRORED[node.op], (node.args[1], node.args[0]))
+    return cond if not new else rewrite(cond, new)  # type: ignore[no-any-return]
 
 
 def weight(e: Node) -> tuple[int, int]:
     """Divisions, then all operations."""
-    divisions = sum(1 for node in intset.expr.walk.postorder((e,)) if node.op in ops.DIVISIONS)
+    divisions = sum(1 for node in postorder((e,)) if node.op in ops.DIVISIONS)
     return (divisions, size(e))
 
 

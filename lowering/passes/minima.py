@@ -1,0 +1,56 @@
+"""Names for long minima: where the storage of a tensor begins, computed once for each time it is allocated."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+from bound.tir import walk
+from intset.expr import ops
+from intset.expr.node import Expr, Var
+from intset.expr.walk import postorder
+from lowering.nest.ir import Allocate, For, Function, If, Let, Seq, Stmt, seq
+from lowering.nest.walk import Visit, drive, range_ends, transform
+
+MAX_NODES: Final = 9  # expressions of more nodes, and selects, get a name
+
+
+def name_minima(f: Function) -> Function:
+    """The function with a `Let` for every long minimum of an allocation, above the sequence it stands in.
+
+    Wherever the same expression is used behind it, the name stands for it: in the loops that fill the storage, in the
+    indices that read it.
+    """
+    return f.with_body(drive(_visit(f.body)))
+
+
+def _visit(stmt: Stmt) -> Visit[Stmt]:
+    if isinstance(stmt, For):
+        return replace(stmt, body=(yield _visit(stmt.body)))
+    if isinstance(stmt, If):
+        then = yield _visit(stmt.then)
+        return If(stmt.cond, then, None if stmt.orelse is None else (yield _visit(stmt.orelse)))
+    if not isinstance(stmt, Seq):
+        return stmt
+    parts: list[Stmt] = []
+    for inner in stmt.stmts:
+        parts.append((yield _visit(inner)))  # noqa: PERF401  # a comprehension cannot yield
+    lets: list[Stmt] = []
+    names: dict[Any, Any] = {}
+    for inner in stmt.stmts:
+        if isinstance(inner, Allocate):
+            for k, r in enumerate(inner.ranges):
+                low = range_ends(r)[0]
+                if low not in names and _is_long(low):
+                    var = Var(f"{inner.tensor.name}.min{k}")
+                    lets.append(Let(var, walk.rewrite(low, dict(names))))
+                    names[low] = var
+    if not names:
+        return seq(*parts)
+    # the lets stand first: what they are made of is known before the sequence begins
+    return seq(*lets, transform(Seq(tuple(parts)), lambda e: walk.rewrite(e, dict(names))))
+
+
+def _is_long(e: Expr) -> bool:
+    nodes = list(postorder((e,)))
+    return len(nodes) > MAX_NODES or any(node.op is ops.SELECT for node in nodes)
