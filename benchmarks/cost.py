@@ -2,7 +2,7 @@
 
 On each index expression of the corpus with constant bounds, in turn and several times over:
 
-direct       islpy called by hand: the row's syntax tree to an isl function, conditions intersected, the range's two ends
+direct       islpy called by hand: the row's syntax tree to an isl function, conditions intersected, the range's ends
 isl          the `isl` domain's bounds, from built expressions and a fresh `Context`
 auto         the same by `auto`
 isl+build    as `isl`, with the variables and expressions built anew by Python operators; `auto+build` likewise
@@ -197,7 +197,8 @@ def long_sum(terms: int = 100_000) -> float:
 _IMPORT = """
 import sys, time
 before = set(sys.modules); start = time.perf_counter(); import intset
-print(time.perf_counter() - start, len(set(sys.modules) - before), [m for m in ("z3", "islpy", "numpy") if m in sys.modules])
+seconds = time.perf_counter() - start
+print(seconds, len(set(sys.modules) - before), [m for m in ("z3", "islpy", "numpy") if m in sys.modules])
 """
 
 

@@ -252,7 +252,9 @@ def main() -> int:
     silent = sum(not entry["notes"] for entry in found["inexact"])
     print(f"hulls by auto: {exact:.2f}% exact; {len(found['inexact'])} not, {silent} of these without a note")
     for entry in found["inexact"]:
-        print(f"  #{entry['number']}: {entry['what']}\n    {entry['case']}\n    notes: {'; '.join(entry['notes']) or '-'}")
+        print(
+            f"  #{entry['number']}: {entry['what']}\n    {entry['case']}\n    notes: {'; '.join(entry['notes']) or '-'}"
+        )
     return 1 if found["wrong"] else 0
 
 

@@ -1,6 +1,6 @@
 """ResNet-50's 3x3 convolution on 1x64x56x56, its padding stage attached inside the tiles.
 
-Each 14x14 tile of the output needs a 16x16 tile of the padded input, for 8 channels at a time: that is what `pad` stores.
+Each 14x14 tile of the output needs a 16x16 tile of the padded input, for 8 channels at a time: this `pad` stores.
 
     intset bounds examples/resnet_conv3x3.py
     intset lower examples/resnet_conv3x3.py

@@ -1,7 +1,7 @@
 """A softmax over rows of dynamic length, each row's stages computed inside the loop over rows.
 
-    intset bounds examples/softmax_dynamic.py
-    intset bounds --at rows=32 --at n=1000 examples/softmax_dynamic.py
+intset bounds examples/softmax_dynamic.py
+intset bounds --at rows=32 --at n=1000 examples/softmax_dynamic.py
 """
 
 from bound import te

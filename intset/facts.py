@@ -13,7 +13,7 @@ DERIVED = "derived"  # follows from loops, guards, other facts
 PROVENANCES = (DECLARED, ASSERTED, ASSUMED, DERIVED)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class Fact:
     """A condition that holds, and why: `provenance` is one of `PROVENANCES`."""
 

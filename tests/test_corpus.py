@@ -131,7 +131,12 @@ def test_numpy_evaluation_is_the_reference_evaluation() -> None:
     import numpy as np
 
     x, y = Var("x"), Var("y")
-    texts = ["x // 3 - y % 4", "truncdiv(x, 4) + truncmod(y, 3)", "ceildiv(x, 5) * y", "min(x, y) - max(x, -y) + abs(x)"]
+    texts = [
+        "x // 3 - y % 4",
+        "truncdiv(x, 4) + truncmod(y, 3)",
+        "ceildiv(x, 5) * y",
+        "min(x, y) - max(x, -y) + abs(x)",
+    ]
     texts.append("x if x < y and not y == 3 or x >= 5 else y - x")
     points = [(a, b) for a in range(-9, 10) for b in range(-9, 10)]
     env = {x: np.array([a for a, _ in points]), y: np.array([b for _, b in points])}
@@ -141,7 +146,17 @@ def test_numpy_evaluation_is_the_reference_evaluation() -> None:
 
 
 def test_enumeration_takes_conditions_on_linked_variables_into_account() -> None:
-    row = Row("", 0, "", "load", (("i", "0", "4"), ("j", "0", "4"), ("k", "0", "9")), (), ("i + j < 3", "j > 0"), ("i * 2",), (None,))
+    row = Row(
+        "",
+        0,
+        "",
+        "load",
+        (("i", "0", "4"), ("j", "0", "4"), ("k", "0", "9")),
+        (),
+        ("i + j < 3", "j > 0"),
+        ("i * 2",),
+        (None,),
+    )
     problem = Problem(row)
     elements = true_values(problem.exprs[0], problem.ranges, problem.conditions)
     assert elements is not None and elements.tolist() == [0, 2]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from bound.infer.box import Box, Interval, interval, nothing, whole
 from bound.infer.known import Known
-from bound.infer.need import Need, joined
+from bound.infer.need import Need, boxed, joined
 from bound.infer.pass_down import rounded_up, rounds_up, uniform_roots
 from bound.infer.stage_bounds import StageBounds, data_axes
 from bound.infer.instances import closed
@@ -86,7 +86,7 @@ def gather_bound(known: Known, bounds: StageBounds, compute: str, shape: Sequenc
         if isinstance(op, TensorComputeOp):
             need = _with_whole_tiles(known, need, op, shape)
         if need.box is None and (compute == "box" or _is_tensorized(bounds)):
-            need = Need(need.dims, need.hull(known), None, need.exact, need.notes)
+            need = boxed(known, need)
         bounds.computed = _rounded(known, bounds, need, shape)
     uniform = uniform_roots(bounds.stage, bounds.relations)
     always = uniform_roots(bounds.stage, bounds.relations, with_nparts=False)

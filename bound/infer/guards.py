@@ -8,6 +8,7 @@ from bound.infer.known import Known
 from bound.infer.need import end_forms
 from bound.infer.stage_bounds import StageBounds, data_axes
 from bound.infer.instances import closed
+from intset import config
 from intset.errors import BudgetError
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.range import Range
@@ -35,7 +36,8 @@ def outside_of_box(known: Known, bounds: StageBounds, values: Sequence[Expr]) ->
     ranges: dict[Var, Range | None] = {**dict.fromkeys(point), **outer}
     kept = [v for v in (*known.size_ranges, *ranges) if v not in point]
     try:
-        within = known.context.extended(ranges, inside).image(point, keep=kept, domain="isl")
+        with config.using(isl_operations=_OPERATIONS):
+            within = known.context.extended(ranges, inside).image(point, keep=kept, domain="isl")
         with budget(_OPERATIONS):
             simple = simplified_in(need.shape, within.shape)  # type: ignore[attr-defined]
             current = simple.get()

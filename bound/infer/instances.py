@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from bound.infer.known import Known
+from intset.errors import BudgetError
 from intset.expr.node import Var
 from intset.expr.range import Range
 from intset.linear.form import Linear
@@ -26,7 +27,16 @@ def instances(known: Known, variables: Sequence[Var]) -> Presburger:
     if all(isinstance(e, Var) for form in forms for e in form.terms):
         shape = box_shape([], forms)
         return Presburger(shape.get().params(), shape.params)
-    return _asked_instances(known, ranges)
+    try:
+        return _asked_instances(known, ranges)
+    except BudgetError:  # a superset: each loop within its numeric ends
+        forms = []
+        for v in ranges:
+            low, high = known.bounds(known.form(v))
+            forms += [] if low is None else [known.form(v - low)]
+            forms += [] if high is None else [known.form(high - v)]
+        shape = box_shape([], forms)
+        return Presburger(shape.get().params(), shape.params)
 
 
 def _asked_instances(known: Known, ranges: Mapping[Var, Range]) -> Presburger:

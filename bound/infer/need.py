@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 from bound.infer.box import Box, Interval, gaps_unknown, hull, interval, narrowed, nothing, union, with_where
 from bound.infer.instances import instances
 from bound.infer.known import Known
+from intset import config
 from intset.context import Context
 from intset.domains.base import Region
 from intset.errors import BudgetError
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.range import Range
 from intset.expr.walk import conjuncts
-from intset.linear.form import Linear
+from intset.linear.form import Linear, constant
 
 if TYPE_CHECKING:
     from intset.domains.isl.sets import IslRegion, Presburger
@@ -65,7 +66,10 @@ class Need:
     def hull(self, known: Known) -> Box:
         """The bounding box in each instance that is not empty."""
         if self._hull is None:
-            self._hull = _hull_of(known, self.region)
+            try:
+                self._hull = _hull_of(known, self.region)
+            except BudgetError:
+                self._hull = _numeric_hull(known, self.shape)
         return self._hull
 
     def set_hull(self, box: Box) -> None:
@@ -96,7 +100,23 @@ def shape_of(box: Box) -> Presburger:
         return box_shape([(side.lows, side.highs) for side in box.sides], box.where)
     point = [Var(f"x{k}") for k in range(len(box.sides))]
     context = Context({x: None for x in point}, assume=box.conditions(point))
-    return context.image(point, domain="isl").shape  # type: ignore[attr-defined,no-any-return]
+    with config.using(isl_operations=_OPERATIONS):
+        return context.image(point, domain="isl").shape  # type: ignore[attr-defined,no-any-return]
+
+
+def boxed(known: Known, need: Need) -> Need:
+    """The box around a region in each instance, as a region."""
+    from intset.domains.isl.boxes import hull_shape
+    from intset.domains.isl.session import budget
+
+    if need.box is not None:
+        return need
+    try:
+        with budget(_OPERATIONS):
+            shape = hull_shape(need.shape)
+    except BudgetError:
+        shape = None
+    return Need(need.dims, need.hull(known), shape, need.exact, need.notes)
 
 
 def from_shape(known: Known, dims: int, shape: Presburger, exact: bool, notes: Iterable[str] = ()) -> Need:
@@ -214,6 +234,22 @@ def _united(
         note = f"{error}: the box around several needs was used"
     boxes = [*alone, *(need.hull(known) for need in others)]
     return Need(dims, hull(known, boxes), None, False, (*notes, note))
+
+
+def _numeric_hull(known: Known, shape: Presburger) -> Box:
+    """The box around all instances, for what has no ends that can be written."""
+    from intset.domains.isl.session import isl, number
+
+    m = isl()
+    current = shape.get()
+    current = current.project_out(m.dim_type.param, 0, current.dim(m.dim_type.param))
+    sides = []
+    for k in range(current.dim(m.dim_type.set)):
+        low, high = current.dim_min_val(k), current.dim_max_val(k)
+        if not (low.is_int() and high.is_int()):
+            raise BudgetError("a region whose ends cannot be written")
+        sides.append(Interval((constant(number(low)),), (constant(number(high)),)))
+    return Box(tuple(sides))
 
 
 def _is_alive(known: Known, box: Box) -> bool:

@@ -78,20 +78,29 @@ def pass_up(known: Known, bounds: StageBounds, states: Sequence[LoopState], path
     for iv in whole:
         if iv in hidden or iv in points and iv not in bounds.op.root_iter_vars:
             continue
-        start[iv] = iv
-        if iv in bounds.sides:
-            relaxed[iv] = bounds.sides[iv]
-        else:
-            relaxed[iv] = _interval(known, bounds.loops.get(iv, bounds.ranges[iv]))
+        side = bounds.sides.get(iv) or _interval(known, bounds.loops.get(iv, bounds.ranges[iv]))
+        only = _only_element(side)
+        start[iv] = iv if only is None else only
+        if only is None:
+            relaxed[iv] = side
     values = pass_up_index(spelled, bounds.ranges, start)
     it = Iterations({iv: values[iv] for iv in bounds.op.root_iter_vars if iv in values}, relaxed, fixed)
     for iv in bounds.op.root_iter_vars:  # what is no loop, such as the axes inside a tensorized tile
         if iv not in it.values and iv in bounds.sides:
-            it.values[iv] = iv
-            relaxed[iv] = bounds.sides[iv]
+            only = _only_element(bounds.sides[iv])
+            it.values[iv] = iv if only is None else only
+            if only is None:
+                relaxed[iv] = bounds.sides[iv]
     _outer_loops(known, bounds, states, threads, it)
     _conditions(known, bounds, spelled, values, it, above)
     return it
+
+
+def _only_element(side: Interval) -> Expr | None:
+    """The element of an interval that has one in every instance."""
+    if len(side.lows) == len(side.highs) == 1 and side.lows[0].same(side.highs[0]):
+        return side.lows[0].expr()
+    return None
 
 
 def _wholly_relaxed(

@@ -132,15 +132,42 @@ class Propagation:
         try:
             need = from_region(self.known, context.image(exprs, keep=kept, domain=self.domain), shape)
         except BudgetError as error:
+            listed = enumerated(self.known, context, exprs, list(self.it.fixed)) if self.domain in _EXACT else None
+            if listed is not None:
+                return listed.noted(*self.it.notes) if self.it.notes else listed
             answer = context.image(exprs, keep=kept, domain="interval")
             need = from_region(self.known, answer, shape).noted(str(error))
         if self.it.notes:
             need = need.noted(*self.it.notes)
-        if not need.exact and self.domain in _EXACT:
+        if self.domain not in _EXACT and self.domain != "interval":
+            need = self._narrower(need, context, exprs, kept, shape)
+        if self.domain in _EXACT and (not need.exact or self._has_terms(need)):
             listed = enumerated(self.known, context, exprs, list(self.it.fixed))
             if listed is not None:
                 return Need(dims, listed.box, listed.shape, not self.it.notes, self.it.notes)
         return need
+
+    def _has_terms(self, need: Need) -> bool:
+        """Whether the region depends on a term over loops that is not affine, such as a product of two."""
+        if need.box is not None:
+            return False
+        return any(not isinstance(p, Var) and any(v in self.known.ranges for v in p.free_vars()) for p in need.shape.params)
+
+    def _narrower(
+        self, need: Need, context: Context, exprs: Sequence[Expr], kept: Sequence[Var], shape: Sequence[Expr]
+    ) -> Need:
+        """A domain that knows no symbolic ends gives numbers; where an interval over the fixed loops is narrower, that."""
+        other = from_region(self.known, context.image(exprs, keep=kept, domain="interval"), shape)
+        assert need.box is not None and other.box is not None
+        sides = []
+        for a, b in zip(need.box.sides, other.box.sides, strict=True):
+            first, second = (min(self._most(f) for f in side.extents()) for side in (a, b))
+            sides.append(b if second < first else a)
+        return Need(need.dims, Box(tuple(sides), need.box.where, need.box.also), None, need.exact, need.notes)
+
+    def _most(self, form: Linear) -> float:
+        high = self.known.bounds(form)[1]
+        return float("inf") if high is None else high
 
     def _asking(self) -> Context:
         if self._context is None:

@@ -10,6 +10,7 @@ from bound.infer.box import Box, nothing
 from bound.infer.known import Known
 from bound.infer.need import Need
 from bound.infer.instances import closed, instances
+from bound.infer.visited import extents_of
 from intset.domains.base import Region
 from intset.errors import BudgetError, CountError
 from intset.expr.build import logical_and
@@ -109,7 +110,7 @@ class StageRegion(Region):
         return self._counts()[1]
 
     def _counts(self) -> tuple[int | Infinity, int | Infinity]:
-        simple = self._simple_counts()
+        simple = self._simple_counts() or self._visited_counts()
         if simple is not None:
             return simple
         from intset.domains.isl.count import max_over
@@ -163,6 +164,18 @@ class StageRegion(Region):
                 return None
             number *= max(ends[1] - ends[0] + 1, 0)
         return (size if number else 0), size * number
+
+    def _visited_counts(self) -> tuple[int, int] | None:
+        """The counts of a box whose ends are no affine functions, by looking at every instance."""
+        box = self._need.box
+        visited = None if box is None or box.is_affine() else extents_of(self._known, box, self.fixed)
+        if visited is None:
+            return None
+        most = total = 0
+        for extents in visited:
+            number = prod(extents)
+            most, total = max(most, number), total + number
+        return most, total
 
     def at(self, values: Mapping[Var, IntLike]) -> Region:
         """The region at values of loop variables or sizes; a root axis stands for the loop made from it."""

@@ -10,6 +10,7 @@ from bound.infer.box import Box, Interval
 from bound.infer.instances import instances
 from bound.infer.known import Known
 from bound.infer.need import Need
+from bound.infer.visited import extents_of
 from bound.schedule import simple
 from intset.errors import BudgetError
 from intset.expr.node import Expr, as_expr
@@ -29,6 +30,9 @@ def widest(known: Known, need: Need, k: int, fixed: Sequence[Var]) -> Expr:
             value = extents[0]
             return as_expr(max(value.const, 0)) if value.is_const else value.expr()
         number = _at_corners(known, box, side)
+        if number is None and not box.is_affine():
+            visited = extents_of(known, box, fixed)
+            number = None if visited is None else max((extents[k] for extents in visited), default=0)
         if number is not None:
             return as_expr(number)
     found = _asked(known, need, k, fixed)
@@ -85,7 +89,9 @@ def _asked(known: Known, need: Need, k: int, fixed: Sequence[Var]) -> Expr | Non
             found = widest_of(Presburger(inside, params), k, [v for v in params if v in known.ranges])
     except BudgetError:
         return None
-    return None if found is None or has_select(found) else found
+    if found is None or has_select(found) or any(v in known.ranges for v in found.free_vars()):
+        return None
+    return found
 
 
 def _bounded(known: Known, side: Interval) -> Expr:

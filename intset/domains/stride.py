@@ -53,7 +53,8 @@ class StrideSet(IntSet):
 
     def describe(self) -> str:
         base, terms = self.steps
-        parts = [str(self.offset.shift(base).expr())]
+        start = self.offset.shift(base)
+        parts = [] if start.is_const and start.const == 0 and terms else [str(start.expr())]
         parts += [f"[0, {e})" if s == 1 else f"{s}*[0, {e})" for s, e in terms]
         return "{" + " + ".join(parts) + "}"
 

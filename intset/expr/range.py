@@ -47,10 +47,12 @@ class Range:
         """The last element, `min + extent - 1` (meaningless where the range is empty)."""
         if isinstance(self.min, Infinity) or isinstance(self.extent, Infinity):
             return POS_INF
-        low, width = constant_value(self.min), constant_value(self.extent)
-        if low is not None and width is not None:
-            return as_expr(low + width - 1)
-        return self.min + self.extent - 1
+        if self.ends is not None:
+            return as_expr(self.ends[1])
+        low = constant_value(self.min)
+        if low is None:
+            return self.min + self.extent - 1
+        return self.extent - (1 - low) if low < 1 else self.extent + (low - 1) if low > 1 else self.extent
 
     def constant(self) -> tuple[int, int] | None:
         """(first, last) when both ends are constants, else `None`; empty when last < first."""

@@ -10,7 +10,7 @@ A counterexample is evaluated before it is reported, so a tier may propose point
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,8 +20,8 @@ from intset.domains.witness import Point, aim, complete, in_domain
 from intset.errors import BudgetError, EvaluationError, InputError
 from intset.expr import ops
 from intset.expr.evaluate import evaluate
-from intset.expr.node import Cond, Expr, Var
-from intset.expr.walk import free_vars, without_assertions
+from intset.expr.node import Cond, Expr, Node, Var
+from intset.expr.walk import conjuncts, free_vars, opaque_terms, without_assertions
 from intset.facts import DECLARED, Fact
 from intset.prover.proof import PROVED, REFUTED, UNKNOWN, Proof
 
@@ -59,9 +59,18 @@ class Question:
         probe = Query(_value_roots(self.goal), view.ranges, view.facts, (), view.base, view.known, self.config)
         try:
             complete(probe, point)
+            agree_on_loads((self.goal, *view.facts), point)
             return in_domain(probe, point) and evaluate(self.goal, point) is False
         except (EvaluationError, InputError):
             return False
+
+
+def agree_on_loads(roots: Sequence[Node], point: Point) -> None:
+    """Make loads of one symbol with equal indices at `point` have one value: the one that was chosen first."""
+    seen: dict[tuple[object, ...], int] = {}
+    for term in opaque_terms(*roots):
+        key = (term.data, *(evaluate(index, point) for index in term.args))
+        point[term] = seen.setdefault(key, point[term])
 
 
 def _value_roots(goal: Cond) -> tuple[Expr, ...]:
@@ -109,10 +118,24 @@ def linear_tier(question: Question) -> Verdict:
     canonical = question.canonical
     if canonical.op is ops.BOOL and canonical.data:
         return Verdict(PROVED)
+    if _all_nonneg(question, canonical):
+        return Verdict(PROVED)
     for point in _guesses(question, canonical):
         if question.refutes(point):
             return Verdict(REFUTED, point)
     return Verdict(UNKNOWN, reason="the linear form does not decide it")
+
+
+def _all_nonneg(question: Question, canonical: Cond) -> bool:
+    """Whether the goal is a conjunction of comparisons `form >= 0` that follow from ranges and signs of sizes."""
+    known = question.frame.known
+    for part in conjuncts(canonical):
+        if part.op is ops.BOOL and part.data:
+            continue
+        kind, form = known.compared.get(part, (ops.NE, None))
+        if kind is not ops.GE or form is None or not known.is_nonneg(form):
+            return False
+    return True
 
 
 def _guesses(question: Question, canonical: Cond) -> Iterator[Point]:

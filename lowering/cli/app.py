@@ -6,6 +6,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from importlib import metadata
 from typing import Any, TypeVar
 
 import click
@@ -63,11 +64,16 @@ Exit status:
   2  bad input, named in one line on stderr
 """
 
+try:
+    version = metadata.version("intset")
+except metadata.PackageNotFoundError:
+    version = "(not installed)"
+
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
 @click.group(help=_MANUAL, context_settings=_SETTINGS, no_args_is_help=True)
-@click.version_option(package_name="intset", prog_name="intset", message="%(prog)s %(version)s")
+@click.version_option(version, prog_name="intset", message="%(prog)s %(version)s")
 def app() -> None:
     pass
 
@@ -80,7 +86,9 @@ def _common(domain_help: str) -> Callable[[_Command], _Command]:
             click.argument("files", metavar="FILE...", nargs=-1, required=True),
             click.option("-d", "--domain", metavar="NAME", help=domain_help),
             click.option("--json", "as_json", is_flag=True, help="Print JSON, complete and stable."),
-            click.option("--at", "at", metavar="NAME=VALUE", multiple=True, help="Fix a size of schedules; repeatable."),
+            click.option(
+                "--at", "at", metavar="NAME=VALUE", multiple=True, help="Fix a size of schedules; repeatable."
+            ),
         )
         for decorator in reversed(decorators):
             command = decorator(command)
@@ -175,7 +183,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit status."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     with warnings.catch_warnings():
-        warnings.showwarning = _warn
+        warnings.showwarning = _warn  # type: ignore[assignment]
         return _run(given)
 
 

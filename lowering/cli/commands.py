@@ -126,7 +126,11 @@ def _over_files(
     reports = []
     for path in paths:
         is_corpus = path.suffix == ".json"
-        report = {"file": str(path), "kind": "corpus" if is_corpus else "script", **(corpus if is_corpus else script)(path)}
+        report = {
+            "file": str(path),
+            "kind": "corpus" if is_corpus else "script",
+            **(corpus if is_corpus else script)(path),
+        }
         reports.append(report)
         if not as_json:
             show(report)
@@ -169,7 +173,11 @@ def _schedule_reports(path: Path, sizes: Sizes, ask: Callable[[Any, Sizes], Repo
             found.append({"name": case.name, "refused": str(error).splitlines()[0]})
     if all("refused" in entry for entry in found):
         first = found[0]
-        reason = first["refused"] if first["refused"].startswith(str(path)) else f"{path}: {first['name']}: {first['refused']}"
+        reason = (
+            first["refused"]
+            if first["refused"].startswith(str(path))
+            else f"{path}: {first['name']}: {first['refused']}"
+        )
         raise InputError(reason)
     return {"schedules": found}
 
@@ -227,10 +235,10 @@ def _show_bounds(report: Report) -> None:
             continue
         stages = schedule["stages"]
         tables.table(
-            "tensors: elements required and computed in one instance, and storage",
-            ("stage", "computed", "required (box)", "elements", "computed (box)", "elements", "allocated", "elements"),
+            "tensors: what one instance requires and computes, and what is allocated; sides are [min; extent]",
+            ("tensor", "made", "required", "elements", "computed", "allocated", "elements"),
             [row for stage in stages for row in _tensor_rows(stage)],
-            right=(3, 5, 7),
+            right=(3, 6),
         )
         tables.table(
             "loops: leaf axes, outermost first",
@@ -249,13 +257,17 @@ def _tensor_rows(stage: Report) -> list[tuple[object, ...]]:
     rows = []
     for entry in stage["tensors"]:
         cells: list[object] = [entry["tensor"], where]
-        for name in ("required", "computed"):
-            region = entry[name]
-            cells += ["", ""] if region is None else [_box(region["box"]), region["count_max"]]
+        required, computed = entry["required"], entry["computed"]
+        cells += ["not read", ""] if required is None else [_box(required["box"]), _count(required)]
+        cells.append("" if computed is None else "as required" if computed == required else _box(computed["box"]))
         allocated = entry["allocated"]
         cells += ["", ""] if allocated is None else [_box(allocated), entry["allocated_elements"]]
         rows.append(tuple(cells))
     return rows
+
+
+def _count(region: Report) -> object:
+    return region["count"] if region["count_max"] is None else region["count_max"]
 
 
 def _box(sides: Sequence[Report]) -> str:
@@ -303,7 +315,18 @@ def _show_comparison(report: Report) -> None:
 def _show_corpus_comparison(report: Report) -> None:
     tables.table(
         f"{report['file']}: {report['rows']} rows",
-        ("domain", "exact", "mean ratio", "unbounded", "sets exact", "sizes finite", "sizes tight", "wrong", "median", "total"),
+        (
+            "domain",
+            "exact",
+            "mean ratio",
+            "unbounded",
+            "sets exact",
+            "sizes finite",
+            "sizes tight",
+            "wrong",
+            "median",
+            "total",
+        ),
         [
             (
                 row["domain"],

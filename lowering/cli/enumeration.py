@@ -68,7 +68,7 @@ def evaluate_many(node: Node, env: Mapping[Var, Array]) -> Any:
 
 
 def true_values(expr: Expr, ranges: Mapping[Var, Range], conditions: Sequence[Cond]) -> Array | None:
-    """The sorted values of `expr` over constant ranges; `None` when that takes more than `MAX_POINTS` points.
+    """The sorted values of `expr` over constant ranges; `None` where that cannot be enumerated.
 
     Conditions that share no variable with the expression, directly or through others, are taken to hold somewhere.
     """
@@ -91,9 +91,12 @@ def true_values(expr: Expr, ranges: Mapping[Var, Range], conditions: Sequence[Co
             env[var] = digit + low
         size = min(_CHUNK, total - start)
         inside = np.ones(size, dtype=bool)
-        for condition in touching:
-            inside &= evaluate_many(condition, env)
-        values = np.broadcast_to(evaluate_many(expr, env), (size,))[inside]
+        try:
+            for condition in touching:
+                inside &= evaluate_many(condition, env)
+            values = np.broadcast_to(evaluate_many(expr, env), (size,))[inside]
+        except InputError:
+            return None  # an operation that is not always defined
         found = np.union1d(found, values)
     return found
 

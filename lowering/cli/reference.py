@@ -1,7 +1,7 @@
 """The oracle for corpus rows: islpy called directly on the row's text, by nothing of the engine it measures.
 
-It is written as one would by hand: the box and its conditions become one isl set by API calls, an index becomes an `Aff`
-as long as it is quasi-affine and a `PwAff` from there on, and the image is the range of that function on the set.
+It is written as one would by hand: the box and its conditions become one isl set by API calls, an index becomes an
+`Aff` as long as it is quasi-affine and a `PwAff` from there on, and the image is the range of that function on the set.
 It needs numbers for all sizes, and knows no products of variables.
 
 >>> conv = Reference([("i", "0", "n"), ("j", "0", "4")], ["i * 4 + j < 14"], {"n": 8})

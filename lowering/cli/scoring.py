@@ -1,9 +1,9 @@
 """Scores of domains on a corpus: every answer is held against the truth, which is computed without the engine.
 
 For an index with constant bounds the truth is the row's own `[min, max]`, and the value set found by enumeration
-(`enumeration.py`). With sizes, the row is put to islpy directly (`reference.py`) at several concrete sizes. For a condition the truth is the
-row's; every counterexample is evaluated. An answer is a *violation* when it excludes a true value, or when it claims to be
-tight, exact, proved or refuted and is not.
+(`enumeration.py`). With sizes, the row is put to islpy directly (`reference.py`) at several concrete sizes. For a
+condition the truth is the row's; every counterexample is evaluated. An answer is a *violation* when it excludes a true
+value, or when it claims to be tight, exact, proved or refuted and is not.
 """
 
 from __future__ import annotations
@@ -101,13 +101,16 @@ class DomainScore:
     index: list[IndexScore] = field(default_factory=list)
     sized: list[SizeScore] = field(default_factory=list)
 
+    def _all(self) -> list[IndexScore | SizeScore]:
+        return [*self.index, *self.sized]
+
     def violations(self) -> list[str]:
-        return [f"row {s.row} ({s.op}), {s.expr}: {text}" for s in (*self.index, *self.sized) for text in s.violations]
+        return [f"row {s.row} ({s.op}), {s.expr}: {text}" for s in self._all() for text in s.violations]
 
     def summary(self) -> dict[str, Any]:
         """The aggregates, as they are printed and written to JSON. Shares are fractions of 1; times are seconds."""
         ratios = [s.ratio for s in self.index if s.ratio is not None]
-        times = [s.seconds for s in (*self.index, *self.sized)]
+        times = [s.seconds for s in self._all()]
         return {
             "domain": self.domain,
             "expressions": len(self.index),
@@ -201,7 +204,7 @@ def _score_index(problem: Problem, k: int, domain: str) -> IndexScore:
     bounds, seconds = _timed(lambda: problem.context(domain).bounds(expr))
     values, set_seconds = _timed(lambda: problem.context(domain).value_set(expr))
     elements = problem.elements(k)
-    truth = _recorded(row.truth[k]) or Reference.ends(Reference(row.variables, row.conditions).image(row.exprs[k]))
+    truth = _true_ends(problem, k, elements)
     low, high = numbers(bounds)
     found = list(_end_violations(low, high, truth, bounds))
     represented, contains = _against(values, truth, elements)
@@ -212,9 +215,33 @@ def _score_index(problem: Problem, k: int, domain: str) -> IndexScore:
     ratio = None
     if truth is not None and low is not None and high is not None:
         ratio = (high - low + 1) / (truth[1] - truth[0] + 1)
-    ends = (str(bounds[0]), str(bounds[1]))
-    flags = (truth, bounds.is_tight, ratio, seconds, represented, set_seconds, bounds.by)
-    return IndexScore(row.number, row.op, row.exprs[k], *ends, *flags, tuple(bounds.notes), tuple(found))
+    return IndexScore(
+        row=row.number,
+        op=row.op,
+        expr=row.exprs[k],
+        low=str(bounds[0]),
+        high=str(bounds[1]),
+        truth=truth,
+        tight=bounds.is_tight,
+        ratio=ratio,
+        seconds=seconds,
+        set_exact=represented,
+        set_seconds=set_seconds,
+        by=bounds.by,
+        notes=tuple(bounds.notes),
+        violations=tuple(found),
+    )
+
+
+def _true_ends(problem: Problem, k: int, elements: Any) -> tuple[int, int] | None:
+    """The row's recorded ends, else what enumeration or islpy says; `None` when the set is empty."""
+    row = problem.row
+    recorded = _recorded(row.truth[k])
+    if recorded is not None:
+        return recorded
+    if elements is not None:
+        return (int(elements[0]), int(elements[-1])) if len(elements) else None
+    return Reference.ends(Reference(row.variables, row.conditions).image(row.exprs[k]))
 
 
 def _recorded(truth: Any) -> tuple[int, int] | None:
@@ -302,8 +329,20 @@ def _score_sized(problem: Problem, k: int, domain: str) -> SizeScore:
             attained += 1
         elif bounds.is_tight:
             violations.append(f"[{low}, {high}] claims to be tight, but the truth is {truth} at {where}")
-    ends = (str(low), str(high), bounds.is_tight, finite)
-    return SizeScore(row.number, row.op, row.exprs[k], *ends, samples, attained, seconds, bounds.by, tuple(violations))
+    return SizeScore(
+        row=row.number,
+        op=row.op,
+        expr=row.exprs[k],
+        low=str(low),
+        high=str(high),
+        tight=bounds.is_tight,
+        finite=finite,
+        samples=samples,
+        attained=attained,
+        seconds=seconds,
+        by=bounds.by,
+        violations=tuple(violations),
+    )
 
 
 def sample_sizes(names: Sequence[str]) -> Iterator[dict[str, int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -47,14 +48,14 @@ def inferred(case: Case, sizes: Mapping[str, int], domain: str | None) -> Any:
 def _stage(bounds: Any, stage: Any) -> dict[str, Any]:
     op = stage.op
     kind = "placeholder" if isinstance(op, PlaceholderOp) else _KINDS[stage.attach_type]
-    leaves = set(stage.leaf_iter_vars)
     axes = []
     if not isinstance(op, PlaceholderOp):
-        axes = [
-            {"name": axis.name, "leaf": axis in leaves, **_range(_known(bounds, axis))}
-            for axis in stage.all_iter_vars
-            if _known(bounds, axis) is not None
-        ]
+        leaves = list(stage.leaf_iter_vars)  # outermost first
+        others = [axis for axis in stage.all_iter_vars if axis not in leaves]
+        for axis in (*leaves, *others):
+            limits = _known(bounds, axis)
+            if limits is not None:
+                axes.append({"name": axis.name, "leaf": axis in leaves, **_range(limits)})
     return {
         "stage": stage.name,
         "kind": kind,
@@ -79,7 +80,7 @@ def _tensor(bounds: Any, tensor: Tensor) -> dict[str, Any]:
         "dtype": str(tensor.dtype),
     }
     for name, ask in (("required", bounds.required), ("computed", bounds.computed)):
-        region = _attempt(lambda ask=ask: ask(tensor))  # type: ignore[misc]
+        region = _attempt(partial(ask, tensor))
         found[name] = None if region is None else _region(region)
     allocated = _attempt(lambda: bounds.allocated(tensor))
     found["allocated"] = None if allocated is None else [_range(side) for side in allocated]
@@ -93,6 +94,7 @@ def _region(region: Region) -> dict[str, Any]:
         "params": [param.name for param in region.params],
         "is_exact": region.is_exact,
         "notes": list(region.notes),
+        "count": _attempt(lambda: _value(region.count())),
         "count_max": _attempt(lambda: _value(region.count_max())),
         "count_total": _attempt(lambda: _value(region.count_total())),
     }
@@ -143,7 +145,7 @@ def compare_domains(case: Case, sizes: Mapping[str, int], domains: Sequence[str]
                 row = rows.setdefault(tensor.name, {"stage": stage.name, "tensor": tensor.name, "domains": {}})
                 row["domains"][domain] = {
                     "allocated": entry["allocated_elements"],
-                    "required_max": required.get("count_max"),
+                    "required_max": required.get("count_max") or required.get("count"),
                     "required_total": required.get("count_total"),
                     "is_exact": required.get("is_exact"),
                 }

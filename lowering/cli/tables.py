@@ -39,7 +39,9 @@ def _write(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequenc
     """Aligned columns without lines: one row is one line, whatever its length."""
     widths = [max(len(row[k]) for row in (columns, *rows)) for k in range(len(columns))]
     for row in (columns, *rows):
-        cells = [cell.rjust(w) if k in right else cell.ljust(w) for k, (cell, w) in enumerate(zip(row, widths, strict=True))]
+        cells = [
+            cell.rjust(w) if k in right else cell.ljust(w) for k, (cell, w) in enumerate(zip(row, widths, strict=True))
+        ]
         say("  ".join(cells).rstrip())
 
 

@@ -29,7 +29,7 @@ def to_c(f: Function, width: Width | None = None) -> str:
     InputError: the nest calls a function of the host, or has elements of a type that C99 does not have.
     """
     chosen = narrow(f) if width is None else width
-    names = Names((*KEYWORDS, f.name))
+    names = Names(KEYWORDS)
     syntax = CSyntax(names, chosen.bits, f.name)
     params = []
     for tensor in f.params:

@@ -13,13 +13,6 @@ TYPES: Final = {
     "float32": "float",
     "float64": "double",
 }
-KEYWORDS: Final = (
-    *"auto break case char const continue default do double else enum extern float for goto if inline int long".split(),
-    *"register restrict return short signed sizeof static struct switch typedef union unsigned void volatile".split(),
-    *"while bool true false main malloc free size_t isnan isinf isfinite INFINITY NAN abs index exp log y0 y1".split(),
-    *"yn j0 j1 jn gamma div round pow sin cos tan sqrt floor ceil trunc fmod remainder time read write".split(),
-)
-
 # Functions of C's mathematical library that have our name; float versions end in f.
 _LIBRARY: Final = frozenset(
     "exp exp2 log log2 log10 log1p sqrt erf sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh floor ceil trunc "
@@ -41,13 +34,31 @@ HELPERS: Final = {
     "mul": "static inline int64_t mul_wrap(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }",
     "fmin": "static inline T min_S(T a, T b) { return a < b || a != a ? a : b; }",
     "fmax": "static inline T max_S(T a, T b) { return a > b || a != a ? a : b; }",
-    "fmodulo": "static inline T modulo_S(T a, T b) { T r = FMOD(a, b); return r != 0 && (r < 0) != (b < 0) ? r + b : r; }",
+    "fmodulo": (
+        "static inline T modulo_S(T a, T b) { T r = FMOD(a, b); return r != 0 && (r < 0) != (b < 0) ? r + b : r; }"
+    ),
     "sigmoid": "static inline T sigmoid_S(T x) { return 1 / (1 + EXP(-x)); }",
     "popcount": (
         "static inline int64_t popcount(int64_t x) { int64_t n = 0; "
         "for (uint64_t u = (uint64_t)x; u; u &= u - 1) n++; return n; }"
     ),
 }
+
+_WORDS: Final = (
+    "auto break case char const continue default do double else enum extern float for goto if inline int long register "
+    "restrict return short signed sizeof static struct switch typedef union unsigned void volatile while bool true false "
+    "main malloc calloc realloc free size_t NULL isnan isinf isfinite isnormal signbit INFINITY NAN abs labs div ldiv "
+    "y0 y1 yn j0 j1 jn gamma lgamma tgamma cbrt fabs fdim fma fmax fmin frexp ilogb ldexp logb modf nan remainder remquo "
+    "rint scalbn expm1 lround lrint exit abort atoi rand srand qsort bsearch system getenv random select signgam "
+    "popcount add_wrap sub_wrap mul_wrap"
+).split()
+_SUFFIXES: Final = ("i32", "i64", "f32", "f64")
+KEYWORDS: Final = (
+    *_WORDS,
+    *(f"{name}{f}" for name in (*_LIBRARY, "fabs") for f in ("", "f", "l")),
+    *(f"{name}_{s}" for name in (*HELPERS, "modulo") for s in _SUFFIXES),
+    *(name for name in TYPES.values()),
+)
 
 
 def c_type(dtype: str, what: str) -> str:
@@ -86,7 +97,8 @@ def suffix(dtype: str) -> str:
 def helper_text(name: str, dtype: str) -> str:
     """The definition of a helper for a type."""
     is_single = dtype == "float32"
-    text = HELPERS[name].replace("T ", f"{TYPES[dtype]} ").replace("(T)", f"({TYPES[dtype]})").replace("_S", "_" + suffix(dtype))
+    ctype = TYPES[dtype]
+    text = HELPERS[name].replace("T ", f"{ctype} ").replace("(T)", f"({ctype})").replace("_S", f"_{suffix(dtype)}")
     return text.replace("FMOD", "fmodf" if is_single else "fmod").replace("EXP", "expf" if is_single else "exp")
 
 

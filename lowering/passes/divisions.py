@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from bound.tir import walk
 from bound.tir.value import Operand
+from intset.context import Context
 from intset.expr import ops
-from intset.expr.node import Cond, Node
+from intset.expr.node import Cond, Node, Var
 from intset.expr.walk import postorder
 from lowering.division import lower_division
-from lowering.nest.ir import For, Function, If, Seq, Stmt
+from lowering.nest.ir import Assert, For, Function, If, Seq, Stmt
 from lowering.nest.scope import Scope, scope_of
 from lowering.nest.walk import Visit, drive, map_operands
 from lowering.passes.integers import map_integers
@@ -43,7 +45,16 @@ def _visit(stmt: Stmt, scope: Scope, bits: int) -> Visit[Stmt]:
         then = yield _visit(stmt.then, scope.then(stmt), bits)
         orelse = None if stmt.orelse is None else (yield _visit(stmt.orelse, scope.otherwise(stmt), bits))
         return If(lowered(stmt.cond, scope, bits), then, orelse)
+    if isinstance(stmt, Assert):
+        return Assert(_unaided(stmt.cond, bits), stmt.message)
     return map_operands(stmt, lambda e: lowered(e, scope, bits))
+
+
+def _unaided(cond: Cond, bits: int) -> Cond:
+    """The condition of an assertion lowered without what its variables declare: that is what it checks."""
+    plain = {var: Var(var.name) for var in cond.free_vars()}
+    inside = lower_division(walk.substitute(cond, plain), Context(), bits).expr
+    return walk.substitute(inside, {new: old for old, new in plain.items()})  # type: ignore[no-any-return]
 
 
 def lowered(operand: Operand, scope: Scope, bits: int) -> Any:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import intset
+from bound.schedule import simple
 from bound.tensor import Tensor
 from bound.tir.walk import loaded_tensor
 from intset.expr import ops
@@ -135,7 +136,7 @@ def offset(indices: Iterable[Any], shape: Iterable[Expr]) -> Expr:
     """The number of an element in storage of this shape, by rows."""
     total: Any = None
     for index, extent in zip(indices, shape, strict=True):
-        total = index if total is None else total * extent + index
+        total = index if total is None else simple.add(simple.mul(total, extent), index)
     return const(0) if total is None else total
 
 
@@ -143,5 +144,5 @@ def product(extents: Iterable[Expr]) -> Expr:
     """The extents multiplied."""
     total: Any = None
     for extent in extents:
-        total = extent if total is None else total * extent
+        total = extent if total is None else simple.mul(total, extent)
     return const(1) if total is None else total

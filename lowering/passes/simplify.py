@@ -14,7 +14,7 @@ from intset.expr import ops
 from intset.expr.node import Cond, Expr, Node, constant_value, make
 from intset.expr.range import Range
 from intset.expr.walk import conjuncts, is_small, postorder, rewrite, size
-from lowering.nest.ir import For, Function, If, Seq, Stmt, is_empty, seq
+from lowering.nest.ir import Assert, For, Function, If, Seq, Stmt, is_empty, seq
 from lowering.nest.scope import Scope, scope_of
 from lowering.nest.walk import Visit, drive, map_operands, range_ends
 from lowering.passes.integers import map_integers
@@ -43,6 +43,8 @@ def _visit(stmt: Stmt, scope: Scope, known: Mapping[Any, Any]) -> Visit[Stmt]:
     if isinstance(stmt, If):
         made = yield _branch(stmt, scope, known)
         return made
+    if isinstance(stmt, Assert):  # what its variables declare is what it checks
+        return stmt
     return map_operands(stmt, lambda e: shortened(walk.substitute(e, known), scope))
 
 
@@ -117,7 +119,7 @@ def mirrored(cond: Cond) -> Cond:
     for node in postorder((cond,)):
         if node.op in _MIRRORED and constant_value(node.args[0]) is not None and constant_value(node.args[1]) is None:
             new[node] = make(_MIRRORED[node.op], (node.args[1], node.args[0]))
-    return cond if not new else rewrite(cond, new)  # type: ignore[no-any-return]
+    return rewrite(cond, new) if new else cond
 
 
 def weight(e: Node) -> tuple[int, int]:

@@ -19,8 +19,8 @@ from lowering.nest.walk import Visit, drive, operands, statements, transform
 def strength_reduce(f: Function, bits: int = 64) -> Function:
     """The function in which `x // n` and `x % n` of a serial loop's variable are carried by the loop.
 
-    That is done where n is a variable that the loop does not change: a division by a constant is cheap as it is. It comes
-    before `lower_divisions`, which lowers what remains, the first quotient among it.
+    That is done where n is a variable that the loop does not change: a division by a constant is cheap as it is. The
+    pass comes before `lower_divisions`, which lowers what remains, the first quotient among it.
     """
     return f.with_body(drive(_visit(f.body, scope_of(f), bits)))
 
@@ -65,7 +65,7 @@ def _reduced(loop: For, scope: Scope, bits: int) -> Stmt:
 
 
 def _candidates(loop: For) -> list[Expr]:
-    """Divisions inside a loop of what changes with its variable by what does not, nothing in them bound further inside."""
+    """Divisions of what changes with the loop's variable by what does not, over nothing that is bound further inside."""
     inside: set[Any] = set()
     for stmt in statements(loop.body):
         if isinstance(stmt, For):

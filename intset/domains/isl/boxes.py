@@ -145,6 +145,20 @@ def _product_of_ends(current: Any, params: Sequence[Expr]) -> Product | None:
     return result
 
 
+def hull_shape(shape: Presburger) -> Presburger | None:
+    """The box around the set, for each value of its parameters; `None` where that has no end."""
+    m = isl()
+    kinds = m.dim_type
+    current = shape.get()
+    hull = None
+    for k in range(current.dim(kinds.set)):
+        if not (current.dim_has_lower_bound(kinds.set, k) and current.dim_has_upper_bound(kinds.set, k)):
+            return None
+        between = _beyond(current.dim_min(k), ">=").intersect(_beyond(current.dim_max(k), "<="))
+        hull = between if hull is None else hull.flat_product(between)
+    return shape if hull is None else Presburger(hull.coalesce(), shape.params)
+
+
 def _beyond(end: Any, relation: str) -> Any:
     """The numbers that are in `relation` to the value of a function of the parameters."""
     m = isl()

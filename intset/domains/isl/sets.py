@@ -136,6 +136,19 @@ def _restore(text: str, names: tuple[str, ...], params: tuple[Expr, ...]) -> Pre
     return Presburger(result, params)
 
 
+def declared(shape: Presburger) -> Any:
+    """The isl set of parameters that keep what they declare: outside it no answer need be right."""
+    m = isl()
+    result = m.Set.universe(shape.get().get_space().params())
+    for k, param in enumerate(shape.ordered_params(result)):
+        low, high, _ = param.declared() if isinstance(param, Var) else (None, None, 1)
+        if low is not None:
+            result = result.lower_bound_val(m.dim_type.param, k, val(low))
+        if high is not None:
+            result = result.upper_bound_val(m.dim_type.param, k, val(high))
+    return result
+
+
 def end_of(shape: Presburger, position: int, side: int) -> End:
     """The smallest (`side` -1) or largest (+1) value of a dimension; crossed infinities when the set is empty."""
     with budget(END_BUDGET):
@@ -233,7 +246,7 @@ def condition_of(shape: Presburger, point: Sequence[Expr]) -> Cond:
 
     with budget(END_BUDGET):
         current = shape.get()
-        found = set_to_cond(current, point, shape.ordered_params(current))
+        found = set_to_cond(current, point, shape.ordered_params(current), context=declared(shape))
     if found is None:
         raise BudgetError("the set has no quantifier-free condition within the budget")
     return found
@@ -246,7 +259,7 @@ def count_of(shape: Presburger, enumerate_points: Callable[[], int | None] | Non
     try:
         current = shape.get()
         if shape.free_params():
-            found = count_symbolic(current, shape.ordered_params(current))
+            found = count_symbolic(current, shape.ordered_params(current), context=declared(shape))
             if found is None:
                 raise CountError(f"the number of points of {current} has no closed form here: use at(...) to fix sizes")
             return found

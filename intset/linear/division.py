@@ -1,0 +1,189 @@
+"""The identities of floor division, on linear forms. With c, d, g > 0:
+
+    (c*q + r) // c            = q + r // c
+    (g*r + k) // (g*c)        = (r + k//g) // c
+    (x//c + y) // d           = (x + c*y) // (c*d)
+    (g*h + s) // (g*c)        = h // c                      where 0 <= s < g
+    x // c                    = k                           where k*c <= x < (k+1)*c
+
+Remainders become `x - c*(x // c)`; all other divisions are written with these two.
+"""
+
+from __future__ import annotations
+
+from math import gcd
+from typing import TYPE_CHECKING
+
+from intset.expr import ops
+from intset.expr.node import Expr, const, make
+from intset.linear.form import ONE, ZERO, Linear, atom, constant, factors
+from intset.linear.remainders import MAX_EXPANDED_TERMS, remember_remainder
+
+if TYPE_CHECKING:
+    from intset.linear.canonical import Normalizer
+
+
+def floordiv(known: Normalizer, dividend: Linear, divisor: Linear) -> Linear:
+    """`dividend // divisor`."""
+    if divisor.is_const:
+        c = divisor.const
+        if c == 0:
+            known.met_partial = True
+            return atom(make(ops.FLOORDIV, (known.atomized(dividend), const(0))))
+        return floordiv_const(known, dividend, c) if c > 0 else floordiv_const(known, dividend.scale(-1), -c)
+    known.met_partial |= known.may_be_zero(divisor)
+    quotient, rest = _pull_out(dividend, divisor)
+    if rest.is_const and rest.const == 0:
+        return quotient
+    positive = known.is_positive(divisor)
+    if positive and known.is_nonneg(rest) and known.is_positive(divisor.minus(rest)):
+        return quotient
+    if positive and (inner := _inner_division(known, rest)) is not None:
+        return quotient.plus(floordiv(known, inner[0], known.product(inner[1], divisor)))
+    return quotient.plus(atom(make(ops.FLOORDIV, (known.atomized(rest), known.atomized(divisor)))))
+
+
+def floordiv_const(known: Normalizer, form: Linear, c: int) -> Linear:
+    """`form // c` for a constant c > 0."""
+    if c == 1:
+        return form
+    if (single := _one_period(known, form, c)) is not None:
+        return constant(single)
+    outer, inner = _whole_part(form, c)
+    if not inner.terms:
+        return outer
+    g = gcd(inner.content(), c)
+    if g > 1:
+        inner, c = inner.divided(g), c // g
+        if c == 1:
+            return outer.plus(inner)
+    if inner is not form and (single := _one_period(known, inner, c)) is not None:
+        return outer.shift(single)
+    if (nested := _inner_division(known, inner)) is not None:
+        return outer.plus(floordiv(known, nested[0], nested[1].scale(c)))
+    if (coarse := _drop_small_part(known, inner, c)) is not None:
+        return outer.plus(coarse)
+    division = atom(make(ops.FLOORDIV, (known.atomized(inner), const(c))))
+    return division if outer is ZERO else outer.plus(division)
+
+
+def _whole_part(form: Linear, c: int) -> tuple[Linear, Linear]:
+    """(q, r) with `form = c*q + r`, every coefficient of r below c in size and the constant of r in [0, c)."""
+    if 0 <= form.const < c and all(-c < k < c for k in form.terms.values()):
+        return ZERO, form
+    quotient: dict[Expr, int] = {}
+    rest: dict[Expr, int] = {}
+    for monomial, coefficient in form.terms.items():
+        q = coefficient // c if coefficient > 0 else -(-coefficient // c)
+        r = coefficient - q * c
+        if q:
+            quotient[monomial] = q
+        if r:
+            rest[monomial] = r
+    offset, left = divmod(form.const, c)
+    return Linear(offset, quotient), Linear(left, rest)
+
+
+def _one_period(known: Normalizer, form: Linear, c: int) -> int | None:
+    """`form // c` where that is a constant."""
+    low, high = known.bounds(form)
+    if low is None or high is None or low // c != high // c:
+        return None
+    return low // c
+
+
+def _inner_division(known: Normalizer, form: Linear) -> tuple[Linear, Linear] | None:
+    """(x + d*y, d) when `form` is `x // d + y` with just one such x, and d is known to be positive."""
+    found: Expr | None = None
+    for e, k in form.terms.items():
+        if e.op is ops.FLOORDIV and k == 1:
+            if found is not None:
+                return None
+            found = e
+    if found is None:
+        return None
+    inner, divisor = known.form(found.args[0]), known.form(found.args[1])
+    if not known.is_positive(divisor):
+        return None
+    return inner.plus(known.product(form.minus(atom(found)), divisor)), divisor
+
+
+def _drop_small_part(known: Normalizer, form: Linear, c: int) -> Linear | None:
+    """`(g*h + s) // c` as `(h + k) // (c/g)`, when g divides c and s stays within one period of g."""
+    if len(form.terms) < 2:
+        return None
+    shared = {gcd(k, c) for k in form.terms.values()}
+    shared.discard(1)
+    for g in sorted(shared, reverse=True):
+        coarse = {t: k for t, k in form.terms.items() if k % g == 0}
+        if len(coarse) == len(form.terms):
+            continue
+        fine = Linear(form.const, {t: k for t, k in form.terms.items() if k % g})
+        step = _one_period(known, fine, g)
+        if step is not None:
+            return floordiv_const(known, Linear(step, {t: k // g for t, k in coarse.items()}), c // g)
+    return None
+
+
+def floormod(known: Normalizer, dividend: Linear, divisor: Linear) -> Linear:
+    """`dividend % divisor`."""
+    if len(dividend.terms) > MAX_EXPANDED_TERMS:
+        return atom(make(ops.FLOORMOD, (known.atomized(dividend), known.atomized(divisor))))
+    quotient = floordiv(known, dividend, divisor)
+    if not divisor.is_const:
+        return dividend.minus(known.product(quotient, divisor))
+    remainder = dividend.plus(quotient, -divisor.const)
+    remember_remainder(known, remainder, quotient, divisor.const)
+    return remainder
+
+
+def ceildiv(known: Normalizer, a: Linear, b: Linear) -> Linear:
+    return floordiv(known, a.scale(-1), b).scale(-1)  # ceil(a/b) = -floor(-a/b)
+
+
+def truncdiv(known: Normalizer, a: Linear, b: Linear) -> Linear:
+    if b.is_const and b.const < 0:
+        return truncdiv(known, a, b.scale(-1)).scale(-1)
+    known.met_partial |= known.may_be_zero(b)
+    positive = known.is_nonneg(b)
+    if positive and known.is_nonneg(a):
+        return floordiv(known, a, b)
+    if positive and known.is_nonneg(a.scale(-1)):
+        return floordiv(known, a.scale(-1), b).scale(-1)
+    if b.is_const and b.const and a.const % b.const == 0 and a.content() % b.const == 0:
+        return a.divided(b.const)
+    return atom(make(ops.TRUNCDIV, (known.atomized(a), known.atomized(b))))
+
+
+def truncmod(known: Normalizer, a: Linear, b: Linear) -> Linear:
+    return a.minus(known.product(truncdiv(known, a, b), b))
+
+
+def _pull_out(dividend: Linear, divisor: Linear) -> tuple[Linear, Linear]:
+    """(q, r) with `dividend = q*divisor + r`, q as large as the terms show; for symbolic divisors."""
+    if divisor.const == 0 and len(divisor.terms) == 1:
+        ((unit, scale),) = divisor.terms.items()
+        quotient, rest = ZERO, Linear(dividend.const, {})
+        wanted = factors(unit)
+        for monomial, coefficient in dividend.terms.items():
+            left = factors(monomial)
+            try:
+                for e in wanted:
+                    left.remove(e)
+            except ValueError:
+                rest = rest.plus(atom(monomial), coefficient)
+                continue
+            q = coefficient // scale if coefficient * scale > 0 else -(-coefficient // scale)
+            unit_left = constant(1)
+            for e in left:
+                unit_left = unit_left.times(atom(e))
+            quotient = quotient.plus(unit_left, q)
+            rest = rest.plus(atom(monomial), coefficient - q * scale)
+        return quotient, Linear(rest.const, {t: k for t, k in rest.terms.items() if k})
+    for monomial, coefficient in divisor.terms.items():
+        have = dividend.terms.get(monomial, 0)
+        if have and have % coefficient == 0:
+            q = have // coefficient
+            return constant(q), dividend.plus(divisor, -q)
+        break
+    return ZERO, dividend

@@ -1,0 +1,124 @@
+"""Answers in words: what was asked, how it was decided, what the answer rests on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from intset.errors import EvaluationError, InputError
+from intset.expr import ops
+from intset.expr.evaluate import evaluate
+from intset.expr.node import Cond, Expr, Var, as_expr
+from intset.expr.printer import to_text
+from intset.expr.walk import conjuncts
+from intset.prover.proof import PROVED, REFUTED, Proof
+
+if TYPE_CHECKING:
+    from intset.context import Context
+
+_TIERS = {
+    "linear": "the linear form: terms cancel, and the ranges of the variables decide",
+    "isl": "isl: exact reasoning about affine conditions with divisions by constants",
+    "points": "enumeration of every point of the small domain",
+    "z3": "z3: reasoning about nonlinear or mixed terms",
+}
+_DOMAINS = {
+    "linear": "the linear form",
+    "interval": "the linear form with symbolic ends",
+    "stride": "a multi-stride set over independent variables",
+    "isl": "isl's exact sets",
+    "points": "enumeration of the small domain",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why an answer is what it is: `lines` of text, and the `answer` itself (a `Proof`, or the `Bounds`)."""
+
+    lines: tuple[str, ...]
+    answer: Any
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def explain(ctx: Context, question: Any) -> Explanation:
+    """The answer to a condition (is it always true?) or to an expression (which values?), explained."""
+    if isinstance(question, Cond):
+        proof = ctx.prove(question)
+        return Explanation(tuple(_about_proof(ctx, proof)), proof)
+    if isinstance(question, Proof):
+        return Explanation(tuple(_about_proof(ctx, question)), question)
+    expr = as_expr(question, "the question")
+    bounds = ctx.bounds(expr)
+    return Explanation(tuple(_about_bounds(ctx, expr, bounds)), bounds)
+
+
+def _about_proof(ctx: Context, proof: Proof) -> list[str]:
+    goal = _short(proof.goal)
+    lines = [f"Is {goal} always true?"]
+    if proof.status == PROVED:
+        lines.append(f"Yes. Proved by {_TIERS.get(proof.by, proof.by)}.")
+        if proof.vacuous:
+            lines.append("Vacuously: no point satisfies all ranges and facts.")
+        lines += _certificate(ctx, proof)
+        lines += [f"It rests on the fact {fact.condition} ({fact.provenance})." for fact in proof.used]
+        lines += [f"It requires {cond}." for cond in proof.requires]
+    elif proof.status == REFUTED:
+        lines.append(f"No. Refuted by {_TIERS.get(proof.by, proof.by)}.")
+        lines += _at_counterexample(proof)
+    else:
+        lines.append(f"Not decided: {proof.reason}.")
+        lines.append("A fact about the sizes, a range for a free variable, or a larger budget may decide it.")
+    return lines
+
+
+def _certificate(ctx: Context, proof: Proof) -> list[str]:
+    """For what the linear form decides: each comparison as `form >= 0`, with the bounds that show it."""
+    if proof.by != "linear" or proof.vacuous:
+        return []
+    lines = []
+    for part in list(conjuncts(proof.goal))[:4]:
+        if part.op in ops.COMPARISONS:
+            difference = ctx.simplify(part.args[0] - part.args[1])
+            low, high = ctx.bounds(part.args[0] - part.args[1])
+            lines.append(f"{_short(part.args[0])} - ({_short(part.args[1])}) is {_short(difference)}, in [{low}, {high}].")
+    return lines
+
+
+def _at_counterexample(proof: Proof) -> list[str]:
+    point = proof.counterexample or {}
+    where = ", ".join(f"{e.name if isinstance(e, Var) else e} = {k}" for e, k in point.items()) or "the only point"
+    lines = [f"It fails at {where}."]
+    if proof.goal.op in ops.COMPARISONS:
+        try:
+            left, right = (evaluate(arg, point) for arg in proof.goal.args)
+            lines.append(f"There the left side is {left} and the right side is {right}.")
+        except (EvaluationError, InputError):
+            pass
+    return lines
+
+
+def _about_bounds(ctx: Context, e: Expr, bounds: Any) -> list[str]:
+    lines = [f"Which values can {_short(e)} take?"]
+    simplified = ctx.simplify(e)
+    if simplified is not e:
+        lines.append(f"It equals {_short(simplified)}.")
+    if bounds.is_empty:
+        return [*lines, "None: no point satisfies all ranges and facts."]
+    found = _DOMAINS.get(bounds.by, bounds.by)
+    lines.append(f"From {bounds[0]} to {bounds[1]}, found by {found}.")
+    if bounds.is_tight:
+        lines.append("Both ends are attained wherever the domain is not empty.")
+    else:
+        lines.append("The ends are sound, but were not shown to be attained.")
+    lines += [f"Given up: {note}." for note in bounds.notes]
+    lines += [f"Known: {fact.condition} ({fact.provenance})." for fact in ctx.facts]
+    return lines
+
+
+def _short(node: Any) -> str:
+    return to_text(node, limit=300)

@@ -1,0 +1,225 @@
+"""The oracle of InferBound: run the nests one iteration at a time and write down what is read, computed and kept.
+
+It knows nothing of regions or domains: loops are Python loops, guards and indices are evaluated, the formulas are walked as
+they stand. What `infer_bound` says of regions is then compared with what happened.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from bound.infer import BoundsMap, Nest
+from bound.itervar import IterVar
+from bound.operation import ComputeOp, PlaceholderOp
+from bound.schedule import AttachType, Stage
+from bound.tensor import Tensor
+from bound.tir.reduce import condition, sources
+from bound.tir.value import Value, ValueOp
+from bound.tir.walk import loaded_tensor
+from intset.expr import ops
+from intset.expr.compiled import compiled
+from intset.expr.evaluate import evaluate
+from intset.expr.node import Cond, Expr, Var
+
+Point = tuple[int, ...]
+Instance = tuple[int, ...]
+
+
+class Function:
+    """An expression as a function of an environment."""
+
+    _made: dict[Any, Function] = {}
+
+    def __init__(self, e: Any) -> None:
+        self.variables = list(e.free_vars())
+        self.call: Callable[..., Any] = compiled(e, self.variables)
+
+    def __call__(self, env: Mapping[Var, int]) -> Any:
+        return self.call(*(env[v] for v in self.variables))
+
+
+def value(e: Any, env: Mapping[Var, int]) -> Any:
+    found = Function._made.get(e)
+    if found is None:
+        found = Function._made[e] = Function(e)
+    return found(env)
+
+
+@dataclass
+class Happened:
+    """What a run of the nests did to one tensor, by instance of its stage."""
+
+    read: dict[Instance, set[Point]] = field(default_factory=lambda: defaultdict(set))
+    computed: dict[Instance, set[Point]] = field(default_factory=lambda: defaultdict(set))
+    instances: set[Instance] = field(default_factory=set)
+
+
+class Run:
+    """All nests of a schedule, run once.
+
+    Parameters
+    ----------
+    sizes: values of the sizes that are symbolic.
+    """
+
+    def __init__(self, b: BoundsMap, sizes: Mapping[Var, int] | None = None) -> None:
+        self.b = b
+        self.seen: dict[Tensor, Happened] = defaultdict(Happened)
+        self.env: dict[Var, int] = dict(sizes or {})
+        self.nests: dict[Stage, Nest] = {}
+        self.fixed: dict[Stage, tuple[Var, ...]] = {}
+        self.inside: dict[tuple[Stage, IterVar], tuple[Stage, ...]] = {}
+        for stage in b.schedule.stages:
+            if stage.attach_type is AttachType.INLINED_ALREADY:
+                continue
+            self.fixed[stage] = b.required(stage.op.outputs[0]).fixed
+            if isinstance(stage.op, PlaceholderOp):
+                continue
+            self.nests[stage] = b.nest(stage)
+            for loop in self.nests[stage].loops:
+                self.inside[stage, loop.iv] = b.attached(stage, loop.iv)
+        for stage in b.roots():
+            self.run(stage)
+
+    def run(self, stage: Stage) -> None:
+        for tensor in stage.op.outputs:
+            self.seen[tensor].instances.add(self.instance(stage))
+        self.loop(stage, self.nests[stage], 0)
+
+    def instance(self, stage: Stage) -> Instance:
+        return tuple(self.env[v] for v in self.fixed[stage])
+
+    def loop(self, stage: Stage, nest: Nest, depth: int) -> None:
+        if depth == len(nest.loops):
+            self.body(stage, nest)
+            return
+        loop = nest.loops[depth]
+        first, extent = value(loop.range.min, self.env), value(loop.range.extent, self.env)
+        for k in range(first, first + max(extent, 0)):
+            self.env[loop.iv] = k
+            for inner in self.inside[stage, loop.iv]:
+                self.run(inner)
+            self.loop(stage, nest, depth + 1)
+        self.env.pop(loop.iv, None)
+
+    def body(self, stage: Stage, nest: Nest) -> None:
+        if not all(value(guard, self.env) for guard in nest.guards):
+            return
+        op = stage.op
+        assert isinstance(op, ComputeOp)
+        roots = {iv: value(e, self.env) for iv, e in nest.values.items()}
+        point = tuple(roots[iv] for iv in op.axis)
+        for tensor in op.outputs:
+            self.seen[tensor].computed[self.instance(stage)].add(point)
+        env = {**self.env, **roots}
+        for formula in op.body:
+            self.visit(formula, env)
+
+    def visit(self, node: Any, env: Mapping[Var, int]) -> None:
+        """Read what evaluating a formula reads."""
+        tensor = loaded_tensor(node)
+        if tensor is not None:
+            point = tuple(value(index, env) for index in node.args)
+            self.seen[tensor].read[self.instance(self.b.stage(tensor))].add(point)
+        if node.op in (ops.SELECT, ValueOp.SELECT) and isinstance(node.args[0], Cond):
+            self.visit(node.args[1] if value(node.args[0], env) else node.args[2], env)
+            return
+        if node.op is ValueOp.REDUCE:
+            where = condition(node)
+            if isinstance(where, Cond) and not value(where, env):
+                return
+            for source in sources(node):
+                self.visit(source, env)
+            return
+        for arg in node.args:
+            if isinstance(arg, Value) or (isinstance(arg, Expr) and arg.op is not ops.VAR):
+                self.visit(arg, env)
+
+
+def box_of(points: set[Point]) -> list[tuple[int, int]]:
+    return [(min(axis), max(axis)) for axis in zip(*points, strict=True)]
+
+
+def hull_extents(by_instance: Mapping[Instance, set[Point]], dims: int) -> list[int]:
+    """The largest extents of the bounding boxes."""
+    extents = [0] * dims
+    for points in by_instance.values():
+        for k, (low, high) in enumerate(box_of(points)):
+            extents[k] = max(extents[k], high - low + 1)
+    return extents
+
+
+def members(region: Any, values: Mapping[Var, int], around: Sequence[range]) -> set[Point]:
+    """The points of a region in one instance, among those of a box."""
+    coordinates = [Var(f"x{k}") for k in range(region.dims)]
+    inside = region.condition(coordinates)
+    return {
+        point
+        for point in itertools.product(*around)
+        if evaluate(inside, {**values, **dict(zip(coordinates, point, strict=True))})
+    }
+
+
+def check(b: BoundsMap, sizes: Mapping[Var, int] | None = None, exact: bool = True, regions: bool = True) -> Run:
+    """Run the nests and compare; `exact`: nothing may be larger than what happened.
+
+    Checked for every tensor that is computed: outputs are computed whole; what is read was computed in the same instance,
+    and lies in the allocation; the region required holds what is read (and nothing else, when exact); the region computed is
+    what was computed; counts and allocation are those of what happened.
+    """
+    done = Run(b, sizes)
+    env = dict(sizes or {})
+    for stage in b.schedule.stages:
+        if stage not in done.nests:
+            continue
+        for tensor in stage.op.outputs:
+            _check_tensor(b, done, stage, tensor, env, exact, regions)
+    return done
+
+
+def _check_tensor(
+    b: BoundsMap, done: Run, stage: Stage, tensor: Tensor, env: dict[Var, int], exact: bool, regions: bool
+) -> None:
+    happened, fixed = done.seen[tensor], done.fixed[stage]
+    shape = [value(b._state.sizes.expr(e), env) for e in tensor.shape]
+    everything = set(itertools.product(*map(range, shape)))
+    if stage.is_output:
+        assert all(happened.computed[i] == everything for i in happened.instances), f"{tensor.name}: not whole"
+    stored = b.allocated(tensor)
+    extents = [value(r.extent, env) for r in stored]
+    for instance, points in happened.read.items():
+        missing = points - happened.computed[instance]
+        assert not missing, f"{tensor.name}{instance}: read but not computed: {sorted(missing)[:4]}"
+    for instance, points in happened.computed.items():
+        values = {**env, **dict(zip(fixed, instance, strict=True))}
+        mins = [value(r.min, values) for r in stored]
+        for point in points:
+            offsets = [x - low for x, low in zip(point, mins, strict=True)]
+            inside = all(0 <= x < e for x, e in zip(offsets, extents, strict=True))
+            assert inside, f"{tensor.name}{instance}: {point} is outside of the allocation {stored}"
+        assert points <= everything, f"{tensor.name}{instance}: computed outside of the tensor"
+    if exact and not stage.is_output:
+        hull = hull_extents({i: p for i, p in happened.computed.items() if p}, tensor.ndim)
+        assert extents == hull, f"{tensor.name}: allocated {extents}, needed {hull}"
+        sizes_now = [len(p) for p in happened.computed.values()]
+        needed = [len(p) for p in happened.read.values()]
+        if not env:
+            region = b.computed(tensor)
+            assert (region.count_max(), region.count_total()) == (max(sizes_now, default=0), sum(sizes_now))
+            region = b.required(tensor)
+            assert (region.count_max(), region.count_total()) == (max(needed, default=0), sum(needed))
+    if regions:
+        around = [range(-2, e + 2) for e in shape]
+        for instance in happened.instances:
+            values = {**env, **dict(zip(fixed, instance, strict=True))}
+            required = members(b.required(tensor), values, around)
+            computed = members(b.computed(tensor), values, around)
+            assert computed == happened.computed[instance] or not exact, f"{tensor.name}{instance}: computed"
+            assert happened.computed[instance] <= computed, f"{tensor.name}{instance}: computed beyond the region"
+            if not stage.is_output:
+                assert happened.read[instance] <= required, f"{tensor.name}{instance}: required is too small"
+                assert not exact or required == happened.read[instance], f"{tensor.name}{instance}: required"

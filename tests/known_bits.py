@@ -1,0 +1,90 @@
+"""A domain made outside the package: which bits of a value are known to be 0 and which to be 1."""
+
+from __future__ import annotations
+
+from intset import IntervalSet, IntSet
+from intset.domains.value import ValueDomain
+from intset.expr import ops
+from intset.expr.build import logical_and
+from intset.expr.node import as_expr, truth
+from intset.infinity import NEG_INF, POS_INF
+
+WIDTH = 12  # bits looked at; the value is known modulo 2**WIDTH
+MASK = (1 << WIDTH) - 1
+TOP = (0, 0)  # (bits known to be 0, bits known to be 1)
+
+
+class BitSet(IntSet):
+    """All integers whose low bits agree with the known ones."""
+
+    def __init__(self, zeros: int, ones: int) -> None:
+        super().__init__("bits", False, False)
+        self.zeros, self.ones = zeros, ones
+
+    def ends(self):
+        return NEG_INF, POS_INF
+
+    def condition(self, e):
+        if not self.zeros and not self.ones:
+            return truth(True)
+        x = as_expr(e)
+        return logical_and((x & self.ones).eq(self.ones), (x & self.zeros).eq(0))
+
+    def count(self):
+        return POS_INF
+
+
+def _trailing(value) -> int:
+    """How many low bits are known."""
+    known = value[0] | value[1]
+    return ((known + 1) & -(known + 1)).bit_length() - 1
+
+
+def _low(value, bits: int):
+    mask = (1 << bits) - 1
+    return (~value & mask & MASK, value & mask & MASK)
+
+
+def add(a, b):
+    return _low(a[1] + b[1], min(_trailing(a), _trailing(b)))
+
+
+def _zeros(value) -> int:
+    """How many low bits are known to be 0."""
+    return ((value[0] + 1) & -(value[0] + 1)).bit_length() - 1
+
+
+def mul(a, b):
+    return _low(a[1] * b[1], min(_trailing(a) + _zeros(b), _trailing(b) + _zeros(a), WIDTH))
+
+
+class KnownBits(ValueDomain):
+    """Knows sums, products and bit operations; every other operation is left to the interval."""
+
+    name = "bits"
+    transfer = {
+        ops.ADD: add,
+        ops.MUL: mul,
+        ops.BITAND: lambda a, b: (a[0] | b[0], a[1] & b[1]),
+        ops.BITOR: lambda a, b: (a[0] & b[0], a[1] | b[1]),
+    }
+
+    def constant(self, x):
+        return _low(x, WIDTH)
+
+    def between(self, low, high):
+        if low is None or high is None or low < 0:
+            return self.constant(low) if low is not None and low == high else TOP
+        same = ~((1 << (low ^ high).bit_length()) - 1) & MASK
+        return (~low & same, low & same) if high <= MASK else TOP
+
+    def join(self, a, b):
+        return (a[0] & b[0], a[1] & b[1])
+
+    def meet(self, a, b):
+        return (a[0] | b[0], a[1] | b[1])
+
+    def represent(self, value):
+        if value[0] & value[1]:
+            return IntervalSet(POS_INF, NEG_INF, self.name)
+        return BitSet(*value)

@@ -1,0 +1,293 @@
+"""The prover: decided questions, checked counterexamples, facts used, scopes that do not leak, unsound answers of peers."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+
+import pytest
+from random_questions import question
+
+import intset
+from intset import (
+    Context,
+    Fact,
+    Opaque,
+    Range,
+    ShapeVar,
+    Var,
+    cast,
+    ceildiv,
+    evaluate,
+    floormod,
+    maximum,
+    minimum,
+    nonneg,
+    opaque,
+    select,
+    truncdiv,
+    truncmod,
+)
+from intset.errors import ContradictionWarning
+
+i, j, k, x, y = (Var(name) for name in "ijkxy")
+n, m, p = ShapeVar("n"), ShapeVar("m"), ShapeVar("p")
+
+
+def assert_refuted(ctx, goal):
+    proof = ctx.prove(goal)
+    assert proof.status == "refuted", proof
+    assert evaluate(goal, proof.counterexample) is False
+    assert all(evaluate(fact.condition, proof.counterexample) for fact in ctx.facts)
+    return proof
+
+
+@pytest.mark.filterwarnings("ignore::intset.errors.ContradictionWarning")
+def test_random_goals_are_decided_rightly():
+    decided = 0
+    for seed in range(400):
+        q = question(seed)
+        ctx = Context(q.ranges, assume=q.conds)
+        proof = ctx.prove(q.goal)
+        assert proof.status == ("proved" if q.goal_holds else "refuted"), (seed, proof)
+        assert proof.vacuous <= (q.goal_points == 0), seed
+        if proof.status == "refuted":
+            assert evaluate(q.goal, proof.counterexample) is False
+            assert all(evaluate(cond, proof.counterexample) for cond in q.conds)
+        decided += 1
+    assert decided == 400
+
+
+PRODUCTS = [
+    ({i: Range(0, n * n)}, i // n < n),
+    ({i: Range(0, n), j: Range(0, m)}, i * m + j < n * m),
+    ({i: Range(0, n), j: Range(0, m)}, ((i * m + j) // m).eq(i)),
+    ({i: Range(0, n), j: Range(0, m)}, ((i * m + j) % m).eq(j)),
+    ({i: Range(0, n), j: Range(0, m), k: Range(0, p)}, (i * m + j) * p + k < n * m * p),
+    ({i: Range(0, n * m)}, i // m < n),
+    ({}, ((n * 65) % n).eq(0)),
+    ({}, (n * (n + 1) % 2).eq(0)),
+    ({i: Range(0, n)}, (i % n).eq(i)),
+    ({i: Range(0, n)}, minimum(i, n - 1).eq(i)),
+    ({i: Range(0, n)}, select(i < n, i, 0).eq(i)),
+    ({x: None}, x * x >= 0),
+    ({x: None}, ((x % 16) % 4).eq(x % 4)),
+    ({x: None}, ((x // 4) % 4).eq((x % 16) // 4)),
+]
+
+
+@pytest.mark.parametrize(("ranges", "goal"), PRODUCTS, ids=lambda value: str(value) if not isinstance(value, dict) else "")
+def test_products_of_sizes_and_identities_are_proved(ranges, goal):
+    assert Context(ranges).prove(goal), goal
+
+
+def test_what_holds_only_for_positive_sizes_is_refuted_for_all():
+    q = Var("q")
+    proof = assert_refuted(Context({}), (q >= 0) | (q * q < 0))
+    assert proof.counterexample[q] < 0
+    assert_refuted(Context({i: Range(0, n), j: Range(0, m)}), i * m + j < n * m - 1)
+    assert_refuted(Context({i: Range(0, n)}), i < 7)
+
+
+def test_used_names_the_facts_that_matter_and_no_others():
+    a, b, c = Fact(x >= 3, "asserted"), Fact(y <= 2), Fact(x <= 100)
+    proof = Context({}, assume=[a, b, c]).prove(x - y >= 1)
+    assert proof and set(proof.used) == {a, b}
+    assert proof.requires == (b.condition,)  # the user's word; a runtime check stands behind the other
+    declared = Context({i: Range(0, n * n)}).prove(i // n < n)
+    assert [fact.provenance for fact in declared.used] == ["declared"]
+
+
+def test_requires_lists_divisors_not_known_to_differ_from_0():
+    proof = Context({}).prove((x * y // x).eq(y))
+    assert proof and [str(c) for c in proof.requires] == ["x != 0"]
+    assert_refuted(Context({}), x.ne(0))  # the division is no evidence
+    known = Context({x: Range(1, 9)}).prove((x * y // x).eq(y))
+    assert known and known.requires == ()
+
+
+def test_an_empty_domain_proves_everything_and_says_vacuous():
+    assert Context({i: Range(0, 0)}).prove(i > 5).vacuous
+    ctx = Context({i: Range(0, 4)})
+    with ctx.assuming(i > 7):
+        assert ctx.prove(i.eq(99)).vacuous
+    assert not ctx.prove(i <= 7).vacuous
+    odd = Context({i: Range(0, 9)}, assume=[(i % 2).eq(0), (i % 4).eq(1)])
+    assert odd.prove(i.eq(77)).vacuous
+
+
+def test_facts_that_exclude_one_another_are_reported():
+    with pytest.warns(ContradictionWarning, match="exclude one another"):
+        ctx = Context({}, assume=[n >= 5, n <= 3, m >= 1])
+    assert {str(fact.condition) for fact in ctx.contradiction} == {"n >= 5", "n <= 3"}
+    assert ctx.prove(n.eq(1000)).vacuous
+    assert Context({}, assume=[n >= 5]).contradiction == ()
+
+
+def test_a_scope_leaks_nothing():
+    ctx = Context({i: Range(0, 100)})
+    assert not ctx.prove(i < 8)
+    with ctx.assuming(i < 8):
+        assert ctx.prove(i < 8) and int(ctx.bounds(i)[1]) == 7
+        with pytest.raises(RuntimeError), ctx.assuming(i < 3):
+            assert ctx.prove(i < 3)
+            raise RuntimeError
+        assert not ctx.prove(i < 3)
+    assert not ctx.prove(i < 8) and int(ctx.bounds(i)[1]) == 99
+    square = Context({i: Range(0, n)})
+    with square.assuming(n * n < 10):
+        assert square.prove(i < 4)  # through z3
+    assert_refuted(square, i < 4)
+
+
+def test_an_interrupted_query_leaves_the_context_usable(monkeypatch):
+    ctx = Context({i: Range(0, 9), j: Range(0, 9)}, assume=[i + j < 12])
+    from intset.domains.isl import translate
+
+    original = translate.Translation.affine
+
+    def interrupted(self, form):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(translate.Translation, "affine", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        ctx.value_set((i * 7 + j) % 5 + i, domain="isl")
+    monkeypatch.setattr(translate.Translation, "affine", original)
+    assert ctx.value_set((i * 7 + j) % 5 + i, domain="isl").is_exact
+
+
+def test_an_exhausted_budget_is_a_sound_answer_and_a_note():
+    e = ((i // 3 + j) % 17 + (i * 5 + j) // 7) % 11
+    ranges = {i: Range(0, 1000), j: Range(0, 1000)}
+    with intset.using(isl_operations=50, points=0):
+        found = Context(ranges).value_set(e)
+        proof = Context(ranges).prove(e.ne(10) | (i < 5000))
+    assert not found.is_exact and found.notes
+    assert int(found.min) <= 0 and int(found.max) >= 10
+    assert proof.status in ("proved", "unknown")
+    with intset.using(tiers="linear"):
+        unknown = Context({i: Range(0, n * n)}).prove((i * i + n) % 3 < 2 + (i * n) % 5)
+    assert unknown.status in ("unknown", "refuted") and (unknown.reason or unknown.counterexample)
+
+
+# -- traps in which peers were caught ----------------------------------------------------------------------------------
+
+
+def test_opaque_terms():
+    t = opaque("t")
+    table = Opaque("table", rank=1, lower=0, upper=9)
+    ctx = Context({i: Range(0, 8), j: Range(0, 8)})
+    assert ctx.prove((t - t).eq(0))
+    assert ctx.prove((table[i] - table[i]).eq(0))
+    assert_refuted_with_loads = ctx.prove((table[i] - table[j]).eq(0))
+    assert assert_refuted_with_loads.status == "refuted"
+    low, high = ctx.bounds(table[i] * 3 + 1)
+    assert (int(low), int(high)) == (1, 28)
+    assert Context({i: Range(0, 8), j: Range(0, 8)}, assume=[i.eq(j)]).prove((table[i] - table[j]).eq(0))
+
+
+def test_casts_that_narrow_wrap():
+    ctx = Context({x: Range(0, 200)})
+    assert_refuted(ctx, (cast(x * 3, 8) % 3).eq(0))
+    assert_refuted(ctx, cast(x, 8) >= 0)
+    assert tuple(map(int, ctx.bounds(cast(x, 8)))) == (-128, 127)
+    assert_refuted(Context({x: None}), cast(x, 8).eq(x))
+
+
+def test_constants_beyond_64_bits():
+    big = 10**40
+    ctx = Context({x: Range(-big, 2 * big + 1)})
+    low, high = ctx.bounds(x * big + 7)
+    assert (int(low), int(high)) == (-big * big + 7, big * big + 7)
+    assert ctx.prove((x * big) // big <= big)
+    assert ctx.bounds((x * 6 + 1) % (4 * big), domain="isl").is_tight
+    assert tuple(map(int, Context({x: Range(-(2**63), 1)}).bounds(x // 3))) == (-(2**63) // 3, -(2**63) // 3)
+
+
+def test_the_unsound_answers_of_a_peer():
+    near = Context({x: Range(-1, 2)})
+    assert_refuted(near, truncmod(x, 2) >= 0)  # U1
+    assert tuple(map(int, near.bounds(truncmod(x, 2)))) == (-1, 0)
+    wide = Context({x: Range(0, 101)})
+    assert_refuted(wide, cast(x * 3, 8).eq(x * 3))  # U4
+    assert_refuted(Context({x: Range(0, 200)}), cast(x, 8) >= 0)  # U5
+    assert_refuted(Context({x: None}), cast(x, 8).eq(x))  # U6
+    first, second = Context({x: Range(0, 4)}), Context({x: Range(0, 100)})
+    assert first.prove(x * x <= 9)  # U7
+    assert_refuted(second, x * x <= 9)
+    u = Var("u")
+    unsigned = Context({u: Range(0, 2**32)})
+    assert unsigned.prove(cast(u | 2**31, 32, False) >= 2**31)  # U8
+    assert Context({}).prove((y * 2).eq(y * 2))  # U9
+    assert_refuted(Context({}), (y * 3).eq(y * 2))
+    v = Var("v")
+    sums = Context({u: Range(0, 2**32), v: Range(0, 2**32)})
+    assert_refuted(sums, cast(u + v, 32, False) >= u)  # U10
+    tiles = Context({x: Range(0, 8)}).image((x // 6, x % 6 % 5))
+    assert tiles.count() == 7  # U11
+
+
+def test_monotonicity_with_negative_divisors():
+    ctx = Context({x: Range(0, 50)})
+    assert ctx.prove((x * 8) // -4 >= ((x + 1) * 8) // -4)
+    assert_refuted(ctx, (x * 8) // -4 < ((x + 1) * 8) // -4)
+    assert_refuted(Context({x: None}), (x > -7) | (((x - 2) + 2 * x) // 3 >= -6))
+
+
+def test_ceildiv_and_truncating_divisions():
+    assert int(Context({}).simplify(ceildiv(intset.const(24), 10))) == 3
+    ctx = Context({x: Range(-20, 41), y: Range(-6, 13)})
+    assert ctx.prove((truncdiv(x, y) * y + truncmod(x, y)).eq(x))
+    assert ctx.prove((abs(truncmod(x, 5)) < 5) & (abs(truncmod(x, 5)) <= abs(x)))
+
+
+def test_claims_embedded_in_an_expression_hold_only_there():
+    q = Var("q")
+    ctx = Context({i: Range(0, 64)})
+    assert ctx.prove(floormod(i, nonneg(q)) >= 0)
+    assert str(ctx.simplify(nonneg(x * y) // nonneg(x))) == "y"
+    assert_refuted(ctx, q >= 0)
+    inside = select(i < 3, nonneg(q), 0)
+    assert_refuted(ctx, (inside >= 0) & (q >= 0))
+    assert ctx.prove(maximum(inside, 0) >= 0)
+
+
+def test_fits():
+    ctx = Context({i: Range(0, 1 << 20), j: Range(0, 1 << 11)})
+    assert ctx.fits(i * 2047 + j, bits=32)
+    proof = ctx.fits(i * 2049 + j, bits=32)
+    assert proof.status == "refuted"
+    with pytest.raises(intset.MachineOverflowError):
+        evaluate(i * 2049 + j, proof.counterexample, bits=32)
+    assert ctx.fits(select(i < 1000, i * (1 << 20), 0), bits=32)
+    assert not ctx.fits((i + (1 << 31)) - (1 << 31), bits=32)
+    assert ctx.fits((i + (1 << 31)) - (1 << 31), bits=64)
+
+
+def test_proofs_pickle_and_explain():
+    ctx = Context({i: Range(0, 8)}, assume=[i < 5])
+    proof = pickle.loads(pickle.dumps(ctx.prove(i < 6)))
+    assert proof.status == "proved" and [str(fact.condition) for fact in proof.used] == ["i < 5"]
+    text = str(ctx.explain(i < 6))
+    assert "Proved" in text and "i < 5 (assumed)" in text
+    assert "It fails at i = 4" in str(ctx.explain(i < 4))
+    assert "Both ends are attained" in str(ctx.explain(i * 2))
+
+
+def test_threads_do_not_disturb_one_another():
+    failures: list[object] = []
+
+    def work(seed: int) -> None:
+        try:
+            ctx = Context({i: Range(0, 10 + seed), j: Range(0, n)}, assume=[i + j < 20])
+            assert int(ctx.bounds(i % 7 + i)[1]) >= 6
+            assert ctx.prove(i + j < 20) and not ctx.prove(i * j < seed)
+        except BaseException as error:  # noqa: BLE001 - reported below
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
