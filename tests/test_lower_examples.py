@@ -81,7 +81,7 @@ for i.j.fused.outer in [0, 4):
     "doc_split_20_16": """\
 for i.outer in [0, 2):
     allocate B: float32[16] at [i.outer * 16]
-    for i in [0, minimum(16, i.outer * -16 + 20)):
+    for i in [0, minimum(20 - i.outer * 16, 16)):
         B[i] = A[i.outer * 16 + i] + 1.0
     for i.inner in [0, 16):
         if i.outer * 16 + i.inner <= 19:

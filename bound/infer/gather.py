@@ -144,8 +144,11 @@ def _root_range(known: Known, bounds: StageBounds, k: int, iv: IterVar, is_unifo
     limits = side.range()
     assert isinstance(limits.extent, Expr) and isinstance(limits.min, Expr)
     number = _only_value(known, bounds, limits.extent)
-    if number is not None:
-        exact = Range(limits.min, max(number, 0))
+    if number is not None and number > 0:
+        exact = Range(limits.min, number)
+    elif number is not None:  # never run, but a loop made from this one and others has to have a length
+        bounds.widened.add(iv)
+        exact = Range(limits.min, 1)
     elif not is_uniform and _is_short(limits.extent):
         exact = limits
     else:

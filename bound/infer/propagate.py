@@ -16,6 +16,7 @@ from bound.infer.known import Known
 from bound.infer.need import Need, from_region
 from bound.infer.pass_up import Iterations
 from intset.context import Context
+from intset.domains.base import Region
 from intset.errors import BudgetError
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.range import Range
@@ -130,7 +131,7 @@ class Propagation:
         kept = [*self.it.fixed, *(v for v in self.known.size_ranges if v not in self.it.relaxed)]
         dims = len(exprs)
         try:
-            need = from_region(self.known, context.image(exprs, keep=kept, domain=self.domain), shape)
+            need = from_region(self.known, self._answer(context, exprs, kept), shape)
         except BudgetError as error:
             listed = enumerated(self.known, context, exprs, list(self.it.fixed)) if self.domain in _EXACT else None
             if listed is not None:
@@ -146,6 +147,13 @@ class Propagation:
             if listed is not None:
                 return Need(dims, listed.box, listed.shape, not self.it.notes, self.it.notes)
         return need
+
+    def _answer(self, context: Context, exprs: Sequence[Expr], kept: Sequence[Var]) -> Region:
+        if self.domain not in _EXACT:
+            return context.image(exprs, keep=kept, domain=self.domain)
+        from intset.domains.isl.instanced import image_in_instances
+
+        return image_in_instances(context, exprs, kept)
 
     def _has_terms(self, need: Need) -> bool:
         """Whether the region depends on a term over loops that is not affine, such as a product of two."""

@@ -6,7 +6,7 @@
     (g*h + s) // (g*c)        = h // c                      where 0 <= s < g
     x // c                    = k                           where k*c <= x < (k+1)*c
 
-Remainders become `x - c*(x // c)`; all other divisions are written with these two.
+Ceiling and truncated division are written with floor division, where the signs are known.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 
 from intset.expr import ops
 from intset.expr.node import Expr, const, make
-from intset.linear.form import ONE, ZERO, Linear, atom, constant, factors
-from intset.linear.remainders import MAX_EXPANDED_TERMS, remember_remainder
+from intset.linear.form import ZERO, Linear, atom, constant, factors
 
 if TYPE_CHECKING:
     from intset.linear.canonical import Normalizer
@@ -123,18 +122,6 @@ def _drop_small_part(known: Normalizer, form: Linear, c: int) -> Linear | None:
         if step is not None:
             return floordiv_const(known, Linear(step, {t: k // g for t, k in coarse.items()}), c // g)
     return None
-
-
-def floormod(known: Normalizer, dividend: Linear, divisor: Linear) -> Linear:
-    """`dividend % divisor`."""
-    if len(dividend.terms) > MAX_EXPANDED_TERMS:
-        return atom(make(ops.FLOORMOD, (known.atomized(dividend), known.atomized(divisor))))
-    quotient = floordiv(known, dividend, divisor)
-    if not divisor.is_const:
-        return dividend.minus(known.product(quotient, divisor))
-    remainder = dividend.plus(quotient, -divisor.const)
-    remember_remainder(known, remainder, quotient, divisor.const)
-    return remainder
 
 
 def ceildiv(known: Normalizer, a: Linear, b: Linear) -> Linear:

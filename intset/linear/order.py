@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import weakref
+from typing import TYPE_CHECKING, Any
 
 from intset.expr import ops
 from intset.expr.node import Node, Opaque, Var
 from intset.expr.walk import postorder_until
+
+if TYPE_CHECKING:
+    from intset.linear.form import Linear
 
 _KEYS: weakref.WeakKeyDictionary[Node, tuple[int, int]] = weakref.WeakKeyDictionary()
 _OP_NUMBER = {op: number for number, op in enumerate(ops.OPS.values())}
@@ -33,3 +37,8 @@ def order_key(node: Node) -> tuple[int, int]:
             oldest = min(oldest, data)
         _KEYS[below] = (oldest, hash((_OP_NUMBER[below.op], data, *keys)) | 1)
     return _KEYS[node]
+
+
+def form_key(form: Linear) -> tuple[Any, ...]:
+    """A key that orders forms."""
+    return (*order_key(form.expr()), form.const)

@@ -1,14 +1,15 @@
-"""Remainders in a form: `r - c*(r // c)` found again and written as `r % c`, for tighter bounds and shorter print."""
+"""Remainders: `x % c` becomes `x - c*(x // c)`, so that `(x//5)*5 + x%5` cancels to `x` by itself; regrouping finds what
+is left of them in a form and writes it as `r % c` again, for tighter bounds and shorter print.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from intset.expr import ops
 from intset.expr.node import Expr, const, make
-from intset.linear.division import floordiv_const
-from intset.linear.form import Linear, atom, factors
+from intset.linear.division import floordiv, floordiv_const
+from intset.linear.form import Linear, accumulate, atom, factors
 
 if TYPE_CHECKING:
     from intset.linear.canonical import Normalizer
@@ -17,49 +18,89 @@ MAX_EXPANDED_TERMS = 16  # a longer sum is not written out twice, nor searched f
 MAX_REMAINDERS = 8  # so many are found in one form
 
 
+def floormod(known: Normalizer, dividend: Linear, divisor: Linear) -> Linear:
+    """`dividend % divisor`."""
+    if len(dividend.terms) > MAX_EXPANDED_TERMS:
+        return atom(make(ops.FLOORMOD, (known.atomized(dividend), known.atomized(divisor))))
+    quotient = floordiv(known, dividend, divisor)
+    if not divisor.is_const:
+        return dividend.minus(known.product(quotient, divisor))
+    c = divisor.const
+    remainder = dividend.plus(quotient, -c)
+    for e in quotient.terms:
+        if e.op is ops.FLOORDIV and (short := _only_remainder(known, remainder, e, c)) is not None:
+            remainder.regrouped = (known, short)
+    return remainder
+
+
+def _only_remainder(known: Normalizer, form: Linear, division: Expr, c: int) -> Linear | None:
+    """What regrouping `form = g*h - c*(h // d) + ...` with `c = g*d` gives, if there is nothing else to regroup."""
+    d = division.args[1].data
+    if form.terms.get(division) != -c or not d or c % d or len(form.terms) == 1:
+        return None
+    if any((e.op is ops.FLOORDIV or e.op is ops.MUL) and e is not division for e in form.terms):
+        return None
+    base, g = known.form(division.args[0]), c // d
+    if g < 1 or not _dominates(form, base, g):
+        return None
+    return _with_remainder(known, form, division, base, d, g)
+
+
+def _with_remainder(known: Normalizer, form: Linear, division: Expr, base: Linear, c: int, factor: int) -> Linear:
+    """`form` with `factor*(base - c*division)` in it written as `factor*(base % c)`; `division` is `base // c`."""
+    terms = dict(form.terms)
+    accumulate(terms, base, -factor)
+    _add(terms, division, c * factor)
+    _add(terms, make(ops.FLOORMOD, (known.atomized(base), const(c))), factor)
+    return Linear(form.const - factor * base.const, terms)
+
+
 def regrouped(known: Normalizer, form: Linear) -> Linear:
     """`form` with `r - c*(r // c)` written as the remainder it is, wherever that cancels something."""
-    if len(form.terms) > 2 * MAX_EXPANDED_TERMS:
-        return form
     for _ in range(MAX_REMAINDERS):
-        step = next(_steps(known, form), None)
+        step = _next_remainder(known, form)
         if step is None:
             break
         form = step
     return form
 
 
-def _steps(known: Normalizer, form: Linear) -> Iterator[Linear]:
+def _next_remainder(known: Normalizer, form: Linear) -> Linear | None:
     for monomial, k in form.terms.items():
-        division = monomial if monomial.op is ops.FLOORDIV else None
-        if division is None:
-            if monomial.op is ops.MUL:
-                yield from _symbolic_remainder(known, form, monomial, k)
+        found: Linear | None = None
+        if monomial.op is ops.MUL:
+            found = _symbolic_remainder(known, form, monomial, k)
+        elif monomial.op is ops.FLOORDIV and monomial.args[1].op is ops.CONST:
+            found = _constant_remainder(known, form, monomial, k)
+        if found is not None:
+            return found
+    return None
+
+
+def _constant_remainder(known: Normalizer, form: Linear, division: Expr, k: int) -> Linear | None:
+    """One step of regrouping for the term `k * division`, a division by a constant c: by c or by a divisor of it."""
+    c: int = division.args[1].data
+    if c < 1:
+        return None
+    inner = known.form(division.args[0])
+    for other, weight in form.terms.items():
+        if other is division or weight * k > 0:
             continue
-        if division.args[1].op is not ops.CONST:
-            continue
-        c: int = division.args[1].data
-        if c < 1:
-            continue
-        inner = known.form(division.args[0])
-        for other, weight in form.terms.items():
-            if other is monomial or weight * k > 0:
+        modulus = -k // weight
+        for m in (c,) if modulus == c else (c, modulus):
+            if m < 2 or c % m:
                 continue
-            for modulus in {c, -k // weight}:
-                if modulus < 2 or c % modulus:
-                    continue
-                base = inner if modulus == c else floordiv_const(known, inner, c // modulus)
-                own = base.terms.get(other)
-                if own is None or weight % own:
-                    continue
-                factor = weight // own
-                if abs(k + modulus * factor) < abs(k) and _dominates(form, base, factor):
-                    remainder = make(ops.FLOORMOD, (known.atomized(base), const(modulus)))
-                    shorter = form.plus(base, -factor).plus(atom(monomial), modulus * factor)
-                    yield shorter.plus(atom(remainder), factor)
+            base = inner if m == c else floordiv_const(known, inner, c // m)
+            own = base.terms.get(other)
+            if own is None or weight % own:
+                continue
+            factor = weight // own
+            if abs(k + m * factor) < abs(k) and _dominates(form, base, factor):
+                return _with_remainder(known, form, division, base, m, factor)
+    return None
 
 
-def _symbolic_remainder(known: Normalizer, form: Linear, monomial: Expr, k: int) -> Iterator[Linear]:
+def _symbolic_remainder(known: Normalizer, form: Linear, monomial: Expr, k: int) -> Linear | None:
     for division in factors(monomial):
         if division.op is not ops.FLOORDIV or division.args[1].op is ops.CONST:
             continue
@@ -71,14 +112,23 @@ def _symbolic_remainder(known: Normalizer, form: Linear, monomial: Expr, k: int)
         factor = -k // own
         if base.terms and _dominates(form, base, factor):
             remainder = make(ops.FLOORMOD, (known.atomized(base), known.atomized(divisor)))
-            yield form.plus(base, -factor).plus(whole, factor).plus(atom(remainder), factor)
+            return form.plus(base, -factor).plus(whole, factor).plus(atom(remainder), factor)
+    return None
+
+
+def _add(terms: dict[Expr, int], e: Expr, k: int) -> None:
+    new = terms.get(e, 0) + k
+    if new:
+        terms[e] = new
+    else:
+        del terms[e]
 
 
 def _dominates(form: Linear, part: Linear, factor: int) -> bool:
     """Whether `factor * part` only takes away from what is there: same signs, no larger coefficients."""
-    get = form.terms.get
+    have_of = form.terms.get
     for monomial, coefficient in part.terms.items():
-        have, take = get(monomial, 0), factor * coefficient
+        have, take = have_of(monomial, 0), factor * coefficient
         if have * take <= 0 or abs(have) < abs(take):
             return False
     return True

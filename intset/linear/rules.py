@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from intset.expr import ops
 from intset.expr.node import Node, make
-from intset.linear import bits, division
+from intset.linear import bits, division, remainders
 from intset.linear.form import Linear, atom, constant
 from intset.linear.order import form_key
 
@@ -98,7 +98,7 @@ RULES: dict[ops.Op, Rule] = {
     ops.LOAD: _load,
     ops.MUL: _mul,
     ops.FLOORDIV: _division(division.floordiv),
-    ops.FLOORMOD: _division(division.floormod),
+    ops.FLOORMOD: _division(remainders.floormod),
     ops.CEILDIV: _division(division.ceildiv),
     ops.TRUNCDIV: _division(division.truncdiv),
     ops.TRUNCMOD: _division(division.truncmod),

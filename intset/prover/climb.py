@@ -53,10 +53,16 @@ class Question:
         self.query = Query((), frame.ranges, frame.conditions, (), frame.base, frame.known, config)
         self.query.verdicts = frame.verdicts
 
+    @property
+    def symbolic_ranges(self) -> list[Var]:
+        """The variables whose ranges may be empty for some sizes: a counterexample has values for them, too."""
+        return [var for var, limits in self.frame.ranges.items() if limits.ends is None]
+
     def refutes(self, point: Point) -> bool:
         """Whether `point`, completed, is a point of the domain at which the goal is defined and false."""
         view = self.query
-        probe = Query(_value_roots(self.goal), view.ranges, view.facts, (), view.base, view.known, self.config)
+        everyone = (*_value_roots(self.goal), *view.ranges, *free_vars(*(fact.condition for fact in self.frame.facts)))
+        probe = Query(everyone, view.ranges, view.facts, (), view.base, view.known, self.config)
         try:
             complete(probe, point)
             agree_on_loads((self.goal, *view.facts), point)
@@ -101,9 +107,7 @@ def prove(frame: Frame, goal: Cond, config: Config) -> Proof:
             break
     if last.status == REFUTED:
         assert last.point is not None
-        variables = free_vars(goal, *frame.conditions)
-        shown = {e: k for e, k in last.point.items() if not isinstance(e, Var) or e in variables or e in frame.ranges}
-        return Proof(goal, REFUTED, by, counterexample=shown)
+        return Proof(goal, REFUTED, by, counterexample=last.point)
     if last.status == PROVED:
         return Proof(
             goal, PROVED, by, last.vacuous, used_by=lambda: needed_facts(frame, goal, config), requires=frame.requires,
@@ -165,7 +169,7 @@ def isl_tier(question: Question) -> Verdict:
 
     try:
         with budget(question.config.isl_operations):
-            translation = Translation(question.query, roots=(question.canonical,))
+            translation = Translation(question.query, roots=(question.canonical,), seeds=question.symbolic_ranges)
             holds = translation.cond(question.frame.known, question.canonical)
             fails = translation.domain.subtract(holds)
             if fails.is_empty():

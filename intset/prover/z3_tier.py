@@ -38,7 +38,7 @@ def _ranged(question: Question) -> list[Var]:
     """The variables with a range that goal or facts speak of, and those that their ranges speak of."""
     ranges = question.frame.ranges
     found: dict[Var, None] = {}
-    waiting = list(free_vars(question.goal, *question.frame.conditions))
+    waiting = [*free_vars(question.goal, *question.frame.conditions), *question.symbolic_ranges]
     while waiting:
         var = waiting.pop(0)
         if var in ranges and var not in found:

@@ -25,7 +25,7 @@ _MIRRORED: Final = {ops.LT: ops.GT, ops.LE: ops.GE, ops.GT: ops.LT, ops.GE: ops.
 
 def simplify(f: Function) -> Function:
     """The same function with fewer loops, conditions and operations."""
-    with intset.using(tiers=("linear",)):
+    with intset.using(tiers=("linear", "isl")):
         return f.with_body(drive(_visit(f.body, scope_of(f), {})))
 
 

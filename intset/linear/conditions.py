@@ -1,0 +1,152 @@
+"""Conditions in canonical form: comparisons of a linear form against 0, decided where its bounds decide them.
+
+A comparison has two faces. A `Clause` `(kind, form)` says `form >= 0`, `== 0` or `!= 0`; it is what facts and proofs work
+with. The canonical condition is an expression, positive terms on the left and negative ones on the right; it is built only
+when somebody asks for an expression.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from intset.expr import ops
+from intset.expr.node import Cond, Node, make, truth
+from intset.linear.form import Linear
+
+if TYPE_CHECKING:
+    from intset.linear.canonical import Normalizer
+
+Clause = tuple[ops.Op, Linear]  # (GE or EQ or NE, form against 0)
+
+
+def clauses(known: Normalizer, cond: Cond) -> tuple[Clause | Cond, ...]:
+    """The conjuncts of `cond` that are not known to hold: comparisons as clauses, all else as canonical conditions.
+
+    Nothing is left of a condition that is known to hold; one that is known to fail has `truth(False)` among them.
+    """
+    if cond.op in DIFFERENCES:
+        verdict = _judged_comparison(known, cond)
+        return () if verdict is True else (truth(False),) if verdict is False else (verdict,)
+    parts = list(_conjuncts(known.cond(cond)))
+    return tuple([known.compared.get(part, part) for part in parts if part.op is not ops.BOOL or not part.data])
+
+
+def judged(known: Normalizer, kind: ops.Op, form: Linear) -> Clause | bool:
+    """The clause `form >= 0`, `== 0` or `!= 0` in lowest terms, or whether it always or never holds."""
+    g = form.content()
+    if kind is ops.GE:
+        if g > 1:
+            form = Linear(form.const // g, {t: k // g for t, k in form.terms.items()})
+        low, high = known.bounds(form)
+        if low is not None and low >= 0:
+            return True
+        return False if high is not None and high < 0 else (kind, form)
+    low, high = known.bounds(form)
+    if low is not None and low > 0 or high is not None and high < 0 or (g and form.const % g):
+        return kind is ops.NE
+    if low == 0 and high == 0:
+        return kind is ops.EQ
+    if g > 1:
+        form = form.divided(g)
+    return (kind, form if form.ordered()[0][1] > 0 else form.scale(-1))
+
+
+def compare(known: Normalizer, kind: ops.Op, form: Linear) -> Cond:
+    """The canonical condition `form >= 0`, `== 0` or `!= 0`."""
+    return _stated(known, judged(known, kind, form))
+
+
+def _stated(known: Normalizer, verdict: Clause | bool) -> Cond:
+    if isinstance(verdict, bool):
+        return truth(verdict)
+    kind, form = verdict
+    positive = Linear(max(form.const, 0), {t: k for t, k in form.terms.items() if k > 0})
+    negative = Linear(max(-form.const, 0), {t: -k for t, k in form.terms.items() if k < 0})
+    cond: Cond = make(kind, (positive.expr(), negative.expr()))
+    known.compared[cond] = verdict
+    known.conds[cond] = cond
+    return cond
+
+
+def _conjuncts(cond: Cond) -> Iterator[Cond]:
+    stack = [cond]
+    while stack:
+        part = stack.pop()
+        if part.op is ops.AND:
+            stack.extend((part.args[1], part.args[0]))
+        else:
+            yield part
+
+
+# -- rules: one entry an operation ------------------------------------------------------------------------------
+
+# a <op> b is `kind` of this form against 0
+DIFFERENCES: dict[ops.Op, tuple[ops.Op, Callable[[Linear, Linear], Linear]]] = {
+    ops.GE: (ops.GE, lambda a, b: a.minus(b)),
+    ops.LE: (ops.GE, lambda a, b: b.minus(a)),
+    ops.GT: (ops.GE, lambda a, b: a.shift(-1).minus(b)),
+    ops.LT: (ops.GE, lambda a, b: b.shift(-1).minus(a)),
+    ops.EQ: (ops.EQ, lambda a, b: a.minus(b)),
+    ops.NE: (ops.NE, lambda a, b: a.minus(b)),
+}
+
+
+def _judged_comparison(known: Normalizer, node: Cond) -> Clause | bool:
+    kind, difference = DIFFERENCES[node.op]
+    return judged(known, kind, difference(known.form(node.args[0]), known.form(node.args[1])))
+
+
+def _comparison(known: Normalizer, node: Node) -> Cond:
+    kind, difference = DIFFERENCES[node.op]
+    return compare(known, kind, difference(known.forms[node.args[0]], known.forms[node.args[1]]))
+
+
+def _junction(known: Normalizer, node: Node) -> Cond:
+    absorbing = node.op is ops.OR
+    a, b = (known.conds[arg] for arg in node.args)
+    for x, y in ((a, b), (b, a)):
+        if x.op is ops.BOOL:
+            return x if x.data is absorbing else y
+    return a if a is b else make(node.op, (a, b))  # type: ignore[no-any-return]
+
+
+def _negation(known: Normalizer, node: Node) -> Cond:
+    """The canonical negation: pushed down to the comparisons."""
+    root = known.conds[node.args[0]]
+    done: dict[Node, Cond] = {}
+    for below in _junctions_below(root):
+        if below.op is ops.BOOL:
+            done[below] = truth(not below.data)
+        elif below.op is ops.AND or below.op is ops.OR:
+            flipped = ops.OR if below.op is ops.AND else ops.AND
+            done[below] = make(flipped, (done[below.args[0]], done[below.args[1]]))
+        else:
+            kind, form = known.compared[below]
+            if kind is ops.GE:  # not (f >= 0)  is  -f - 1 >= 0
+                done[below] = compare(known, ops.GE, form.scale(-1).shift(-1))
+            else:
+                done[below] = compare(known, ops.NE if kind is ops.EQ else ops.EQ, form)
+    return done[root]
+
+
+def _junctions_below(root: Cond) -> Iterator[Any]:
+    stack: list[tuple[Any, bool]] = [(root, False)]
+    seen: set[Node] = set()
+    while stack:
+        node, left = stack.pop()
+        if left:
+            yield node
+        elif node not in seen:
+            seen.add(node)
+            stack.append((node, True))
+            if node.op is ops.AND or node.op is ops.OR:
+                stack.extend((arg, False) for arg in node.args)
+
+
+RULES: dict[ops.Op, Callable[["Normalizer", Node], Cond]] = {
+    **dict.fromkeys(DIFFERENCES, _comparison),
+    ops.AND: _junction,
+    ops.OR: _junction,
+    ops.NOT: _negation,
+}

@@ -1,0 +1,99 @@
+"""Sums of any depth and sharing, read as `constant + sum(coefficient * node)` over the nodes where addition stops."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from intset.expr import ops
+from intset.expr.node import Node
+
+MAX_TREE_STEPS = 128
+
+Spine = tuple[int, dict[Node, int]]
+ADDITIVE = frozenset((ops.ADD, ops.SUB, ops.NEG, ops.MUL))  # MUL only by a constant: `is_sum` tells
+
+
+def is_sum(node: Node) -> bool:
+    """Whether the node adds, or scales by a constant, what is below it."""
+    op = node.op
+    if op is ops.MUL:
+        return node.args[1].op is ops.CONST or node.args[0].op is ops.CONST
+    return op in ADDITIVE
+
+
+def spine(root: Node, known: Mapping[Node, object]) -> Spine:
+    """`root` over the nodes where addition stops or that are in `known`."""
+    return _tree(root, known) or _dag(root, known)
+
+
+def _tree(root: Node, known: Mapping[Node, object]) -> Spine | None:
+    """The spine of a sum that is short when written out as a tree; `None` for others."""
+    total = 0
+    leaves: dict[Node, int] = {}
+    stack: list[tuple[Node, int]] = [(root, 1)]
+    for _ in range(MAX_TREE_STEPS):
+        node, factor = stack.pop()
+        op = node.op
+        if op is ops.CONST:
+            total += factor * node.data
+        elif op is ops.VAR or (node in known and node is not root):
+            leaves[node] = leaves.get(node, 0) + factor
+        elif op is ops.ADD:
+            a, b = node.args
+            stack.append((b, factor))
+            stack.append((a, factor))
+        else:
+            children = _children(node)
+            if children:
+                stack.extend([(child, factor * k) for child, k in reversed(children)])
+            else:
+                leaves[node] = leaves.get(node, 0) + factor
+        if not stack:
+            return total, leaves
+    return None
+
+
+def _dag(root: Node, known: Mapping[Node, object]) -> Spine:
+    """The spine of any sum: every shared node is met once."""
+    order: list[Node] = []
+    seen: set[Node] = set()
+    stack: list[tuple[Node, bool]] = [(root, False)]
+    while stack:
+        node, left = stack.pop()
+        if left:
+            order.append(node)
+            continue
+        if node in seen:
+            continue
+        seen.add(node)
+        stack.append((node, True))
+        if node is root or node not in known:
+            stack.extend((child, False) for child, _ in _children(node))
+    total = 0
+    weight: dict[Node, int] = {root: 1}
+    leaves: dict[Node, int] = {}
+    for node in reversed(order):
+        factor = weight[node]
+        if node.op is ops.CONST:
+            total += factor * node.data
+            continue
+        children = _children(node) if node is root or node not in known else ()
+        if not children:
+            leaves[node] = factor
+        for child, coefficient in children:
+            weight[child] = weight.get(child, 0) + factor * coefficient
+    return total, leaves
+
+
+def _children(node: Node) -> tuple[tuple[Node, int], ...]:
+    op = node.op
+    if op is ops.MUL:
+        a, b = node.args
+        if b.op is ops.CONST:
+            return ((a, b.data),)
+        return ((b, a.data),) if a.op is ops.CONST else ()
+    if op is ops.ADD:
+        return ((node.args[0], 1), (node.args[1], 1))
+    if op is ops.SUB:
+        return ((node.args[0], 1), (node.args[1], -1))
+    return ((node.args[0], -1),) if op is ops.NEG else ()
