@@ -13,4 +13,4 @@ from lowering.cli import main
 CORPUS = Path(__file__).parent / "data" / "index_expressions.json"
 
 if __name__ == "__main__":
-    main(["compare", str(CORPUS), *sys.argv[1:]])
+    sys.exit(main(["compare", str(CORPUS), *sys.argv[1:]]))

@@ -29,6 +29,7 @@ from typing import Any
 
 import intset
 from intset import Context, Range, Var
+from lowering.cli import tables
 from lowering.cli.corpus import Problem, Row, read_rows
 from lowering.cli.reference import Reference
 
@@ -245,25 +246,30 @@ def report(repeat: int) -> dict[str, Any]:
 
 
 def show(found: dict[str, Any]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console()
-    console.print(f"{found['expressions']} index expressions, best of {found['repetitions']} interleaved repetitions")
-    times = Table("variant", *(("median us", "p95 us")), title="time per bounds query")
-    for name, row in found["microseconds"].items():
-        times.add_row(name, f"{row['median']:.0f}", f"{row['p95']:.0f}")
-    console.print(times)
-    table = Table("ratio", "of medians", "median of ratios", "of totals", "target", "met", title="ratios")
-    for row in found["ratios"]:
-        met = row["of_medians"] <= row["target"]
-        values = (f"{row[key]:.2f}" for key in ("of_medians", "median_of_ratios", "of_totals", "target"))
-        table.add_row(row["ratio"], *values, "yes" if met else "NO")
-    console.print(table)
-    console.print(f"tower of 200 shared levels: {found['tower_200_levels_ms']:.1f} ms")
-    console.print(f"sum of 100,000 terms, built and bounded: {found['sum_100000_terms_ms']:.0f} ms")
+    tables.table(
+        f"time per bounds query; {found['expressions']} expressions, best of {found['repetitions']} repetitions",
+        ("variant", "median us", "p95 us"),
+        [(name, f"{row['median']:.0f}", f"{row['p95']:.0f}") for name, row in found["microseconds"].items()],
+        right=(1, 2),
+    )
+    kinds = ("of_medians", "median_of_ratios", "of_totals", "target")
+    tables.table(
+        "ratios",
+        ("ratio", *(kind.replace("_", " ") for kind in kinds), "met"),
+        [
+            (
+                row["ratio"],
+                *(f"{row[kind]:.2f}" for kind in kinds),
+                "yes" if row["of_medians"] <= row["target"] else "NO",
+            )
+            for row in found["ratios"]
+        ],
+        right=(1, 2, 3, 4),
+    )
+    print(f"tower of 200 shared levels: {found['tower_200_levels_ms']:.1f} ms")
+    print(f"sum of 100,000 terms, built and bounded: {found['sum_100000_terms_ms']:.0f} ms")
     heavy = f"{found['import_modules']} modules, of z3, islpy, numpy: {found['import_heavy']}"
-    console.print(f"import intset: {found['import_ms']:.0f} ms, {heavy}")
+    print(f"import intset: {found['import_ms']:.0f} ms, {heavy}")
 
 
 if __name__ == "__main__":

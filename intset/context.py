@@ -270,8 +270,7 @@ class Context:
 
 
 def _is_true(base: Normalizer, condition: Cond) -> bool:
-    canonical = base.cond(condition)
-    return canonical.op is ops.BOOL and canonical.data is True
+    return not base.clauses(condition)
 
 
 def contradicting(facts: Sequence[Fact]) -> tuple[Fact, ...]:

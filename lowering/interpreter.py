@@ -56,9 +56,9 @@ def run(
     """
     import numpy as np
 
-    passed = by_tensor(f, arrays)
+    passed = {t: _checked(t, array, t in f.outputs) for t, array in by_tensor(f, arrays).items()}
     values, shapes = bound_values(f, passed, sizes or {})
-    given = {tensor: _array(tensor, passed.get(tensor), shapes[tensor], tensor in f.outputs) for tensor in f.params}
+    given = {tensor: _array(tensor, passed.get(tensor), shapes[tensor]) for tensor in f.params}
     flat = {tensor: _flat(array, tensor.dtype) for tensor, array in given.items()}
     kernel = _kernel(f, checked, functions or {})
     try:
@@ -97,19 +97,27 @@ def _kernel(f: Function, checked: bool, functions: Mapping[str, Callable[..., An
     return env["kernel"]
 
 
-def _array(tensor: Tensor, found: Any, shape: tuple[int, ...], is_output: bool) -> Any:
+def _checked(tensor: Tensor, given: Any, is_output: bool) -> Any:
+    """The array that was given for a tensor, if it is one and its type goes with the tensor's."""
     import numpy as np
 
-    if found is None:
-        return np.full(shape, _poison(tensor.dtype), tensor.dtype)
-    array = np.asarray(found)
-    if is_output and not isinstance(found, np.ndarray):
-        what = type(found).__name__
+    if is_output and not isinstance(given, np.ndarray):
+        what = type(given).__name__
         raise InputError(f"the array for {tensor.name} is written: it must be a numpy array, not a {what}")
+    array = np.asarray(given)
     is_whole = dtypes.is_int(tensor.dtype) or tensor.dtype == "bool"
-    if is_whole != (array.dtype.kind in "iub"):
+    if array.dtype.kind not in ("iub" if is_whole else "f"):
         raise InputError(f"the array for {tensor.name} has the type {array.dtype}, not {tensor.dtype}")
-    return np.ascontiguousarray(array, tensor.dtype).reshape(shape)
+    return array
+
+
+def _array(tensor: Tensor, given: Any, shape: tuple[int, ...]) -> Any:
+    """An array of the very type, by rows."""
+    import numpy as np
+
+    if given is None:
+        return np.full(shape, _poison(tensor.dtype), tensor.dtype)
+    return np.ascontiguousarray(given, tensor.dtype).reshape(shape)
 
 
 def _flat(array: Any, dtype: str) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from bound.infer.box import Box, Interval, interval, nothing, whole
+from bound.infer.box import Box, Interval, gaps_unknown, interval, nothing, whole
 from bound.infer.known import Known
 from bound.infer.need import Need, boxed, joined
 from bound.infer.pass_down import rounded_up, rounds_up, uniform_roots
@@ -146,6 +146,8 @@ def _root_range(known: Known, bounds: StageBounds, k: int, iv: IterVar, is_unifo
     number = _only_value(known, bounds, limits.extent)
     if number is not None and number > 0:
         exact = Range(limits.min, number)
+        if gaps_unknown(known, side, bounds.region.hull(known).where):
+            bounds.widened.add(iv)
     elif number is not None:  # never run, but a loop made from this one and others has to have a length
         bounds.widened.add(iv)
         exact = Range(limits.min, 1)

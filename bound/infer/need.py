@@ -99,9 +99,11 @@ def shape_of(box: Box) -> Presburger:
     if box.is_affine():
         return box_shape([(side.lows, side.highs) for side in box.sides], box.where)
     point = [Var(f"x{k}") for k in range(len(box.sides))]
+    from intset.domains.isl.instanced import image_in_instances
+
     context = Context({x: None for x in point}, assume=box.conditions(point))
     with config.using(isl_operations=_OPERATIONS):
-        return context.image(point, domain="isl").shape  # type: ignore[attr-defined,no-any-return]
+        return image_in_instances(context, point, box.variables()).shape
 
 
 def boxed(known: Known, need: Need) -> Need:

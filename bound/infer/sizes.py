@@ -10,7 +10,8 @@ from bound.errors import InputError, ScheduleError
 from bound.infer.accesses import Access
 from bound.itervar import IterVar
 from bound.operation import ComputeOp
-from bound.schedule import Relation, Schedule, Split, Stage, Tail
+from bound.schedule import Fuse, Relation, Schedule, Split, Stage, Tail
+from bound.schedule.relations import children, parents
 from bound.tensor import Tensor
 from intset.expr.node import Cond, Expr, Var, as_int
 from intset.expr.range import Range
@@ -93,7 +94,7 @@ class Sizes:
         """The relations of a stage, with tails that its operation allows.
 
         A reduction must not meet an element twice, nor one beyond the end: there whole tiles are cut by a guard, and
-        tiles that shift are refused.
+        tiles that shift are refused. Whole tiles of an axis made by fusing are cut as well.
         """
         relations = stage.relations
         if not any(isinstance(r, Split) for r in relations):
@@ -112,7 +113,7 @@ class Sizes:
             )
         if tail is Tail.SHIFT_INWARDS and reduces:
             _refuse_repeated(stage, relation)
-        if tail is Tail.ROUND_UP and (relation.parent.is_reduce or reduces):
+        if tail is Tail.ROUND_UP and (relation.parent.is_reduce or reduces or _is_of_fused(stage, relation)):
             tail = Tail.GUARD
         factor = None if relation.factor is None else self.expr(relation.factor)
         nparts = None if relation.nparts is None else self.expr(relation.nparts)
@@ -120,10 +121,19 @@ class Sizes:
         return relation if same else replace(relation, tail=tail, factor=factor, nparts=nparts)
 
 
+def _is_of_fused(stage: Stage, split: Split) -> bool:
+    """Whether the axis that is split was made by fusing others: beyond its end it stands for elements elsewhere."""
+    above = {split.parent}
+    for relation in reversed(stage.relations):
+        if any(child in above for child in children(relation)):
+            if isinstance(relation, Fuse):
+                return True
+            above.update(parents(relation))
+    return False
+
+
 def _refuse_repeated(stage: Stage, split: Split) -> None:
     """A tile that is moved computes elements again: inside a loop of the reduction it would add to them again."""
-    from bound.schedule.relations import children, parents
-
     made = {split.outer, split.inner}
     for relation in stage.relations:
         if any(parent in made for parent in parents(relation)):

@@ -56,7 +56,7 @@ def has_parameters(query: Query, form: Linear) -> bool:
 def is_independent(query: Query, form: Linear) -> bool:
     """Whether both ends that the sum of the terms has are attained, because the terms share no variable and each attains
     its own; no parameters."""
-    return not query.facts and _attains(query, query.known.regroup(form))
+    return (not query.facts or query.known.is_box) and _attains(query, query.known.regroup(form))
 
 
 def _attains(query: Query, form: Linear) -> bool:
@@ -101,16 +101,18 @@ def _atom_attains(query: Query, e: Any) -> bool:
 
 
 def _covers_a_period(query: Query, e: Any) -> bool:
-    """Whether the dividend runs through a gap-free stretch of at least c integers, so that 0 and c - 1 are taken."""
+    """Whether the dividend runs through a gap-free stretch of at least c integers, whatever the terms beyond it are, so
+    that 0 and c - 1 are taken. The stretch is made of variables that occur in no other term."""
     c = e.args[1].data if e.args[1].op is ops.CONST else 0
-    reach = 0  # the smallest coefficients make the stretch [0, reach] up to a shift
-    for t, k in sorted(query.known.form(e.args[0]).terms.items(), key=lambda term: abs(term[1])):
-        ends = query.ranges[t].ends if t.op is ops.VAR and t in query.ranges else None  # type: ignore[index,operator]
-        if ends is None or abs(k) > reach + 1:
+    terms = sorted(query.known.form(e.args[0]).terms.items(), key=lambda term: abs(term[1]))
+    reach = 0  # the smallest coefficients make the stretch [0, reach], up to a shift
+    for t, k in terms:
+        ends = query.ranges[t].ends if t.op is ops.VAR and t in query.ranges else None  # type: ignore[index]
+        if ends is None or abs(k) > reach + 1 or any(other is not t and t in other.free_vars() for other, _ in terms):
             return False
         reach += abs(k) * (ends[1] - ends[0])
         if reach + 1 >= c > 0:
-            return all(t in query.ranges and query.ranges[t].ends is not None for t in e.args[0].free_vars())
+            return all(v in query.ranges and query.ranges[v].ends is not None for v in e.args[0].free_vars())
     return False
 
 

@@ -20,7 +20,7 @@ from intset.expr.node import Cond, IntLike, as_expr
 from intset.infinity import NEG_INF, POS_INF, Infinity
 from intset.linear import bounds as iv
 from intset.linear.bounds import Interval
-from intset.linear.canonical import ATOM_BOUNDS
+from intset.linear.atoms import ATOM_BOUNDS
 
 Pair = tuple[Interval | None, congruence.Congruence]
 

@@ -14,6 +14,7 @@ from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.walk import free_vars, opaque_terms
 from intset.linear.canonical import Normalizer
+from intset.linear.conditions import Clause
 from intset.linear.form import Linear, factors
 
 Point = dict[Expr, int]
@@ -39,7 +40,7 @@ def is_witness(query: Query, form: Linear, point: Point, value: int) -> bool:
     try:
         if values.form(known, form) != value:
             return False
-        return all(values.cond(base, base.cond(fact)) for fact in query.facts)
+        return all(values.holds(base, fact) for fact in query.facts)
     except (EvaluationError, InputError, ZeroDivisionError):
         return False
 
@@ -77,7 +78,19 @@ class _Values:
         found = self.point[e] = low if low is not None else min(0, high) if high is not None else 0
         return found
 
-    def cond(self, normalizer: Normalizer, root: Cond) -> bool:
+    def holds(self, normalizer: Normalizer, cond: Cond) -> bool:
+        """Whether a condition holds, read in the canonical form that `normalizer` gives it."""
+        for part in normalizer.clauses(cond):
+            if not (self._clause(normalizer, part) if isinstance(part, tuple) else self._canonical(normalizer, part)):
+                return False
+        return True
+
+    def _clause(self, normalizer: Normalizer, clause: Clause) -> bool:
+        kind, form = clause
+        value = self.form(normalizer, form)
+        return value >= 0 if kind is ops.GE else (value == 0) is (kind is ops.EQ)
+
+    def _canonical(self, normalizer: Normalizer, root: Cond) -> bool:
         pending = [root]
         while pending:  # conjunctions iteratively; the rest is shallow
             node = pending.pop()
@@ -91,10 +104,8 @@ class _Values:
         if node.op is ops.BOOL:
             return bool(node.data)
         if node.op is ops.OR:
-            return self.cond(normalizer, node.args[0]) or self.cond(normalizer, node.args[1])
-        kind, form = normalizer.compared[node]
-        value = self.form(normalizer, form)
-        return value >= 0 if kind is ops.GE else (value == 0) is (kind is ops.EQ)
+            return any(self._canonical(normalizer, arm) for arm in node.args)
+        return self._clause(normalizer, normalizer.compared[node])
 
 
 def in_domain(query: Query, point: Point) -> bool:
@@ -150,6 +161,10 @@ def _guesses(query: Query, value: int, side: int) -> Iterator[Point]:
 def aim(known: Normalizer, form: Linear, side: int) -> Point:
     """Values for the variables of `form` that drive it to its end on `side` (+1 largest, -1 smallest): a good guess."""
     point: Point = {}
+    if all([e.op is ops.VAR for e in form.terms]):
+        for e, k in form.terms.items():
+            _take(known, e, side if k > 0 else -side, point)
+        return point
     seen: set[tuple[Expr, int]] = set()
     waiting = _toward(form, side)
     while waiting and len(seen) < MAX_AIMS:
@@ -158,6 +173,13 @@ def aim(known: Normalizer, form: Linear, side: int) -> Point:
             seen.add((e, end))
             waiting.extend(_aim(known, e, end, point))
     return point
+
+
+def _take(known: Normalizer, e: Expr, side: int, point: Point) -> None:
+    """Let `e` be at its end on `side`, unless it has a value."""
+    end = known.atom_bounds(e)[side > 0]
+    if end is not None:
+        point.setdefault(e, end)
 
 
 def _toward(form: Linear, side: int) -> list[tuple[Expr, int]]:
@@ -169,9 +191,7 @@ def _toward(form: Linear, side: int) -> list[tuple[Expr, int]]:
 def _aim(known: Normalizer, e: Expr, side: int, point: Point) -> list[tuple[Expr, int]]:
     """Choose values for the variables of `e` that drive it to the end on `side`; returns subterms still to be driven."""
     if e.op is ops.VAR or e.op is ops.LOAD:
-        end = known.atom_bounds(e)[side > 0]
-        if end is not None:
-            point.setdefault(e, end)
+        _take(known, e, side, point)
     elif e.op is ops.FLOORDIV and e.args[1].op is ops.CONST:
         c = e.args[1].data
         end = known.atom_bounds(e)[side > 0]

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 IntLike: TypeAlias = "Expr | SupportsIndex"
 
-_TABLE: weakref.WeakValueDictionary[tuple[Op, tuple[Any, ...], Any], Any] = weakref.WeakValueDictionary()
 _VARIABLES: weakref.WeakValueDictionary[tuple[int, int], Any] = weakref.WeakValueDictionary()
 _LOCK = threading.RLock()
 _SERIAL = itertools.count()
@@ -48,21 +47,41 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_ORIGIN.renew)
 
 
+Key: TypeAlias = "tuple[Op, tuple[Any, ...], Any]"
+
+
+class _Entry(weakref.ref[Any]):
+    """A row of the table of nodes. The standard library's weak dictionaries do the same at four times the cost."""
+
+    __slots__ = ("key",)
+    key: Key
+
+
+_TABLE: dict[Key, _Entry] = {}
+
+
+def _forget(entry: _Entry) -> None:
+    with _LOCK:
+        if _TABLE.get(entry.key) is entry:  # else an equal node has been made since
+            del _TABLE[entry.key]
+
+
 def _intern(cls: type[Any], op: Op, args: tuple[Any, ...], data: Any) -> Any:
     key = (op, args, data)
-    found = _TABLE.get(key)
-    if found is not None:
+    entry = _TABLE.get(key)
+    if entry is not None and (found := entry()) is not None:
         return found
     with _LOCK:
-        found = _TABLE.get(key)
-        if found is None:
-            found = object.__new__(cls)
-            set_slot = object.__setattr__
-            set_slot(found, "op", op)
-            set_slot(found, "args", args)
-            set_slot(found, "data", data)
-            _TABLE[key] = found
-        return found
+        entry = _TABLE.get(key)
+        if entry is not None and (found := entry()) is not None:
+            return found
+        node: Any = _Draft()
+        node.op, node.args, node.data = op, args, data
+        node.__class__ = cls
+        entry = _Entry(node, _forget)
+        entry.key = key
+        _TABLE[key] = entry
+        return node
 
 
 def make(op: Op, args: tuple[Any, ...], data: Any = None) -> Any:
@@ -81,11 +100,12 @@ class Guest:
 class Node:
     """What expressions and conditions share: immutability, identity, printing and pickling."""
 
-    __slots__ = ("__weakref__", "_free", "args", "data", "op")
+    __slots__ = ("__weakref__", "_free", "_order", "args", "data", "op")
     op: Op
     args: tuple[Any, ...]
     data: Any
-    _free: tuple[Var, ...]
+    _free: tuple[Var, ...]  # remembered by `free_vars`
+    _order: tuple[int, int]  # remembered by `linear.order`
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError("expressions are immutable")
@@ -109,11 +129,15 @@ class Node:
         try:
             return self._free
         except AttributeError:
-            from intset.expr.walk import free_vars
+            from intset.expr.walk import leaf_vars
 
-            found = free_vars(self)
-            object.__setattr__(self, "_free", found)
+            found = leaf_vars((self,))
+            self.remember("_free", found)
             return found
+
+    def remember(self, slot: str, value: Any) -> None:
+        """Keep something that follows from the structure alone."""
+        object.__setattr__(self, slot, value)
 
     def substitute(self, replacements: dict[Expr, IntLike]) -> Any:
         """This node with every occurrence of a key replaced by its value, all at once."""
@@ -130,6 +154,13 @@ class Node:
         from intset.expr.printer import to_text
 
         return to_text(self, limit=2000)
+
+
+class _Draft(Node):
+    """A node in the making: its slots can be set, until it is given the class it is made for."""
+
+    __slots__ = ()
+    __setattr__ = object.__setattr__  # type: ignore[assignment]
 
 
 class Expr(Node):
@@ -362,6 +393,9 @@ class Var(Expr):
             _VARIABLES[uid] = self
             return self
 
+    def free_vars(self) -> tuple[Var, ...]:
+        return (self,)  # not remembered: a reference to itself would keep it alive
+
     def fields(self) -> dict[str, Any]:
         """What a pickled copy must carry besides name and uid."""
         return {}
@@ -486,9 +520,15 @@ def as_int(value: object, what: str = "value") -> int:
         raise InputError(f"{what} must be an integer, not {value!r} of type {type(value).__name__}") from None
 
 
+def _constant(value: int) -> Expr:
+    if -SMALL <= value <= SMALL:
+        return _SMALL_CONSTANTS[value + SMALL]
+    return _intern(Term, ops.CONST, (), value)  # type: ignore[no-any-return]
+
+
 def const(value: SupportsIndex) -> Expr:
     """The constant `value`, of any size."""
-    return _intern(Term, ops.CONST, (), as_int(value, "a constant"))  # type: ignore[no-any-return]
+    return _constant(as_int(value, "a constant"))
 
 
 def as_expr(value: object, what: str = "an operand") -> Expr:
@@ -497,7 +537,7 @@ def as_expr(value: object, what: str = "an operand") -> Expr:
         return value
     if isinstance(value, Cond):
         raise InputError(f"{what} must be an integer expression, not the condition {value!r}")
-    return _intern(Term, ops.CONST, (), as_int(value, what))  # type: ignore[no-any-return]
+    return _constant(as_int(value, what))
 
 
 def as_cond(value: object, what: str = "an operand") -> Cond:
@@ -519,18 +559,17 @@ def constant_value(e: Expr) -> int | None:
 
 
 def _operand(value: object) -> Expr | None:
-    """`value` as an expression; `None` for a guest, whose own operator does the work."""
-    if isinstance(value, Expr):
-        return value
+    """`value`, which is no expression, as one; `None` for a guest, whose own operator does the work."""
     if isinstance(value, Guest):
         return None
     if isinstance(value, Cond):
         raise InputError(f"a condition is not a number: {value!r} (use select(condition, 1, 0))")
-    return _intern(Term, ops.CONST, (), as_int(value, "an operand"))  # type: ignore[no-any-return]
+    return _constant(as_int(value, "an operand"))
 
 
 def _binary(op: Op, a: object, b: object) -> Expr:
-    left, right = _operand(a), _operand(b)
+    left = a if isinstance(a, Expr) else _operand(a)
+    right = b if isinstance(b, Expr) else _operand(b)
     if left is None or right is None:
         return NotImplemented
     return _intern(Term, op, (left, right), None)  # type: ignore[no-any-return]
@@ -572,3 +611,7 @@ def sum_of(terms: Iterable[IntLike]) -> Expr:
     for term in iterator:
         total = total + term
     return total
+
+
+SMALL = 256  # constants up to this size are made once and kept
+_SMALL_CONSTANTS: tuple[Expr, ...] = tuple(_intern(Term, ops.CONST, (), k) for k in range(-SMALL, SMALL + 1))

@@ -36,13 +36,28 @@ def postorder(roots: Iterable[Node]) -> Iterator[Node]:
 def free_vars(*roots: Node) -> tuple[Var, ...]:
     """The variables below `roots`, in the order of their first occurrence from left to right."""
     if len(roots) == 1:
-        (root,) = roots
-        if root.op is ops.VAR:
-            return (root,)  # type: ignore[return-value]
-        return tuple(node for node in postorder(roots) if node.op is ops.VAR)  # type: ignore[misc]
+        return roots[0].free_vars()
     if len(roots) > FEW_ROOTS:
-        return tuple(node for node in postorder(roots) if node.op is ops.VAR)  # type: ignore[misc]
+        return leaf_vars(roots)
     return tuple(dict.fromkeys(var for root in roots for var in root.free_vars()))
+
+
+def leaf_vars(roots: Iterable[Node]) -> tuple[Var, ...]:
+    """What `free_vars` says, found by one walk over all roots together."""
+    found: list[Var] = []
+    seen: set[Node] = set()
+    stack = list(roots)
+    stack.reverse()
+    while stack:
+        node = stack.pop()
+        if node.op is ops.CONST or node in seen:
+            continue
+        seen.add(node)
+        if node.op is ops.VAR:
+            found.append(node)  # type: ignore[arg-type]
+        else:
+            stack.extend(node.args[::-1])
+    return tuple(found)
 
 
 def opaque_terms(*roots: Node) -> tuple[Expr, ...]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from intset.expr import ops
 from intset.expr.node import Node, make
 from intset.linear.division import floordiv_const
-from intset.linear.form import ZERO, Linear, atom
+from intset.linear.form import ZERO, Linear, atom, constant
 from intset.linear.order import form_key
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ def low_bits(known: Normalizer, form: Linear, bits: int) -> Linear:
 
 def bit_and(known: Normalizer, a: Linear, b: Linear) -> Linear | None:
     """`a & b` where it is linear: a constant mask of few runs of ones, or operands without a common bit."""
+    if a.is_const and b.is_const:
+        return constant(a.const & b.const)
     if a.is_const:
         a, b = b, a
     if b.is_const:

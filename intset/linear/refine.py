@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from intset.expr import ops
-from intset.expr.node import Cond, Expr, Var
+from intset.expr.node import Cond, Expr, PlainVar, Var
 from intset.linear import bounds as iv
 from intset.linear.bounds import EVERYTHING, Interval
 from intset.linear.form import Linear
 
 if TYPE_CHECKING:
     from intset.linear.canonical import Normalizer
+    from intset.linear.conditions import Clause
 
 ROUNDS = 4  # tightening stops here at the latest; every intermediate result is sound
 
@@ -26,49 +27,57 @@ def narrow(base: Normalizer, conditions: Iterable[Cond]) -> Normalizer:
     atoms: dict[Expr, Interval] = dict(base.knowledge.atoms)
     limits = base.knowledge.limits
     current = base
-    forms: list[tuple[ops.Op, Linear]] = []
+    forms: list[Clause] = []
     choices: list[Cond] = []
-    for condition in conditions:
-        for part in _parts(base.cond(condition)):
-            if part.op is ops.BOOL:
-                if not part.data:
-                    return Normalizer(ranges, Knowledge(tuple(nonneg), atoms, limits), base.depth + 1, empty=True)
-            elif part.op is ops.OR:
-                choices.append(part)
-            else:
-                forms.append(base.compared[part])
+    impossible = base.empty
+    for part in [part for condition in conditions for part in base.clauses(condition)]:
+        if isinstance(part, tuple):
+            forms.append(part)
+        elif part.op is ops.OR:
+            choices.append(part)
+        else:
+            impossible = True  # what is never true is the only other conjunct that is left
+    is_box = base.is_box and not choices
     for kind, form in forms:
+        if kind is not ops.NE and _is_range(base, form):
+            continue
+        is_box = False
         if kind is not ops.NE:
             nonneg.append(form)
         if kind is ops.EQ:
             nonneg.append(form.scale(-1))
-    for round_ in range(ROUNDS):
+    for round_ in range(0 if impossible else ROUNDS):
         changed = False
         for kind, form in forms:
             changed |= _tighten(current, kind, form, ranges, atoms)
         if round_ == 0 and base.depth < 2:
             for choice in choices:
                 changed |= _tighten_choice(base, choice, ranges)
-        if any(_crossed(interval) for interval in (*ranges.values(), *atoms.values())):
-            return Normalizer(ranges, Knowledge(tuple(nonneg), atoms, limits), base.depth + 1, empty=True)
-        if not changed or (len(forms) == 1 and forms[0][0] is ops.GE and not choices):
+        if not changed:
+            break
+        impossible = _any_crossed(ranges) or _any_crossed(atoms)
+        if impossible or (len(forms) == 1 and forms[0][0] is ops.GE and not choices):
             break  # one inequality tells nothing new a second time: it moves each term away from the end it is read at
-        current = Normalizer(dict(ranges), Knowledge(base.knowledge.nonneg, dict(atoms), limits), base.depth + 1)
-    return Normalizer(ranges, Knowledge(tuple(nonneg), atoms, limits), base.depth + 1)
+        if round_ + 1 < ROUNDS:
+            current = Normalizer(dict(ranges), Knowledge(base.knowledge.nonneg, dict(atoms), limits), base.depth + 1)
+    known = Normalizer(ranges, Knowledge(tuple(nonneg), atoms, limits), base.depth + 1, empty=impossible)
+    known.is_box = is_box
+    return known
 
 
-def _parts(cond: Cond) -> Iterable[Cond]:
-    stack = [cond]
-    while stack:
-        part = stack.pop()
-        if part.op is ops.AND:
-            stack.extend((part.args[1], part.args[0]))
-        else:
-            yield part
+def _is_range(base: Normalizer, form: Linear) -> bool:
+    """Whether a comparison of `form` with 0 says no more than a narrower numeric range of one variable."""
+    if len(form.terms) != 1:
+        return False
+    (var,) = form.terms
+    return type(var) is PlainVar and var in base.ranges and var not in base.knowledge.limits
 
 
-def _crossed(interval: Interval) -> bool:
-    return interval[0] is not None and interval[1] is not None and interval[0] > interval[1]
+def _any_crossed(intervals: Mapping[Any, Interval]) -> bool:
+    for low, high in intervals.values():
+        if low is not None and high is not None and low > high:
+            return True
+    return False
 
 
 def _tighten(
@@ -77,9 +86,7 @@ def _tighten(
     if kind is ops.NE:
         return _tighten_unequal(current, form, ranges)
     changed = False
-    for monomial, k in form.terms.items():
-        others = Linear(form.const, {t: c for t, c in form.terms.items() if t is not monomial})
-        low, high = current.bounds(others)
+    for monomial, k, (low, high) in _with_rests(current, form):
         found: Interval = EVERYTHING
         if high is not None:  # k*t >= -others >= -high
             found = (-(high // k), None) if k > 0 else (None, high // -k)
@@ -87,6 +94,20 @@ def _tighten(
             found = iv.meet(found, (None, -low // k) if k > 0 else (-(-low // -k), None))
         changed |= _learn(current, monomial, found, ranges, atoms)
     return changed
+
+
+def _with_rests(current: Normalizer, form: Linear) -> Iterator[tuple[Expr, int, Interval]]:
+    """Each term of `form`, with bounds of the sum of the others."""
+    low, high = current.sum_bounds(form)
+    if low is None or high is None or current.knowledge.nonneg or current.regroup(form) is not form:
+        for monomial, k in form.terms.items():
+            others = Linear(form.const, {t: c for t, c in form.terms.items() if t is not monomial})
+            yield monomial, k, current.bounds(others)
+        return
+    for monomial, k in form.terms.items():  # the bounds of a sum of finite terms are sums of bounds
+        first, last = iv.scaled(current.atom_bounds(monomial), k)
+        assert first is not None and last is not None
+        yield monomial, k, (low - first, high - last)
 
 
 def _learn(

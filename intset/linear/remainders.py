@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from intset.linear.canonical import Normalizer
 
 MAX_EXPANDED_TERMS = 16  # a longer sum is not written out twice, nor searched for remainders
+MAX_TERMS = 2 * MAX_EXPANDED_TERMS
 MAX_REMAINDERS = 8  # so many are found in one form
 
 

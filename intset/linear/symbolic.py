@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from intset.expr import ops
 from intset.expr.node import Expr, Var, make
 from intset.expr.walk import free_vars
+from intset.linear.division import floordiv
 from intset.linear.form import ZERO, Linear, atom, constant, factors, monomial_of
 
 if TYPE_CHECKING:
@@ -245,7 +246,7 @@ def _atom_end(known: Normalizer, e: Expr, upper: bool, relaxed: Relaxed, depth: 
         if not known.is_positive(divisor) or any(relaxed(v) for v in free_vars(*divisor.terms)):
             return None
         inner = toward(known, known.form(e.args[0]), relaxed, depth=depth)
-        return None if inner.form is None else End(known.floordiv(inner.form, divisor), inner.attained)
+        return None if inner.form is None else End(floordiv(known, inner.form, divisor), inner.attained)
     if e.op is ops.MIN or e.op is ops.MAX:
         ends = [toward(known, known.form(arg), relaxed, depth=depth) for arg in e.args]
         forms = [end.form for end in ends]

@@ -104,7 +104,7 @@ def range_text(r: Range) -> str:
         return f"[{low.data}, {low.data + extent.data})"
     if low.is_const and low.data == 0:
         return f"[0, {extent!r})"
-    return f"[{low!r}, {low!r} + {extent!r})"
+    return f"[{low!r}, {low + extent!r})"
 
 
 def type_text(dtype: str) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias, TypeVar
 
 from bound.tensor import Tensor
 from bound.tir import walk
-from bound.tir.opaque import IntFunction
+from bound.tir.opaque import IntFunction, integer
 from bound.tir.value import Operand, ValueOp
 from intset.expr import ops
 from intset.expr.node import Expr
@@ -103,8 +103,8 @@ def _mapped(stmt: Stmt, change: OnOperand) -> Stmt:
     if isinstance(stmt, Let):
         return replace(stmt, value=change(stmt.value))
     if isinstance(stmt, Allocate):
-        origin = None if stmt.origin is None else tuple(change(e) for e in stmt.origin)
-        return replace(stmt, ranges=tuple(_changed(r, change) for r in stmt.ranges), origin=origin)
+        ranges = tuple(_changed(r, change) for r in stmt.ranges)
+        return replace(stmt, ranges=ranges, origin=None if stmt.origin is None else tuple(map(change, stmt.origin)))
     return stmt
 
 
@@ -136,9 +136,22 @@ def transform(root: Stmt, change: OnOperand) -> Stmt:
     return drive(visit(root))
 
 
+def replaced(root: Any, replacements: Mapping[Any, Any]) -> Any:
+    """`root` with variables and parameters replaced, also inside the integer functions of data below it."""
+    new = dict(replacements)
+    inner = {key: value for key, value in new.items() if key.op is ValueOp.PARAM}
+    if inner:
+        below: list[Any] = list(postorder((root,)))
+        for call in below:
+            if call.op is ops.LOAD and isinstance(call.data, IntFunction):
+                mapping = {p: walk.rewrite(a, dict(new)) for p, a in zip(call.data.params, call.args, strict=True)}
+                new[call] = integer(replaced(call.data.body, {**inner, **mapping}))
+    return walk.rewrite(root, new)
+
+
 def substitute(root: Stmt, replacements: dict[Any, Any]) -> Stmt:
     """The nest with variables replaced in every operand. The variables of its own loops must not be among them."""
-    return transform(root, lambda e: walk.substitute(e, replacements)) if replacements else root
+    return transform(root, lambda e: replaced(e, replacements)) if replacements else root
 
 
 def tensors_read(*values: Operand) -> tuple[Tensor, ...]:

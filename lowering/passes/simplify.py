@@ -109,7 +109,7 @@ def shorter(e: Any, other: Any) -> Any:
     In doubt, of conditions the first, of integers the second: there the canonical order of terms is easier to read.
     """
     if isinstance(e, Cond):
-        return mirrored(other) if weight(other) < weight(e) else e
+        return mirrored(other if weight(other) < weight(e) else e)
     return other if weight(other) <= weight(e) else e
 
 

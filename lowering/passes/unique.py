@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from bound.tir import walk
 from bound.tir.value import Value, parameter
 from intset.expr.node import Var
 from lowering.nest.ir import Carry, For, Function, If, Let, Seq, Stmt
-from lowering.nest.walk import Visit, drive, map_operands
+from lowering.nest.walk import Visit, drive, map_operands, replaced
 
 
 def unique_names(f: Function) -> Function:
@@ -23,7 +22,7 @@ def _visit(stmt: Stmt, taken: frozenset[str], new: dict[Any, Any]) -> Visit[Stmt
         parts = []
         for inner in stmt.stmts:
             if isinstance(inner, Let):
-                value = walk.substitute(inner.value, new)
+                value = replaced(inner.value, new)
                 var = _named(inner.var, taken)
                 parts.append(Let(var, value))
                 new, taken = {**new, inner.var: var}, taken | {_label(var)}
@@ -36,8 +35,8 @@ def _visit(stmt: Stmt, taken: frozenset[str], new: dict[Any, Any]) -> Visit[Stmt
     if isinstance(stmt, If):
         then = yield _visit(stmt.then, taken, new)
         orelse = None if stmt.orelse is None else (yield _visit(stmt.orelse, taken, new))
-        return If(walk.substitute(stmt.cond, new), then, orelse)
-    return map_operands(stmt, lambda e: walk.substitute(e, new))
+        return If(replaced(stmt.cond, new), then, orelse)
+    return map_operands(stmt, lambda e: replaced(e, new))
 
 
 def _loop(loop: For, taken: frozenset[str], new: dict[Any, Any]) -> Visit[Stmt]:
@@ -49,9 +48,9 @@ def _loop(loop: For, taken: frozenset[str], new: dict[Any, Any]) -> Visit[Stmt]:
         inner[var] = named
         taken |= {named.name}
         fresh.append(named)
-    changed = map_operands(replace(loop, carried=()), lambda e: walk.substitute(e, new))
+    changed = map_operands(replace(loop, carried=()), lambda e: replaced(e, new))
     carried = tuple(
-        Carry(var, walk.substitute(c.first, new), walk.substitute(c.following, inner))
+        Carry(var, replaced(c.first, new), replaced(c.following, inner))
         for var, c in zip(fresh[1:], loop.carried, strict=True)
     )
     body = yield _visit(loop.body, taken, inner)

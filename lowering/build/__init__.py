@@ -1,0 +1,12 @@
+"""From a schedule and its bounds to a loop nest.
+
+arguments.py   parameters, sizes, and the assertions that bind shapes
+formulas.py    what an operation computes, as stores over its root axes
+stages.py      the loops of one stage: guards at their places, init and update nests of a reduction
+scans.py       the loops of a scan
+pipeline.py    ScheduleOps: the stages put together, each inside the loop it is attached to
+"""
+
+from lowering.build.pipeline import schedule_ops
+
+__all__ = ["schedule_ops"]

@@ -1,0 +1,110 @@
+"""Parameters of a lowered function, its sizes, and the assertions that bind the shapes of its arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from bound.errors import ScheduleError
+from bound.operation import PlaceholderOp
+from bound.schedule import Schedule
+from bound.tensor import Tensor
+from bound.tir.value import Value
+from intset.errors import InputError
+from intset.expr.node import ShapeVar, Var, const
+from lowering.nest.ir import Assert, Function, ShapeOf, Stmt
+from lowering.nest.walk import free_variables
+
+
+def parameters(schedule: Schedule, args: Sequence[Any] | None) -> tuple[tuple[Tensor, ...], tuple[Any, ...]]:
+    """The tensors and scalars to pass, in the order of `args`; without `args`, what is read and then what is asked for.
+
+    Raises
+    ------
+    InputError: an argument is no tensor and no variable.
+    ScheduleError: a tensor is computed on the way, or one that is needed is not among the arguments.
+    """
+    states = {t for stage in schedule.stages for t in getattr(stage.op, "state_placeholder", ())}
+    read = [
+        t for stage in schedule.stages if isinstance(stage.op, PlaceholderOp) for t in stage.op.outputs if t not in states
+    ]
+    computed = [t for op in schedule.outputs for t in op.outputs]
+    if args is None:
+        return tuple(dict.fromkeys((*read, *computed))), ()
+    tensors: dict[Tensor, None] = {}
+    scalars: list[Any] = []
+    for k, arg in enumerate(args):
+        if isinstance(arg, Tensor):
+            tensors[_current(schedule, arg)] = None
+        elif isinstance(arg, (Var, Value)):
+            scalars.append(arg)
+        else:
+            raise InputError(f"argument {k} of lower must be a tensor or a variable, not {arg!r}")
+    missing = [t.name for t in (*read, *computed) if t not in tensors]
+    if missing:
+        raise ScheduleError(f"{missing[0]} must be among the arguments: it is {_role(missing[0], read)} of the schedule")
+    known = {*read, *computed}
+    for tensor in tensors:
+        if tensor not in known and not isinstance(tensor.op, PlaceholderOp):
+            raise ScheduleError(f"{tensor.name} cannot be an argument: the schedule was not asked for it")
+    return tuple(tensors), tuple(scalars)
+
+
+def _role(name: str, read: Iterable[Tensor]) -> str:
+    return "an input" if any(t.name == name for t in read) else "an output"
+
+
+def _current(schedule: Schedule, tensor: Tensor) -> Tensor:
+    return schedule.current(tensor) if tensor in schedule else tensor
+
+
+def shape_asserts(f: Function, at: Mapping[Var, int]) -> list[Stmt]:
+    """The assertions that bind the shapes of `f`'s arrays: for every size what it declares, for every other extent that
+    the array has it.
+
+    A size is bound by the first extent that it is. It is at least 0; a `ShapeVar` says more.
+    """
+    checks: list[Stmt] = []
+    bound: set[Var] = set()
+    for tensor in f.params:
+        shape = ShapeOf(tensor)
+        for k, extent in enumerate(tensor.shape):
+            if isinstance(extent, Var) and extent not in bound:
+                bound.add(extent)
+                checks += _declared(extent)
+            elif not extent.is_const:
+                what = f"extent {k} of {tensor.name} is {extent}"
+                checks.append(Assert(shape[k].eq(extent), what))
+    for size in f.sizes:
+        if size not in bound:
+            checks += _declared(size) if isinstance(size, ShapeVar) or _is_extent(size, f) else []
+    checks += [Assert(var.eq(value), f"{var.name} is {value}") for var, value in at.items() if var in f.sizes]
+    return checks
+
+
+def _is_extent(var: Var, f: Function) -> bool:
+    """Whether the variable alone is the extent of something; then it counts as a size, which is not negative."""
+    return any(extent is var for tensor in f.params for extent in tensor.shape)
+
+
+def _declared(var: Var) -> list[Stmt]:
+    low, high, step = var.declared()
+    checks: list[tuple[Any, str]] = []
+    floor = 0 if low is None and not isinstance(var, ShapeVar) else low
+    if floor is not None:
+        checks.append((var >= floor, f"{var.name} is at least {floor}"))
+    if high is not None:
+        checks.append((var <= high, f"{var.name} is at most {high}"))
+    if step != 1:
+        checks.append(((var % const(step)).eq(0), f"{var.name} is a multiple of {step}"))
+    return [Assert(cond, message) for cond, message in checks]
+
+
+def sizes_of(tensors: Iterable[Tensor], body: Stmt) -> tuple[tuple[Var, ...], tuple[Value, ...]]:
+    """Integer variables and scalar parameters that a function needs: those in shapes first, in their order."""
+    found: dict[Any, None] = {}
+    for tensor in tensors:
+        for extent in tensor.shape:
+            found.update({var: None for var in extent.free_vars()})
+    found.update(dict.fromkeys(free_variables(body)))
+    return tuple(v for v in found if isinstance(v, Var)), tuple(v for v in found if isinstance(v, Value))

@@ -1,0 +1,157 @@
+"""What an operation computes: its formula as stores over its root axes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from bound.intrin import TensorComputeOp
+from bound.itervar import IterVar
+from bound.operation import ComputeOp
+from bound.tensor import Tensor, element
+from bound.tir import build, walk
+from bound.tir.reduce import Parameter, Reduction, condition, initial, sources
+from bound.tir.value import Operand, Value, ValueOp, make, parameter
+from intset.errors import InputError
+from intset.expr import ops
+from intset.expr.node import Expr, Var, as_expr
+from intset.expr.range import Range
+from lowering.nest.ir import If, Let, Stmt, Store, seq
+from lowering.nest.walk import replaced, substitute
+
+
+@dataclass(frozen=True, eq=False)
+class Formula:
+    """The stores of one operation at one point of its axes.
+
+    Attributes
+    ----------
+    axis: the root axes of the outputs, one a dimension.
+    extra: axes that belong to no loop of the schedule (those inside a tensor intrinsic), with their ranges.
+    reduce_extra: which of them are reduced over.
+    init: what starts a reduction, else `None`.
+    update: what is done at every point.
+    """
+
+    axis: tuple[IterVar, ...]
+    extra: tuple[tuple[IterVar, Range], ...]
+    reduce_extra: tuple[IterVar, ...]
+    init: Stmt | None
+    update: Stmt
+
+
+def formula_of(op: ComputeOp | TensorComputeOp, wanted: frozenset[Tensor]) -> Formula:
+    """The formula of an operation; outputs that are not `wanted` are not stored."""
+    if isinstance(op, ComputeOp):
+        return _formula(op.axis, op.outputs, op.body, wanted, (), ())
+    return _tile_formula(op, wanted)
+
+
+def _formula(
+    axis: tuple[IterVar, ...],
+    outputs: tuple[Tensor, ...],
+    body: tuple[Operand, ...],
+    wanted: frozenset[Tensor],
+    extra: tuple[tuple[IterVar, Range], ...],
+    reduce_extra: tuple[IterVar, ...],
+) -> Formula:
+    top = body[0]
+    place = tuple(axis)
+    if not isinstance(top, Value) or top.op is not ValueOp.REDUCE:
+        stores = [Store(t, place, value) for t, value in zip(outputs, body, strict=True) if t in wanted]
+        return Formula(axis, extra, reduce_extra, None, seq(*stores))
+    reduction: Reduction = top.data
+    starts = initial(top) or reduction.combiner.identity
+    init = [Store(t, place, start) for t, start in zip(outputs, starts, strict=True)]
+    return Formula(axis, extra, reduce_extra, seq(*init), _update(top, outputs, place))
+
+
+def _update(top: Value, outputs: tuple[Tensor, ...], place: tuple[Expr, ...]) -> Stmt:
+    """One more element combined with what the outputs hold."""
+    combiner = top.data.combiner
+    old = [element(t, place) for t in outputs]
+    mapping: dict[Parameter, Any] = dict(zip((*combiner.lhs, *combiner.rhs), (*old, *sources(top)), strict=True))
+    values = [replaced(result, mapping) for result in combiner.results]
+    if len(outputs) == 1:
+        update: Stmt = Store(outputs[0], place, values[0])
+    else:  # every result is computed from the old values
+        names = [_temporary(t, value) for t, value in zip(outputs, values, strict=True)]
+        lets = [Let(name, value) for name, value in zip(names, values, strict=True)]
+        update = seq(*lets, *(Store(t, place, name) for t, name in zip(outputs, names, strict=True)))
+    cond = condition(top)
+    assert not isinstance(cond, Expr)
+    return update if cond.op is ops.BOOL and cond.data else If(cond, update)
+
+
+def _temporary(tensor: Tensor, value: Operand) -> Parameter:
+    name = tensor.name.replace(".", "_") + "_new"
+    return Var(name) if isinstance(value, Expr) else parameter(name, build.dtype_of(value))
+
+
+# --- tensor intrinsics ----------------------------------------------------------------------------------------------
+
+
+def _tile_formula(op: TensorComputeOp, wanted: frozenset[Tensor]) -> Formula:
+    """The formula of the intrinsic on its regions: what it computes, written out."""
+    call, inner = op.call, op.call.intrin.op
+    tile_axes = op.axis[op.schedulable :]
+    mapping: dict[Any, Any] = dict(zip(inner.axis, tile_axes, strict=True))
+    mapping |= dict(zip(call.intrin.scalar_params, call.scalars, strict=True))
+    regions = {
+        formal: (tensor, region)
+        for formal, tensor, region in zip(call.intrin.inputs, call.tensors, call.regions, strict=True)
+    }
+
+    def on_load(tensor: Tensor, indices: tuple[Expr, ...]) -> Operand | None:
+        if tensor not in regions:
+            return None
+        actual, region = regions[tensor]
+        return element(actual, _in_region(tensor, indices, actual, region))
+
+    bodies = tuple(walk.rewrite(replaced(body, mapping), on_load=on_load) for body in inner.body)
+    extra = tuple((iv, _domain(iv)) for iv in (*tile_axes, *inner.reduce_axis))
+    if inner.reduction is None or not op.reduce_axis:
+        return _formula(op.axis, op.outputs, bodies, wanted, extra, inner.reduce_axis)
+    top = bodies[0]
+    assert isinstance(top, Value)
+    whole = Reduction(top.data.combiner, (*op.reduce_axis, *top.data.axis), 0)
+    bodies = tuple(make(ValueOp.REDUCE, b.args, b.dtype, whole) for b in bodies if isinstance(b, Value))
+    return _formula(op.axis, op.outputs, bodies, wanted, extra, inner.reduce_axis)
+
+
+def _domain(iv: IterVar) -> Range:
+    assert isinstance(iv.dom, Range)
+    return iv.dom
+
+
+def _in_region(
+    formal: Tensor, indices: tuple[Expr, ...], actual: Tensor, region: tuple[Range, ...]
+) -> tuple[Expr, ...]:
+    """The indices of a tile's element in the tensor the tile is cut from; extents of 1 may be missing on either side."""
+    if formal.ndim == len(region):
+        steps: list[Expr | None] = list(indices)
+    else:
+        moving = iter(i for i, e in zip(indices, formal.shape, strict=True) if not _is_one(e))
+        steps = [None if _is_one(r.extent) else next(moving, None) for r in region]
+        if next(moving, None) is not None:
+            raise InputError(f"the region of {actual.name} has another shape than {formal.name} of the intrinsic")
+    return tuple(_plus(r.min, step) for r, step in zip(region, steps, strict=True))
+
+
+def _is_one(e: object) -> bool:
+    return isinstance(e, Expr) and e.is_const and e.data == 1
+
+
+def _plus(low: object, step: Expr | None) -> Expr:
+    start = as_expr(low)
+    if step is None:
+        return start
+    return step if start.is_const and start.data == 0 else start + step
+
+
+def substituted(formula: Formula, values: Mapping[Any, Any]) -> Formula:
+    """The formula at other points: axes replaced by their values in terms of loops."""
+    mapping = dict(values)
+    init = None if formula.init is None else substitute(formula.init, mapping)
+    return Formula(formula.axis, formula.extra, formula.reduce_extra, init, substitute(formula.update, mapping))

@@ -1,0 +1,150 @@
+"""ScheduleOps: the stages of a schedule put together, each inside the loop it is attached to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from bound.errors import ScheduleError
+from bound.infer import BoundsMap, Nest
+from bound.intrin import TensorComputeOp
+from bound.itervar import IterVar
+from bound.operation import ComputeOp, ExternOp, PlaceholderOp, ScanOp
+from bound.schedule import AttachType, Stage
+from bound.tensor import Tensor, element
+from bound.tir import walk
+from bound.tir.buffer import Buffer
+from bound.tir.calls import ExternCall
+from bound.tir.value import Operand
+from intset.expr.node import Cond, Expr
+from lowering.build import formulas, stages
+from lowering.build.scans import scan_nest
+from lowering.build.stages import Attach
+from lowering.nest.ir import Allocate, Evaluate, If, Seq, Stmt, seq
+from lowering.nest.walk import Visit, drive, transform
+
+
+def schedule_ops(bounds: BoundsMap, given: frozenset[Tensor]) -> Stmt:
+    """The nest of a whole schedule, in coordinates of the tensors.
+
+    Parameters
+    ----------
+    bounds: of the schedule.
+    given: the tensors whose storage is passed in; all others are allocated.
+
+    Raises
+    ------
+    ScheduleError: the schedule has no sequential meaning, or calls something that is no call.
+    """
+    body = drive(_Pipeline(bounds, given).stages(bounds.roots(), Seq()))
+    states = {
+        state: output
+        for stage in bounds.schedule.stages
+        if isinstance(stage.op, ScanOp)
+        for state, output in zip(stage.op.state_placeholder, stage.op.outputs, strict=True)
+    }
+    if not states:
+        return body
+
+    def on_load(tensor: Tensor, indices: tuple[Expr, ...]) -> Operand | None:
+        return element(states[tensor], indices) if tensor in states else None
+
+    return transform(body, lambda e: walk.rewrite(e, on_load=on_load))
+
+
+class _Pipeline:
+    def __init__(self, bounds: BoundsMap, given: frozenset[Tensor]) -> None:
+        self.bounds = bounds
+        self.given = given
+        live = [s.op for s in bounds.schedule.stages if s.attach_type is not AttachType.INLINED_ALREADY]
+        read = {t for op in live for t in op.input_tensors}
+        self.wanted = frozenset(read | set(given))
+
+    def stages(self, run: Sequence[Stage], body: Stmt) -> Visit[Stmt]:
+        """The stages `run` with their storage, then `body`."""
+        parts: list[Stmt] = []
+        for stage in run:
+            if isinstance(stage.op, PlaceholderOp):
+                continue
+            for tensor in stage.op.outputs:
+                if tensor not in self.given and tensor in self.wanted:
+                    parts.append(Allocate(tensor, tuple(self.bounds.allocated(tensor)), stage.scope))
+            parts.append((yield self.produce(stage)))
+        return seq(*parts, body)
+
+    def produce(self, stage: Stage) -> Visit[Stmt]:
+        """The loops of one stage with everything attached to them."""
+        op = stage.op
+        if isinstance(op, ExternOp):
+            return _calls(op)
+        nest = self.bounds.nest(stage)
+
+        def attach(var: IterVar, body: Stmt) -> Visit[Stmt]:
+            inside = self.bounds.attached(stage, var)
+            made: Stmt = (yield self.stages(inside, body)) if inside else body
+            return made
+
+        if isinstance(op, ScanOp):
+            made: Stmt = yield scan_nest(op, nest, self.bounds, attach)
+            return made
+        if not isinstance(op, (ComputeOp, TensorComputeOp)):
+            raise ScheduleError(f"stage {stage.name}: {op!r} cannot be lowered")
+        made = yield self._computed(stage, op, nest, attach)
+        return made
+
+    def _computed(
+        self, stage: Stage, op: ComputeOp | TensorComputeOp, nest: Nest, attach: Attach
+    ) -> Visit[Stmt]:
+        plain = formulas.formula_of(op, self.wanted)
+        threads = self._threads(stage, nest)
+        formula = formulas.substituted(plain, stages.values_in(nest, threads))
+        levels = stages.levels_of(nest, formula, op.axis, op.reduce_axis)
+        predicate = self._predicate(stage, nest, threads)
+        if formula.init is None:
+            body = formula.update if predicate is None else If(predicate, formula.update)
+            made: Stmt = yield stages.data_nest(levels, nest.guards, body, attach)
+            return made
+        if predicate is not None:
+            update = If(predicate, formula.update)
+            formula = formulas.Formula(formula.axis, formula.extra, formula.reduce_extra, formula.init, update)
+        made = yield stages.reduction_nest(
+            levels, nest.data_guards, nest.reduce_guards, formula, attach, lambda var: self.bounds.attached(stage, var)
+        )
+        return made
+
+    def _threads(self, stage: Stage, nest: Nest) -> dict[Any, Expr]:
+        """The loop that stands for each thread axis: of the stage itself, else the nearest around it."""
+        found: dict[Any, Expr] = {}
+        for outer, leaf in reversed(self.bounds.attach_path(stage)):
+            thread = next((loop.thread for loop in self.bounds.nest(outer).loops if loop.iv is leaf), None)
+            if thread is not None:
+                found[thread] = leaf
+        found.update({loop.thread: loop.iv for loop in nest.loops if loop.thread is not None})
+        return found
+
+    def _predicate(self, stage: Stage, nest: Nest, threads: dict[Any, Expr]) -> Any:
+        """The condition under which the stage stores, or `None`.
+
+        A condition on a thread that takes part in the reduction chooses which thread stores the result. Here every thread
+        adds its part to the result itself, so there is nothing to choose.
+        """
+        predicate = stage.store_predicate
+        if predicate is None:
+            return None
+        reducing = {v for iv in getattr(stage.op, "reduce_axis", ()) for v in nest.values[iv].free_vars()}
+        placed = walk.substitute(predicate, threads)
+        chooses = any(var in reducing for var in walk.variables(placed))
+        return None if chooses or (isinstance(placed, Cond) and placed.op.name == "bool") else placed
+
+
+def _calls(op: ExternOp) -> Stmt:
+    ins, outs = op.buffers
+    tensors: dict[Any, Tensor] = dict(zip((*ins, *outs), (*op.inputs, *op.outputs), strict=True))
+    bodies = op.body if isinstance(op.body, (tuple, list)) else (op.body,)
+    made: list[Stmt] = []
+    for call in bodies:
+        if not isinstance(call, ExternCall):
+            raise ScheduleError(f"stage {op.name}: its body is no call such as tir.call_packed(...), but {call!r}")
+        args = tuple(tensors[a] if isinstance(a, Buffer) else a for a in call.args)
+        made.append(Evaluate(ExternCall(call.kind, call.name, args), op.inputs, op.outputs))
+    return seq(*made)

@@ -1,0 +1,157 @@
+"""The loops of one stage.
+
+Guards stand as far out as their variables allow. What is attached to a loop stands at the start of its body, inside the
+guards that are decided there: nothing is computed for iterations that do nothing.
+
+A reduction is initialised before its outermost reduction loop, by a nest over the data loops inside that one:
+
+    for i in [0, n):
+        for j in [0, m):        # data loops inside the first reduction loop, over again
+            C[i, j] = 0.0
+        for k in [0, l):
+            for j in [0, m):
+                C[i, j] = C[i, j] + ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from bound.errors import ScheduleError
+from bound.infer import Loop, Nest
+from bound.itervar import IterType, IterVar
+from bound.tir.build import all_of
+from intset.expr.node import Cond, Expr, Var
+from intset.expr.range import Range
+from intset.expr.walk import conjuncts, free_vars
+from lowering.build.formulas import Formula
+from lowering.nest.ir import For, If, LoopKind, Stmt, seq
+from lowering.nest.walk import Visit, operands, statements, tensors_read
+
+Attach: TypeAlias = "Callable[[IterVar, Stmt], Visit[Stmt]]"
+_KINDS = {
+    IterType.PARALLELIZED: LoopKind.PARALLEL,
+    IterType.VECTORIZED: LoopKind.VECTORIZED,
+    IterType.UNROLLED: LoopKind.UNROLLED,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Level:
+    """One loop to be made: its head, whether the reduction runs over it, and whether the data does not."""
+
+    var: IterVar
+    range: Range
+    kind: LoopKind
+    thread: str
+    reduces: bool
+    only_reduces: bool
+
+    def around(self, body: Stmt) -> For:
+        return For(self.var, self.range, body, self.kind, self.thread)
+
+
+def levels_of(nest: Nest, formula: Formula, axis: Sequence[IterVar], reduce_axis: Sequence[IterVar]) -> list[Level]:
+    """The loops of a stage from the outside in; those of a tensor intrinsic follow those of the schedule."""
+    data = set(free_vars(*(nest.values[iv] for iv in axis if iv in nest.values), *nest.data_guards))
+    reducing = set(free_vars(*(nest.values[iv] for iv in reduce_axis if iv in nest.values)))
+    levels = [_level(loop, loop.iv in reducing, loop.iv in data) for loop in nest.loops]
+    made = {level.var for level in levels}
+    for iv, r in formula.extra:
+        if iv not in made:
+            reduces = iv in formula.reduce_extra
+            levels.append(Level(iv, r, LoopKind.SERIAL, "", reduces, reduces))
+    return levels
+
+
+def _level(loop: Loop, reduces: bool, is_data: bool) -> Level:
+    tag = "" if loop.thread is None else loop.thread.thread_tag
+    if tag:
+        kind = LoopKind.VTHREAD if tag in ("vthread", "cthread") else LoopKind.THREAD
+    else:
+        kind = _KINDS.get(loop.kind, LoopKind.SERIAL)
+    return Level(loop.iv, loop.range, kind, tag, reduces, reduces and not is_data)
+
+
+def data_nest(levels: Sequence[Level], guards: Sequence[Cond], body: Stmt, attach: Attach) -> Visit[Stmt]:
+    """All loops around the stores of a stage without a reduction."""
+    placed = _placed(levels, guards)
+    nest = yield _wrap(levels, placed, body, attach)
+    return _guarded(placed[0], nest)
+
+
+def reduction_nest(
+    levels: Sequence[Level],
+    data_guards: Sequence[Cond],
+    reduce_guards: Sequence[Cond],
+    formula: Formula,
+    attach: Attach,
+    attached_inside: Callable[[IterVar], Sequence[Any]],
+) -> Visit[Stmt]:
+    """All loops of a reduction, with the nest that starts it before the first of its reduction loops."""
+    assert formula.init is not None
+    begin = next((k for k, level in enumerate(levels) if level.reduces), len(levels))
+    _check_init(formula.init, levels[begin:], attached_inside)
+    placed = _placed(levels, data_guards)
+    parts = [part for guard in data_guards for part in conjuncts(guard)]
+    own = [guard for guard in parts if _place(levels, guard) > begin]
+    starting = [level for level in levels[begin:] if not level.only_reduces]
+    started = _placed(starting, own)
+    init = yield _wrap(starting, started, formula.init, _nothing_attached)
+
+    inner = _placed(levels[begin:], (*own, *reduce_guards))
+    update = yield _wrap(levels[begin:], inner, formula.update, attach)
+    both = seq(_guarded(started[0], init), _guarded(inner[0], update))
+    common = {k: guards for k, guards in placed.items() if k <= begin}
+    nest = yield _wrap(levels[:begin], common, both, attach)
+    return _guarded(common[0], nest)
+
+
+def _nothing_attached(var: IterVar, body: Stmt) -> Visit[Stmt]:
+    yield from ()
+    return body
+
+
+def _check_init(init: Stmt, inside: Sequence[Level], attached: Callable[[IterVar], Sequence[Any]]) -> None:
+    read = {t for stmt in statements(init) for t in tensors_read(*operands(stmt))}
+    for level in inside:
+        for stage in attached(level.var):
+            late = next((t for t in stage.op.outputs if t in read), None)
+            if late is not None:
+                raise ScheduleError(
+                    f"stage {stage.name}: it is computed at {level.var.name}, but a reduction starts from {late.name} "
+                    "outside of that loop"
+                )
+
+
+def _place(levels: Sequence[Level], guard: Cond) -> int:
+    """How many of the loops must be open before a guard can be decided."""
+    used = set(guard.free_vars())
+    return max((k + 1 for k, level in enumerate(levels) if level.var in used), default=0)
+
+
+def _placed(levels: Sequence[Level], guards: Sequence[Cond]) -> Mapping[int, list[Cond]]:
+    placed: dict[int, list[Cond]] = {k: [] for k in range(len(levels) + 1)}
+    for guard in dict.fromkeys(part for guard in guards for part in conjuncts(guard)):
+        placed[_place(levels, guard)].append(guard)
+    return placed
+
+
+def _guarded(guards: Sequence[Cond], body: Stmt) -> Stmt:
+    return If(all_of(*guards), body) if guards else body
+
+
+def _wrap(levels: Sequence[Level], placed: Mapping[int, list[Cond]], body: Stmt, attach: Attach) -> Visit[Stmt]:
+    """The loops around `body`; guards that need none of them are left to the caller."""
+    nest = body
+    for k in range(len(levels) - 1, -1, -1):
+        nest = yield attach(levels[k].var, nest)
+        nest = levels[k].around(_guarded(placed[k + 1], nest))
+    return nest
+
+
+def values_in(nest: Nest, threads: Mapping[Var, Expr]) -> dict[Any, Any]:
+    """What stands for the axes of an operation: index expressions in loop variables; thread axes are their loops."""
+    return {**threads, **nest.values}
