@@ -41,7 +41,7 @@ class Config:
 
 
 _FIELDS = {field.name: field for field in fields(Config)}
-TIERS = Config.__dataclass_fields__["tiers"].default
+TIERS: tuple[str, ...] = Config().tiers
 _current: contextvars.ContextVar[Config | None] = contextvars.ContextVar("intset_config", default=None)
 
 
@@ -91,7 +91,7 @@ _VARIABLES = tuple((name, f"INTSET_{name.upper()}") for name in _FIELDS)
 # Every query asks whether the environment says something. CPython keeps it in a plain dict under encoded names, and five
 # look-ups there cost a tenth of five in `os.environ`; other interpreters take the public way.
 _RAW = getattr(os.environ, "_data", None)
-_ENCODED = () if _RAW is None else tuple(os.environ.encodekey(variable) for _, variable in _VARIABLES)  # type: ignore[attr-defined]
+_ENCODED = () if _RAW is None else tuple(os.environ.encodekey(variable) for _, variable in _VARIABLES)
 
 
 def _environment_key() -> tuple[tuple[str, str], ...]:

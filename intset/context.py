@@ -23,7 +23,8 @@ from intset.linear.canonical import Knowledge, Normalizer
 from intset.linear.refine import narrow
 
 if TYPE_CHECKING:
-    from intset.prover.proof import Explanation, Proof
+    from intset.prover.explain import Explanation
+    from intset.prover.proof import Proof
 
 MAX_CACHED_ANSWERS = 4096
 

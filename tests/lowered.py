@@ -90,7 +90,7 @@ def compile_c(text: str, compiler: str = "gcc", flags: tuple[str, ...] = FLAGS) 
     source.write_text(text)
     target = source.with_suffix(".so" if "-shared" in flags else ".exe")
     done = subprocess.run(
-        [compiler, *flags, str(source), "-o", str(target), "-lm"],
+        [compiler, *flags, str(source), "-o", str(target), *(() if "-c" in flags else ("-lm",))],
         capture_output=True,
         text=True,
         timeout=60,

@@ -257,19 +257,20 @@ def _largest(known: Known, forms: Iterable[Linear]) -> Side:
     return tuple(kept)
 
 
-def hull(known: Known, boxes: Sequence[Box]) -> Box:
-    """The smallest box known around several; for domains that have no unions."""
-    sides = []
+def hull(known: Known, boxes: Sequence[Box]) -> tuple[Box, bool]:
+    """A box around several, and whether its ends are exactly those of the smallest where no box is empty."""
+    sides, tight = [], True
     for intervals in zip(*(box.sides for box in boxes), strict=True):
-        lows = _hull_side(known, [side.lows for side in intervals])
-        highs = _hull_side(known, [tuple(f.scale(-1) for f in side.highs) for side in intervals])
+        lows, first = _hull_side(known, [side.lows for side in intervals])
+        highs, last = _hull_side(known, [tuple(f.scale(-1) for f in side.highs) for side in intervals])
         sides.append(Interval(lows, tuple(form.scale(-1) for form in highs)))
+        tight = tight and first and last
     same = all(_same_side(box.where, boxes[0].where) and box.also == boxes[0].also for box in boxes)
-    return Box(tuple(sides), boxes[0].where if same else (), boxes[0].also if same else ())
+    return Box(tuple(sides), boxes[0].where if same else (), boxes[0].also if same else ()), tight
 
 
-def _hull_side(known: Known, choices: Sequence[Side]) -> Side:
-    """The smallest of several sides, each the largest of its forms."""
+def _hull_side(known: Known, choices: Sequence[Side]) -> tuple[Side, bool]:
+    """The smallest of several sides, each the largest of its forms, and whether it is exactly that."""
     kept: list[Side] = []
     for side in choices:
         if any(_at_most(known, other, side) for other in kept):
@@ -277,9 +278,9 @@ def _hull_side(known: Known, choices: Sequence[Side]) -> Side:
         kept = [other for other in kept if not _at_most(known, side, other)]
         kept.append(side)
     if len(kept) == 1:
-        return kept[0]
+        return kept[0], True
     numbers = [known.bounds(form)[0] for side in kept for form in side]
     if len(kept) > _MAX_FORMS and all(n is not None for n in numbers):
         lows = [max(known.bounds(form)[0] or 0 for form in side) for side in kept]
-        return (constant(min(lows)),)
-    return (known.form(minimum(*(maximum(*(form.expr() for form in side)) for side in kept))),)
+        return (constant(min(lows)),), False
+    return (known.form(minimum(*(maximum(*(form.expr() for form in side)) for side in kept))),), True

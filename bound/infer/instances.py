@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bound.infer.known import Known
 from intset.errors import BudgetError
@@ -40,13 +40,16 @@ def instances(known: Known, variables: Sequence[Var]) -> Presburger:
 
 
 def _asked_instances(known: Known, ranges: Mapping[Var, Range]) -> Presburger:
+    from intset.domains.isl.instanced import image_in_instances
     from intset.domains.isl.session import isl
     from intset.domains.isl.sets import Presburger
     from intset.domains.isl.translate import param_name
 
     variables = list(ranges)
-    context = known.context.extended(ranges)
-    region: Any = context.image(variables, keep=list(known.size_ranges), domain="isl")
+    inside = [v >= r.min for v, r in ranges.items()] + [v <= r.max for v, r in ranges.items()]
+    # As conditions: of a range that is at most one point long, an empty one would not be told apart.
+    context = known.context.extended(dict.fromkeys(variables), inside)
+    region = image_in_instances(context, variables, list(known.size_ranges))
     kinds = isl().dim_type
     current = region.shape.get()
     start = current.dim(kinds.param)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from intset.domains.isl.sets import IslRegion, Presburger
 
 _OPERATIONS = 400_000  # isl's, for one union or one test
-MAX_PARTS = 24  # a region in more pieces is replaced by its box
+MAX_PARTS = 64  # a region in more pieces is replaced by its box
 
 
 class Need:
@@ -33,6 +33,7 @@ class Need:
     box: the box that the region is; `None` where it is none.
     exact: whether it is known to be what was asked for, not more.
     notes: where precision was given up.
+    has_ends: whether the ends of the bounding box could be written, so that it is tight in each instance.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class Need:
         self.dims, self.box, self.exact, self.notes = dims, box, exact, tuple(dict.fromkeys(notes))
         self._shape = shape
         self._hull: Box | None = box
+        self.has_ends = True
 
     @property
     def shape(self) -> Presburger:
@@ -69,12 +71,12 @@ class Need:
             try:
                 self._hull = _hull_of(known, self.region)
             except BudgetError:
-                self._hull = _numeric_hull(known, self.shape)
+                self._hull, self.has_ends = _numeric_hull(self.shape), False
         return self._hull
 
-    def set_hull(self, box: Box) -> None:
-        """Write the bounding box in this way."""
-        if self.box is None:
+    def set_hull(self, box: Box, is_tight: bool) -> None:
+        """Write the bounding box in this way, if it is the bounding box."""
+        if self.box is None and is_tight:
             self._hull = box
 
     def conditions(self, point: Sequence[Expr]) -> list[Cond]:
@@ -206,7 +208,7 @@ def joined(known: Known, dims: int, needs: Sequence[Need], with_unions: bool = T
         return Need(dims, alone[0] if alone else nothing(dims), None, exact, notes)
     if not with_unions:
         boxes = [*alone, *(need.hull(known) for need in others)]
-        return Need(dims, hull(known, boxes), None, False, (*notes, "the box around several needs"))
+        return Need(dims, hull(known, boxes)[0], None, False, (*notes, "the box around several needs"))
     return _united(known, dims, alone, others, exact, notes)
 
 
@@ -229,16 +231,16 @@ def _united(
         if total.n_basic_set() <= MAX_PARTS:
             need = from_shape(known, dims, Presburger(total, params), exact, notes)
             if not others and all(_is_alive(known, box) for box in alone):
-                need.set_hull(hull(known, alone))
+                need.set_hull(*hull(known, alone))
             return need
         note = f"the region has {total.n_basic_set()} parts: its box was used"
     except BudgetError as error:
         note = f"{error}: the box around several needs was used"
     boxes = [*alone, *(need.hull(known) for need in others)]
-    return Need(dims, hull(known, boxes), None, False, (*notes, note))
+    return Need(dims, hull(known, boxes)[0], None, False, (*notes, note))
 
 
-def _numeric_hull(known: Known, shape: Presburger) -> Box:
+def _numeric_hull(shape: Presburger) -> Box:
     """The box around all instances, for what has no ends that can be written."""
     from intset.domains.isl.session import isl, number
 

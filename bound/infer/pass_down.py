@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from bound.infer.affine import without_products
 from bound.infer.box import Interval
 from bound.infer.graph import thread_of
 from bound.infer.known import Known, constant_extent
@@ -56,9 +57,9 @@ def pass_down(known: Known, bounds: StageBounds) -> None:
     for iv in stage.leaf_iter_vars:
         if iv not in bounds.ranges:
             bounds.ranges[iv] = Range(0, 1) if iv.dom is None else iv.dom
-    bounds.loops = {iv: _loop_range(known, bounds, iv) for iv in stage.leaf_iter_vars}
-    for iv, limits in bounds.loops.items():
-        known.add(iv, limits)
+    for iv in stage.leaf_iter_vars:  # outer loops first: a loop that shrinks depends on them
+        bounds.loops[iv] = _loop_range(known, bounds, iv)
+        known.add(iv, bounds.loops[iv])
     leaves: dict[IterVar, Expr] = {
         iv: low(r) if constant_extent(r) == 1 else iv for iv, r in bounds.loops.items()
     }
@@ -82,7 +83,7 @@ def _loop_range(known: Known, bounds: StageBounds, iv: IterVar) -> Range:
         if top.op.name == "min":
             stack.extend(reversed(top.args))
         else:
-            choices.append(known.form(top - simple.mul(split.outer, width)).expr())
+            choices.append(known.form(without_products(known, top - simple.mul(split.outer, width))).expr())
     return Range(0, minimum(*choices))
 
 

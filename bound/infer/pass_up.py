@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
 
+from bound.infer.affine import without_products
 from bound.infer.box import Interval
 from bound.infer.graph import tag_of
 from bound.infer.known import Known, constant_extent
@@ -23,15 +23,9 @@ from bound.schedule.attach import AttachPath
 from bound.schedule.message import extent, low, pass_up_index
 from bound.schedule.relations import children, parents
 from intset.errors import BudgetError
-from intset.expr import ops
-from intset.expr.build import select
-from intset.expr.node import Cond, Expr, Node, Var, make, sum_of
+from intset.expr.node import Cond, Expr, Var
 from intset.expr.range import Range
-from intset.expr.walk import postorder
 from intset.linear.form import Linear
-
-_MAX_PARTS: Final = 8  # parts of a varying length that are told apart
-
 
 @dataclass
 class Iterations:
@@ -91,7 +85,7 @@ def pass_up(known: Known, bounds: StageBounds, states: Sequence[LoopState], path
             relaxed[iv] = side
     values = pass_up_index(spelled, bounds.ranges, start)
     if any(isinstance(r, Split) and simple.number(extent(bounds.ranges[r.inner])) is None for r in spelled):
-        values = {iv: _without_products(known, e) for iv, e in values.items()}
+        values = {iv: without_products(known, e) for iv, e in values.items()}
     it = Iterations({iv: values[iv] for iv in bounds.op.root_iter_vars if iv in values}, relaxed, fixed)
     for iv in bounds.op.root_iter_vars:  # what is no loop, such as the axes inside a tensorized tile
         if iv not in it.values and iv in bounds.sides:
@@ -128,25 +122,6 @@ def _wholly_relaxed(
         elif isinstance(relation, Rebase) and relation.rebased in whole:
             whole[relation.parent] = None
     return whole
-
-
-def _without_products(known: Known, e: Expr) -> Expr:
-    """The number of a part times the length of the parts, which varies: as a sum over the parts, which is affine."""
-    new: dict[Node, Any] = {}
-    for node in postorder((e,)):
-        args = tuple(new[arg] for arg in node.args)
-        if node.op is ops.MUL:
-            for part, length in (args, args[::-1]):
-                limits = known.ranges.get(part)
-                parts = None if limits is None else constant_extent(limits)
-                if parts is not None and parts <= _MAX_PARTS and not length.is_const:
-                    new[node] = sum_of([select(part >= k, length, 0) for k in range(1, parts)])
-                    break
-            else:
-                new[node] = make(node.op, args, node.data)
-        else:
-            new[node] = make(node.op, args, node.data) if args else node
-    return new[e]  # type: ignore[no-any-return]
 
 
 def _threads(path: AttachPath) -> dict[IterVar, IterVar]:

@@ -203,7 +203,14 @@ def _ranged(known: Known, intervals: Mapping[Var, Interval]) -> tuple[dict[Var, 
     facts: list[Cond] = []
     for var, side in intervals.items():
         if len(side.lows) == 1 and len(side.highs) == 1 and all(_is_plain(f) for f in (*side.lows, *side.highs)):
-            ranges[var] = side.range()
+            limits = side.range()
+            ends = known.bounds(side.lows[0])[0], known.bounds(side.highs[0])[1]
+            if limits.constant() is None and ends[0] is not None and ends[0] == ends[1]:
+                # At most one point long: as conditions, so that an empty one is told apart.
+                ranges[var] = Range(ends[0], 2)
+                facts += [var >= limits.min, var <= limits.max]
+            else:
+                ranges[var] = limits
             continue
         lows, highs = [known.bounds(f)[0] for f in side.lows], [known.bounds(f)[1] for f in side.highs]
         low = max((n for n in lows if n is not None), default=None)

@@ -35,11 +35,9 @@ def widest(known: Known, need: Need, k: int, fixed: Sequence[Var]) -> Expr:
             number = None if visited is None else max((extents[k] for extents in visited), default=0)
         if number is not None:
             return as_expr(number)
-    found = _asked(known, need, k, fixed)
-    if found is not None:
-        return found
     side = need.hull(known).sides[k]
-    return _bounded(known, side)
+    found = _asked(known, need, k, fixed) if need.has_ends else None
+    return _bounded(known, side) if found is None else found
 
 
 def _at_corners(known: Known, box: Box, side: Interval) -> int | None:

@@ -116,7 +116,7 @@ def pass_up_index(relations: Sequence[Relation], ranges: Ranges, leaves: Mapping
 def _split_value(split: Split, ranges: Ranges, values: Mapping[IterVar, Expr]) -> Expr:
     width, parent = extent(ranges[split.inner]), ranges[split.parent]
     start = simple.mul(values[split.outer], width)
-    if split.tail is Tail.SHIFT_INWARDS and not simple.divides(width, extent(parent)):
+    if split.tail is Tail.SHIFT_INWARDS and not _fills(split, ranges):
         last = simple.sub(extent(parent), width)
         known = simple.number(last)
         start = simple.minimum(start, maximum(last, 0) if known is None else max(known, 0))
@@ -162,6 +162,15 @@ def split_guards(relations: Sequence[Relation], ranges: Ranges, values: Mapping[
     return list(guards)
 
 
+def _fills(split: Split, ranges: Ranges) -> bool:
+    """Whether the tiles of a split are known to end where its parent does."""
+    total, outer, inner = (extent(ranges[iv]) for iv in (split.parent, split.outer, split.inner))
+    covered = simple.number(simple.mul(outer, inner))
+    if covered is not None and covered == simple.number(total):
+        return True
+    return split.factor is not None and inner is split.factor and simple.divides(split.factor, total)
+
+
 def overruns(split: Split, ranges: Ranges) -> bool:
     """Whether the loops of a split may run beyond the end of its parent."""
     if split.tail is Tail.ROUND_UP:
@@ -172,6 +181,4 @@ def overruns(split: Split, ranges: Ranges) -> bool:
         known = simple.number(total)
         width = simple.number(inner)
         return known is None or width is None or width > known or covered is None
-    if covered is not None and covered == simple.number(total):
-        return False
-    return not (split.factor is not None and inner is split.factor and simple.divides(split.factor, total))
+    return not _fills(split, ranges)

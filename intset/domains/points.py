@@ -13,8 +13,8 @@ from intset.domains.witness import Point
 from intset.errors import EvaluationError
 from intset.expr.build import logical_or, select
 from intset.expr.compiled import compiled
-from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, truth
-from intset.expr.walk import opaque_terms
+from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, sum_of, truth
+from intset.expr.walk import free_vars, opaque_terms
 from intset.infinity import NEG_INF, POS_INF
 
 
@@ -83,8 +83,12 @@ def values_of(query: Query, limit: int | None = None) -> list[tuple[int, ...]] |
         return None
     variables, spans = box
     _, _, touching, leftover = query.split_relevant(query.exprs)
-    if leftover and not _has_point(query, leftover):
-        return None
+    if leftover:
+        from intset.domains.isl.domain import consistency
+
+        state = consistency(query, leftover)
+        if state != "holds":
+            return [] if state == "empty" else None
     checks = [*touching, *symbolic_limits(query, variables)]
     functions = [compiled(e, variables) for e in query.exprs]
     guards = [compiled(check, variables) for check in checks]
@@ -98,20 +102,14 @@ def values_of(query: Query, limit: int | None = None) -> list[tuple[int, ...]] |
     return list(found)
 
 
-def _has_point(query: Query, facts: Sequence[Cond]) -> bool:
-    """Whether facts on other variables hold together; found by enumeration within the same budget."""
-    alone = Query([_witness_of(facts)], query.ranges, facts, (), query.base, query.known, query.config)
-    key = (truth(True), *facts)
-    if key not in query.verdicts:
-        query.verdicts[key] = "holds" if values_of(alone) else "unknown"
-    return query.verdicts[key] == "holds"
-
-
-def _witness_of(facts: Sequence[Cond]) -> Expr:
-    from intset.expr.node import sum_of
-    from intset.expr.walk import free_vars
-
-    return sum_of(free_vars(*facts))
+def facts_hold(query: Query, facts: Sequence[Cond]) -> str:
+    """Whether facts hold together somewhere, by enumeration: "holds", "empty", or "unknown" where the box is too large."""
+    variables = free_vars(*facts)
+    if not variables:
+        return "unknown"
+    alone = Query([sum_of(variables)], query.ranges, facts, (), query.base, query.known, query.config)
+    values = values_of(alone)
+    return "unknown" if values is None else "holds" if values else "empty"
 
 
 def points_image(query: Query, limit: int | None = None) -> PointSet | None:

@@ -26,10 +26,10 @@ def own_need(node: Node) -> Cond | None:
     """What the operation of `node` itself asks of its arguments; `None` when it is defined everywhere."""
     if node.op in ops.DIVISIONS:
         divisor = node.args[1]
-        return None if divisor.op is ops.CONST and divisor.data else divisor.ne(0)  # type: ignore[no-any-return]
+        return None if divisor.op is ops.CONST and divisor.data else divisor.ne(0)
     if node.op is ops.SHL or node.op is ops.SHR:
         amount = node.args[1]
-        return None if amount.op is ops.CONST and amount.data >= 0 else amount >= 0  # type: ignore[no-any-return]
+        return None if amount.op is ops.CONST and amount.data >= 0 else amount >= 0
     return node.args[0] if node.op is ops.ASSERTING else None
 
 

@@ -11,7 +11,7 @@ import operator
 import os
 import threading
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, TypeAlias
 
 from intset.errors import InputError
@@ -139,7 +139,7 @@ class Node:
         """Keep something that follows from the structure alone."""
         object.__setattr__(self, slot, value)
 
-    def substitute(self, replacements: dict[Expr, IntLike]) -> Any:
+    def substitute(self, replacements: Mapping[Any, IntLike]) -> Any:
         """This node with every occurrence of a key replaced by its value, all at once."""
         from intset.expr.walk import substitute
 

@@ -75,7 +75,7 @@ def is_small(limit: int, roots: Iterable[Node]) -> bool:
     return all(number < limit for number, _ in zip(range(limit + 1), postorder(roots), strict=False))
 
 
-def substitute(root: Any, replacements: Mapping[Expr, IntLike]) -> Any:
+def substitute(root: Any, replacements: Mapping[Any, IntLike]) -> Any:
     """`root` with every occurrence of a key of `replacements` replaced by its value, simultaneously."""
     new: dict[Node, Any] = {}
     for key, value in replacements.items():

@@ -59,6 +59,7 @@ class Normalizer:
         "has_parameters",
         "is_box",
         "knowledge",
+        "mark",
         "met_partial",
         "ranges",
     )
@@ -73,6 +74,7 @@ class Normalizer:
         self.is_box = True  # whether the numeric ranges say all that the facts say
         self.has_parameters = bool(facts.limits)  # whether a variable was met that has no numeric range
         self.met_partial = False  # whether an operation that is not defined everywhere was met
+        self.mark = object()  # stands for this normalizer in what forms remember: they must not keep it alive
         self.forms: dict[Node, Linear] = {}
         self.conds: dict[Node, Cond] = {}
         self.compared: dict[Cond, Clause] = {}  # what each canonical comparison says
@@ -111,15 +113,15 @@ class Normalizer:
 
         The result holds `FLOORMOD` atoms, so it is for bounds and print, not for further arithmetic.
         """
-        found = form.regrouped
-        if found is not None and found[0] is self:
-            return found[1]
         if not 1 < len(form.terms) <= remainders.MAX_TERMS:
             return form
+        found = form.regrouped
+        if found is not None and found[0] is self.mark:
+            return found[1] or form
         for e in form.terms:
             if e.op is ops.FLOORDIV or e.op is ops.MUL:
                 result = remainders.regrouped(self, form)
-                form.regrouped = (self, result)
+                form.regrouped = (self.mark, None if result is form else result)
                 return result
         return form
 
@@ -146,7 +148,7 @@ class Normalizer:
     def bounds(self, form: Linear) -> Interval:
         """A numeric interval that contains every value of `form`."""
         found = form.interval
-        if found is not None and found[0] is self:
+        if found is not None and found[0] is self.mark:
             return found[1]
         interval = self.sum_bounds(form)
         if len(form.terms) > 1:
@@ -155,7 +157,7 @@ class Normalizer:
                 interval = iv.meet(interval, self.sum_bounds(regrouped))
         for fact in self.knowledge.nonneg:
             interval = iv.meet(interval, self._bounds_beside(form, fact))
-        form.interval = (self, interval)
+        form.interval = (self.mark, interval)
         return interval
 
     def sum_bounds(self, form: Linear) -> Interval:

@@ -51,24 +51,22 @@ def floordiv_const(known: Normalizer, form: Linear, c: int) -> Linear:
     outer, inner = _whole_part(form, c)
     if not inner.terms:
         return outer
-    g = gcd(inner.content(), c)
-    if g > 1:
+    if (g := gcd(inner.content(), c)) > 1:
         inner, c = inner.divided(g), c // g
-        if c == 1:
-            return outer.plus(inner)
-    if inner is not form and (single := _one_period(known, inner, c)) is not None:
+    if c == 1:
+        quotient = inner
+    elif inner is not form and (single := _one_period(known, inner, c)) is not None:
         return outer.shift(single)
-    if (nested := _inner_division(known, inner)) is not None:
-        return outer.plus(floordiv(known, nested[0], nested[1].scale(c)))
-    if (coarse := _drop_small_part(known, inner, c)) is not None:
-        return outer.plus(coarse)
-    division = atom(make(ops.FLOORDIV, (known.atomized(inner), const(c))))
-    return division if outer is ZERO else outer.plus(division)
+    elif (nested := _inner_division(known, inner)) is not None:
+        quotient = floordiv(known, nested[0], nested[1].scale(c))
+    else:
+        quotient = _drop_small_part(known, inner, c) or atom(make(ops.FLOORDIV, (known.atomized(inner), const(c))))
+    return quotient if outer is ZERO else outer.plus(quotient)
 
 
 def _whole_part(form: Linear, c: int) -> tuple[Linear, Linear]:
     """(q, r) with `form = c*q + r`, every coefficient of r below c in size and the constant of r in [0, c)."""
-    if 0 <= form.const < c and all(-c < k < c for k in form.terms.values()):
+    if 0 <= form.const < c and all([-c < k < c for k in form.terms.values()]):
         return ZERO, form
     quotient: dict[Expr, int] = {}
     rest: dict[Expr, int] = {}

@@ -26,8 +26,8 @@ class Linear:
         self.const = const
         self.terms = terms
         self._expr: Expr | None = None
-        # What one normalizer, the first of each pair, found out about this form:
-        self.regrouped: tuple[object, Linear] | None = None
+        # What one normalizer, whose mark is the first of each pair, found out about this form:
+        self.regrouped: tuple[object, Linear | None] | None = None  # None: nothing to regroup
         self.interval: tuple[object, tuple[int | None, int | None]] | None = None
 
     @property
@@ -105,35 +105,34 @@ class Linear:
 
     def expr(self) -> Expr:
         """The expression in canonical order, equal for equal polynomials."""
-        if self._expr is None:
-            self._expr = _to_expr(self)
-        return self._expr
+        found = self._expr
+        if found is None:
+            found = self._expr = _to_expr(self)
+        return found
 
     def __repr__(self) -> str:
         return f"Linear({self.expr()!r})"
 
 
 def _to_expr(form: Linear) -> Expr:
-    total: Expr | None = None
-    ordered = form.ordered()
-    if form.const >= 0 or not ordered:
-        ordered = [t for t in ordered if t[1] > 0] + [t for t in ordered if t[1] < 0]
-    for monomial, coefficient in ordered:
-        magnitude = monomial if abs(coefficient) == 1 else monomial * abs(coefficient)
-        if total is None:
-            if coefficient > 0:
-                total = magnitude
-            elif form.const > 0:
-                total = const(form.const) - magnitude
-                form = Linear(0, form.terms)
-            else:
-                total = -monomial if coefficient == -1 else monomial * coefficient
-        else:
-            total = total + magnitude if coefficient > 0 else total - magnitude
-    if total is None:
+    if not form.terms:
         return const(form.const)
-    if form.const:
-        total = total + form.const if form.const > 0 else total - (-form.const)
+    ordered, offset = form.ordered(), form.const
+    if offset >= 0 and len(ordered) > 1:  # a sum does not start with a negative term when another can come first
+        ordered = [t for t in ordered if t[1] > 0] + [t for t in ordered if t[1] < 0]
+    first, coefficient = ordered[0]
+    if coefficient > 0:
+        total = first if coefficient == 1 else first * coefficient
+    elif offset > 0:
+        total, offset = const(offset) - (first if coefficient == -1 else first * -coefficient), 0
+    else:
+        total = -first if coefficient == -1 else first * coefficient
+    for monomial, coefficient in ordered[1:]:
+        size = abs(coefficient)
+        magnitude = monomial if size == 1 else monomial * size
+        total = total + magnitude if coefficient > 0 else total - magnitude
+    if offset:
+        total = total + offset if offset > 0 else total - -offset
     return total
 
 

@@ -30,7 +30,7 @@ def floormod(known: Normalizer, dividend: Linear, divisor: Linear) -> Linear:
     remainder = dividend.plus(quotient, -c)
     for e in quotient.terms:
         if e.op is ops.FLOORDIV and (short := _only_remainder(known, remainder, e, c)) is not None:
-            remainder.regrouped = (known, short)
+            remainder.regrouped = (known.mark, short)
     return remainder
 
 
@@ -39,8 +39,9 @@ def _only_remainder(known: Normalizer, form: Linear, division: Expr, c: int) -> 
     d = division.args[1].data
     if form.terms.get(division) != -c or not d or c % d or len(form.terms) == 1:
         return None
-    if any((e.op is ops.FLOORDIV or e.op is ops.MUL) and e is not division for e in form.terms):
-        return None
+    for e in form.terms:
+        if (e.op is ops.FLOORDIV or e.op is ops.MUL) and e is not division:
+            return None
     base, g = known.form(division.args[0]), c // d
     if g < 1 or not _dominates(form, base, g):
         return None

@@ -7,6 +7,7 @@ from typing import Any
 
 from bound.errors import ScheduleError
 from bound.infer import BoundsMap, Nest
+from bound.infer.graph import thread_of
 from bound.intrin import TensorComputeOp
 from bound.itervar import IterVar
 from bound.operation import ComputeOp, ExternOp, PlaceholderOp, ScanOp
@@ -59,6 +60,8 @@ class _Pipeline:
         live = [s.op for s in bounds.schedule.stages if s.attach_type is not AttachType.INLINED_ALREADY]
         read = {t for op in live for t in op.input_tensors}
         self.wanted = frozenset(read | set(given))
+        leaves = ((s, iv) for s in bounds.schedule.stages for iv in s.leaf_iter_vars)
+        self.has_threads = any(thread_of(stage, iv) is not None for stage, iv in leaves)
 
     def stages(self, run: Sequence[Stage], body: Stmt) -> Visit[Stmt]:
         """The stages `run` with their storage, then `body`."""
@@ -114,13 +117,11 @@ class _Pipeline:
 
     def _threads(self, stage: Stage, nest: Nest) -> dict[Any, Expr]:
         """The loop that stands for each thread axis: of the stage itself, else the nearest around it."""
-        found: dict[Any, Expr] = {}
-        for outer, leaf in reversed(self.bounds.attach_path(stage)):
-            thread = next((loop.thread for loop in self.bounds.nest(outer).loops if loop.iv is leaf), None)
-            if thread is not None:
-                found[thread] = leaf
-        found.update({loop.thread: loop.iv for loop in nest.loops if loop.thread is not None})
-        return found
+        if not self.has_threads:
+            return {}
+        around = [(thread_of(outer, leaf), leaf) for outer, leaf in reversed(self.bounds.attach_path(stage))]
+        own = [(loop.thread, loop.iv) for loop in nest.loops]
+        return {thread: leaf for thread, leaf in (*around, *own) if thread is not None}
 
     def _predicate(self, stage: Stage, nest: Nest, threads: dict[Any, Expr]) -> Any:
         """The condition under which the stage stores, or `None`.

@@ -117,6 +117,10 @@ def consistency(query: Query, facts: Sequence[Cond]) -> str:
             cached = "empty" if empty else "unknown" if translation.relaxed_terms else "holds"
         except BudgetError:
             cached = "unknown"
+        if cached == "unknown":
+            from intset.domains.points import facts_hold
+
+            cached = facts_hold(query, facts)
         query.verdicts[key] = cached
     return cached
 

@@ -62,7 +62,7 @@ class Presburger:
             position = result.find_dim_by_name(m.dim_type.param, param_name(param))
             if position < 0:
                 continue
-            new = _simplified(substitute(param, dict(values)))  # type: ignore[arg-type]
+            new = _simplified(substitute(param, values))
             number = constant_value(new)
             if number is not None:
                 result = result.fix_val(m.dim_type.param, position, val(number))
@@ -238,7 +238,7 @@ class IslSet(IntSet):
     def __eq__(self, other: object) -> bool:
         return super().__eq__(other)
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
 
 def condition_of(shape: Presburger, point: Sequence[Expr]) -> Cond:

@@ -54,13 +54,15 @@ class Translation:
         self._extra = tuple(conditions)
         facts = [self.base.cond(fact) for fact in query.facts]
         conds = [self.known.cond(cond) for cond in (*roots, *self._extra)]
-        roots = [*(form.expr() for form in query.forms), *conds]
+        asked: list[Node] = [*(form.expr() for form in query.forms), *conds, *seeds]
         canonical = Query(query.exprs, query.ranges, facts, tuple(query.keep), query.base, query.known, query.config)
-        self.variables, sizes, self.facts, self.leftover = canonical.split_relevant([*roots, *seeds])
+        self.variables, sizes, self.facts, self.leftover = canonical.split_relevant(asked)
         self._gaps = [gap for var in (*self.variables, *sizes) for gap in self._symbolic_gaps(var)]
-        goals = [(self.known, root) for root in (*query.forms, *conds)]
-        limits = [(self.base, root) for root in (*self.facts, *self._gaps)]
-        terms = self._non_affine([*goals, *limits])
+        read: list[tuple[Normalizer, Linear | Cond]] = [(self.known, form) for form in query.forms]
+        read += [(self.known, cond) for cond in conds]
+        read += [(self.base, fact) for fact in self.facts]
+        read += [(self.base, gap) for gap in self._gaps]
+        terms = self._non_affine(read)
         if len(terms) > MAX_FRESH_TERMS:
             raise BudgetError(f"{len(terms)} terms are not affine")
         relaxed = set(self.variables)

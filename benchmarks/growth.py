@@ -1,0 +1,203 @@
+"""How the cost of InferBound grows with the number of stages, beside the figures recorded for TVM 0.8.
+
+    python -m benchmarks.growth            # 100 to 800 stages
+    python -m benchmarks.growth --json
+
+For each family: microseconds a stage from the script's schedule to bounds (schedule building not included), at 100, 200, 400
+and 800 stages, and the growth of the total against linear (1.0 is linear). TVM's figures are its own timer's, recorded on
+another machine, for `normalize` and `InferBound` together.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from bound import infer_bound, te
+from bound.schedule import Schedule
+
+SIZES = (100, 200, 400, 800)
+TILE = 16
+
+
+def chain_ew(n: int) -> Schedule:
+    """Elementwise, every stage at the root."""
+    x = te.placeholder((64,), name="A")
+    for k in range(n):
+        x = te.compute((64,), lambda i, x=x: x[i] + 1, name=f"T{k}")
+    return te.create_schedule(x.op)
+
+
+def chain_ew2d(n: int) -> Schedule:
+    x = te.placeholder((64, 64), name="A")
+    for k in range(n):
+        x = te.compute((64, 64), lambda i, j, x=x: x[i, j] + 1, name=f"T{k}")
+    return te.create_schedule(x.op)
+
+
+def _at_tile(s: Schedule, last: te.Tensor, made: list[te.Tensor]) -> Schedule:
+    """Every stage but the last computed in one tile of the last."""
+    outer, _ = s[last].split(last.op.axis[0], TILE)
+    for x in made[:-1]:
+        s[x].compute_at(s[last], outer)
+    return s
+
+
+def chain_ew_at(n: int, extent: int = 64) -> Schedule:
+    x = te.placeholder((extent,), name="A")
+    made = []
+    for k in range(n):
+        x = te.compute((extent,), lambda i, x=x: x[i] + 1, name=f"T{k}")
+        made.append(x)
+    return _at_tile(te.create_schedule(x.op), x, made)
+
+
+def chain_ew_at_nondiv(n: int) -> Schedule:
+    return chain_ew_at(n, 61)
+
+
+def chain_ew2d_at(n: int) -> Schedule:
+    x = te.placeholder((64, 64), name="A")
+    made = []
+    for k in range(n):
+        x = te.compute((64, 64), lambda i, j, x=x: x[i, j] + 1, name=f"T{k}")
+        made.append(x)
+    return _at_tile(te.create_schedule(x.op), x, made)
+
+
+def _stencil(n: int) -> tuple[Schedule, te.Tensor, list[te.Tensor]]:
+    extent = 64 + 2 * n
+    x = te.placeholder((extent,), name="A")
+    made = []
+    for k in range(n):
+        extent -= 2
+        x = te.compute((extent,), lambda i, x=x: x[i] + x[i + 1] + x[i + 2], name=f"T{k}")
+        made.append(x)
+    return te.create_schedule(x.op), x, made
+
+
+def chain_stencil(n: int) -> Schedule:
+    return _stencil(n)[0]
+
+
+def chain_stencil_at(n: int) -> Schedule:
+    return _at_tile(*_stencil(n))
+
+
+def chain_stencil_sym_at(n: int) -> Schedule:
+    """The stencil chain in one tile, of symbolic length."""
+    size = te.var("n")
+    x = te.placeholder((size + 2 * n,), name="A")
+    made = []
+    for k in range(n):
+        x = te.compute((size + 2 * (n - k - 1),), lambda i, x=x: x[i] + x[i + 1] + x[i + 2], name=f"T{k}")
+        made.append(x)
+    return _at_tile(te.create_schedule(x.op), x, made)
+
+
+def wide_fan_in(n: int) -> Schedule:
+    a = te.placeholder((64,), name="A")
+    made = [te.compute((64,), lambda i: a[i] + 1, name=f"T{k}") for k in range(n)]
+    total = te.compute((64,), lambda i: sum((x[i] for x in made[1:]), made[0][i]), name="O")
+    return te.create_schedule(total.op)
+
+
+def wide_fan_in_at(n: int) -> Schedule:
+    s = wide_fan_in(n)
+    last = s.stages[-1]
+    outer, _ = last.split(last.op.axis[0], TILE)
+    for stage in s.stages[1:-1]:
+        stage.compute_at(last, outer)
+    return s
+
+
+def wide_fan_out(n: int) -> Schedule:
+    a = te.placeholder((64,), name="A")
+    b = te.compute((64,), lambda i: a[i] + 1, name="B")
+    made = [te.compute((64,), lambda i: b[i] * 2, name=f"T{k}") for k in range(n)]
+    return te.create_schedule([x.op for x in made])
+
+
+def ladder(n: int) -> Schedule:
+    """Each stage reads the two before it."""
+    x = te.placeholder((64,), name="A")
+    y = te.compute((64,), lambda i: x[i] + 1, name="T0")
+    for k in range(1, n):
+        x, y = y, te.compute((64,), lambda i, x=x, y=y: x[i] + y[i], name=f"T{k}")
+    return te.create_schedule(y.op)
+
+
+FAMILIES: dict[str, Callable[[int], Schedule]] = {
+    f.__name__: f
+    for f in (
+        chain_ew,
+        chain_ew2d,
+        chain_ew_at,
+        chain_ew_at_nondiv,
+        chain_ew2d_at,
+        chain_stencil,
+        chain_stencil_at,
+        chain_stencil_sym_at,
+        wide_fan_in,
+        wide_fan_in_at,
+        wide_fan_out,
+        ladder,
+    )
+}
+
+
+def recorded() -> dict[tuple[str, int], float]:
+    """TVM's microseconds a stage by family and number of stages."""
+    data = json.loads((Path(__file__).parent / "data" / "schedules.json").read_text())["timing"]
+    return {(row["label"], row["n"]): (row["infer_us_median"] + row["normalize_us"]) / row["num_stages"] for row in data}
+
+
+def seconds(family: Callable[[int], Schedule], n: int, repeats: int = 3) -> float:
+    """The shortest time of `infer_bound` on fresh schedules."""
+    best = float("inf")
+    for _ in range(repeats):
+        s = family(n)
+        gc.collect()
+        gc.disable()
+        start = time.perf_counter()
+        infer_bound(s)
+        best = min(best, time.perf_counter() - start)
+        gc.enable()
+    return best
+
+
+def measure(names: list[str], sizes: tuple[int, ...] = SIZES, repeats: int = 3) -> list[dict[str, object]]:
+    rows: list[dict[str, object]] = []
+    for name in names:
+        times = [seconds(FAMILIES[name], n, repeats) for n in sizes]
+        growth = (times[-1] / times[0]) / (sizes[-1] / sizes[0])
+        per_stage = {n: round(t / n * 1e6, 1) for n, t in zip(sizes, times, strict=True)}
+        tvm = {n: round(us, 1) for (label, n), us in recorded().items() if label == name}
+        rows.append({"family": name, "us_per_stage": per_stage, "growth": round(growth, 2), "tvm_us_per_stage": tvm})
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("families", nargs="*", help=f"of {', '.join(FAMILIES)}; all by default")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--repeats", type=int, default=3)
+    args = parser.parse_args()
+    rows = measure(args.families or list(FAMILIES), repeats=args.repeats)
+    if args.json:
+        print(json.dumps(rows, indent=1))
+        return
+    print(f"{'microseconds a stage':22}" + "".join(f"{n:>9}" for n in SIZES) + f"{'growth':>9}   TVM 0.8 (stages: us)")
+    for row in rows:
+        per, tvm = row["us_per_stage"], row["tvm_us_per_stage"]
+        assert isinstance(per, dict) and isinstance(tvm, dict)
+        beside = "  ".join(f"{n}: {us}" for n, us in tvm.items() if n >= SIZES[0])
+        print(f"{row['family']:22}" + "".join(f"{per[n]:>9}" for n in SIZES) + f"{row['growth']:>9}   {beside or '-'}")
+
+
+if __name__ == "__main__":
+    main()
