@@ -103,8 +103,7 @@ class Context:
         assume: Iterable[Cond | Fact] = (),
         domain: str | None = None,
     ) -> None:
-        table = {_checked_var(var): _checked_range(var, limits) for var, limits in (ranges or {}).items()}
-        _refuse_cycles(table)
+        table = _checked_ranges(ranges or {})
         self.domain = None if domain is None else configuration.checked("domain", domain, "Context(domain=)")
         facts = tuple(part for given in _listed(assume) for part in _facts_of(given, ASSUMED))
         self._frame = Frame(table, facts)
@@ -153,10 +152,7 @@ class Context:
         provenance: str = DERIVED,
     ) -> Context:
         """A new context with further variables and facts; this one is not changed."""
-        table = dict(self._frame.ranges)
-        for var, limits in (ranges or {}).items():
-            table[_checked_var(var)] = _checked_range(var, limits)
-        _refuse_cycles(table)
+        table = _checked_ranges({**self._frame.ranges, **(ranges or {})})
         added = tuple(part for given in _listed(facts) for part in _facts_of(given, provenance))
         new = Context.__new__(type(self))
         new.domain = self.domain
@@ -343,17 +339,22 @@ def _checked_var(var: object) -> Var:
     return var
 
 
-def _checked_range(var: object, limits: object) -> Range:
-    if limits is None:
-        return Range.everything()
-    if isinstance(limits, Range):
-        return limits
-    raise InputError(f"the range of {var!r} must be a Range(min, extent), not {limits!r}")
+def _checked_ranges(ranges: Mapping[Var, Range | None]) -> dict[Var, Range]:
+    table: dict[Var, Range] = {}
+    constant = True
+    for var, limits in ranges.items():
+        if limits is None:
+            limits = Range.everything()
+        elif not isinstance(limits, Range):
+            raise InputError(f"the range of {var!r} must be a Range(min, extent), not {limits!r}")
+        table[_checked_var(var)] = limits
+        constant = constant and limits.ends is not None
+    if not constant:
+        _refuse_cycles(table)
+    return table
 
 
 def _refuse_cycles(table: Mapping[Var, Range]) -> None:
-    if all(limits.ends is not None for limits in table.values()):
-        return
     done: set[Var] = set()
     for root in table:
         path: list[Var] = []

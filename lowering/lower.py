@@ -11,7 +11,7 @@ from bound.schedule import Schedule
 from bound.tensor import Tensor
 from intset.context import Context
 from intset.errors import InputError
-from intset.expr.node import Var, as_int, const
+from intset.expr.node import Var, const
 from lowering.build import schedule_ops
 from lowering.build.arguments import parameters, shape_asserts, sizes_of
 from lowering.nest.ir import Function, seq
@@ -36,7 +36,8 @@ def lower(
     args: the parameters, tensors and variables, in the order of the result's; by default all inputs, then all outputs.
     bounds: what `infer_bound` gave for `s`; inferred when it is not given.
     ctx: what is known besides what the shapes declare; assumed, not checked.
-    at: sizes that are fixed, by variable or name; the function asserts them.
+    at: sizes that are fixed, by variable or name, as in `infer_bound`; with `bounds`, those it was found at. The
+        function asserts them.
     name: the name of the function; by default that of the first output.
     strength: whether loops carry quotients and remainders instead of dividing.
 
@@ -45,7 +46,8 @@ def lower(
 
     Raises
     ------
-    InputError: an argument is no tensor or variable, or `at` names something that is no size.
+    InputError: an argument is no tensor or variable, or `at` names something that is no size, or both `at` and `bounds`
+        are given.
     ScheduleError: the schedule is not legal, or an argument is missing.
 
     Example
@@ -68,9 +70,11 @@ def lower(
     """
     if not isinstance(s, Schedule):
         raise InputError(f"lower needs a schedule, not {s!r}")
+    if bounds is not None and at is not None:
+        raise InputError("lower takes sizes by at= or bounds= that were found at them, not both")
     b = infer_bound(s, ctx=ctx, at=at) if bounds is None else bounds
     f = nest_of(b, s, args, ctx, name)
-    fixed = _fixed(f, at)
+    fixed = _fixed(f, b)
     f = f.with_body(seq(*shape_asserts(f, fixed), substitute(f.body, {v: const(k) for v, k in fixed.items()})))
     f = rebase(simplify(name_minima(f)))
     bits = narrow(f).bits
@@ -106,12 +110,7 @@ def _labels(schedule: Schedule, tensors: Sequence[Tensor]) -> dict[Any, Tensor]:
     return labels
 
 
-def _fixed(f: Function, at: Mapping[Any, int] | None) -> dict[Var, int]:
-    fixed: dict[Var, int] = {}
-    for key, value in (at or {}).items():
-        found = [v for v in f.sizes if v is key or (isinstance(key, str) and v.name == key)]
-        if not found:
-            label = key if isinstance(key, str) else getattr(key, "name", repr(key))
-            raise InputError(f"at fixes {label}, which is no size of {f.name}")
-        fixed.update(dict.fromkeys(found, as_int(value, f"the size {found[0].name}")))
-    return fixed
+def _fixed(f: Function, b: BoundsMap) -> dict[Var, int]:
+    """The sizes for which the bounds were found: the nest is right for these values only."""
+    fixed = b._state.sizes.fixed
+    return {var: fixed[var] for var in f.sizes if var in fixed}

@@ -65,7 +65,9 @@ def close(actual: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
             np.testing.assert_array_equal(actual[name], value, err_msg=name)
 
 
-def check(schedule: Schedule, sizes: Mapping[str, int] | None = None, functions: Any = None, **options: Any) -> Function:
+def check(
+    schedule: Schedule, sizes: Mapping[str, int] | None = None, functions: Any = None, **options: Any
+) -> Function:
     """Lower, run with every access checked, and compare with the reference; gives the function."""
     f = lower(schedule, **options)
     given, expected = problem(schedule, sizes or {}, functions)

@@ -208,7 +208,11 @@ def test_large_and_symbolic_storage_is_on_the_heap_and_freed() -> None:
     n = te.size_var("n")
     a = te.placeholder((n, 64), name="A")
     b = te.compute((n, 64), lambda i, j: a[i, j] + 1, name="B")
-    big = te.compute((100, 100), lambda i, j: tir.Select(tir.all(i < n, j < 64), b[tir.min(i, n - 1), j % 64], 0.0), "G")
+
+    def cut(i: Any, j: Any) -> Any:
+        return tir.Select(tir.all(i < n, j < 64), b[tir.min(i, n - 1), j % 64], 0.0)
+
+    big = te.compute((100, 100), cut, "G")
     c = te.compute((n, 64), lambda i, j: big[i % 100, j] * 2, name="C")
     s = te.create_schedule(c.op)
     text = check_c(lower(s), s, {"n": 9}, sanitize=True)

@@ -64,4 +64,5 @@ def test_sizes_can_be_fixed(name: str) -> None:
     s = case["fn"]()
     sizes = {v.name: case["sub"][v.name] for v in lower(s).sizes}
     f = check(s, case["sub"], at=sizes)
+    assert str(f) == str(check(s, case["sub"], bounds=infer_bound(s, at=sizes)))
     assert all(f"assert {n} == {value}" in str(f) for n, value in sizes.items())

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from lowered import check, check_c, inputs_of, random_array
 
-from bound import te, tir
+from bound import infer_bound, te, tir
 from bound.errors import ScheduleError
 from intset import Context, Var
 from intset.errors import InputError
@@ -119,7 +119,7 @@ def test_caches_and_rfactor() -> None:
     c = te.compute((12, 14), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
     s = te.create_schedule(c.op)
     local = s.cache_write(c, "local")
-    xo, yo, _, _ = s[c].tile(s[c].op.axis[0], s[c].op.axis[1], 5, 4)
+    _, yo, _, _ = s[c].tile(s[c].op.axis[0], s[c].op.axis[1], 5, 4)
     s[local].compute_at(s[c], yo)
     ko, _ = s[local].split(s[local].op.reduce_axis[0], 3)
     s[local].reorder(ko, *s[local].op.axis)
@@ -273,7 +273,7 @@ def test_loops_of_extent_one_vanish_and_kinds_are_kept() -> None:
     a = te.placeholder((1, 8, 6), name="A")
     b = te.compute((1, 8, 6), lambda n, i, j: a[n, i, j] + 1, name="B")
     s = te.create_schedule(b.op)
-    n, i, j = b.op.axis
+    _, i, j = b.op.axis
     s[b].parallel(i)
     jo, ji = s[b].split(j, 2)
     s[b].unroll(jo)
@@ -328,5 +328,7 @@ def test_arguments_are_checked() -> None:
         lower(s, [a, 3, c])
     with pytest.raises(InputError, match="at"):
         lower(s, at={"n": 3})
+    with pytest.raises(InputError, match="not both"):
+        lower(s, bounds=infer_bound(s), at={"n": 3})
     with pytest.raises(InputError, match="lower needs a schedule"):
         lower(c)  # type: ignore[arg-type]

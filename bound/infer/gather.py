@@ -11,7 +11,7 @@ from bound.infer.need import Need, boxed, joined
 from bound.infer.pass_down import rounded_up, rounds_up, uniform_roots
 from bound.infer.stage_bounds import StageBounds, data_axes
 from bound.infer.instances import closed
-from bound.infer.widest import widest
+from bound.infer.widest import is_never_alive, widest
 from bound.intrin import TensorComputeOp
 from bound.itervar import IterType, IterVar
 from bound.operation import ComputeOp
@@ -39,7 +39,10 @@ def gather(
     for tensor in bounds.op.outputs:
         shape = shape_of(tensor)
         need = joined(known, len(shape), needs.get(tensor, ()), with_unions)
-        bounds.required[tensor] = within(known, need, shape)
+        need = within(known, need, shape)
+        if with_unions and is_never_alive(known, need, bounds.fixed):
+            need = Need(len(shape), nothing(len(shape)), None, need.exact, need.notes)
+        bounds.required[tensor] = need
 
 
 def within(known: Known, need: Need, shape: Sequence[Expr]) -> Need:

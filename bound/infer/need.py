@@ -20,7 +20,8 @@ from intset.linear.form import Linear, constant
 if TYPE_CHECKING:
     from intset.domains.isl.sets import IslRegion, Presburger
 
-_OPERATIONS = 400_000  # isl's, for one union or one test
+_OPERATIONS = 1_000_000  # isl's, for one union or one test
+_END_OPERATIONS = 2_000_000  # for the ends of one region
 MAX_PARTS = 64  # a region in more pieces is replaced by its box
 
 
@@ -69,7 +70,7 @@ class Need:
         """The bounding box in each instance that is not empty."""
         if self._hull is None:
             try:
-                self._hull = _hull_of(known, self.region)
+                self._hull = _hull_of(known, self.shape)
             except BudgetError:
                 self._hull, self.has_ends = _numeric_hull(self.shape), False
         return self._hull
@@ -261,11 +262,19 @@ def _is_alive(known: Known, box: Box) -> bool:
     return not (box.where or box.also or any(gaps_unknown(known, side) for side in box.sides))
 
 
-def _hull_of(known: Known, region: IslRegion) -> Box:
+def _hull_of(known: Known, shape: Presburger) -> Box:
     """The bounding box of a region, where that is not empty."""
+    from intset.domains.isl.boxes import ends_of
+    from intset.domains.isl.session import budget
     from intset.domains.isl.to_expr import set_to_cond
 
-    alive = region.shape.get().params()
-    where = set_to_cond(alive, (), region.shape.ordered_params(alive))
-    box = box_of_ranges(known, region.box)
+    with budget(_END_OPERATIONS):
+        ends = ends_of(shape)
+        alive = shape.get().params()
+        where = set_to_cond(alive, (), shape.ordered_params(alive))
+    sides = []
+    for low, high in ends:
+        lows, highs = end_forms(known, low, "max"), end_forms(known, high, "min")
+        sides.append(interval(known, lows, highs) or Interval((known.form(low),), (known.form(high),)))
+    box = Box(tuple(sides))
     return box if where is None else narrowed(known, box, conjuncts(where))

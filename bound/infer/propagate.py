@@ -269,7 +269,7 @@ def _independent(
     known: Known, ends: Mapping[Var, tuple[list[Linear], list[Linear]]], where: Sequence[Linear]
 ) -> tuple[dict[Var, Interval], dict[Var, Linear]] | None:
     """Intervals whose ends depend on nothing relaxed, and what was taken off variables for that."""
-    if any(e in ends for form in where for e in form.terms):
+    if any(_depends(form, ends) for form in where):
         return None
     sides: dict[Var, Interval] = {}
     shifts: dict[Var, Linear] = {}

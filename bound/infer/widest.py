@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from math import prod
 
@@ -13,7 +13,7 @@ from bound.infer.need import Need
 from bound.infer.visited import extents_of
 from bound.schedule import simple
 from intset.errors import BudgetError
-from intset.expr.node import Expr, as_expr
+from intset.expr.node import Expr, Var, as_expr
 from intset.linear.form import Linear
 
 _OPERATIONS = 400_000
@@ -40,28 +40,50 @@ def widest(known: Known, need: Need, k: int, fixed: Sequence[Var]) -> Expr:
     return _bounded(known, side) if found is None else found
 
 
+def is_never_alive(known: Known, need: Need, fixed: Sequence[Var]) -> bool:
+    """Whether a region turns out to be empty in every instance, for conditions that exclude one another there."""
+    box = need.box
+    if all(known.ranges[v].constant() for v in fixed if v in known.ranges) and (
+        box is None
+        or not (box.where or box.also)
+        or any(_is_alive(box, values) for values in _corners(known, box))
+    ):
+        return False
+    try:
+        around = instances(known, [v for v in (*need.variables(), *fixed) if v in known.ranges])
+        return bool(need.shape.get().intersect_params(around.get()).is_empty())
+    except BudgetError:
+        return False
+
+
 def _at_corners(known: Known, box: Box, side: Interval) -> int | None:
     """The largest extent, where it is met at a corner of the space of instances."""
     ends = [known.bounds(extent)[1] for extent in side.extents()]
     numbers = [n for n in ends if n is not None]
-    if not numbers or not box.is_affine():
+    if not numbers:
         return None
     most = max(min(numbers), 0)
+    for values in _corners(known, box):
+        if min(_value(f, values) for f in side.extents()) == most and _is_alive(box, values):
+            return most
+    return None
+
+
+def _corners(known: Known, box: Box) -> Iterator[dict[Expr, int]]:
+    """The corners of the space of instances, as values of loop variables; none where they are not independent."""
+    if not box.is_affine():
+        return
     variables = box.variables()
     spans = []
     for v in variables:
         limits = known.ranges.get(v)
-        ends_of_v = None if limits is None else limits.constant()
-        if ends_of_v is None or ends_of_v[0] > ends_of_v[1]:
-            return None
-        spans.append(tuple(dict.fromkeys(ends_of_v)))
-    if prod(len(span) for span in spans) > _MAX_CORNERS:
-        return None
-    for corner in product(*spans):
-        values: dict[Expr, int] = dict(zip(variables, corner, strict=True))
-        if min(_value(f, values) for f in side.extents()) == most and _is_alive(box, values):
-            return most
-    return None
+        ends = None if limits is None else limits.constant()
+        if ends is None or ends[0] > ends[1]:
+            return
+        spans.append(tuple(dict.fromkeys(ends)))
+    if prod(len(span) for span in spans) <= _MAX_CORNERS:
+        for corner in product(*spans):
+            yield dict(zip(variables, corner, strict=True))
 
 
 def _value(form: Linear, values: Mapping[Expr, int]) -> int:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from bound import dtypes
 from bound.tir.value import Value
 from intset.expr.node import Expr, Opaque, Var
-from intset.expr.walk import free_vars
+from intset.expr.walk import leaf_vars
 
 if TYPE_CHECKING:
     from bound.tensor import Tensor
@@ -44,7 +44,7 @@ class IntFunction(Opaque):
     body: Value
 
     def __init__(self, body: Value) -> None:
-        params = free_vars(body)  # type: ignore[arg-type]  # values are walked like expressions
+        params = leaf_vars((body,))  # type: ignore[arg-type,list-item]  # values are walked like expressions
         super().__init__(f"{body.dtype}_of_data", len(params), *element_range(body.dtype, None))
         self.params, self.body = params, body
 

@@ -54,28 +54,31 @@ def has_parameters(query: Query, form: Linear) -> bool:
 
 
 def is_independent(query: Query, form: Linear) -> bool:
-    """Whether both ends that the sum of the terms has are attained, because the terms share no variable and each attains
-    its own; no parameters."""
+    """Whether both ends that the sum of the terms has are attained: the terms share no variable and each attains its
+    own, and the facts say no more than the ranges; no parameters."""
     return (not query.facts or query.known.is_box) and _attains(query, query.known.regroup(form))
 
 
 def _attains(query: Query, form: Linear) -> bool:
-    ranges = query.ranges
-    single = True
+    seen: set[Expr] = set()
+    composite = False
     for e in form.terms:
         if e.op is not ops.VAR:
-            single = False
-        elif e not in ranges or ranges[e].ends is None:  # type: ignore[index,operator]
+            composite = True
+        elif not _runs_freely(query, e):
             return False
-    if single:
-        return True
-    seen: set[Expr] = set()
-    for e in form.terms:
-        own = e.free_vars()
-        if not seen.isdisjoint(own) or not _atom_attains(query, e):
-            return False
-        seen.update(own)
-    return True
+    if composite and len(form.terms) > 1:
+        for e in form.terms:
+            own = e.free_vars()
+            if not seen.isdisjoint(own):
+                return False
+            seen.update(own)
+    return not composite or all(_atom_attains(query, e) for e in form.terms)
+
+
+def _runs_freely(query: Query, var: Any) -> bool:
+    limits = query.ranges.get(var)
+    return limits is not None and limits.ends is not None
 
 
 def _atom_attains(query: Query, e: Any) -> bool:

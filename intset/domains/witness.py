@@ -15,7 +15,7 @@ from intset.expr.node import Cond, Expr, Var
 from intset.expr.walk import free_vars, opaque_terms
 from intset.linear.canonical import Normalizer
 from intset.linear.conditions import Clause
-from intset.linear.form import Linear, factors
+from intset.linear.form import Linear, factors, is_affine
 
 Point = dict[Expr, int]
 MAX_AIMS = 200  # subterms that one guess looks at
@@ -24,7 +24,7 @@ MAX_AIMS = 200  # subterms that one guess looks at
 def witness(query: Query, value: int, side: int) -> Point | None:
     """A point of the domain where the query's expression is `value`, its largest (`side` +1) or smallest (-1) value.
 
-    The question must be free of parameters. Expression and facts are read in canonical form, which is equal on the domain.
+    The question must be free of parameters. Expression and facts are read in canonical form, equal on the domain.
     """
     form = query.forms[0]
     for point in _guesses(query, value, side):
@@ -161,7 +161,7 @@ def _guesses(query: Query, value: int, side: int) -> Iterator[Point]:
 def aim(known: Normalizer, form: Linear, side: int) -> Point:
     """Values for the variables of `form` that drive it to its end on `side` (+1 largest, -1 smallest): a good guess."""
     point: Point = {}
-    if all([e.op is ops.VAR for e in form.terms]):
+    if is_affine(form):
         for e, k in form.terms.items():
             _take(known, e, side if k > 0 else -side, point)
         return point
@@ -189,7 +189,7 @@ def _toward(form: Linear, side: int) -> list[tuple[Expr, int]]:
 
 
 def _aim(known: Normalizer, e: Expr, side: int, point: Point) -> list[tuple[Expr, int]]:
-    """Choose values for the variables of `e` that drive it to the end on `side`; returns subterms still to be driven."""
+    """Choose values for the variables of `e` that drive it to the end on `side`; subterms still to be driven."""
     if e.op is ops.VAR or e.op is ops.LOAD:
         _take(known, e, side, point)
     elif e.op is ops.FLOORDIV and e.args[1].op is ops.CONST:

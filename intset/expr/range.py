@@ -49,9 +49,9 @@ class Range:
             return POS_INF
         if self.ends is not None:
             return as_expr(self.ends[1])
-        low = constant_value(self.min)
+        low, width = constant_value(self.min), constant_value(self.extent)
         if low is None:
-            return self.min + self.extent - 1
+            return self.min + self.extent - 1 if width is None else self.min + (width - 1) if width != 1 else self.min
         return self.extent - (1 - low) if low < 1 else self.extent + (low - 1) if low > 1 else self.extent
 
     def constant(self) -> tuple[int, int] | None:

@@ -1,4 +1,4 @@
-"""Numeric bounds of atoms: what an operation that stays whole says about its values, from the bounds of its arguments."""
+"""Numeric bounds of atoms: what an operation that stays whole says about its values, from those of its arguments."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def _shl_bounds(a: Interval, b: Interval) -> Interval:
 def _shr_bounds(a: Interval, b: Interval) -> Interval:
     low, high = b
     if low is None or high is None or high > 4096:
-        return iv.hull(a, (0, 0)) if a[1] is None or a[1] < 0 else iv.hull(a, (0, 0))
+        return iv.hull(a, (0, 0))
     return iv.floordiv(a, (1 << max(low, 0), 1 << max(high, 0)))
 
 

@@ -1,13 +1,14 @@
 """Expressions to the linear form, under what is known of the variables' ranges.
 
-All divisions become floor divisions (`division.py`), remainders become `x - c*(x // c)` (`remainders.py`); `rules.py` has
-one rule an operation, `conditions.py` the comparisons, `atoms.py` the bounds of what stays whole.
+All divisions become floor divisions (`division.py`), remainders become `x - c*(x // c)` (`remainders.py`); `rules.py`
+has one rule an operation, `conditions.py` the comparisons, `atoms.py` the bounds of what stays whole.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from math import gcd
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from intset.expr import ops
@@ -15,9 +16,9 @@ from intset.expr.node import Cond, Expr, Node, Var
 from intset.expr.walk import is_small
 from intset.linear import atoms, conditions, remainders, symbolic
 from intset.linear import bounds as iv
-from intset.linear.bounds import EVERYTHING, Interval
+from intset.linear.bounds import Interval
 from intset.linear.conditions import Clause
-from intset.linear.form import Linear, accumulate, atom, constant, product
+from intset.linear.form import Linear, accumulate, atom, constant, is_affine, product
 from intset.linear.rules import RULES
 from intset.linear.sums import Spine, is_sum, spine
 
@@ -25,15 +26,17 @@ MAX_PRODUCT_TERMS = 24  # a product with more terms than this stays one atom
 MAX_REFINED_ARM = 48  # nodes of a select whose arms are read under its condition; a quarter for each level of nesting
 
 
+
 Limits = Mapping[Expr, tuple[Linear | None, Linear | None]]  # variable -> (first, last), None where infinite
+NOTHING: Mapping[Any, Any] = MappingProxyType({})
 
 
 class Knowledge(NamedTuple):
-    """What is known beyond numeric ranges: forms that are at least 0, intervals of atoms, symbolic ends of variables."""
+    """What is known beyond numeric ranges."""
 
-    nonneg: tuple[Linear, ...] = ()
-    atoms: Mapping[Expr, Interval] = {}
-    limits: Limits = {}
+    nonneg: tuple[Linear, ...] = ()  # forms that are at least 0
+    atoms: Mapping[Expr, Interval] = NOTHING  # intervals of atoms
+    limits: Limits = NOTHING  # symbolic ends of variables
 
 
 NO_KNOWLEDGE = Knowledge()
@@ -172,8 +175,6 @@ class Normalizer:
             first, last = interval if coefficient > 0 else (interval[1], interval[0])
             low = None if low is None or first is None else low + coefficient * first
             high = None if high is None or last is None else high + coefficient * last
-            if low is None and high is None:
-                return EVERYTHING
         return (low, high)
 
     def atom_bounds(self, e: Expr) -> Interval:
@@ -207,7 +208,7 @@ class Normalizer:
 
     def _plain_bounds(self, form: Linear) -> Interval:
         """Bounds from ranges alone: what the use of a fact rests on, so that no fact is asked about itself."""
-        if all([e.op is ops.VAR for e in form.terms]):
+        if is_affine(form):
             return self.sum_bounds(form)  # facts do not touch the bounds of a variable beyond its range
         plain = self._without_facts
         if plain is None:
@@ -267,12 +268,16 @@ class Normalizer:
 
     def _combine(self, total: int, leaves: dict[Node, int]) -> Linear:
         terms: dict[Any, int] = {}
-        forms = self.forms
+        forms, ranges = self.forms, self.ranges
         for leaf, factor in leaves.items():
+            form = forms.get(leaf)
+            if form is None:
+                interval = ranges.get(leaf)  # type: ignore[call-overload]
+                if interval is not None and interval[0] != interval[1] and leaf not in terms and factor:
+                    terms[leaf] = factor  # most leaves: a variable with a range, met for the first time
+                    continue
+                form = forms[leaf] = self._variable(leaf)
             if factor:
-                form = forms.get(leaf)
-                if form is None:
-                    form = forms[leaf] = self._variable(leaf)
                 total += factor * form.const
                 accumulate(terms, form, factor)
         return Linear(total, terms)
@@ -293,7 +298,7 @@ class Normalizer:
     def branches(self, e: Expr) -> tuple[tuple[Normalizer, Expr], tuple[Normalizer, Expr]]:
         """The arms of a select, each with a normalizer whose ranges are narrowed by the condition.
 
-        An arm that is large is read as it stands: in a tower of selects each level would be read again under every other.
+        A large arm is read as it stands: in a tower of selects each level would be read again under every other.
         """
         cond, if_true, if_false = e.args
         limit = MAX_REFINED_ARM >> (2 * self.depth)

@@ -1,8 +1,8 @@
 """Conditions in canonical form: comparisons of a linear form against 0, decided where its bounds decide them.
 
-A comparison has two faces. A `Clause` `(kind, form)` says `form >= 0`, `== 0` or `!= 0`; it is what facts and proofs work
-with. The canonical condition is an expression, positive terms on the left and negative ones on the right; it is built only
-when somebody asks for an expression.
+A comparison has two faces. A `Clause` `(kind, form)` says `form >= 0`, `== 0` or `!= 0`; it is what facts are worked
+with. The canonical condition is an expression, positive terms on the left and negative ones on the right; it is built
+only when somebody asks for an expression.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def _junction(known: Normalizer, node: Node) -> Cond:
     for x, y in ((a, b), (b, a)):
         if x.op is ops.BOOL:
             return x if x.data is absorbing else y
-    return a if a is b else make(node.op, (a, b))  # type: ignore[no-any-return]
+    return a if a is b else make(node.op, (a, b))
 
 
 def _negation(known: Normalizer, node: Node) -> Cond:
@@ -144,7 +144,7 @@ def _junctions_below(root: Cond) -> Iterator[Any]:
                 stack.extend((arg, False) for arg in node.args)
 
 
-RULES: dict[ops.Op, Callable[["Normalizer", Node], Cond]] = {
+RULES: dict[ops.Op, Callable[[Normalizer, Node], Cond]] = {
     **dict.fromkeys(DIFFERENCES, _comparison),
     ops.AND: _junction,
     ops.OR: _junction,

@@ -66,7 +66,7 @@ def floordiv_const(known: Normalizer, form: Linear, c: int) -> Linear:
 
 def _whole_part(form: Linear, c: int) -> tuple[Linear, Linear]:
     """(q, r) with `form = c*q + r`, every coefficient of r below c in size and the constant of r in [0, c)."""
-    if 0 <= form.const < c and all([-c < k < c for k in form.terms.values()]):
+    if 0 <= form.const < c and max(map(abs, form.terms.values()), default=0) < c:
         return ZERO, form
     quotient: dict[Expr, int] = {}
     rest: dict[Expr, int] = {}

@@ -1,7 +1,7 @@
 """`Linear`: `const + sum(coefficient * monomial)` with exact integer arithmetic.
 
-A monomial is an expression: an *atom* (a variable, an opaque term, a division, a minimum, ...) or a product of atoms, kept
-as a `MUL` chain in canonical order. So a `Linear` is a polynomial over atoms; most have degree 1.
+A monomial is an expression: an *atom* (a variable, an opaque term, a division, a minimum, ...) or a product of atoms,
+kept as a `MUL` chain in canonical order. So a `Linear` is a polynomial over atoms; most have degree 1.
 """
 
 from __future__ import annotations
@@ -145,6 +145,14 @@ def accumulate(terms: dict[Expr, int], form: Linear, factor: int) -> None:
             terms[monomial] = new
         else:
             terms.pop(monomial, None)
+
+
+def is_affine(form: Linear) -> bool:
+    """Whether all terms are variables."""
+    for e in form.terms:  # noqa: SIM110  # asked often enough that a generator would show
+        if e.op is not ops.VAR:
+            return False
+    return True
 
 
 def factors(monomial: Expr) -> list[Expr]:

@@ -74,10 +74,7 @@ def _is_range(base: Normalizer, form: Linear) -> bool:
 
 
 def _any_crossed(intervals: Mapping[Any, Interval]) -> bool:
-    for low, high in intervals.values():
-        if low is not None and high is not None and low > high:
-            return True
-    return False
+    return any([low is not None and high is not None and low > high for low, high in intervals.values()])  # noqa: C419
 
 
 def _tighten(
@@ -149,7 +146,7 @@ def _tighten_unequal(current: Normalizer, form: Linear, ranges: dict[Var, Interv
     low, high = ranges.get(e, current.atom_bounds(e))
     if hole not in (low, high):
         return False
-    ranges[e] = (low + 1 if low == hole else low, high - 1 if high == hole else high)  # type: ignore[operator]
+    ranges[e] = (low + 1 if low == hole else low, high - 1 if high == hole else high)
     return True
 
 

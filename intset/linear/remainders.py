@@ -1,5 +1,5 @@
-"""Remainders: `x % c` becomes `x - c*(x // c)`, so that `(x//5)*5 + x%5` cancels to `x` by itself; regrouping finds what
-is left of them in a form and writes it as `r % c` again, for tighter bounds and shorter print.
+"""Remainders: `x % c` becomes `x - c*(x // c)`, so that `(x//5)*5 + x%5` cancels to `x` by itself; regrouping finds
+what is left of them in a form and writes it as `r % c` again, for tighter bounds and shorter print.
 """
 
 from __future__ import annotations

@@ -42,6 +42,8 @@ def _tree(root: Node, known: Mapping[Node, object]) -> Spine | None:
             a, b = node.args
             stack.append((b, factor))
             stack.append((a, factor))
+        elif op is ops.MUL and node.args[1].op is ops.CONST:
+            stack.append((node.args[0], factor * node.args[1].data))
         else:
             children = _children(node)
             if children:

@@ -25,7 +25,7 @@ MAX_DEPTH = 12  # atoms nested deeper than this give their numeric ends
 
 
 class End(NamedTuple):
-    """One end of a form. `form` is `None` where no finite end is known; `attained`: some point of the box reaches it."""
+    """One end of a form: `None` where no finite one is known; `attained`: some point of the box reaches it."""
 
     form: Linear | None
     attained: bool

@@ -25,9 +25,8 @@ def parameters(schedule: Schedule, args: Sequence[Any] | None) -> tuple[tuple[Te
     ScheduleError: a tensor is computed on the way, or one that is needed is not among the arguments.
     """
     states = {t for stage in schedule.stages for t in getattr(stage.op, "state_placeholder", ())}
-    read = [
-        t for stage in schedule.stages if isinstance(stage.op, PlaceholderOp) for t in stage.op.outputs if t not in states
-    ]
+    given = [stage.op for stage in schedule.stages if isinstance(stage.op, PlaceholderOp)]
+    read = [t for op in given for t in op.outputs if t not in states]
     computed = [t for op in schedule.outputs for t in op.outputs]
     if args is None:
         return tuple(dict.fromkeys((*read, *computed))), ()
@@ -42,7 +41,8 @@ def parameters(schedule: Schedule, args: Sequence[Any] | None) -> tuple[tuple[Te
             raise InputError(f"argument {k} of lower must be a tensor or a variable, not {arg!r}")
     missing = [t.name for t in (*read, *computed) if t not in tensors]
     if missing:
-        raise ScheduleError(f"{missing[0]} must be among the arguments: it is {_role(missing[0], read)} of the schedule")
+        role = _role(missing[0], read)
+        raise ScheduleError(f"{missing[0]} must be among the arguments: it is {role} of the schedule")
     known = {*read, *computed}
     for tensor in tensors:
         if tensor not in known and not isinstance(tensor.op, PlaceholderOp):
@@ -105,6 +105,6 @@ def sizes_of(tensors: Iterable[Tensor], body: Stmt) -> tuple[tuple[Var, ...], tu
     found: dict[Any, None] = {}
     for tensor in tensors:
         for extent in tensor.shape:
-            found.update({var: None for var in extent.free_vars()})
+            found.update(dict.fromkeys(extent.free_vars(), None))
     found.update(dict.fromkeys(free_variables(body)))
     return tuple(v for v in found if isinstance(v, Var)), tuple(v for v in found if isinstance(v, Value))

@@ -128,7 +128,7 @@ def _domain(iv: IterVar) -> Range:
 def _in_region(
     formal: Tensor, indices: tuple[Expr, ...], actual: Tensor, region: tuple[Range, ...]
 ) -> tuple[Expr, ...]:
-    """The indices of a tile's element in the tensor the tile is cut from; extents of 1 may be missing on either side."""
+    """The indices of a tile's element in the tensor the tile is cut from; either side may leave out extents of 1."""
     if formal.ndim == len(region):
         steps: list[Expr | None] = list(indices)
     else:

@@ -69,9 +69,8 @@ class _Pipeline:
         for stage in run:
             if isinstance(stage.op, PlaceholderOp):
                 continue
-            for tensor in stage.op.outputs:
-                if tensor not in self.given and tensor in self.wanted:
-                    parts.append(Allocate(tensor, tuple(self.bounds.allocated(tensor)), stage.scope))
+            kept = [t for t in stage.op.outputs if t not in self.given and t in self.wanted]
+            parts += [Allocate(t, tuple(self.bounds.allocated(t)), stage.scope) for t in kept]
             parts.append((yield self.produce(stage)))
         return seq(*parts, body)
 
@@ -126,8 +125,8 @@ class _Pipeline:
     def _predicate(self, stage: Stage, nest: Nest, threads: dict[Any, Expr]) -> Any:
         """The condition under which the stage stores, or `None`.
 
-        A condition on a thread that takes part in the reduction chooses which thread stores the result. Here every thread
-        adds its part to the result itself, so there is nothing to choose.
+        A condition on a thread that takes part in the reduction chooses which thread stores the result. Here every
+        thread adds its part to the result itself, so there is nothing to choose.
         """
         predicate = stage.store_predicate
         if predicate is None:

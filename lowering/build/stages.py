@@ -95,13 +95,14 @@ def reduction_nest(
     begin = next((k for k, level in enumerate(levels) if level.reduces), len(levels))
     _check_init(formula.init, levels[begin:], attached_inside)
     placed = _placed(levels, data_guards)
-    parts = [part for guard in data_guards for part in conjuncts(guard)]
-    own = [guard for guard in parts if _place(levels, guard) > begin]
     starting = [level for level in levels[begin:] if not level.only_reduces]
-    started = _placed(starting, own)
+    left_out = {level.var for level in levels[begin:] if level.only_reduces}
+    inside = [part for part in _parts((*data_guards, *reduce_guards)) if _place(levels, part) > begin]
+    # a loop over data and reduction together is part of both nests, and so are the guards on it
+    started = _placed(starting, [guard for guard in inside if not left_out & set(guard.free_vars())])
     init = yield _wrap(starting, started, formula.init, _nothing_attached)
 
-    inner = _placed(levels[begin:], (*own, *reduce_guards))
+    inner = _placed(levels[begin:], inside)
     update = yield _wrap(levels[begin:], inner, formula.update, attach)
     both = seq(_guarded(started[0], init), _guarded(inner[0], update))
     common = {k: guards for k, guards in placed.items() if k <= begin}
@@ -134,9 +135,13 @@ def _place(levels: Sequence[Level], guard: Cond) -> int:
 
 def _placed(levels: Sequence[Level], guards: Sequence[Cond]) -> Mapping[int, list[Cond]]:
     placed: dict[int, list[Cond]] = {k: [] for k in range(len(levels) + 1)}
-    for guard in dict.fromkeys(part for guard in guards for part in conjuncts(guard)):
-        placed[_place(levels, guard)].append(guard)
+    for part in dict.fromkeys(_parts(guards)):
+        placed[_place(levels, part)].append(part)
     return placed
+
+
+def _parts(guards: Sequence[Cond]) -> list[Cond]:
+    return [part for guard in guards for part in conjuncts(guard)]
 
 
 def _guarded(guards: Sequence[Cond], body: Stmt) -> Stmt:

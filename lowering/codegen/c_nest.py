@@ -167,7 +167,7 @@ class CNest:
             nbytes = count * max(1, dtypes.bits(tensor.dtype) // 8)
             if nbytes <= STACK_ARRAY and self.stack + nbytes <= STACK_TOTAL:
                 self.stack += nbytes
-                # a small array that is filled under conditions looks uninitialised to compilers that keep it in registers
+                # filled under conditions, a small array looks uninitialised to compilers that keep it in registers
                 is_zeroed = count <= ZEROED and tensor in self.conditional
                 return [f"{dtype} {name}[{max(1, count)}]{' = {0}' if is_zeroed else ''};"]
         before, sizes = self._operands(*extents)

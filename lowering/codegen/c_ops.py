@@ -1,4 +1,4 @@
-"""Operands in C: indices at the width of the function, everything that depends on data in 64 bits, floats as they are."""
+"""Operands in C: indices at the width of the function, what depends on data in 64 bits, floats as they are."""
 
 from __future__ import annotations
 

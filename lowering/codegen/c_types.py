@@ -15,8 +15,8 @@ TYPES: Final = {
 }
 # Functions of C's mathematical library that have our name; float versions end in f.
 _LIBRARY: Final = frozenset(
-    "exp exp2 log log2 log10 log1p sqrt erf sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh floor ceil trunc "
-    "round nearbyint fmod atan2 hypot copysign nextafter pow".split()
+    "exp exp2 log log2 log10 log1p sqrt erf sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh floor ceil "
+    "trunc round nearbyint fmod atan2 hypot copysign nextafter pow".split()
 )
 PREDICATES: Final = {"isnan": "isnan", "isfinite": "isfinite", "isinf": "isinf"}
 
@@ -26,7 +26,9 @@ HELPERS: Final = {
     "max": "static inline T max_S(T a, T b) { return a > b ? a : b; }",
     "abs": "static inline T abs_S(T a) { return a < 0 ? -a : a; }",
     "floordiv": "static inline T floordiv_S(T a, T b) { return a / b - (a % b != 0 && (a % b < 0) != (b < 0)); }",
-    "floormod": "static inline T floormod_S(T a, T b) { return a % b + (a % b != 0 && (a % b < 0) != (b < 0) ? b : 0); }",
+    "floormod": (
+        "static inline T floormod_S(T a, T b) { return a % b + (a % b != 0 && (a % b < 0) != (b < 0) ? b : 0); }"
+    ),
     "ceildiv": "static inline T ceildiv_S(T a, T b) { return a / b + (a % b != 0 && (a % b < 0) == (b < 0)); }",
     "shl": "static inline T shl_S(T a, T b) { return (T)((uint64_t)a << b); }",
     "add": "static inline int64_t add_wrap(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }",
@@ -46,11 +48,11 @@ HELPERS: Final = {
 
 _WORDS: Final = (
     "auto break case char const continue default do double else enum extern float for goto if inline int long register "
-    "restrict return short signed sizeof static struct switch typedef union unsigned void volatile while bool true false "
-    "main malloc calloc realloc free size_t NULL isnan isinf isfinite isnormal signbit INFINITY NAN abs labs div ldiv "
-    "y0 y1 yn j0 j1 jn gamma lgamma tgamma cbrt fabs fdim fma fmax fmin frexp ilogb ldexp logb modf nan remainder remquo "
-    "rint scalbn expm1 lround lrint exit abort atoi rand srand qsort bsearch system getenv random select signgam "
-    "popcount add_wrap sub_wrap mul_wrap"
+    "restrict return short signed sizeof static struct switch typedef union unsigned void volatile while bool true "
+    "false main malloc calloc realloc free size_t NULL isnan isinf isfinite isnormal signbit INFINITY NAN abs labs div "
+    "ldiv y0 y1 yn j0 j1 jn gamma lgamma tgamma cbrt fdim fma fmax fmin frexp ilogb ldexp logb modf nan remquo "
+    "remainder rint scalbn expm1 lround lrint exit abort atoi rand srand qsort bsearch system getenv random select "
+    "signgam popcount add_wrap sub_wrap mul_wrap"
 ).split()
 _SUFFIXES: Final = ("i32", "i64", "f32", "f64")
 KEYWORDS: Final = (

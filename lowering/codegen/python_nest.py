@@ -81,8 +81,10 @@ class PythonNest:
         lines: list[str]
         if isinstance(stmt, Seq):
             lines = []
+            seen = len(self.visible)
             for inner in stmt.stmts:
                 lines += yield self._stmt(inner, depth, blocks)
+            del self.visible[seen:]
             return lines or [f"{'    ' * depth}pass"]
         if isinstance(stmt, (For, If)) and blocks >= MAX_BLOCKS:
             lines = yield self._outlined(stmt, depth)
@@ -112,8 +114,10 @@ class PythonNest:
         before, (start, count, *initial) = self._operands(low, extent, *firsts)
         name = self.syntax.leaf(loop.var)
         carried = [str(self.syntax.leaf(c.var)) for c in loop.carried]
+        seen = len(self.visible)
         self.visible += [str(name), *carried]
         body = yield self._stmt(loop.body, depth + 1, blocks + 1)
+        del self.visible[seen:]
         after: list[str] = []
         if carried:
             before += [f"{var} = {value}" for var, value in zip(carried, initial, strict=True)]

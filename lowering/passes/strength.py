@@ -65,7 +65,7 @@ def _reduced(loop: For, scope: Scope, bits: int) -> Stmt:
 
 
 def _candidates(loop: For) -> list[Expr]:
-    """Divisions of what changes with the loop's variable by what does not, over nothing that is bound further inside."""
+    """Divisions of what changes with the loop by what does not, over nothing that is bound further inside."""
     inside: set[Any] = set()
     for stmt in statements(loop.body):
         if isinstance(stmt, For):

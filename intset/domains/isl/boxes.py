@@ -9,6 +9,7 @@ from intset.domains.isl.session import context, isl, val
 from intset.domains.isl.sets import Presburger
 from intset.domains.isl.to_expr import _Reader, pw_aff_to_expr, set_to_cond
 from intset.domains.isl.translate import param_name
+from intset.errors import BudgetError
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, Var
 from intset.linear.form import Linear, atom
@@ -143,6 +144,30 @@ def _product_of_ends(current: Any, params: Sequence[Expr]) -> Product | None:
     if not (where.op is ops.BOOL and where.data):
         result.also.append(where)
     return result
+
+
+def ends_of(shape: Presburger) -> list[tuple[Expr, Expr]]:
+    """The first and the last value along each dimension, right where the set is not empty.
+
+    Raises
+    ------
+    BudgetError: there is no end, or it cannot be written.
+    """
+    m = isl()
+    kinds = m.dim_type
+    current = shape.get()
+    found = []
+    for k in range(current.dim(kinds.set)):
+        if not (current.dim_has_lower_bound(kinds.set, k) and current.dim_has_upper_bound(kinds.set, k)):
+            raise BudgetError("a region without end")
+        pair = []
+        for end in (current.dim_min(k), current.dim_max(k)):
+            written = pw_aff_to_expr(end.coalesce(), (), shape.ordered_params(end), current.params())
+            if written is None:
+                raise BudgetError("an empty region has no ends")
+            pair.append(written)
+        found.append((pair[0], pair[1]))
+    return found
 
 
 def hull_shape(shape: Presburger) -> Presburger | None:
