@@ -1,4 +1,4 @@
-"""Configuration: an argument wins over a `with using(...)` block, that over the environment, that over `pyproject.toml`.
+"""Configuration: an argument wins over a `with using(...)` block, that over the environment, that over a file.
 
 Environment: `INTSET_DOMAIN`, `INTSET_ISL_OPERATIONS`, ...: `INTSET_` and the field's name in capitals. File: the table
 `[tool.intset]` of the nearest `pyproject.toml` at or above the working directory.
@@ -88,8 +88,8 @@ def checked(name: str, value: Any, where: str) -> Any:
 
 
 _VARIABLES = tuple((name, f"INTSET_{name.upper()}") for name in _FIELDS)
-# Every query asks whether the environment says something. CPython keeps it in a plain dict under encoded names, and five
-# look-ups there cost a tenth of five in `os.environ`; other interpreters take the public way.
+# Every query asks whether the environment says something. CPython keeps it in a plain dict under encoded names, and
+# five look-ups there cost a tenth of five in `os.environ`; other interpreters take the public way.
 _RAW = getattr(os.environ, "_data", None)
 _ENCODED = () if _RAW is None else tuple(os.environ.encodekey(variable) for _, variable in _VARIABLES)
 

@@ -86,8 +86,8 @@ class Context:
     ------
     InputError: a key that is no variable, a range that depends on itself, a condition that is not one.
 
-    Facts that exclude one another are no error: everything is proved, `vacuous`, and a `ContradictionWarning` names them
-    as soon as that is found.
+    Facts that exclude one another are no error: everything is proved, `vacuous`, and a `ContradictionWarning` names
+    them as soon as that is found.
 
     Example
     -------
@@ -183,7 +183,7 @@ class Context:
         return self._ask("region", tuple(as_expr(e, "an expression") for e in exprs), keep, domain)  # type: ignore[no-any-return]
 
     def prove(self, condition: Cond) -> Proof:
-        """Whether `condition` holds at every point of this context: proved, refuted with a counterexample, or unknown."""
+        """Whether `condition` holds at every point of this context: proved, refuted by a counterexample, or unknown."""
         from intset.prover.climb import prove
 
         goal = as_cond(condition, "the condition to prove")

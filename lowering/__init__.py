@@ -8,6 +8,7 @@ from lowering.lower import lower
 from lowering.nest.ir import Function
 from lowering.passes import (
     Width,
+    drop_dead,
     lower_divisions,
     narrow,
     rebase,
@@ -21,6 +22,7 @@ __all__ = [
     "CheckError",
     "Function",
     "Width",
+    "drop_dead",
     "lower",
     "lower_division",
     "lower_divisions",

@@ -16,7 +16,7 @@ from lowering.build import schedule_ops
 from lowering.build.arguments import parameters, shape_asserts, sizes_of
 from lowering.nest.ir import Function, seq
 from lowering.nest.walk import substitute
-from lowering.passes import lower_divisions, name_minima, narrow, rebase, simplify, strength_reduce, unique_names
+from lowering.passes import drop_dead, lower_divisions, name_minima, narrow, rebase, simplify, strength_reduce, unique_names
 
 
 def lower(
@@ -76,7 +76,7 @@ def lower(
     f = nest_of(b, s, args, ctx, name)
     fixed = _fixed(f, b)
     f = f.with_body(seq(*shape_asserts(f, fixed), substitute(f.body, {v: const(k) for v, k in fixed.items()})))
-    f = rebase(simplify(name_minima(f)))
+    f = drop_dead(rebase(simplify(name_minima(f))))
     bits = narrow(f).bits
     if strength:
         f = strength_reduce(f, bits)

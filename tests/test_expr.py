@@ -123,7 +123,7 @@ def test_nodes_are_immutable(node: Any) -> None:
 
 
 def test_unused_nodes_are_freed() -> None:
-    from intset.expr.node import _TABLE
+    from intset.expr.intern import _TABLE
 
     gc.collect()
     before = len(_TABLE)

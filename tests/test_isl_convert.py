@@ -18,7 +18,8 @@ import pytest
 from hypothesis import HealthCheck, event, example, given, settings
 from hypothesis import strategies as st
 
-from intset.domains.isl.count import PerInstance, count, count_symbolic, max_over
+from intset.domains.isl.count import count, count_symbolic
+from intset.domains.isl.instances import PerInstance, max_over
 from intset.domains.isl.session import IslError, budget, context, isl, number, val
 from intset.domains.isl.to_expr import aff_to_expr, pw_aff_to_expr, set_to_cond
 from intset.errors import BudgetError, InputError

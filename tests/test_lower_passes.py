@@ -14,6 +14,7 @@ from lowering import (
     AccessError,
     CheckError,
     Function,
+    drop_dead,
     lower,
     lower_divisions,
     narrow,
@@ -189,6 +190,21 @@ def test_an_access_outside_its_storage_is_found() -> None:
         result(function(For(I, Range(0, N), Store(B, (I,), A[I - 1]))))
     lazy = Store(B, (I,), tir.Select(I >= 1, A[I - 1], 0.0))
     np.testing.assert_array_equal(result(function(For(I, Range(0, N), lazy)), 3), [0, 1, 2])
+
+
+def test_what_nothing_depends_on_is_dropped() -> None:
+    q = Var("q")
+    filled = seq(Let(q, N + 1), For(I, Range(0, N), seq(Store(T, (I,), 0.0 * A[I]), Store(T, (I,), T[I] + A[I]))))
+    body = seq(Allocate(T, (Range(0, N),)), filled, For(J, Range(0, N), Store(B, (J,), A[J])))
+    assert repr(drop_dead(function(body)).body) == "for j in [0, n):\n    B[j] = A[j]"
+    chosen = seq(
+        Allocate(T, (Range(0, N),)),
+        For(I, Range(0, N), Store(T, (I,), A[I])),
+        For(J, Range(0, N), Store(B, (J,), tir.Select(J >= N, T[J], A[J]))),
+    )
+    assert repr(drop_dead(simplify(function(chosen))).body) == "for j in [0, n):\n    B[j] = A[j]"
+    used = seq(Allocate(T, (Range(0, N),)), For(I, Range(0, N), seq(Store(T, (I,), A[I]), Store(B, (I,), T[I]))))
+    assert str(drop_dead(function(used))) == str(function(used))
 
 
 def test_a_let_is_known_below_it() -> None:

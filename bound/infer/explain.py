@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bound.infer.box import Interval
 from bound.infer.need import Need
 from bound.infer.stage_bounds import StageBounds
 from bound.tensor import Tensor
 from intset.errors import IntSetError
+from intset.expr.build import maximum, minimum
 from intset.expr.range import Range
 
 if TYPE_CHECKING:
@@ -53,10 +55,15 @@ def _place(bounds: StageBounds) -> str:
     return f"computed at {axis.name} of {stage.name}, inside {loops}{shared}"
 
 
+def _side(side: Interval) -> str:
+    low, high = maximum(*(f.expr() for f in side.lows)), minimum(*(f.expr() for f in side.highs))
+    return f"[{low}, {high}]"
+
+
 def _text(state: Pass, need: Need) -> str:
     try:
         box = need.hull(state.known)
-        sides = " x ".join(f"[{r.min}, {r.max}]" for r in (side.range() for side in box.sides)) or "its only element"
+        sides = " x ".join(_side(side) for side in box.sides) or "its only element"
     except IntSetError as error:
         return f"a region whose ends are not known ({error})"
     where = " and ".join([*(f"{form.expr()} >= 0" for form in box.where), *map(str, box.also)])

@@ -17,7 +17,6 @@ from bound.itervar import IterType, IterVar
 from bound.operation import ComputeOp
 from bound.schedule import simple
 from bound.tensor import Tensor
-from intset.errors import BudgetError
 from intset.expr.node import Expr, Var
 from intset.expr.range import Range
 from intset.linear.form import constant
@@ -97,7 +96,7 @@ def gather_bound(known: Known, bounds: StageBounds, compute: str, shape: Sequenc
         side = bounds.sides[iv] = bounds.region.hull(known).sides[k]
         # A tile that only the end of the tensor cuts has one length; parts of a region that varies follow it.
         is_cut = any(extent.is_const for extent in side.extents())
-        bounds.ranges[iv] = _root_range(known, bounds, k, iv, iv in always or (iv in uniform and is_cut))
+        bounds.ranges[iv] = _root_range(known, bounds, k, iv, iv in always or (iv in uniform and is_cut), shape[k])
     for iv in op.root_iter_vars:
         if iv not in bounds.sides:
             assert iv.dom is not None
@@ -129,7 +128,7 @@ def _rounded(known: Known, bounds: StageBounds, need: Need, shape: Sequence[Expr
             continue
         box = need.hull(known) if box is None else box
         side = box.sides[k]
-        total = widest(known, need, k, bounds.fixed)
+        total = widest(known, need, k, bounds.fixed, shape[k])
         more = simple.sub(rounded_up(bounds.relations, iv, total), total)
         if simple.number(more) == 0:
             continue
@@ -141,7 +140,9 @@ def _rounded(known: Known, bounds: StageBounds, need: Need, shape: Sequence[Expr
     return need if box is None else Need(need.dims, box, None, need.exact, need.notes)
 
 
-def _root_range(known: Known, bounds: StageBounds, k: int, iv: IterVar, is_uniform: bool) -> Range:
+def _root_range(
+    known: Known, bounds: StageBounds, k: int, iv: IterVar, is_uniform: bool, extent: Expr
+) -> Range:
     """The range of the root axis of dimension `k`: what is computed there in each instance, or long enough for all."""
     side = bounds.sides[iv]
     limits = side.range()
@@ -157,10 +158,7 @@ def _root_range(known: Known, bounds: StageBounds, k: int, iv: IterVar, is_unifo
     elif not is_uniform and _is_short(limits.extent):
         exact = limits
     else:
-        try:
-            most = widest(known, bounds.region, k, bounds.fixed)
-        except BudgetError:
-            return limits
+        most = widest(known, bounds.region, k, bounds.fixed, extent)
         exact = Range(limits.min, most)
         if not _is_same(known, most, limits.extent):
             bounds.widened.add(iv)

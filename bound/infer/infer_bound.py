@@ -163,8 +163,9 @@ class BoundsMap:
             return tuple(Range(0, e) for e in self._state.sizes.shape(tensor))
         bounds = self._bounds(tensor)
         need, known = bounds.region, self._state.known
-        sides = need.hull(known).sides
-        return tuple(Range(side.range().min, widest(known, need, k, bounds.fixed)) for k, side in enumerate(sides))
+        lows = [side.range().min for side in need.hull(known).sides]
+        shape = self._state.sizes.shape(tensor)
+        return tuple(Range(low, widest(known, need, k, bounds.fixed, shape[k])) for k, low in enumerate(lows))
 
     def _region(self, need: Need, tensor: Tensor) -> StageRegion:
         return StageRegion(self._state.known, need, self._bounds(tensor).fixed, self._root_names())

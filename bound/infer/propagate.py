@@ -73,7 +73,10 @@ class Propagation:
         if moved is None:
             return None
         sides, shifts = moved
-        return self._product([_shifted(row, shifts) for row in rows if row is not None], sides, where)
+        moved_rows = [_shifted(row, shifts) for row in rows if row is not None]
+        if not all(_is_affine_in(row, relaxed) for row in moved_rows):
+            return None
+        return self._product(moved_rows, sides, where)
 
     def _in_variables(self, form: Linear) -> Linear | None:
         """A form over root axes as one over the variables; `None` where an axis stands inside another term."""
@@ -126,7 +129,7 @@ class Propagation:
         values = self.it.values
         exprs = [substitute(e, values) for e in access.indices]
         guards = [substitute(cond, values) for cond in access.conditions]
-        ranges, facts = _ranged(self.known, extra)
+        ranges, facts = _ranged(self.known, extra, self.domain)
         context = self._asking().extended(ranges, [*facts, *guards])
         kept = [*self.it.fixed, *(v for v in self.known.size_ranges if v not in self.it.relaxed)]
         dims = len(exprs)
@@ -179,7 +182,7 @@ class Propagation:
 
     def _asking(self) -> Context:
         if self._context is None:
-            ranges, facts = _ranged(self.known, self.it.relaxed)
+            ranges, facts = _ranged(self.known, self.it.relaxed, self.domain)
             conditions = [*facts, *(form.expr() >= 0 for form in self.it.where), *self.it.conditions]
             self._context = self.known.context.extended({**self._outer(), **ranges}, conditions)
         return self._context
@@ -197,11 +200,16 @@ class Propagation:
         return found
 
 
-def _ranged(known: Known, intervals: Mapping[Var, Interval]) -> tuple[dict[Var, Range | None], list[Cond]]:
-    """Ranges for variables, and as conditions what a range does not say well."""
+def _ranged(
+    known: Known, intervals: Mapping[Var, Interval], domain: str
+) -> tuple[dict[Var, Range | None], list[Cond]]:
+    """Ranges for variables, and as conditions what a range does not say well to the domain."""
     ranges: dict[Var, Range | None] = {}
     facts: list[Cond] = []
     for var, side in intervals.items():
+        if domain not in _EXACT:
+            ranges[var] = side.range()
+            continue
         if len(side.lows) == 1 and len(side.highs) == 1 and all(_is_plain(f) for f in (*side.lows, *side.highs)):
             limits = side.range()
             ends = known.bounds(side.lows[0])[0], known.bounds(side.highs[0])[1]

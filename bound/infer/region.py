@@ -113,7 +113,7 @@ class StageRegion(Region):
         simple = self._simple_counts() or self._visited_counts()
         if simple is not None:
             return simple
-        from intset.domains.isl.count import max_over
+        from intset.domains.isl.instances import max_over
         from intset.domains.isl.session import isl
         from intset.domains.isl.translate import param_name
 

@@ -20,8 +20,11 @@ _OPERATIONS = 400_000
 _MAX_CORNERS = 64
 
 
-def widest(known: Known, need: Need, k: int, fixed: Sequence[Var]) -> Expr:
-    """The largest extent along dimension `k` over all values of the variables in `fixed`, in terms of sizes."""
+def widest(known: Known, need: Need, k: int, fixed: Sequence[Var], most: Expr) -> Expr:
+    """The largest extent along dimension `k` over all values of the variables in `fixed`, in terms of sizes.
+
+    `most` is the extent of the tensor, where nothing less is known.
+    """
     box = need.box
     if box is not None:
         side = box.sides[k]
@@ -37,7 +40,7 @@ def widest(known: Known, need: Need, k: int, fixed: Sequence[Var]) -> Expr:
             return as_expr(number)
     side = need.hull(known).sides[k]
     found = _asked(known, need, k, fixed) if need.has_ends else None
-    return _bounded(known, side) if found is None else found
+    return _bounded(known, side, most) if found is None else found
 
 
 def is_never_alive(known: Known, need: Need, fixed: Sequence[Var]) -> bool:
@@ -114,21 +117,15 @@ def _asked(known: Known, need: Need, k: int, fixed: Sequence[Var]) -> Expr | Non
     return found
 
 
-def _bounded(known: Known, side: Interval) -> Expr:
+def _bounded(known: Known, side: Interval, most: Expr) -> Expr:
     """A bound of the extent: the numeric one, or where sizes are unbounded one from the symbolic ends of loops."""
     ends = [known.bounds(extent)[1] for extent in side.extents()]
     numbers = [n for n in ends if n is not None]
     if numbers:
         return as_expr(max(min(numbers), 0))
     context = known.context.extended(known.ranges)
-    answers = []
     for extent in side.extents():
         _, high = context.bounds(extent.expr(), domain="interval")
         if isinstance(high, Expr) and not any(v in known.ranges for v in high.free_vars()):
-            answers.append(high)
-    if not answers:
-        raise BudgetError("the extent of a region has no bound that is free of loop variables")
-    best = answers[0]
-    for other in answers[1:]:
-        best = simple.minimum(best, other)
-    return best
+            return high if known.is_nonneg(known.form(most - high)) else simple.minimum(high, most)
+    return most

@@ -1,7 +1,7 @@
 """The `auto` domain: the cheapest answer that is certified for what was asked, then isl, then what is sound.
 
-Bounds are certified by structure (independent variables) or by a witness point; a set by structure (a multi-stride set of
-independent variables). Only when no cheap certificate exists does isl answer, under its budget; what isl cannot say
+Bounds are certified by structure (independent variables) or by a witness point; a set by structure (a multi-stride set
+of independent variables). Only when no cheap certificate exists does isl answer, under its budget; what isl cannot say
 because a term is not affine is enumerated when the box is small. What was given up is in `notes`.
 """
 
@@ -16,9 +16,9 @@ from intset.domains.query import Query
 from intset.domains.registry import domain_named
 from intset.domains.stride import structural_image
 from intset.domains.witness import witness
+from intset.expr.node import Expr
 from intset.infinity import NEG_INF, POS_INF
 from intset.linear.form import Linear
-
 
 FEW_POINTS = 400  # a box this small is enumerated in the time isl takes to set up
 
@@ -65,9 +65,9 @@ class AutoDomain:
         certified = True
         for k, side in ((0, -1), (1, 1)):
             a, b = cheap[k], exact[k]
-            numbers = [end.data for end in (a, b) if not isinstance(end, type(POS_INF)) and end.is_const]
+            numbers = [end.data for end in (a, b) if isinstance(end, Expr) and end.is_const]
             if not numbers:
-                ends.append(b if isinstance(a, type(POS_INF)) else a)
+                ends.append(a if isinstance(a, Expr) else b)
                 certified = False
                 continue
             best = max(numbers) if side < 0 else min(numbers)

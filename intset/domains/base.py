@@ -1,7 +1,8 @@
 """What every domain answers with (`IntSet`, `Region`), what it is asked (`Query`), and the `Domain` protocol.
 
-An IntSet backend is one module: a class that implements `Domain`, registered by name. The one question is `image`: given
-iteration variables with their ranges, the facts that hold, and a tuple of index expressions, which points do they reach?
+An IntSet backend is one module: a class that implements `Domain`, registered by name. The one question is `image`:
+given iteration variables with their ranges, the facts that hold, and a tuple of index expressions, which points do they
+reach?
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ class Bounds(tuple[End, End]):
     """The two ends of a set, `(low, high)`.
 
     `is_tight`: both are attained (for every value of the parameters at which the set is not empty). `notes`: what was
-    given up, in words, when they are not known to be attained. `by`: the domain that answered. An empty set has the ends
-    `(POS_INF, NEG_INF)`.
+    given up, in words, when they are not known to be attained. `by`: the domain that answered. An empty set has the
+    ends `(POS_INF, NEG_INF)`.
     """
 
     is_tight: bool

@@ -56,24 +56,20 @@ def has_parameters(query: Query, form: Linear) -> bool:
 def is_independent(query: Query, form: Linear) -> bool:
     """Whether both ends that the sum of the terms has are attained: the terms share no variable and each attains its
     own, and the facts say no more than the ranges; no parameters."""
-    return (not query.facts or query.known.is_box) and _attains(query, query.known.regroup(form))
+    return (not query.facts or query.known.is_box) and _attains(query, query.known.regroup(form), set())
 
 
-def _attains(query: Query, form: Linear) -> bool:
-    seen: set[Expr] = set()
-    composite = False
+def _attains(query: Query, form: Linear, seen: set[Expr]) -> bool:
+    """Whether `form` takes both ends of the sum, by choice of variables other than those `seen`; they are added."""
     for e in form.terms:
         if e.op is not ops.VAR:
-            composite = True
-        elif not _runs_freely(query, e):
-            return False
-    if composite and len(form.terms) > 1:
-        for e in form.terms:
-            own = e.free_vars()
-            if not seen.isdisjoint(own):
+            if not _atom_attains(query, e, seen):
                 return False
-            seen.update(own)
-    return not composite or all(_atom_attains(query, e) for e in form.terms)
+        elif e in seen or not _runs_freely(query, e):
+            return False
+        else:
+            seen.add(e)
+    return True
 
 
 def _runs_freely(query: Query, var: Any) -> bool:
@@ -81,26 +77,30 @@ def _runs_freely(query: Query, var: Any) -> bool:
     return limits is not None and limits.ends is not None
 
 
-def _atom_attains(query: Query, e: Any) -> bool:
+def _atom_attains(query: Query, e: Any, seen: set[Expr]) -> bool:
     """Whether an atom takes both ends that its operation gives from the ends of its arguments."""
     known = query.known
-    if e.op is ops.VAR:
-        return True
     if e.op is ops.FLOORDIV and e.args[1].op is ops.CONST and e.args[1].data > 0:
         inner = known.form(e.args[0])
-        return known.regroup(inner) is inner and _attains(query, inner)
+        return known.regroup(inner) is inner and _attains(query, inner, seen)
     if e.op is ops.FLOORMOD:
-        if _covers_a_period(query, e):
-            return True
-        from intset.domains.stride import steps_of_atom
-
-        steps = steps_of_atom(query, e)
-        return steps is not None and known.atom_bounds(e) == (multistride.lowest(steps), multistride.highest(steps))
+        own = e.free_vars()
+        if not seen.isdisjoint(own):
+            return False
+        seen.update(own)
+        return _covers_a_period(query, e) or _steps_attain(query, e)
     if e.op is ops.MIN or e.op is ops.MAX:
         a, b = (known.form(arg) for arg in e.args)
-        apart = set(e.args[0].free_vars()).isdisjoint(e.args[1].free_vars())
-        return apart and all(known.regroup(form) is form and _attains(query, form) for form in (a, b))
+        return all(known.regroup(form) is form and _attains(query, form, seen) for form in (a, b))
     return False
+
+
+def _steps_attain(query: Query, e: Any) -> bool:
+    """Whether structure shows the values of an atom, and both its ends among them."""
+    from intset.domains.stride import steps_of_atom
+
+    steps = steps_of_atom(query, e)
+    return steps is not None and query.known.atom_bounds(e) == (multistride.lowest(steps), multistride.highest(steps))
 
 
 def _covers_a_period(query: Query, e: Any) -> bool:

@@ -53,7 +53,7 @@ class Query:
     def forms(self) -> tuple[Linear, ...]:
         """The canonical forms of the expressions."""
         if self._forms is None:
-            self._forms = tuple(self.known.form(e) for e in self.exprs)
+            self._forms = tuple([self.known.form(e) for e in self.exprs])
         return self._forms
 
     @property

@@ -34,7 +34,7 @@ class StrideSet(IntSet):
         return self.offset.shift(low).expr(), self.offset.shift(high).expr()
 
     def condition(self, e: IntLike) -> Cond:
-        """A condition for sets with nested strides; else membership is spelled out by the values of the largest steps."""
+        """A condition for nested strides; else membership is spelled out by the values of the largest steps."""
         base, terms = self.steps
         return _member(as_expr(e) - self.offset.shift(base).expr(), sorted(terms, reverse=True))
 
@@ -91,7 +91,7 @@ def _member(x: Expr, terms: list[multistride.Term]) -> Cond:
 class StrideDomain(ValueDomain[strided.Strided]):
     """Multi-stride sets, falling to the best single stride.
 
-    Guarantee: `is_exact` where the set is built from independent variables by operations that keep it a multi-stride set.
+    Guarantee: `is_exact` where the set is built from independent variables by operations that keep it multi-stride.
     """
 
     name: ClassVar[str] = "stride"

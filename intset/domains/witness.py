@@ -65,7 +65,7 @@ class _Values:
             return self._chosen(e)
         if (op is ops.FLOORDIV or op is ops.FLOORMOD) and e.args[1].op is ops.CONST:
             inner = normalizer.form(e.args[0])
-            if all(t.op is ops.VAR for t in inner.terms):
+            if is_affine(inner):
                 assert op.meaning is not None
                 return op.meaning(self.form(normalizer, inner), e.args[1].data)  # type: ignore[no-any-return]
         for leaf in (*e.free_vars(), *opaque_terms(e)):

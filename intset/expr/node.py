@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import itertools
 import operator
-import os
-import threading
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, TypeAlias
 
 from intset.errors import InputError
 from intset.expr import ops
+from intset.expr.intern import LOCK, ORIGIN, intern
+from intset.expr.intern import Guest as Guest  # the names that other layers know from here
+from intset.expr.intern import Node as Node
 from intset.expr.ops import Op
 
 if TYPE_CHECKING:
@@ -24,143 +25,14 @@ if TYPE_CHECKING:
 IntLike: TypeAlias = "Expr | SupportsIndex"
 
 _VARIABLES: weakref.WeakValueDictionary[tuple[int, int], Any] = weakref.WeakValueDictionary()
-_LOCK = threading.RLock()
 _SERIAL = itertools.count()
-
-
-class _Origin:
-    """Numbers variables uniquely over processes: a random token for each process, and a count."""
-
-    def __init__(self) -> None:
-        self.renew()
-
-    def renew(self) -> None:
-        self.token = int.from_bytes(os.urandom(8), "big")
-        self.count = itertools.count()
-
-    def next_uid(self) -> tuple[int, int]:
-        return (self.token, next(self.count))
-
-
-_ORIGIN = _Origin()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_ORIGIN.renew)
-
-
-Key: TypeAlias = "tuple[Op, tuple[Any, ...], Any]"
-
-
-class _Entry(weakref.ref[Any]):
-    """A row of the table of nodes. The standard library's weak dictionaries do the same at four times the cost."""
-
-    __slots__ = ("key",)
-    key: Key
-
-
-_TABLE: dict[Key, _Entry] = {}
-
-
-def _forget(entry: _Entry) -> None:
-    with _LOCK:
-        if _TABLE.get(entry.key) is entry:  # else an equal node has been made since
-            del _TABLE[entry.key]
-
-
-def _intern(cls: type[Any], op: Op, args: tuple[Any, ...], data: Any) -> Any:
-    key = (op, args, data)
-    entry = _TABLE.get(key)
-    if entry is not None and (found := entry()) is not None:
-        return found
-    with _LOCK:
-        entry = _TABLE.get(key)
-        if entry is not None and (found := entry()) is not None:
-            return found
-        node: Any = _Draft()
-        node.op, node.args, node.data = op, args, data
-        node.__class__ = cls
-        entry = _Entry(node, _forget)
-        entry.key = key
-        _TABLE[key] = entry
-        return node
 
 
 def make(op: Op, args: tuple[Any, ...], data: Any = None) -> Any:
     """The node with this operation, these argument *nodes* and this payload; nothing is checked."""
     if op is ops.EQ or op is ops.NE:
-        return _intern(Equation, op, args, data)
-    return _intern(Cond if op.boolean else Term, op, args, data)
-
-
-class Guest:
-    """Base of objects of other layers that combine with expressions by their own reflected operators."""
-
-    __slots__ = ()
-
-
-class Node:
-    """What expressions and conditions share: immutability, identity, printing and pickling."""
-
-    __slots__ = ("__weakref__", "_free", "_order", "args", "data", "op")
-    op: Op
-    args: tuple[Any, ...]
-    data: Any
-    _free: tuple[Var, ...]  # remembered by `free_vars`
-    _order: tuple[int, int]  # remembered by `linear.order`
-
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError("expressions are immutable")
-
-    def __delattr__(self, name: str) -> NoReturn:
-        raise AttributeError("expressions are immutable")
-
-    def __copy__(self) -> Node:
-        return self
-
-    def __deepcopy__(self, memo: object) -> Node:
-        return self
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        from intset.expr.walk import flatten, rebuild
-
-        return (rebuild, (flatten(self),))
-
-    def free_vars(self) -> tuple[Var, ...]:
-        """The variables that occur, in the order of their first occurrence."""
-        try:
-            return self._free
-        except AttributeError:
-            from intset.expr.walk import leaf_vars
-
-            found = leaf_vars((self,))
-            self.remember("_free", found)
-            return found
-
-    def remember(self, slot: str, value: Any) -> None:
-        """Keep something that follows from the structure alone."""
-        object.__setattr__(self, slot, value)
-
-    def substitute(self, replacements: Mapping[Any, IntLike]) -> Any:
-        """This node with every occurrence of a key replaced by its value, all at once."""
-        from intset.expr.walk import substitute
-
-        return substitute(self, replacements)
-
-    def __str__(self) -> str:
-        from intset.expr.printer import to_text
-
-        return to_text(self)
-
-    def __repr__(self) -> str:
-        from intset.expr.printer import to_text
-
-        return to_text(self, limit=2000)
-
-
-class _Draft(Node):
-    """A node in the making: its slots can be set, until it is given the class it is made for."""
-
-    __slots__ = ()
-    __setattr__ = object.__setattr__  # type: ignore[assignment]
+        return intern(Equation, op, args, data)
+    return intern(Cond if op.boolean else Term, op, args, data)
 
 
 class Expr(Node):
@@ -373,13 +245,13 @@ class Var(Expr):
     serial: int
 
     def __new__(cls, name: str) -> Var:
-        return (PlainVar if cls is Var else cls)._create(name, _ORIGIN.next_uid(), {})  # type: ignore[no-any-return]
+        return (PlainVar if cls is Var else cls)._create(name, ORIGIN.next_uid(), {})  # type: ignore[no-any-return]
 
     @classmethod
     def _create(cls, name: str, uid: tuple[int, int], fields: dict[str, Any]) -> Any:
         if not isinstance(name, str) or not name:
             raise InputError(f"a variable's name is a non-empty text, not {name!r}")
-        with _LOCK:
+        with LOCK:
             known = _VARIABLES.get(uid)
             if known is not None:
                 return known
@@ -435,7 +307,7 @@ class ShapeVar(Var):
             raise InputError(f"multiple_of of ShapeVar({name!r}) must be at least 1, not {step}")
         if low is not None and high is not None and -(-low // step) > high // step:
             raise InputError(f"ShapeVar({name!r}) has no value: lower={low}, upper={high}, multiple_of={step}")
-        return cls._create(name, _ORIGIN.next_uid(), {"lower": low, "upper": high, "multiple_of": step})  # type: ignore[no-any-return]
+        return cls._create(name, ORIGIN.next_uid(), {"lower": low, "upper": high, "multiple_of": step})  # type: ignore[no-any-return]
 
     def fields(self) -> dict[str, Any]:
         return {"lower": self.lower, "upper": self.upper, "multiple_of": self.multiple_of}
@@ -457,7 +329,7 @@ class Opaque:
     rank: number of indices.
     """
 
-    __slots__ = ("lower", "name", "rank", "serial", "uid", "upper", "__weakref__")
+    __slots__ = ("__weakref__", "lower", "name", "rank", "serial", "uid", "upper")
 
     def __init__(self, name: str, rank: int = 0, lower: int | None = None, upper: int | None = None) -> None:
         self._fill(
@@ -465,7 +337,7 @@ class Opaque:
             as_int(rank, "rank"),
             None if lower is None else as_int(lower, f"lower of Opaque({name!r})"),
             None if upper is None else as_int(upper, f"upper of Opaque({name!r})"),
-            _ORIGIN.next_uid(),
+            ORIGIN.next_uid(),
         )
         if self.lower is not None and self.upper is not None and self.lower > self.upper:
             raise InputError(f"Opaque({name!r}) has no value: lower={self.lower}, upper={self.upper}")
@@ -477,7 +349,7 @@ class Opaque:
 
     @staticmethod
     def _restore(name: str, rank: int, lower: int | None, upper: int | None, uid: tuple[int, int]) -> Opaque:
-        with _LOCK:
+        with LOCK:
             known = _VARIABLES.get(uid)
             if known is None:
                 known = object.__new__(Opaque)
@@ -523,12 +395,12 @@ def as_int(value: object, what: str = "value") -> int:
 def _constant(value: int) -> Expr:
     if -SMALL <= value <= SMALL:
         return _SMALL_CONSTANTS[value + SMALL]
-    return _intern(Term, ops.CONST, (), value)  # type: ignore[no-any-return]
+    return intern(Term, ops.CONST, (), value)  # type: ignore[no-any-return]
 
 
 def const(value: SupportsIndex) -> Expr:
     """The constant `value`, of any size."""
-    return _constant(as_int(value, "a constant"))
+    return _constant(value if type(value) is int else as_int(value, "a constant"))
 
 
 def as_expr(value: object, what: str = "an operand") -> Expr:
@@ -537,7 +409,7 @@ def as_expr(value: object, what: str = "an operand") -> Expr:
         return value
     if isinstance(value, Cond):
         raise InputError(f"{what} must be an integer expression, not the condition {value!r}")
-    return _constant(as_int(value, what))
+    return _constant(value if type(value) is int else as_int(value, what))
 
 
 def as_cond(value: object, what: str = "an operand") -> Cond:
@@ -564,25 +436,25 @@ def _operand(value: object) -> Expr | None:
         return None
     if isinstance(value, Cond):
         raise InputError(f"a condition is not a number: {value!r} (use select(condition, 1, 0))")
-    return _constant(as_int(value, "an operand"))
+    return _constant(value if type(value) is int else as_int(value, "an operand"))
 
 
 def _binary(op: Op, a: object, b: object) -> Expr:
     left = a if isinstance(a, Expr) else _operand(a)
     right = b if isinstance(b, Expr) else _operand(b)
     if left is None or right is None:
-        return NotImplemented
-    return _intern(Term, op, (left, right), None)  # type: ignore[no-any-return]
+        return NotImplemented  # type: ignore[no-any-return]
+    return intern(Term, op, (left, right), None)  # type: ignore[no-any-return]
 
 
 def divide(op: Op, a: object, b: object) -> Expr:
     """One of the five divisions; a divisor that is the constant 0 is refused."""
     if isinstance(b, Guest):
-        return NotImplemented
+        return NotImplemented  # type: ignore[no-any-return]
     dividend, divisor = as_expr(a, "a dividend"), as_expr(b, "a divisor")
     if divisor.op is ops.CONST and divisor.data == 0:
         raise InputError(f"division by the constant 0: {op.name}({dividend!r}, 0)")
-    return _intern(Term, op, (dividend, divisor), None)  # type: ignore[no-any-return]
+    return intern(Term, op, (dividend, divisor), None)  # type: ignore[no-any-return]
 
 
 def compare(op: Op, a: object, b: object) -> Cond:
@@ -590,7 +462,7 @@ def compare(op: Op, a: object, b: object) -> Cond:
     from intset.infinity import Infinity
 
     if isinstance(b, Guest):
-        return NotImplemented
+        return NotImplemented  # type: ignore[no-any-return]
     if isinstance(b, Infinity):
         return truth(
             bool({ops.LT: b.sign > 0, ops.LE: b.sign > 0, ops.NE: True}.get(op, b.sign < 0 and op is not ops.EQ))
@@ -600,7 +472,7 @@ def compare(op: Op, a: object, b: object) -> Cond:
 
 def truth(value: bool) -> Cond:
     """The condition that always, or never, holds."""
-    return _intern(Cond, ops.BOOL, (), bool(value))  # type: ignore[no-any-return]
+    return intern(Cond, ops.BOOL, (), bool(value))  # type: ignore[no-any-return]
 
 
 def sum_of(terms: Iterable[IntLike]) -> Expr:
@@ -614,4 +486,4 @@ def sum_of(terms: Iterable[IntLike]) -> Expr:
 
 
 SMALL = 256  # constants up to this size are made once and kept
-_SMALL_CONSTANTS: tuple[Expr, ...] = tuple(_intern(Term, ops.CONST, (), k) for k in range(-SMALL, SMALL + 1))
+_SMALL_CONSTANTS: tuple[Expr, ...] = tuple(intern(Term, ops.CONST, (), k) for k in range(-SMALL, SMALL + 1))

@@ -9,7 +9,6 @@ from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, IntLike, Node, Opaque, Var, as_expr, make
 
-
 FEW_ROOTS = 8  # so many roots are asked one by one, because each remembers its variables; more are walked together
 
 

@@ -54,7 +54,7 @@ def _no_common_bit(known: Normalizer, high: Linear, low: Linear) -> bool:
     step = gcd(high.content(), high.const)
     step &= -step
     first, last = known.bounds(low)
-    return first is not None and last is not None and 0 <= first and last < step
+    return first is not None and last is not None and first >= 0 and last < step
 
 
 # -- rules: one entry an operation ------------------------------------------------------------------------------

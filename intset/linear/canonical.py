@@ -56,6 +56,7 @@ class Normalizer:
         "_without_facts",
         "compared",
         "conds",
+        "consulting",
         "depth",
         "empty",
         "forms",
@@ -64,6 +65,7 @@ class Normalizer:
         "knowledge",
         "mark",
         "met_partial",
+        "proofs_open",
         "ranges",
     )
 
@@ -76,7 +78,9 @@ class Normalizer:
         self.empty = empty
         self.is_box = True  # whether the numeric ranges say all that the facts say
         self.has_parameters = bool(facts.limits)  # whether a variable was met that has no numeric range
+        self.consulting = 0  # how many facts are being consulted inside one another
         self.met_partial = False  # whether an operation that is not defined everywhere was met
+        self.proofs_open = 0  # signs that are being derived, one for the sake of another
         self.mark = object()  # stands for this normalizer in what forms remember: they must not keep it alive
         self.forms: dict[Node, Linear] = {}
         self.conds: dict[Node, Cond] = {}

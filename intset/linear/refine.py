@@ -95,6 +95,10 @@ def _tighten(
 
 def _with_rests(current: Normalizer, form: Linear) -> Iterator[tuple[Expr, int, Interval]]:
     """Each term of `form`, with bounds of the sum of the others."""
+    if len(form.terms) == 1:
+        ((monomial, k),) = form.terms.items()
+        yield monomial, k, (form.const, form.const)
+        return
     low, high = current.sum_bounds(form)
     if low is None or high is None or current.knowledge.nonneg or current.regroup(form) is not form:
         for monomial, k in form.terms.items():

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 MAX_SPLITS = 3  # coefficients of unknown sign that are split on; beyond, the end is given up
 MAX_STEPS = 40
+MAX_CONSULTED = 3  # facts consulted inside one another: a fact may hold the very term whose sign is asked for
+MAX_PROOFS = 4  # signs that may be derived one for the sake of another
 MAX_DEPTH = 12  # atoms nested deeper than this give their numeric ends
 
 
@@ -38,17 +40,37 @@ Relaxed = Callable[[Var], bool]
 def is_nonneg(known: Normalizer, form: Linear) -> bool:
     """Whether `form >= 0` follows from ranges and signs: all variables with a range are eliminated, then all
     coefficients over the remaining parameters, measured from their lower bounds, must be at least 0."""
+    if known.proofs_open >= MAX_PROOFS:  # an end is a minimum, whose simplification asks for a sign, and so on
+        return False
+    known.proofs_open += 1
+    try:
+        return _follows(known, form)
+    finally:
+        known.proofs_open -= 1
+
+
+def _follows(known: Normalizer, form: Linear) -> bool:
     limits = known.knowledge.limits
     end = lowest(known, form, lambda v: v in limits or v in known.ranges, splits=1)
     if end.form is not None and _nonneg_over_parameters(known, end.form):
         return True
-    for fact in known.knowledge.nonneg:
-        factor = _cancelling_factor(form, fact)
-        if factor:
-            end = lowest(known, form.plus(fact, -factor), lambda v: v in limits or v in known.ranges, splits=1)
-            if end.form is not None and _nonneg_over_parameters(known, end.form):
-                return True
-    return False
+    if known.consulting >= MAX_CONSULTED:
+        return False
+    known.consulting += 1
+    try:
+        return any(_is_nonneg_beside(known, form, fact) for fact in known.knowledge.nonneg)
+    finally:
+        known.consulting -= 1
+
+
+def _is_nonneg_beside(known: Normalizer, form: Linear, fact: Linear) -> bool:
+    """Whether `form >= 0` follows from `fact >= 0` and the ranges, because what they differ by is not negative."""
+    factor = _cancelling_factor(form, fact)
+    if not factor:
+        return False
+    limits = known.knowledge.limits
+    end = lowest(known, form.plus(fact, -factor), lambda v: v in limits or v in known.ranges, splits=1)
+    return end.form is not None and _nonneg_over_parameters(known, end.form)
 
 
 def _cancelling_factor(form: Linear, fact: Linear) -> int:

@@ -1,4 +1,4 @@
-"""The command line: `intset bounds|compare|lower|explain FILE ...`."""
+"""The command line: `intset bounds|compare|lower|explain|plot FILE ...`."""
 
 from __future__ import annotations
 

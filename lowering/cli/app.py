@@ -44,6 +44,8 @@ Examples:
     intset compare benchmarks/data/index_expressions.json
   Why an answer is what it is:
     intset explain examples/flatten_symbolic.py
+  A picture of what a stage requires, computes and allocates:
+    intset plot examples/resnet_conv3x3.py --stage pad --axes y,x -o pad.png
 
 \b
 Domains:
@@ -177,6 +179,50 @@ def explain(files: tuple[str, ...], domain: str | None, as_json: bool, at: tuple
     from lowering.cli import commands
 
     commands.explain(files, domain, as_json, at)
+
+
+@app.command()
+@click.argument("file", metavar="FILE")
+@click.option("--stage", metavar="NAME", help="The stage; default: the first one computed inside another's loops.")
+@click.option("--axes", metavar="I,J", default="", help="Axes of its tensor, down and across; default: the last two.")
+@click.option(
+    "--instance", metavar="LOOP=VALUE,...", multiple=True, help="The loops around it; default: first in need."
+)
+@click.option("-d", "--domain", "domains", metavar="NAME", multiple=True, help="One panel each; repeatable.")
+@click.option("--at", metavar="NAME=VALUE", multiple=True, help="Fix a size of the schedule; repeatable.")
+@click.option("--schedule", metavar="NAME", help="One of several schedules of the script; default: the first.")
+@click.option(
+    "--compute",
+    type=click.Choice(["exact", "box"]),
+    default="exact",
+    help="Nests guarded to what is required (default), or over its box.",
+)
+@click.option("-o", "--output", metavar="FILE", help="A .png or .svg file; default: SCRIPT-STAGE.png, here.")
+def plot(
+    file: str,
+    stage: str | None,
+    axes: str,
+    instance: tuple[str, ...],
+    domains: tuple[str, ...],
+    at: tuple[str, ...],
+    schedule: str | None,
+    compute: str,
+    output: str | None,
+) -> None:
+    """Draw what a stage requires, computes and allocates.
+
+    Two axes of the stage's tensor at a time, in one instance of the loops around it, one panel a domain (interval,
+    stride, isl and auto unless --domain names others). Other axes are projected away; the counts are of all axes.
+    Axes may be named, or numbered from 0. Needs matplotlib: pip install 'intset[plot]'.
+
+    \b
+    Examples:
+      intset plot examples/resnet_conv3x3.py --stage pad --axes y,x -o pad.png
+      intset plot examples/softmax_dynamic.py --at n=40 --at rows=8 -d interval -d auto -o softmax.svg
+    """
+    from lowering.cli import plot as drawing
+
+    drawing.plot(file, domains, at, schedule, stage, axes, instance, compute, output)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

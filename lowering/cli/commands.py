@@ -21,7 +21,7 @@ Report: TypeAlias = "dict[str, Any]"
 
 def bounds(files: Sequence[str], domain: str | None, as_json: bool, at: Sequence[str]) -> None:
     """`intset bounds`."""
-    sizes, chosen = _sizes(at), _domain(domain)
+    sizes, chosen = integers(at), _domain(domain)
     _over_files(
         files,
         as_json,
@@ -33,7 +33,7 @@ def bounds(files: Sequence[str], domain: str | None, as_json: bool, at: Sequence
 
 def compare(files: Sequence[str], domain: str | None, as_json: bool, at: Sequence[str]) -> int:
     """`intset compare`; the exit status is 1 when an answer was wrong."""
-    sizes, chosen = _sizes(at), _domains(domain)
+    sizes, chosen = integers(at), _domains(domain)
     reports = _over_files(
         files,
         as_json,
@@ -50,7 +50,7 @@ def lower(files: Sequence[str], domain: str | None, as_json: bool, at: Sequence[
     """`intset lower`."""
     from lowering.cli import lowered
 
-    sizes, chosen = _sizes(at), _domain(domain)
+    sizes, chosen = integers(at), _domain(domain)
     _over_files(
         files,
         as_json,
@@ -66,7 +66,7 @@ def explain(files: Sequence[str], domain: str | None, as_json: bool, at: Sequenc
     """`intset explain`."""
     from lowering.cli import lowered
 
-    sizes, chosen = _sizes(at), _domain(domain)
+    sizes, chosen = integers(at), _domain(domain)
     _over_files(
         files,
         as_json,
@@ -104,14 +104,15 @@ def _configured() -> str:
     return current().domain
 
 
-def _sizes(at: Sequence[str]) -> Sizes:
-    sizes = {}
-    for text in at:
+def integers(texts: Sequence[str], option: str = "--at") -> Sizes:
+    """The values in texts such as `n=1024`."""
+    values = {}
+    for text in texts:
         name, equals, value = text.partition("=")
         if not name or not equals or not value.strip().removeprefix("-").isdecimal():
-            raise InputError(f"--at takes NAME=VALUE with an integer, not {text!r}")
-        sizes[name.strip()] = int(value)
-    return sizes
+            raise InputError(f"{option} takes NAME=VALUE with an integer, not {text!r}")
+        values[name.strip()] = int(value)
+    return values
 
 
 def _over_files(
@@ -122,7 +123,7 @@ def _over_files(
     show: Callable[[Report], None],
 ) -> list[Report]:
     """Report on each file; with JSON all reports are printed together at the end, so that an error prints none."""
-    paths = [_existing(name) for name in files]
+    paths = [existing(name) for name in files]
     reports = []
     for path in paths:
         is_corpus = path.suffix == ".json"
@@ -139,7 +140,8 @@ def _over_files(
     return reports
 
 
-def _existing(name: str) -> Path:
+def existing(name: str) -> Path:
+    """The path of a script or a corpus that can be read."""
     path = Path(name)
     if not path.exists():
         raise InputError(f"{name}: no such file")

@@ -3,12 +3,14 @@
 minima.py      names for long minima of allocations
 simplify.py    loops of one iteration, conditions that always or never hold, shorter indices
 rebase.py      indices of allocated tensors count from the start of their storage
+dead.py        storage that nothing reads, and what fills it
 divisions.py   floor divisions become machine operations
 strength.py    divisions that a loop carries instead of computing
 unique.py      every variable in sight has a name of its own
 narrow.py      the width of index arithmetic
 """
 
+from lowering.passes.dead import drop_dead
 from lowering.passes.divisions import lower_divisions
 from lowering.passes.minima import name_minima
 from lowering.passes.narrow import Width, narrow
@@ -17,4 +19,4 @@ from lowering.passes.simplify import simplify
 from lowering.passes.strength import strength_reduce
 from lowering.passes.unique import unique_names
 
-__all__ = ["Width", "lower_divisions", "name_minima", "narrow", "rebase", "simplify", "strength_reduce", "unique_names"]
+__all__ = ["Width", "drop_dead", "lower_divisions", "name_minima", "narrow", "rebase", "simplify", "strength_reduce", "unique_names"]

@@ -9,9 +9,9 @@ from typing import Any, Final
 import intset
 from bound.tir import walk
 from bound.tir.build import together
-from bound.tir.value import Operand
+from bound.tir.value import Operand, Value, ValueOp
 from intset.expr import ops
-from intset.expr.node import Cond, Expr, Node, constant_value, make
+from intset.expr.node import Cond, Expr, Node, constant_value, make, truth
 from intset.expr.range import Range
 from intset.expr.walk import conjuncts, is_small, postorder, rewrite, size
 from lowering.nest.ir import Assert, For, Function, If, Seq, Stmt, is_empty, seq
@@ -98,9 +98,25 @@ def shortened(operand: Operand, scope: Scope) -> Any:
     def change(part: Node, conditions: tuple[Cond, ...]) -> Any:
         if not part.args or not is_small(MAX_NODES, (part,)):
             return part
-        return shorter(part, scope.where(*conditions).ctx.simplify(part))
+        ctx = scope.where(*conditions).ctx
+        if isinstance(part, Cond):
+            with intset.using(tiers=("linear",)):
+                if ctx.prove(part):
+                    return truth(True)
+                if ctx.prove(~part):
+                    return truth(False)
+        return shorter(part, ctx.simplify(part))
 
-    return map_integers(operand, change)
+    return _without_choice(map_integers(operand, change))
+
+
+def _without_choice(operand: Operand) -> Any:
+    """A value without selections whose condition is decided."""
+    decided: dict[Any, Any] = {}
+    for node in walk.nodes(operand) if isinstance(operand, Value) else ():
+        if node.op is ValueOp.SELECT and node.args[0].op is ops.BOOL:
+            decided[node] = walk.rewrite(node.args[1 if node.args[0].data else 2], dict(decided))
+    return walk.rewrite(operand, decided) if decided else operand
 
 
 def shorter(e: Any, other: Any) -> Any:

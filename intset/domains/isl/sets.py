@@ -355,7 +355,7 @@ class IslRegion(Region):
         return self._over_instances()[1]
 
     def _over_instances(self) -> tuple[int | Infinity, int | Infinity]:
-        from intset.domains.isl.count import max_over
+        from intset.domains.isl.instances import max_over
 
         m = isl()
         current = self.shape.get()

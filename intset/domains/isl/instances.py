@@ -1,0 +1,214 @@
+"""How many points of an isl set belong to one instance: the most that any has, and all of them together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any, NamedTuple
+
+from intset.domains.isl.count import (
+    BASE_OPERATIONS,
+    FEW_POINTS,
+    MAX_PARTS,
+    MAX_POINTS,
+    OPERATIONS_PER_POINT,
+    _added,
+    _constant,
+    _count_part,
+    _disjoint,
+    _extent,
+    _is_endless,
+    _multiplied,
+    _split,
+    _unparametric,
+    _without_params,
+    count,
+)
+from intset.domains.isl.session import budget, isl, number, val
+from intset.domains.isl.session import context as isl_context
+from intset.domains.isl.to_expr import Piece
+from intset.errors import BudgetError
+from intset.infinity import POS_INF, Infinity
+
+FEW_INSTANCES = 16  # sooner counted one by one than in closed form
+POINTS_PER_INSTANCE = 100  # counting one instance costs about as much as visiting so many points
+MAX_VECTORS = 10_000  # different numbers of points that are compared
+
+
+class PerInstance(NamedTuple):
+    """Points of a set over (instance, point): the most that one instance has, and those of all instances together."""
+
+    max: int | Infinity
+    total: int | Infinity
+
+
+def max_over(isl_set: Any, instances: int, max_points: int = MAX_POINTS) -> PerInstance:
+    """Of an isl `Set` over (instance, point), without parameters: the most points of one instance, and all points.
+
+    Parameters
+    ----------
+    instances: how many of the first dimensions tell the instance apart; the others are the point.
+
+    Instances of one shape, and numbers of points in closed form, cost no visit of instances; else each is counted.
+
+    Raises
+    ------
+    BudgetError: more than about `max_points` points, or the like of them in instances, would have to be visited.
+    InputError: the set depends on a parameter.
+    """
+    kinds = isl().dim_type
+    with budget(BASE_OPERATIONS + OPERATIONS_PER_POINT * max_points):
+        points = _without_params(isl_set)
+        for k in range(instances):
+            points = points.set_dim_name(kinds.set, k, f"_q{k}")
+        fibres = points.move_dims(kinds.param, 0, kinds.set, 0, instances)
+        domain = fibres.params()
+        if domain.is_empty():
+            return PerInstance(0, 0)
+        found = None if _few(domain) else _largest(fibres, domain)
+        most = _largest_visited(fibres, domain, max_points) if found is None else found.most
+        if isinstance(most, Infinity):
+            return PerInstance(POS_INF, POS_INF)
+        if found is not None and found.everywhere:
+            return PerInstance(most, _multiplied([count(_as_set(domain), max_points), most]))
+        return PerInstance(most, count(points, max_points))
+
+
+def _few(domain: Any) -> bool:
+    """Whether there are so few instances that they are visited without more ado."""
+    try:
+        with budget(BASE_OPERATIONS):
+            return count(_as_set(domain), FEW_POINTS) <= FEW_INSTANCES
+    except BudgetError:
+        return False
+
+
+def _part_counts(part: Any, domain: Any) -> list[Any] | Infinity | None:
+    """PwAffs over the instances in `domain`, the parameters: their product is the number of points in the basic set."""
+    condition, factors = _split(part)
+    counts: list[Any] = []
+    if not domain.is_subset(condition):
+        counts.append(_padded([Piece(condition, _constant(1, domain))], domain))
+    endless = False
+    for factor in factors:
+        if factor.is_empty():
+            return [_padded([], domain)]
+        if _is_endless(factor):
+            endless = True
+            continue
+        pieces = _extent(factor) if factor.dim(isl().dim_type.set) == 1 else _translated(factor)
+        if pieces is None:
+            return None
+        counts.append(_padded(pieces, domain))
+    return POS_INF if endless and not part.is_empty() else counts
+
+
+def _padded(pieces: Sequence[Piece], domain: Any) -> Any:
+    """The PwAff on `domain` that is 0 outside the pieces."""
+    total, rest = isl().PwAff.empty(isl().PwAff.from_aff(_constant(0, domain)).get_space()), domain
+    for piece in pieces:
+        total = total.union_add(isl().PwAff.alloc(piece.domain.intersect(domain), piece.function))
+        rest = rest.subtract(piece.domain)
+    return total.union_add(isl().PwAff.alloc(rest, _constant(0, domain)))
+
+
+def _translated(factor: Any) -> list[Piece] | None:
+    """The constant number of points of a bounded set that only moves with its parameters; `None` for another set."""
+    kinds = isl().dim_type
+    dims = factor.dim(kinds.set)
+    corner, point = [f"c{k}" for k in range(dims)], [f"p{k}" for k in range(dims)]
+    offsets = ", ".join(f"{p} - {c}" for c, p in zip(corner, point, strict=True))
+    offset = isl().Map.read_from_str(isl_context(), f"{{ [{', '.join(corner + point)}] -> [{offsets}] }}")
+    moved = factor.lexmin().flat_product(factor).apply(offset)
+    shape = _unparametric(moved)
+    if not shape.intersect_params(factor.params()).is_subset(moved):
+        return None
+    size = _added(_count_part(part) for part in _disjoint(shape))
+    return [Piece(factor.params(), _constant(size, factor.params()))] if isinstance(size, int) else None
+
+
+class _Largest(NamedTuple):
+    """The most points of one instance, and whether every instance has as many."""
+
+    most: int | Infinity
+    everywhere: bool
+
+
+def _largest(fibres: Any, domain: Any) -> _Largest | None:
+    """The answer from closed forms; `None` where there are none, or too many."""
+    try:
+        with budget(BASE_OPERATIONS):
+            parts = []
+            for part in _disjoint(fibres):
+                counts = _part_counts(part, domain)
+                if counts is None:
+                    return None
+                if isinstance(counts, Infinity):
+                    return _Largest(POS_INF, False)
+                parts.append(counts)
+            return _largest_product(parts, domain) if sum(map(len, parts)) <= MAX_PARTS else None
+    except BudgetError:
+        return None
+
+
+def _largest_product(parts: Sequence[Sequence[Any]], domain: Any) -> _Largest | None:
+    """The largest sum, over the instances in `domain`, of the products of the PwAffs in each of `parts`.
+
+    What the PwAffs are together is a set of vectors; nothing is negative, so a largest vector is the answer.
+    """
+    kinds = isl().dim_type
+    vectors = isl().Set.universe(domain.get_space().set_from_params()).intersect_params(domain)
+    for factor in (pw for factors in parts for pw in factors):
+        vectors = vectors.flat_product(isl().Set.from_pw_aff(factor))
+    vectors = _unparametric(vectors)
+
+    def points_of(vector: Sequence[int]) -> int:
+        left = iter(vector)
+        return sum(prod(next(left) for _ in factors) for factors in parts)
+
+    span = range(vectors.dim(kinds.set))
+    highest = [vectors.dim_max_val(k) for k in span]
+    if not all(value.is_int() for value in highest):
+        return _Largest(POS_INF, False) if all(len(factors) == 1 for factors in parts) else None
+    together = vectors
+    for k in span:
+        together = together.fix_val(kinds.set, k, highest[k])
+    if not together.is_empty():
+        return _Largest(points_of([number(value) for value in highest]), together.is_equal(vectors))
+    return _Largest(max(points_of(_coordinates(vector)) for vector in _visited(vectors, MAX_VECTORS)), False)
+
+
+def _largest_visited(fibres: Any, domain: Any, max_points: int) -> int | Infinity:
+    """The most points of one instance, each counted."""
+    most: int | Infinity = 0
+    kinds = isl().dim_type
+    for instance in _visited(_as_set(domain), max_points // POINTS_PER_INSTANCE):
+        fibre = fibres
+        for k, value in enumerate(_coordinates(instance)):
+            fibre = fibre.fix_val(kinds.param, k, val(value))
+        here = _added(_count_part(part) for part in _disjoint(_unparametric(fibre)))
+        most = max(most, here)
+    return most
+
+
+def _as_set(domain: Any) -> Any:
+    """The set of parameters with its parameters as dimensions."""
+    kinds = isl().dim_type
+    return domain.from_params().move_dims(kinds.set, 0, kinds.param, 0, domain.dim(kinds.param))
+
+
+def _visited(isl_set: Any, max_points: int) -> list[Any]:
+    """All points of a set, as isl Points."""
+    size = count(isl_set, max_points)
+    if size > max_points:
+        raise BudgetError(f"{size} points are more than the {max_points} that may be visited")
+    found: list[Any] = []
+    isl_set.foreach_point(found.append)
+    return found
+
+
+def _coordinates(point: Any) -> list[int]:
+    """The coordinates of an isl Point without parameters."""
+    kinds = isl().dim_type
+    space = point.get_space()
+    return [number(point.get_coordinate_val(kinds.set, k)) for k in range(space.dim(kinds.set))]

@@ -1,0 +1,146 @@
+"""Hash-consing: what expressions and conditions share, and the table that makes equal structure the same object."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+import weakref
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+
+from intset.expr.ops import Op
+
+if TYPE_CHECKING:
+    from intset.expr.node import IntLike, Var
+
+LOCK = threading.RLock()
+
+
+class Origin:
+    """Numbers variables uniquely over processes: a random token for each process, and a count."""
+
+    def __init__(self) -> None:
+        self.renew()
+
+    def renew(self) -> None:
+        self.token = int.from_bytes(os.urandom(8), "big")
+        self.count = itertools.count()
+
+    def next_uid(self) -> tuple[int, int]:
+        return (self.token, next(self.count))
+
+
+ORIGIN = Origin()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=ORIGIN.renew)
+
+
+class Guest:
+    """Base of objects of other layers that combine with expressions by their own reflected operators."""
+
+    __slots__ = ()
+
+
+class Node:
+    """What expressions and conditions share: immutability, identity, printing and pickling."""
+
+    __slots__ = ("__weakref__", "_free", "_order", "args", "data", "op")
+    op: Op
+    args: tuple[Any, ...]
+    data: Any
+    _free: tuple[Var, ...]  # remembered by `free_vars`
+    _order: tuple[int, int]  # remembered by `linear.order`
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError("expressions are immutable")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError("expressions are immutable")
+
+    def __copy__(self) -> Node:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Node:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        from intset.expr.walk import flatten, rebuild
+
+        return (rebuild, (flatten(self),))
+
+    def free_vars(self) -> tuple[Var, ...]:
+        """The variables that occur, in the order of their first occurrence."""
+        try:
+            return self._free
+        except AttributeError:
+            from intset.expr.walk import leaf_vars
+
+            found = leaf_vars((self,))
+            self.remember("_free", found)
+            return found
+
+    def remember(self, slot: str, value: Any) -> None:
+        """Keep something that follows from the structure alone."""
+        object.__setattr__(self, slot, value)
+
+    def substitute(self, replacements: Mapping[Any, IntLike]) -> Any:
+        """This node with every occurrence of a key replaced by its value, all at once."""
+        from intset.expr.walk import substitute
+
+        return substitute(self, replacements)
+
+    def __str__(self) -> str:
+        from intset.expr.printer import to_text
+
+        return to_text(self)
+
+    def __repr__(self) -> str:
+        from intset.expr.printer import to_text
+
+        return to_text(self, limit=2000)
+
+
+class Draft(Node):
+    """A node in the making: its slots can be set, until it is given the class it is made for."""
+
+    __slots__ = ()
+    __setattr__ = object.__setattr__  # type: ignore[assignment]
+
+
+Key: TypeAlias = "tuple[Op, tuple[Any, ...], Any]"
+
+
+class _Entry(weakref.ref[Any]):
+    """A row of the table of nodes. The standard library's weak dictionaries do the same at four times the cost."""
+
+    __slots__ = ("key",)
+    key: Key
+
+
+_TABLE: dict[Key, _Entry] = {}
+
+
+def _forget(entry: _Entry) -> None:
+    with LOCK:
+        if _TABLE.get(entry.key) is entry:  # else an equal node has been made since
+            del _TABLE[entry.key]
+
+
+def intern(cls: type[Any], op: Op, args: tuple[Any, ...], data: Any) -> Any:
+    """The node of this class with this operation, these argument nodes and this payload."""
+    key = (op, args, data)
+    entry = _TABLE.get(key)
+    if entry is not None and (found := entry()) is not None:
+        return found
+    with LOCK:
+        entry = _TABLE.get(key)
+        if entry is not None and (found := entry()) is not None:
+            return found
+        node: Any = Draft()
+        node.op, node.args, node.data = op, args, data
+        node.__class__ = cls
+        entry = _Entry(node, _forget)
+        entry.key = key
+        _TABLE[key] = entry
+        return node

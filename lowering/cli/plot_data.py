@@ -1,0 +1,298 @@
+"""What `intset plot` draws, as plain data: the regions of one tensor in one instance, by several domains."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from bound.infer import BoundsMap, StageRegion, infer_bound
+from bound.operation import PlaceholderOp
+from bound.schedule import AttachType, Stage
+from bound.tensor import Tensor
+from intset import CountError, Expr, InputError, Range, Var, evaluate
+from intset.domains.base import Region
+from lowering.cli.script import Case
+
+DOMAINS = ("interval", "stride", "isl", "auto")
+MAX_BLOCKS = 160_000  # a region in a larger box, or a longer one, is shown in blocks of several elements
+MAX_LENGTH = 1200  # in blocks along one axis
+MAX_INSTANCES = 4096  # that are tried in search of one with a need
+
+Side = tuple[int, int]  # the first element, the number of elements
+
+
+@dataclass(frozen=True, slots=True)
+class Elements:
+    """The elements of a region as seen along the axes that are drawn; other axes are projected away.
+
+    Attributes
+    ----------
+    count: how many the region has along all its axes; `None` where counting is out of budget.
+    box: the bounding box along the axes drawn.
+    block: the extents of a block: 1, except where the box is too large to list its elements.
+    blocks: the blocks, counted from the low corner of the box, that hold an element; `None`: all of the box is filled.
+    """
+
+    count: int | None
+    box: tuple[Side, ...]
+    block: tuple[int, ...]
+    blocks: frozenset[tuple[int, ...]] | None
+
+    @property
+    def is_empty(self) -> bool:
+        return any(extent == 0 for _, extent in self.box)
+
+    def cells(self) -> Iterator[tuple[Side, ...]]:
+        """The boxes of elements to fill: one an element where blocks are elements."""
+        if self.blocks is None:
+            for point in itertools.product(*(range(low, low + extent) for low, extent in self.box)):
+                yield tuple((x, 1) for x in point)
+            return
+        for block in sorted(self.blocks):
+            yield tuple((low + k * b, b) for (low, _), k, b in zip(self.box, block, self.block, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """The answer of one domain: what is required and computed, and the storage, `box` along the axes drawn."""
+
+    domain: str
+    required: Elements
+    computed: Elements
+    box: tuple[Side, ...]
+    extents: tuple[int, ...]
+    is_exact: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """One tensor in one instance of its attach path; `axes` are drawn, `hidden` are projected away."""
+
+    schedule: str
+    stage: str
+    tensor: str
+    axes: tuple[str, ...]
+    hidden: tuple[str, ...]
+    instance: tuple[tuple[str, int], ...]
+    sizes: tuple[tuple[str, int], ...]
+    panels: tuple[Panel, ...]
+
+
+def picture_of(
+    case: Case,
+    sizes: Mapping[str, int],
+    domains: Sequence[str] = DOMAINS,
+    stage: str | None = None,
+    axes: Sequence[str] = (),
+    instance: Mapping[str, int] | None = None,
+    compute: str = "exact",
+) -> Picture:
+    """The regions of one stage.
+
+    Parameters
+    ----------
+    domains: one panel each; the last one picks the instance.
+    stage: name of a stage or of a tensor; default: the first one that is computed inside the loops of another.
+    axes: one or two, by name or number, the first drawn downwards; default: the last two that are longer than 1.
+    instance: values of loops of the attach path, by name; default: the first instance with a need.
+
+    Raises
+    ------
+    InputError: a name or a value is not known, or a size is free.
+    """
+    assert case.schedule is not None
+    answers = [infer_bound(case.schedule, at=dict(sizes) or None, domain=d, compute=compute) for d in domains]
+    chosen = _find(answers[-1], stage)
+    names = _axis_names(chosen)
+    if not names:
+        raise InputError(f"stage {chosen.op.name} is a scalar: it has no axes to draw")
+    values, labels = _instance(answers[-1], chosen, instance or {})
+    extents = [side.extent for side in answers[-1].allocated(chosen)]
+    drawn = _axes(names, axes, extents)
+    return Picture(
+        case.name,
+        chosen.op.name,
+        chosen.name,
+        tuple(names[k] for k in drawn),
+        tuple(name for k, name in enumerate(names) if k not in drawn),
+        tuple(zip(labels, values, strict=True)),
+        tuple(sizes.items()),
+        tuple(
+            _panel(bounds, name, _find(bounds, chosen.name), values, drawn)
+            for name, bounds in zip(domains, answers, strict=True)
+        ),
+    )
+
+
+# -- names --------------------------------------------------------------------------------------------------------
+
+
+def _find(bounds: BoundsMap, name: str | None) -> Tensor:
+    """The tensor of that name, or the first of the stage of that name."""
+    stages = [stage for stage in bounds.schedule.stages if stage.attach_type is not AttachType.INLINED_ALREADY]
+    if name is None:
+        made = [stage for stage in stages if not isinstance(stage.op, PlaceholderOp)]
+        tests: list[Callable[[Stage], bool]] = [
+            lambda stage: stage.attach_type is AttachType.SCOPE,
+            lambda stage: not stage.is_output,
+            lambda stage: True,
+        ]
+        return next(stage.op.output(0) for test in tests for stage in made if test(stage))
+    tensors = {stage.name: stage.op.output(0) for stage in stages}
+    tensors |= {tensor.name: tensor for stage in stages for tensor in stage.op.outputs}
+    if name not in tensors:
+        inlined = any(stage.name == name for stage in bounds.schedule.stages)
+        known = ", ".join(dict.fromkeys(stage.name for stage in stages))
+        raise InputError(f"--stage: {'inlined' if inlined else 'unknown'} stage {name!r}; there are: {known}")
+    return tensors[name]
+
+
+def _axis_names(tensor: Tensor) -> list[str]:
+    """The names of the axes of a tensor; numbers where its operation names none."""
+    axes = [axis.name for axis in getattr(tensor.op, "axis", ())]
+    dims = len(tensor.shape)
+    return axes if len(axes) == dims == len(set(axes)) else [f"axis {k}" for k in range(dims)]
+
+
+def _axes(names: Sequence[str], given: Sequence[str], extents: Sequence[Any]) -> tuple[int, ...]:
+    """The positions of the axes to draw."""
+    if not given:
+        longer = [k for k, extent in enumerate(extents) if not (extent.is_const and int(extent) == 1)]
+        picked = longer[-2:] if len(longer) > 1 else [*(k for k in range(len(names)) if k not in longer), *longer][-2:]
+        return tuple(sorted(picked))
+    numbers = {str(k): k for k in range(len(names))} | {name: k for k, name in enumerate(names)}
+    for name in given:
+        if name not in numbers:
+            raise InputError(f"--axes: unknown axis {name!r}; there are: {', '.join(names)}, or their numbers from 0")
+    found = tuple(numbers[name] for name in given)
+    if len(found) > 2 or len(set(found)) < len(found):
+        raise InputError(f"--axes takes one axis, or two different ones, not {','.join(given)!r}")
+    return found
+
+
+# -- instances ----------------------------------------------------------------------------------------------------
+
+
+def _instance(bounds: BoundsMap, tensor: Tensor, given: Mapping[str, int]) -> tuple[tuple[int, ...], list[str]]:
+    """The values of the loops around the stage, outermost first, and the names of these loops."""
+    region = bounds.required(tensor)
+    owners: dict[Var, str] = {leaf: stage.name for stage, leaf in bounds.attach_path(tensor)}
+    labels = [f"{owners[v]}.{v.name}" if v in owners else v.name for v in region.fixed]
+    fixed: dict[Var, int] = {}
+    for name, value in given.items():
+        found = [v for v, label in zip(region.fixed, labels, strict=True) if name in (label, v.name)]
+        if len(found) != 1:
+            known = f"there are: {', '.join(labels)}" if labels else f"{tensor.name} has one instance"
+            raise InputError(f"--instance: {'ambiguous' if found else 'unknown'} loop {name!r}; {known}")
+        fixed[found[0]] = value
+    chosen: dict[Var, int] | None = None
+    for values in itertools.islice(_instances(bounds, region.fixed, fixed), MAX_INSTANCES):
+        chosen = values if chosen is None else chosen
+        if not _at(region, values, tensor).is_empty:
+            chosen = values
+            break
+    if chosen is None:
+        listed = ", ".join(f"{name}={value}" for name, value in given.items())
+        raise InputError(f"--instance: no iteration has {listed}" if given else f"{tensor.name} has no instance")
+    return tuple(chosen[v] for v in region.fixed), labels
+
+
+def _instances(bounds: BoundsMap, loops: Sequence[Any], given: Mapping[Var, int]) -> Iterator[dict[Var, int]]:
+    """The values that loops take together, the innermost fastest; an inner range may depend on an outer loop."""
+    if not loops:
+        yield {}
+        return
+    for outer in _instances(bounds, loops[:-1], given):
+        low, extent = _side(bounds[loops[-1]], outer, loops[-1].name)
+        value = given.get(loops[-1])
+        for x in range(low, low + extent) if value is None else [value] if low <= value < low + extent else []:
+            yield {**outer, loops[-1]: x}
+
+
+def _at(region: StageRegion, values: Mapping[Var, int], tensor: Tensor) -> Region:
+    found = region.at({v: values[v] for v in region.params if v in values})
+    _refuse_sizes(tensor.name, found.params)
+    return found
+
+
+def _side(side: Range, values: Mapping[Var, int], name: str) -> Side:
+    ends = (side.min, side.extent)
+    assert all(isinstance(end, Expr) for end in ends)
+    _refuse_sizes(name, [v for end in ends for v in end.free_vars() if v not in values])  # type: ignore[union-attr]
+    low, extent = (evaluate(end, dict(values)) for end in ends)  # type: ignore[arg-type]
+    return int(low), max(int(extent), 0)
+
+
+def _refuse_sizes(name: str, free: Sequence[Var]) -> None:
+    if free:
+        listed = " ".join(f"--at {v.name}=VALUE" for v in dict.fromkeys(free))
+        raise InputError(f"{name} depends on sizes: fix them with {listed}")
+
+
+# -- regions ------------------------------------------------------------------------------------------------------
+
+
+def _panel(bounds: BoundsMap, domain: str, tensor: Tensor, values: Sequence[int], drawn: Sequence[int]) -> Panel:
+    needed = bounds.required(tensor)
+    given: dict[Var, int] = dict(zip(needed.fixed, values, strict=True))
+    required, computed = (_at(region, given, tensor) for region in (needed, bounds.computed(tensor)))
+    seen = elements_of(required, drawn)
+    sides = [_side(side, given, tensor.name) for side in bounds.allocated(tensor)]
+    return Panel(
+        domain,
+        seen,
+        seen if computed == required else elements_of(computed, drawn),
+        tuple(sides[k] for k in drawn),
+        tuple(extent for _, extent in sides),
+        needed.is_exact,
+    )
+
+
+def elements_of(region: Region, drawn: Sequence[int], max_blocks: int = MAX_BLOCKS) -> Elements:
+    """The elements of a region without parameters along the axes `drawn`."""
+    from intset.domains.combine import region_shape
+    from intset.domains.isl.session import context, isl, number
+    from intset.domains.isl.sets import IslRegion, Presburger
+
+    m = isl()
+    kinds = m.dim_type
+    whole = region_shape(region).get()
+    whole = whole.project_out(kinds.param, 0, whole.dim(kinds.param))
+    places, dims = ", ".join(f"x{k}" for k in range(region.dims)), len(drawn)
+    seen = whole.apply(m.Map.read_from_str(context(), f"{{ [{places}] -> [{', '.join(f'x{k}' for k in drawn)}] }}"))
+    seen = seen.coalesce()
+    box = tuple(_side(side, {}, "the region") for side in IslRegion(Presburger(seen, ()), dims=dims).box)
+    shown, ones = ", ".join(f"y{k}" for k in range(dims)), (1,) * dims
+    if any(extent == 0 for _, extent in box):
+        return Elements(0, box, ones, None)
+    inside = " and ".join(f"{low} <= y{k} < {low + extent}" for k, (low, extent) in enumerate(box))
+    if m.Set.read_from_str(context(), f"{{ [{shown}] : {inside} }}").is_subset(seen):
+        return Elements(_count(region), box, ones, None)
+    block = _block([extent for _, extent in box], max_blocks)
+    target = ", ".join(f"floor((y{k} - ({low}))/{b})" for k, ((low, _), b) in enumerate(zip(box, block, strict=True)))
+    blocks: set[tuple[int, ...]] = set()
+    seen.apply(m.Map.read_from_str(context(), f"{{ [{shown}] -> [{target}] }}")).foreach_point(
+        lambda point: blocks.add(tuple(number(point.get_coordinate_val(kinds.set, k)) for k in range(dims)))
+    )
+    return Elements(_count(region), box, block, frozenset(blocks))
+
+
+def _block(extents: Sequence[int], max_blocks: int) -> tuple[int, ...]:
+    """The extents of a block: the longest axis is halved until the blocks are few enough."""
+    block, numbers = [1] * len(extents), list(extents)
+    while max(numbers) > MAX_LENGTH or prod(numbers) > max_blocks:
+        k = numbers.index(max(numbers))
+        block[k] *= 2
+        numbers[k] = -(-extents[k] // block[k])
+    return tuple(block)
+
+
+def _count(region: Region) -> int | None:
+    try:
+        found = region.count()
+    except CountError:
+        return None
+    return found if isinstance(found, int) else None
