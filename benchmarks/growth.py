@@ -3,9 +3,9 @@
     python -m benchmarks.growth            # 100 to 800 stages
     python -m benchmarks.growth --json
 
-For each family: microseconds a stage from the script's schedule to bounds (schedule building not included), at 100, 200, 400
-and 800 stages, and the growth of the total against linear (1.0 is linear). TVM's figures are its own timer's, recorded on
-another machine, for `normalize` and `InferBound` together.
+For each family: microseconds a stage from the script's schedule to bounds (schedule building not included), at 100,
+200, 400 and 800 stages, and the growth of the total against linear (1.0 is linear). TVM's figures are its own
+timer's, recorded on another machine, for `normalize` and `InferBound` together.
 """
 
 from __future__ import annotations
@@ -153,7 +153,9 @@ FAMILIES: dict[str, Callable[[int], Schedule]] = {
 def recorded() -> dict[tuple[str, int], float]:
     """TVM's microseconds a stage by family and number of stages."""
     data = json.loads((Path(__file__).parent / "data" / "schedules.json").read_text())["timing"]
-    return {(row["label"], row["n"]): (row["infer_us_median"] + row["normalize_us"]) / row["num_stages"] for row in data}
+    return {
+        (row["label"], row["n"]): (row["infer_us_median"] + row["normalize_us"]) / row["num_stages"] for row in data
+    }
 
 
 def seconds(family: Callable[[int], Schedule], n: int, repeats: int = 3) -> float:

@@ -33,15 +33,23 @@ class IterVar(Var):
     name: the label used in print.
     iter_type: what a loop over it means.
     thread_tag: `threadIdx.x` and the like for a thread axis, else empty.
+    sizes: plain variables that are known to be sizes, at least 0, where the axis is: those in the shapes of the tensor
+        that it indexes.
     """
 
-    __slots__ = ("dom", "iter_type", "thread_tag")
+    __slots__ = ("dom", "iter_type", "sizes", "thread_tag")
     dom: Range | None
     iter_type: IterType
     thread_tag: str
+    sizes: tuple[Var, ...]
 
     def __new__(
-        cls, dom: Range | None, name: str, iter_type: IterType = IterType.DATA_PAR, thread_tag: str = ""
+        cls,
+        dom: Range | None,
+        name: str,
+        iter_type: IterType = IterType.DATA_PAR,
+        thread_tag: str = "",
+        sizes: tuple[Var, ...] = (),
     ) -> IterVar:
         self = Var.__new__(cls, name)
         assert isinstance(self, IterVar)
@@ -49,10 +57,11 @@ class IterVar(Var):
         fill(self, "dom", dom)
         fill(self, "iter_type", iter_type)
         fill(self, "thread_tag", thread_tag)
+        fill(self, "sizes", sizes)
         return self
 
     def fields(self) -> dict[str, Any]:
-        return {"dom": self.dom, "iter_type": self.iter_type, "thread_tag": self.thread_tag}
+        return {"dom": self.dom, "iter_type": self.iter_type, "thread_tag": self.thread_tag, "sizes": self.sizes}
 
     @property
     def var(self) -> IterVar:

@@ -28,8 +28,10 @@ from intset.errors import (
     IntSetError,
     MachineOverflowError,
     ParseError,
+    ShapeWarning,
     UndefinedError,
 )
+from intset.expr.annotate import annotate_shapes
 from intset.expr.build import (
     asserting,
     bounded,
@@ -81,8 +83,10 @@ __all__ = [
     "Range",
     "Region",
     "ShapeVar",
+    "ShapeWarning",
     "UndefinedError",
     "Var",
+    "annotate_shapes",
     "asserting",
     "bounded",
     "cast",

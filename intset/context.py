@@ -159,6 +159,30 @@ class Context:
         new._frame = Frame(table, (*self._frame.facts, *added))
         return new
 
+    def renamed(
+        self, replacements: Mapping[Var, IntLike], ranges: Mapping[Var, Range | None] | None = None
+    ) -> Context:
+        """The context in which expressions stand in the place of variables; every fact survives, with its provenance.
+
+        Parameters
+        ----------
+        replacements: what stands for each variable: `{i: io * 4 + ii}`.
+        ranges: the ranges of the new variables.
+
+        What the old variables' ranges and declarations say becomes facts about the expressions (derived and declared).
+        A plain variable that replaces another and has no range takes over its range.
+
+        Example
+        -------
+        >>> i, io, ii = Var("i"), Var("io"), Var("ii")
+        >>> tiled = Context({i: Range(0, 30)}).renamed({i: io * 4 + ii}, {io: Range(0, 8), ii: Range(0, 4)})
+        >>> tiled.bounds(io * 4 + ii)
+        (0, 29)
+        """
+        from intset.renaming import renamed
+
+        return renamed(self, replacements, ranges or {})
+
     # -- questions ----------------------------------------------------------------------------------------------
 
     def bounds(self, e: IntLike, keep: Sequence[Var] = (), domain: str | None = None) -> Bounds:
@@ -184,16 +208,11 @@ class Context:
 
     def prove(self, condition: Cond) -> Proof:
         """Whether `condition` holds at every point of this context: proved, refuted by a counterexample, or unknown."""
-        from intset.prover.climb import prove
+        from intset.prover.cache import prove_once
 
         goal = as_cond(condition, "the condition to prove")
         chosen = configuration.current(self.domain)
-        key = ("prove", goal, chosen)
-        frame = self._frame_for((goal,))
-        found = frame.answers.get(key)
-        if found is None or found.status == "unknown":
-            found = frame.remember(key, prove(frame, goal, chosen))
-        return found  # type: ignore[no-any-return]
+        return prove_once(self._frame, goal, chosen, lambda: self._frame_for((goal,)))
 
     def simplify(self, e: Any) -> Any:
         """A canonical, usually shorter, expression (or condition) that is equal wherever `e` is defined."""

@@ -37,5 +37,9 @@ class ContradictionWarning(UserWarning):
     """Declared, asserted or assumed facts exclude one another: nothing satisfies them, so everything is proved."""
 
 
+class ShapeWarning(UserWarning):
+    """A plain variable is used as a shape: it counts as a size, at least 0, although it does not say so itself."""
+
+
 class BudgetError(IntSetError):
     """An exact computation ran out of its budget. Queries catch it and answer with a sound superset."""

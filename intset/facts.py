@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from intset.expr.node import Cond
+from intset.expr.node import Cond, Expr, IntLike
 
 DECLARED = "declared"  # carried by a variable (ShapeVar, a range)
 ASSERTED = "asserted"  # a runtime check stands behind it
@@ -19,6 +20,11 @@ class Fact:
 
     condition: Cond
     provenance: str = ASSUMED
+
+    def substitute(self, replacements: Mapping[Expr, IntLike]) -> Fact:
+        """The fact about what stands in the place of its variables; its provenance stays."""
+        condition: Cond = self.condition.substitute(dict(replacements))
+        return self if condition is self.condition else Fact(condition, self.provenance)
 
     def __repr__(self) -> str:
         return f"{self.provenance}: {self.condition}"

@@ -16,7 +16,16 @@ from lowering.build import schedule_ops
 from lowering.build.arguments import parameters, shape_asserts, sizes_of
 from lowering.nest.ir import Function, seq
 from lowering.nest.walk import substitute
-from lowering.passes import drop_dead, lower_divisions, name_minima, narrow, rebase, simplify, strength_reduce, unique_names
+from lowering.passes import (
+    drop_dead,
+    lower_divisions,
+    name_minima,
+    narrow,
+    rebase,
+    simplify,
+    strength_reduce,
+    unique_names,
+)
 
 
 def lower(

@@ -1,7 +1,7 @@
 """The oracle of InferBound: run the nests one iteration at a time and write down what is read, computed and kept.
 
-It knows nothing of regions or domains: loops are Python loops, guards and indices are evaluated, the formulas are walked as
-they stand. What `infer_bound` says of regions is then compared with what happened.
+It knows nothing of regions or domains: loops are Python loops, guards and indices are evaluated, the formulas are
+walked as they stand. What `infer_bound` says of regions is then compared with what happened.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import itertools
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from bound.infer import BoundsMap, Nest
 from bound.itervar import IterVar
@@ -32,7 +32,7 @@ Instance = tuple[int, ...]
 class Function:
     """An expression as a function of an environment."""
 
-    _made: dict[Any, Function] = {}
+    _made: ClassVar[dict[Any, Function]] = {}
 
     def __init__(self, e: Any) -> None:
         self.variables = list(e.free_vars())
@@ -69,7 +69,7 @@ class Run:
     def __init__(self, b: BoundsMap, sizes: Mapping[Var, int] | None = None) -> None:
         self.b = b
         self.seen: dict[Tensor, Happened] = defaultdict(Happened)
-        self.env: dict[Var, int] = dict(sizes or {})
+        self.env: dict[Var, int] = {**b.sizes, **(sizes or {})}
         self.nests: dict[Stage, Nest] = {}
         self.fixed: dict[Stage, tuple[Var, ...]] = {}
         self.inside: dict[tuple[Stage, IterVar], tuple[Stage, ...]] = {}
@@ -167,9 +167,9 @@ def members(region: Any, values: Mapping[Var, int], around: Sequence[range]) -> 
 def check(b: BoundsMap, sizes: Mapping[Var, int] | None = None, exact: bool = True, regions: bool = True) -> Run:
     """Run the nests and compare; `exact`: nothing may be larger than what happened.
 
-    Checked for every tensor that is computed: outputs are computed whole; what is read was computed in the same instance,
-    and lies in the allocation; the region required holds what is read (and nothing else, when exact); the region computed is
-    what was computed; counts and allocation are those of what happened.
+    Checked for every tensor that is computed: outputs are computed whole; what is read was computed in the same
+    instance, and lies in the allocation; the region required holds what is read (and nothing else, when exact); the
+    region computed is what was computed; counts and allocation are those of what happened.
     """
     done = Run(b, sizes)
     env = dict(sizes or {})
@@ -185,7 +185,7 @@ def _check_tensor(
     b: BoundsMap, done: Run, stage: Stage, tensor: Tensor, env: dict[Var, int], exact: bool, regions: bool
 ) -> None:
     happened, fixed = done.seen[tensor], done.fixed[stage]
-    shape = [value(b._state.sizes.expr(e), env) for e in tensor.shape]
+    shape = [value(e, {**b.sizes, **env}) for e in tensor.shape]
     everything = set(itertools.product(*map(range, shape)))
     if stage.is_output:
         assert all(happened.computed[i] == everything for i in happened.instances), f"{tensor.name}: not whole"

@@ -10,8 +10,8 @@ from typing import Any
 from bound import te, tir
 from bound.schedule import Schedule
 from bound.tensor import Tensor
-from intset.expr.evaluate import evaluate
 from intset import const, maximum, minimum
+from intset.expr.evaluate import evaluate
 from intset.expr.node import Expr, Var
 
 TAILS = ("guard", "guard", "guard", "shrink", "shift_inwards", "round_up")
@@ -91,7 +91,11 @@ class Program:
         values = [evaluate(e, dict(zip(variables, p, strict=True))) for p in itertools.product(*spans)]
         low, high = min(values), max(values)
         if high - low < extent:
-            return e + (rng.randint(0, extent - 1 - (high - low)) - low) if low < 0 or rng.random() < 0.5 or high >= extent else e
+            return (
+                e + (rng.randint(0, extent - 1 - (high - low)) - low)
+                if low < 0 or rng.random() < 0.5 or high >= extent
+                else e
+            )
         return rng.choice((lambda: (e - low) % extent, lambda: maximum(minimum(e, extent - 1), 0)))()
 
     def _symbolic(self, n: Var, dims: int, stages: int) -> None:

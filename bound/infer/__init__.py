@@ -26,9 +26,11 @@ The phases are the ones of the InferBound document, under its names:
 What a code generator needs
 ---------------------------
 
-`b = infer_bound(s)` normalizes a *copy* of the schedule. Everything below speaks of that copy, `b.schedule`; a tensor, an
-operation or a stage of the schedule as written is accepted wherever one is asked for.
+`b = infer_bound(s)` normalizes a *copy* of the schedule. Everything below speaks of that copy, `b.schedule`; a
+tensor, an operation or a stage of the schedule as written is accepted wherever one is asked for.
 
+- `b.sizes`: the values that `at=` fixed, by variable. Ranges, values and guards have them put in; the formulas of the
+  operations still hold the variables.
 - `b.schedule.stages`: producers first. Stages with `attach_type` INLINED_ALREADY and placeholders have no nest.
 - `b.attach_path(stage)`: the `(stage, leaf)` pairs around a stage, innermost first; `()` at the root.
   `b.attached(stage, leaf)`: the stages computed inside that loop (directly), in the order in which they run;
@@ -37,26 +39,27 @@ operation or a stage of the schedule as written is accepted wherever one is aske
   `min` and `extent` are in the sizes and in *loop variables outside of that loop*: leaves of the attach path, and
   (with `tail="shrink"`) leaves of the same stage further out. An extent may be below 0: the loop does not run.
 - `b.nest(stage)`: a `Nest`, everything above and below for one stage:
-    - `nest.loops`: one `Loop(iv, range, thread, kind)` a leaf, outermost first. The loop variable *is* `iv`. `thread` is
-      the thread axis it runs on, or `None`; `kind` is the `IterType` after annotations.
-    - `nest.values`: root axis -> expression in leaf variables (own leaves, leaves of the attach path, sizes): what to put
-      in the place of the axes of `stage.op` in its formula. The element written is `[nest.values[iv] for iv in op.axis]`.
+    - `nest.loops`: one `Loop(iv, range, thread, kind)` a leaf, outermost first. The loop variable *is* `iv`. `thread`
+      is the thread axis it runs on, or `None`; `kind` is the `IterType` after annotations.
+    - `nest.values`: root axis -> expression in leaf variables (own leaves, leaves of the attach path, sizes): what to
+      put in the place of the axes of `stage.op` in its formula. The element written is `[nest.values[iv] for iv in
+      op.axis]`.
     - `nest.guards`: conditions under which the body runs, all of them; over leaves, leaves of the attach path, sizes.
       Empty when the loops run over exactly what is to be computed. Never on data. They come in an order that allows to
       test each as soon as its variables are known.
     - `nest.data_guards`, `nest.reduce_guards`: the same, parted into those without and those with reduction loops: a
       reduction is initialised where `data_guards` hold, updated where both hold.
-- `b.allocated(T)`: a tuple of `Range`, one a dimension: element `T[x0, x1]` is kept at `x0 - min0, x1 - min1` of an array of
-  the extents. Extents are free of loop variables (sizes only). Mins are in the leaves of the attach path of the stage (those
-  that are not relaxed). The array lives for one iteration of the loop at `b.attach_path(stage)[0]`; at the root for the whole
-  program. Placeholders and outputs of the schedule have their full shape, from 0.
-  Every element read at a point where a consumer's body runs is in the array, and was computed before.
-- `b.computed(T)`: the elements the nest computes, a `Region` over the fixed loop variables (`b.required(T)`: those that are
-  needed).
+- `b.allocated(T)`: a tuple of `Range`, one a dimension: element `T[x0, x1]` is kept at `x0 - min0, x1 - min1` of an
+  array of the extents. Extents are free of loop variables (sizes only). Mins are in the leaves of the attach path of
+  the stage (those that are not relaxed). The array lives for one iteration of the loop at `b.attach_path(stage)[0]`;
+  at the root for the whole program. Placeholders and outputs of the schedule have their full shape, from 0. Every
+  element read at a point where a consumer's body runs is in the array, and was computed before.
+- `b.computed(T)`: the elements the nest computes, a `Region` over the fixed loop variables (`b.required(T)`: those
+  that are needed).
 
-A loop bound to a thread is to the nest what any loop is: one after another in `run`, at once on a device. A stage whose storage
-is shared by threads that run around it (`shared` at a `threadIdx` loop) does not depend on these loop variables; run again
-for each of them it computes the same again.
+A loop bound to a thread is to the nest what any loop is: one after another in `run`, at once on a device. A stage
+whose storage is shared by threads that run around it (`shared` at a `threadIdx` loop) does not depend on these loop
+variables; run again for each of them it computes the same again.
 """
 
 from bound.infer.infer_bound import BoundsMap, infer_bound

@@ -1,7 +1,7 @@
 """`Box`: a region that is a product of intervals in every instance, its ends minima and maxima of linear forms.
 
-Most regions of most programs are of this kind. They are joined and carried along by comparing linear forms, and the loops
-over them need no guard.
+Most regions of most programs are of this kind. They are joined and carried along by comparing linear forms, and the
+loops over them need no guard.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ class Interval:
 class Box:
     """The product of intervals, in the instances where all of `where` are at least 0 and all of `also` hold.
 
-    All forms and conditions are over what is fixed: loop variables of the attach path, and sizes. `where` need not repeat
-    that the intervals are not empty.
+    All forms and conditions are over what is fixed: loop variables of the attach path, and sizes. `where` need not
+    repeat that the intervals are not empty.
     """
 
     sides: tuple[Interval, ...]

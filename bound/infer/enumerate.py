@@ -1,4 +1,4 @@
-"""Exact regions of what is not Presburger (a product of loops, bits of a sum): by visiting every iteration of a small box."""
+"""Exact regions of what is not Presburger, such as a product of loops: every iteration of a small box is visited."""
 
 from __future__ import annotations
 

@@ -23,7 +23,9 @@ def explain(state: Pass, bounds: StageBounds, tensor: Tensor, allocated: tuple[R
     for request in requests:
         indices = ", ".join(map(str, request.access.indices))
         when = " and ".join(map(str, request.access.conditions))
-        lines.append(f"  {request.consumer.stage.name} reads {tensor.name}[{indices}]{' where ' + when if when else ''}")
+        lines.append(
+            f"  {request.consumer.stage.name} reads {tensor.name}[{indices}]{' where ' + when if when else ''}"
+        )
         fixed, relaxed = ", ".join(reversed(request.fixed)), ", ".join(reversed(request.relaxed))
         lines.append(f"    loops fixed: {fixed or 'none'}; running: {relaxed or 'none'}")
         lines.append(f"    asks for {_text(state, request.need)}")

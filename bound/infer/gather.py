@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from bound.infer.box import Box, Interval, gaps_unknown, interval, nothing, whole
+from bound.infer.instances import closed
 from bound.infer.known import Known
 from bound.infer.need import Need, boxed, joined
 from bound.infer.pass_down import rounded_up, rounds_up, uniform_roots
 from bound.infer.stage_bounds import StageBounds, data_axes
-from bound.infer.instances import closed
 from bound.infer.widest import is_never_alive, widest
 from bound.intrin import TensorComputeOp
 from bound.itervar import IterType, IterVar
@@ -116,7 +116,9 @@ def _with_whole_tiles(known: Known, need: Need, op: TensorComputeOp, shape: Sequ
     """An intrinsic computes whole tiles: the axes inside a tile run over all of them."""
     box = need.hull(known)
     inner = whole(known, shape).sides[op.schedulable :]
-    return Need(need.dims, Box((*box.sides[: op.schedulable], *inner), box.where, box.also), None, need.exact, need.notes)
+    return Need(
+        need.dims, Box((*box.sides[: op.schedulable], *inner), box.where, box.also), None, need.exact, need.notes
+    )
 
 
 def _rounded(known: Known, bounds: StageBounds, need: Need, shape: Sequence[Expr]) -> Need:
@@ -140,9 +142,7 @@ def _rounded(known: Known, bounds: StageBounds, need: Need, shape: Sequence[Expr
     return need if box is None else Need(need.dims, box, None, need.exact, need.notes)
 
 
-def _root_range(
-    known: Known, bounds: StageBounds, k: int, iv: IterVar, is_uniform: bool, extent: Expr
-) -> Range:
+def _root_range(known: Known, bounds: StageBounds, k: int, iv: IterVar, is_uniform: bool, extent: Expr) -> Range:
     """The range of the root axis of dimension `k`: what is computed there in each instance, or long enough for all."""
     side = bounds.sides[iv]
     limits = side.range()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from bound.infer.instances import closed
 from bound.infer.known import Known
 from bound.infer.need import end_forms
 from bound.infer.stage_bounds import StageBounds, data_axes
-from bound.infer.instances import closed
 from intset import config
 from intset.errors import BudgetError
 from intset.expr.node import Cond, Expr, Var

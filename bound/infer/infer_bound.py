@@ -91,12 +91,14 @@ class BoundsMap:
     ----------
     schedule: the normalized copy of the schedule that all answers speak of.
     domain, compute: how they were found.
+    sizes: the values that `at` fixed; formulas of operations still hold the variables.
     """
 
     def __init__(self, written: Schedule, state: Pass) -> None:
         self._written, self._state = written, state
         self.schedule = state.schedule
         self.domain, self.compute = state.domain, state.compute
+        self.sizes: dict[Var, int] = {v: n for v, n in state.sizes.fixed.items() if isinstance(v, Var)}
         self._stages = {bounds.stage: bounds for bounds in state.bounds.values()}
         self._ranges: dict[IterVar, Range] | None = None
         self._attached: dict[IterVar | None, list[Stage]] | None = None

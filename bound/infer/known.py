@@ -1,4 +1,4 @@
-"""What is known of loop variables and sizes while the pass runs: canonical forms, numeric bounds, cheap proofs of signs."""
+"""What is known of loop variables and sizes while the pass runs: canonical forms, bounds, cheap proofs of signs."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def shape_of(box: Box) -> Presburger:
     point = [Var(f"x{k}") for k in range(len(box.sides))]
     from intset.domains.isl.instanced import image_in_instances
 
-    context = Context({x: None for x in point}, assume=box.conditions(point))
+    context = Context(dict.fromkeys(point), assume=box.conditions(point))
     with config.using(isl_operations=_OPERATIONS):
         return image_in_instances(context, point, box.variables()).shape
 
@@ -182,7 +182,8 @@ def box_of_ranges(known: Known, ranges: Iterable[Range]) -> Box:
         if not isinstance(r.min, Expr) or not isinstance(r.extent, Expr):
             raise BudgetError("a region without end")
         lows, highs = end_forms(known, r.min, "max"), end_forms(known, r.max, "min")
-        sides.append(interval(known, lows, highs) or Interval((known.form(r.min),), (known.form(r.max),)))
+        last = r.min + r.extent - 1
+        sides.append(interval(known, lows, highs) or Interval((known.form(r.min),), (known.form(last),)))
     return Box(tuple(sides))
 
 

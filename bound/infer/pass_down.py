@@ -60,9 +60,7 @@ def pass_down(known: Known, bounds: StageBounds) -> None:
     for iv in stage.leaf_iter_vars:  # outer loops first: a loop that shrinks depends on them
         bounds.loops[iv] = _loop_range(known, bounds, iv)
         known.add(iv, bounds.loops[iv])
-    leaves: dict[IterVar, Expr] = {
-        iv: low(r) if constant_extent(r) == 1 else iv for iv, r in bounds.loops.items()
-    }
+    leaves: dict[IterVar, Expr] = {iv: low(r) if constant_extent(r) == 1 else iv for iv, r in bounds.loops.items()}
     values = pass_up_index(bounds.relations, bounds.ranges, leaves)
     bounds.values = {iv: values[iv] for iv in stage.op.root_iter_vars if iv in values}
     bounds.guards = tuple(_all_guards(known, bounds, values))

@@ -1,7 +1,7 @@
 """PassUpDomain, phase 2 of InferRootBound: the iterations of a consumer, in as few variables as possible.
 
-An axis all of whose loops are relaxed is a variable of its own that runs over its range, whatever was split and fused below
-it (case 1 of the document); only what lies between a fixed loop and a root is spelled out in loops (case 2).
+An axis all of whose loops are relaxed is a variable of its own that runs over its range, whatever was split and fused
+below it (case 1 of the document); only what lies between a fixed loop and a root is spelled out in loops (case 2).
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from intset.errors import BudgetError
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.range import Range
 from intset.linear.form import Linear
+
 
 @dataclass
 class Iterations:
@@ -136,7 +137,7 @@ def _threads(path: AttachPath) -> dict[IterVar, IterVar]:
 
 
 def _name_of(state: LoopState, threads: Mapping[IterVar, IterVar]) -> IterVar:
-    """What a fixed loop is called: itself around the producer, else the loop there on the same thread, or the thread."""
+    """What a fixed loop is called: itself around the producer, else the loop there on its thread, or the thread."""
     if state.is_around or not tag_of(state.stage, state.iv):
         return state.iv
     attr = state.stage.iter_var_attrs.get(state.iv)

@@ -20,7 +20,8 @@ from intset.domains.base import Region
 from intset.errors import BudgetError
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.range import Range
-from intset.expr.walk import substitute
+from intset.expr.walk import opaque_terms, substitute
+from intset.infinity import POS_INF
 from intset.linear.form import Linear, constant
 
 _MAX_FORMS = 4  # ends of an interval that one sum may have
@@ -112,10 +113,10 @@ class Propagation:
             highs = _sum(rest, [(side.highs if k > 0 else side.lows, k) for side, k, _ in own])
             if lows is None or highs is None:
                 return None
-            side = interval(known, lows, highs)
-            if side is None:
+            image = interval(known, lows, highs)
+            if image is None:
                 return None
-            result.append(side)
+            result.append(image)
         for var, unused in sides.items():
             if var not in used:
                 where += gaps_unknown(known, unused, where)
@@ -130,6 +131,10 @@ class Propagation:
         exprs = [substitute(e, values) for e in access.indices]
         guards = [substitute(cond, values) for cond in access.conditions]
         ranges, facts = _ranged(self.known, extra, self.domain)
+        if self.domain not in _EXACT:
+            data = _data_variables(exprs, guards)
+            exprs, guards = [substitute(e, data) for e in exprs], [substitute(cond, data) for cond in guards]
+            ranges |= {var: _data_range(term) for term, var in data.items()}
         context = self._asking().extended(ranges, [*facts, *guards])
         kept = [*self.it.fixed, *(v for v in self.known.size_ranges if v not in self.it.relaxed)]
         dims = len(exprs)
@@ -162,12 +167,14 @@ class Propagation:
         """Whether the region depends on a term over loops that is not affine, such as a product of two."""
         if need.box is not None:
             return False
-        return any(not isinstance(p, Var) and any(v in self.known.ranges for v in p.free_vars()) for p in need.shape.params)
+        return any(
+            not isinstance(p, Var) and any(v in self.known.ranges for v in p.free_vars()) for p in need.shape.params
+        )
 
     def _narrower(
         self, need: Need, context: Context, exprs: Sequence[Expr], kept: Sequence[Var], shape: Sequence[Expr]
     ) -> Need:
-        """A domain that knows no symbolic ends gives numbers; where an interval over the fixed loops is narrower, that."""
+        """What a domain without symbolic ends tells, or an interval over the fixed loops where that is narrower."""
         other = from_region(self.known, context.image(exprs, keep=kept, domain="interval"), shape)
         assert need.box is not None and other.box is not None
         sides = []
@@ -200,9 +207,7 @@ class Propagation:
         return found
 
 
-def _ranged(
-    known: Known, intervals: Mapping[Var, Interval], domain: str
-) -> tuple[dict[Var, Range | None], list[Cond]]:
+def _ranged(known: Known, intervals: Mapping[Var, Interval], domain: str) -> tuple[dict[Var, Range | None], list[Cond]]:
     """Ranges for variables, and as conditions what a range does not say well to the domain."""
     ranges: dict[Var, Range | None] = {}
     facts: list[Cond] = []
@@ -231,14 +236,24 @@ def _ranged(
     return ranges, facts
 
 
+def _data_variables(exprs: Sequence[Expr], guards: Sequence[Cond]) -> dict[Expr, Var]:
+    """A variable for each element that is read in an index: it may be anything in its range, in every instance."""
+    return {term: Var(f"data{k}") for k, term in enumerate(opaque_terms(*exprs, *guards))}
+
+
+def _data_range(term: Expr) -> Range:
+    low, high = term.data.lower, term.data.upper
+    if low is None:
+        return Range.everything()
+    return Range(low, POS_INF if high is None else high - low + 1)
+
+
 def _is_plain(form: Linear) -> bool:
     return all(isinstance(e, Var) for e in form.terms)
 
 
 def _is_affine_in(row: Linear | None, relaxed: Mapping[Var, Interval]) -> bool:
     """Whether the terms of a form that are no variables do not depend on relaxed ones."""
-    from intset.expr.walk import opaque_terms
-
     if row is None:
         return False
     return all(
@@ -246,9 +261,7 @@ def _is_affine_in(row: Linear | None, relaxed: Mapping[Var, Interval]) -> bool:
     )
 
 
-def _enter(
-    form: Linear, kind: str, ends: dict[Var, tuple[list[Linear], list[Linear]]], where: list[Linear]
-) -> bool:
+def _enter(form: Linear, kind: str, ends: dict[Var, tuple[list[Linear], list[Linear]]], where: list[Linear]) -> bool:
     """Use the condition `form >= 0` (or `== 0`) as an end of a variable; `False` where it joins several."""
     own = [e for e in form.terms if e in ends]
     if not all(isinstance(e, Var) for e in form.terms) or len(own) > 1:

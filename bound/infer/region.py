@@ -7,9 +7,9 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from bound.infer.box import Box, nothing
+from bound.infer.instances import closed, instances
 from bound.infer.known import Known
 from bound.infer.need import Need
-from bound.infer.instances import closed, instances
 from bound.infer.visited import extents_of
 from intset.domains.base import Region
 from intset.errors import BudgetError, CountError
@@ -185,7 +185,7 @@ class StageRegion(Region):
             if alias is None or var in self.params:
                 table[var] = value
             else:
-                table[alias[0]] = as_expr(value) - substitute(alias[1], dict(values))  # type: ignore[arg-type]
+                table[alias[0]] = as_expr(value) - substitute(alias[1], dict(values))
         return self._need.region.at(table)
 
     def condition(self, point: Sequence[IntLike]) -> Cond:

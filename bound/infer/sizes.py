@@ -56,7 +56,9 @@ class Sizes:
             raise InputError(f"at maps variables or their names to integers, {key!r} is neither")
         found = [v for v in dict.fromkeys((*self.all, *others)) if v.name == key]
         if len(found) > 1:
-            raise InputError(f"at: {len(found)} sizes of this schedule are named {key!r}: give the variables themselves")
+            raise InputError(
+                f"at: {len(found)} sizes of this schedule are named {key!r}: give the variables themselves"
+            )
         return found[0] if found else None
 
     @property
@@ -141,7 +143,7 @@ def _refuse_repeated(stage: Stage, split: Split) -> None:
     outside = None
     for leaf in stage.leaf_iter_vars:
         if leaf.is_reduce:
-            outside = outside or leaf
+            outside = leaf if outside is None else outside
         elif leaf in made and outside is not None:
             raise ScheduleError(
                 f"stage {stage.name}: the split of {split.parent.name} cannot shift its last tile inwards inside the "

@@ -30,7 +30,9 @@ def check_threads(state: Pass) -> None:
                 seen[thread] = (None, thread, declared)
             other = seen.setdefault(thread, (bounds.stage, iv, limits.extent))
             if not _is_equal(state, other[2], limits.extent):
-                before = "it was declared" if other[0] is None else f"it has for {other[1].name} of stage {other[0].name}"
+                before = (
+                    "it was declared" if other[0] is None else f"it has for {other[1].name} of stage {other[0].name}"
+                )
                 raise ScheduleError(
                     f"stage {bounds.stage.name}: {iv.name} runs on {thread.name} with extent {limits.extent}, "
                     f"which is not known to be the extent {other[2]} that {before}"

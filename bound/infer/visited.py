@@ -19,7 +19,7 @@ MAX_INSTANCES: Final = 50_000
 
 
 def extents_of(known: Known, box: Box, fixed: Sequence[Var]) -> Iterator[tuple[int, ...]] | None:
-    """The extents of a box in each instance, zeros where it is empty; `None` where sizes are open or there are too many."""
+    """The extents of a box in each instance, zeros where it is empty; `None` for open sizes or too many instances."""
     variables = [*fixed, *(v for v in box.variables() if v not in fixed)]
     ranges = closed(known, variables)
     spans = []

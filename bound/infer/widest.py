@@ -47,9 +47,7 @@ def is_never_alive(known: Known, need: Need, fixed: Sequence[Var]) -> bool:
     """Whether a region turns out to be empty in every instance, for conditions that exclude one another there."""
     box = need.box
     if all(known.ranges[v].constant() for v in fixed if v in known.ranges) and (
-        box is None
-        or not (box.where or box.also)
-        or any(_is_alive(box, values) for values in _corners(known, box))
+        box is None or not (box.where or box.also) or any(_is_alive(box, values) for values in _corners(known, box))
     ):
         return False
     try:
@@ -99,7 +97,8 @@ def _is_alive(box: Box, values: Mapping[Expr, int]) -> bool:
 
 
 def _asked(known: Known, need: Need, k: int, fixed: Sequence[Var]) -> Expr | None:
-    from intset.domains.isl.boxes import has_select, widest as widest_of
+    from intset.domains.isl.boxes import has_select
+    from intset.domains.isl.boxes import widest as widest_of
     from intset.domains.isl.session import budget
     from intset.domains.isl.sets import Presburger
 

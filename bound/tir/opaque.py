@@ -44,7 +44,7 @@ class IntFunction(Opaque):
     body: Value
 
     def __init__(self, body: Value) -> None:
-        params = leaf_vars((body,))  # type: ignore[arg-type,list-item]  # values are walked like expressions
+        params = leaf_vars((body,))  # type: ignore[arg-type]  # values are walked like expressions
         super().__init__(f"{body.dtype}_of_data", len(params), *element_range(body.dtype, None))
         self.params, self.body = params, body
 

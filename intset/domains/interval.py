@@ -13,7 +13,7 @@ from intset.expr.node import Expr
 from intset.expr.walk import free_vars
 from intset.infinity import NEG_INF, POS_INF
 from intset.linear import symbolic
-from intset.linear.form import Linear
+from intset.linear.form import Linear, is_affine
 
 
 class IntervalDomain:
@@ -84,7 +84,8 @@ def _atom_attains(query: Query, e: Any, seen: set[Expr]) -> bool:
         inner = known.form(e.args[0])
         return known.regroup(inner) is inner and _attains(query, inner, seen)
     if e.op is ops.FLOORMOD:
-        own = e.free_vars()
+        inner = known.form(e.args[0])
+        own = inner.terms if is_affine(inner) and e.args[1].op is ops.CONST else e.free_vars()
         if not seen.isdisjoint(own):
             return False
         seen.update(own)
@@ -107,16 +108,23 @@ def _covers_a_period(query: Query, e: Any) -> bool:
     """Whether the dividend runs through a gap-free stretch of at least c integers, whatever the terms beyond it are, so
     that 0 and c - 1 are taken. The stretch is made of variables that occur in no other term."""
     c = e.args[1].data if e.args[1].op is ops.CONST else 0
-    terms = sorted(query.known.form(e.args[0]).terms.items(), key=lambda term: abs(term[1]))
+    inner = query.known.form(e.args[0])
+    affine = is_affine(inner)
     reach = 0  # the smallest coefficients make the stretch [0, reach], up to a shift
-    for t, k in terms:
-        ends = query.ranges[t].ends if t.op is ops.VAR and t in query.ranges else None  # type: ignore[index]
-        if ends is None or abs(k) > reach + 1 or any(other is not t and t in other.free_vars() for other, _ in terms):
+    for t, k in sorted(inner.terms.items(), key=lambda term: abs(term[1])):
+        if t.op is not ops.VAR or abs(k) > reach + 1 or not (affine or _occurs_once(inner, t)):
             return False
-        reach += abs(k) * (ends[1] - ends[0])
+        low, high = query.known.atom_bounds(t)
+        if low is None or high is None:
+            return False
+        reach += abs(k) * (high - low)
         if reach + 1 >= c > 0:
-            return all(v in query.ranges and query.ranges[v].ends is not None for v in e.args[0].free_vars())
+            return all(_runs_freely(query, v) for v in (inner.terms if affine else e.args[0].free_vars()))
     return False
+
+
+def _occurs_once(form: Linear, var: Any) -> bool:
+    return not any(var in other.free_vars() for other in form.terms if other is not var)
 
 
 def symbolic_bounds(query: Query, form: Linear) -> Bounds:

@@ -53,13 +53,19 @@ class _Values:
 
     def form(self, normalizer: Normalizer, form: Linear) -> int:
         total = form.const
-        point = self.point
+        nested: dict[Expr, int] = {}
         for e, k in form.terms.items():
-            value = point.get(e)
-            total += k * (self.atom(normalizer, e) if value is None else value)
-        return total
+            value = self.point.get(e)
+            if value is None:
+                value = self._simple(normalizer, e)
+            if value is None:
+                nested[e] = k
+            else:
+                total += k * value
+        return total + self._evaluated(Linear(0, nested).expr()) if nested else total
 
-    def atom(self, normalizer: Normalizer, e: Expr) -> int:
+    def _simple(self, normalizer: Normalizer, e: Expr) -> int | None:
+        """The value of a variable, an opaque term, or a division of variables by a constant; `None` for all else."""
         op = e.op
         if op is ops.VAR or op is ops.LOAD:
             return self._chosen(e)
@@ -68,6 +74,10 @@ class _Values:
             if is_affine(inner):
                 assert op.meaning is not None
                 return op.meaning(self.form(normalizer, inner), e.args[1].data)  # type: ignore[no-any-return]
+        return None
+
+    def _evaluated(self, e: Expr) -> int:
+        """The value of an expression, by one walk: its terms often share what is below them."""
         for leaf in (*e.free_vars(), *opaque_terms(e)):
             if leaf not in self.point:
                 self._chosen(leaf)

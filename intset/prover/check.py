@@ -15,9 +15,9 @@ from intset.errors import EvaluationError, InputError
 from intset.expr import ops
 from intset.expr.definedness import definedness
 from intset.expr.evaluate import evaluate
-from intset.expr.node import Cond, Expr, Node, Var, const, constant_value, make
+from intset.expr.node import Cond, Expr, Node, Var, constant_value, make
 from intset.expr.range import Range
-from intset.expr.walk import free_vars, opaque_terms, postorder
+from intset.expr.walk import conjuncts, free_vars, opaque_terms, postorder
 from intset.prover import certificate as names
 from intset.prover.certificate import Certificate, Combination, Premise
 
@@ -85,7 +85,7 @@ class Expander:
         return {frozenset({(self._atom(node, args), 1)}): 1}
 
     def _atom(self, node: Expr, args: list[Poly]) -> Any:
-        if op_is_leaf(node):
+        if node.op is ops.VAR:
             key: Any = node
         else:
             parts = zip(node.args, args, strict=True)
@@ -102,10 +102,6 @@ class Expander:
         if cond.op in (ops.LT, ops.GT):
             difference = add(difference, {UNIT: 1}, -1)
         return difference, cond.op is ops.EQ
-
-
-def op_is_leaf(node: Expr) -> bool:
-    return node.op is ops.VAR
 
 
 def add(a: Poly, b: Poly, factor: int) -> Poly:
@@ -215,24 +211,49 @@ def _choices(node: Expr) -> tuple[Expr, ...]:
 # -- combinations -------------------------------------------------------------------------------------------------
 
 
+def ways_to_fail(cert: Certificate) -> Iterator[tuple[Literals | None, tuple[Cond, ...]]]:
+    """Each way in which the goal could fail, as comparisons that hold together, and what has a value there.
+
+    A conjunct is evaluated where those before it hold. `None` in place of a way: there are too many.
+    """
+    facts = tuple(fact.condition for fact in cert.facts)
+    if cert.vacuous:
+        yield (), (cert.goal, *facts)
+        return
+    before: tuple[Cond, ...] = facts
+    for part in conjuncts(cert.goal):
+        before = (*before, part)
+        ways = cases(part, False)
+        for way in [None] if ways is None else ways:
+            yield way, before
+
+
 def _check_linear(cert: Certificate) -> bool:
-    wanted = [()] if cert.vacuous else cases(cert.goal, False)
-    if wanted is None:
-        return False
     given = {one.case: one for one in cert.combinations}
-    return all(case in given and check_combination(cert, given[case]) for case in wanted)
+    for case, roots in ways_to_fail(cert):
+        if case is None or case not in given or not check_combination(cert, given[case], roots):
+            return False
+    return True
 
 
-def check_combination(cert: Certificate, one: Combination) -> bool:
-    """Whether the terms add up to a negative constant, each premise being what it says it is."""
-    positive = [d for d, shown in one.divisors if shown.case == (d <= -1,) and check_combination(cert, shown)]
+def check_combination(cert: Certificate, one: Combination, roots: Sequence[Cond]) -> bool:
+    """Whether the terms add up to a negative constant, each premise being what it says it is.
+
+    `roots` are conditions that have a value at the points in question: so what they divide by is not 0.
+    """
+    needs = definedness(roots)
+    positive = [
+        d
+        for d, shown in one.divisors
+        if d.ne(0) in needs and shown.case == (d <= -1,) and check_combination(cert, shown, roots)
+    ]
     expander = Expander()
     total: Poly = {}
     for factor, premises in one.terms:
         product: Poly = {UNIT: 1}
         is_zero = False
         for premise in premises:
-            if not _holds(cert, one, premise, positive):
+            if not _holds(cert, one, premise, positive, needs):
                 return False
             poly, equation = expander.sides(premise.cond)
             product = multiply(product, poly)
@@ -243,7 +264,9 @@ def check_combination(cert: Certificate, one: Combination) -> bool:
     return set(total) == {UNIT} and total[UNIT] < 0
 
 
-def _holds(cert: Certificate, one: Combination, premise: Premise, positive: Sequence[Expr]) -> bool:
+def _holds(
+    cert: Certificate, one: Combination, premise: Premise, positive: Sequence[Expr], needs: Sequence[Cond]
+) -> bool:
     why, cond = premise
     if cond.op not in ops.COMPARISONS or cond.op is ops.NE:
         return False
@@ -252,7 +275,7 @@ def _holds(cert: Certificate, one: Combination, premise: Premise, positive: Sequ
     if why == names.FACT:
         return any(cond in literals(fact.condition) for fact in cert.facts)
     if why == names.DEFINED:
-        return any(cond in literals(need) for need in definedness(roots_of(cert)))
+        return any(cond in literals(need) for need in needs)
     if why == names.RANGE:
         return any(cond in set(range_conditions(var, limits)) for var, limits in cert.ranges)
     if why == names.DIVISOR:
@@ -264,11 +287,6 @@ def _holds(cert: Certificate, one: Combination, premise: Premise, positive: Sequ
     if why == names.DECLARED:
         return any(cond in set(declared_conditions(e)) for e in below if e.op in (ops.VAR, ops.LOAD))
     return why == names.MEANING and any(cond in set(meaning(e, positive)) for e in below)
-
-
-def roots_of(cert: Certificate) -> tuple[Cond, ...]:
-    """What must have a value at the points that the certificate speaks of."""
-    return (cert.goal, *(fact.condition for fact in cert.facts))
 
 
 # -- the other kinds ----------------------------------------------------------------------------------------------
@@ -317,7 +335,8 @@ def _check_points(cert: Certificate) -> bool:
 
 def box_of(cert: Certificate) -> dict[Expr, range] | None:
     """The box that `ranges` and declarations span; `None` when it is not finite and small."""
-    roots = (*roots_of(cert), *(cond for var, limits in cert.ranges for cond in range_conditions(var, limits)))
+    stated = (cert.goal, *(fact.condition for fact in cert.facts))
+    roots = (*stated, *(cond for var, limits in cert.ranges for cond in range_conditions(var, limits)))
     if opaque_terms(*roots):
         return None
     limits_of = dict(cert.ranges)
@@ -356,4 +375,3 @@ _CHECKS = {
     "z3": _check_z3,
     "point": _check_point,
 }
-ZERO = const(0)

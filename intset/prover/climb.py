@@ -23,7 +23,7 @@ from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, Node, Var
 from intset.expr.walk import conjuncts, free_vars, opaque_terms, without_assertions
 from intset.facts import DECLARED, Fact
-from intset.prover.proof import PROVED, REFUTED, UNKNOWN, Proof
+from intset.prover.proof import PROVED, REFUTED, UNKNOWN, Basis, Proof
 
 if TYPE_CHECKING:
     from intset.context import Frame
@@ -95,8 +95,9 @@ def _value_roots(goal: Cond) -> tuple[Expr, ...]:
 
 def prove(frame: Frame, goal: Cond, config: Config) -> Proof:
     """Decide `goal` over the points of `frame`, within the budgets of `config`."""
+    basis = Basis(frame.ranges, frame.facts, frame.defined, frame.requires, config)
     if frame.known.empty:
-        return Proof(goal, PROVED, "linear", vacuous=True, used_by=lambda: needed_facts(frame, goal, config))
+        return Proof(goal, PROVED, "linear", vacuous=True, basis=basis._replace(requires=()))
     question = Question(frame, goal, config)
     last = Verdict(UNKNOWN, reason="no tier is enabled")
     by = ""
@@ -107,11 +108,9 @@ def prove(frame: Frame, goal: Cond, config: Config) -> Proof:
             break
     if last.status == REFUTED:
         assert last.point is not None
-        return Proof(goal, REFUTED, by, counterexample=last.point)
+        return Proof(goal, REFUTED, by, counterexample=last.point, basis=basis)
     if last.status == PROVED:
-        return Proof(
-            goal, PROVED, by, last.vacuous, used_by=lambda: needed_facts(frame, goal, config), requires=frame.requires,
-        )
+        return Proof(goal, PROVED, by, last.vacuous, basis=basis, smtlib=last.smtlib)
     return Proof(goal, UNKNOWN, by, reason=last.reason)
 
 
@@ -243,7 +242,7 @@ TIERS: dict[str, Callable[[Question], Verdict]] = {
 # -- what a proof rests on ----------------------------------------------------------------------------------------
 
 
-def needed_facts(frame: Frame, goal: Cond, config: Config) -> tuple[Fact, ...]:
+def needed_facts(goal: Cond, basis: Basis) -> tuple[Fact, ...]:
     """A subset of the facts that is enough and of which none can be left out: each is dropped in turn.
 
     The bounds that a `ShapeVar` declares count as facts: it is replaced by a plain variable to see whether they matter.
@@ -251,22 +250,22 @@ def needed_facts(frame: Frame, goal: Cond, config: Config) -> tuple[Fact, ...]:
     from intset.context import Frame
 
     goal = without_assertions(goal)  # what it asserts is among the facts
-    kept = list(frame.facts)
+    kept = list(basis.facts)
     for fact in tuple(kept):
         fewer = [other for other in kept if other is not fact]
-        if prove(Frame(frame.ranges, tuple(fewer), frame.defined), goal, config).status == PROVED:
+        if prove(Frame(basis.ranges, tuple(fewer), basis.defined), goal, basis.config).status == PROVED:
             kept = fewer
-    return (*kept, *_needed_declarations(frame, kept, goal, config))
+    return (*kept, *_needed_declarations(kept, goal, basis))
 
 
-def _needed_declarations(frame: Frame, kept: list[Fact], goal: Cond, config: Config) -> Iterator[Fact]:
+def _needed_declarations(kept: list[Fact], goal: Cond, basis: Basis) -> Iterator[Fact]:
     from intset.context import Frame
 
     roots = (goal, *(fact.condition for fact in kept))
     sizes = dict.fromkeys(free_vars(*roots))
     for var in tuple(sizes):
-        if var in frame.ranges:
-            sizes.update(dict.fromkeys(frame.ranges[var].free_vars()))
+        if var in basis.ranges:
+            sizes.update(dict.fromkeys(basis.ranges[var].free_vars()))
     for var in sizes:
         low, high, step = var.declared()
         if low is None and high is None and step == 1:
@@ -274,11 +273,11 @@ def _needed_declarations(frame: Frame, kept: list[Fact], goal: Cond, config: Con
         plain = {var: Var(var.name)}
         ranges = {
             v: type(r)(*(end.substitute(plain) if isinstance(end, Expr) else end for end in (r.min, r.extent)))
-            for v, r in frame.ranges.items()
+            for v, r in basis.ranges.items()
         }
         facts = tuple(Fact(fact.condition.substitute(plain), fact.provenance) for fact in kept)
-        defined = tuple(need.substitute(plain) for need in frame.defined)
-        if prove(Frame(ranges, facts, defined), goal.substitute(plain), config).status != PROVED:
+        defined = tuple(need.substitute(plain) for need in basis.defined)
+        if prove(Frame(ranges, facts, defined), goal.substitute(plain), basis.config).status != PROVED:
             yield from declared_facts(var)
 
 

@@ -64,7 +64,7 @@ def _about_proof(ctx: Context, proof: Proof) -> list[str]:
         lines.append(f"Yes. Proved by {_TIERS.get(proof.by, proof.by)}.")
         if proof.vacuous:
             lines.append("Vacuously: no point satisfies all ranges and facts.")
-        lines += _certificate(ctx, proof)
+        lines += _differences(ctx, proof) + _certificate(proof)
         lines += [f"It rests on the fact {fact.condition} ({fact.provenance})." for fact in proof.used]
         lines += [f"It requires {cond}." for cond in proof.requires]
     elif proof.status == REFUTED:
@@ -76,7 +76,15 @@ def _about_proof(ctx: Context, proof: Proof) -> list[str]:
     return lines
 
 
-def _certificate(ctx: Context, proof: Proof) -> list[str]:
+def _certificate(proof: Proof) -> list[str]:
+    """The certificate in words, where one is found."""
+    try:
+        return list(proof.certificate().words())
+    except InputError:
+        return []
+
+
+def _differences(ctx: Context, proof: Proof) -> list[str]:
     """For what the linear form decides: each comparison as `form >= 0`, with the bounds that show it."""
     if proof.by != "linear" or proof.vacuous:
         return []

@@ -3,12 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from intset.config import Config
 from intset.expr.node import Cond, Expr, Var
+from intset.expr.range import Range
 from intset.facts import ASSUMED, Fact
 
+if TYPE_CHECKING:
+    from intset.prover.certificate import Certificate
+
 PROVED, REFUTED, UNKNOWN = "proved", "refuted", "unknown"
+
+
+class Basis(NamedTuple):
+    """What a question was asked under.
+
+    Attributes
+    ----------
+    ranges, facts: those of the context.
+    defined: conditions under which the goal has a value, and that are not facts.
+    requires: those of them that are side conditions of the answer.
+    config: the budgets.
+    """
+
+    ranges: Mapping[Var, Range] = {}
+    facts: tuple[Fact, ...] = ()
+    defined: tuple[Cond, ...] = ()
+    requires: tuple[Cond, ...] = ()
+    config: Config = Config()
 
 
 class Proof:
@@ -23,13 +46,14 @@ class Proof:
     counterexample: when refuted, `{Var: int}`, sizes included, inside ranges and facts; an opaque term is a key as well.
         It was checked by `evaluate`.
     reason: why it is unknown, in words.
+    basis: what it was asked under.
     smtlib: when z3 decided, a function that gives the query as SMT-LIB 2 text (unsatisfiable), for an independent check.
     """
 
     __slots__ = (
-        "_requires",
+        "_certificate",
         "_used",
-        "_used_by",
+        "basis",
         "by",
         "counterexample",
         "goal",
@@ -47,42 +71,63 @@ class Proof:
         vacuous: bool = False,
         counterexample: Mapping[Expr, int] | None = None,
         reason: str = "",
-        used_by: Callable[[], tuple[Fact, ...]] | None = None,
-        requires: tuple[Cond, ...] = (),
+        basis: Basis | None = None,
         smtlib: Callable[[], str] | None = None,
     ) -> None:
         self.goal, self.status, self.by, self.vacuous, self.reason = goal, status, by, vacuous, reason
         self.counterexample = None if counterexample is None else dict(counterexample)
-        self._used_by = used_by
-        self._used: tuple[Fact, ...] | None = None
-        self._requires = requires
+        self.basis = _NOTHING if basis is None else basis
         self.smtlib = smtlib
+        self._used: tuple[Fact, ...] | None = None
+        self._certificate: Certificate | None = None
 
     @property
     def used(self) -> tuple[Fact, ...]:
         """The facts that the proof rests on: none of them can be left out (found by leaving each out in turn)."""
         if self._used is None:
-            self._used = self._used_by() if self._used_by is not None and self.status == PROVED else ()
+            self._used = self._found_used()
         return self._used
+
+    def _found_used(self) -> tuple[Fact, ...]:
+        if self.status != PROVED or self.basis is _NOTHING:
+            return ()
+        from intset.prover.climb import needed_facts
+
+        return needed_facts(self.goal, self.basis)
 
     @property
     def requires(self) -> tuple[Cond, ...]:
         """Side conditions: divisors not known to differ from 0, and the facts used that are only the user's word."""
         assumed = tuple(fact.condition for fact in self.used if fact.provenance == ASSUMED)
-        return (*self._requires, *assumed)
+        return (*self.basis.requires, *assumed)
+
+    def certificate(self) -> Certificate:
+        """The proof as data that an independent check accepts; of a refuted goal, the point where it fails.
+
+        Found when it is first asked for, and checked then; `certificate().check()` checks it again.
+
+        Raises
+        ------
+        InputError: the goal was not decided, or no certificate was found within the budgets.
+        """
+        if self._certificate is None:
+            from intset.prover.certify import certify
+
+            self._certificate = certify(self)
+        return self._certificate
 
     def __bool__(self) -> bool:
         return self.status == PROVED
 
     def __getstate__(self) -> tuple[Any, ...]:
+        basis = self.basis._replace(ranges=dict(self.basis.ranges))
         fields = (self.goal, self.status, self.by, self.vacuous, self.counterexample, self.reason)
-        return (*fields, self.used, self._requires)
+        return (*fields, basis, self.used, self._certificate)
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        self.goal, self.status, self.by, self.vacuous, self.counterexample, self.reason, self._used, self._requires = (
-            state
-        )
-        self._used_by = self.smtlib = None
+        self.goal, self.status, self.by, self.vacuous, self.counterexample, self.reason, *rest = state
+        self.basis, self._used, self._certificate = rest
+        self.smtlib = None
 
     def __repr__(self) -> str:
         if self.status == REFUTED and self.counterexample is not None:
@@ -90,3 +135,6 @@ class Proof:
             return f"<Proof refuted by {self.by}: {self.goal} fails at {point or 'the only point'}>"
         extra = ", vacuous" if self.vacuous else f": {self.reason}" if self.reason else ""
         return f"<Proof {self.status} by {self.by}: {self.goal}{extra}>"
+
+
+_NOTHING = Basis()

@@ -118,8 +118,10 @@ def root_scope(ctx: Context | None, root: Node, bits: int) -> Scope:
     carried: dict[Var, Range | None] = {}
     pending = list(free_vars(root))
     ends: list[Expr] = []
+    sizes: list[Cond] = []
     while pending:
         var = pending.pop()
+        sizes += [size >= 0 for size in getattr(var, "sizes", ())]
         limits = getattr(var, "dom", None)
         if var in given.ranges or var in carried or not isinstance(limits, Range):
             continue
@@ -127,7 +129,8 @@ def root_scope(ctx: Context | None, root: Node, bits: int) -> Scope:
         ends += [end for end in (limits.min, limits.extent) if isinstance(end, Expr)]
         pending += limits.free_vars()
     given = given.extended(ranges=carried)
-    return Scope(given, bits, (), tuple(claim for claim in embedded_claims((root, *ends)) if is_small(claim)))
+    claims = (*sizes, *(claim for claim in embedded_claims((root, *ends)) if is_small(claim)))
+    return Scope(given, bits, (), tuple(dict.fromkeys(claims)))
 
 
 @contextmanager

@@ -19,4 +19,14 @@ from lowering.passes.simplify import simplify
 from lowering.passes.strength import strength_reduce
 from lowering.passes.unique import unique_names
 
-__all__ = ["Width", "drop_dead", "lower_divisions", "name_minima", "narrow", "rebase", "simplify", "strength_reduce", "unique_names"]
+__all__ = [
+    "Width",
+    "drop_dead",
+    "lower_divisions",
+    "name_minima",
+    "narrow",
+    "rebase",
+    "simplify",
+    "strength_reduce",
+    "unique_names",
+]

@@ -1,4 +1,4 @@
-"""Between isl sets and products of intervals: is a set such a product, and how wide is it at most over some parameters?"""
+"""Between isl sets and products of intervals: is a set such a product, and how wide is it at most?"""
 
 from __future__ import annotations
 
@@ -241,4 +241,6 @@ def simplified_in(shape: Presburger, within: Presburger) -> Presburger:
     """The set in fewer constraints, equal to it inside `within`."""
     from intset.domains.isl.to_expr import simplified
 
-    return Presburger(simplified(shape.get(), within.get()).coalesce(), tuple(dict.fromkeys((*shape.params, *within.params))))
+    return Presburger(
+        simplified(shape.get(), within.get()).coalesce(), tuple(dict.fromkeys((*shape.params, *within.params)))
+    )

@@ -1,8 +1,8 @@
 """Images that are empty exactly for the parameter values at which no point of the domain is left.
 
-`Context.image` speaks of the parameter values for which the set is not empty, so facts on parameters alone, or on variables
-that have nothing to do with the question, drop out of it. Who asks for the elements needed in each of many instances wants
-them kept: in an instance where a guard never holds, nothing is needed.
+`Context.image` speaks of the parameter values for which the set is not empty, so facts on parameters alone, or on
+variables that have nothing to do with the question, drop out of it. Who asks for the elements needed in each of many
+instances wants them kept: in an instance where a guard never holds, nothing is needed.
 """
 
 from __future__ import annotations

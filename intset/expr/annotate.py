@@ -1,0 +1,103 @@
+"""`annotate_shapes`: facts about sizes written back into expressions that lost them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from intset.errors import InputError
+from intset.expr import ops
+from intset.expr.build import asserting, bounded, logical_and, nonneg
+from intset.expr.node import Cond, Expr, Node, PlainVar, Var
+from intset.expr.range import Range
+from intset.expr.walk import free_vars, postorder, rewrite
+
+
+def annotate_shapes(e: Any, shapes: Any) -> Any:
+    """`e` with what is known of its sizes written into it, so that every analysis reads it without a context.
+
+    Parameters
+    ----------
+    e: an expression, a condition, or a tuple or list of them.
+    shapes: which variables are sizes. Extents and shapes (expressions, tuples of them, anything with a `.shape`): every
+        variable in them that declares nothing is at least 0. Or a mapping from variables to what is known of each: a
+        `Range`, a pair (lower, upper) with `None` where unbounded, a `ShapeVar` (its bounds and divisor hold of the
+        variable), or a condition.
+
+    Each occurrence `n` becomes `nonneg(n)`, or `asserting(...)` of what is known; the variable stays the same variable,
+    so `evaluate` and `substitute` work as before, and `simplify` sees through. What is annotated already stays as it is.
+
+    Raises
+    ------
+    InputError: `shapes` names something that is no size.
+
+    Example
+    -------
+    >>> i, n = Var("i"), Var("n")
+    >>> str(annotate_shapes(i % n, n))
+    'i % nonneg(n)'
+    """
+    if isinstance(e, (tuple, list)):
+        return type(e)(annotate_shapes(part, shapes) for part in e)
+    if not isinstance(e, Node):
+        raise InputError(f"annotate_shapes takes an expression or a condition, not {e!r}")
+    return annotated(e, size_claims(shapes))
+
+
+def annotated(e: Any, claims: Mapping[Var, Expr]) -> Any:
+    """`e` with each variable replaced by its annotated form, except inside such forms."""
+    new: dict[Node, Any] = {form: form for form in claims.values()}
+    for node in postorder((e,)):  # an annotation that is there already, perhaps with other claims
+        if node.op is ops.ASSERTING and node.args[1] in claims and set(free_vars(node)) == {node.args[1]}:
+            new[node] = _with_claim(node, claims[node.args[1]])
+    for var, form in claims.items():
+        new[var] = form
+    return rewrite(e, new)
+
+
+def _with_claim(known: Expr, form: Expr) -> Expr:
+    return known if form.args[0] is known.args[0] else asserting(logical_and(known.args[0], form.args[0]), form.args[1])
+
+
+def size_claims(shapes: Any) -> dict[Var, Expr]:
+    """For every size the expression that carries what is known of it."""
+    if isinstance(shapes, Mapping):
+        return {_size(var): _claim(_size(var), known) for var, known in shapes.items()}
+    found = dict.fromkeys(var for extent in extents_of(shapes) for var in free_vars(extent))
+    return {var: nonneg(var) for var in found if type(var) is PlainVar}
+
+
+def extents_of(shapes: Any) -> Iterable[Expr]:
+    """The expressions in a shape, or in shapes of shapes."""
+    if isinstance(shapes, Expr):
+        return [shapes]
+    if hasattr(shapes, "shape"):
+        return extents_of(shapes.shape)
+    if isinstance(shapes, int) and not isinstance(shapes, bool):
+        return []
+    if isinstance(shapes, (str, bytes)) or not isinstance(shapes, Iterable):
+        raise InputError(f"a shape is made of expressions, not of {shapes!r}")
+    return [extent for part in shapes for extent in extents_of(part)]
+
+
+def _size(var: object) -> Var:
+    if not isinstance(var, Var):
+        raise InputError(f"a size is a variable, not {var!r}")
+    return var
+
+
+def _claim(var: Var, known: Any) -> Expr:
+    if isinstance(known, Cond):
+        return asserting(known, var)
+    if isinstance(known, Range):
+        ends = (end if isinstance(end, Expr) else None for end in (known.min, known.max))
+        return bounded(var, *ends)
+    if isinstance(known, Var):
+        low, high, step = known.declared()
+        claims = [] if low is None else [var >= low]
+        claims += [] if high is None else [var <= high]
+        claims += [] if step == 1 else [(var % step).eq(0)]
+        return asserting(logical_and(*claims), var) if claims else var
+    if isinstance(known, tuple) and len(known) == 2:
+        return bounded(var, *known)
+    raise InputError(f"what is known of {var.name} is a Range, a pair (lower, upper), a ShapeVar or a condition")

@@ -1,0 +1,156 @@
+"""The cache of proofs: a question that was decided before, in this context or another, costs a look-up.
+
+The key holds the goal, the facts and the ranges that bear on it, and the configuration; so a fact that no longer holds
+cannot answer. Only what was decided is kept: an "unknown" may be decided yet.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, NamedTuple
+
+from intset.config import Config
+from intset.domains.query import Query
+from intset.errors import EvaluationError, InputError
+from intset.expr.evaluate import evaluate
+from intset.expr.node import Cond, Expr, Var
+from intset.expr.range import Range
+from intset.expr.walk import free_vars
+from intset.facts import Fact
+from intset.prover.proof import REFUTED, UNKNOWN, Proof
+
+if TYPE_CHECKING:
+    from intset.context import Frame
+
+MAX_PROOFS = 4096
+
+
+class Lru:
+    """At most `limit` answers; the one used longest ago goes first. Safe for threads."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.hits = self.misses = 0
+        self._answers: dict[Hashable, Proof] = {}
+        self._lock = threading.Lock()
+
+    def get(self, key: Hashable) -> Proof | None:
+        with self._lock:
+            found = self._answers.pop(key, None)
+            if found is None:
+                self.misses += 1
+                return None
+            self._answers[key] = found  # the youngest stands last
+            self.hits += 1
+            return found
+
+    def put(self, key: Hashable, proof: Proof) -> None:
+        with self._lock:
+            self._answers.pop(key, None)
+            while len(self._answers) >= self.limit:
+                del self._answers[next(iter(self._answers))]
+            self._answers[key] = proof
+
+    def clear(self) -> None:
+        with self._lock:
+            self._answers.clear()
+            self.hits = self.misses = 0
+
+    def __len__(self) -> int:
+        return len(self._answers)
+
+
+PROOFS = Lru(MAX_PROOFS)
+
+
+class Surroundings:
+    """The ranges and facts of a frame, as part of a key; the hash is computed once."""
+
+    __slots__ = ("_hash", "facts", "ranges")
+
+    def __init__(self, frame: Frame) -> None:
+        self.ranges = tuple(frame.ranges.items())
+        self.facts = frame.facts
+        self._hash = hash((self.ranges, self.facts))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        same = isinstance(other, Surroundings) and self._hash == other._hash
+        return same and self.facts == other.facts and self.ranges == other.ranges  # type: ignore[attr-defined]
+
+
+def prove_once(frame: Frame, goal: Cond, config: Config, where_defined: Callable[[], Frame]) -> Proof:
+    """The proof of `goal` in `frame`: the one that is kept, or else a new one, which is kept if it decides.
+
+    Parameters
+    ----------
+    where_defined: gives the frame restricted to the points where the goal has a value.
+    """
+    around = frame.answers.get("surroundings")
+    if around is None:
+        around = frame.answers["surroundings"] = Surroundings(frame)
+    budgets = (config.tiers, config.isl_operations, config.points, config.z3_rlimit)
+    exact = (goal, around, budgets)
+    found = PROOFS.get(exact)
+    if found is not None:
+        return found
+    part = relevant_part(frame, goal, config)
+    relevant = None if part is None else (goal, part.ranges, part.facts, budgets)
+    found = None if relevant is None else PROOFS.get(relevant)
+    if found is not None and found.status == REFUTED and part is not None:
+        point = {**part.elsewhere, **(found.counterexample or {})}
+        found = Proof(goal, REFUTED, found.by, counterexample=point, basis=found.basis)
+    if found is None:
+        from intset.prover.climb import prove
+
+        found = prove(where_defined(), goal, config)
+        if found.status == UNKNOWN:
+            return found
+        if relevant is not None:
+            PROOFS.put(relevant, found)
+    PROOFS.put(exact, found)
+    return found
+
+
+class Part(NamedTuple):
+    """What bears on a question: ranges and facts that share variables with it, directly or through one another.
+
+    `elsewhere` gives all other variables values that are in their ranges and satisfy the facts on them.
+    """
+
+    ranges: tuple[tuple[Var, Range], ...]
+    facts: tuple[Fact, ...]
+    elsewhere: dict[Expr, int]
+
+
+def relevant_part(frame: Frame, goal: Cond, config: Config) -> Part | None:
+    """`None` where what does not share variables with the question may still decide it, by excluding every point."""
+    view = Query((), frame.ranges, [fact.condition for fact in frame.facts], (), frame.base, frame.known, config)
+    symbolic = [var for var, limits in frame.ranges.items() if limits.ends is None]  # empty for some sizes
+    relaxed, params, touching, leftover = view.split_relevant([goal, *symbolic])
+    touched = {*relaxed, *params}
+    elsewhere: dict[Expr, int] = {}
+    for var in (*frame.ranges, *free_vars(*leftover)):
+        if var in touched or var in elsewhere:
+            continue
+        low, high = frame.known.atom_bounds(var)
+        step = var.declared()[2]
+        value = low if low is not None else min(0, high) if high is not None else 0
+        elsewhere[var] = value = -(-value // step) * step
+        if high is not None and value > high:
+            return None
+    try:
+        if not all(evaluate(fact, elsewhere) for fact in leftover):
+            return None
+    except (EvaluationError, InputError):
+        return None
+    chosen = set(touching)
+    facts = tuple(fact for fact in frame.facts if fact.condition in chosen)
+    return Part(tuple((var, frame.ranges[var]) for var in sorted(relaxed, key=_serial)), facts, elsewhere)
+
+
+def _serial(var: Var) -> int:
+    return var.serial

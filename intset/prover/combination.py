@@ -1,0 +1,204 @@
+"""The search for combinations of facts; what it finds is for `check` to verify, so nothing here has to be trusted.
+
+Premises, then their products, are columns of a linear program over the rationals: multipliers of at least 0 under which
+every monomial cancels and a negative constant is left. z3's simplex solves it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from math import lcm
+from typing import Any, NamedTuple
+
+from intset.expr import ops
+from intset.expr.definedness import definedness
+from intset.expr.node import Cond, Expr, constant_value
+from intset.expr.walk import free_vars, opaque_terms, postorder
+from intset.prover import certificate as names
+from intset.prover.certificate import Certificate, Combination, Premise, Term
+from intset.prover.check import (
+    UNIT,
+    Expander,
+    Literals,
+    Poly,
+    declared_conditions,
+    literals,
+    meaning,
+    multiply,
+    range_conditions,
+    ways_to_fail,
+)
+
+MAX_PREMISES = (48, 30, 16)  # so many premises may be taken alone, in products of two, in products of three
+MAX_MONOMIALS = 2_000
+MAX_NODES = 400
+RLIMIT = 2_000_000
+
+
+class Column(NamedTuple):
+    premises: tuple[Premise, ...]
+    poly: Poly
+    is_zero: bool
+
+
+def combinations(cert: Certificate) -> tuple[Combination, ...] | None:
+    """A combination for each way in which the goal could fail; `None` when one of them was not found."""
+    found: list[Combination] = []
+    for case, roots in ways_to_fail(cert):
+        if case is None:
+            return None
+        if any(one.case == case for one in found):
+            continue
+        one = refute(cert, case, roots)
+        if one is None:
+            return None
+        found.append(one)
+    return tuple(found)
+
+
+def refute(cert: Certificate, case: Literals, roots: Sequence[Cond]) -> Combination | None:
+    """Multipliers that show that the comparisons in `case` do not hold together at any point."""
+    plain = _premises(cert, case, roots)
+    if sum(1 for _ in postorder([premise.cond for premise in plain])) > MAX_NODES:
+        return None
+    divisors = []
+    for divisor in _divisors(plain, definedness(roots)):
+        below = (divisor <= -1,)
+        terms = _terms(_with_meaning([*(p for p in plain if p.why != names.GOAL), Premise(names.GOAL, below[0])], ()))
+        if terms is not None:
+            divisors.append((divisor, Combination(below, terms)))
+    positive = [divisor for divisor, _ in divisors]
+    premises = [*plain, *(Premise(names.DIVISOR, divisor >= 1) for divisor in positive)]
+    terms = _terms(_with_meaning(premises, positive))
+    return None if terms is None else Combination(case, terms, _used(tuple(divisors), terms))
+
+
+def _used(divisors: tuple[Any, ...], terms: Sequence[Term]) -> tuple[Any, ...]:
+    """The divisors whose sign the terms rest on."""
+    below = set(postorder([p.cond for term in terms for p in term.premises if p.why in (names.MEANING, names.DIVISOR)]))
+    return tuple(entry for entry in divisors if entry[0] in below)
+
+
+def _premises(cert: Certificate, case: Literals, roots: Sequence[Cond]) -> list[Premise]:
+    """Everything that is known of the variables in question, as comparisons with their reasons."""
+    found = [Premise(names.GOAL, cond) for cond in case]
+    found += [Premise(names.FACT, part) for fact in cert.facts for part in literals(fact.condition)]
+    found += [Premise(names.DEFINED, part) for need in definedness(roots) for part in literals(need)]
+    touched = set(free_vars(*(p.cond for p in found), *(roots if cert.vacuous else ())))
+    waiting = list(touched)
+    limits_of = dict(cert.ranges)
+    while waiting:
+        limits = limits_of.get(waiting.pop())
+        more = [] if limits is None else [var for var in limits.free_vars() if var not in touched]
+        touched.update(more)
+        waiting += more
+    found += [
+        Premise(names.RANGE, cond)
+        for var, limits in cert.ranges
+        if var in touched or not case
+        for cond in range_conditions(var, limits)
+    ]
+    conds = [premise.cond for premise in found]
+    for leaf in (*free_vars(*conds), *opaque_terms(*conds)):
+        found += [Premise(names.DECLARED, cond) for cond in declared_conditions(leaf)]
+    return list(dict.fromkeys(premise for premise in found if premise.cond.op is not ops.NE))
+
+
+def _divisors(premises: Iterable[Premise], needs: Sequence[Cond]) -> list[Expr]:
+    """The divisors that are no constants."""
+    below = postorder([premise.cond for premise in premises])
+    found = dict.fromkeys(e.args[1] for e in below if e.op in (ops.FLOORDIV, ops.FLOORMOD, ops.CEILDIV))
+    return [d for d in found if constant_value(d) is None and d.ne(0) in needs]
+
+
+def _with_meaning(premises: list[Premise], positive: Sequence[Expr]) -> list[Column]:
+    """The premises, and what the operations in them mean, as columns."""
+    expander = Expander()
+    columns = [_column(expander, premise) for premise in premises]
+    told: set[Any] = set()
+    while True:
+        new = [(key, e) for key, e in expander.nodes.items() if key not in told]
+        if not new:
+            break
+        for key, e in new:
+            told.add(key)
+            columns += [_column(expander, Premise(names.MEANING, cond)) for cond in meaning(e, positive)]
+    powers = {atom for column in columns for m in column.poly for atom, power in m if power > 1}
+    pairs = {frozenset(a for a, _ in m) for column in columns for m in column.poly if len(m) == 2}
+    atoms = expander.nodes
+    squares = [atoms[key] for key in atoms if key in powers]
+    for first, second in ((a, b) for a, b in itertools.combinations(atoms, 2) if frozenset((a, b)) in pairs):
+        squares += [atoms[first] - atoms[second], atoms[first] + atoms[second]]
+    columns += [_column(expander, Premise(names.SQUARE, e * e >= 0)) for e in squares[: 2 * MAX_PREMISES[2]]]
+    return columns
+
+
+def _column(expander: Expander, premise: Premise) -> Column:
+    return Column((premise,), *expander.sides(premise.cond))
+
+
+def _terms(columns: list[Column]) -> tuple[Term, ...] | None:
+    """The terms of a combination, of products of as few premises as are enough."""
+    for degree in (1, 2, 3):
+        if degree > 1 and len(columns) > MAX_PREMISES[degree - 1]:
+            return None
+        if len(columns) <= MAX_PREMISES[0]:
+            found = _solve(_cancelling(list(_products(columns, degree))))
+            if found is not None:
+                return found
+    return None
+
+
+def _products(columns: Sequence[Column], degree: int) -> Iterator[Column]:
+    usable = [column for column in columns if column.premises[0].why != names.SQUARE]
+    yield from columns
+    for size in range(2, degree + 1):
+        for chosen in itertools.combinations_with_replacement(usable, size):
+            poly = chosen[0].poly
+            for column in chosen[1:]:
+                poly = multiply(poly, column.poly)
+            premises = tuple(premise for column in chosen for premise in column.premises)
+            yield Column(premises, poly, any(column.is_zero for column in chosen))
+
+
+def _cancelling(columns: list[Column]) -> list[Column]:
+    """Without the columns that cannot take part: those with a monomial that no other column cancels."""
+    while True:
+        signs: dict[Any, int] = {}
+        for _, poly, is_zero in columns:
+            for monomial, k in poly.items():
+                signs[monomial] = signs.get(monomial, 0) | (3 if is_zero else 1 if k > 0 else 2)
+        blocked = {monomial for monomial, sign in signs.items() if sign != 3 and monomial is not UNIT and monomial}
+        kept = [column for column in columns if not any(monomial in blocked for monomial in column.poly)]
+        if len(kept) == len(columns):
+            return columns
+        columns = kept
+
+
+def _solve(columns: list[Column]) -> tuple[Term, ...] | None:
+    from intset.prover.smt_encode import load_z3
+
+    rows: dict[Any, list[tuple[int, int]]] = {UNIT: []}
+    for number, column in enumerate(columns):
+        for monomial, k in column.poly.items():
+            rows.setdefault(monomial, []).append((number, k))
+    if not rows[UNIT] or len(rows) > MAX_MONOMIALS:
+        return None
+    z3 = load_z3()
+    context = z3.Context()
+    solver = z3.SolverFor("QF_LRA", ctx=context)
+    solver.set(rlimit=RLIMIT)
+    weights = [z3.Real(f"w{number}", context) for number in range(len(columns))]
+    solver.add([weight >= 0 for weight, column in zip(weights, columns, strict=True) if not column.is_zero])
+    for monomial, row in rows.items():
+        total = z3.Sum([weights[number] * k for number, k in row])
+        solver.add(total == (0 if monomial else -1))
+    if solver.check() != z3.sat:
+        return None
+    model = solver.model()
+    values = [model.eval(weight, model_completion=True) for weight in weights]
+    fractions = [(int(v.numerator_as_long()), int(v.denominator_as_long())) for v in values]
+    scale = lcm(*(bottom for _, bottom in fractions))
+    factors = [top * (scale // bottom) for top, bottom in fractions]
+    return tuple(Term(k, column.premises) for k, column in zip(factors, columns, strict=True) if k)

@@ -1,0 +1,61 @@
+"""`Context.renamed`: facts follow a variable to what stands in its place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from intset.expr.node import Expr, IntLike, PlainVar, Var, as_expr
+from intset.expr.range import Range
+from intset.facts import DECLARED, DERIVED, Fact
+
+if TYPE_CHECKING:
+    from intset.context import Context
+
+
+def renamed(ctx: Context, replacements: Mapping[Var, IntLike], ranges: Mapping[Var, Range | None]) -> Context:
+    """See `Context.renamed`."""
+    from intset.context import Context, checked_var
+
+    new: dict[Expr, Expr] = {
+        checked_var(var): as_expr(value, f"what replaces {var.name}") for var, value in replacements.items()
+    }
+    table: dict[Var, Range | None] = {}
+    facts = [fact.substitute(new) for fact in ctx.facts]
+    for var, limits in ctx.ranges.items():
+        moved = _range(limits, new)
+        into = new.get(var)
+        if into is None:
+            table[var] = moved
+        elif type(into) is PlainVar and into not in ranges and into not in ctx.ranges:
+            table[into] = moved
+        else:
+            facts += _inside(into, moved)
+    for var in new:
+        assert isinstance(var, Var)
+        facts += _declared(var, new[var])
+    known = (fact for fact in dict.fromkeys(facts) if fact.condition.free_vars())
+    return Context({**table, **ranges}, known, ctx.domain)
+
+
+def _range(limits: Range, new: Mapping[Expr, Expr]) -> Range:
+    low, extent = (end.substitute(dict(new)) if isinstance(end, Expr) else end for end in (limits.min, limits.extent))
+    return limits if low is limits.min and extent is limits.extent else Range(low, extent)
+
+
+def _inside(e: Expr, limits: Range) -> Iterator[Fact]:
+    if isinstance(limits.min, Expr):
+        yield Fact(e >= limits.min, DERIVED)
+    if isinstance(limits.max, Expr):
+        yield Fact(e <= limits.max, DERIVED)
+
+
+def _declared(var: Var, e: Expr) -> Iterator[Fact]:
+    """What `var` says of itself, said of `e`."""
+    low, high, step = var.declared()
+    if low is not None:
+        yield Fact(e >= low, DECLARED)
+    if high is not None:
+        yield Fact(e <= high, DECLARED)
+    if step > 1:
+        yield Fact((e % step).eq(0), DECLARED)
