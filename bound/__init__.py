@@ -5,5 +5,6 @@
 
 from bound import te, tir
 from bound.infer import BoundsMap, infer_bound
+from bound.shapes import annotate_shapes
 
-__all__ = ["BoundsMap", "infer_bound", "te", "tir"]
+__all__ = ["BoundsMap", "annotate_shapes", "infer_bound", "te", "tir"]

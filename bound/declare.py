@@ -10,8 +10,9 @@ from bound import dtypes
 from bound.intrin import TensorComputeOp, TensorIntrinCall
 from bound.itervar import IterType, IterVar
 from bound.operation import ComputeOp, ExternOp, PlaceholderOp, ScanOp
+from bound.shapes import argument, as_shape, plain_sizes
 from bound.tensor import Tensor
-from bound.tir import build
+from bound.tir import build, walk
 from bound.tir.buffer import Buffer
 from bound.tir.value import Value, parameter
 from intset.errors import InputError
@@ -21,7 +22,7 @@ from intset.expr.range import Range
 
 def var(name: str = "tindex", dtype: str = dtypes.INDEX) -> Var | Value:
     """A scalar argument: an integer variable, or a `Value` for other types. In a shape it counts as a size, >= 0."""
-    return Var(name) if dtypes.is_int(dtypes.check(dtype)) else parameter(name, dtype)
+    return argument(name) if dtypes.is_int(dtypes.check(dtype)) else parameter(name, dtype)
 
 
 def size_var(name: str = "size", dtype: str = dtypes.INDEX) -> ShapeVar:
@@ -29,16 +30,6 @@ def size_var(name: str = "size", dtype: str = dtypes.INDEX) -> ShapeVar:
     if not dtypes.is_int(dtypes.check(dtype)):
         raise InputError(f"the size {name} must have an integer type, not {dtype}")
     return ShapeVar(name)
-
-
-def as_shape(shape: object, name: str) -> tuple[Expr, ...]:
-    """`shape` as extents: a tuple of integers and expressions, or a single one. Negative constants are refused."""
-    extents = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
-    checked = tuple(as_expr(extent, f"extent {k} of {name}") for k, extent in enumerate(extents))
-    for k, extent in enumerate(checked):
-        if extent.is_const and extent.data < 0:
-            raise InputError(f"extent {k} of {name} must not be negative: {extent.data}")
-    return checked
 
 
 def placeholder(
@@ -102,6 +93,11 @@ def compute(
     formulas = tuple(build.operand(b, f"the formula of {name}") for b in bodies)
     if not formulas:
         raise InputError(f"the formula of {name} gives no value")
+    read = walk.input_tensors(formulas)
+    sizes = plain_sizes([*extents, *(extent for tensor in read for extent in tensor.shape)])
+    if sizes:
+        for iv in axis:
+            iv.remember("sizes", sizes)
     computed = ComputeOp(name, axis, formulas, tag, attrs)
     return computed.output(0) if computed.num_outputs == 1 else computed.outputs
 

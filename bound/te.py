@@ -12,6 +12,7 @@ from bound.intrin import TensorComputeOp, TensorIntrin, decl_tensor_intrin
 from bound.itervar import IterVar, reduce_axis, thread_axis
 from bound.operation import ComputeOp, ExternOp, Operation, PlaceholderOp, ScanOp
 from bound.schedule import Schedule, Stage, create_schedule
+from bound.shapes import annotate_shapes
 from bound.tensor import Tensor, TensorSlice
 from bound.tir import (
     abs,
@@ -87,6 +88,7 @@ __all__ = [
     "acos",
     "acosh",
     "all",
+    "annotate_shapes",
     "any",
     "asin",
     "asinh",

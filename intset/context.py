@@ -50,14 +50,15 @@ class Frame:
         self.defined = defined
         self.requires = requires
         self.base = _base_normalizer(ranges)
-        if not facts and not defined:
+        multiples = [(var % step).eq(0) for var in ranges if (step := var.declared()[2]) > 1]
+        if not facts and not defined and not multiples:
             self.conditions: tuple[Cond, ...] = ()
             self.known = self.base
             self.answers: dict[Any, Any] = {}
             self.verdicts: dict[tuple[Cond, ...], str] = {}
             return
         stated = tuple(fact.condition for fact in facts)
-        held = [cond for cond in (*stated, *defined) if not _is_true(self.base, cond)]
+        held = [cond for cond in (*multiples, *stated, *defined) if not _is_true(self.base, cond)]
         if self.base.met_partial:  # a fact holds where it is defined
             held += [need for need in definedness(stated) if not _is_true(self.base, need)]
         self.conditions = tuple(dict.fromkeys(held))

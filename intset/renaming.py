@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from intset.errors import InputError
 from intset.expr.node import Expr, IntLike, PlainVar, Var, as_expr
 from intset.expr.range import Range
 from intset.facts import DECLARED, DERIVED, Fact
@@ -15,11 +16,13 @@ if TYPE_CHECKING:
 
 def renamed(ctx: Context, replacements: Mapping[Var, IntLike], ranges: Mapping[Var, Range | None]) -> Context:
     """See `Context.renamed`."""
-    from intset.context import Context, checked_var
+    from intset.context import Context
 
-    new: dict[Expr, Expr] = {
-        checked_var(var): as_expr(value, f"what replaces {var.name}") for var, value in replacements.items()
-    }
+    new: dict[Expr, Expr] = {}
+    for var, value in replacements.items():
+        if not isinstance(var, Var):
+            raise InputError(f"only variables can be renamed, not {var!r}")
+        new[var] = as_expr(value, f"what replaces {var.name}")
     table: dict[Var, Range | None] = {}
     facts = [fact.substitute(new) for fact in ctx.facts]
     for var, limits in ctx.ranges.items():
@@ -34,8 +37,7 @@ def renamed(ctx: Context, replacements: Mapping[Var, IntLike], ranges: Mapping[V
     for var in new:
         assert isinstance(var, Var)
         facts += _declared(var, new[var])
-    known = (fact for fact in dict.fromkeys(facts) if fact.condition.free_vars())
-    return Context({**table, **ranges}, known, ctx.domain)
+    return Context({**table, **ranges}, dict.fromkeys(facts), ctx.domain)
 
 
 def _range(limits: Range, new: Mapping[Expr, Expr]) -> Range:

@@ -14,6 +14,7 @@ from intset.domains.interval import has_parameters, is_independent, symbolic_bou
 from intset.domains.points import points_bounds, points_image
 from intset.domains.query import Query
 from intset.domains.registry import domain_named
+from intset.domains.run import dense_image
 from intset.domains.stride import structural_image
 from intset.domains.witness import witness
 from intset.expr.node import Expr
@@ -62,7 +63,7 @@ class AutoDomain:
     def _best_of(self, query: Query, cheap: Bounds, exact: Bounds) -> Bounds:
         """The tighter of two sound answers, end by end, each certified by a witness where one is found."""
         ends: list[End] = []
-        certified = True
+        certified = not has_parameters(query, query.forms[0])  # a witness speaks of one value of the parameters only
         for k, side in ((0, -1), (1, 1)):
             a, b = cheap[k], exact[k]
             numbers = [end.data for end in (a, b) if isinstance(end, Expr) and end.is_const]
@@ -78,7 +79,9 @@ class AutoDomain:
     def image(self, query: Query) -> IntSet:
         if query.is_empty:
             return empty_set(self.name)
-        certified = structural_image(query)
+        certified: IntSet | None = structural_image(query)
+        if certified is None and has_parameters(query, query.forms[0]):
+            certified = dense_image(query)
         if certified is not None:
             return certified
         few = points_image(query, FEW_POINTS)
@@ -90,8 +93,9 @@ class AutoDomain:
         listed = domain_named("points").image(query)
         if listed.is_exact:
             return listed
-        bounds = self._best_of(query, self._cheap_bounds(query, query.forms[0]), Bounds(*exact.ends(), False, exact.by))
-        if isinstance(exact, IntervalSet):
+        cheap = self._cheap_bounds(query, query.forms[0])
+        bounds = cheap if cheap.is_tight else self._best_of(query, cheap, Bounds(*exact.ends(), False, exact.by))
+        if isinstance(exact, IntervalSet) or exact.params:
             return IntervalSet(*bounds, by=bounds.by, is_tight=bounds.is_tight, notes=exact.notes)
         exact.is_tight = bounds.is_tight
         return exact

@@ -40,9 +40,22 @@ def is_witness(query: Query, form: Linear, point: Point, value: int) -> bool:
     try:
         if values.form(known, form) != value:
             return False
-        return all(values.holds(base, fact) for fact in query.facts)
+        return all(values.holds(base, fact) for fact in query.facts) and _loads_agree(point)
     except (EvaluationError, InputError, ZeroDivisionError):
         return False
+
+
+def _loads_agree(point: Point) -> bool:
+    """Whether loads of one symbol that have equal indices at `point` have equal values there."""
+    loads = [e for e in point if e.op is ops.LOAD]
+    if len(loads) < 2:
+        return True
+    seen: dict[tuple[object, ...], int] = {}
+    for e in loads:
+        key = (e.data, *(evaluate(index, point) for index in e.args))
+        if seen.setdefault(key, point[e]) != point[e]:
+            return False
+    return True
 
 
 class _Values:

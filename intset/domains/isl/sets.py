@@ -161,7 +161,12 @@ def end_of(shape: Presburger, position: int, side: int) -> End:
         m = isl()
         if not bounded(m.dim_type.set, position):
             return NEG_INF if side < 0 else POS_INF
-        piecewise = current.dim_min(position) if side < 0 else current.dim_max(position)
+        try:
+            piecewise = current.dim_min(position) if side < 0 else current.dim_max(position)
+        except isl().Error as error:
+            if "unbounded" not in str(error):
+                raise
+            return NEG_INF if side < 0 else POS_INF  # for some parameters there is no end
         params = shape.ordered_params(piecewise)
         found = pw_aff_to_expr(piecewise.coalesce(), (), params, context=current.params())
     if found is None:

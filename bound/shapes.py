@@ -1,0 +1,77 @@
+"""Shapes: what may be one, and the variables in them that count as sizes."""
+
+from __future__ import annotations
+
+import warnings
+import weakref
+from collections.abc import Iterable
+from typing import Any
+
+from bound.tir import walk
+from bound.tir.value import Value
+from intset.errors import InputError, ShapeWarning
+from intset.expr import annotate
+from intset.expr.node import Expr, Node, PlainVar, Var, as_expr
+from intset.expr.walk import free_vars
+
+_ARGUMENTS: weakref.WeakSet[Var] = weakref.WeakSet()  # made by te.var: in TVM these are the sizes of shapes
+_TOLD: weakref.WeakSet[Var] = weakref.WeakSet()
+
+
+def argument(name: str) -> Var:
+    """A variable of `te.var`, which TVM's scripts use for sizes: no warning when it is one."""
+    var = Var(name)
+    _ARGUMENTS.add(var)
+    return var
+
+
+def as_shape(shape: object, name: str) -> tuple[Expr, ...]:
+    """`shape` as extents: a tuple of integers and expressions, or a single one. Negative constants are refused.
+
+    A plain `Var` in it counts as a size, which the user is told, once for each variable.
+    """
+    extents = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    checked = tuple(as_expr(extent, f"extent {k} of {name}") for k, extent in enumerate(extents))
+    for k, extent in enumerate(checked):
+        if extent.is_const and extent.data < 0:
+            raise InputError(f"extent {k} of {name} must not be negative: {extent.data}")
+    for size in plain_sizes(checked):
+        if size not in _ARGUMENTS and size not in _TOLD:
+            _TOLD.add(size)
+            _tell(size, name)
+    return checked
+
+
+def _tell(size: Var, name: str) -> None:
+    warnings.warn(
+        f"the plain variable {size.name} is used in the shape of {name}: it is taken to be at least 0. "
+        f"Say so with te.size_var({size.name!r}) or ShapeVar({size.name!r}); to silence this, "
+        "warnings.simplefilter('ignore', intset.ShapeWarning)",
+        ShapeWarning,
+        stacklevel=4,
+    )
+
+
+def plain_sizes(extents: Iterable[Expr]) -> tuple[Var, ...]:
+    """The variables in extents that do not say of themselves that they are sizes."""
+    return tuple(var for var in free_vars(*extents) if type(var) is PlainVar)
+
+
+def annotate_shapes(x: Any, shapes: Any) -> Any:
+    """`intset.annotate_shapes`, also for values (`tir`) and for a tensor, which stands for its formulas.
+
+    Parameters
+    ----------
+    x: an expression, a condition, a value, a tensor that is computed, or a tuple or list of them.
+    shapes: as for `intset.annotate_shapes`; tensors stand for their shapes.
+    """
+    if isinstance(x, (tuple, list)):
+        return type(x)(annotate_shapes(part, shapes) for part in x)
+    body = getattr(getattr(x, "op", None), "body", None)
+    if hasattr(x, "value_index") and body is not None:
+        return annotate_shapes(body[x.value_index], shapes)
+    if isinstance(x, Node):
+        return annotate.annotate_shapes(x, shapes)
+    if isinstance(x, Value):
+        return walk.substitute(x, annotate.size_claims(shapes))
+    raise InputError(f"annotate_shapes takes expressions, values and computed tensors, not {x!r}")

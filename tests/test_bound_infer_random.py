@@ -1,0 +1,69 @@
+"""Random programs and schedules: what `infer_bound` says is what happens when the nests are run."""
+
+from __future__ import annotations
+
+import pytest
+from bound_oracle import check
+from bound_random import Program
+
+from bound import infer_bound
+
+NEAR = 60  # seeds of each kind that CI tries
+FAR = 4000  # and the long sweep
+
+
+def constant(seed: int) -> None:
+    schedule = Program(seed, stages=1 + seed % 6).schedule()
+    b = infer_bound(schedule)
+    given_up = any(b.required(t).notes for stage in b.schedule.stages if stage in b._stages for t in stage.op.outputs)
+    check(b, exact=not given_up)
+
+
+def others(seed: int) -> None:
+    schedule = Program(seed, stages=1 + seed % 6).schedule()
+    check(infer_bound(schedule, compute="box"), exact=False)
+    for domain in ("interval", "stride"):
+        check(infer_bound(schedule, domain=domain), exact=False)
+
+
+def symbolic(seed: int) -> None:
+    program = Program(seed, stages=1 + seed % 5, symbolic=True)
+    schedule = program.schedule()
+    b = infer_bound(schedule)
+    ((n, values),) = program.sizes.items()
+    for value in values:
+        check(b, {n: value}, exact=False)
+        check(infer_bound(schedule, at={n: value}))
+
+
+@pytest.mark.parametrize("start", range(0, 4 * NEAR, 20))
+def test_constant_sizes(start: int) -> None:
+    for seed in range(start, start + 20):
+        constant(seed)
+
+
+@pytest.mark.parametrize("start", range(0, NEAR, 20))
+def test_boxes_and_other_domains(start: int) -> None:
+    for seed in range(start, start + 20):
+        others(seed)
+
+
+@pytest.mark.parametrize("start", range(0, NEAR, 20))
+def test_symbolic_sizes(start: int) -> None:
+    for seed in range(start, start + 20):
+        symbolic(seed)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("start", range(10_000, 10_000 + FAR, 100))
+def test_long_sweep(start: int) -> None:
+    for seed in range(start, start + 100):
+        constant(seed)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("start", range(20_000, 20_000 + FAR // 4, 100))
+def test_long_sweep_of_other_ways(start: int) -> None:
+    for seed in range(start, start + 100):
+        others(seed)
+        symbolic(seed)
