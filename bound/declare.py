@@ -16,7 +16,7 @@ from bound.tir import build, walk
 from bound.tir.buffer import Buffer
 from bound.tir.value import Value, parameter
 from intset.errors import InputError
-from intset.expr.node import Expr, ShapeVar, Var, as_expr, as_int
+from intset.expr.node import ShapeVar, Var, as_expr, as_int
 from intset.expr.range import Range
 
 

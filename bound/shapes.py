@@ -73,5 +73,6 @@ def annotate_shapes(x: Any, shapes: Any) -> Any:
     if isinstance(x, Node):
         return annotate.annotate_shapes(x, shapes)
     if isinstance(x, Value):
-        return walk.substitute(x, annotate.size_claims(shapes))
+        claims = annotate.size_claims(shapes)
+        return walk.rewrite(x, {**{form: form for form in claims.values()}, **claims})
     raise InputError(f"annotate_shapes takes expressions, values and computed tensors, not {x!r}")

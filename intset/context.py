@@ -160,9 +160,7 @@ class Context:
         new._frame = Frame(table, (*self._frame.facts, *added))
         return new
 
-    def renamed(
-        self, replacements: Mapping[Var, IntLike], ranges: Mapping[Var, Range | None] | None = None
-    ) -> Context:
+    def renamed(self, replacements: Mapping[Var, IntLike], ranges: Mapping[Var, Range | None] | None = None) -> Context:
         """The context in which expressions stand in the place of variables; every fact survives, with its provenance.
 
         Parameters

@@ -1,5 +1,6 @@
 """From schedules to loop nests; division lowering; interpreter, C output and the command line."""
 
+from lowering.annotate import annotate_shapes
 from lowering.codegen.c import to_c
 from lowering.division import lower_division
 from lowering.errors import AccessError, CheckError
@@ -22,6 +23,7 @@ __all__ = [
     "CheckError",
     "Function",
     "Width",
+    "annotate_shapes",
     "drop_dead",
     "lower",
     "lower_division",

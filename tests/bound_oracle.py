@@ -22,7 +22,6 @@ from bound.tir.value import Value, ValueOp
 from bound.tir.walk import loaded_tensor
 from intset.expr import ops
 from intset.expr.compiled import compiled
-from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, Var
 
 Point = tuple[int, ...]
@@ -153,15 +152,22 @@ def hull_extents(by_instance: Mapping[Instance, set[Point]], dims: int) -> list[
     return extents
 
 
-def members(region: Any, values: Mapping[Var, int], around: Sequence[range]) -> set[Point]:
+class Members:
     """The points of a region in one instance, among those of a box."""
-    coordinates = [Var(f"x{k}") for k in range(region.dims)]
-    inside = region.condition(coordinates)
-    return {
-        point
-        for point in itertools.product(*around)
-        if evaluate(inside, {**values, **dict(zip(coordinates, point, strict=True))})
-    }
+
+    def __init__(self, region: Any, around: Sequence[range]) -> None:
+        self.coordinates = [Var(f"x{k}") for k in range(region.dims)]
+        self.inside = Function(region.condition(self.coordinates))
+        self.around = around
+
+    def at(self, values: Mapping[Var, int]) -> set[Point]:
+        env = dict(values)
+        found = set()
+        for point in itertools.product(*self.around):
+            env.update(zip(self.coordinates, point, strict=True))
+            if self.inside(env):
+                found.add(point)
+        return found
 
 
 def check(b: BoundsMap, sizes: Mapping[Var, int] | None = None, exact: bool = True, regions: bool = True) -> Run:
@@ -214,12 +220,13 @@ def _check_tensor(
             assert (region.count_max(), region.count_total()) == (max(needed, default=0), sum(needed))
     if regions:
         around = [range(-2, e + 2) for e in shape]
+        required, computed = Members(b.required(tensor), around), Members(b.computed(tensor), around)
         for instance in happened.instances:
             values = {**env, **dict(zip(fixed, instance, strict=True))}
-            required = members(b.required(tensor), values, around)
-            computed = members(b.computed(tensor), values, around)
-            assert computed == happened.computed[instance] or not exact, f"{tensor.name}{instance}: computed"
-            assert happened.computed[instance] <= computed, f"{tensor.name}{instance}: computed beyond the region"
+            done_here, said = happened.computed[instance], computed.at(values)
+            assert done_here <= said, f"{tensor.name}{instance}: computed beyond the region"
+            assert not exact or said == done_here, f"{tensor.name}{instance}: computed"
             if not stage.is_output:
-                assert happened.read[instance] <= required, f"{tensor.name}{instance}: required is too small"
-                assert not exact or required == happened.read[instance], f"{tensor.name}{instance}: required"
+                read, said = happened.read[instance], required.at(values)
+                assert read <= said, f"{tensor.name}{instance}: required is too small"
+                assert not exact or said == read, f"{tensor.name}{instance}: required"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from intset import IntervalSet, IntSet
 from intset.domains.value import ValueDomain
 from intset.expr import ops
@@ -62,7 +64,7 @@ class KnownBits(ValueDomain):
     """Knows sums, products and bit operations; every other operation is left to the interval."""
 
     name = "bits"
-    transfer = {
+    transfer: ClassVar = {
         ops.ADD: add,
         ops.MUL: mul,
         ops.BITAND: lambda a, b: (a[0] | b[0], a[1] & b[1]),

@@ -152,7 +152,11 @@ int main(void) {
 
 
 def run_sanitized(
-    f: Function, text: str, given: Mapping[str, Any], expected: Mapping[str, Any], sizes: Mapping[str, int],
+    f: Function,
+    text: str,
+    given: Mapping[str, Any],
+    expected: Mapping[str, Any],
+    sizes: Mapping[str, int],
     compiler: str = "gcc",
 ) -> Any:
     """The outputs of the function, run as a program of its own under the sanitizers, on arrays of their exact size."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import random
 from dataclasses import dataclass
@@ -105,10 +106,8 @@ def question(seed: int) -> Question:
     found = Question(ranges, conds, expr, condition(rng, variables, 2), set(), True)
     value, goal = compiled(expr, variables), compiled(found.goal, variables)
     for point in found.points():
-        try:
+        with contextlib.suppress(ZeroDivisionError, EvaluationError):
             found.values.add(value(*point))
-        except (ZeroDivisionError, EvaluationError):
-            pass
         try:
             found.goal_holds = bool(goal(*point)) and found.goal_holds
             found.goal_points += 1

@@ -156,7 +156,9 @@ def test_the_text() -> None:
     s = te.create_schedule(c.op)
     outer, _ = s[c].split(c.op.axis[0], 8)
     s[b].compute_at(s[c], outer)
-    assert to_c(lower(s)) == """\
+    assert (
+        to_c(lower(s))
+        == """\
 /* C(A: float32[m, 8], C: float32[m * 8])
    int32: every index expression fits
    returns 1: not so that m is at least 1
@@ -184,6 +186,7 @@ int C(const float *restrict A, float *restrict C, int32_t m) {
     return 0;
 }
 """
+    )
 
 
 def test_assertions_return_their_number() -> None:

@@ -33,9 +33,7 @@ def test_symbolic_ends_with_facts_agree_with_enumeration():
     for e in (i * 4 + j, i, j, (i * 4 + j) // 3, (i * 4 + j) % 5):
         low, high = tile.bounds(e)
         for size in range(1, 12):
-            values = [
-                evaluate(e, {i: a, j: b}) for a in range((size + 3) // 4) for b in range(4) if a * 4 + b < size
-            ]
+            values = [evaluate(e, {i: a, j: b}) for a in range((size + 3) // 4) for b in range(4) if a * 4 + b < size]
             assert evaluate(low, {n: size}) == min(values), (e, size)
             assert evaluate(high, {n: size}) == max(values), (e, size)
 
@@ -108,7 +106,9 @@ def test_configuration_argument_block_environment_file(tmp_path, monkeypatch):
 
 def test_import_is_light():
     code = "import sys, intset; print([m for m in ('z3', 'islpy', 'numpy') if m in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    )
 
 
 TOWERS = {

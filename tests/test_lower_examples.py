@@ -113,7 +113,9 @@ def test_a_reduction_starts_before_its_outermost_loop() -> None:
     s = te.create_schedule(c.op)
     ko, ki = s[c].split(k, 4)
     s[c].reorder(c.op.axis[0], ko, c.op.axis[1], ki)
-    assert nest(check(s)) == """\
+    assert (
+        nest(check(s))
+        == """\
 for i in [0, 8):
     for j in [0, 8):
         C[i, j] = 0.0
@@ -121,6 +123,7 @@ for i in [0, 8):
         for j in [0, 8):
             for k.inner in [0, 4):
                 C[i, j] = C[i, j] + A[i, k.outer * 4 + k.inner] * B[k.outer * 4 + k.inner, j]"""
+    )
 
 
 def test_shapes_are_bound_by_assertions_and_the_division_below_needs_no_correction() -> None:
@@ -128,12 +131,15 @@ def test_shapes_are_bound_by_assertions_and_the_division_below_needs_no_correcti
     a = te.placeholder((n, n), name="A")
     b = te.compute((n * n,), lambda i: a[tir.floormod(i, n), tir.floordiv(i, n)], name="B")
     f = check(te.create_schedule(b.op), {"n": 7})
-    assert nest(f) == """\
+    assert (
+        nest(f)
+        == """\
 assert n >= 0, "n is at least 0"
 assert A.shape[1] == n, "extent 1 of A is n"
 assert B.shape[0] == n * n, "extent 0 of B is n * n"
 for i in [0, n * n):
     B[i] = A[truncmod(i, n), truncdiv(i, n)]"""
+    )
 
 
 def test_declared_bounds_and_divisors_are_asserted() -> None:

@@ -55,6 +55,7 @@ def test_a_tail_that_is_rounded_up_stays_inside_its_storage() -> None:
 def test_several_outputs_and_tuple_reductions() -> None:
     a = te.placeholder((6, 9), name="A")
     k = te.reduce_axis((0, 9), "k")
+
     def better(x: Any, y: Any) -> Any:
         first = tir.any(x[1] > y[1], tir.all(x[1] == y[1], x[0] < y[0]))
         return tir.Select(first, x[0], y[0]), tir.Select(first, x[1], y[1])
@@ -194,9 +195,7 @@ def test_tensor_intrinsics_are_written_out() -> None:
     a, b = te.placeholder((n, m), name="A"), te.placeholder((m,), name="B")
     pre = te.compute((n, m), lambda i, j: a[i, j] + 1, name="PRE")
     k = te.reduce_axis((0, m // w), "k")
-    c = te.compute(
-        (n, 1), lambda i: intrin(pre[i, k * w : k * w + w], b[k * w : k * w + w], reduce_axis=k), name="C"
-    )
+    c = te.compute((n, 1), lambda i: intrin(pre[i, k * w : k * w + w], b[k * w : k * w + w], reduce_axis=k), name="C")
     s = te.create_schedule(c.op)
     s[pre].compute_at(s[c], c.op.axis[0])
     check_c(check(s), s)
@@ -242,6 +241,7 @@ def test_a_float_of_data_in_an_index() -> None:
 
 def test_functions_of_floats() -> None:
     a = te.placeholder((40,), name="A")
+
     def formula(i: Any) -> Any:
         x = a[i]
         y = te.abs(x) + 0.5
@@ -303,6 +303,7 @@ def test_nests_deeper_than_python_allows() -> None:
 
 def test_long_and_shared_formulas() -> None:
     a = te.placeholder((4,), name="A")
+
     def formula(i: Any) -> Any:
         x = a[i]
         for k in range(60):

@@ -56,7 +56,9 @@ def test_printing_is_stable() -> None:
         ),
     )
     f = function(body)
-    assert str(f) == """\
+    assert (
+        str(f)
+        == """\
 def f(A: float32[n], B: float32[n], n):
     assert n >= 1, "n is at least 1"
     allocate T: float32[2 : + n - 2] in local
@@ -67,6 +69,7 @@ def f(A: float32[n], B: float32[n], n):
             B[j] = 0.0
         else:
             B[j] = select(j > 3, T[j], T[j] - 1.0) / 2.0"""
+    )
     expected = np.array([0, 0, -2.75, -3.5, -3.75, -4.5, -5.25])
     for g in (f, simplify(f), rebase(f), rebase(simplify(f)), unique_names(f), lower_divisions(f)):
         np.testing.assert_allclose(result(g), expected)

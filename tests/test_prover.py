@@ -1,4 +1,4 @@
-"""The prover: decided questions, checked counterexamples, facts used, scopes that do not leak, unsound answers of peers."""
+"""The prover: decided questions, checked counterexamples, facts used, scopes, unsound answers of peers."""
 
 from __future__ import annotations
 
@@ -76,7 +76,9 @@ PRODUCTS = [
 ]
 
 
-@pytest.mark.parametrize(("ranges", "goal"), PRODUCTS, ids=lambda value: str(value) if not isinstance(value, dict) else "")
+@pytest.mark.parametrize(
+    ("ranges", "goal"), PRODUCTS, ids=lambda value: str(value) if not isinstance(value, dict) else ""
+)
 def test_products_of_sizes_and_identities_are_proved(ranges, goal):
     assert Context(ranges).prove(goal), goal
 
@@ -129,7 +131,7 @@ def test_a_scope_leaks_nothing():
     assert not ctx.prove(i < 8)
     with ctx.assuming(i < 8):
         assert ctx.prove(i < 8) and int(ctx.bounds(i)[1]) == 7
-        with pytest.raises(RuntimeError), ctx.assuming(i < 3):
+        with pytest.raises(RuntimeError), ctx.assuming(i < 3):  # noqa: PT012
             assert ctx.prove(i < 3)
             raise RuntimeError
         assert not ctx.prove(i < 3)
@@ -282,7 +284,7 @@ def test_threads_do_not_disturb_one_another():
             ctx = Context({i: Range(0, 10 + seed), j: Range(0, n)}, assume=[i + j < 20])
             assert int(ctx.bounds(i % 7 + i)[1]) >= 6
             assert ctx.prove(i + j < 20) and not ctx.prove(i * j < seed)
-        except BaseException as error:  # noqa: BLE001 - reported below
+        except BaseException as error:
             failures.append(error)
 
     threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]

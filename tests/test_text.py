@@ -273,7 +273,7 @@ def test_any_text_parses_as_python_does_or_raises_parse_error(text: str) -> None
     try:
         node = parse(text, ENV)
     except ParseError as error:
-        assert error.position is not None and 0 <= error.position <= len(text)
+        assert error.position is not None and 0 <= error.position <= len(text)  # noqa: PT017
         return
     assert parse(to_text(node), ENV) is node
     with warnings.catch_warnings():

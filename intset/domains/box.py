@@ -56,7 +56,7 @@ class ProductRegion(Region):
 
         coordinates = [Var(f"x{k}") for k in range(self.dims)]
         where = [cond for s in self.sets for cond in s.where]
-        ctx = Context({v: None for v in coordinates}, assume=[*where, self.condition(coordinates)])
+        ctx = Context(dict.fromkeys(coordinates), assume=[*where, self.condition(coordinates)])
         region = ctx.image(coordinates, domain="isl")
         region.is_exact, region.notes = self.is_exact, self.notes
         return region

@@ -135,7 +135,9 @@ def set_at(s: IntSet, values: Mapping[Var, IntLike]) -> IntSet:
     if any(Context().prove(~cond) for cond in where if not free_vars(cond)):
         return empty_set(s.by)
     if isinstance(s, IntervalSet):
-        return IntervalSet(ends[0], ends[1], by=s.by, is_tight=s.is_tight, is_exact=s.is_exact, notes=s.notes, where=where)
+        return IntervalSet(
+            ends[0], ends[1], by=s.by, is_tight=s.is_tight, is_exact=s.is_exact, notes=s.notes, where=where
+        )
     return s
 
 

@@ -103,7 +103,7 @@ def values_of(query: Query, limit: int | None = None) -> list[tuple[int, ...]] |
 
 
 def facts_hold(query: Query, facts: Sequence[Cond]) -> str:
-    """Whether facts hold together somewhere, by enumeration: "holds", "empty", or "unknown" where the box is too large."""
+    """Whether facts hold together somewhere, by enumeration: "holds", "empty" or "unknown" (box too large)."""
     variables = free_vars(*facts)
     if not variables:
         return "unknown"

@@ -19,8 +19,8 @@ from intset.expr.build import logical_and
 from intset.expr.node import Cond, IntLike, as_expr
 from intset.infinity import NEG_INF, POS_INF, Infinity
 from intset.linear import bounds as iv
-from intset.linear.bounds import Interval
 from intset.linear.atoms import ATOM_BOUNDS
+from intset.linear.bounds import Interval
 
 Pair = tuple[Interval | None, congruence.Congruence]
 

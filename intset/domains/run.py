@@ -1,7 +1,7 @@
-"""Gap-free images with symbolic sizes: `i*m + j` over `i` in `[0, n)`, `j` in `[0, m)` reaches every integer up to `n*m - 1`.
+"""Gap-free images with symbolic sizes: `i*m + j`, `i` in `[0, n)`, `j` in `[0, m)`, takes all values up to `n*m - 1`.
 
-The terms are laid on one another from the smallest coefficient up: a term whose coefficient is at most the length of the run
-that is there already makes it longer without a gap.
+The terms are laid on one another from the smallest coefficient up: a term whose coefficient is at most the length of
+the run that is there already makes it longer without a gap.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from intset.linear.symbolic import ends_of
 
 
 def dense_image(query: Query) -> IntervalSet | None:
-    """The image as an exact interval with symbolic ends, where the terms show that it has no gap; `None` for all else."""
+    """The image as an exact interval with symbolic ends, where the terms show that it has no gap; else `None`."""
     form = query.forms[0]
     if query.facts and query.is_touched(tuple(form.terms)):
         return None
@@ -38,7 +38,7 @@ def dense_image(query: Query) -> IntervalSet | None:
 
 
 def _terms(query: Query, form: Linear) -> list[tuple[Linear, Linear]] | None:
-    """(size of the coefficient, extent) of each relaxed variable; each must stand alone, with a coefficient of known sign."""
+    """(size of the coefficient, extent) of each relaxed variable; each stands alone, its sign is known."""
     coefficients: dict[Var, Linear] = {}
     for monomial, k in form.terms.items():
         own = [v for v in monomial.free_vars() if query.is_relaxed(v)]
@@ -55,7 +55,11 @@ def _terms(query: Query, form: Linear) -> list[tuple[Linear, Linear]] | None:
     found = []
     for var, coefficient in coefficients.items():
         first, last = ends_of(query.known, var)
-        if first is None or last is None or any(query.is_relaxed(v) for e in (first, last) for v in free_vars(*e.terms)):
+        if (
+            first is None
+            or last is None
+            or any(query.is_relaxed(v) for e in (first, last) for v in free_vars(*e.terms))
+        ):
             return None
         if query.known.is_nonneg(coefficient.scale(-1)):
             coefficient = coefficient.scale(-1)

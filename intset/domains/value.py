@@ -23,8 +23,8 @@ V = TypeVar("V")
 class ValueDomain(Generic[V]):
     """A domain whose elements are abstract values.
 
-    A subclass gives `name`, `transfer` and the methods below. Each must be sound: `transfer[op](a, b)` describes at least
-    all `x op y` that are defined, for x described by a and y by b; `join` at least the union; `meet` at least the
+    A subclass gives `name`, `transfer` and the methods below. Each must be sound: `transfer[op](a, b)` describes at
+    least all `x op y` that are defined, for x described by a and y by b; `join` at least the union; `meet` at least the
     intersection. Divisions reach the table with any operands; `ADD` and `MUL` build sums and products.
 
     Worked example, parity alone:
@@ -89,7 +89,7 @@ class Evaluation(Generic[V]):
         self._atoms: dict[Expr, V] = {}
 
     def form(self, form: Linear) -> V:
-        """The value of a linear form: of the sum as it stands, met with that of the regrouped sum and of its interval."""
+        """The value of a linear form: the sum as it stands, met with the regrouped sum and the interval."""
         domain = self.domain
         result = domain.meet(self._sum(form), domain.between(*self.known.bounds(form)))
         if len(form.terms) > 1:

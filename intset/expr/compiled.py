@@ -64,8 +64,8 @@ _NAMES = {
 def compiled(node: Node, variables: Sequence[Var]) -> Callable[..., Any]:
     """A function of the values of `variables`, in that order, equal to `evaluate` of `node`.
 
-    Where `evaluate` raises `UndefinedError`, the function raises that or `ZeroDivisionError`. Opaque terms are refused by
-    `InputError` when called.
+    Where `evaluate` raises `UndefinedError`, the function raises that or `ZeroDivisionError`. Opaque terms are refused
+    by `InputError` when called.
     """
     text = _to_python(node, {var: f"v{k}" for k, var in enumerate(variables)})
     if text is None:

@@ -1,4 +1,4 @@
-"""Where an expression has a value: the conditions under which no division by 0, negative shift or failed assertion is met."""
+"""Where an expression has a value: the conditions under which no division by 0 or negative shift is met."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from intset.expr.walk import postorder
 def definedness(roots: Sequence[Node]) -> tuple[Cond, ...]:
     """Conditions that together hold exactly where every root is defined.
 
-    One for each operation that is not defined everywhere; it is asked only where laziness lets the operation be reached.
+    One for each operation that is not defined everywhere; asked only where laziness lets it be reached.
     """
     found: dict[Cond, None] = {}
     for node, guard in guarded_steps(roots):
@@ -36,7 +36,7 @@ def own_need(node: Node) -> Cond | None:
 def guarded_steps(roots: Sequence[Node]) -> list[tuple[Node, Cond]]:
     """Each node with the condition under which it is evaluated (the weakest, where it is reached in several ways)."""
     always = truth(True)
-    guards: dict[Node, Cond] = {root: always for root in roots}
+    guards: dict[Node, Cond] = dict.fromkeys(roots, always)
     steps = list(postorder(roots))[::-1]
     for node in steps:
         guard = guards[node]

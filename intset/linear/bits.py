@@ -104,6 +104,5 @@ def cast(known: Normalizer, node: Node) -> Linear:
     return low_bits(known, a.shift(offset), bits).shift(-offset)  # wrap(a) = (a + h) mod 2^bits - h
 
 
-
 def bitnot(known: Normalizer, node: Node) -> Linear:
     return known.forms[node.args[0]].scale(-1).shift(-1)  # ~a = -a - 1

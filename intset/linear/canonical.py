@@ -26,7 +26,6 @@ MAX_PRODUCT_TERMS = 24  # a product with more terms than this stays one atom
 MAX_REFINED_ARM = 48  # nodes of a select whose arms are read under its condition; a quarter for each level of nesting
 
 
-
 Limits = Mapping[Expr, tuple[Linear | None, Linear | None]]  # variable -> (first, last), None where infinite
 NOTHING: Mapping[Any, Any] = MappingProxyType({})
 

@@ -85,13 +85,13 @@ def _asserting(known: Normalizer, node: Node) -> Linear:
     known.met_partial |= known.cond(node.args[0]).op is not ops.BOOL
     return known.form(node.args[1])
 
+
 def _load(known: Normalizer, node: Node) -> Linear:
     args = tuple(known.atomized(known.forms[arg]) for arg in node.args)
     symbol = node.data
     if symbol.lower is not None and symbol.lower == symbol.upper:
         return constant(symbol.lower)
     return atom(make(ops.LOAD, args, symbol))
-
 
 
 RULES: dict[ops.Op, Rule] = {

@@ -129,7 +129,7 @@ class Part(NamedTuple):
 def relevant_part(frame: Frame, goal: Cond, config: Config) -> Part | None:
     """`None` where what does not share variables with the question may still decide it, by excluding every point."""
     view = Query((), frame.ranges, [fact.condition for fact in frame.facts], (), frame.base, frame.known, config)
-    symbolic = [var for var, limits in frame.ranges.items() if limits.ends is None]  # empty for some sizes
+    symbolic = [var for var, limits in frame.ranges.items() if limits.free_vars()]  # empty for some sizes
     relaxed, params, touching, leftover = view.split_relevant([goal, *symbolic])
     touched = {*relaxed, *params}
     elsewhere: dict[Expr, int] = {}

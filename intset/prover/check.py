@@ -42,8 +42,12 @@ def check_certificate(cert: Certificate, ctx: Context | None = None) -> bool:
 
 
 def _belongs(cert: Certificate, ctx: Context) -> bool:
-    ranges = ctx.ranges
-    return set(cert.facts) <= set(ctx.facts) and all(ranges.get(var) == limits for var, limits in cert.ranges)
+    ranges, known = ctx.ranges, set(ctx.facts)
+    needs = definedness((cert.goal, *(fact.condition for fact in ctx.facts)))
+    claimed = {part for need in needs for part in conjuncts(need)}  # what the goal itself asserts
+    return all(fact in known or fact.condition in claimed for fact in cert.facts) and all(
+        ranges.get(var) == limits for var, limits in cert.ranges
+    )
 
 
 # -- polynomials --------------------------------------------------------------------------------------------------

@@ -94,9 +94,7 @@ class _Pipeline:
         made = yield self._computed(stage, op, nest, attach)
         return made
 
-    def _computed(
-        self, stage: Stage, op: ComputeOp | TensorComputeOp, nest: Nest, attach: Attach
-    ) -> Visit[Stmt]:
+    def _computed(self, stage: Stage, op: ComputeOp | TensorComputeOp, nest: Nest, attach: Attach) -> Visit[Stmt]:
         plain = formulas.formula_of(op, self.wanted)
         threads = self._threads(stage, nest)
         formula = formulas.substituted(plain, stages.values_in(nest, threads))

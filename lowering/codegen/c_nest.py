@@ -213,5 +213,3 @@ def _sum(low: Expr, extent: Expr) -> Expr:
 
 def _in(lines: list[str]) -> list[str]:
     return [f"    {line}" for line in lines]
-
-

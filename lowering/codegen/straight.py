@@ -182,9 +182,7 @@ class _Plan:
         home.lines += lines
         assign = self.syntax.assign
         if node.op in _SELECTS:
-            then, orelse = (
-                [*arm.lines, assign(name, t)] for arm, t in zip(arms[1:], texts[1:], strict=True)
-            )
+            then, orelse = ([*arm.lines, assign(name, t)] for arm, t in zip(arms[1:], texts[1:], strict=True))
             home.lines += self.syntax.branch(texts[0], then, orelse)
             return name
         home.lines.append(assign(name, texts[0]))

@@ -37,7 +37,11 @@ class IslDomain:
             notes = relaxation_notes(query, translation)
             shape = Presburger(image, translation.params)
             return IslSet(
-                shape, self.name, is_exact=not notes, notes=notes, enumerate_points=None if notes else partial(_listed, query)
+                shape,
+                self.name,
+                is_exact=not notes,
+                notes=notes,
+                enumerate_points=None if notes else partial(_listed, query),
             )
         except BudgetError as error:
             low, high = query.known.bounds(query.forms[0])
@@ -90,7 +94,9 @@ def image_of(translation: Translation) -> Any:
 
 def relaxation_notes(query: Query, translation: Translation) -> tuple[str, ...]:
     """Why the image may be larger than the truth, in words; empty when it is exact."""
-    notes = [f"the term {to_text(e, limit=120)} is not affine: only its bounds were used" for e in translation.relaxed_terms]
+    notes = [
+        f"the term {to_text(e, limit=120)} is not affine: only its bounds were used" for e in translation.relaxed_terms
+    ]
     if translation.leftover and consistency(query, translation.leftover) == "unknown":
         notes.append("facts on other variables may exclude one another")
     return tuple(notes)

@@ -47,7 +47,9 @@ class Translation:
     relaxed_terms: the terms that became fresh dimensions and are *not* free to take every value in their bounds.
     """
 
-    def __init__(self, query: Query, conditions: Sequence[Cond] = (), roots: Sequence[Cond] = (), seeds: Sequence[Node] = ()) -> None:
+    def __init__(
+        self, query: Query, conditions: Sequence[Cond] = (), roots: Sequence[Cond] = (), seeds: Sequence[Node] = ()
+    ) -> None:
         self.query = query
         self.known = query.known
         self.base = query.base
