@@ -1,12 +1,12 @@
 """Integer-set analysis for tensor compilers.
 
-Expressions denote mathematical integers. `//` and `%` are floor division and its remainder; `truncdiv` and `truncmod` are
-C's. A fixed width is a question asked of an expression (`Context.fits`), never an assumption. A division by 0 has no
-value: a simplified expression is equal wherever the original is defined, "proved" means true wherever defined, and a
-counterexample is a defined point. `select`, `&` and `|` are lazy.
+Expressions denote mathematical integers. `//` and `%` are floor division and its remainder; `truncdiv` and `truncmod`
+are C's. A fixed width is a question asked of an expression (`Context.fits`), never an assumption. A division by 0 has
+no value: a simplified expression is equal wherever the original is defined, "proved" means true wherever defined, and
+a counterexample is a defined point. `select`, `&` and `|` are lazy.
 
-A set that is returned contains the true set, always. `is_exact`: proved equal to it; `is_tight`: both ends are attained.
-Both speak of the parameter values for which the set is not empty.
+A set that is returned contains the true set, always. `is_exact`: proved equal to it; `is_tight`: both ends are
+attained. Both speak of the parameter values for which the set is not empty.
 
 >>> from intset import Context, Range, Var
 >>> i, j = Var("i"), Var("j")

@@ -44,12 +44,13 @@ class Frame:
         facts: tuple[Fact, ...],
         defined: tuple[Cond, ...] = (),
         requires: tuple[Cond, ...] = (),
+        base: Normalizer | None = None,
     ) -> None:
         self.ranges = ranges
         self.facts = facts
         self.defined = defined
         self.requires = requires
-        self.base = _base_normalizer(ranges)
+        self.base = _base_normalizer(ranges) if base is None else base
         multiples = [(var % step).eq(0) for var in ranges if (step := var.declared()[2]) > 1]
         if not facts and not defined and not multiples:
             self.conditions: tuple[Cond, ...] = ()
@@ -312,11 +313,11 @@ def _where_defined(frame: Frame, roots: Sequence[Node]) -> Frame:
         return frame
     claims = dict.fromkeys(part for claim in embedded_claims(roots) for part in conjuncts(claim))
     asserted = tuple(Fact(claim, ASSERTED) for claim in claims)
-    inside = Frame(frame.ranges, (*frame.facts, *asserted), frame.defined)
+    inside = Frame(frame.ranges, (*frame.facts, *asserted), frame.defined, base=frame.base) if asserted else frame
     open_needs = tuple(need for need in needs if not _is_true(inside.known, need))
     if not open_needs:
         return inside
-    return Frame(frame.ranges, inside.facts, (*frame.defined, *open_needs), open_needs)
+    return Frame(frame.ranges, inside.facts, (*frame.defined, *open_needs), open_needs, frame.base)
 
 
 def embedded_claims(roots: Sequence[Node]) -> tuple[Cond, ...]:

@@ -27,16 +27,16 @@ def renamed(ctx: Context, replacements: Mapping[Var, IntLike], ranges: Mapping[V
     facts = [fact.substitute(new) for fact in ctx.facts]
     for var, limits in ctx.ranges.items():
         moved = _range(limits, new)
-        into = new.get(var)
-        if into is None:
+        instead = new.get(var)
+        if instead is None:
             table[var] = moved
-        elif type(into) is PlainVar and into not in ranges and into not in ctx.ranges:
-            table[into] = moved
+        elif type(instead) is PlainVar and instead not in ranges and instead not in ctx.ranges:
+            table[instead] = moved
         else:
-            facts += _inside(into, moved)
-    for var in new:
-        assert isinstance(var, Var)
-        facts += _declared(var, new[var])
+            facts += _inside(instead, moved)
+    for old, into in new.items():
+        assert isinstance(old, Var)
+        facts += _declared(old, into)
     return Context({**table, **ranges}, dict.fromkeys(facts), ctx.domain)
 
 

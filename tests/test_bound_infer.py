@@ -1,4 +1,4 @@
-"""`infer_bound`: the examples of the InferBound document, tails of splits, sizes, places, refusals, and what it tells."""
+"""`infer_bound`: the examples of the InferBound document, tails of splits, sizes, refusals, and what it tells."""
 
 from __future__ import annotations
 
@@ -138,7 +138,9 @@ def tail_case(tail: str, producer: int = 16, at_inner: bool = False) -> tuple[Te
     ("tail", "computed", "total", "stored"),
     [("guard", 10, 10, 4), ("shrink", 10, 10, 4), ("round_up", 12, 12, 4), ("shift_inwards", 10, 12, 4)],
 )
-def test_the_tail_of_a_consumer_and_what_its_producer_must_give(tail: str, computed: int, total: int, stored: int) -> None:
+def test_the_tail_of_a_consumer_and_what_its_producer_must_give(
+    tail: str, computed: int, total: int, stored: int
+) -> None:
     b_, c, _, s = tail_case(tail)
     b = infer_bound(s)
     assert b.required(c).count() == 10 and b.computed(c).count() == computed
@@ -204,6 +206,7 @@ def test_sizes_stay_symbolic_or_are_fixed_or_known() -> None:
     for size in (1, 5, 8):
         check(b, {n: size}, exact=False)
         check(infer_bound(s, at={n: size}))
+    assert b.required(b_).at({n: 13}).count_total() == 13 and b.required(b_).at({n: 13}).count_max() == 4
     fixed = infer_bound(s, at={"n": 1024})
     assert fixed.sizes == {n: 1024} and fixed.required(b_).count_total() == 1024 and fixed.guard(c) == ()
     facts = infer_bound(s, ctx=Context({n: Range(64, 1000)}))

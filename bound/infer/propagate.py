@@ -176,7 +176,8 @@ class Propagation:
     ) -> Need:
         """What a domain without symbolic ends tells, or an interval over the fixed loops where that is narrower."""
         other = from_region(self.known, context.image(exprs, keep=kept, domain="interval"), shape)
-        assert need.box is not None and other.box is not None
+        if need.box is None or other.box is None:
+            return need
         sides = []
         for a, b in zip(need.box.sides, other.box.sides, strict=True):
             first, second = (min(self._most(f) for f in side.extents()) for side in (a, b))

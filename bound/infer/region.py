@@ -178,7 +178,10 @@ class StageRegion(Region):
         return most, total
 
     def at(self, values: Mapping[Var, IntLike]) -> Region:
-        """The region at values of loop variables or sizes; a root axis stands for the loop made from it."""
+        """The region at values of loop variables or sizes; a root axis stands for the loop made from it.
+
+        It is empty outside of the ranges of the loops.
+        """
         table: dict[Var, IntLike] = {}
         for var, value in values.items():
             alias = self.aliases.get(var)
@@ -186,7 +189,9 @@ class StageRegion(Region):
                 table[var] = value
             else:
                 table[alias[0]] = as_expr(value) - substitute(alias[1], dict(values))
-        return self._need.region.at(table)
+        from intset.domains.isl.sets import IslRegion
+
+        return IslRegion(self._alive(), "isl", self.is_exact, self.notes, dims=self.dims).at(table)
 
     def condition(self, point: Sequence[IntLike]) -> Cond:
         return logical_and(*self._need.conditions([as_expr(x) for x in point]))

@@ -1,4 +1,4 @@
-"""Regions that are products of independent one-dimensional sets: what the light domains answer for several expressions."""
+"""Regions that are products of independent one-dimensional sets: the light domains' answer for several expressions."""
 
 from __future__ import annotations
 

@@ -24,8 +24,8 @@ def annotate_shapes(e: Any, shapes: Any) -> Any:
         `Range`, a pair (lower, upper) with `None` where unbounded, a `ShapeVar` (its bounds and divisor hold of the
         variable), or a condition.
 
-    Each occurrence `n` becomes `nonneg(n)`, or `asserting(...)` of what is known; the variable stays the same variable,
-    so `evaluate` and `substitute` work as before, and `simplify` sees through. What is annotated already stays as it is.
+    Each occurrence `n` becomes `nonneg(n)`, or `asserting(...)` of what is known; the variable stays the same one, so
+    `evaluate` and `substitute` work as before, and `simplify` sees through. What is annotated already stays as it is.
 
     Raises
     ------
@@ -48,11 +48,11 @@ def annotated(e: Any, claims: Mapping[Var, Expr]) -> Any:
     """`e` with each variable replaced by its annotated form, except inside such forms."""
     new: dict[Node, Any] = {form: form for form in claims.values()}
     for node in postorder((e,)):  # an annotation that is there already, perhaps with other claims
-        if node.op is ops.ASSERTING and node.args[1] in claims and set(free_vars(node)) == {node.args[1]}:
-            new[node] = _with_claim(node, claims[node.args[1]])
-    for var, form in claims.items():
-        new[var] = form
-    return rewrite(e, new)
+        if isinstance(node, Expr) and node.op is ops.ASSERTING:
+            var = node.args[1]
+            if var in claims and free_vars(node) == (var,):
+                new[node] = _with_claim(node, claims[var])
+    return rewrite(e, new | dict(claims))
 
 
 def _with_claim(known: Expr, form: Expr) -> Expr:

@@ -97,22 +97,40 @@ def prove_once(frame: Frame, goal: Cond, config: Config, where_defined: Callable
     found = PROOFS.get(exact)
     if found is not None:
         return found
-    part = relevant_part(frame, goal, config)
-    relevant = None if part is None else (goal, part.ranges, part.facts, budgets)
-    found = None if relevant is None else PROOFS.get(relevant)
-    if found is not None and found.status == REFUTED and part is not None:
-        point = {**part.elsewhere, **(found.counterexample or {})}
-        found = Proof(goal, REFUTED, found.by, counterexample=point, basis=found.basis)
-    if found is None:
-        from intset.prover.climb import prove
+    from intset.prover.climb import at_once, prove
 
-        found = prove(where_defined(), goal, config)
-        if found.status == UNKNOWN:
-            return found
-        if relevant is not None:
-            PROOFS.put(relevant, found)
-    PROOFS.put(exact, found)
+    found = at_once(frame, goal, config)
+    if found is not None:
+        PROOFS.put(exact, found)
+        return found
+    kept = _Kept(frame, goal, config, budgets)
+    found = prove(where_defined(), goal, config, kept.recall)
+    if found.status != UNKNOWN:
+        PROOFS.put(exact, found)
+        if kept.key is not None:
+            PROOFS.put(kept.key, found)
     return found
+
+
+class _Kept:
+    """The second place for a proof: under the part of the context that bears on the question."""
+
+    def __init__(self, frame: Frame, goal: Cond, config: Config, budgets: Hashable) -> None:
+        self._asked = (frame, goal, config, budgets)
+        self.key: Hashable | None = None
+
+    def recall(self) -> Proof | None:
+        """The proof from another context, if there is one; a refutation gets values for the variables of this one."""
+        frame, goal, config, budgets = self._asked
+        part = relevant_part(frame, goal, config)
+        if part is None:
+            return None
+        self.key = (goal, part.ranges, part.facts, budgets)
+        found = PROOFS.get(self.key)
+        if found is not None and found.status == REFUTED:
+            point = {**part.elsewhere, **(found.counterexample or {})}
+            return Proof(goal, REFUTED, found.by, counterexample=point, basis=found.basis)
+        return found
 
 
 class Part(NamedTuple):

@@ -139,7 +139,7 @@ def multiply(a: Poly, b: Poly) -> Poly:
 
 
 def cases(cond: Cond, holds: bool) -> list[Literals] | None:
-    """The ways in which `cond` holds (or fails), each as comparisons other than `!=`; `None` when there are too many."""
+    """The ways in which `cond` holds (or fails), each as comparisons other than `!=`; `None` for too many."""
     if cond.op is ops.BOOL:
         return [()] if cond.data is holds else []
     if cond.op is ops.NOT:

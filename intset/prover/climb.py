@@ -19,6 +19,7 @@ from intset.domains.query import Query
 from intset.domains.witness import Point, aim, complete, in_domain
 from intset.errors import BudgetError, EvaluationError, InputError
 from intset.expr import ops
+from intset.expr.definedness import definedness
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, Node, Var
 from intset.expr.walk import conjuncts, free_vars, opaque_terms, without_assertions
@@ -32,16 +33,12 @@ if TYPE_CHECKING:
 @dataclass(slots=True)
 class Verdict:
     """What one tier says: a status, and a counterexample or a reason; `vacuous` when no point exists at all.
-
-    `facts` are those that a tier knows it used; `smtlib` gives the query as text for another solver.
     """
 
     status: str
     point: Point | None = None
     reason: str = ""
     vacuous: bool = False
-    facts: tuple[Fact, ...] | None = None
-    smtlib: Callable[[], str] | None = None
 
 
 class Question:
@@ -93,8 +90,32 @@ def _value_roots(goal: Cond) -> tuple[Expr, ...]:
     return tuple(found)
 
 
-def prove(frame: Frame, goal: Cond, config: Config) -> Proof:
-    """Decide `goal` over the points of `frame`, within the budgets of `config`."""
+def at_once(frame: Frame, goal: Cond, config: Config) -> Proof | None:
+    """The proof of a goal whose canonical form is "true": it holds wherever it has a value."""
+    from intset.context import embedded_claims
+
+    known = frame.known
+    canonical = known.cond(goal)
+    if canonical.op is not ops.BOOL or not canonical.data or known.empty or config.tiers[:1] != ("linear",):
+        return None
+    side: list[Cond] = []
+    if known.met_partial:
+        if embedded_claims((goal,)):
+            return None
+        for need in definedness((goal,)):
+            clauses = known.clauses(need)
+            if any(isinstance(part, Cond) and part.op is ops.BOOL for part in clauses):
+                return None  # it has no value anywhere
+            side += [need] if clauses else []
+    basis = Basis(frame.ranges, frame.facts, (*frame.defined, *side), tuple(side), config)
+    return Proof(goal, PROVED, "linear", basis=basis)
+
+
+def prove(frame: Frame, goal: Cond, config: Config, recall: Callable[[], Proof | None] | None = None) -> Proof:
+    """Decide `goal` over the points of `frame`, within the budgets of `config`.
+
+    `recall` is asked for a known proof before the first tier that costs more than a look-up.
+    """
     basis = Basis(frame.ranges, frame.facts, frame.defined, frame.requires, config)
     if frame.known.empty:
         return Proof(goal, PROVED, "linear", vacuous=True, basis=basis._replace(requires=()))
@@ -102,6 +123,11 @@ def prove(frame: Frame, goal: Cond, config: Config) -> Proof:
     last = Verdict(UNKNOWN, reason="no tier is enabled")
     by = ""
     for tier in config.tiers:
+        if recall is not None and tier != "linear":
+            known = recall()
+            if known is not None:
+                return known
+            recall = None
         verdict = TIERS[tier](question)
         by, last = tier, verdict
         if verdict.status != UNKNOWN:
@@ -110,7 +136,7 @@ def prove(frame: Frame, goal: Cond, config: Config) -> Proof:
         assert last.point is not None
         return Proof(goal, REFUTED, by, counterexample=last.point, basis=basis)
     if last.status == PROVED:
-        return Proof(goal, PROVED, by, last.vacuous, basis=basis, smtlib=last.smtlib)
+        return Proof(goal, PROVED, by, last.vacuous, basis=basis)
     return Proof(goal, UNKNOWN, by, reason=last.reason)
 
 

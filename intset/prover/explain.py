@@ -93,7 +93,8 @@ def _differences(ctx: Context, proof: Proof) -> list[str]:
         if part.op in ops.COMPARISONS:
             difference = ctx.simplify(part.args[0] - part.args[1])
             low, high = ctx.bounds(part.args[0] - part.args[1])
-            lines.append(f"{_short(part.args[0])} - ({_short(part.args[1])}) is {_short(difference)}, in [{low}, {high}].")
+            sides = f"{_short(part.args[0])} - ({_short(part.args[1])})"
+            lines.append(f"{sides} is {_short(difference)}, in [{low}, {high}].")
     return lines
 
 

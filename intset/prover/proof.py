@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from intset.config import Config
@@ -39,15 +39,14 @@ class Proof:
 
     Attributes
     ----------
-    status: "proved": true at every point of the domain where it is defined; "refuted": false at `counterexample` (it may
-        hold elsewhere); "unknown": not decided within the budgets.
+    status: "proved": true at every point of the domain where it is defined; "refuted": false at `counterexample` (it
+        may hold elsewhere); "unknown": not decided within the budgets.
     by: the tier that decided: "linear", "isl", "points", "z3"; for an unknown, the last one that tried.
     vacuous: proved because the domain is empty.
-    counterexample: when refuted, `{Var: int}`, sizes included, inside ranges and facts; an opaque term is a key as well.
-        It was checked by `evaluate`.
+    counterexample: when refuted, `{Var: int}`, sizes included, inside ranges and facts; an opaque term is a key as
+        well. It was checked by `evaluate`.
     reason: why it is unknown, in words.
     basis: what it was asked under.
-    smtlib: when z3 decided, a function that gives the query as SMT-LIB 2 text (unsatisfiable), for an independent check.
     """
 
     __slots__ = (
@@ -58,7 +57,6 @@ class Proof:
         "counterexample",
         "goal",
         "reason",
-        "smtlib",
         "status",
         "vacuous",
     )
@@ -72,12 +70,10 @@ class Proof:
         counterexample: Mapping[Expr, int] | None = None,
         reason: str = "",
         basis: Basis | None = None,
-        smtlib: Callable[[], str] | None = None,
     ) -> None:
         self.goal, self.status, self.by, self.vacuous, self.reason = goal, status, by, vacuous, reason
         self.counterexample = None if counterexample is None else dict(counterexample)
         self.basis = _NOTHING if basis is None else basis
-        self.smtlib = smtlib
         self._used: tuple[Fact, ...] | None = None
         self._certificate: Certificate | None = None
 
@@ -127,7 +123,6 @@ class Proof:
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         self.goal, self.status, self.by, self.vacuous, self.counterexample, self.reason, *rest = state
         self.basis, self._used, self._certificate = rest
-        self.smtlib = None
 
     def __repr__(self) -> str:
         if self.status == REFUTED and self.counterexample is not None:

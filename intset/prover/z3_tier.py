@@ -6,8 +6,7 @@ from typing import Any
 
 from intset.expr.node import Cond, Expr, Node, Var
 from intset.expr.walk import free_vars
-from intset.facts import Fact
-from intset.prover.climb import Question, Verdict, declared_facts
+from intset.prover.climb import Question, Verdict
 from intset.prover.proof import PROVED, REFUTED, UNKNOWN
 from intset.prover.smt import SmtSession
 
@@ -24,9 +23,7 @@ def decide(question: Question) -> Verdict:
         facts += [(var <= limits.max, var)] if isinstance(limits.max, Expr) else []
     answer = _SESSION.check(question.goal, facts, question.config.z3_rlimit, _hint(question))
     if answer.status == PROVED:
-        declared = [fact for e in answer.declared if isinstance(e, Var) for fact in declared_facts(e)]
-        used = [label for label in dict.fromkeys(answer.core) if isinstance(label, Fact)]
-        return Verdict(PROVED, facts=(*used, *declared), smtlib=answer.smtlib)
+        return Verdict(PROVED)
     if answer.status == REFUTED and answer.model is not None:
         point = dict(answer.model)
         if question.refutes(point):

@@ -17,7 +17,7 @@ from intset.expr.printer import to_text
 
 
 class IslDomain:
-    """Images as Presburger sets: exact unless a term is not affine (then bounded by a fresh variable) or the budget ends.
+    """Images as Presburger sets: exact unless a term is not affine (then a fresh bounded variable) or the budget ends.
 
     Guarantee: the answer contains the true image; where `is_exact` is claimed, it is the image.
     """
