@@ -18,20 +18,26 @@ _OPERATIONS = 400_000
 
 
 def outside_of_box(known: Known, bounds: StageBounds, values: Sequence[Expr]) -> list[Cond]:
-    """The conditions that the point `values`, which lies in the ranges of the roots, is in the computed region."""
+    """The conditions that the point `values`, which lies where loops and other guards keep it, is in the region."""
+    from bound.infer.pass_down import overrun_roots
     from intset.domains.isl.boxes import simplified_in
     from intset.domains.isl.session import budget
     from intset.domains.isl.to_expr import set_to_cond
 
     need = bounds.region
     axes = data_axes(bounds.op)
+    overrun = overrun_roots(bounds)
     point = [Var(f"x{k}") for k in range(len(axes))]
     inside: list[Cond] = []
     for x, iv in zip(point, axes, strict=True):
         limits = bounds.ranges[iv]
         assert isinstance(limits.min, Expr)
         inside += [x >= low.expr() for low in end_forms(known, limits.min, "max")]
-        inside += [x <= high.expr() for high in end_forms(known, limits.max, "min")]
+        # The ends of the box mean nothing where the region is empty, so each counts only where it is enforced.
+        if iv not in overrun:
+            inside += [x <= high.expr() for high in end_forms(known, limits.max, "min")]
+        if iv in overrun or iv in bounds.widened:
+            inside += [x <= high.expr() for high in bounds.sides[iv].highs]
     outer = closed(known, (*need.variables(), *_variables(inside)))
     ranges: dict[Var, Range | None] = {**dict.fromkeys(point), **outer}
     kept = [v for v in (*known.size_ranges, *ranges) if v not in point]

@@ -151,6 +151,19 @@ def split_guards(
     return found
 
 
+def overrun_roots(bounds: StageBounds) -> set[IterVar]:
+    """The roots beyond the end of whose range loops run, so that a guard keeps them inside of their interval."""
+    above = roots_above(bounds)
+    return {
+        above[r.parent]
+        for r in bounds.relations
+        if isinstance(r, Split)
+        and r.parent in above
+        and not shrinks(bounds, r)
+        and (overruns(r, bounds.ranges) or runs_over(bounds, r))
+    }
+
+
 def shrinks(bounds: StageBounds, split: Split) -> bool:
     """Whether the inner loop ends where the parent does, so that no guard is needed."""
     return split.tail is Tail.SHRINK and shrinking(bounds, split.inner) is split

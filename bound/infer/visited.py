@@ -15,7 +15,7 @@ from intset.expr.build import logical_and, maximum, minimum
 from intset.expr.compiled import compiled
 from intset.expr.node import Expr, Var
 
-MAX_INSTANCES: Final = 50_000
+MAX_INSTANCES: Final = 20_000
 
 
 def extents_of(known: Known, box: Box, fixed: Sequence[Var]) -> Iterator[tuple[int, ...]] | None:

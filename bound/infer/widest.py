@@ -33,14 +33,15 @@ def widest(known: Known, need: Need, k: int, fixed: Sequence[Var], most: Expr) -
             value = extents[0]
             return as_expr(max(value.const, 0)) if value.is_const else value.expr()
         number = _at_corners(known, box, side)
-        if number is None and not box.is_affine():
-            visited = extents_of(known, box, fixed)
-            number = None if visited is None else max((extents[k] for extents in visited), default=0)
         if number is not None:
             return as_expr(number)
-    side = need.hull(known).sides[k]
+    hull = need.hull(known)
+    varying = [v for v in fixed if v in known.ranges and known.ranges[v].constant() is None]
+    visited = extents_of(known, hull, varying) if need.has_ends and not hull.is_affine() else None
+    if visited is not None:
+        return as_expr(max((extents[k] for extents in visited), default=0))
     found = _asked(known, need, k, fixed) if need.has_ends else None
-    return _bounded(known, side, most) if found is None else found
+    return _bounded(known, hull.sides[k], most) if found is None else found
 
 
 def is_never_alive(known: Known, need: Need, fixed: Sequence[Var]) -> bool:
@@ -121,7 +122,7 @@ def _bounded(known: Known, side: Interval, most: Expr) -> Expr:
     ends = [known.bounds(extent)[1] for extent in side.extents()]
     numbers = [n for n in ends if n is not None]
     if numbers:
-        return as_expr(max(min(numbers), 0))
+        return simple.minimum(max(min(numbers), 0), most) if most.is_const else as_expr(max(min(numbers), 0))
     context = known.context.extended(known.ranges)
     for extent in side.extents():
         _, high = context.bounds(extent.expr(), domain="interval")

@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Verdict:
-    """What one tier says: a status, and a counterexample or a reason; `vacuous` when no point exists at all.
-    """
+    """What one tier says: a status, and a counterexample or a reason; `vacuous` when no point exists at all."""
 
     status: str
     point: Point | None = None

@@ -22,6 +22,8 @@ def decide(question: Question) -> Verdict:
         facts += [(var >= limits.min, var)] if isinstance(limits.min, Expr) else []
         facts += [(var <= limits.max, var)] if isinstance(limits.max, Expr) else []
     answer = _SESSION.check(question.goal, facts, question.config.z3_rlimit, _hint(question))
+    if answer.status == UNKNOWN:  # what the solver learned from earlier questions may have led it astray
+        answer = SmtSession().check(question.goal, facts, question.config.z3_rlimit, _hint(question))
     if answer.status == PROVED:
         return Verdict(PROVED)
     if answer.status == REFUTED and answer.model is not None:
