@@ -138,6 +138,8 @@ class Propagation:
         context = self._asking().extended(ranges, [*facts, *guards])
         kept = [*self.it.fixed, *(v for v in self.known.size_ranges if v not in self.it.relaxed)]
         dims = len(exprs)
+        if context._frame.known.empty:
+            return Need(dims, nothing(dims), None, not self.it.notes, self.it.notes)
         try:
             need = from_region(self.known, self._answer(context, exprs, kept), shape)
         except BudgetError as error:

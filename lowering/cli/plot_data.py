@@ -213,7 +213,7 @@ def _instances(bounds: BoundsMap, loops: Sequence[Any], given: Mapping[Var, int]
 
 
 def _at(region: StageRegion, values: Mapping[Var, int], tensor: Tensor) -> Region:
-    found = region.at({v: values[v] for v in region.params if v in values})
+    found = region.at({v: values[v] for v in (*region.params, *region.fixed) if v in values})
     _refuse_sizes(tensor.name, found.params)
     return found
 
