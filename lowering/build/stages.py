@@ -94,7 +94,8 @@ def reduction_nest(
     assert formula.init is not None
     begin = next((k for k, level in enumerate(levels) if level.reduces), len(levels))
     _check_init(formula.init, levels[begin:], attached_inside)
-    placed = _placed(levels, data_guards)
+    # a guard on a reduction that is decided before its loops (a fused loop whose reduction has one step) is one on data
+    placed = _placed(levels, (*data_guards, *reduce_guards))
     starting = [level for level in levels[begin:] if not level.only_reduces]
     left_out = {level.var for level in levels[begin:] if level.only_reduces}
     inside = [part for part in _parts((*data_guards, *reduce_guards)) if _place(levels, part) > begin]
