@@ -15,6 +15,8 @@ from intset.infinity import NEG_INF, POS_INF
 from intset.linear import symbolic
 from intset.linear.form import Linear, is_affine
 
+MAX_DEPTH = 8  # terms nested deeper than this are not certified by structure
+
 
 class IntervalDomain:
     """One interval.
@@ -59,11 +61,11 @@ def is_independent(query: Query, form: Linear) -> bool:
     return (not query.facts or query.known.is_box) and _attains(query, query.known.regroup(form), set())
 
 
-def _attains(query: Query, form: Linear, seen: set[Expr]) -> bool:
+def _attains(query: Query, form: Linear, seen: set[Expr], depth: int = 0) -> bool:
     """Whether `form` takes both ends of the sum, by choice of variables other than those `seen`; they are added."""
     for e in form.terms:
         if e.op is not ops.VAR:
-            if not _atom_attains(query, e, seen):
+            if depth > MAX_DEPTH or not _atom_attains(query, e, seen, depth + 1):
                 return False
         elif e in seen or not _runs_freely(query, e):
             return False
@@ -77,12 +79,12 @@ def _runs_freely(query: Query, var: Any) -> bool:
     return limits is not None and limits.ends is not None
 
 
-def _atom_attains(query: Query, e: Any, seen: set[Expr]) -> bool:
+def _atom_attains(query: Query, e: Any, seen: set[Expr], depth: int) -> bool:
     """Whether an atom takes both ends that its operation gives from the ends of its arguments."""
     known = query.known
     if e.op is ops.FLOORDIV and e.args[1].op is ops.CONST and e.args[1].data > 0:
         inner = known.form(e.args[0])
-        return known.regroup(inner) is inner and _attains(query, inner, seen)
+        return known.regroup(inner) is inner and _attains(query, inner, seen, depth)
     if e.op is ops.FLOORMOD:
         inner = known.form(e.args[0])
         own = inner.terms if is_affine(inner) and e.args[1].op is ops.CONST else e.free_vars()
@@ -92,7 +94,7 @@ def _atom_attains(query: Query, e: Any, seen: set[Expr]) -> bool:
         return _covers_a_period(query, e) or _steps_attain(query, e)
     if e.op is ops.MIN or e.op is ops.MAX:
         a, b = (known.form(arg) for arg in e.args)
-        return all(known.regroup(form) is form and _attains(query, form, seen) for form in (a, b))
+        return all(known.regroup(form) is form and _attains(query, form, seen, depth) for form in (a, b))
     return False
 
 
