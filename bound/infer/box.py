@@ -69,6 +69,10 @@ class Box:
         forms = [form for side in self.sides for form in (*side.lows, *side.highs)]
         return free_vars(*(e for form in (*forms, *self.where) for e in form.terms), *self.also)
 
+    def is_conditional(self) -> bool:
+        """Whether there are conditions beyond the intervals."""
+        return bool(self.where or self.also)
+
     def is_affine(self) -> bool:
         """Whether every form is over variables alone."""
         forms = [form for side in self.sides for form in (*side.lows, *side.highs)]

@@ -54,11 +54,12 @@ def within(known: Known, need: Need, shape: Sequence[Expr]) -> Need:
         if not ends.is_affine():
             return need
         around = box_shape([(side.lows, side.highs) for side in ends.sides], ()).get()
-        current = need.shape.get()
+        need.limits = ends
+        current = need.unguarded.get()
         if current.is_subset(around):
             return need
-        params = tuple(dict.fromkeys((*need.shape.params, *ends.variables())))
-        return Need(need.dims, None, Presburger(current.intersect(around).coalesce(), params), need.exact, need.notes)
+        params = tuple(dict.fromkeys((*need.unguarded.params, *ends.variables())))
+        return need.replaced(Presburger(current.intersect(around).coalesce(), params), need.exact, need.notes)
     sides = []
     for side, end in zip(need.box.sides, ends.sides, strict=True):
         low_known = any(known.is_nonneg(form) for form in side.lows)

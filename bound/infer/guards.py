@@ -38,19 +38,19 @@ def outside_of_box(known: Known, bounds: StageBounds, values: Sequence[Expr]) ->
             inside += [x <= high.expr() for high in end_forms(known, limits.max, "min")]
         if iv in overrun or iv in bounds.widened:
             inside += [x <= high.expr() for high in bounds.sides[iv].highs]
-    outer = closed(known, (*need.variables(), *_variables(inside)))
+    outer = closed(known, (*need.unguarded.free_params(), *_variables(inside)))
     ranges: dict[Var, Range | None] = {**dict.fromkeys(point), **outer}
     kept = [v for v in (*known.size_ranges, *ranges) if v not in point]
     try:
         with config.using(isl_operations=_OPERATIONS):
             within = known.context.extended(ranges, inside).image(point, keep=kept, domain="isl")
         with budget(_OPERATIONS):
-            simple = simplified_in(need.shape, within.shape)  # type: ignore[attr-defined]
+            simple = simplified_in(need.unguarded, within.shape)  # type: ignore[attr-defined]
             current = simple.get()
             found = set_to_cond(current, values, simple.ordered_params(current))
     except BudgetError:
         found = None
-    parts = need.conditions(values) if found is None else conjuncts(found)
+    parts = need.conditions(values) if found is None else [*need.guard.conditions(()), *conjuncts(found)]
     return [part for part in parts if not is_known(known, part)]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from bound.infer.accesses import Access, accesses
+from bound.infer.box import whole
 from bound.infer.gather import gather, gather_bound
 from bound.infer.graph import ReadGraph, tag_of
 from bound.infer.known import Known
@@ -90,8 +91,6 @@ def infer_root_bound(state: Pass, bounds: StageBounds) -> None:
             bounds.ranges[iv] = state.sizes.range(iv.dom)
     needs = prop_bound_to_inputs(state, bounds)
     if stage.is_output:
-        from bound.infer.box import whole
-
         for tensor in op.outputs:
             shape = state.sizes.shape(tensor)
             bounds.required[tensor] = Need(len(shape), whole(state.known, shape))
@@ -120,7 +119,10 @@ def prop_bound_to_inputs(state: Pass, bounds: StageBounds) -> dict[Tensor, list[
             reader = state.bounds[consumer]
             propagation, fixed, relaxed = _iterations(state, bounds, reader)
             for access in state.accesses(consumer.op, tensor):
-                need = propagation.image(access, state.sizes.shape(tensor))
+                shape = state.sizes.shape(tensor)
+                need = propagation.image(access, shape)
+                if need.box is None:
+                    need.limits = whole(state.known, shape)
                 requests.append(Request(reader, fixed, relaxed, access, need))
         found[tensor] = [request.need for request in requests]
     extra = _threads_outside(state, bounds, [n for needs in found.values() for n in needs])

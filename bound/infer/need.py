@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 _OPERATIONS = 1_000_000  # isl's, for one union or one test
 _END_OPERATIONS = 2_000_000  # for the ends of one region
-MAX_PARTS = 64  # a region in more pieces is replaced by its box
+NO_GUARD = Box(())
+MAX_PARTS = 160  # a region in more pieces is replaced by its box
 
 
 class Need:
@@ -34,6 +35,7 @@ class Need:
     box: the box that the region is; `None` where it is none.
     exact: whether it is known to be what was asked for, not more.
     notes: where precision was given up.
+    guard: for what is no box: a box without sides; the region is the set where its conditions hold, else empty.
     has_ends: whether the ends of the bounding box could be written, so that it is tight in each instance.
     """
 
@@ -44,20 +46,33 @@ class Need:
         shape: Presburger | None = None,
         exact: bool = True,
         notes: Iterable[str] = (),
+        guard: Box = NO_GUARD,
     ) -> None:
         assert box is not None or shape is not None
         self.dims, self.box, self.exact, self.notes = dims, box, exact, tuple(dict.fromkeys(notes))
-        self._shape = shape
+        self.guard = guard if box is None else NO_GUARD
+        self._unguarded = shape
+        self._shape = None if self.guard.is_conditional() else shape
         self._hull: Box | None = box
         self.has_ends = True
+        self.limits: Box | None = None  # the whole tensor, where that is known
 
     @property
     def shape(self) -> Presburger:
         """The region as a Presburger set."""
         if self._shape is None:
-            assert self.box is not None
-            self._shape = shape_of(self.box)
+            if self.box is not None:
+                self._shape = shape_of(self.box)
+            else:
+                self._shape = _guarded(self.unguarded, self.guard)
         return self._shape
+
+    @property
+    def unguarded(self) -> Presburger:
+        """The set that the region is where the conditions of `guard` hold."""
+        if self._unguarded is None:
+            self._unguarded = self.shape
+        return self._unguarded
 
     @property
     def region(self) -> IslRegion:
@@ -70,29 +85,50 @@ class Need:
         """The bounding box in each instance that is not empty."""
         if self._hull is None:
             try:
-                self._hull = _hull_of(known, self.shape)
+                hull = _hull_of(known, self.unguarded)
             except BudgetError:
-                self._hull, self.has_ends = _numeric_hull(self.shape), False
+                hull, self.has_ends = _numeric_hull(self.unguarded, self.limits), False
+                self.notes = (*self.notes, "the ends in each instance could not be written: those of all were used")
+            self._hull = narrowed(known, with_where(known, hull, self.guard.where), self.guard.also)
         return self._hull
 
     def set_hull(self, box: Box, is_tight: bool) -> None:
         """Write the bounding box in this way, if it is the bounding box."""
-        if self.box is None and is_tight:
+        if self.box is None and is_tight and not self.guard.is_conditional():
             self._hull = box
 
     def conditions(self, point: Sequence[Expr]) -> list[Cond]:
         """The conditions that `point` lies in the region."""
         if self.box is not None:
             return self.box.conditions(point)
-        return list(conjuncts(self.region.condition(point)))
+        from intset.domains.isl.sets import IslRegion
+
+        inside = IslRegion(self.unguarded, "isl", dims=self.dims).condition(point)
+        return [*self.guard.conditions(()), *conjuncts(inside)]
 
     def variables(self) -> tuple[Var, ...]:
         """The variables that the region depends on."""
-        return self.box.variables() if self.box is not None else self.shape.free_params()
+        if self.box is not None:
+            return self.box.variables()
+        return tuple(dict.fromkeys((*self.unguarded.free_params(), *self.guard.variables())))
 
     def noted(self, *notes: str) -> Need:
         """The same elements, as a superset of what was asked for."""
-        return Need(self.dims, self.box, self._shape, False, (*self.notes, *notes))
+        return self.replaced(self._unguarded, False, (*self.notes, *notes))
+
+    def replaced(self, unguarded: Presburger | None, exact: bool, notes: Iterable[str]) -> Need:
+        """The region with another set of elements under the same conditions."""
+        need = Need(self.dims, self.box, unguarded, exact, notes, self.guard)
+        need.limits = self.limits
+        return need
+
+
+def _guarded(shape: Presburger, guard: Box) -> Presburger:
+    from intset.domains.isl.sets import Presburger
+
+    where = shape_of(guard)
+    params = tuple(dict.fromkeys((*shape.params, *where.params)))
+    return Presburger(shape.get().intersect_params(where.get().params()).coalesce(), params)
 
 
 def shape_of(box: Box) -> Presburger:
@@ -220,6 +256,9 @@ def _united(
     from intset.domains.isl.session import budget
     from intset.domains.isl.sets import Presburger
 
+    guard = _common_guard(alone) if not others else NO_GUARD
+    if guard.is_conditional():
+        return _united_below(known, dims, [Box(box.sides) for box in alone], guard, exact, notes)
     try:
         with budget(_OPERATIONS):
             shapes = [*(shape_of(box) for box in alone), *(need.shape for need in others)]
@@ -242,8 +281,25 @@ def _united(
     return Need(dims, hull(known, boxes)[0], None, False, (*notes, note))
 
 
-def _numeric_hull(shape: Presburger) -> Box:
-    """The box around all instances, for what has no ends that can be written."""
+def _common_guard(boxes: Sequence[Box]) -> Box:
+    """The conditions that all boxes share, when they have no others."""
+    first = boxes[0]
+    keys = {(frozenset(form.key() for form in box.where), box.also) for box in boxes}
+    return Box((), first.where, first.also) if len(keys) == 1 else NO_GUARD
+
+
+def _united_below(known: Known, dims: int, bare: Sequence[Box], guard: Box, exact: bool, notes: Sequence[str]) -> Need:
+    """The union of boxes under one guard: the guard is kept apart, however long it is."""
+    need = joined(known, dims, [Need(dims, box) for box in bare])
+    notes, exact = (*notes, *need.notes), exact and need.exact
+    if need.box is not None:
+        box = narrowed(known, with_where(known, need.box, guard.where), guard.also)
+        return Need(dims, box, None, exact, notes)
+    return Need(dims, None, need.shape, exact, notes, guard)
+
+
+def _numeric_hull(shape: Presburger, limits: Box | None) -> Box:
+    """The box around all instances, for what has no ends that can be written; at the worst the whole tensor."""
     from intset.domains.isl.session import isl, number
 
     m = isl()
@@ -253,7 +309,9 @@ def _numeric_hull(shape: Presburger) -> Box:
     for k in range(current.dim(m.dim_type.set)):
         low, high = current.dim_min_val(k), current.dim_max_val(k)
         if not (low.is_int() and high.is_int()):
-            raise BudgetError("a region whose ends cannot be written")
+            if limits is None:
+                raise BudgetError("a region whose ends cannot be written")
+            return limits
         sides.append(Interval((constant(number(low)),), (constant(number(high)),)))
     return Box(tuple(sides))
 

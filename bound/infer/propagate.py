@@ -56,40 +56,42 @@ class Propagation:
         conditions = [*self.it.conditions, *access.conditions]
         relaxed = {**self.it.relaxed, **extra}
         rows = [self._in_variables(self.known.form(e)) for e in access.indices]
-        if any(row is None or not _is_affine_in(row, relaxed) for row in rows):
+        if not all(_is_affine_in(row, relaxed) for row in rows):
             return None
         ends: dict[Var, tuple[list[Linear], list[Linear]]] = {
             var: (list(side.lows), list(side.highs)) for var, side in relaxed.items()
         }
         where = list(self.it.where)
+        also: dict[Cond, None] = {}
         for cond in conditions:
             forms = self.known.forms_of(cond)
             if forms is None:
-                return None
+                spelled = substitute(cond, self.it.values)
+                if opaque_terms(spelled) or any(v in relaxed for v in spelled.free_vars()):
+                    return None
+                also[spelled] = None
+                continue
             for kind, form in forms:
-                inner = self._in_variables(form)
-                if inner is None or not _enter(inner, kind, ends, where):
+                if not _enter(self._in_variables(form), kind, ends, where):
                     return None
         moved = _independent(self.known, ends, where)
         if moved is None:
             return None
         sides, shifts = moved
-        moved_rows = [_shifted(row, shifts) for row in rows if row is not None]
+        moved_rows = [_shifted(row, shifts) for row in rows]
         if not all(_is_affine_in(row, relaxed) for row in moved_rows):
             return None
-        return self._product(moved_rows, sides, where)
+        box = self._product(moved_rows, sides, where)
+        return box if box is None or not also else Box(box.sides, box.where, tuple(also))
 
-    def _in_variables(self, form: Linear) -> Linear | None:
-        """A form over root axes as one over the variables; `None` where an axis stands inside another term."""
+    def _in_variables(self, form: Linear) -> Linear:
+        """A form over root axes as one over the variables."""
         result = constant(form.const)
         for e, k in form.terms.items():
             value = self._forms.get(e)  # type: ignore[call-overload]
-            if value is not None:
-                result = result.plus(value, k)
-            elif isinstance(e, Var):
-                result = result.plus(Linear(0, {e: k}))
-            else:
-                return None
+            if value is None and not isinstance(e, Var) and any(v in self._forms for v in e.free_vars()):
+                value = self.known.form(substitute(e, self.it.values))
+            result = result.plus(Linear(0, {e: 1}) if value is None else value, k)
         return result
 
     def _product(self, rows: Sequence[Linear], sides: Mapping[Var, Interval], where: list[Linear]) -> Box | None:
@@ -255,10 +257,8 @@ def _is_plain(form: Linear) -> bool:
     return all(isinstance(e, Var) for e in form.terms)
 
 
-def _is_affine_in(row: Linear | None, relaxed: Mapping[Var, Interval]) -> bool:
-    """Whether the terms of a form that are no variables do not depend on relaxed ones."""
-    if row is None:
-        return False
+def _is_affine_in(row: Linear, relaxed: Mapping[Var, object]) -> bool:
+    """Whether the terms of a form that are no variables depend on nothing relaxed, and not on data."""
     return all(
         isinstance(e, Var) or not (opaque_terms(e) or any(v in relaxed for v in e.free_vars())) for e in row.terms
     )
@@ -267,7 +267,7 @@ def _is_affine_in(row: Linear | None, relaxed: Mapping[Var, Interval]) -> bool:
 def _enter(form: Linear, kind: str, ends: dict[Var, tuple[list[Linear], list[Linear]]], where: list[Linear]) -> bool:
     """Use the condition `form >= 0` (or `== 0`) as an end of a variable; `False` where it joins several."""
     own = [e for e in form.terms if e in ends]
-    if not all(isinstance(e, Var) for e in form.terms) or len(own) > 1:
+    if len(own) > 1 or not _is_affine_in(form, ends):
         return False
     if not own:
         where += [form] if kind == "ge" else [form, form.scale(-1)]

@@ -10,7 +10,7 @@ from bound.infer.box import Box, nothing
 from bound.infer.instances import closed, instances
 from bound.infer.known import Known
 from bound.infer.need import Need
-from bound.infer.visited import extents_of
+from bound.infer.visited import counts_of, extents_of
 from intset.domains.base import Region
 from intset.errors import BudgetError, CountError
 from intset.expr.build import logical_and
@@ -113,38 +113,33 @@ class StageRegion(Region):
         simple = self._simple_counts() or self._visited_counts()
         if simple is not None:
             return simple
+        try:
+            return self._counted()
+        except BudgetError as error:
+            listed = counts_of(self._known, self._need, self.fixed)
+            if listed is None:
+                raise CountError(f"counting is out of budget: {error}") from error
+            return listed
+
+    def _counted(self) -> tuple[int | Infinity, int | Infinity]:
+        """The counts by isl; instances that the region does not depend on count all the same."""
         from intset.domains.isl.instances import max_over
         from intset.domains.isl.session import isl
         from intset.domains.isl.translate import param_name
 
-        ranges = closed(self._known, (*self.params, *self.fixed))
-        alive = self._alive()
-        current = alive.get().drop_unused_params()
-        m = isl()
-        names = {param_name(v): v for v in ranges}
-        for v in ranges:  # instances that the region does not depend on count all the same
-            if current.find_dim_by_name(m.dim_type.param, param_name(v)) < 0:
-                current = current.align_params(alive.get().get_space())
-        used = [current.get_dim_name(m.dim_type.param, k) for k in range(current.dim(m.dim_type.param))]
-        free = [
-            p
-            for p in alive.params
-            if param_name(p) in used
-            and param_name(p) not in names
-            and current.involves_dims(m.dim_type.param, used.index(param_name(p)), 1)
-        ]
-        if free:
-            listed = ", ".join(str(p) for p in free)
-            raise CountError(f"the count depends on {listed}: fix the sizes with infer_bound(..., at={{...}})")
-        for k in reversed(range(current.dim(m.dim_type.param))):
-            if current.get_dim_name(m.dim_type.param, k) not in names:
-                current = current.project_out(m.dim_type.param, k, 1)
-        number = current.dim(m.dim_type.param)
-        try:
-            lifted = current.move_dims(m.dim_type.set, 0, m.dim_type.param, 0, number)
-            return max_over(lifted, number, _MAX_POINTS)
-        except BudgetError as error:
-            raise CountError(f"counting is out of budget: {error}") from error
+        alive, kinds = self._alive(), isl().dim_type
+        current = alive.get()
+        names = {param_name(v) for v in closed(self._known, (*self.params, *self.fixed))}
+        for k in reversed(range(current.dim(kinds.param))):
+            name = current.get_dim_name(kinds.param, k)
+            if name in names:
+                continue
+            if current.involves_dims(kinds.param, k, 1):
+                size = next(p for p in alive.params if param_name(p) == name)
+                raise CountError(f"the count depends on {size}: fix the sizes with infer_bound(..., at={{...}})")
+            current = current.project_out(kinds.param, k, 1)
+        number = current.dim(kinds.param)
+        return max_over(current.move_dims(kinds.set, 0, kinds.param, 0, number), number, _MAX_POINTS)
 
     def _simple_counts(self) -> tuple[int, int] | None:
         """The counts of a box of one size in instances that are a box, too."""

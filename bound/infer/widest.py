@@ -51,6 +51,9 @@ def is_never_alive(known: Known, need: Need, fixed: Sequence[Var]) -> bool:
         box is None or not (box.where or box.also) or any(_is_alive(box, values) for values in _corners(known, box))
     ):
         return False
+    visited = None if box is None or box.is_affine() else extents_of(known, box, fixed)
+    if visited is not None:
+        return not any(prod(extents) for extents in visited)
     try:
         around = instances(known, [v for v in (*need.variables(), *fixed) if v in known.ranges])
         return bool(need.shape.get().intersect_params(around.get()).is_empty())
