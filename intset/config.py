@@ -49,10 +49,14 @@ def current(domain: str | None = None) -> Config:
     """The configuration in force here; `domain` is the argument of the call."""
     config = _current.get()
     if config is None:
-        config = _ambient(_environment_key(), str(_project_file(os.getcwd()) or ""))
-    if domain is not None and domain != config.domain:
-        config = replace(config, domain=checked("domain", domain, "the argument domain="))
-    return config
+        config = _ambient(_environment_key(), os.getcwd())
+    return config if domain is None or domain == config.domain else _answered_by(config, domain)
+
+
+@lru_cache(maxsize=64)
+def _answered_by(config: Config, domain: str) -> Config:
+    """`config` with another domain: the same object every time, so that it serves as a key."""
+    return replace(config, domain=checked("domain", domain, "the argument domain="))
 
 
 @contextmanager
@@ -104,7 +108,6 @@ def _environment_key() -> tuple[tuple[str, str], ...]:
     return tuple((name, os.environ[variable]) for name, variable in _VARIABLES if variable in os.environ)
 
 
-@lru_cache(maxsize=64)
 def _project_file(folder: str) -> Path | None:
     for candidate in (Path(folder), *Path(folder).parents):
         if (candidate / "pyproject.toml").is_file():
@@ -113,10 +116,10 @@ def _project_file(folder: str) -> Path | None:
 
 
 @lru_cache(maxsize=64)
-def _ambient(environment: tuple[tuple[str, str], ...], file: str) -> Config:
-    config = Config()
-    if file:
-        config = _with(config, _file_table(Path(file)), f"[tool.intset] in {file}")
+def _ambient(environment: tuple[tuple[str, str], ...], folder: str) -> Config:
+    config, file = Config(), _project_file(folder)
+    if file is not None:
+        config = _with(config, _file_table(file), f"[tool.intset] in {file}")
     return _with(config, dict(environment), "the environment (INTSET_...)")
 
 

@@ -18,9 +18,11 @@ from intset.expr.node import Cond, Expr, IntLike, Node, PlainVar, Var, as_cond, 
 from intset.expr.range import Range
 from intset.expr.walk import conjuncts
 from intset.facts import ASSERTED, ASSUMED, DERIVED, Fact
-from intset.linear.bounds import Interval
+from intset.linear.bounds import EVERYTHING, Interval, meet
 from intset.linear.canonical import Knowledge, Normalizer
+from intset.linear.form import Linear
 from intset.linear.refine import narrow
+from intset.prover.cache import prove_once
 
 if TYPE_CHECKING:
     from intset.prover.explain import Explanation
@@ -50,6 +52,7 @@ class Frame:
         self.facts = facts
         self.defined = defined
         self.requires = requires
+        self._fingerprint: tuple[Any, ...] | None = None
         self.base = _base_normalizer(ranges) if base is None else base
         multiples = [(var % step).eq(0) for var in ranges if (step := var.declared()[2]) > 1]
         if not facts and not defined and not multiples:
@@ -66,6 +69,19 @@ class Frame:
         self.known = narrow(self.base, self.conditions) if self.conditions else self.base
         self.answers = {}
         self.verdicts = {}
+
+    @property
+    def fingerprint(self) -> tuple[Any, ...]:
+        """Ranges and facts as a key: equal for frames that state the same. Its parts are compared by identity."""
+        found = self._fingerprint
+        if found is None:
+            parts: list[Any] = [len(self.ranges)]
+            for var, limits in self.ranges.items():
+                parts += (var, limits.min, limits.extent)
+            for fact in self.facts:
+                parts += (fact.condition, fact.provenance)
+            found = self._fingerprint = tuple(parts)
+        return found
 
     def remember(self, key: Any, answer: Any) -> Any:
         if len(self.answers) >= MAX_CACHED_ANSWERS:
@@ -109,6 +125,7 @@ class Context:
         self.domain = None if domain is None else configuration.checked("domain", domain, "Context(domain=)")
         facts = tuple(part for given in _listed(assume) for part in _facts_of(given, ASSUMED))
         self._frame = Frame(table, facts)
+        self._frame.fingerprint  # noqa: B018  # made here, so that the first question need not
         if self._frame.known.empty and self.contradiction:
             report(self.contradiction)
 
@@ -208,11 +225,12 @@ class Context:
 
     def prove(self, condition: Cond) -> Proof:
         """Whether `condition` holds at every point of this context: proved, refuted by a counterexample, or unknown."""
-        from intset.prover.cache import prove_once
-
-        goal = as_cond(condition, "the condition to prove")
+        goal = condition if isinstance(condition, Cond) else as_cond(condition, "the condition to prove")
         chosen = configuration.current(self.domain)
-        return prove_once(self._frame, goal, chosen, lambda: self._frame_for((goal,)))
+        found = self._frame.answers.get((goal, chosen))
+        if found is not None:
+            return found  # type: ignore[no-any-return]
+        return prove_once(self._frame, goal, chosen, self._frame_for)
 
     def simplify(self, e: Any) -> Any:
         """A canonical, usually shorter, expression (or condition) that is equal wherever `e` is defined."""
@@ -433,4 +451,19 @@ def _with_symbolic_ranges(numeric: dict[Var, Interval], symbolic: dict[Var, Rang
             numeric[var] = (low, high)
             limits[var] = (first, last)
             empty |= low is not None and high is not None and low > high
-    return Normalizer(numeric, Knowledge(limits=limits), empty=empty)
+    sizes: dict[Expr, Interval] = {}
+    for first, last in limits.values():
+        if first is not None and last is not None:
+            _learn_size(last.minus(first), numeric, sizes)
+    return Normalizer(numeric, Knowledge(atoms=sizes, limits=limits), empty=empty)
+
+
+def _learn_size(width: Linear, numeric: Mapping[Var, Interval], sizes: dict[Expr, Interval]) -> None:
+    """At every point of the domain no range is empty, `width >= 0`; of `[0, n)` that says `n >= 1`."""
+    if len(width.terms) != 1:
+        return
+    ((size, k),) = width.terms.items()
+    if not isinstance(size, Var) or size in numeric:
+        return
+    own: Interval = (-(width.const // k), None) if k > 0 else (None, width.const // -k)
+    sizes[size] = meet(meet(size.declared()[:2], sizes.get(size, EVERYTHING)), own)

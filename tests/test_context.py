@@ -10,7 +10,20 @@ import numpy as np
 import pytest
 
 import intset
-from intset import NEG_INF, POS_INF, Context, InputError, Range, ShapeVar, Var, evaluate, minimum, parse, select
+from intset import (
+    NEG_INF,
+    POS_INF,
+    Context,
+    InputError,
+    Range,
+    ShapeVar,
+    Var,
+    evaluate,
+    maximum,
+    minimum,
+    parse,
+    select,
+)
 
 i, j, k = Var("i"), Var("j"), Var("k")
 n, m = ShapeVar("n"), ShapeVar("m")
@@ -161,3 +174,17 @@ def test_contexts_pickle_and_show_themselves():
     again = pickle.loads(pickle.dumps(ctx))
     assert again.bounds(i * 2) == ctx.bounds(i * 2)
     assert repr(ctx) == "<Context i in [0, n - 1] | assumed: i < 9>"
+
+
+def test_what_was_made_before_changes_no_answer() -> None:
+    def answers() -> list[str]:
+        i, j = Var("i"), Var("j")
+        n, m = ShapeVar("n"), ShapeVar("m")
+        ctx = Context({i: Range(0, n), j: Range(0, m)})
+        e = maximum(i * 4 + j, minimum(n * 3 - i, m * 7 - j) // 2, i * j + n % 3, (m // 5) * 2)
+        return [str(ctx.simplify(e)), str(ctx.bounds(e)), str(ctx.simplify(e * 2 + (i * j) // (n + 1) + i % (m + 3)))]
+
+    first = answers()
+    for others in (1, 7, 100):
+        made = [Var("other") for _ in range(others)]
+        assert answers() == first, len(made)

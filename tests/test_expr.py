@@ -262,6 +262,9 @@ def test_constants_convert_to_int() -> None:
 class Foreign:
     """Neither an integer nor an expression."""
 
+    def __repr__(self) -> str:
+        return "Foreign()"
+
 
 NOT_INTEGERS = [1.5, True, False, np.True_, np.float64(1), "1", None, Foreign(), np.array([1, 2]), i < 3, T, POS_INF]
 BINARY: list[Callable[[Any, Any], Any]] = [

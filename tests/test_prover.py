@@ -293,3 +293,85 @@ def test_threads_do_not_disturb_one_another():
     for thread in threads:
         thread.join()
     assert not failures
+
+
+def test_a_repeated_question_gets_the_same_proof_while_nothing_changes():
+    ctx, goal = Context({i: Range(0, n * n)}), i // n < n
+    first = ctx.prove(goal)
+    assert first and ctx.prove(goal) is first
+    with intset.using(tiers="linear"):
+        assert ctx.prove(goal).status == "unknown"
+    with intset.using(z3_rlimit=3_000_000):
+        assert ctx.prove(goal).basis.config.z3_rlimit == 3_000_000
+    assert ctx.prove(goal) is first
+    narrow = Context({i: Range(0, 10)}, domain="interval")
+    assert narrow.prove(i < 9) is narrow.prove(i < 9)
+    with pytest.raises(KeyError), narrow.assuming(i < 9):  # noqa: PT012
+        assert narrow.prove(i < 9)
+        raise KeyError
+    assert narrow.prove(i < 9).status == "refuted"
+
+
+def test_a_range_that_holds_a_point_tells_about_its_size():
+    q = Var("q")
+    within = Context({i: Range(0, q), j: Range(3, 2 * q - 8)})
+    for goal in (q >= 1, 2 * q >= 9, (i % q).eq(i), (i // q).eq(0)):
+        proof = within.prove(goal)
+        assert proof.by == "linear" and proof.requires == ()
+    assert_refuted(within, q >= 6)
+    assert_refuted(Context({i: Range(0, q), q: Range(-4, 9)}), q >= 2)
+    assert_refuted(Context({}), q >= 1)  # nothing of it is left
+    assert Context({i: Range(0, m), j: Range(0, p)}).prove(i * j <= (m - 1) * (p - 1)).by == "linear"
+
+
+SIZED_TOWERS = {
+    "quotients": lambda s, level: (s + n) // (n + 1),
+    "remainders": lambda s, level: (s * n + j) % (n * m + 1),
+    "shared": lambda s, level: s // (n + 1) + s % (n + 2),
+    "minima": lambda s, level: minimum(s + 1, maximum(s, n)),
+    "wraps": lambda s, level: select(s < n, s + i, s - n),
+    "ends": lambda s, level: maximum(s - n, m) + minimum(s, n),
+    "absolutes": lambda s, level: abs(s) - s // 2,
+    "ceilings": lambda s, level: ceildiv(s + n, m + 1) + s,
+    "powers": lambda s, level: s * j + 1,
+}
+
+
+@pytest.mark.parametrize("name", SIZED_TOWERS)
+@pytest.mark.parametrize("facts", [(), (i + j < n,)], ids=["plain", "fact"])
+def test_towers_over_sizes_stay_within_their_budgets(name, facts):
+    s = i
+    for level in range(60):
+        s = SIZED_TOWERS[name](s, level)
+    ctx = Context({i: Range(0, n), j: Range(0, m)}, assume=facts)
+    low, high = ctx.bounds(s)
+    simple, proof = ctx.simplify(s), ctx.prove(s < n + 5)
+    for sizes in ({n: 1, m: 1}, {n: 3, m: 2}, {n: 7, m: 7}):
+        for a, b in ((0, 0), (sizes[n] - 1, 0), (0, sizes[m] - 1)):
+            point = {i: a, j: b, **sizes}
+            if all(evaluate(fact, point) for fact in facts):
+                value = evaluate(s, point)
+                assert evaluate(simple, point) == value
+                assert not isinstance(low, intset.Expr) or evaluate(low, point) <= value
+                assert not isinstance(high, intset.Expr) or evaluate(high, point) >= value
+                assert not proof or value < sizes[n] + 5
+
+
+NESTED_ARMS = {
+    "decided": (lambda s: select(j < 100, s + 1, 0), (1200, 1209)),
+    "open": (lambda s: select(j < 2, s + 1, 0), (0, 1209)),
+    "both": (lambda s: select(i < 2, s + 1, s - 1), (-1198, 1201)),
+    "claims": (lambda s: nonneg(s + 1), (1200, 1209)),
+}
+
+
+@pytest.mark.parametrize("name", NESTED_ARMS)
+def test_arms_nested_deeply_are_read_without_recursion(name):
+    build, ends = NESTED_ARMS[name]
+    s = i
+    for _ in range(1200):
+        s = build(s)
+    ctx = Context({i: Range(0, 10), j: Range(0, 4)})
+    low, high = ctx.bounds(s)
+    assert (int(low), int(high)) == ends
+    assert ctx.prove(s <= ends[1]) and ctx.value_set(s).ends() == (low, high)

@@ -152,12 +152,18 @@ def symbolic_bounds(query: Query, form: Linear) -> Bounds:
 
 
 def _is_touched(query: Query, form: Linear) -> bool:
-    variables = set(free_vars(*form.terms))
-    pending = [v for v in variables if v in query.ranges]
-    for v in pending:
-        variables.update(query.ranges[v].free_vars())
-    relaxed = {v for v in variables if query.is_relaxed(v)}
-    return any(relaxed & set(free_vars(fact)) for fact in query.facts)
+    """Whether a fact speaks of a relaxed variable of `form`, or of one that ranges tie to those."""
+    tied = {v for v in free_vars(*form.terms) if query.is_relaxed(v)}
+    links = [{var, *limits.free_vars()} for var, limits in query.ranges.items() if limits.ends is None]
+    links = [{v for v in link if query.is_relaxed(v)} for link in links]
+    grown = True
+    while grown:
+        grown = False
+        for link in links:
+            if not tied.isdisjoint(link) and not link <= tied:
+                tied |= link
+                grown = True
+    return any(not tied.isdisjoint(free_vars(fact)) for fact in query.facts)
 
 
 def _ends_beside_facts(query: Query, form: Linear, side: int) -> list[Linear]:

@@ -61,6 +61,11 @@ def runs(values: Sequence[int]) -> Iterator[tuple[int, int, int]]:
         k = end
 
 
+def length(span: range) -> int:
+    """The number of points of a range of step 1; unlike `len`, of a range of any length."""
+    return max(0, span.stop - span.start)
+
+
 def box_of(query: Query, limit: int | None = None) -> tuple[list[Var], list[range]] | None:
     """The variables that matter and their numeric ranges, when all are bounded and `limit` points are enough."""
     relaxed, params, _, _ = query.split_relevant(query.exprs)
@@ -73,7 +78,7 @@ def box_of(query: Query, limit: int | None = None) -> tuple[list[Var], list[rang
             return None
         spans.append(range(low, high + 1))
     most = query.config.points if limit is None else min(limit, query.config.points)
-    return (relaxed, spans) if prod(map(len, spans)) <= most else None
+    return (relaxed, spans) if all(length(span) <= most for span in spans) and prod(map(len, spans)) <= most else None
 
 
 def values_of(query: Query, limit: int | None = None) -> list[tuple[int, ...]] | None:

@@ -8,7 +8,7 @@ from typing import Any
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.build import asserting, bounded, logical_and, nonneg
-from intset.expr.node import Cond, Expr, Node, PlainVar, Var
+from intset.expr.node import Cond, Expr, Node, PlainVar, Var, make
 from intset.expr.range import Range
 from intset.expr.walk import free_vars, postorder, rewrite
 
@@ -42,6 +42,25 @@ def annotate_shapes(e: Any, shapes: Any) -> Any:
     if not isinstance(e, Node):
         raise InputError(f"annotate_shapes takes an expression or a condition, not {e!r}")
     return annotated(e, size_claims(shapes))
+
+
+def carrying_sizes(e: Expr) -> Expr:
+    """`e` with the fact that they are sizes, at least 0, on the plain variables in it.
+
+    That is `nonneg(n)` for each of them, under a mark by which it is printed like the variable itself: so do a
+    `ShapeVar`, and an axis with its range.
+    """
+    plain = [var for var in free_vars(e) if type(var) is PlainVar]
+    return rewrite(e, {var: make(ops.ASSERTING, (var >= 0, var), ops.SIZE) for var in plain}) if plain else e
+
+
+def without_sizes(e: Expr) -> tuple[Expr, tuple[Var, ...]]:
+    """`e` with `nonneg(n)` replaced by `n`, for variables `n`, and these variables: of an extent it says no more."""
+    found: dict[Node, Any] = {}
+    for node in postorder((e,)):
+        if node.op is ops.ASSERTING and isinstance(node.args[1], Var) and node.args[0] is (node.args[1] >= 0):
+            found[node] = node.args[1]
+    return (rewrite(e, dict(found)), tuple(dict.fromkeys(found.values()))) if found else (e, ())
 
 
 def annotated(e: Any, claims: Mapping[Var, Expr]) -> Any:

@@ -15,7 +15,10 @@ def definedness(roots: Sequence[Node]) -> tuple[Cond, ...]:
     One for each operation that is not defined everywhere; asked only where laziness lets it be reached.
     """
     found: dict[Cond, None] = {}
-    for node, guard in guarded_steps(roots):
+    steps = list(postorder(roots))[::-1]
+    if _LAZY.isdisjoint([node.op for node in steps]):
+        return tuple(dict.fromkeys([need for node in steps if (need := own_need(node)) is not None]))
+    for node, guard in _guarded(roots, steps):
         need = own_need(node)
         if need is not None:
             found[need if guard.op is ops.BOOL else ~guard | need] = None
@@ -35,9 +38,15 @@ def own_need(node: Node) -> Cond | None:
 
 def guarded_steps(roots: Sequence[Node]) -> list[tuple[Node, Cond]]:
     """Each node with the condition under which it is evaluated (the weakest, where it is reached in several ways)."""
+    return _guarded(roots, list(postorder(roots))[::-1])
+
+
+_LAZY = frozenset((ops.SELECT, ops.AND, ops.OR, ops.ASSERTING))
+
+
+def _guarded(roots: Sequence[Node], steps: list[Node]) -> list[tuple[Node, Cond]]:
     always = truth(True)
     guards: dict[Node, Cond] = dict.fromkeys(roots, always)
-    steps = list(postorder(roots))[::-1]
     for node in steps:
         guard = guards[node]
         for child, extra in _children(node):

@@ -161,6 +161,13 @@ class Expr(Node):
     def is_const(self) -> bool:
         return self.op is ops.CONST
 
+    @property
+    def value(self) -> int:
+        """The number that a constant is: TVM's `IntImm.value`. No other expression has it."""
+        if not self.is_const:
+            raise AttributeError(f"{self!r} is no constant and has no value")
+        return int(self.data)
+
     def __int__(self) -> int:
         value = constant_value(self)
         if value is None:

@@ -90,6 +90,7 @@ SHR: Final = Op("shr", shift_right)
 CAST: Final = Op("cast", None)  # data is (bits, signed)
 SELECT: Final = Op("select", None)  # (condition, value if true, value if false), lazy
 ASSERTING: Final = Op("asserting", None)  # (condition, value): the value, where the condition holds; else undefined
+SIZE: Final = "size"  # payload of an assertion `n >= 0` that the shape of a tensor put on its variable
 # conditions
 BOOL: Final = Op("bool", None, boolean=True)  # data is True or False
 LT: Final = Op("lt", lambda a, b: a < b, boolean=True)

@@ -174,6 +174,8 @@ def _layout(node: Node) -> _Layout:
     if op is ops.CAST:
         bits, signed = node.data
         return Level.ATOM, _listed("cast(", args, f", {bits})" if signed else f", {bits}, False)")
+    if node.op is ops.ASSERTING and node.data == ops.SIZE and isinstance(node.args[1], Var):
+        return Level.ATOM, [node.args[1].name]
     if _is_nonneg(node):
         return Level.ATOM, _listed("nonneg(", args[1:], ")")
     return Level.ATOM, _listed(f"{op.name}(", args, ")")

@@ -43,7 +43,7 @@ def free_vars(*roots: Node) -> tuple[Var, ...]:
 
 def leaf_vars(roots: Iterable[Node]) -> tuple[Var, ...]:
     """What `free_vars` says, found by one walk over all roots together."""
-    found: list[Var] = []
+    found: dict[Var, None] = {}
     seen: set[Node] = set()
     stack = list(roots)
     stack.reverse()
@@ -51,11 +51,15 @@ def leaf_vars(roots: Iterable[Node]) -> tuple[Var, ...]:
         node = stack.pop()
         if node.op is ops.CONST or node in seen:
             continue
-        seen.add(node)
         if node.op is ops.VAR:
-            found.append(node)  # type: ignore[arg-type]
-        else:
+            found[node] = None  # type: ignore[index]
+            continue
+        seen.add(node)
+        known = getattr(node, "_free", None)
+        if known is None:
             stack.extend(node.args[::-1])
+        else:
+            found.update(dict.fromkeys(known))
     return tuple(found)
 
 
@@ -71,7 +75,14 @@ def size(*roots: Node) -> int:
 
 def is_small(limit: int, roots: Iterable[Node]) -> bool:
     """Whether there are at most `limit` distinct nodes below `roots`; looks at no more than that."""
-    return all(number < limit for number, _ in zip(range(limit + 1), postorder(roots), strict=False))
+    stack = list(roots)
+    seen = set(stack)
+    while stack and len(seen) <= limit:
+        for arg in stack.pop().args:
+            if arg not in seen:
+                seen.add(arg)
+                stack.append(arg)
+    return len(seen) <= limit
 
 
 def substitute(root: Any, replacements: Mapping[Any, IntLike]) -> Any:

@@ -10,7 +10,7 @@ from intset.expr import ops
 from intset.expr.node import Expr
 from intset.linear import bounds as iv
 from intset.linear.bounds import EVERYTHING, Interval
-from intset.linear.form import factors
+from intset.linear.form import factors, take_out
 
 if TYPE_CHECKING:
     from intset.linear.canonical import Normalizer
@@ -67,8 +67,7 @@ def _product_bounds(known: Normalizer, parts: list[Expr]) -> Interval:
     while parts:
         e = parts.pop()
         interval = known.atom_bounds(e)
-        if e in parts:  # an even power is not negative
-            parts.remove(e)
+        if take_out(parts, e):  # an even power is not negative
             interval = iv.meet(iv.times(interval, interval), (0, None))
         result = iv.times(result, interval)
     return result

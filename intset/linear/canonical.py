@@ -6,24 +6,29 @@ has one rule an operation, `conditions.py` the comparisons, `atoms.py` the bound
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import gcd
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from intset.expr import ops
-from intset.expr.node import Cond, Expr, Node, Var
+from intset.expr.node import Cond, Expr, Node, Var, make
 from intset.expr.walk import is_small
 from intset.linear import atoms, conditions, remainders, symbolic
 from intset.linear import bounds as iv
 from intset.linear.bounds import Interval
 from intset.linear.conditions import Clause
-from intset.linear.form import Linear, accumulate, atom, constant, is_affine, product
+from intset.linear.form import Linear, Made, accumulate, atom, constant, degree, is_affine, product
 from intset.linear.rules import RULES
 from intset.linear.sums import Spine, is_sum, spine
 
 MAX_PRODUCT_TERMS = 24  # a product with more terms than this stays one atom
+MAX_DEGREE = 32  # a product of more factors stays one atom, too
 MAX_REFINED_ARM = 48  # nodes of a select whose arms are read under its condition; a quarter for each level of nesting
+
+
+def _is_product(e: Expr) -> bool:
+    return e.op is ops.MUL
 
 
 Limits = Mapping[Expr, tuple[Linear | None, Linear | None]]  # variable -> (first, last), None where infinite
@@ -55,7 +60,6 @@ class Normalizer:
         "_without_facts",
         "compared",
         "conds",
-        "consulting",
         "depth",
         "empty",
         "forms",
@@ -63,8 +67,8 @@ class Normalizer:
         "is_box",
         "knowledge",
         "mark",
+        "met_claim",
         "met_partial",
-        "proofs_open",
         "ranges",
     )
 
@@ -77,14 +81,13 @@ class Normalizer:
         self.empty = empty
         self.is_box = True  # whether the numeric ranges say all that the facts say
         self.has_parameters = bool(facts.limits)  # whether a variable was met that has no numeric range
-        self.consulting = 0  # how many facts are being consulted inside one another
+        self.met_claim = False  # whether an assertion was met that is not known to hold
         self.met_partial = False  # whether an operation that is not defined everywhere was met
-        self.proofs_open = 0  # signs that are being derived, one for the sake of another
         self.mark = object()  # stands for this normalizer in what forms remember: they must not keep it alive
         self.forms: dict[Node, Linear] = {}
         self.conds: dict[Node, Cond] = {}
         self.compared: dict[Cond, Clause] = {}  # what each canonical comparison says
-        self._atom_bounds: dict[Any, Interval] = {**ranges, **facts.atoms}
+        self._atom_bounds: dict[Any, Interval] = {**facts.atoms, **ranges}
         self._clauses: dict[Cond, tuple[Clause | Cond, ...]] = {}
         self._without_facts: Normalizer | None = None
         self._narrowed: dict[Cond, Normalizer] = {}
@@ -123,26 +126,47 @@ class Normalizer:
             return form
         found = form.regrouped
         if found is not None and found[0] is self.mark:
-            return found[1] or form
+            known = found[1]
+            if type(known) is not Made:
+                return known or form  # type: ignore[return-value]
+            short = remainders.only_remainder(self, form, known)
+            if short is not None:
+                form.regrouped = (self.mark, short)
+                return short
         for e in form.terms:
-            if e.op is ops.FLOORDIV or e.op is ops.MUL:
+            if e.op is ops.FLOORDIV or e.op is ops.MUL and remainders.has_quotient(e):
                 result = remainders.regrouped(self, form)
                 form.regrouped = (self.mark, None if result is form else result)
                 return result
+        form.regrouped = (self.mark, None)
         return form
 
     def is_nonneg(self, form: Linear) -> bool:
         """Whether `form` is known to be at least 0 everywhere."""
-        low, high = self.bounds(form)
-        if low is not None and low >= 0:
-            return True
-        if high is not None and high < 0 or len(form.terms) < 2 or not self.has_parameters:
-            return False
-        return symbolic.is_nonneg(self, form)
+        return self._is_at_least(form, 0)
 
     def is_positive(self, form: Linear) -> bool:
         """Whether `form` is known to be at least 1 everywhere."""
-        return self.is_nonneg(form.shift(-1))
+        return self._is_at_least(form, 1)
+
+    def _is_at_least(self, form: Linear, least: int) -> bool:
+        low, high = self.bounds(form)
+        if low is not None and low >= least:
+            return True
+        if high is not None and high < least or len(form.terms) < 2 or not self.has_parameters:
+            return False
+        return symbolic.is_nonneg(self, form.shift(-least))
+
+    def sign(self, form: Linear) -> int:
+        """1 where `form` is known to be at least 0 everywhere, -1 where at most 0, 0 where neither is known."""
+        low, high = self.bounds(form)
+        if low is not None and low >= 0:
+            return 1
+        if high is not None and high <= 0:
+            return -1
+        if len(form.terms) < 2 or not self.has_parameters:
+            return 0
+        return 1 if symbolic.is_nonneg(self, form) else -1 if symbolic.is_nonneg(self, form.scale(-1)) else 0
 
     def may_be_zero(self, form: Linear) -> bool:
         """Whether 0 is not known to be excluded."""
@@ -247,8 +271,16 @@ class Normalizer:
                         continue
                 forms[node] = self._combine(*total)
             else:
-                args = node.args[:1] if op is ops.SELECT or op is ops.ASSERTING else node.args
-                waiting = [arg for arg in args if arg not in forms and arg not in conds]
+                waiting = []
+                for arg in node.args if op is not ops.SELECT else self._read_here(node):
+                    if arg in forms or arg in conds:
+                        continue
+                    if arg.op is ops.VAR:
+                        forms[arg] = self._variable(arg)
+                    elif arg.op is ops.CONST:
+                        forms[arg] = constant(arg.data)
+                    else:
+                        waiting.append(arg)
                 if waiting:
                     stack.extend(waiting)
                     continue
@@ -260,6 +292,15 @@ class Normalizer:
                         if e not in self._atom_bounds:
                             self.atom_bounds(e)
             stack.pop()
+
+    def _read_here(self, node: Any) -> Sequence[Node]:
+        """The arguments of a select that are read under what is known here: the condition first, then open arms."""
+        cond = self.conds.get(node.args[0])
+        if cond is None:
+            return node.args[:1]  # type: ignore[no-any-return]
+        if cond.op is ops.BOOL:
+            return (node.args[1 if cond.data else 2],)
+        return [arm for reader, arm in self.branches(node) if reader is self]
 
     def _variable(self, var: Any) -> Linear:
         interval = self.ranges.get(var)
@@ -286,6 +327,10 @@ class Normalizer:
         return Linear(total, terms)
 
     def product(self, a: Linear, b: Linear) -> Linear:
+        if not a.terms or not b.terms:
+            return a.times(b)
+        if degree(a, MAX_DEGREE) + degree(b, MAX_DEGREE) > MAX_DEGREE:
+            return atom(make(ops.MUL, tuple(sorted((self.atomized(a), self.atomized(b)), key=_is_product))))
         if len(a.terms) * len(b.terms) <= MAX_PRODUCT_TERMS:
             return a.times(b)
         return atom(product(self.atomized(a), self.atomized(b)))
@@ -301,13 +346,22 @@ class Normalizer:
     def branches(self, e: Expr) -> tuple[tuple[Normalizer, Expr], tuple[Normalizer, Expr]]:
         """The arms of a select, each with a normalizer whose ranges are narrowed by the condition.
 
-        A large arm is read as it stands: in a tower of selects each level would be read again under every other.
+        A large arm is read as it stands: in a tower of selects each level would be read again under every other. So is
+        a constant one where the condition for it is a choice of comparisons: each is open, so there is a point for it.
         """
         cond, if_true, if_false = e.args
         limit = MAX_REFINED_ARM >> (2 * self.depth)
         if not is_small(limit, (cond, if_true, if_false)):
             return (self, if_true), (self, if_false)
-        return (self.narrowed(cond), if_true), (self.narrowed(~cond), if_false)
+        yes = self if if_true.op is ops.CONST and conditions.is_chain(cond, ops.OR) else self.narrowed(cond)
+        no = self if if_false.op is ops.CONST and conditions.is_chain(cond, ops.AND) else self.narrowed(~cond)
+        return (yes, if_true), (no, if_false)
+
+    def remember_branch(self, cond: Cond, arm: Expr, branch: Normalizer, form: Linear) -> None:
+        """`arm` is read as `form` where `cond` holds, and `branch` is the normalizer for these points."""
+        if branch is not self:
+            self._narrowed.setdefault(cond, branch)
+            branch.forms.setdefault(arm, form)
 
     def narrowed(self, cond: Cond) -> Normalizer:
         """A normalizer for the points where `cond` holds as well."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from intset.expr import ops
 from intset.expr.node import Cond, Node, make, truth
-from intset.linear.form import Linear
+from intset.linear.form import Linear, accumulate
 
 if TYPE_CHECKING:
     from intset.linear.canonical import Normalizer
@@ -34,6 +34,8 @@ def clauses(known: Normalizer, cond: Cond) -> tuple[Clause | Cond, ...]:
 
 def judged(known: Normalizer, kind: ops.Op, form: Linear) -> Clause | bool:
     """The clause `form >= 0`, `== 0` or `!= 0` in lowest terms, or whether it always or never holds."""
+    if not form.terms:
+        return form.const >= 0 if kind is ops.GE else (form.const == 0) is (kind is ops.EQ)
     g = form.content()
     if kind is ops.GE:
         if g > 1:
@@ -81,25 +83,43 @@ def _conjuncts(cond: Cond) -> Iterator[Cond]:
 
 # -- rules: one entry an operation ------------------------------------------------------------------------------
 
-# a <op> b is `kind` of this form against 0
-DIFFERENCES: dict[ops.Op, tuple[ops.Op, Callable[[Linear, Linear], Linear]]] = {
-    ops.GE: (ops.GE, lambda a, b: a.minus(b)),
-    ops.LE: (ops.GE, lambda a, b: b.minus(a)),
-    ops.GT: (ops.GE, lambda a, b: a.shift(-1).minus(b)),
-    ops.LT: (ops.GE, lambda a, b: b.shift(-1).minus(a)),
-    ops.EQ: (ops.EQ, lambda a, b: a.minus(b)),
-    ops.NE: (ops.NE, lambda a, b: a.minus(b)),
+# a <op> b is `kind` of (b - a where swapped, else a - b) + offset against 0
+DIFFERENCES: dict[ops.Op, tuple[ops.Op, bool, int]] = {
+    ops.GE: (ops.GE, False, 0),
+    ops.LE: (ops.GE, True, 0),
+    ops.GT: (ops.GE, False, -1),
+    ops.LT: (ops.GE, True, -1),
+    ops.EQ: (ops.EQ, False, 0),
+    ops.NE: (ops.NE, False, 0),
 }
 
 
-def _judged_comparison(known: Normalizer, node: Cond) -> Clause | bool:
-    kind, difference = DIFFERENCES[node.op]
-    return judged(known, kind, difference(known.form(node.args[0]), known.form(node.args[1])))
+def is_chain(cond: Cond, junction: ops.Op) -> bool:
+    """Whether `cond` is one comparison, or several that are joined by `junction` alone."""
+    stack = [cond]
+    while stack:
+        part = stack.pop()
+        if part.op is junction:
+            stack.extend(part.args)
+        elif part.op not in DIFFERENCES:
+            return False
+    return True
+
+
+def _judged_comparison(known: Normalizer, node: Node) -> Clause | bool:
+    kind, swapped, offset = DIFFERENCES[node.op]
+    a, b = known.form(node.args[0]), known.form(node.args[1])
+    if swapped:
+        a, b = b, a
+    terms = a.terms
+    if b.terms:
+        terms = dict(terms)
+        accumulate(terms, b, -1)
+    return judged(known, kind, Linear(a.const - b.const + offset, terms))
 
 
 def _comparison(known: Normalizer, node: Node) -> Cond:
-    kind, difference = DIFFERENCES[node.op]
-    return compare(known, kind, difference(known.forms[node.args[0]], known.forms[node.args[1]]))
+    return _stated(known, _judged_comparison(known, node))
 
 
 def _junction(known: Normalizer, node: Node) -> Cond:

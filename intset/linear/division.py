@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from intset.expr import ops
 from intset.expr.node import Expr, const, make
-from intset.linear.form import ZERO, Linear, atom, constant, factors
+from intset.linear.form import ZERO, Linear, atom, constant, factors, monomial_of, take_out
 
 if TYPE_CHECKING:
     from intset.linear.canonical import Normalizer
@@ -148,23 +148,25 @@ def _pull_out(dividend: Linear, divisor: Linear) -> tuple[Linear, Linear]:
     """(q, r) with `dividend = q*divisor + r`, q as large as the terms show; for symbolic divisors."""
     if divisor.const == 0 and len(divisor.terms) == 1:
         ((unit, scale),) = divisor.terms.items()
-        quotient, rest = ZERO, Linear(dividend.const, {})
+        whole = 0
+        quotient: dict[Expr, int] = {}
+        rest: dict[Expr, int] = {}
         wanted = factors(unit)
         for monomial, coefficient in dividend.terms.items():
             left = factors(monomial)
-            try:
-                for e in wanted:
-                    left.remove(e)
-            except ValueError:
-                rest = rest.plus(atom(monomial), coefficient)
+            if not all(take_out(left, e) for e in wanted):
+                rest[monomial] = coefficient
                 continue
             q = coefficient // scale if coefficient * scale > 0 else -(-coefficient // scale)
-            unit_left = constant(1)
-            for e in left:
-                unit_left = unit_left.times(atom(e))
-            quotient = quotient.plus(unit_left, q)
-            rest = rest.plus(atom(monomial), coefficient - q * scale)
-        return quotient, Linear(rest.const, {t: k for t, k in rest.terms.items() if k})
+            if coefficient != q * scale:
+                rest[monomial] = coefficient - q * scale
+            if not q:
+                continue
+            if left:
+                quotient[monomial_of(left)] = q
+            else:
+                whole = q
+        return Linear(whole, quotient), Linear(dividend.const, rest)
     for monomial, coefficient in divisor.terms.items():
         have = dividend.terms.get(monomial, 0)
         if have and have % coefficient == 0:

@@ -6,12 +6,21 @@ kept as a `MUL` chain in canonical order. So a `Linear` is a polynomial over ato
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from math import gcd
+from typing import NamedTuple
 
 from intset.expr import ops
 from intset.expr.node import Expr, const, make
 from intset.linear.order import order_key
+
+
+class Made(NamedTuple):
+    """How a form came to be, as a hint for whoever regroups it: a dividend minus `modulus` times its quotient, of which
+    `division` is a term."""
+
+    division: Expr
+    modulus: int
 
 
 class Linear:
@@ -27,7 +36,7 @@ class Linear:
         self.terms = terms
         self._expr: Expr | None = None
         # What one normalizer, whose mark is the first of each pair, found out about this form:
-        self.regrouped: tuple[object, Linear | None] | None = None  # None: nothing to regroup
+        self.regrouped: tuple[object, Linear | Made | None] | None = None  # None: nothing to regroup
         self.interval: tuple[object, tuple[int | None, int | None]] | None = None
 
     @property
@@ -66,6 +75,9 @@ class Linear:
             return other.scale(self.const)
         if other.is_const:
             return self.scale(other.const)
+        if len(self.terms) == len(other.terms) == 1 and self.const == other.const == 0:
+            ((e, k),), ((e2, k2),) = self.terms.items(), other.terms.items()
+            return Linear(0, {product(e, e2): k * k2})
         terms: dict[Expr, int] = {}
         total = self.const * other.const
         for monomial, coefficient in (*self.terms.items(), (None, self.const)):
@@ -165,16 +177,42 @@ def factors(monomial: Expr) -> list[Expr]:
     return found
 
 
+def degree(form: Linear, limit: int) -> int:
+    """The largest number of factors of a monomial; counted up to `limit`."""
+    found = min(len(form.terms), 1)
+    for monomial in form.terms:
+        number = 1
+        while monomial.op is ops.MUL and number < limit:
+            number, monomial = number + 1, monomial.args[0]
+        found = max(found, number)
+    return found
+
+
+def take_out(parts: list[Expr], e: Expr) -> bool:
+    """Remove `e` from a list of factors, once; whether it was there. (`list.remove` would build equations.)"""
+    for position, part in enumerate(parts):
+        if part is e:
+            del parts[position]
+            return True
+    return False
+
+
 def product(a: Expr, b: Expr) -> Expr:
     """The monomial that is the product of two monomials."""
+    if a.op is not ops.MUL and b.op is not ops.MUL:
+        return make(ops.MUL, (b, a) if order_key(b) < order_key(a) else (a, b))  # type: ignore[no-any-return]
     return monomial_of(factors(a) + factors(b))
 
 
 def monomial_of(atoms: Iterable[Expr]) -> Expr:
     """The monomial that is the product of one or more atoms."""
-    ordered: Iterator[Expr] = iter(sorted(atoms, key=order_key))
-    result = next(ordered)
-    for atom in ordered:
+    ordered = sorted(atoms, key=order_key)
+    if (
+        ordered[0].op is ops.MUL
+    ):  # a product that stands for one atom must not come first: `factors` would take it apart
+        ordered.append(ordered.pop(0))
+    result = ordered[0]
+    for atom in ordered[1:]:
         result = make(ops.MUL, (result, atom))
     return result
 

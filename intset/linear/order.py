@@ -43,9 +43,11 @@ def _key_from(node: Node) -> tuple[int, int]:
     oldest = min([key[0] for key in keys], default=_NO_VARIABLE)
     data = -1 if node.data is None else node.data  # the hash of None is an address
     if isinstance(data, Opaque):
-        data = data.serial
-        oldest = min(oldest, data)
-    return (oldest, hash((_OP_NUMBER[node.op], data, *keys)) | 1)
+        oldest = min(oldest, data.serial)
+        data = data.serial - oldest
+    # serials count from the oldest: what was made before these does not matter
+    relative = [(first - oldest if first != _NO_VARIABLE else -1, digest) for first, digest in keys]
+    return (oldest, hash((_OP_NUMBER[node.op], data, *relative)) | 1)
 
 
 def form_key(form: Linear) -> tuple[Any, ...]:

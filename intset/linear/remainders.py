@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from intset.expr import ops
 from intset.expr.node import Expr, const, make
 from intset.linear.division import floordiv, floordiv_const
-from intset.linear.form import Linear, accumulate, atom, factors
+from intset.linear.form import Linear, Made, accumulate, atom, factors
 
 if TYPE_CHECKING:
     from intset.linear.canonical import Normalizer
@@ -29,13 +29,14 @@ def floormod(known: Normalizer, dividend: Linear, divisor: Linear) -> Linear:
     c = divisor.const
     remainder = dividend.plus(quotient, -c)
     for e in quotient.terms:
-        if e.op is ops.FLOORDIV and (short := _only_remainder(known, remainder, e, c)) is not None:
-            remainder.regrouped = (known.mark, short)
+        if e.op is ops.FLOORDIV:
+            remainder.regrouped = (known.mark, Made(e, c))
     return remainder
 
 
-def _only_remainder(known: Normalizer, form: Linear, division: Expr, c: int) -> Linear | None:
+def only_remainder(known: Normalizer, form: Linear, made: Made) -> Linear | None:
     """What regrouping `form = g*h - c*(h // d) + ...` with `c = g*d` gives, if there is nothing else to regroup."""
+    division, c = made
     d = division.args[1].data
     if form.terms.get(division) != -c or not d or c % d or len(form.terms) == 1:
         return None
@@ -55,6 +56,15 @@ def _with_remainder(known: Normalizer, form: Linear, division: Expr, base: Linea
     _add(terms, division, c * factor)
     _add(terms, make(ops.FLOORMOD, (known.atomized(base), const(c))), factor)
     return Linear(form.const - factor * base.const, terms)
+
+
+def has_quotient(monomial: Expr) -> bool:
+    """Whether a factor of a monomial is a quotient."""
+    while monomial.op is ops.MUL:
+        if monomial.args[1].op is ops.FLOORDIV:
+            return True
+        monomial = monomial.args[0]
+    return monomial.op is ops.FLOORDIV
 
 
 def regrouped(known: Normalizer, form: Linear) -> Linear:

@@ -25,18 +25,11 @@ def _division(combine: Callable[[Normalizer, Linear, Linear], Linear]) -> Rule:
 
 
 def _minmax(op: ops.Op) -> Callable[[Normalizer, Node], Linear]:
-    sign = 1 if op is ops.MIN else -1
-
     def rule(known: Normalizer, node: Node) -> Linear:
         a, b = known.forms[node.args[0]], known.forms[node.args[1]]
-        difference = a.minus(b).scale(sign)
-        low, high = known.bounds(difference)
-        if high is not None and high <= 0 or known.is_nonneg(difference.scale(-1)):
-            return a
-        if low is not None and low >= 0 or known.is_nonneg(difference):
-            return b
-        if a.same(b):
-            return a
+        sign = known.sign(b.minus(a) if op is ops.MIN else a.minus(b))
+        if sign:
+            return a if sign > 0 else b
         common, a, b = _split_common(a, b)
         parts = sorted((a, b), key=lambda form: (form.is_const, form_key(form)))
         return common.plus(atom(make(op, tuple(known.atomized(part) for part in parts))))
@@ -54,10 +47,9 @@ def _split_common(a: Linear, b: Linear) -> tuple[Linear, Linear, Linear]:
 
 def _abs(known: Normalizer, node: Node) -> Linear:
     a = known.forms[node.args[0]]
-    if known.is_nonneg(a):
-        return a
-    if known.is_nonneg(a.scale(-1)):
-        return a.scale(-1)
+    sign = known.sign(a)
+    if sign:
+        return a if sign > 0 else a.scale(-1)
     first = a.ordered()[0][1]
     return atom(make(ops.ABS, (known.atomized(a if first > 0 else a.scale(-1)),)))
 
@@ -69,12 +61,16 @@ def _select(known: Normalizer, node: Node) -> Linear:
     (yes, if_true), (no, if_false) = known.branches(node)  # type: ignore[arg-type]
     a, b = yes.form(if_true), no.form(if_false)
     known.met_partial |= yes.met_partial or no.met_partial
+    known.met_claim |= yes.met_claim or no.met_claim
     if yes.empty or no.empty:
         return b if yes.empty else a
     if a.same(b):
         return a
     common, a, b = _split_common(a, b)
-    return common.plus(atom(make(ops.SELECT, (condition, known.atomized(a), known.atomized(b)))))
+    e = make(ops.SELECT, (condition, known.atomized(a), known.atomized(b)))
+    known.remember_branch(condition, e.args[1], yes, a)
+    known.remember_branch(~condition, e.args[2], no, b)
+    return common.plus(atom(e))
 
 
 def _mul(known: Normalizer, node: Node) -> Linear:
@@ -82,7 +78,8 @@ def _mul(known: Normalizer, node: Node) -> Linear:
 
 
 def _asserting(known: Normalizer, node: Node) -> Linear:
-    known.met_partial |= known.cond(node.args[0]).op is not ops.BOOL
+    if known.cond(node.args[0]).op is not ops.BOOL:
+        known.met_partial = known.met_claim = True
     return known.form(node.args[1])
 
 

@@ -3,18 +3,34 @@ their coefficient picks.
 
 With `i` in `[0, n)` and `j` in `[0, m)`, `i*m + j` has the maximum `(n-1)*m + (m-1) = n*m - 1`, because the coefficient
 `m` of `i` is not negative.
+
+One question may lead to others, about signs and about the ends of what is below; all share one budget of monomials.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Container, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from intset.expr import ops
 from intset.expr.node import Expr, Var, make
 from intset.expr.walk import free_vars
 from intset.linear.division import floordiv
-from intset.linear.form import ZERO, Linear, atom, constant, factors, monomial_of
+from intset.linear.form import ZERO, Linear, constant
+from intset.linear.polynomial import (
+    Monomial,
+    Poly,
+    add,
+    add_product,
+    atoms_in,
+    chain,
+    linear_of,
+    poly_of,
+    scaled,
+    shifted,
+    split,
+)
 
 if TYPE_CHECKING:
     from intset.linear.canonical import Normalizer
@@ -24,6 +40,7 @@ MAX_STEPS = 40
 MAX_CONSULTED = 3  # facts consulted inside one another: a fact may hold the very term whose sign is asked for
 MAX_PROOFS = 4  # signs that may be derived one for the sake of another
 MAX_DEPTH = 12  # atoms nested deeper than this give their numeric ends
+MAX_WORK = 400  # monomials looked at for one question, with all that it leads to
 
 
 class End(NamedTuple):
@@ -35,42 +52,62 @@ class End(NamedTuple):
 
 UNKNOWN = End(None, False)
 Relaxed = Callable[[Var], bool]
+Found = tuple[Poly | None, bool]  # an end on the way
+GIVEN_UP: Found = (None, False)
+
+
+class _Work(threading.local):
+    """What the question that is being answered in this thread may still spend, and what it is nested in."""
+
+    left = 0
+    asked = 0  # questions that are open, one inside another
+    consulting = 0  # facts that are being consulted inside one another
+    proofs = 0  # signs that are being derived, one for the sake of another
+
+
+_WORK = _Work()
 
 
 def is_nonneg(known: Normalizer, form: Linear) -> bool:
     """Whether `form >= 0` follows from ranges and signs: all variables with a range are eliminated, then all
     coefficients over the remaining parameters, measured from their lower bounds, must be at least 0."""
-    if known.proofs_open >= MAX_PROOFS:  # an end is a minimum, whose simplification asks for a sign, and so on
+    work = _WORK
+    if work.proofs >= MAX_PROOFS:  # an end is a minimum, whose simplification asks for a sign, and so on
         return False
-    known.proofs_open += 1
+    if not work.asked:
+        work.left = MAX_WORK
+    work.asked += 1
+    work.proofs += 1
     try:
         return _follows(known, form)
     finally:
-        known.proofs_open -= 1
+        work.proofs -= 1
+        work.asked -= 1
 
 
 def _follows(known: Normalizer, form: Linear) -> bool:
-    limits = known.knowledge.limits
-    end = lowest(known, form, lambda v: v in limits or v in known.ranges, splits=1)
-    if end.form is not None and _nonneg_over_parameters(known, end.form):
+    if _lowest_is_nonneg(known, form):
         return True
-    if known.consulting >= MAX_CONSULTED:
+    facts, work = known.knowledge.nonneg, _WORK
+    if not facts or work.consulting >= MAX_CONSULTED:
         return False
-    known.consulting += 1
+    work.consulting += 1
     try:
-        return any(_is_nonneg_beside(known, form, fact) for fact in known.knowledge.nonneg)
-    finally:
-        known.consulting -= 1
-
-
-def _is_nonneg_beside(known: Normalizer, form: Linear, fact: Linear) -> bool:
-    """Whether `form >= 0` follows from `fact >= 0` and the ranges, because what they differ by is not negative."""
-    factor = _cancelling_factor(form, fact)
-    if not factor:
+        for fact in facts:
+            # form >= 0 follows from fact >= 0 and the ranges where what they differ by is not negative
+            factor = _cancelling_factor(form, fact)
+            if factor and _lowest_is_nonneg(known, form.plus(fact, -factor)):
+                return True
         return False
-    limits = known.knowledge.limits
-    end = lowest(known, form.plus(fact, -factor), lambda v: v in limits or v in known.ranges, splits=1)
-    return end.form is not None and _nonneg_over_parameters(known, end.form)
+    finally:
+        work.consulting -= 1
+
+
+def _lowest_is_nonneg(known: Normalizer, form: Linear) -> bool:
+    limits, ranges = known.knowledge.limits, known.ranges
+    negated = scaled(poly_of(known.regroup(form)), -1)
+    highest_negated, _ = _eliminated(known, negated, lambda v: v in limits or v in ranges, 1, 0)
+    return highest_negated is not None and _nonneg_over_parameters(known, scaled(highest_negated, -1))
 
 
 def _cancelling_factor(form: Linear, fact: Linear) -> int:
@@ -82,208 +119,250 @@ def _cancelling_factor(form: Linear, fact: Linear) -> int:
     return 0
 
 
-def _nonneg_over_parameters(known: Normalizer, form: Linear) -> bool:
-    shifted = form
-    for e in {e: None for monomial in form.terms for e in factors(monomial)}:
+def _nonneg_over_parameters(known: Normalizer, p: Poly) -> bool:
+    if _obvious_sign(known, p) > 0:
+        return True
+    whole = p  # below, each atom stands for its distance from an end
+    for e in atoms_in(p):
         low, high = known.atom_bounds(e)
         if low is not None:
             if low:
-                shifted = substituted(shifted, e, atom(e).shift(low))
+                p = shifted(p, e, 1, low)
         elif high is not None:
-            shifted = substituted(shifted, e, atom(e).scale(-1).shift(high))
+            p = shifted(p, e, -1, high)
         else:
-            return shifted.is_const and shifted.const >= 0
-    return shifted.const >= 0 and all(k >= 0 for k in shifted.terms.values())
+            return False
+    if all(k >= 0 for k in p.values()):
+        return True
+    low = known.bounds(linear_of(whole))[0] if any(e.op is ops.FLOORDIV for e in atoms_in(whole)) else None
+    return low is not None and low >= 0
 
 
-def substituted(form: Linear, e: Expr, value: Linear) -> Linear:
-    """`form` with the factor `e` of its monomials replaced by `value`."""
-    result = constant(form.const)
-    for monomial, k in form.terms.items():
-        parts = factors(monomial)
-        if e not in parts:
-            result = result.plus(atom(monomial), k)
-            continue
-        others = [f for f in parts if f is not e]
-        term = atom(monomial_of(others)) if others else constant(1)
-        for _ in range(len(parts) - len(others)):
-            term = term.times(value)
-        result = result.plus(term, k)
-    return result
+def _obvious_sign(known: Normalizer, p: Poly) -> int:
+    """1 where no term is negative, -1 where none is positive, by the signs of coefficients and atoms; else 0."""
+    positive = negative = False
+    for k in p.values():
+        if k > 0:
+            positive = True
+        else:
+            negative = True
+    if positive and negative:
+        return 0
+    bounds = known.atom_bounds
+    for parts in p:
+        for e in parts:
+            low = bounds(e)[0]
+            if low is None or low < 0:
+                return 0
+    return -1 if negative else 1
 
 
-def lowest(known: Normalizer, form: Linear, relaxed: Relaxed, splits: int = MAX_SPLITS, depth: int = 0) -> End:
+def lowest(known: Normalizer, form: Linear, relaxed: Relaxed) -> End:
     """The smallest value of `form` over the relaxed variables, as a form over the others."""
-    end = highest(known, form.scale(-1), relaxed, splits, depth)
+    end = highest(known, form.scale(-1), relaxed)
     return End(None if end.form is None else end.form.scale(-1), end.attained)
 
 
-def highest(known: Normalizer, form: Linear, relaxed: Relaxed, splits: int = MAX_SPLITS, depth: int = 0) -> End:
+def highest(known: Normalizer, form: Linear, relaxed: Relaxed) -> End:
     """The largest value of `form` over the relaxed variables, as a form over the others.
 
     `attained` holds when every variable is independent of the others' choices: the point at which each takes the chosen
     end then exists whenever the box is not empty (facts are for the caller to consider).
     """
-    regrouped = known.regroup(form)
-    current, attained = regrouped, True
+    work = _WORK
+    if not work.asked:
+        work.left = MAX_WORK
+    work.asked += 1
+    try:
+        found, attained = _eliminated(known, poly_of(known.regroup(form)), relaxed, MAX_SPLITS, 0)
+    finally:
+        work.asked -= 1
+    return UNKNOWN if found is None else End(linear_of(found), attained)
+
+
+def _eliminated(known: Normalizer, p: Poly, relaxed: Relaxed, splits: int, depth: int) -> Found:
+    """The largest value of `p` over the relaxed variables."""
+    attained = True
     for _ in range(MAX_STEPS):
-        bound, exact = _without_atoms(known, current, relaxed, depth)
-        if bound is None:
-            return UNKNOWN
-        current, attained = bound, attained and exact
-        var = _innermost(known, current, relaxed)
+        _WORK.left -= 1 + len(p)
+        if _WORK.left < 0:
+            return GIVEN_UP
+        atoms = atoms_in(p)
+        if any([e.op is not ops.VAR for e in atoms]):  # noqa: C419  # asked often enough that a generator would show
+            bound, exact = _without_atoms(known, p, relaxed, depth)
+            if bound is None:
+                return GIVEN_UP
+            p, attained = bound, attained and exact
+            atoms = atoms_in(p)
+        var = _innermost(known, atoms, relaxed)
         if var is None:
-            return End(current, attained)
-        step = _eliminate(known, current, var, relaxed, splits)
-        if step.form is None:
-            return UNKNOWN
-        current, attained = step.form, attained and step.attained
-    return UNKNOWN
+            return p, attained
+        without, exact = _without_variable(known, p, var, relaxed, splits)
+        if without is None:
+            return GIVEN_UP
+        p, attained = without, attained and exact
+    return GIVEN_UP
 
 
-def _relaxed_vars(form: Linear, relaxed: Relaxed) -> list[Var]:
-    return [v for v in free_vars(*form.terms) if relaxed(v)]
+def _innermost(known: Normalizer, atoms: Iterable[Expr], relaxed: Relaxed) -> Var | None:
+    """A relaxed variable of `atoms` on which no other relaxed variable's range depends; a size comes last."""
+    found: dict[Var, None] = {}
+    for e in atoms:
+        for v in (e,) if e.op is ops.VAR else e.free_vars():
+            if relaxed(v):  # type: ignore[arg-type]
+                found[v] = None  # type: ignore[index]
+    if len(found) > 1:
+        limits = known.knowledge.limits
+        outer = {v for var in found for end in limits.get(var, ()) if end is not None for v in _variables(end)}
+        inner = [var for var in found if var not in outer]
+        return next((var for var in inner if var in limits), inner[0] if inner else None)
+    return next(iter(found), None)
 
 
-def _innermost(known: Normalizer, form: Linear, relaxed: Relaxed) -> Var | None:
-    """A relaxed variable on which no other relaxed variable's range depends."""
-    candidates = _relaxed_vars(form, relaxed)
-    limits = known.knowledge.limits
-    for var in candidates:
-        if not any(_depends(limits.get(other), var) for other in candidates if other is not var):
-            return var
-    return None
-
-
-def _depends(ends: tuple[Linear | None, Linear | None] | None, var: Var) -> bool:
-    return ends is not None and any(end is not None and var in free_vars(*end.terms) for end in ends)
+def _variables(form: Linear) -> Iterator[Var]:
+    for e in form.terms:
+        yield from e.free_vars()
 
 
 def ends_of(known: Normalizer, var: Expr) -> tuple[Linear | None, Linear | None]:
     """The symbolic ends of a variable, numeric ones where there are no others."""
-    symbolic = known.knowledge.limits.get(var)
+    first, last = known.knowledge.limits.get(var, (None, None))
     low, high = known.atom_bounds(var)
-    first = None if low is None else constant(low)
-    last = None if high is None else constant(high)
-    if symbolic is None:
-        return first, last
-    return (symbolic[0] if symbolic[0] is not None else first, symbolic[1] if symbolic[1] is not None else last)
+    if first is None and low is not None:
+        first = constant(low)
+    if last is None and high is not None:
+        last = constant(high)
+    return first, last
 
 
-def _eliminate(known: Normalizer, form: Linear, var: Var, relaxed: Relaxed, splits: int) -> End:
-    coefficient, rest = ZERO, constant(form.const)
-    for monomial, k in form.terms.items():
-        parts = factors(monomial)
-        if var not in parts:
-            rest = rest.plus(atom(monomial), k)
-            continue
-        parts.remove(var)
-        if var in parts:
-            return UNKNOWN
-        coefficient = coefficient.plus(atom(monomial_of(parts)) if parts else constant(1), k)
+def _without_variable(known: Normalizer, p: Poly, var: Var, relaxed: Relaxed, splits: int) -> Found:
+    parts = split(p, var)
+    if parts is None:
+        return GIVEN_UP
+    coefficient, rest = parts
     first, last = ends_of(known, var)
-    alone = not any(end is not None and any(relaxed(v) for v in free_vars(*end.terms)) for end in (first, last))
-    if known.is_nonneg(coefficient):
-        return UNKNOWN if last is None else End(rest.plus(last.times(coefficient)), alone)
-    if known.is_nonneg(coefficient.scale(-1)):
-        return UNKNOWN if first is None else End(rest.plus(first.times(coefficient)), alone)
+    alone = not (_is_relaxed(first, relaxed) or _is_relaxed(last, relaxed))
+    sign = _sign(known, coefficient)
+    if sign:
+        end = last if sign > 0 else first
+        if end is None:
+            return GIVEN_UP
+        add_product(rest, poly_of(end), coefficient)
+        return rest, alone
     if splits <= 0 or first is None or last is None:
-        return UNKNOWN
-    return _larger(
-        known,
-        highest(known, rest.plus(last.times(coefficient)), relaxed, splits - 1),
-        highest(known, rest.plus(first.times(coefficient)), relaxed, splits - 1),
-        alone,
-    )
+        return GIVEN_UP
+    at_first, at_last = dict(rest), rest
+    add_product(at_first, poly_of(first), coefficient)
+    add_product(at_last, poly_of(last), coefficient)
+    a, b = (_eliminated(known, q, relaxed, splits - 1, 0) for q in (at_last, at_first))
+    return _larger(known, a, b, alone)
 
 
-def _larger(known: Normalizer, a: End, b: End, alone: bool) -> End:
+def _sign(known: Normalizer, p: Poly) -> int:
+    """1 where `p >= 0`, -1 where `p <= 0`, 0 where neither is known."""
+    return _obvious_sign(known, p) or known.sign(linear_of(p))
+
+
+def _larger(known: Normalizer, a: Found, b: Found, alone: bool) -> Found:
     """The larger of two ends, at a variable whose coefficient has an unknown sign."""
-    if a.form is None or b.form is None:
-        return UNKNOWN
-    attained = a.attained and b.attained and alone
-    difference = a.form.minus(b.form)
-    if known.is_nonneg(difference):
-        return End(a.form, attained)
-    if known.is_nonneg(difference.scale(-1)):
-        return End(b.form, attained)
-    return End(atom(make(ops.MAX, (known.atomized(a.form), known.atomized(b.form)))), attained)
+    if a[0] is None or b[0] is None:
+        return GIVEN_UP
+    attained = a[1] and b[1] and alone
+    p, q = linear_of(a[0]), linear_of(b[0])
+    sign = known.sign(p.minus(q))
+    if sign:
+        return a[0] if sign > 0 else b[0], attained
+    return {(make(ops.MAX, (known.atomized(p), known.atomized(q))),): 1}, attained
 
 
-def _without_atoms(known: Normalizer, form: Linear, relaxed: Relaxed, depth: int) -> tuple[Linear | None, bool]:
-    """(an upper bound of `form` without non-variable atoms over relaxed variables, whether it is attained)."""
-    total = constant(form.const)
+def _without_atoms(known: Normalizer, p: Poly, relaxed: Relaxed, depth: int) -> Found:
+    """(an upper bound of `p` without non-variable atoms over relaxed variables, whether it is attained)."""
+    composite = {parts: None for parts in p if _has_inner(parts, relaxed)}
+    if not composite:
+        return p, True
+    total = {parts: k for parts, k in p.items() if parts not in composite}
     attained = True
-    composite: list[Expr] = []
-    for monomial, k in form.terms.items():
-        parts = factors(monomial)
-        inner = [e for e in parts if not isinstance(e, Var) and any(relaxed(v) for v in e.free_vars())]
-        inner += [e for e in parts if e.op is ops.LOAD and e not in inner]
-        if not inner:
-            total = total.plus(atom(monomial), k)
-            continue
-        composite.append(monomial)
-        bound = _atom_end(known, monomial, k > 0, relaxed, depth + 1) if len(parts) == 1 and depth < MAX_DEPTH else None
-        if bound is None:
-            low, high = known.atom_bounds(monomial)
-            number = high if k > 0 else low
+    for parts in composite:
+        k = p[parts]
+        bound: Found = GIVEN_UP
+        if len(parts) == 1 and depth < MAX_DEPTH:
+            bound = _atom_end(known, parts[0], k > 0, relaxed, depth + 1)
+        if bound[0] is None:
+            number = known.atom_bounds(chain(parts))[k > 0]
             if number is None:
-                return None, False
-            bound = End(constant(number), False)
-        assert bound.form is not None
-        total = total.plus(bound.form, k)
-        attained = attained and bound.attained
-    if composite and len(form.terms) > 1:
-        attained = attained and _disjoint(form, composite, relaxed)
+                return GIVEN_UP
+            bound = ({(): number} if number else {}, False)
+        assert bound[0] is not None
+        add(total, bound[0], k)
+        attained = attained and bound[1]
+    if len(p) > 1:
+        attained = attained and _disjoint(p, composite, relaxed)
     return total, attained
 
 
-def _disjoint(form: Linear, composite: list[Expr], relaxed: Relaxed) -> bool:
+def _has_inner(parts: Monomial, relaxed: Relaxed) -> bool:
+    """Whether there is an atom that is no variable and has other values at other points."""
+    for e in parts:
+        if e.op is ops.VAR:
+            continue
+        if e.op is ops.LOAD or any(map(relaxed, e.free_vars())):
+            return True
+    return False
+
+
+def _disjoint(p: Poly, composite: Container[Monomial], relaxed: Relaxed) -> bool:
     """Whether no relaxed variable of a composite term occurs in another term."""
-    seen: set[Var] = set()
-    for monomial in form.terms:
-        own = {v for v in free_vars(monomial) if relaxed(v)}
-        if own & seen and (
-            monomial in composite or any(own & set(free_vars(c)) for c in composite if c is not monomial)
-        ):
+    alone: set[Var] = set()
+    shared: set[Var] = set()
+    for parts in p:
+        own = {v for e in parts for v in e.free_vars() if relaxed(v)}
+        if own & shared or parts in composite and own & alone:
             return False
-        seen |= own
+        (shared if parts in composite else alone).update(own)
     return True
 
 
-def _atom_end(known: Normalizer, e: Expr, upper: bool, relaxed: Relaxed, depth: int) -> End | None:
+def _atom_end(known: Normalizer, e: Expr, upper: bool, relaxed: Relaxed, depth: int) -> Found:
     """The end of one atom: monotone operations take the ends of their arguments."""
-    toward = highest if upper else lowest
     if e.op is ops.FLOORMOD:
         divisor = known.form(e.args[1])
-        if not known.is_positive(divisor) or any(relaxed(v) for v in free_vars(*divisor.terms)):
-            return None
-        base = known.form(e.args[0])
-        if divisor.is_const:
-            return None
-        covers = _covers(known, base, divisor, relaxed)
-        return End(divisor.shift(-1) if upper else ZERO, covers)
+        if divisor.is_const or not known.is_positive(divisor) or _is_relaxed(divisor, relaxed):
+            return GIVEN_UP
+        covers = _covers(known, known.form(e.args[0]), divisor, relaxed)
+        return poly_of(divisor.shift(-1) if upper else ZERO), covers
     if e.op is ops.FLOORDIV:
         divisor = known.form(e.args[1])
-        if not known.is_positive(divisor) or any(relaxed(v) for v in free_vars(*divisor.terms)):
-            return None
-        inner = toward(known, known.form(e.args[0]), relaxed, depth=depth)
-        return None if inner.form is None else End(floordiv(known, inner.form, divisor), inner.attained)
+        if not known.is_positive(divisor) or _is_relaxed(divisor, relaxed):
+            return GIVEN_UP
+        inner = _end(known, known.form(e.args[0]), upper, relaxed, depth)
+        return GIVEN_UP if inner.form is None else (poly_of(floordiv(known, inner.form, divisor)), inner.attained)
     if e.op is ops.MIN or e.op is ops.MAX:
-        ends = [toward(known, known.form(arg), relaxed, depth=depth) for arg in e.args]
-        forms = [end.form for end in ends]
-        if forms[0] is None or forms[1] is None:
-            return None
-        both = make(e.op, (known.atomized(forms[0]), known.atomized(forms[1])))
+        a = _end(known, known.form(e.args[0]), upper, relaxed, depth)
+        b = _end(known, known.form(e.args[1]), upper, relaxed, depth) if a.form is not None else UNKNOWN
+        if a.form is None or b.form is None:
+            return GIVEN_UP
+        both = make(e.op, (known.atomized(a.form), known.atomized(b.form)))
         own = [{v for v in arg.free_vars() if relaxed(v)} for arg in e.args]
-        return End(known.form(both), all(end.attained for end in ends) and not own[0] & own[1])
-    return None
+        return poly_of(known.form(both)), a.attained and b.attained and not own[0] & own[1]
+    return GIVEN_UP
+
+
+def _end(known: Normalizer, form: Linear, upper: bool, relaxed: Relaxed, depth: int) -> End:
+    p = poly_of(known.regroup(form))
+    found, attained = _eliminated(known, p if upper else scaled(p, -1), relaxed, MAX_SPLITS, depth)
+    if found is None:
+        return UNKNOWN
+    return End(linear_of(found if upper else scaled(found, -1)), attained)
+
+
+def _is_relaxed(form: Linear | None, relaxed: Relaxed) -> bool:
+    return form is not None and bool(form.terms) and any(map(relaxed, _variables(form)))
 
 
 def _covers(known: Normalizer, base: Linear, divisor: Linear, relaxed: Relaxed) -> bool:
     """Whether `base % divisor` takes every residue: a variable with coefficient 1 that runs over a whole period."""
-    for var in _relaxed_vars(base, relaxed):
-        if base.terms.get(var) in (1, -1):
+    for var in free_vars(*base.terms):
+        if relaxed(var) and base.terms.get(var) in (1, -1):
             first, last = ends_of(known, var)
             if first is not None and last is not None and known.is_nonneg(last.minus(first).shift(1).minus(divisor)):
                 return True

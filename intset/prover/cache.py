@@ -18,6 +18,7 @@ from intset.expr.node import Cond, Expr, Var
 from intset.expr.range import Range
 from intset.expr.walk import free_vars
 from intset.facts import Fact
+from intset.prover.climb import at_once, prove
 from intset.prover.proof import REFUTED, UNKNOWN, Proof
 
 if TYPE_CHECKING:
@@ -64,52 +65,30 @@ class Lru:
 PROOFS = Lru(MAX_PROOFS)
 
 
-class Surroundings:
-    """The ranges and facts of a frame, as part of a key; the hash is computed once."""
-
-    __slots__ = ("_hash", "facts", "ranges")
-
-    def __init__(self, frame: Frame) -> None:
-        self.ranges = tuple(frame.ranges.items())
-        self.facts = frame.facts
-        self._hash = hash((self.ranges, self.facts))
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __eq__(self, other: object) -> bool:
-        same = isinstance(other, Surroundings) and self._hash == other._hash
-        return same and self.facts == other.facts and self.ranges == other.ranges  # type: ignore[attr-defined]
-
-
-def prove_once(frame: Frame, goal: Cond, config: Config, where_defined: Callable[[], Frame]) -> Proof:
+def prove_once(frame: Frame, goal: Cond, config: Config, where_defined: Callable[[tuple[Cond]], Frame]) -> Proof:
     """The proof of `goal` in `frame`: the one that is kept, or else a new one, which is kept if it decides.
 
     Parameters
     ----------
-    where_defined: gives the frame restricted to the points where the goal has a value.
+    where_defined: gives the frame restricted to the points where the goals it is given have a value.
+
+    A frame keeps the proofs found in it, and is asked before this is called; `PROOFS` keeps those of all frames.
     """
-    around = frame.answers.get("surroundings")
-    if around is None:
-        around = frame.answers["surroundings"] = Surroundings(frame)
     budgets = (config.tiers, config.isl_operations, config.points, config.z3_rlimit)
-    exact = (goal, around, budgets)
+    exact = (goal, budgets, frame.fingerprint)
     found = PROOFS.get(exact)
     if found is not None:
-        return found
-    from intset.prover.climb import at_once, prove
-
+        return frame.remember((goal, config), found)  # type: ignore[no-any-return]
     found = at_once(frame, goal, config)
-    if found is not None:
-        PROOFS.put(exact, found)
-        return found
-    kept = _Kept(frame, goal, config, budgets)
-    found = prove(where_defined(), goal, config, kept.recall)
-    if found.status != UNKNOWN:
-        PROOFS.put(exact, found)
+    if found is None:
+        kept = _Kept(frame, goal, config, budgets)
+        found = prove(where_defined((goal,)), goal, config, kept.recall)
+        if found.status == UNKNOWN:
+            return found
         if kept.key is not None:
             PROOFS.put(kept.key, found)
-    return found
+    PROOFS.put(exact, found)
+    return frame.remember((goal, config), found)  # type: ignore[no-any-return]
 
 
 class _Kept:

@@ -28,6 +28,7 @@ from intset.prover.proof import PROVED, REFUTED, UNKNOWN, Basis, Proof
 
 if TYPE_CHECKING:
     from intset.context import Frame
+    from intset.linear.canonical import Normalizer
 
 
 @dataclass(slots=True)
@@ -90,24 +91,36 @@ def _value_roots(goal: Cond) -> tuple[Expr, ...]:
 
 
 def at_once(frame: Frame, goal: Cond, config: Config) -> Proof | None:
-    """The proof of a goal whose canonical form is "true": it holds wherever it has a value."""
+    """The proof of a goal that the linear form shows to hold wherever it has a value; `None` where it does not."""
+    known = frame.known
+    if known.empty or config.tiers[:1] != ("linear",):
+        return None
+    for clause in known.clauses(goal):
+        if isinstance(clause, Cond) or clause[0] is not ops.GE or not known.is_nonneg(clause[1]):
+            return None
+    side: tuple[Cond, ...] = ()
+    if known.met_partial:
+        found = _side_conditions(known, goal)
+        if found is None:
+            return None
+        side = found
+    basis = Basis(frame.ranges, frame.facts, (*frame.defined, *side) if side else frame.defined, side, config)
+    return Proof(goal, PROVED, "linear", basis=basis)
+
+
+def _side_conditions(known: Normalizer, goal: Cond) -> tuple[Cond, ...] | None:
+    """What is not known of the conditions under which `goal` has a value; `None` where more is to be said of them."""
     from intset.context import embedded_claims
 
-    known = frame.known
-    canonical = known.cond(goal)
-    if canonical.op is not ops.BOOL or not canonical.data or known.empty or config.tiers[:1] != ("linear",):
+    if known.met_claim and embedded_claims((goal,)):
         return None
     side: list[Cond] = []
-    if known.met_partial:
-        if embedded_claims((goal,)):
-            return None
-        for need in definedness((goal,)):
-            clauses = known.clauses(need)
-            if any(isinstance(part, Cond) and part.op is ops.BOOL for part in clauses):
-                return None  # it has no value anywhere
-            side += [need] if clauses else []
-    basis = Basis(frame.ranges, frame.facts, (*frame.defined, *side), tuple(side), config)
-    return Proof(goal, PROVED, "linear", basis=basis)
+    for need in definedness((goal,)):
+        clauses = known.clauses(need)
+        if any(isinstance(part, Cond) and part.op is ops.BOOL for part in clauses):
+            return None  # it has no value anywhere
+        side += [need] if clauses else []
+    return tuple(side)
 
 
 def prove(frame: Frame, goal: Cond, config: Config, recall: Callable[[], Proof | None] | None = None) -> Proof:

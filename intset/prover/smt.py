@@ -1,7 +1,7 @@
 """The z3 tier: is a condition true wherever facts hold? With the facts that were needed, or a checked counterexample.
 
 Every answer is final: 'proved' holds for all points, 'refuted' comes with a point that `evaluate` has confirmed. Only
-'unknown' depends on the budget, and near the limit on what the thread asked z3 before.
+'unknown' depends on the budget, and for large questions near the limit on what the thread asked z3 before.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from intset.errors import BudgetError, UndefinedError
 from intset.expr import ops
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, Node, truth
+from intset.expr.walk import postorder
 from intset.prover.smt_encode import MAX_SHIFT, Bounds, Carrier, Encoder, Encoding, Term, load_z3
 
 Fact: TypeAlias = tuple[Cond, Any]  # a condition that holds, and the label by which `core` names it
@@ -31,6 +32,8 @@ _CHEAP_CANDIDATES: Final = 3  # before z3 is told the definitions of bit operati
 _TRIALS: Final = 16  # facts tried to be left out of a core
 _TRIAL_RLIMIT: Final = 20_000
 _MAX_CACHED: Final = 20_000  # nodes encoded before a session starts over, to bound its memory
+_LED_ASTRAY: Final = ("incomplete", "rlimit")  # reasons that a question asked alone may not give
+_ASKED_AGAIN: Final = 12  # the effort up to which a question is asked once more alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,18 @@ class FactsResult:
     reason: str = ""
 
 
+def effort(*roots: Node) -> int:
+    """What z3's effort grows with: the products of two terms and the divisions by a term, and at a quarter the
+    divisions by a constant."""
+    quarters = 0
+    for node in postorder(roots):
+        if node.op is ops.MUL:
+            quarters += 0 if node.args[0].is_const or node.args[1].is_const else 4
+        elif node.op in ops.DIVISIONS:
+            quarters += 1 if node.args[1].is_const else 4
+    return quarters // 4
+
+
 class SmtSession:
     """Questions about one set of facts, or several that share most. Facts of one question never reach another.
 
@@ -94,14 +109,12 @@ class SmtSession:
         bounds: a hint, `node -> (low, high)` with `None` for unknown, asked for the operands of `&`, `|`, `^` and for
             shift amounts. It need not be right for the answer to be right. It must not ask this session.
         """
-        engine = self._engine()
         query = _Query(goal, tuple(facts), bounds)
-        try:
-            return engine.decide(query, rlimit)
-        except BudgetError as refusal:
-            return query.unknown(str(refusal))
-        except engine.z3.Z3Exception as failure:
-            return query.unknown(f"z3: {failure}")
+        answer = self._engine().answer(query, rlimit)
+        if answer.reason in _LED_ASTRAY and effort(goal, *(fact for fact, _ in facts)) <= _ASKED_AGAIN:
+            # perhaps what z3 remembers of earlier questions led it astray
+            return _Engine(self._timeout_ms, _new_context()).answer(query, rlimit)
+        return answer
 
     def check_facts(
         self, facts: Sequence[Fact], rlimit: int = DEFAULT_RLIMIT, bounds: Bounds | None = None
@@ -121,7 +134,7 @@ class SmtSession:
     def _engine(self) -> _Engine:
         engine: _Engine | None = getattr(self._local, "engine", None)
         if engine is None or len(engine.encoder) > _MAX_CACHED:
-            engine = self._local.engine = _Engine(self._timeout_ms)
+            engine = self._local.engine = _Engine(self._timeout_ms, _thread_context())
         return engine
 
 
@@ -132,9 +145,14 @@ def _thread_context() -> Any:
     """The z3 context of this thread: z3 crashes when threads share one, and a context takes 17 MB."""
     context = getattr(_THREAD, "context", None)
     if context is None:
-        z3 = load_z3()
-        context = _THREAD.context = z3.Context()
-        z3.Z3_enable_concurrent_dec_ref(context.ref())  # the garbage collector may run in another thread
+        context = _THREAD.context = _new_context()
+    return context
+
+
+def _new_context() -> Any:
+    z3 = load_z3()
+    context = z3.Context()
+    z3.Z3_enable_concurrent_dec_ref(context.ref())  # the garbage collector may run in another thread
     return context
 
 
@@ -175,10 +193,10 @@ class _Level:
 class _Engine:
     """The state of one session in one thread: an encoder, and a solver with one scope for each fact it holds."""
 
-    def __init__(self, timeout_ms: int) -> None:
+    def __init__(self, timeout_ms: int, context: Any) -> None:
         self.z3 = load_z3()
         self.timeout_ms = timeout_ms
-        self.context = _thread_context()
+        self.context = context
         self.encoder = Encoder(self.context)
         self.literals: list[Term] = []
         self.renew()
@@ -192,6 +210,15 @@ class _Engine:
         self.asserted: dict[Carrier, None] = {}  # in order: what z3 is told must not depend on addresses
         self.rlimit = 0
         self.clean = True
+
+    def answer(self, query: _Query, rlimit: int) -> SmtResult:
+        """What `decide` says; unknown where the question cannot be put to z3."""
+        try:
+            return self.decide(query, rlimit)
+        except BudgetError as refusal:
+            return query.unknown(str(refusal))
+        except self.z3.Z3Exception as failure:
+            return query.unknown(f"z3: {failure}")
 
     def decide(self, query: _Query, rlimit: int) -> SmtResult:
         self.encoder.forget_hints()

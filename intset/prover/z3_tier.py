@@ -8,7 +8,9 @@ from intset.expr.node import Cond, Expr, Node, Var
 from intset.expr.walk import free_vars
 from intset.prover.climb import Question, Verdict
 from intset.prover.proof import PROVED, REFUTED, UNKNOWN
-from intset.prover.smt import SmtSession
+from intset.prover.smt import SmtSession, effort
+
+MAX_EFFORT = 32  # on more, z3 spends seconds that its units do not count
 
 _SESSION = SmtSession()  # safe for every thread; facts of one question never reach another
 
@@ -16,14 +18,14 @@ _SESSION = SmtSession()  # safe for every thread; facts of one question never re
 def decide(question: Question) -> Verdict:
     """Ask z3 whether the goal follows from ranges and facts."""
     frame = question.frame
+    if effort(question.goal) > MAX_EFFORT:
+        return Verdict(UNKNOWN, reason="there are too many products and divisions of terms for z3")
     facts: list[tuple[Cond, Any]] = [(fact.condition, fact) for fact in frame.facts]
     for var in _ranged(question):
         limits = frame.ranges[var]
         facts += [(var >= limits.min, var)] if isinstance(limits.min, Expr) else []
         facts += [(var <= limits.max, var)] if isinstance(limits.max, Expr) else []
     answer = _SESSION.check(question.goal, facts, question.config.z3_rlimit, _hint(question))
-    if answer.status == UNKNOWN:  # what the solver learned from earlier questions may have led it astray
-        answer = SmtSession().check(question.goal, facts, question.config.z3_rlimit, _hint(question))
     if answer.status == PROVED:
         return Verdict(PROVED)
     if answer.status == REFUTED and answer.model is not None:

@@ -1,0 +1,132 @@
+"""Affine lattices of integer points: a point and the integer combinations of a few vectors.
+
+The basis is kept in Hermite normal form (Cohen, A Course in Computational Algebraic Number Theory, 2.4.2): each vector
+starts with zeros up to its *pivot*, which is positive; pivots move right from vector to vector; in the place of a pivot
+the vectors before hold what is left modulo it. Two equal lattices have equal bases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+Vector = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Lattice:
+    """The points `origin + sum(k_j * basis[j])` over all integers `k_j`."""
+
+    origin: Vector
+    basis: tuple[Vector, ...]
+
+    @property
+    def pivots(self) -> tuple[int, ...]:
+        """The coordinate at which each vector starts."""
+        return tuple(next(k for k, x in enumerate(v) if x) for v in self.basis)
+
+    def restricted(self, coefficients: Sequence[int], constant: int) -> Lattice | None:
+        """The points with `coefficients . x + constant == 0`, or `None` where there is none."""
+        values = [(_dot(coefficients, v), v) for v in self.basis]
+        rest = _dot(coefficients, self.origin) + constant
+        kept = [v for value, v in values if not value]
+        moving = [pair for pair in values if pair[0]]
+        while len(moving) > 1:  # Euclid's algorithm: the combinations stay a basis
+            moving.sort(key=lambda pair: abs(pair[0]))
+            step, smallest = moving[0]
+            reduced = [(value - value // step * step, _plus(v, smallest, -(value // step))) for value, v in moving[1:]]
+            kept += [v for value, v in reduced if not value]
+            moving = [moving[0], *(pair for pair in reduced if pair[0])]
+        if not moving:
+            return None if rest else self
+        step, vector = moving[0]
+        if rest % step:
+            return None
+        return lattice(_plus(self.origin, vector, -(rest // step)), kept)
+
+    def projected(self, count: int) -> Lattice:
+        """The first `count` coordinates of the points."""
+        return lattice(self.origin[:count], [v[:count] for v in self.basis])
+
+    def joined(self, other: Lattice) -> Lattice:
+        """The smallest lattice around both."""
+        return self.extended([*other.basis, _plus(other.origin, self.origin, -1)])
+
+    def extended(self, vectors: Iterable[Vector]) -> Lattice:
+        """The lattice with further directions."""
+        return lattice(self.origin, [*self.basis, *vectors])
+
+    def __contains__(self, point: object) -> bool:
+        if not isinstance(point, tuple) or len(point) != len(self.origin):
+            return False
+        rest = _plus(point, self.origin, -1)
+        for pivot, vector in zip(self.pivots, self.basis, strict=True):
+            times, left = divmod(rest[pivot], vector[pivot])
+            if left:
+                return False
+            rest = _plus(rest, vector, -times)
+        return not any(rest)
+
+
+def everything(dims: int) -> Lattice:
+    """All integer points."""
+    return Lattice((0,) * dims, tuple(unit(dims, k) for k in range(dims)))
+
+
+def unit(dims: int, k: int) -> Vector:
+    """The direction of one coordinate."""
+    return tuple(int(j == k) for j in range(dims))
+
+
+def lattice(origin: Vector, vectors: Iterable[Vector]) -> Lattice:
+    """The lattice of these directions, in normal form; `origin` is moved to its smallest place in it."""
+    left = [v for v in vectors if any(v)]
+    basis: list[Vector] = []
+    for k in range(len(origin)):
+        moving = [v for v in left if v[k]]
+        left = [v for v in left if not v[k]]
+        while len(moving) > 1:
+            moving.sort(key=lambda v: abs(v[k]))
+            first = moving[0]
+            reduced = [_plus(v, first, -(v[k] // first[k])) for v in moving[1:]]
+            left += [v for v in reduced if not v[k] and any(v)]
+            moving = [first, *(v for v in reduced if v[k])]
+        if moving:
+            vector = moving[0] if moving[0][k] > 0 else tuple(-x for x in moving[0])
+            basis = [_plus(v, vector, -(v[k] // vector[k])) for v in basis]
+            origin = _plus(origin, vector, -(origin[k] // vector[k]))
+            basis.append(vector)
+    return Lattice(origin, tuple(basis))
+
+
+def inverse(steps: Sequence[Sequence[int]]) -> tuple[tuple[Fraction, ...], ...]:
+    """The matrix that gives `t` back from `steps @ t`, for a square matrix whose columns are independent or zero.
+
+    By Gauss's elimination. What a column of zeros is multiplied with counts as 0.
+    """
+    count = len(steps)
+    rows = [[Fraction(x) for x in (*row, *unit(count, k))] for k, row in enumerate(steps)]
+    solved: dict[int, list[Fraction]] = {}
+    for k in range(count):
+        place = next((j for j, row in enumerate(rows) if row[k]), None)
+        if place is None:
+            continue
+        pivot = rows.pop(place)
+        pivot = [x / pivot[k] for x in pivot]
+        rows = [_eliminated(row, pivot, k) for row in rows]
+        solved = {j: _eliminated(row, pivot, k) for j, row in solved.items()} | {k: pivot}
+    nothing = [Fraction(0)] * (2 * count)
+    return tuple(tuple(solved.get(k, nothing)[count:]) for k in range(count))
+
+
+def _eliminated(row: Sequence[Fraction], pivot: Sequence[Fraction], k: int) -> list[Fraction]:
+    return [x - row[k] * y for x, y in zip(row, pivot, strict=True)]
+
+
+def _dot(a: Sequence[int], b: Sequence[int]) -> int:
+    return sum(x * y for x, y in zip(a, b, strict=True))
+
+
+def _plus(a: Sequence[int], b: Sequence[int], factor: int) -> Vector:
+    return tuple(x + factor * y for x, y in zip(a, b, strict=True))
