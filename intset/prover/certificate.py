@@ -1,7 +1,8 @@
 """`Certificate`: a proof as data that a small program can check, and as sentences that a reader can follow.
 
 linear  for each way in which the goal could fail, numbers by which to multiply facts so that they add up to a negative
-        constant that would have to be at least 0 (Farkas; with products of facts, Krivine and Stengle's theorem)
+        constant that would have to be at least 0 (Farkas; with products of facts, Krivine and Stengle's theorem); where
+        that needs it, for each side of a condition by itself (branch and bound)
 isl     the violating points as a set in isl's language; the claim is that it is empty
 points  a box all of whose points were tried
 z3      the negated goal with its facts as SMT-LIB 2 text; the claim is that it is unsatisfiable
@@ -49,16 +50,29 @@ class Term(NamedTuple):
 class Combination(NamedTuple):
     """Terms whose sum is a negative constant although each is at least 0: so the comparisons in `case` cannot hold.
 
+    All monomials are integers, so a comparison whose coefficients have a common factor is divided by it, and its
+    constant rounded.
+
     Attributes
     ----------
     case: one way in which the goal could fail, as comparisons that hold together.
     terms: what is added up.
     divisors: divisors that are shown not to be negative (so, where the goal has a value, positive), and how.
+    on: in place of terms, a condition that holds or does not.
+    branches: a combination for each way in which `on` holds or does not, whose case is this one and that way.
     """
 
     case: tuple[Cond, ...]
     terms: tuple[Term, ...]
     divisors: tuple[tuple[Expr, Combination], ...] = ()
+    on: Cond | None = None
+    branches: tuple[Combination, ...] = ()
+
+    def leaves(self) -> tuple[Combination, ...]:
+        """The combinations that have terms: itself, or those of the branches."""
+        if self.on is None:
+            return (self,)
+        return tuple(leaf for branch in self.branches for leaf in branch.leaves())
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +107,8 @@ class Certificate:
     @property
     def terms(self) -> tuple[tuple[int, tuple[Premise, ...]], ...]:
         """Of kind "linear": the (multiplier, premises) of all cases, one after another."""
-        return tuple((term.factor, term.premises) for one in self.combinations for term in one.terms)
+        leaves = (leaf for one in self.combinations for leaf in one.leaves())
+        return tuple((term.factor, term.premises) for leaf in leaves for term in leaf.terms)
 
     def check(self) -> bool:
         """Whether the certificate is right."""
@@ -128,6 +143,9 @@ def _combination_words(one: Combination) -> list[str]:
         lines += [f"  {line}" for line in _combination_words(shown)]
     if one.case:
         lines.append(f"Suppose that {' and '.join(_clip(cond) for cond in one.case)}.")
+    if one.on is not None:
+        lines.append(f"Either {_clip(one.on)} or not.")
+        return [*lines, *(f"  {line}" for branch in one.branches for line in _combination_words(branch))]
     lines.append("Multiply and add, reading each comparison as a difference that is not negative:")
     for factor, premises in one.terms:
         product = " * ".join(f"[{_clip(premise.cond)}]" for premise in premises)

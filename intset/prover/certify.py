@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from math import prod
 from typing import TYPE_CHECKING
 
 from intset.errors import InputError
@@ -85,11 +86,9 @@ def _isl(claim: Certificate, basis: Basis) -> Certificate | None:
 
 
 def _points(claim: Certificate, basis: Basis) -> Certificate | None:
-    from math import prod
-
     from intset.prover.check import box_of
 
-    box = box_of(claim)
+    box = box_of(claim)  # has no more points than `len` can say
     if box is None or prod(map(len, box.values())) > basis.config.points:
         return None
     return replace(claim, kind="points", count=prod(map(len, box.values())))

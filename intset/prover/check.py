@@ -7,6 +7,7 @@ z3 context. Points are tried by `evaluate`, the reference semantics.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,8 @@ Literals = tuple[Cond, ...]
 UNIT: Monomial = frozenset()
 MAX_CASES = 64
 MAX_POINTS = 1_000_000
+MAX_SHIFT = 4096
+MAX_BRANCHES = 200
 Z3_RLIMIT = 50_000_000
 ISL_OPERATIONS = 20_000_000
 
@@ -81,6 +84,9 @@ class Expander:
             return add({}, args[0], -1)
         if op is ops.ASSERTING:
             return args[1]
+        same = in_other_words(node)
+        if same is not None:
+            return self.poly(same)
         if op is ops.FLOORMOD:  # a % b = a - b * (a // b)
             quotient = self.poly(make(ops.FLOORDIV, node.args))
             return add(args[0], multiply(args[1], quotient), -1)
@@ -98,14 +104,45 @@ class Expander:
         return key
 
     def sides(self, cond: Cond) -> tuple[Poly, bool]:
-        """(polynomial, whether it is 0 rather than at least 0) that a comparison says."""
+        """(polynomial, whether it is 0 rather than at least 0) that a comparison says, divided by common factors."""
         a, b = (self.poly(arg) for arg in cond.args)
         if cond.op in (ops.LE, ops.LT):
             a, b = b, a
         difference = add(a, b, -1)
         if cond.op in (ops.LT, ops.GT):
             difference = add(difference, {UNIT: 1}, -1)
-        return difference, cond.op is ops.EQ
+        return tightened(difference, cond.op is ops.EQ)
+
+
+def in_other_words(node: Expr) -> Expr | None:
+    """An operation by what it means in terms of floor division, where it means that everywhere."""
+    op, args = node.op, node.args
+    k = constant_value(args[1]) if len(args) == 2 and isinstance(args[1], Expr) else None
+    if op is ops.TRUNCMOD:
+        return args[0] - args[1] * make(ops.TRUNCDIV, args)  # type: ignore[no-any-return]
+    if op is ops.BITNOT:
+        return -args[0] - 1  # type: ignore[no-any-return]
+    if op in (ops.SHL, ops.SHR) and k is not None and 0 <= k <= MAX_SHIFT:
+        return args[0] * (1 << k) if op is ops.SHL else args[0] // (1 << k)  # type: ignore[no-any-return]
+    if op is ops.BITAND and k is not None and k >= 0 and k & (k + 1) == 0:
+        return args[0] % (k + 1)  # type: ignore[no-any-return]
+    if op is ops.CAST:
+        bits, signed = node.data
+        half = 1 << (bits - 1) if signed else 0
+        return args[0] - ((args[0] + half) // (1 << bits)) * (1 << bits)  # type: ignore[no-any-return]
+    return None
+
+
+def tightened(poly: Poly, is_zero: bool) -> tuple[Poly, bool]:
+    """The same of integers: divided by the common factor of its coefficients, the constant rounded down."""
+    factor = math.gcd(*(k for monomial, k in poly.items() if monomial))
+    if factor <= 1:
+        return poly, is_zero
+    constant = poly.get(UNIT, 0)
+    if is_zero and constant % factor:
+        return {UNIT: -1}, False  # there is no such integer
+    reduced = {monomial: k // factor for monomial, k in poly.items()}
+    return {monomial: k for monomial, k in reduced.items() if k}, is_zero
 
 
 def add(a: Poly, b: Poly, factor: int) -> Poly:
@@ -181,20 +218,34 @@ def declared_conditions(e: Expr) -> Iterator[Cond]:
         yield (e % step).eq(0)
 
 
-def meaning(node: Expr, positive: Iterable[Expr] = ()) -> Iterator[Cond]:
-    """Comparisons that hold of an operation wherever it has a value; `positive` are divisors known to be at least 1."""
-    if node.op is ops.FLOORDIV:
+def meaning(node: Expr, positive: Iterable[Expr] = (), case: Literals = ()) -> Iterator[Cond]:
+    """Comparisons that hold of an operation wherever it has a value and the comparisons in `case` hold.
+
+    `positive` are divisors known to be at least 1.
+    """
+    if node.op is ops.FLOORDIV or node.op is ops.TRUNCDIV:
         a, b = node.args
         c = constant_value(b)
+        is_floor = node.op is ops.FLOORDIV
         if (c is not None and c > 0) or any(b is d for d in positive):
-            yield node * b <= a
+            yield node * b <= (a if is_floor else a + b - 1)
             yield a <= node * b + b - 1
         elif c is not None and c < 0:
-            yield node * b >= a
+            yield node * b >= (a if is_floor else a + b + 1)
             yield a >= node * b + b + 1
+        if not is_floor:  # the remainder has the sign of the dividend
+            yield (a - node * b) * a >= 0
+    elif node.op is ops.SELECT:
+        for holds, arm in ((True, node.args[1]), (False, node.args[2])):
+            if any(set(way) <= set(case) for way in cases(node.args[0], holds) or ()):
+                yield node.eq(arm)
     elif node.op in (ops.MIN, ops.MAX):
         for arg in node.args:
             yield node <= arg if node.op is ops.MIN else node >= arg
+        first, second = node.args if node.op is ops.MIN else reversed(node.args)
+        for holds, arg in ((True, first), (False, second)):
+            if cases(node.args[0] <= node.args[1], holds)[0][0] in case:  # type: ignore[index]
+                yield node.eq(arg)
     elif node.op is ops.ABS:
         yield node >= node.args[0]
         yield node >= -node.args[0]
@@ -251,6 +302,33 @@ def check_combination(cert: Certificate, one: Combination, roots: Sequence[Cond]
         for d, shown in one.divisors
         if d.ne(0) in needs and shown.case == (d <= -1,) and check_combination(cert, shown, roots)
     ]
+    waiting, count = [one], 0
+    while waiting:
+        part = waiting.pop()
+        count += 1
+        if count > MAX_BRANCHES or (part.divisors and part is not one):
+            return False
+        if part.on is None:
+            if not _adds_up(cert, part, positive, needs):
+                return False
+            continue
+        branches = {branch.case: branch for branch in part.branches}
+        ways = both_ways(part.on, needs)
+        if ways is None or any((*part.case, *way) not in branches for way in ways):
+            return False
+        waiting += [branches[(*part.case, *way)] for way in ways]
+    return True
+
+
+def both_ways(on: Cond, needs: Sequence[Cond]) -> list[Literals] | None:
+    """The ways in which a condition holds or does not; `None` where it may have no value."""
+    if any(need not in needs for need in definedness((on,))):
+        return None
+    yes, no = cases(on, True), cases(on, False)
+    return None if yes is None or no is None else yes + no
+
+
+def _adds_up(cert: Certificate, one: Combination, positive: Sequence[Expr], needs: Sequence[Cond]) -> bool:
     expander = Expander()
     total: Poly = {}
     for factor, premises in one.terms:
@@ -290,7 +368,7 @@ def _holds(
     below = (e for e in postorder((cond,)) if isinstance(e, Expr))
     if why == names.DECLARED:
         return any(cond in set(declared_conditions(e)) for e in below if e.op in (ops.VAR, ops.LOAD))
-    return why == names.MEANING and any(cond in set(meaning(e, positive)) for e in below)
+    return why == names.MEANING and any(cond in set(meaning(e, positive, one.case)) for e in below)
 
 
 # -- the other kinds ----------------------------------------------------------------------------------------------
@@ -353,7 +431,8 @@ def box_of(cert: Certificate) -> dict[Expr, range] | None:
         if low is None or high is None:
             return None
         box[var] = range(low, high + 1)
-    return box if prod(map(len, box.values())) <= MAX_POINTS else None
+    is_small = all(span.stop - span.start <= MAX_POINTS for span in box.values())
+    return box if is_small and prod(map(len, box.values())) <= MAX_POINTS else None
 
 
 def _violates(conditions: Sequence[Cond], point: Mapping[Expr, int], vacuous: bool) -> bool:

@@ -1,19 +1,24 @@
 """The search for combinations of facts; what it finds is for `check` to verify, so nothing here has to be trusted.
 
 Premises, then their products, are columns of a linear program over the rationals: multipliers of at least 0 under which
-every monomial cancels and a negative constant is left. z3's simplex solves it.
+every monomial cancels and a negative constant is left. z3's simplex solves it. Where there are none, the case is split:
+on the condition of a `select`, on a common factor of the goal's terms (`m*t + c` with `t >= 1` or not), on a fractional
+coordinate of a solution of the relaxation (Land and Doig's branch and bound).
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
-from math import lcm
-from typing import Any, NamedTuple
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import reduce
+from math import gcd, lcm
+from operator import add as add_terms
+from operator import mul
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from intset.expr import ops
 from intset.expr.definedness import definedness
-from intset.expr.node import Cond, Expr, constant_value
+from intset.expr.node import Cond, Expr, const, constant_value
 from intset.expr.walk import free_vars, opaque_terms, postorder
 from intset.prover import certificate as names
 from intset.prover.certificate import Certificate, Combination, Premise, Term
@@ -22,6 +27,8 @@ from intset.prover.check import (
     Expander,
     Literals,
     Poly,
+    add,
+    both_ways,
     declared_conditions,
     literals,
     meaning,
@@ -30,10 +37,18 @@ from intset.prover.check import (
     ways_to_fail,
 )
 
+if TYPE_CHECKING:
+    from intset.context import Context
+
 MAX_PREMISES = (48, 30, 16)  # so many premises may be taken alone, in products of two, in products of three
 MAX_MONOMIALS = 2_000
 MAX_NODES = 400
 RLIMIT = 2_000_000
+MAX_TRIED = 24  # cases
+MAX_DEPTH = 8  # of splits in splits
+
+
+_SIMPLIFIED = (ops.FLOORDIV, ops.TRUNCDIV, ops.MIN, ops.MAX, ops.ABS, ops.SELECT)
 
 
 class Column(NamedTuple):
@@ -70,13 +85,146 @@ def refute(cert: Certificate, case: Literals, roots: Sequence[Cond]) -> Combinat
             divisors.append((divisor, Combination(below, terms)))
     positive = [divisor for divisor, _ in divisors]
     premises = [*plain, *(Premise(names.DIVISOR, divisor >= 1) for divisor in positive)]
-    terms = _terms(_with_meaning(premises, positive))
-    return None if terms is None else Combination(case, terms, _used(tuple(divisors), terms))
+    found = Search(cert, premises, positive, definedness(roots)).refute(case)
+    return None if found is None else found._replace(divisors=_used(tuple(divisors), found))
 
 
-def _used(divisors: tuple[Any, ...], terms: Sequence[Term]) -> tuple[Any, ...]:
+class Search:
+    """The search for a combination of one case, which is split where that helps; it counts what it tries."""
+
+    def __init__(
+        self, cert: Certificate, premises: list[Premise], positive: Sequence[Expr], needs: Sequence[Cond]
+    ) -> None:
+        from intset.context import Context
+
+        self.premises, self.positive, self.needs = premises, positive, needs
+        self.known = Context(dict(cert.ranges)).extended(facts=cert.facts)
+        self.left = MAX_TRIED
+
+    def refute(self, case: Literals, depth: int = 0) -> Combination | None:
+        self.left -= 1
+        if self.left < 0:
+            return None
+        more = [Premise(names.GOAL, cond) for cond in case]
+        columns = _with_meaning(list(dict.fromkeys((*self.premises, *more))), self.positive, case)
+        terms = _terms(columns, (1, 2, 3) if depth == 0 else (1, 2))
+        if terms is not None:
+            return Combination(case, terms)
+        if depth >= MAX_DEPTH:
+            return None
+        for on in splits(columns, case, self.positive, self.known):
+            ways = both_ways(on, self.needs)
+            if ways is None or any(set(way) <= set(case) for way in ways):
+                continue
+            branches: list[Combination] = []
+            for way in ways:
+                branch = self.refute((*case, *way), depth + 1)
+                if branch is None:
+                    break
+                branches.append(branch)
+            else:
+                return Combination(case, (), (), on, tuple(branches))
+        return None
+
+
+def splits(columns: list[Column], case: Literals, positive: Sequence[Expr], known: Context) -> Iterator[Cond]:
+    """Conditions on which it may help to split a case, the most promising first."""
+    below = list(postorder([premise.cond for column in columns for premise in column.premises]))
+    for node in below:  # what the linear form knows: `node == simple`, shown from both sides
+        if isinstance(node, Expr) and node.op in _SIMPLIFIED:
+            simple = known.simplify(node)
+            if simple is not node:
+                yield node - simple >= 1
+                yield simple - node >= 1
+    yield from dict.fromkeys(node.args[0] for node in below if node.op is ops.SELECT)
+    yield from dict.fromkeys(node.args[0] >= 0 for node in below if node.op in (ops.TRUNCDIV, ops.TRUNCMOD))
+    yield from dict.fromkeys(node.args[0] <= node.args[1] for node in below if node.op in (ops.MIN, ops.MAX))
+    expander = Expander()
+    goals = [expander.sides(cond)[0] for cond in case]
+    equations = [poly for column in columns if column.is_zero for poly in [column.poly]]
+    for column in columns:
+        for premise in column.premises:
+            expander.sides(premise.cond)
+    for goal in goals:
+        factors = [atom for atom, node in expander.nodes.items() if any(node is d for d in positive)]
+        common = _common_factor(_eliminated(goal, equations), factors)
+        if common is not None:
+            yield _expression(common[0], expander) >= common[1]
+    fractional = _fractional(columns)
+    if fractional is not None:
+        yield _expression({fractional[0]: 1}, expander) >= fractional[1]
+
+
+def _eliminated(goal: Poly, equations: Sequence[Poly]) -> Poly:
+    """The goal without the atoms that an equation gives in terms of others."""
+    for poly in equations:
+        unit = next((m for m, k in poly.items() if abs(k) == 1 and m in goal and len(m) == 1), None)
+        if unit is not None:
+            goal = add(goal, poly, -goal[unit] * poly[unit])
+    return goal
+
+
+def _common_factor(goal: Poly, positive: Collection[Any]) -> tuple[Poly, int] | None:
+    """(t, least value of t) for a goal `factor * t + constant >= 0`, factor a constant and `positive` atoms, not 1."""
+    terms = {monomial: k for monomial, k in goal.items() if monomial}
+    if not terms:
+        return None
+    factor = gcd(*terms.values())
+    powers = [dict(monomial) for monomial in terms]
+    shared = {atom: min(p.get(atom, 0) for p in powers) for atom in powers[0] if atom in positive}
+    shared = {atom: power for atom, power in shared.items() if power}
+    if factor == 1 and not shared:
+        return None
+    quotient: Poly = {}
+    for monomial, k in terms.items():
+        left = {atom: power - shared.get(atom, 0) for atom, power in monomial}
+        quotient[frozenset((atom, power) for atom, power in left.items() if power)] = k // factor
+    least = 1 if shared else -(goal.get(UNIT, 0) // factor)
+    return (quotient, least) if set(quotient) != {UNIT} else None
+
+
+def _expression(poly: Poly, expander: Expander) -> Expr:
+    """A polynomial over atoms as an expression."""
+    parts: list[Expr] = []
+    for monomial, k in poly.items():
+        atoms = sorted(monomial, key=lambda one: str(expander.nodes[one[0]]))
+        factors = [expander.nodes[atom] for atom, power in atoms for _ in range(power)]
+        parts.append(reduce(mul, factors if k == 1 and factors else [const(k), *factors]))
+    return reduce(add_terms, parts)
+
+
+def _fractional(columns: list[Column]) -> tuple[Any, int] | None:
+    """An atom that is no integer in some solution of the relaxation, and the next integer above."""
+    from intset.prover.smt_encode import load_z3
+
+    monomials = list(dict.fromkeys(m for column in columns for m in column.poly if m))
+    if len(monomials) > MAX_MONOMIALS or len(columns) > MAX_PREMISES[0]:
+        return None
+    z3 = load_z3()
+    context = z3.Context()
+    solver = z3.SolverFor("QF_LRA", ctx=context)
+    solver.set(rlimit=RLIMIT)
+    values = {m: z3.Real(f"v{number}", context) for number, m in enumerate(monomials)}
+    for column in columns:
+        total = z3.Sum(
+            [z3.RealVal(0, context), *(values[m] * k if m else z3.RealVal(k, context) for m, k in column.poly.items())]
+        )
+        solver.add(total == 0 if column.is_zero else total >= 0)
+    if solver.check() != z3.sat:
+        return None
+    model = solver.model()
+    for monomial, value in values.items():
+        number = model.eval(value, model_completion=True)
+        top, bottom = int(number.numerator_as_long()), int(number.denominator_as_long())
+        if bottom != 1 and sum(power for _, power in monomial) == 1:
+            return monomial, -(-top // bottom)
+    return None
+
+
+def _used(divisors: tuple[Any, ...], found: Combination) -> tuple[Any, ...]:
     """The divisors whose sign the terms rest on."""
-    below = set(postorder([p.cond for term in terms for p in term.premises if p.why in (names.MEANING, names.DIVISOR)]))
+    premises = [p for leaf in found.leaves() for term in leaf.terms for p in term.premises]
+    below = set(postorder([p.cond for p in premises if p.why in (names.MEANING, names.DIVISOR)]))
     return tuple(entry for entry in divisors if entry[0] in below)
 
 
@@ -112,7 +260,7 @@ def _divisors(premises: Iterable[Premise], needs: Sequence[Cond]) -> list[Expr]:
     return [d for d in found if constant_value(d) is None and d.ne(0) in needs]
 
 
-def _with_meaning(premises: list[Premise], positive: Sequence[Expr]) -> list[Column]:
+def _with_meaning(premises: list[Premise], positive: Sequence[Expr], case: Literals = ()) -> list[Column]:
     """The premises, and what the operations in them mean, as columns."""
     expander = Expander()
     columns = [_column(expander, premise) for premise in premises]
@@ -123,7 +271,7 @@ def _with_meaning(premises: list[Premise], positive: Sequence[Expr]) -> list[Col
             break
         for key, e in new:
             told.add(key)
-            columns += [_column(expander, Premise(names.MEANING, cond)) for cond in meaning(e, positive)]
+            columns += [_column(expander, Premise(names.MEANING, cond)) for cond in meaning(e, positive, case)]
     powers = {atom for column in columns for m in column.poly for atom, power in m if power > 1}
     pairs = {frozenset(a for a, _ in m) for column in columns for m in column.poly if len(m) == 2}
     atoms = expander.nodes
@@ -138,9 +286,9 @@ def _column(expander: Expander, premise: Premise) -> Column:
     return Column((premise,), *expander.sides(premise.cond))
 
 
-def _terms(columns: list[Column]) -> tuple[Term, ...] | None:
+def _terms(columns: list[Column], degrees: Sequence[int] = (1, 2, 3)) -> tuple[Term, ...] | None:
     """The terms of a combination, of products of as few premises as are enough."""
-    for degree in (1, 2, 3):
+    for degree in degrees:
         if degree > 1 and len(columns) > MAX_PREMISES[degree - 1]:
             return None
         if len(columns) <= MAX_PREMISES[0]:

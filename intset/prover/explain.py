@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Any
 from intset.errors import EvaluationError, InputError
 from intset.expr import ops
 from intset.expr.evaluate import evaluate
-from intset.expr.node import Cond, Expr, Var, as_expr
+from intset.expr.node import Cond, Expr, Var, as_expr, constant_value
 from intset.expr.printer import to_text
-from intset.expr.walk import conjuncts
+from intset.expr.walk import conjuncts, postorder
+from intset.prover.missing import missing_for, ways_to_state
 from intset.prover.proof import PROVED, REFUTED, Proof
 
 if TYPE_CHECKING:
     from intset.context import Context
 
+MAX_DIVISIONS = 8  # of an expression are looked at
 _TIERS = {
     "linear": "the linear form: terms cancel, and the ranges of the variables decide",
     "isl": "isl: exact reasoning about affine conditions with divisions by constants",
@@ -73,7 +75,8 @@ def _about_proof(ctx: Context, proof: Proof) -> list[str]:
     else:
         lines.append(f"Not decided: {proof.reason}.")
         lines.append("A fact about the sizes, a range for a free variable, or a larger budget may decide it.")
-    return lines
+    missing = None if proof else missing_for(ctx, proof.goal)
+    return lines if missing is None else [*lines, *missing.words()]
 
 
 def _certificate(proof: Proof) -> list[str]:
@@ -125,8 +128,32 @@ def _about_bounds(ctx: Context, e: Expr, bounds: Any) -> list[str]:
     else:
         lines.append("The ends are sound, but were not shown to be attained.")
     lines += [f"Given up: {note}." for note in bounds.notes]
+    lines += _about_signs(ctx, expr_divisions(e))
     lines += [f"Known: {fact.condition} ({fact.provenance})." for fact in ctx.facts]
     return lines
+
+
+def expr_divisions(e: Expr) -> list[Expr]:
+    """The floor divisions and remainders in an expression by what is no power of 2: those that signs make cheap."""
+    found = [node for node in postorder((e,)) if node.op in (ops.FLOORDIV, ops.FLOORMOD)]
+    return [node for node in found if (c := constant_value(node.args[1])) is None or c < 0 or c & (c - 1)]  # type: ignore[misc]
+
+
+def _about_signs(ctx: Context, divisions: list[Expr]) -> list[str]:
+    """For each division that C's own does not compute as it stands, which sign is not known."""
+    lines: list[str] = []
+    for node in divisions[:MAX_DIVISIONS]:
+        for part, goal in ((node.args[1], node.args[1] >= 0), (node.args[0], node.args[0] >= 0)):
+            if constant_value(part) is not None or ctx.prove(goal):
+                continue
+            lines.append(f"{_short(node)} is not C's own division: {_short(goal)} is not known.")
+            missing = missing_for(ctx, goal)
+            lines += _stated(goal) if missing is None else [f"  {line}" for line in missing.words()]
+    return list(dict.fromkeys(lines))
+
+
+def _stated(goal: Cond) -> list[str]:
+    return [f"  To state it: {name}: {way}" for name, way in ways_to_state(goal).items()]
 
 
 def _short(node: Any) -> str:

@@ -1,0 +1,293 @@
+"""Certificates: proofs as data, and the independent check of them."""
+
+from __future__ import annotations
+
+import pickle
+import random
+import warnings
+from dataclasses import replace
+from itertools import product
+
+import pytest
+
+import intset
+from intset import (
+    Context,
+    Fact,
+    InputError,
+    Range,
+    ShapeVar,
+    Var,
+    cast,
+    ceildiv,
+    evaluate,
+    floormod,
+    maximum,
+    minimum,
+    nonneg,
+    select,
+    truncdiv,
+    truncmod,
+)
+from intset.expr import ops
+from intset.expr.node import const, make, truth
+from intset.prover.certificate import Certificate, Combination, Premise, Term
+from intset.prover.check import check_certificate, in_other_words, meaning
+from intset.prover.combination import combinations
+
+i, j, k, x, y = (Var(name) for name in "ijkxy")
+n, m, p = ShapeVar("n"), ShapeVar("m"), ShapeVar("p")
+
+
+QUESTIONS = [
+    ({i: Range(0, n), j: Range(0, m)}, i * m + j < n * m, (), "linear"),
+    ({i: Range(0, n), j: Range(0, m)}, ((i * m + j) // m).eq(i), (), "linear"),
+    ({i: Range(0, n)}, minimum(i, n - 1).eq(i), (), "linear"),
+    ({x: None}, x * x >= 0, (), "linear"),
+    ({}, x - y >= 1, (Fact(x >= 3, "asserted"), y <= 2, x <= 100), "linear"),
+    ({x: None, y: Range(1, 99)}, (x // y) * y <= x, (), "linear"),
+    ({i: Range(0, 64)}, floormod(i, nonneg(x)) >= 0, (), "linear"),
+    ({i: Range(0, 100)}, (i * 4 + j < 200) & (i < 4), (i * 4 + j < 14, j >= 0), "linear"),
+    ({}, (x + i * 2).ne(x + i * 2 + 1), (), "linear"),
+    ({}, n.eq(1000), (n >= 5, n <= 3), "linear"),  # vacuous
+    ({i: Range(0, 0)}, i > 5, (), "linear"),  # vacuous
+    ({i: Range(0, 9)}, i.eq(77), ((i % 2).eq(0), (i % 4).eq(1)), "linear"),  # vacuous
+    ({x: None}, ((x % 16) % 4).eq(x % 4), (), "linear"),
+    ({i: Range(0, 64)}, (i < 3) | (i >= 3), (), "isl"),
+    ({i: Range(0, n)}, select(i < n, i, 0).eq(i), (), "isl"),
+    ({x: Range(-20, 41)}, (truncdiv(x, -3) * -3 + truncmod(x, -3)).eq(x), (), "linear"),
+    ({x: Range(0, 100)}, cast(x, 8).eq(x), (), "linear"),
+    ({x: Range(0, 8), y: Range(0, 8)}, (x ^ y) < 8, (), "points"),
+    ({x: Range(-20, 41), y: Range(-6, 13)}, (truncdiv(x, y) * y + truncmod(x, y)).eq(x), (), "linear"),
+    ({i: Range(0, n * n)}, i // n < n, (), "z3"),
+    ({i: Range(0, n * m)}, i // m < n, (), "z3"),
+    ({}, (n * (n + 1) % 2).eq(0), (), "z3"),
+    ({}, ((n * m) // maximum(m, 1)).eq(n) | m.eq(0), (), "z3"),
+]
+
+
+@pytest.mark.filterwarnings("ignore::intset.errors.ContradictionWarning")
+@pytest.mark.parametrize(("ranges", "goal", "facts", "kind"), QUESTIONS)
+def test_every_proof_has_a_certificate(ranges, goal, facts, kind):
+    ctx = Context(ranges, assume=facts)
+    proof = ctx.prove(goal)
+    cert = proof.certificate()
+    assert proof and cert.kind == kind, cert
+    assert cert.check() and check_certificate(cert, ctx)
+    assert cert.vacuous is proof.vacuous
+    assert "".join(cert.words()) in "".join(str(ctx.explain(goal)).split("\n"))
+    assert pickle.loads(pickle.dumps(proof)).certificate().check()
+    false = replace(cert, goal=~goal, vacuous=False)
+    assert kind == "z3" or not check_certificate(false)
+    assert not check_certificate(cert, Context({})) or not (cert.ranges or cert.facts)
+
+
+def test_a_linear_certificate_is_numbers_and_facts():
+    proof = Context({}, assume=[x >= 3, y <= 2]).prove(2 * x - y >= 4)
+    cert = proof.certificate()
+    assert sorted((factor, str(premises[0].cond)) for factor, premises in cert.terms) == [
+        (1, "2 * x - y < 4"),
+        (1, "y <= 2"),
+        (2, "x >= 3"),
+    ]
+    assert "2 * [x >= 3]  (a fact)" in str(cert)
+
+
+def test_the_checker_accepts_nothing_wrong():
+    ctx = Context({}, assume=[x >= 3, y <= 2])
+    good = ctx.prove(2 * x - y >= 4).certificate()
+    (one,) = good.combinations
+    tampered = [
+        one._replace(terms=one.terms[1:]),
+        one._replace(terms=tuple(term._replace(factor=-term.factor) for term in one.terms)),
+        one._replace(terms=tuple(term._replace(factor=0) for term in one.terms)),
+        one._replace(terms=(Term(1, (Premise("a fact", x <= -1),)), Term(1, (Premise("a fact", x >= 3),)))),
+        one._replace(terms=(Term(1, ()),)),
+        one._replace(terms=(Term(-1, (Premise("a square", x * x >= 0),)),)),
+        one._replace(case=()),
+    ]
+    for bad in tampered:
+        assert not replace(good, combinations=(bad,)).check(), bad
+    assert not replace(good, combinations=()).check()
+    assert not replace(good, goal=2 * x - y >= 5).check()
+    assert not replace(good, facts=good.facts[:1]).check()
+
+
+def test_a_divisor_is_positive_only_where_it_divides():
+    """`1 // n` is not evaluated in this goal, so nothing may be concluded from its having a value."""
+    cert = Context({}).prove(truth(True)).certificate()
+    case = (n < 1,)
+    negative = (Term(1, (Premise("the goal negated", n <= -1),)), Term(1, (Premise("declared", n >= 0),)))
+    shown = Combination((n <= -1,), negative)
+    terms = (Term(1, (Premise("the goal negated", n < 1),)), Term(1, (Premise("a divisor is positive", n >= 1),)))
+    one = Combination(case, terms, ((n, shown),))
+    assert not replace(cert, goal=n >= 1, combinations=(one,)).check()
+    assert not replace(cert, goal=(n >= 1) & (1 // n >= 0), combinations=(one, Combination((1 // n < 0,), ()))).check()
+
+
+def test_a_refutation_certifies_its_point_and_an_unknown_nothing():
+    ctx = Context({i: Range(0, n)}, assume=[n > 2])
+    cert = ctx.prove(i < 7).certificate()
+    assert cert.kind == "point" and cert.check() and evaluate(i < 7, cert.point) is False
+    assert not replace(cert, point={i: 9, n: 3}).check()
+    with intset.using(tiers="linear"), pytest.raises(InputError, match="unknown"):
+        Context({}).prove((x * x + n) % 3 < 2 + (x * n) % 5).certificate()
+
+
+def test_random_proofs_are_certified():
+    from random_questions import question
+
+    kinds: dict[str, int] = {}
+    for seed in range(150):
+        q = question(seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", intset.ContradictionWarning)
+            ctx = Context(q.ranges, assume=q.conds)
+        cert = ctx.prove(q.goal).certificate()
+        assert check_certificate(cert, ctx), seed
+        assert (cert.kind == "point") is not q.goal_holds, seed
+        kinds[cert.kind] = kinds.get(cert.kind, 0) + 1
+    assert {"linear", "isl", "point"} <= set(kinds) and sum(kinds.values()) == 150
+
+
+# -- what the linear form proves is a combination of facts and identities of division ---------------------------------
+
+LINEAR = [
+    ({x: None}, ((x // 4) % 4).eq(x % 16 // 4)),
+    ({x: None}, (x // 4 // 8).eq(x // 32)),
+    ({x: None}, (x % 10 % 5).eq(x % 5)),
+    ({x: None}, (-(x // 4)).eq(ceildiv(-x, 4))),
+    ({x: None}, ((x * 12 + 6) % 6).eq(0)),
+    ({x: None}, ((x + 8) % 8).eq(x % 8)),
+    ({x: None, y: None}, ((x * 8 + y % 8) % 8).eq(y % 8)),
+    ({i: Range(0, 100), j: Range(0, 10)}, ((i * 40 + j * 4) % 4).eq(0)),
+    ({i: Range(0, n), j: Range(0, m)}, ((i * m + j) % m).eq(j)),
+    ({i: Range(0, n), j: Range(0, m), k: Range(0, p)}, (((i * m + j) * p + k) // (m * p)).eq(i)),
+    ({i: Range(0, n), j: Range(0, m), k: Range(0, p)}, (((i * m + j) * p + k) // p % m).eq(j)),
+    ({i: Range(0, n), j: Range(0, m), k: Range(0, p)}, (i * m + j) * p + k < n * m * p),
+    ({}, ((n * 65) % n).eq(0)),
+    ({i: Range(0, n)}, (i % n).eq(i)),
+    ({x: None}, ((x % n) % n).eq(x % n)),
+    ({x: None}, ((x + n) // n).eq(x // n + 1)),
+    ({i: Range(0, 56), j: Range(0, 3)}, select((i + j >= 1) & (i + j < 57), i + j - 1, 0) < 56),
+    ({i: Range(0, 100)}, abs(i).eq(i)),
+    ({i: Range(0, 64)}, (i & 7).eq(i % 8)),
+    ({i: Range(0, 64)}, (i >> 3).eq(i // 8)),
+    ({x: None}, truncdiv(x * 4, 4).eq(x)),
+    ({i: Range(0, 9)}, truncmod(i, 4).eq(i % 4)),
+    ({x: Range(-128, 256)}, cast(x, 8).eq(x)),
+    ({i: Range(-9, 19)}, maximum(minimum(i, 20), -20).eq(i)),
+]
+
+
+@pytest.mark.parametrize(("ranges", "goal"), LINEAR)
+def test_identities_of_division_have_linear_certificates(ranges, goal):
+    ctx = Context(ranges)
+    proof = ctx.prove(goal)
+    assert proof.by == "linear"
+    cert = proof.certificate()
+    assert cert.kind == "linear" and cert.check() and check_certificate(cert, ctx)
+    assert pickle.loads(pickle.dumps(proof)).certificate().check()
+    assert any("contradiction" in line for line in cert.words())
+
+
+def test_divisibility_is_rounded_and_split():
+    for facts, goal in ((((n % 16).eq(0),), (n % 8).eq(0)), ((), x % -4 <= 0), ((3 * x <= 8,), x <= 2)):
+        claim = Certificate("linear", goal, facts=tuple(Fact(fact) for fact in facts))
+        cert = replace(claim, combinations=combinations(claim))
+        assert cert.check() and (not facts or not replace(cert, facts=()).check())
+    words = str(Context({x: None}).prove((x // 4 % 4).eq(x % 16 // 4)).certificate())
+    assert "Either " in words and "or not." in words
+
+
+def mutants(one: Combination, rng: random.Random):
+    """Combinations that differ from `one` in one place, at any depth."""
+    if one.on is not None:
+        yield one._replace(branches=one.branches[1:])
+        yield one._replace(on=x >= 12345)
+        yield one._replace(on=None)
+        for place, branch in enumerate(one.branches):
+            for bad in mutants(branch, rng):
+                yield one._replace(branches=(*one.branches[:place], bad, *one.branches[place + 1 :]))
+        return
+    for place, (factor, premises) in enumerate(one.terms):
+        others = (*one.terms[:place], *one.terms[place + 1 :])
+        yield one._replace(terms=others)
+        yield one._replace(terms=(*others, Term(-factor, premises)))
+        yield one._replace(terms=(*others, Term(0, premises)))
+        premise = rng.choice(premises)
+        for why in ("a fact", "a range", "declared", "a square"):
+            if why != premise.why:
+                yield one._replace(terms=(*others, Term(factor, tuple(Premise(why, c.cond) for c in premises))))
+        forged = Premise(premise.why, premise.cond.args[0] >= premise.cond.args[1] + 7)
+        yield one._replace(terms=(*others, Term(factor, (forged,))))
+
+
+def test_mutated_certificates_are_refused():
+    """A mutant is refused, or it is right as well: then the goal it proves is checked on points."""
+    rng = random.Random(7)
+    tried = accepted = 0
+    for ranges, goal in LINEAR:
+        cert = Context(ranges).prove(goal).certificate()
+        for place, one in enumerate(cert.combinations):
+            for bad in rng.sample(made := list(mutants(one, rng)), min(12, len(made))):
+                forged = (*cert.combinations[:place], bad, *cert.combinations[place + 1 :])
+                tried += 1
+                accepted += replace(cert, combinations=forged).check()
+        assert not replace(cert, goal=~goal).check()
+        assert not replace(cert, combinations=cert.combinations[1:]).check()
+        assert not cert.ranges or not check_certificate(cert, Context({}))
+    assert tried > 400 and accepted <= tried // 20  # a term that was not needed may be left out
+
+
+def test_a_split_needs_both_sides_and_a_value():
+    """`1 // x >= 1` has no value at x = 0, so nothing follows from its holding or not."""
+    cert = Context({}).prove(truth(True)).certificate()
+    case = (x * 0 + 1 < 1,)
+    on = 1 // x >= 1
+    branches = tuple(Combination((*case, way), (Term(1, (Premise("the goal negated", case[0]),)),)) for way in (on,))
+    other = Combination((*case, 1 // x < 1), (Term(1, (Premise("the goal negated", case[0]),)),))
+    one = Combination(case, (), (), on, (*branches, other))
+    assert not replace(cert, kind="linear", goal=x * 0 + 1 >= 1, combinations=(one,)).check()
+    plain = Combination(case, (Term(1, (Premise("the goal negated", case[0]),)),))
+    assert replace(cert, kind="linear", goal=x * 0 + 1 >= 1, combinations=(plain,)).check()
+
+
+def test_false_goals_have_no_combination():
+    """The search and the checker together prove nothing that enumeration refutes."""
+    false = [(x % 4 < 3), ((x + 1) // 4).eq(x // 4), truncmod(x, 4) >= 0, cast(x, 4).eq(x)]
+    false += [minimum(x, 3).eq(x), select(x > 2, x, 3) > 3, (x & 3).ne(2), (2 * x).ne(6)]
+    for goal in false:
+        ranges = ((x, Range(-20, 41)),)
+        assert any(not evaluate(goal, {x: value}) for value in range(-20, 21))
+        found = combinations(Certificate("", goal, ranges=ranges))
+        assert found is None, goal
+
+
+def test_what_operations_mean_holds_at_every_small_point():
+    """Each comparison that the checker takes for granted, wherever the operation has a value and its case holds."""
+    fixed = [make(op, (x, const(c))) for op in (ops.FLOORDIV, ops.TRUNCDIV) for c in (-4, -1, 1, 3, 8)]
+    free = [make(op, (x, y)) for op in (ops.FLOORDIV, ops.TRUNCDIV, ops.MIN, ops.MAX)]
+    free += [abs(x), select(x < y, x, y * 2), select((x < 3) | (y > 2), x, 7)]
+    ways = [(), (x < y,), (x >= y,), (x <= y,), (x > y,), (x < 3,), (y > 2,), (x >= 3, y <= 2)]
+    points = [{x: a, y: b} for a in range(-6, 7) for b in range(-4, 5)]
+    tried = 0
+    for node, case, positive in product((*fixed, *free), ways, ((), (y,))):
+        inside = [at for at in points if all(evaluate(c, at) for c in case) and (not positive or at[y] >= 1)]
+        for cond in meaning(node, positive, case):
+            for at in inside:
+                if at[y] or y not in node.free_vars():
+                    tried += 1
+                    assert evaluate(cond, at), (node, cond, at)
+    assert tried > 10_000
+
+
+def test_operations_in_other_words_are_the_same():
+    made = [make(ops.TRUNCMOD, (x, y)), ~x, x << 3, x >> 2, x & 7, x & 0]
+    made += [cast(x, bits, signed) for bits in (1, 3, 8) for signed in (True, False)]
+    for node in made:
+        same = in_other_words(node)
+        assert same is not None and same is not node
+        for a, b in product(range(-300, 301, 7), (-3, 2)):
+            assert evaluate(node, {x: a, y: b}) == evaluate(same, {x: a, y: b})
+    assert in_other_words(x & 6) is None and in_other_words(x << y) is None
