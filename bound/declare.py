@@ -7,12 +7,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from bound import dtypes
+from bound.dependent import with_independent_ranges
 from bound.intrin import TensorComputeOp, TensorIntrinCall
 from bound.itervar import IterType, IterVar
 from bound.operation import ComputeOp, ExternOp, PlaceholderOp, ScanOp
-from bound.shapes import argument, as_shape, plain_sizes
+from bound.shapes import argument, as_shape
 from bound.tensor import Tensor
-from bound.tir import build, walk
+from bound.tir import build
 from bound.tir.buffer import Buffer
 from bound.tir.value import Value, parameter
 from intset.errors import InputError
@@ -93,12 +94,7 @@ def compute(
     formulas = tuple(build.operand(b, f"the formula of {name}") for b in bodies)
     if not formulas:
         raise InputError(f"the formula of {name} gives no value")
-    read = walk.input_tensors(formulas)
-    sizes = plain_sizes([*extents, *(extent for tensor in read for extent in tensor.shape)])
-    if sizes:
-        for iv in axis:
-            iv.remember("sizes", sizes)
-    computed = ComputeOp(name, axis, formulas, tag, attrs)
+    computed = ComputeOp(name, axis, with_independent_ranges(name, axis, formulas), tag, attrs)
     return computed.output(0) if computed.num_outputs == 1 else computed.outputs
 
 
@@ -148,7 +144,7 @@ def extern(
         if not isinstance(tensor, Tensor):
             raise InputError(f"input {k} of {name} must be a tensor, not {tensor!r}")
     types = _extern_types(dtype, read, len(shapes), name)
-    ins = _buffers(in_buffers) or [Buffer(t.name, t.shape, t.dtype) for t in read]
+    ins = _buffers(in_buffers) or [Buffer(t.name, t.extents, t.dtype) for t in read]
     outs = _buffers(out_buffers) or [Buffer(name, s, t) for s, t in zip(shapes, types, strict=True)]
     if len(ins) != len(read) or len(outs) != len(shapes):
         raise InputError(f"{name} needs a buffer for each of its inputs and outputs")
@@ -198,9 +194,9 @@ def scan(
         if not a.dtype == u.dtype == s.dtype:
             types = f"{a.dtype}, {u.dtype} and {s.dtype}"
             raise InputError(f"init, update and state_placeholder {k} of {name} have the types {types}")
-        if u.ndim != s.ndim or any(x is not y for x, y in zip(u.shape, s.shape, strict=True)):
+        if u.ndim != s.ndim or any(x is not y for x, y in zip(u.extents, s.extents, strict=True)):
             raise InputError(f"update {k} of {name} must have the shape of its state_placeholder")
-    begin, end = starts[0].shape[0], updates[0].shape[0]
+    begin, end = starts[0].extents[0], updates[0].extents[0]
     extent = as_expr(end.data - begin.data) if begin.is_const and end.is_const else end - begin
     axis = IterVar(Range(begin, extent), f"{name}.idx", IterType.ORDERED)
     op = ScanOp(name, axis, starts, updates, states, _tensors(inputs or (), "inputs", name), tag, attrs)

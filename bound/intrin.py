@@ -12,6 +12,7 @@ from bound.tensor import Tensor, TensorSlice, as_index
 from bound.tir import build, walk
 from bound.tir.value import Operand
 from intset.errors import InputError
+from intset.expr import ops
 from intset.expr.node import Expr, as_expr
 from intset.expr.range import Range
 
@@ -28,6 +29,7 @@ class TensorIntrin:
         self.lower = lower
         self.scalar_params = scalar_params
         self.inputs = op.input_tensors
+        self.reduce_init = self.reduce_update = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> TensorIntrinCall:
         slices = [TensorSlice(a, ()) if isinstance(a, Tensor) else a for a in args]
@@ -59,7 +61,7 @@ class TensorIntrinCall:
 def _region(part: TensorSlice) -> tuple[Range, ...]:
     tensor = part.tensor
     ranges = []
-    for k, extent in enumerate(tensor.shape):
+    for k, extent in enumerate(tensor.extents):
         index = part.indices[k] if k < len(part.indices) else slice(None)
         if not isinstance(index, slice):
             ranges.append(Range(as_index(tensor, k, index), 1))
@@ -78,7 +80,7 @@ def _difference(start: Expr, stop: Expr) -> Expr:
         return as_expr(stop.data - start.data)
     if start.is_const and start.data == 0:
         return stop
-    if stop.op.name == "add":
+    if stop.op is ops.ADD:
         left, right = stop.args
         if left is start:
             return right  # type: ignore[no-any-return]

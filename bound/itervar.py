@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import IntEnum
-from typing import Any
+from typing import Any, ClassVar
 
 from intset.errors import InputError
-from intset.expr.node import Var, as_expr
+from intset.expr.annotate import without_sizes
+from intset.expr.node import Expr, Var, as_expr
 from intset.expr.range import Range
 
 
@@ -38,6 +40,16 @@ class IterVar(Var):
     """
 
     __slots__ = ("dom", "iter_type", "sizes", "thread_tag")
+    # TVM's names for the kinds: `stage.iter_var_attrs[iv].iter_type == te.schedule.IterVar.Vectorized`
+    DataPar: ClassVar = IterType.DATA_PAR
+    ThreadIndex: ClassVar = IterType.THREAD_INDEX
+    CommReduce: ClassVar = IterType.COMM_REDUCE
+    Ordered: ClassVar = IterType.ORDERED
+    Opaque: ClassVar = IterType.OPAQUE
+    Unrolled: ClassVar = IterType.UNROLLED
+    Vectorized: ClassVar = IterType.VECTORIZED
+    Parallelized: ClassVar = IterType.PARALLELIZED
+    Tensorized: ClassVar = IterType.TENSORIZED
     dom: Range | None
     iter_type: IterType
     thread_tag: str
@@ -60,8 +72,18 @@ class IterVar(Var):
         fill(self, "sizes", sizes)
         return self
 
+    def learn_sizes(self, sizes: Iterable[Var]) -> None:
+        """From here on these variables are known to be sizes where the axis is."""
+        known = tuple(dict.fromkeys((*self.sizes, *sizes)))
+        if len(known) > len(self.sizes):
+            self.remember("sizes", known)
+
     def fields(self) -> dict[str, Any]:
         return {"dom": self.dom, "iter_type": self.iter_type, "thread_tag": self.thread_tag, "sizes": self.sizes}
+
+    def part(self, name: str) -> IterVar:
+        """A loop that a schedule makes of this one: of its kind, with what it knows of sizes."""
+        return IterVar(None, name, self.iter_type, sizes=self.sizes)
 
     @property
     def var(self) -> IterVar:
@@ -101,4 +123,7 @@ def thread_axis(dom: Any = None, tag: str = "", name: str = "") -> IterVar:
 
 def reduce_axis(dom: object, name: str = "rv", thread_tag: str = "") -> IterVar:
     """An axis to reduce over: `reduce_axis((begin, end))`, or a `Range`."""
-    return IterVar(as_domain(dom, f"the domain of reduce_axis {name!r}"), name, IterType.COMM_REDUCE, thread_tag)
+    domain = as_domain(dom, f"the domain of reduce_axis {name!r}")
+    ends = (domain.min, domain.extent)
+    (low, first), (extent, second) = (without_sizes(e) if isinstance(e, Expr) else (e, ()) for e in ends)
+    return IterVar(Range(low, extent), name, IterType.COMM_REDUCE, thread_tag, (*first, *second))

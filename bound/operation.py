@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bound.itervar import IterType, IterVar
+from bound.shapes import plain_sizes
 from bound.tensor import Tensor
 from bound.tir import walk
 from bound.tir.buffer import Buffer
@@ -105,6 +106,14 @@ class ComputeOp(Operation):
         shape = tuple(extent_of(iv) for iv in axis)
         self.outputs = tuple(Tensor(self, k, shape, dtype_of(value)) for k, value in enumerate(body))
         self._inputs: tuple[Tensor, ...] | None = None
+        self._tell_sizes()
+
+    def _tell_sizes(self) -> None:
+        """Its axes know what the shapes around them say of plain variables, in whatever context they are met."""
+        read = (extent for tensor in self.input_tensors for extent in tensor.extents)
+        sizes = plain_sizes([*self.outputs[0].extents, *read])
+        for iv in self.axis:
+            iv.learn_sizes(sizes)
 
     @property
     def input_tensors(self) -> tuple[Tensor, ...]:
@@ -161,7 +170,7 @@ class ExternOp(Operation):
         if not any(tensor in new for tensor in self.inputs):
             return self
         inputs = tuple(new.get(tensor, tensor) for tensor in self.inputs)
-        shapes, types = tuple(t.shape for t in self.outputs), tuple(t.dtype for t in self.outputs)
+        shapes, types = tuple(t.extents for t in self.outputs), tuple(t.dtype for t in self.outputs)
         return ExternOp(self.name, inputs, shapes, types, self.body, self.buffers, self.tag, self.attrs)
 
 
@@ -191,10 +200,10 @@ class ScanOp(Operation):
         self.spatial_axis: tuple[IterVar, ...] = spatial_axis or tuple(
             IterVar(Range(0, extent), f"{name}.out{i}.i{k}", IterType.OPAQUE)
             for i, tensor in enumerate(update)
-            for k, extent in enumerate(tensor.shape)
+            for k, extent in enumerate(tensor.extents)
             if k > 0
         )
-        self.outputs = tuple(Tensor(self, k, t.shape, t.dtype) for k, t in enumerate(state_placeholder))
+        self.outputs = tuple(Tensor(self, k, t.extents, t.dtype) for k, t in enumerate(state_placeholder))
 
     @property
     def input_tensors(self) -> tuple[Tensor, ...]:
@@ -240,7 +249,7 @@ def _checked_reduction(name: str, body: tuple[Operand, ...]) -> Reduction | None
         raise InputError(f"some outputs of {name} are reductions and some are not: make them tensors of their own")
     first: Reduction = tops[0].data
     for k, top in enumerate(tops):
-        if top.data.combiner is not first.combiner or top.data.axis != first.axis or top.args != tops[0].args:
+        if not top.data.combiner.same(first.combiner) or top.data.axis != first.axis or top.args != tops[0].args:
             raise InputError(f"output {k} of {name} is another reduction than output 0: make it a tensor of its own")
     return first
 

@@ -71,7 +71,7 @@ def _scalars(ops: Sequence[Operation], inputs: Mapping[Any, Any], sizes: Mapping
     for op in ops:
         for tensor in op.outputs:
             array = _given(tensor, inputs) if isinstance(op, PlaceholderOp) else None
-            for k, extent in enumerate(tensor.shape):
+            for k, extent in enumerate(tensor.extents):
                 for var in extent.free_vars():
                     if var.name in by_name:
                         known.setdefault(var, by_name[var.name])
@@ -124,7 +124,7 @@ class _Run:
             raise InputError(f"{op!r} cannot be evaluated")
 
     def shape(self, tensor: Tensor) -> tuple[int, ...]:
-        return tuple(self.number(extent) for extent in tensor.shape)
+        return tuple(self.number(extent) for extent in tensor.extents)
 
     def number(self, e: Any) -> int:
         """The value of an expression in sizes."""

@@ -28,15 +28,18 @@ def argument(name: str) -> Var:
 def as_shape(shape: object, name: str) -> tuple[Expr, ...]:
     """`shape` as extents: a tuple of integers and expressions, or a single one. Negative constants are refused.
 
-    A plain `Var` in it counts as a size, which the user is told, once for each variable.
+    A plain `Var` in it counts as a size, which the user is told, once for each variable. `nonneg(n)`, and an extent
+    read from the shape of another tensor, say so themselves.
     """
     extents = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
-    checked = tuple(as_expr(extent, f"extent {k} of {name}") for k, extent in enumerate(extents))
+    given = [annotate.without_sizes(as_expr(extent, f"extent {k} of {name}")) for k, extent in enumerate(extents)]
+    checked = tuple(extent for extent, _ in given)
+    said = {var for _, sizes in given for var in sizes}
     for k, extent in enumerate(checked):
         if extent.is_const and extent.data < 0:
             raise InputError(f"extent {k} of {name} must not be negative: {extent.data}")
     for size in plain_sizes(checked):
-        if size not in _ARGUMENTS and size not in _TOLD:
+        if size not in _ARGUMENTS and size not in _TOLD and size not in said:
             _TOLD.add(size)
             _tell(size, name)
     return checked

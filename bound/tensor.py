@@ -10,6 +10,7 @@ from bound.tir.bridge import Guest
 from bound.tir.opaque import TensorElement
 from bound.tir.value import Operand, load
 from intset.errors import InputError
+from intset.expr.annotate import carrying_sizes
 from intset.expr.node import Expr, as_expr
 
 if TYPE_CHECKING:
@@ -26,31 +27,40 @@ class Tensor:
     ----------
     op: the operation that computes it.
     value_index: which output of the operation it is.
-    shape: the extents, one `Expr` an axis.
+    extents: one `Expr` an axis.
+    shape: the extents as a script reads them: the plain variables in them carry the fact that they are sizes, so an
+        index such as `i % T.shape[0]` knows it in any context. `T.shape[0]` prints like the extent.
     dtype: the type of its elements.
     value_range: the declared smallest and largest element, or `None`.
     """
 
-    __slots__ = ("__weakref__", "_element", "dtype", "op", "shape", "value_index", "value_range")
+    __slots__ = ("__weakref__", "_element", "_shape", "dtype", "extents", "op", "value_index", "value_range")
 
     def __init__(
         self,
         op: Operation,
         value_index: int,
-        shape: tuple[Expr, ...],
+        extents: tuple[Expr, ...],
         dtype: str,
         value_range: tuple[int, int] | None = None,
     ) -> None:
         self.op = op
         self.value_index = value_index
-        self.shape = shape
+        self.extents = extents
         self.dtype = dtype
         self.value_range = value_range
         self._element: TensorElement | None = None
+        self._shape: tuple[Expr, ...] | None = None
+
+    @property
+    def shape(self) -> tuple[Expr, ...]:
+        if self._shape is None:
+            self._shape = tuple(carrying_sizes(extent) for extent in self.extents)
+        return self._shape
 
     @property
     def ndim(self) -> int:
-        return len(self.shape)
+        return len(self.extents)
 
     @property
     def name(self) -> str:
@@ -80,13 +90,13 @@ class Tensor:
         return element(self, tuple(as_index(self, k, index) for k, index in enumerate(indices)))
 
     def __len__(self) -> NoReturn:
-        raise TypeError(f"the tensor {self.name} has no len(): its shape is {self.shape}")
+        raise TypeError(f"the tensor {self.name} has no len(): its shape is {self.extents}")
 
     def __iter__(self) -> Iterator[NoReturn]:
         raise TypeError(f"the tensor {self.name} is not iterable")
 
     def __repr__(self) -> str:
-        return f"Tensor(name={self.name}, shape=({', '.join(map(str, self.shape))}), dtype={self.dtype})"
+        return f"Tensor(name={self.name}, shape=({', '.join(map(str, self.extents))}), dtype={self.dtype})"
 
 
 class TensorSlice(Guest):

@@ -26,8 +26,9 @@ class Program:
     sizes: symbolic sizes with a few values to try.
     """
 
-    def __init__(self, seed: int, stages: int = 4, symbolic: bool = False) -> None:
+    def __init__(self, seed: int, stages: int = 4, symbolic: bool = False, threads: bool = False) -> None:
         self.rng = random.Random(seed)
+        self.threads = threads
         self.sizes: dict[Var, tuple[int, ...]] = {}
         self.tensors: list[Tensor] = []
         rng = self.rng
@@ -35,7 +36,7 @@ class Program:
         if symbolic:
             n = te.var("n")
             self.sizes[n] = tuple(sorted(rng.sample(range(1, 14), 3)))
-            self._symbolic(n, dims, stages)
+            self._symbolic(seed, n, dims, stages)
             return
         shape = tuple(rng.randint(6, 14) if dims == 1 else rng.randint(4, 9) for _ in range(dims))
         self.tensors.append(te.placeholder(shape, name="A"))
@@ -98,25 +99,40 @@ class Program:
             )
         return rng.choice((lambda: (e - low) % extent, lambda: maximum(minimum(e, extent - 1), 0)))()
 
-    def _symbolic(self, n: Var, dims: int, stages: int) -> None:
-        """A chain of stencils, strides and selects with sizes in terms of `n`."""
+    def _symbolic(self, seed: int, n: Var, dims: int, stages: int) -> None:
+        """A DAG of stencils, strides, reversals and selects with sizes in terms of `n`, no stage longer than before."""
         rng = self.rng
         pads = [rng.randint(0, 2) for _ in range(stages + 1)]
         total = sum(pads)
         self.tensors.append(te.placeholder((n + total,) + (5,) * (dims - 1), name="A"))
         for k in range(stages):
             total -= pads[k]
-            source, pad, scale = self.tensors[-1], pads[k], rng.random() < 0.2
+            sources = [self.tensors[-1]]
+            if k and rng.random() < 0.4:
+                sources.append(rng.choice(self.tensors))
+            extent = n + total
 
-            def formula(*axis: Any, source: Tensor = source, pad: int = pad, scale: bool = scale) -> Any:
+            def formula(
+                *axis: Any, sources: list[Tensor] = sources, pad: int = pads[k], extent: Expr = extent, kind: int = k
+            ) -> Any:
                 i, rest = axis[0], axis[1:]
-                read = source[(i, *rest)] + source[(i + pad, *rest)]
-                if scale:
-                    read = read + source[(i // 2, *rest)]
-                return tir.if_then_else(i >= 1, read, 0.0) if rng.random() < 0.3 else read
+                choice = random.Random(seed * 100 + kind)
+                read: Any = None
+                for source in sources:
+                    places = [i, i + (pad if source is sources[0] else 0)]
+                    if choice.random() < 0.2:
+                        places.append(i // 2)
+                    if choice.random() < 0.15:
+                        places.append(extent - 1 - i)
+                    for place in places:
+                        term = source[(place, *rest)]
+                        read = term if read is None else read + term
+                kinds = (None, None, None, i >= 1, i < n - 1, (i % 2).eq(0))
+                cond = choice.choice(kinds)
+                return read if cond is None else tir.if_then_else(cond, read, 0.0)
 
             named: Any = (lambda i, f=formula: f(i)) if dims == 1 else (lambda i, j, f=formula: f(i, j))
-            self.tensors.append(te.compute((n + total,) + (5,) * (dims - 1), named, name=f"T{k}"))
+            self.tensors.append(te.compute((extent,) + (5,) * (dims - 1), named, name=f"T{k}"))
 
     # -- schedules ----------------------------------------------------------------------------------------------
 
@@ -127,20 +143,70 @@ class Program:
         read = {t for s in computed for t in s.op.input_tensors}
         outputs += [t for t in computed[:-1] if t not in read]
         s = te.create_schedule([t.op for t in dict.fromkeys(outputs)])
-        for tensor in reversed(computed):
-            stage = s[tensor]
-            consumers = [c for c in s.stages if tensor in c.op.input_tensors]
-            if not stage.is_output:
-                choice = rng.random()
-                if choice < 0.1 and tensor.op.reduction is None:
-                    stage.compute_inline()
-                    continue
-                if choice < 0.75:
-                    self._attach(s, tensor, consumers)
+        self._rewrite(s)
+        for stage in reversed(list(s.stages)):
+            if not stage.op.input_tensors:
+                continue
+            if stage.is_output:
+                if self.threads and stage.op is s.outputs[0]:
+                    self._on_threads(stage)
+                else:
+                    self._loops(stage, tails)
+                continue
+            choice = rng.random()
+            if choice < 0.1 and stage.op.reduction is None:
+                stage.compute_inline()
+                continue
+            if choice < 0.75:
+                self._attach(s, stage)
+            if self.threads and self._fetched_together(stage):
+                continue
             self._loops(stage, tails)
         return s
 
-    def _attach(self, s: Schedule, tensor: Tensor, consumers: list[Any]) -> None:
+    def _rewrite(self, s: Schedule) -> None:
+        """Copies of what is read, and of what is written."""
+        rng = self.rng
+        if rng.random() < 0.2:
+            tensor = rng.choice(self.tensors[:-1])
+            readers = [c for c in s.stages if tensor in c.op.input_tensors]
+            if readers:
+                chosen = rng.sample(readers, rng.randint(1, len(readers)))
+                s.cache_read(tensor, rng.choice(("global", "local", "shared")), [c.op for c in chosen])
+        if rng.random() < 0.15:
+            stage = rng.choice([c for c in s.stages if c.op.input_tensors])
+            if rng.random() < 0.5 and not stage.op.reduction:
+                stage.split(stage.op.axis[0], factor=rng.randint(2, 4))
+            s.cache_write(stage.op.output(0), rng.choice(("global", "local")))
+        reductions = [c for c in s.stages if c.op.input_tensors and c.op.reduction is not None]
+        if reductions and rng.random() < 0.3:
+            stage = rng.choice(reductions)
+            axis = stage.op.reduce_axis[0]
+            chosen_axis = rng.choice((axis, *stage.split(axis, factor=2))) if rng.random() < 0.6 else axis
+            if chosen_axis in stage.leaf_iter_vars:
+                s.rfactor(stage.op.output(0), chosen_axis)
+
+    def _on_threads(self, stage: Any) -> None:
+        """Blocks of threads over the first axis of an output."""
+        self.thread = te.thread_axis("threadIdx.x")
+        self.count = self.rng.randint(2, 4)
+        outer, inner = stage.split(stage.op.axis[0], factor=self.count)
+        stage.bind(outer, te.thread_axis("blockIdx.x"))
+        stage.bind(inner, self.thread)
+
+    def _fetched_together(self, stage: Any) -> bool:
+        """A storage scope, and sometimes the threads of the output to compute it together."""
+        rng = self.rng
+        stage.set_scope(rng.choice(("", "shared", "shared", "local", "warp", "global")))
+        if rng.random() < 0.5 or stage.scope not in ("shared", "warp") or stage.attach_stage is None:
+            return False
+        fused = stage.fuse(*stage.op.axis) if rng.random() < 0.5 else stage.op.axis[0]
+        by = rng.choice(("factor", "nparts"))
+        outer, inner = stage.split(fused, **{by: self.count})
+        stage.bind(inner if by == "factor" else outer, self.thread)
+        return True
+
+    def _attach(self, s: Schedule, producer: Any) -> None:
         """Somewhere around all consumers, most often in the only one."""
         rng = self.rng
         candidates = []
@@ -150,13 +216,13 @@ class Program:
             candidates += [(stage, iv) for iv in stage.leaf_iter_vars]
         rng.shuffle(candidates)
         for stage, iv in candidates[:12]:
-            if stage is s[tensor] or not s.is_consumer(stage, s[tensor]):
+            if stage is producer or not s.is_consumer(stage, producer):
                 continue
-            s[tensor].compute_at(stage, iv)
+            producer.compute_at(stage, iv)
             try:
                 s.normalize()
             except te.ScheduleError:
-                s[tensor].compute_root()
+                producer.compute_root()
                 continue
             return
 

@@ -14,6 +14,7 @@ from bound.schedule import Schedule
 from bound.schedule.stage import ScheduleError
 from bound.tensor import Tensor
 from intset import Context, CountError, InputError, Range, ShapeVar
+from intset.errors import BudgetError
 from intset.expr.node import Expr
 
 
@@ -322,8 +323,8 @@ def test_storage_shared_by_threads_serves_them_all() -> None:
         assert b.required(b_).count_total() == extent * instances
 
 
-def test_a_thread_with_storage_of_its_own_outside_its_loop() -> None:
-    """The stage is computed at the block, its loop and that of its consumer run on one thread axis."""
+def test_storage_of_a_thread_filled_outside_of_its_loop_serves_every_thread() -> None:
+    """Outside of the loop on the thread nobody knows which thread it is: what any of them reads has to be there."""
     a = te.placeholder((64,), name="A")
     b_ = te.compute((64,), lambda i: a[i] + 1, name="B")
     c = te.compute((64,), lambda i: b_[i] * 2, name="C")
@@ -335,7 +336,8 @@ def test_a_thread_with_storage_of_its_own_outside_its_loop() -> None:
     s[b_].set_scope("local")
     s[b_].compute_at(s[c], outer)
     b = infer_bound(s)
-    assert int(b.allocated(b_)[0].extent) == 1 and thread in b.required(b_).params  # type: ignore[arg-type]
+    assert int(b.allocated(b_)[0].extent) == 16 and thread not in b.required(b_).params  # type: ignore[arg-type]
+    check(b)
 
 
 def test_a_declared_thread_extent_is_checked() -> None:
@@ -364,20 +366,97 @@ def test_explain_says_who_asked_for_what() -> None:
     _, c, d, s = tail_case("guard")
     text = infer_bound(s).explain(c)
     assert "C: computed at the root" in text and "D reads C[i]" in text and "asks for [0, 9]" in text
+    assert "required: [0, 9]: 10 elements" in text and "computed: what is required" in text
     b_ = tail_case("guard")
     text = infer_bound(b_[3]).explain(b_[0])
-    assert "computed at i.outer of C, inside i.outer" in text and "loops fixed: i.outer; running: i.inner" in text
-    assert "stored in 4 from i.outer * 4" in text and "given up" not in text
+    assert "B: computed inside C.i.outer" in text
+    assert "loops fixed: C.i.outer; relaxed: C.i.inner" in text
+    assert "at most 4 elements at a time, 10 in all" in text
+    assert "stored in 4 from C.i.outer * 4, anew in every iteration of C.i.outer" in text and "given up" not in text
     assert "it is an output" in infer_bound(s).explain(d)
 
 
-def test_explain_says_where_precision_was_given_up() -> None:
+def test_explain_tells_loops_of_one_name_apart() -> None:
+    a = te.placeholder((64,), name="A")
+    b_ = te.compute((64,), lambda i: a[i] + 1, name="B")
+    c = te.compute((64,), lambda i: tir.if_then_else(i >= 8, b_[i - 8], 0.0), name="C")
+    d = te.compute((64,), lambda i: c[i] + b_[0], name="D")
+    s = te.create_schedule(d.op)
+    s[c].compute_at(s[d], d.op.axis[0])
+    text = infer_bound(s).explain(b_)
+    assert "C, inside D.i, reads B[i - 8] where i >= 8" in text and "loops fixed: none; relaxed: D.i, C.i" in text
+    s[b_].compute_at(s[d], d.op.axis[0])
+    text = infer_bound(s).explain(b_)
+    assert "C, inside D.i, reads B[i - 8]" in text and "loops fixed: D.i; relaxed: C.i" in text
+    assert "asks for [D.i - 8, D.i - 8] where D.i - 8 >= 0" in text
+    assert "the body" not in text and "B.i" in text  # the guard of B names its own loop
+
+
+def test_explain_writes_regions_as_slices_and_long_ends_in_short() -> None:
+    a = te.placeholder((64,), name="A")
+    b_ = te.compute((64,), lambda i: a[i] + 1, name="B")
+    e = te.extern((4,), [b_], lambda ins, outs: tir.call_packed("f", ins[0], outs[0]), name="E", dtype="float32")
+    text = infer_bound(te.create_schedule(e.op)).explain(b_)
+    assert "E reads B[0 : + 64]" in text and "loops fixed" not in text
+    c = te.compute((8, 8), lambda i, j: b_[i * j], name="C")
+    s = te.create_schedule(c.op)
+    s[b_].compute_at(s[c], c.op.axis[0])
+    text = infer_bound(s).explain(b_)
+    assert "some of [0, C.i * 7]: at most 8 elements at a time, 57 in all" in text
+    assert max(map(len, text.splitlines())) < 400
+
+
+def test_explain_says_where_precision_was_given_up_and_what_to_do() -> None:
     a = te.placeholder((16,), name="A")
     b_ = te.compute((16,), lambda i: a[i] + 1, name="B")
     c = te.compute((4,), lambda i: b_[i] + b_[i + 12], name="C")
     s = te.create_schedule(c.op)
-    assert "given up: the box around several needs" in infer_bound(s, domain="interval").explain(b_)
+    text = infer_bound(s, domain="interval").explain(b_)
+    assert "given up: the box around several needs" in text and 'domain="auto"' in text
     assert "given up" not in infer_bound(s).explain(b_)
+    m, width, part = te.var("m"), te.var("w"), te.var("p")
+    a = te.placeholder((m, width), name="A")
+    b_ = te.compute((m, width), lambda i, j: a[i, j] + 1, name="B")
+    c = te.compute((m, width), lambda i, j: b_[i, j] * 2, name="C")
+    s = te.create_schedule(c.op)
+    outer, _ = s[c].split(s[c].fuse(*c.op.axis), part)
+    s[b_].compute_at(s[c], outer)
+    text = infer_bound(s).explain(b_)
+    assert "is not affine" in text and "at=..." in text
+    assert "given up" not in infer_bound(s, at={m: 6, width: 5, part: 4}).explain(b_)
+    index = te.placeholder((4,), "int32", name="I")
+    c = te.compute((4,), lambda i: b_[index[i], 0], name="C")
+    assert "declare value_range= of I" in infer_bound(te.create_schedule(c.op)).explain(b_)
+
+
+def test_where_no_guard_can_be_written_the_box_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: Any) -> None:
+        raise BudgetError("isl gave up after 1 operations")
+
+    a = te.placeholder((20,), name="A")
+    b_ = te.compute((20,), lambda i: a[i] + 1, name="B")
+    c = te.compute((4,), lambda i: b_[i] + b_[i + 12], name="C")
+    s = te.create_schedule(c.op)
+    assert infer_bound(s).computed(b_).count() == 8
+    monkeypatch.setattr("bound.infer.guards.outside_of_box", fails)
+    b = infer_bound(s)
+    assert b.computed(b_).count() == 16 and b.required(b_).count() == 8 and not b.computed(b_).is_exact
+    assert "the guard could not be written, the box is computed" in b.explain(b_) and b.guard(b_) == ()
+    check(b, exact=False)
+
+
+def test_conditions_that_exclude_one_another_store_nothing() -> None:
+    """Odd rows of a tensor of which only even rows are read."""
+    a = te.placeholder((12,), name="A")
+    b_ = te.compute((12,), lambda i: a[i] + 1, name="B")
+    c = te.compute((10,), lambda i: tir.if_then_else((i % 2).eq(0), b_[i] + b_[i + 2], 0.0), name="C")
+    d = te.compute((3,), lambda i: c[4 * i + 1], name="D")
+    s = te.create_schedule(d.op)
+    s[c].compute_at(s[d], d.op.axis[0])
+    s[b_].compute_at(s[d], d.op.axis[0])
+    b = infer_bound(s)
+    assert b.required(b_).is_empty and [str(r.extent) for r in b.allocated(b_)] == ["0"]
+    check(b)
 
 
 def test_tvms_name_for_it() -> None:

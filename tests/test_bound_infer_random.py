@@ -12,11 +12,15 @@ NEAR = 50  # seeds of each kind that CI tries
 FAR = 4000  # and the long sweep
 
 
-def constant(seed: int) -> None:
-    schedule = Program(seed, stages=1 + seed % 6).schedule()
+def constant(seed: int, threads: bool = False) -> None:
+    schedule = Program(seed, stages=1 + seed % 6, threads=threads).schedule()
     b = infer_bound(schedule)
     given_up = any(b.required(t).notes for stage in b.schedule.stages if stage in b._stages for t in stage.op.outputs)
     check(b, exact=not given_up)
+
+
+def threaded(seed: int) -> None:
+    constant(seed, threads=True)
 
 
 def others(seed: int) -> None:
@@ -42,6 +46,12 @@ def test_constant_sizes(start: int) -> None:
         constant(seed)
 
 
+@pytest.mark.parametrize("start", range(0, 2 * NEAR, 10))
+def test_blocks_of_threads(start: int) -> None:
+    for seed in range(start, start + 10):
+        threaded(seed)
+
+
 @pytest.mark.parametrize("start", range(0, NEAR, 10))
 def test_boxes_and_other_domains(start: int) -> None:
     for seed in range(start, start + 10):
@@ -59,6 +69,7 @@ def test_symbolic_sizes(start: int) -> None:
 def test_long_sweep(start: int) -> None:
     for seed in range(start, start + 100):
         constant(seed)
+        threaded(seed)
 
 
 @pytest.mark.nightly

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -299,6 +300,25 @@ def test_cache_read_gives_the_readers_a_copy() -> None:
     assert p.s[p.d] in p.s.stages and p.s.outputs == (p.s[p.d].op, p.x.op)
     p.s[cached].compute_at(p.s[p.b], p.b.op.axis[0])
     p.s.normalize()
+
+
+def test_cache_read_by_readers_that_read_one_another() -> None:
+    """A reader behind a stage that is no reader itself is replaced once, with all it reads."""
+    a = te.placeholder((8,), name="A")
+    b = te.compute((8,), lambda i: a[i] + 1, name="B")
+    c = te.compute((8,), lambda i: b[i] * 2, name="C")
+    d = te.compute((8,), lambda i: c[i] + a[i], name="D")
+    e = te.compute((8,), lambda i: d[i] + a[7 - i], name="E")
+    f = te.compute((8,), lambda i: e[i] * 3, name="F")
+    s = te.create_schedule(f.op)
+    s.cache_read(a, "local", [e, b, d])
+    for before, after in itertools.pairwise(s.stages):
+        assert s[after.op] is after and before in s.stages
+    for stage in s.stages:
+        for tensor in stage.op.input_tensors:
+            assert s[tensor].op is tensor.op, f"{stage.name} reads what {tensor.name} was before"
+    s[e].compute_inline()
+    assert [t.name for t in s.normalize()[f].op.input_tensors] == ["D", "A.local"]
 
 
 def test_cache_write_computes_in_another_scope_then_copies() -> None:

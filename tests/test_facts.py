@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 import threading
 import warnings
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,7 +15,6 @@ import lowering
 from bound import te
 from bound.itervar import IterVar
 from intset import (
-    POS_INF,
     Context,
     Fact,
     InputError,
@@ -31,17 +29,11 @@ from intset import (
     evaluate,
     floordiv,
     floormod,
-    maximum,
-    minimum,
     nonneg,
     select,
-    truncdiv,
-    truncmod,
 )
 from intset.expr.node import truth
 from intset.prover.cache import PROOFS, Lru
-from intset.prover.certificate import Combination, Premise, Term
-from intset.prover.check import check_certificate
 from lowering import lower, lower_division, run
 from lowering.division import missing_facts
 from lowering.nest.ir import Assert
@@ -230,119 +222,6 @@ def test_renamed_keeps_declarations_and_ranges():
         ctx.renamed({x + 1: y})
 
 
-# -- certificates -----------------------------------------------------------------------------------------------------
-
-QUESTIONS = [
-    ({i: Range(0, n), j: Range(0, m)}, i * m + j < n * m, (), "linear"),
-    ({i: Range(0, n), j: Range(0, m)}, ((i * m + j) // m).eq(i), (), "linear"),
-    ({i: Range(0, n)}, minimum(i, n - 1).eq(i), (), "linear"),
-    ({x: None}, x * x >= 0, (), "linear"),
-    ({}, x - y >= 1, (Fact(x >= 3, "asserted"), y <= 2, x <= 100), "linear"),
-    ({x: None, y: Range(1, 99)}, (x // y) * y <= x, (), "linear"),
-    ({i: Range(0, 64)}, floormod(i, nonneg(x)) >= 0, (), "linear"),
-    ({i: Range(0, 100)}, (i * 4 + j < 200) & (i < 4), (i * 4 + j < 14, j >= 0), "linear"),
-    ({}, (x + i * 2).ne(x + i * 2 + 1), (), "linear"),
-    ({}, n.eq(1000), (n >= 5, n <= 3), "linear"),  # vacuous
-    ({i: Range(0, 0)}, i > 5, (), "linear"),  # vacuous
-    ({i: Range(0, 9)}, i.eq(77), ((i % 2).eq(0), (i % 4).eq(1)), "isl"),  # vacuous
-    ({x: None}, ((x % 16) % 4).eq(x % 4), (), "isl"),
-    ({i: Range(0, 64)}, (i < 3) | (i >= 3), (), "isl"),
-    ({i: Range(0, n)}, select(i < n, i, 0).eq(i), (), "isl"),
-    ({x: Range(-20, 41)}, (truncdiv(x, -3) * -3 + truncmod(x, -3)).eq(x), (), "isl"),
-    ({x: Range(0, 100)}, cast(x, 8).eq(x), (), "isl"),
-    ({x: Range(0, 8), y: Range(0, 8)}, (x ^ y) < 8, (), "points"),
-    ({x: Range(-20, 41), y: Range(-6, 13)}, (truncdiv(x, y) * y + truncmod(x, y)).eq(x), (), "points"),
-    ({i: Range(0, n * n)}, i // n < n, (), "z3"),
-    ({i: Range(0, n * m)}, i // m < n, (), "z3"),
-    ({}, (n * (n + 1) % 2).eq(0), (), "z3"),
-    ({}, ((n * m) // maximum(m, 1)).eq(n) | m.eq(0), (), "z3"),
-]
-
-
-@pytest.mark.filterwarnings("ignore::intset.errors.ContradictionWarning")
-@pytest.mark.parametrize(("ranges", "goal", "facts", "kind"), QUESTIONS)
-def test_every_proof_has_a_certificate(ranges, goal, facts, kind):
-    ctx = Context(ranges, assume=facts)
-    proof = ctx.prove(goal)
-    cert = proof.certificate()
-    assert proof and cert.kind == kind, cert
-    assert cert.check() and check_certificate(cert, ctx)
-    assert cert.vacuous is proof.vacuous
-    assert "".join(cert.words()) in "".join(str(ctx.explain(goal)).split("\n"))
-    assert pickle.loads(pickle.dumps(proof)).certificate().check()
-    false = replace(cert, goal=~goal, vacuous=False)
-    assert kind == "z3" or not check_certificate(false)
-    assert not check_certificate(cert, Context({})) or not (cert.ranges or cert.facts)
-
-
-def test_a_linear_certificate_is_numbers_and_facts():
-    proof = Context({}, assume=[x >= 3, y <= 2]).prove(2 * x - y >= 4)
-    cert = proof.certificate()
-    assert sorted((factor, str(premises[0].cond)) for factor, premises in cert.terms) == [
-        (1, "2 * x - y < 4"),
-        (1, "y <= 2"),
-        (2, "x >= 3"),
-    ]
-    assert "2 * [x >= 3]  (a fact)" in str(cert)
-
-
-def test_the_checker_accepts_nothing_wrong():
-    ctx = Context({}, assume=[x >= 3, y <= 2])
-    good = ctx.prove(2 * x - y >= 4).certificate()
-    (one,) = good.combinations
-    tampered = [
-        one._replace(terms=one.terms[1:]),
-        one._replace(terms=tuple(term._replace(factor=-term.factor) for term in one.terms)),
-        one._replace(terms=tuple(term._replace(factor=0) for term in one.terms)),
-        one._replace(terms=(Term(1, (Premise("a fact", x <= -1),)), Term(1, (Premise("a fact", x >= 3),)))),
-        one._replace(terms=(Term(1, ()),)),
-        one._replace(terms=(Term(-1, (Premise("a square", x * x >= 0),)),)),
-        one._replace(case=()),
-    ]
-    for bad in tampered:
-        assert not replace(good, combinations=(bad,)).check(), bad
-    assert not replace(good, combinations=()).check()
-    assert not replace(good, goal=2 * x - y >= 5).check()
-    assert not replace(good, facts=good.facts[:1]).check()
-
-
-def test_a_divisor_is_positive_only_where_it_divides():
-    """`1 // n` is not evaluated in this goal, so nothing may be concluded from its having a value."""
-    cert = Context({}).prove(truth(True)).certificate()
-    case = (n < 1,)
-    negative = (Term(1, (Premise("the goal negated", n <= -1),)), Term(1, (Premise("declared", n >= 0),)))
-    shown = Combination((n <= -1,), negative)
-    terms = (Term(1, (Premise("the goal negated", n < 1),)), Term(1, (Premise("a divisor is positive", n >= 1),)))
-    one = Combination(case, terms, ((n, shown),))
-    assert not replace(cert, goal=n >= 1, combinations=(one,)).check()
-    assert not replace(cert, goal=(n >= 1) & (1 // n >= 0), combinations=(one, Combination((1 // n < 0,), ()))).check()
-
-
-def test_a_refutation_certifies_its_point_and_an_unknown_nothing():
-    ctx = Context({i: Range(0, n)}, assume=[n > 2])
-    cert = ctx.prove(i < 7).certificate()
-    assert cert.kind == "point" and cert.check() and evaluate(i < 7, cert.point) is False
-    assert not replace(cert, point={i: 9, n: 3}).check()
-    with intset.using(tiers="linear"), pytest.raises(InputError, match="unknown"):
-        Context({}).prove((x * x + n) % 3 < 2 + (x * n) % 5).certificate()
-
-
-def test_random_proofs_are_certified():
-    from random_questions import question
-
-    kinds: dict[str, int] = {}
-    for seed in range(150):
-        q = question(seed)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", intset.ContradictionWarning)
-            ctx = Context(q.ranges, assume=q.conds)
-        cert = ctx.prove(q.goal).certificate()
-        assert check_certificate(cert, ctx), seed
-        assert (cert.kind == "point") is not q.goal_holds, seed
-        kinds[cert.kind] = kinds.get(cert.kind, 0) + 1
-    assert {"linear", "isl", "point"} <= set(kinds) and sum(kinds.values()) == 150
-
-
 # -- the cache of proofs ----------------------------------------------------------------------------------------------
 
 
@@ -438,61 +317,3 @@ def test_the_cache_is_bounded_and_safe_for_threads(fresh_cache):
     for thread in threads:
         thread.join()
     assert not failures
-
-
-# -- what peers got wrong ---------------------------------------------------------------------------------------------
-
-
-def test_the_other_unsound_answers_of_tvm():
-    from bound import tir
-
-    near = Context({x: Range(-1, 2)})
-    assert not near.prove(cast(truncmod(x, 3), 32, False) <= 2)  # T1: -1 becomes 4294967295
-    assert not Context({x: Range(0, 101)}).prove((cast(x * 3, 8) % 3).eq(0))  # U4
-    v, t = te.var("x"), te.placeholder((8,), "float32", name="t")
-    through = tir.Cast("int32", tir.Cast("float32", v) / tir.const(0.5, "float32"))  # U2, U3: a float is no integer
-    ctx = Context({v: Range(0, 101)})
-    assert not ctx.prove(through < 1) and not ctx.prove((through % 4).eq(0))
-    assert not Context().prove(tir.Cast("int32", t[v] * 2.0) >= 0)
-    low, high = Context({n: Range(0, 101)}).bounds(100 // n)  # a divisor 0 has no value, and is not 1 either
-    assert (int(low), int(high)) == (1, 100)
-
-
-def test_solver_answers_of_halide():
-    assert Context({x: Range(-50, 45)}).prove(((x - 2) + 2 * x) // 3 < -6)  # up to -6: it was missed there
-    assert Context({x: Range(-50, 46)}).prove(((x - 2) + 2 * x) // 3 < -6).status == "refuted"
-    assert Context({x: Range(-5, 100)}).prove(((x - 2) + 2 * x) // 3 >= -6)
-    assert Context({}, assume=[3 * x + 4 < 27]).prove(x <= 7)
-    assert Context({x: None}, assume=[x <= 7]).prove(3 * x + 4 < 27)
-    assert Context({}, assume=[x // 5 < 17]).prove(x <= 84) and not Context({}, assume=[x // 5 < 17]).prove(x <= 83)
-    assert Context({x: Range(-99, 111)}).prove((x * 8 + 7 <= minimum((x + 1) * 8, 100)) | (x > 11))
-    assert Context({x: Range(13, 99)}).prove(x * 8 >= minimum((x + 1) * 8, 100))
-    assert Context({}, assume=[maximum(x, 1) * 2 <= x]).prove(truth(False)).vacuous
-    for d in (-3, -2, -1, 1, 2, 3):
-        for limit in range(5, 11):
-            for goal in (x * d < limit, x // d < limit, x * d <= limit, (x // d).eq(limit)):
-                holds = [v for v in range(-40, 41) if evaluate(goal, {x: v})]
-                for v in (-33, -2, 0, 3, 29):
-                    assert bool(Context({x: Range(v, 3)}).prove(goal)) is all(w in holds for w in range(v, v + 3))
-
-
-def test_symbolic_sizes_that_halide_leaves_unknown():
-    size = ShapeVar("s", lower=1)
-    ctx = Context({x: Range(0, size)})
-    assert ctx.prove(x < size) and ctx.prove((x % size).eq(x)) and ctx.prove(2 * size >= size)
-
-
-def test_monotonicity_of_negative_divisors():
-    ctx = Context({x: Range(-50, 101)})
-    for numerator in (8, -8, 3):
-        for divisor in (-4, 4, -3, 5):
-            f, g = (x * numerator + 1) // divisor, ((x + 1) * numerator + 1) // divisor
-            grows = all(((v + 1) * numerator + 1) // divisor >= (v * numerator + 1) // divisor for v in range(-50, 51))
-            falls = all(((v + 1) * numerator + 1) // divisor <= (v * numerator + 1) // divisor for v in range(-50, 51))
-            assert bool(ctx.prove(g >= f)) is grows and bool(ctx.prove(g <= f)) is falls
-
-
-def test_overflow_is_asked_not_assumed():
-    ctx = Context({x: Range(0, 2**31), y: Range(0, 2**31)})
-    assert not ctx.fits((x + 7) * 5, bits=32) and not ctx.fits(x * 5 + 35, bits=32)
-    assert Context({x: Range(0, POS_INF)}).fits(x, bits=32).status == "refuted"

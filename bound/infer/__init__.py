@@ -54,6 +54,11 @@ tensor, an operation or a stage of the schedule as written is accepted wherever 
   the stage (those that are not relaxed). The array lives for one iteration of the loop at `b.attach_path(stage)[0]`;
   at the root for the whole program. Placeholders and outputs of the schedule have their full shape, from 0. Every
   element read at a point where a consumer's body runs is in the array, and was computed before.
+- `b.storage(T)`: the same as a map: `storage.index(point)` is the place of an element, `storage.coordinates(place)`
+  the affine map back. With `infer_bound(..., compact=True)` the lattice of what is computed is folded out: the place is
+  no longer the distance from the mins, and `b.allocated(T)` gives the coordinates of place 0 and the number of places.
+- `b.pieces(stage, most)`: a stage with a guard for its region as nests without it, one for each disjoint piece, where
+  there are such (`bound.infer.pieces`).
 - `b.computed(T)`: the elements the nest computes, a `Region` over the fixed loop variables (`b.required(T)`: those
   that are needed).
 
@@ -64,6 +69,19 @@ variables; run again for each of them it computes the same again.
 
 from bound.infer.infer_bound import BoundsMap, infer_bound
 from bound.infer.pass_down import Loop, Nest
+from bound.infer.pieces import Piece, Pieces, Work
 from bound.infer.region import StageRegion
+from bound.infer.storage import Storage, StorageAxis
 
-__all__ = ["BoundsMap", "Loop", "Nest", "StageRegion", "infer_bound"]
+__all__ = [
+    "BoundsMap",
+    "Loop",
+    "Nest",
+    "Piece",
+    "Pieces",
+    "StageRegion",
+    "Storage",
+    "StorageAxis",
+    "Work",
+    "infer_bound",
+]

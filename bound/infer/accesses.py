@@ -7,7 +7,7 @@ a condition on floats says nothing and is left out, which can only make an acces
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import singledispatch
 from typing import Any, Final, TypeAlias
 
@@ -15,7 +15,7 @@ from bound.intrin import TensorComputeOp
 from bound.operation import ComputeOp, ExternOp, Operation, PlaceholderOp, ScanOp
 from bound.tensor import Tensor
 from bound.tir.opaque import IntFunction
-from bound.tir.reduce import condition, reduction_of
+from bound.tir.reduce import condition, initial, reduction_of
 from bound.tir.value import Value, ValueOp
 from bound.tir.walk import loaded_tensor, substitute
 from intset.expr import ops
@@ -39,12 +39,14 @@ class Access:
     indices: one expression a dimension, in the root axes of the operation, in sizes, and in `extra`.
     conditions: when it is read; a conjunction, empty when always.
     extra: variables of the access itself with their ranges, where a whole region is read at once.
+    before: axes of the operation before whose loops it is read, even where these do not run.
     """
 
     tensor: Tensor
     indices: tuple[Expr, ...]
     conditions: Conditions = ()
     extra: tuple[tuple[Var, Range], ...] = ()
+    before: tuple[Var, ...] = ()
 
     @property
     def is_data_dependent(self) -> bool:
@@ -54,7 +56,7 @@ class Access:
     def inside(self) -> Conditions:
         """The conditions that a data-dependent index stays inside the tensor: other values do not occur."""
         ends: list[Cond] = []
-        for index, extent in zip(self.indices, self.tensor.shape, strict=True):
+        for index, extent in zip(self.indices, self.tensor.extents, strict=True):
             if opaque_terms(index):
                 ends += (index >= 0, index < extent)
         return tuple(ends)
@@ -73,7 +75,12 @@ def _placeholder(op: PlaceholderOp) -> tuple[Access, ...]:
 
 @accesses.register
 def _compute(op: ComputeOp) -> tuple[Access, ...]:
-    return loads(op.body)
+    if op.reduction is None:
+        return loads(op.body)
+    top = op.body[0]
+    assert isinstance(top, Value)
+    starts = loads(initial(top) or op.reduction.combiner.identity)
+    return tuple(dict.fromkeys((*loads(op.body), *(replace(start, before=op.reduce_axis) for start in starts))))
 
 
 @accesses.register
@@ -96,13 +103,13 @@ def _scan(op: ScanOp) -> tuple[Access, ...]:
     for init, update in zip(op.init, op.update, strict=True):
         axes, spatial = tuple(spatial[: update.ndim - 1]), spatial[update.ndim - 1 :]
         row = Var("row")
-        read.append(Access(init, (row, *axes), (), ((row, Range(0, init.shape[0])),)))
+        read.append(Access(init, (row, *axes), (), ((row, Range(0, init.extents[0])),), (op.scan_axis,)))
         read.append(Access(update, (op.scan_axis, *axes)))
     return tuple(read)
 
 
 def _whole(tensor: Tensor) -> Access:
-    return _region(tensor, tuple(Range(0, extent) for extent in tensor.shape))
+    return _region(tensor, tuple(Range(0, extent) for extent in tensor.extents))
 
 
 def _region(tensor: Tensor, region: tuple[Range, ...]) -> Access:
@@ -182,8 +189,9 @@ def _edges(node: Any) -> Iterator[tuple[Any, Conditions]]:
         yield where, ()
         for source in args[:arity]:
             yield source, implied(where, True)
-        for start in args[arity + 1 :]:
-            yield start, ()
+        combiner = reduction_of(node).combiner  # what it starts from is read before the reduction, not here
+        for result in () if combiner.is_closed else combiner.results:
+            yield result, implied(where, True)
     else:
         for arg in args:
             yield arg, ()

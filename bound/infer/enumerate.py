@@ -13,8 +13,9 @@ from intset.domains.points import values_of
 from intset.domains.query import Query
 from intset.errors import BudgetError
 from intset.expr.node import Expr, Var
-from intset.expr.walk import opaque_terms
+from intset.expr.walk import is_small, opaque_terms
 
+_MAX_NODES: Final = 1000  # of expressions that are evaluated at every point
 MAX_POINTS: Final = 3000  # different (instance, element) pairs that a set may list
 
 
@@ -23,7 +24,7 @@ def enumerated(known: Known, context: Context, exprs: Sequence[Expr], fixed: Seq
     from intset.domains.isl.listed import listed_shape
 
     frame = context._frame
-    if opaque_terms(*exprs):
+    if opaque_terms(*exprs) or not is_small(_MAX_NODES, (*exprs, *frame.conditions)):
         return None
     query = Query((*fixed, *exprs), frame.ranges, frame.conditions, (), frame.base, frame.known, config.current())
     values = values_of(query)

@@ -6,24 +6,31 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from bound.infer.box import Box, Interval, gaps_unknown, interval, nothing, whole
+from bound.infer.graph import thread_of
 from bound.infer.instances import closed
 from bound.infer.known import Known
-from bound.infer.need import Need, boxed, joined
+from bound.infer.need import Need, boxed, end_forms, joined
 from bound.infer.pass_down import rounded_up, rounds_up, uniform_roots
+from bound.infer.sample import varies
 from bound.infer.stage_bounds import StageBounds, data_axes
+from bound.infer.threads import started
 from bound.infer.widest import is_never_alive, widest
 from bound.intrin import TensorComputeOp
 from bound.itervar import IterType, IterVar
 from bound.operation import ComputeOp
 from bound.schedule import simple
+from bound.schedule.message import with_ancestors
 from bound.tensor import Tensor
-from intset.expr.node import Expr, Var
+from intset.expr import ops
+from intset.expr.node import Expr, Var, as_expr
 from intset.expr.range import Range
+from intset.expr.walk import is_small
 from intset.linear.form import constant
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+_MAX_ASKED = 400  # nodes of an extent of which is asked whether it has one value only
 _MAX_NODES = 40  # an extent written with more nodes is replaced by its largest value
 
 
@@ -75,14 +82,23 @@ def within(known: Known, need: Need, shape: Sequence[Expr]) -> Need:
     return Need(need.dims, Box(tuple(sides), need.box.where, need.box.also), None, need.exact, need.notes)
 
 
-def gather_bound(known: Known, bounds: StageBounds, compute: str, shape: Sequence[Expr]) -> None:
+def gather_bound(
+    known: Known,
+    bounds: StageBounds,
+    compute: str,
+    shape_of: Callable[[Tensor], tuple[Expr, ...]],
+    threads: Mapping[IterVar, int],
+) -> None:
     """What is computed, and the ranges of the root axes.
 
     The axes of a dimension take the interval of what is computed there, all others the domain that they declare.
+    `threads`: of which more are started than there is work for, with their number.
     """
-    op = bounds.op
+    stage, op = bounds.stage, bounds.op
+    shape = shape_of(op.outputs[0])
     if not isinstance(op, (ComputeOp, TensorComputeOp)):
-        bounds.computed = Need(len(shape), whole(known, shape))
+        bounds.wholes = {t: Need(t.ndim, whole(known, shape_of(t))) for t in op.outputs}
+        bounds.computed = bounds.wholes[op.outputs[0]]
     else:
         needs = list(dict.fromkeys(bounds.required.values()))
         need = joined(known, len(shape), [n for n in needs if not _is_nothing(n)])
@@ -91,13 +107,20 @@ def gather_bound(known: Known, bounds: StageBounds, compute: str, shape: Sequenc
         if need.box is None and (compute == "box" or _is_tensorized(bounds)):
             need = boxed(known, need)
         bounds.computed = _rounded(known, bounds, need, shape)
-    uniform = uniform_roots(bounds.stage, bounds.relations)
-    always = uniform_roots(bounds.stage, bounds.relations, with_nparts=False)
+    uniform = uniform_roots(stage, bounds.relations)
+    always = uniform_roots(stage, bounds.relations, with_nparts=False)
+    threaded = with_ancestors(bounds.relations, [iv for iv in stage.leaf_iter_vars if thread_of(stage, iv) is not None])
     for k, iv in enumerate(data_axes(op)):
         side = bounds.sides[iv] = bounds.region.hull(known).sides[k]
         # A tile that only the end of the tensor cuts has one length; parts of a region that varies follow it.
         is_cut = any(extent.is_const for extent in side.extents())
-        bounds.ranges[iv] = _root_range(known, bounds, k, iv, iv in always or (iv in uniform and is_cut), shape[k])
+        is_uniform = iv in always or (iv in uniform and is_cut)
+        bounds.ranges[iv] = _root_range(known, bounds, k, iv, is_uniform, iv in threaded, shape[k])
+        wanted = started(bounds, iv, threads) if iv in threaded and threads else None
+        has = simple.number(bounds.ranges[iv].extent)  # type: ignore[arg-type]
+        if wanted is not None and has is not None and has < wanted:
+            bounds.ranges[iv] = Range(bounds.ranges[iv].min, wanted)
+            bounds.widened.add(iv)
     for iv in op.root_iter_vars:
         if iv not in bounds.sides:
             assert iv.dom is not None
@@ -143,8 +166,13 @@ def _rounded(known: Known, bounds: StageBounds, need: Need, shape: Sequence[Expr
     return need if box is None else Need(need.dims, box, None, need.exact, need.notes)
 
 
-def _root_range(known: Known, bounds: StageBounds, k: int, iv: IterVar, is_uniform: bool, extent: Expr) -> Range:
-    """The range of the root axis of dimension `k`: what is computed there in each instance, or long enough for all."""
+def _root_range(
+    known: Known, bounds: StageBounds, k: int, iv: IterVar, is_uniform: bool, is_threaded: bool, extent: Expr
+) -> Range:
+    """The range of the root axis of dimension `k`: what is computed there in each instance, or long enough for all.
+
+    Threads are started in a number that no small tensor changes: there a tile keeps its length.
+    """
     side = bounds.sides[iv]
     limits = side.range()
     assert isinstance(limits.extent, Expr) and isinstance(limits.min, Expr)
@@ -160,6 +188,8 @@ def _root_range(known: Known, bounds: StageBounds, k: int, iv: IterVar, is_unifo
         exact = limits
     else:
         most = widest(known, bounds.region, k, bounds.fixed, extent)
+        if is_threaded:
+            most = _number_in(known, most)
         exact = Range(limits.min, most)
         if not _is_same(known, most, limits.extent):
             bounds.widened.add(iv)
@@ -171,15 +201,26 @@ def _root_range(known: Known, bounds: StageBounds, k: int, iv: IterVar, is_unifo
     return exact
 
 
+def _number_in(known: Known, extent: Expr) -> Expr:
+    """The smallest number among the choices of a minimum; the extent itself where there is none."""
+    numbers = [form.const for form in end_forms(known, extent, ops.MIN) if form.is_const]
+    return as_expr(min(numbers)) if numbers else extent
+
+
 def _only_value(known: Known, bounds: StageBounds, e: Expr) -> int | None:
     """The value of an extent that is the same in every instance."""
     number = known.number(e)
     if number is not None or all(isinstance(t, Var) for t in known.form(e).terms):
         return number
+    if not is_small(_MAX_ASKED, (e,)):
+        return None
     box = bounds.region.hull(known)
     ranges = closed(known, (*e.free_vars(), *box.variables()))
     alive = [gap.expr() >= 0 for side in box.sides for gap in side.gaps() if not gap.is_const]
-    context = known.context.extended(ranges, [*alive, *(form.expr() >= 0 for form in box.where), *box.also])
+    alive += [*(form.expr() >= 0 for form in box.where), *box.also]
+    if varies(known, e, ranges, alive):
+        return None
+    context = known.context.extended(ranges, alive)
     low, high = context.bounds(e)
     return low.data if isinstance(low, Expr) and low.is_const and low is high else None
 
@@ -190,7 +231,6 @@ def _is_same(known: Known, a: Expr, b: Expr) -> bool:
 
 def _is_short(e: Expr) -> bool:
     from intset.domains.isl.boxes import has_select
-    from intset.expr.walk import is_small
 
     return is_small(_MAX_NODES, (e,)) and not has_select(e)
 

@@ -10,6 +10,7 @@ from bound.infer.need import end_forms
 from bound.infer.stage_bounds import StageBounds, data_axes
 from intset import config
 from intset.errors import BudgetError
+from intset.expr import ops
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.range import Range
 from intset.expr.walk import conjuncts
@@ -32,10 +33,10 @@ def outside_of_box(known: Known, bounds: StageBounds, values: Sequence[Expr]) ->
     for x, iv in zip(point, axes, strict=True):
         limits = bounds.ranges[iv]
         assert isinstance(limits.min, Expr)
-        inside += [x >= low.expr() for low in end_forms(known, limits.min, "max")]
+        inside += [x >= low.expr() for low in end_forms(known, limits.min, ops.MAX)]
         # The ends of the box mean nothing where the region is empty, so each counts only where it is enforced.
         if iv not in overrun:
-            inside += [x <= high.expr() for high in end_forms(known, limits.max, "min")]
+            inside += [x <= high.expr() for high in end_forms(known, limits.max, ops.MIN)]
         if iv in overrun or iv in bounds.widened:
             inside += [x <= high.expr() for high in bounds.sides[iv].highs]
     outer = closed(known, (*need.unguarded.free_params(), *_variables(inside)))

@@ -6,17 +6,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from bound.errors import InputError, ScheduleError
+from bound.infer.compact import storage_of
 from bound.infer.explain import explain
 from bound.infer.graph import create_read_graph
 from bound.infer.infer_root_bound import Pass, infer_root_bound, prepare
 from bound.infer.known import Known
 from bound.infer.need import Need
 from bound.infer.pass_down import Nest, nest_of, pass_down
+from bound.infer.pieces import Pieces, pieces_of
 from bound.infer.region import StageRegion
 from bound.infer.sizes import Sizes
 from bound.infer.stage_bounds import StageBounds
-from bound.infer.threads import check_threads
-from bound.infer.widest import widest
+from bound.infer.storage import Storage
+from bound.infer.threads import check_threads, idle_threads
 from bound.itervar import IterVar
 from bound.operation import Operation, PlaceholderOp
 from bound.schedule import AttachType, Rebase, Schedule, Stage
@@ -36,6 +38,7 @@ def infer_bound(
     at: Mapping[Any, Any] | None = None,
     domain: str | None = None,
     compute: str = "exact",
+    compact: bool = False,
 ) -> BoundsMap:
     """InferBound: the range of every axis, and what is required, computed and stored of every tensor.
 
@@ -47,6 +50,7 @@ def infer_bound(
     domain: name of the domain that answers, instead of that of `ctx` or the configured one.
     compute: "exact": a nest is guarded where its box exceeds what is needed, so what is computed is what is required.
         "box": there are no such guards, what is computed is the box in each instance, and so is what that reads.
+    compact: whether strides and equations of what is computed are folded out of the storage (`bound.infer.compact`).
 
     Raises
     ------
@@ -71,6 +75,7 @@ def infer_bound(
         Known(given, sizes.free),
         chosen,
         compute,
+        compact,
     )
     for stage in reversed(normalized.stages):
         if stage.attach_type is AttachType.INLINED_ALREADY or isinstance(stage.op, PlaceholderOp):
@@ -78,6 +83,7 @@ def infer_bound(
         bounds = prepare(state, stage)
         infer_root_bound(state, bounds)
         pass_down(state.known, bounds)
+        state.threads.update(idle_threads(bounds))
     check_threads(state)
     return BoundsMap(schedule, state)
 
@@ -89,20 +95,21 @@ class BoundsMap:
 
     Attributes
     ----------
-    schedule: the normalized copy of the schedule that all answers speak of.
-    domain, compute: how they were found.
+    written: the schedule that was asked about.
+    schedule: the normalized copy of it that all answers speak of.
+    domain, compute, compact: how they were found.
     sizes: the values that `at` fixed; formulas of operations still hold the variables.
     """
 
     def __init__(self, written: Schedule, state: Pass) -> None:
-        self._written, self._state = written, state
+        self.written, self._state = written, state
         self.schedule = state.schedule
-        self.domain, self.compute = state.domain, state.compute
+        self.domain, self.compute, self.compact = state.domain, state.compute, state.compact
         self.sizes: dict[Var, int] = {v: n for v, n in state.sizes.fixed.items() if isinstance(v, Var)}
         self._stages = {bounds.stage: bounds for bounds in state.bounds.values()}
         self._ranges: dict[IterVar, Range] | None = None
         self._attached: dict[IterVar | None, list[Stage]] | None = None
-        self._allocated: dict[Tensor, tuple[Range, ...]] = {}
+        self._storages: dict[Tensor, Storage] = {}
         self._aliases: dict[Var, tuple[Var, Expr]] | None = None
 
     # -- ranges -------------------------------------------------------------------------------------------------
@@ -131,7 +138,7 @@ class BoundsMap:
                 for iv, attr in bounds.stage.iter_var_attrs.items():
                     if attr.bind_thread is not None and iv in bounds.loops:
                         self._ranges.setdefault(attr.bind_thread, bounds.loops[iv])
-            for stage in self._written.stages:  # axes that a rewrite left behind keep the domain they declare
+            for stage in self.written.stages:  # axes that a rewrite left behind keep the domain they declare
                 for iv in stage.op.root_iter_vars:
                     if iv.dom is not None:
                         self._ranges.setdefault(iv, self._state.sizes.range(iv.dom))
@@ -147,27 +154,29 @@ class BoundsMap:
     def computed(self, tensor: Tensor) -> StageRegion:
         """The elements that the nest computes, in one instance of the stage; of a placeholder: those required."""
         now = self._current(tensor)
-        bounds = self._bounds(now)
-        need = bounds.required[now] if bounds.computed is None else bounds.computed
-        return self._region(need, now)
+        return self._region(self._bounds(now).made(now), now)
 
     def allocated(self, tensor: Tensor) -> tuple[Range, ...]:
-        """Where the elements of one instance are kept: mins over loop variables, extents the same in every instance."""
-        now = self._current(tensor)
-        found = self._allocated.get(now)
-        if found is None:
-            found = self._allocated[now] = self._storage(now)
-        return found
+        """Where the elements of one instance are kept: mins over loop variables, extents the same in every instance.
 
-    def _storage(self, tensor: Tensor) -> tuple[Range, ...]:
-        stage = self.stage(tensor)
-        if stage.is_output or isinstance(stage.op, PlaceholderOp):
-            return tuple(Range(0, e) for e in self._state.sizes.shape(tensor))
-        bounds = self._bounds(tensor)
-        need, known = bounds.region, self._state.known
-        lows = [side.range().min for side in need.hull(known).sides]
-        shape = self._state.sizes.shape(tensor)
-        return tuple(Range(low, widest(known, need, k, bounds.fixed, shape[k])) for k, low in enumerate(lows))
+        With compact storage neighbours may be further apart than 1: `storage` says how far.
+        """
+        return self.storage(tensor).allocated
+
+    def storage(self, tensor: Tensor) -> Storage:
+        """Which place of the array each element of one instance is kept at, and the affine map back.
+
+        Without `compact=True` that is the distance from the mins of `allocated`. With it, what the lattice of the
+        computed elements leaves out takes no place. What others lay out keeps its box: placeholders and outputs,
+        tensors with `storage_align`, those that a tensor intrinsic, an extern or a scan reads or makes (they see the
+        storage as an array). Memory scopes, threads and `double_buffer` make no difference: storage that threads share
+        holds what all of them compute, and a copy is as large as the first.
+        """
+        now = self._current(tensor)
+        found = self._storages.get(now)
+        if found is None:
+            found = self._storages[now] = storage_of(self._state, self._bounds(now), now)
+        return found
 
     def _region(self, need: Need, tensor: Tensor) -> StageRegion:
         return StageRegion(self._state.known, need, self._bounds(tensor).fixed, self._root_names())
@@ -200,6 +209,20 @@ class BoundsMap:
             raise InputError(f"stage {stage.name} has no loops: it is given, or inlined")
         return nest_of(bounds)
 
+    def pieces(self, key: Tensor | Operation | Stage, most: int) -> Pieces | None:
+        """A stage as at most `most` nests over disjoint pieces of its region, none with a guard for the region.
+
+        `None` where its region is a box, so that its nest has no such guard, and where there are no nests that mean
+        the same (`bound.infer.pieces`).
+        """
+        stage = self.stage(key)
+        bounds = self._stages.get(stage)
+        if bounds is None or bounds.computed is None:
+            return None
+        has_attached = any(self.attached(stage, iv) for iv in stage.leaf_iter_vars)
+        shape = self._state.sizes.shape(stage.op.outputs[0])
+        return pieces_of(self._state.known, bounds, shape, most, has_attached)
+
     def guard(self, key: Tensor | Operation | Stage) -> tuple[Cond, ...]:
         """The conditions under which the body of a stage runs."""
         return self.nest(key).guards
@@ -231,7 +254,7 @@ class BoundsMap:
         """Who asked for which elements of a tensor, at which place, and where precision was given up."""
         now = self._current(tensor)
         bounds = self._bounds(now)
-        return explain(self._state, bounds, now, self.allocated(now))
+        return explain(self._state, bounds, now, self.allocated(now), lambda need: self._region(need, now))
 
     # -- inside -------------------------------------------------------------------------------------------------
 

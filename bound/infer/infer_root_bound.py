@@ -12,7 +12,7 @@ from bound.infer.known import Known
 from bound.infer.need import Need
 from bound.infer.pass_up import pass_up
 from bound.infer.propagate import Propagation
-from bound.infer.relax import initialise_leaves, storage_rank_of
+from bound.infer.relax import LoopState, initialise_leaves, storage_rank_of
 from bound.infer.sizes import Sizes
 from bound.infer.stage_bounds import StageBounds
 from bound.itervar import IterVar
@@ -21,7 +21,6 @@ from bound.schedule import AttachType, Schedule, Stage
 from bound.schedule.attach import AttachPath
 from bound.schedule.scopes import needs_relax
 from bound.tensor import Tensor
-from intset.expr.node import Var
 
 
 @dataclass(eq=False)
@@ -31,14 +30,13 @@ class Request:
     Attributes
     ----------
     consumer: who asks.
-    fixed, relaxed: the names of the loops around its formula that stay as they are, and of those that run.
+    loops: the loops around its formula, innermost first, each fixed or relaxed.
     access: what it reads.
     need: which elements that makes.
     """
 
     consumer: StageBounds
-    fixed: tuple[str, ...]
-    relaxed: tuple[str, ...]
+    loops: tuple[LoopState, ...]
     access: Access
     need: Need
 
@@ -51,8 +49,10 @@ class Pass:
     ----------
     schedule: the normalized schedule; paths: the loops around each stage; graph: who reads what.
     sizes, known: the sizes, and what is known of variables so far.
-    domain: the domain that answers; compute: "exact" or "box".
+    domain: the domain that answers; compute: "exact" or "box"; compact: whether storage leaves out strides.
     bounds: what was found out about each stage.
+    requests: who asks for what of each tensor.
+    threads: those of which a stage starts more than it has work for, with their number.
     """
 
     schedule: Schedule
@@ -62,8 +62,10 @@ class Pass:
     known: Known
     domain: str
     compute: str
+    compact: bool = False
     bounds: dict[Stage, StageBounds] = field(default_factory=dict)
     requests: dict[Tensor, list[Request]] = field(default_factory=dict)
+    threads: dict[IterVar, int] = field(default_factory=dict)
     _accesses: dict[Operation, dict[Tensor, list[Access]]] = field(default_factory=dict)
     _propagations: dict[object, Propagation] = field(default_factory=dict)
 
@@ -97,7 +99,7 @@ def infer_root_bound(state: Pass, bounds: StageBounds) -> None:
     else:
         gather(state.known, bounds, needs, state.sizes.shape, state.with_unions)
     if not isinstance(op, PlaceholderOp):
-        gather_bound(state.known, bounds, state.compute, state.sizes.shape(op.outputs[0]))
+        gather_bound(state.known, bounds, state.compute, state.sizes.shape, state.threads)
 
 
 def fixed_loops(bounds: StageBounds) -> tuple[IterVar, ...]:
@@ -109,7 +111,6 @@ def fixed_loops(bounds: StageBounds) -> tuple[IterVar, ...]:
 
 def prop_bound_to_inputs(state: Pass, bounds: StageBounds) -> dict[Tensor, list[Need]]:
     """Phases 1 to 3: for each output of a stage the need of each access of each consumer."""
-    stage = bounds.stage
     found: dict[Tensor, list[Need]] = {}
     for tensor in bounds.op.outputs:
         requests = state.requests[tensor] = []
@@ -117,47 +118,26 @@ def prop_bound_to_inputs(state: Pass, bounds: StageBounds) -> dict[Tensor, list[
             if consumer.attach_type is AttachType.INLINED_ALREADY:
                 continue
             reader = state.bounds[consumer]
-            propagation, fixed, relaxed = _iterations(state, bounds, reader)
+            propagation, loops = _iterations(state, bounds, reader)
             for access in state.accesses(consumer.op, tensor):
                 shape = state.sizes.shape(tensor)
                 need = propagation.image(access, shape)
                 if need.box is None:
                     need.limits = whole(state.known, shape)
-                requests.append(Request(reader, fixed, relaxed, access, need))
+                requests.append(Request(reader, loops, access, need))
         found[tensor] = [request.need for request in requests]
-    extra = _threads_outside(state, bounds, [n for needs in found.values() for n in needs])
-    if extra:
-        bounds.fixed = (*bounds.fixed, *extra)
-    assert stage is bounds.stage
     return found
 
 
-def _iterations(
-    state: Pass, bounds: StageBounds, reader: StageBounds
-) -> tuple[Propagation, tuple[str, ...], tuple[str, ...]]:
+def _iterations(state: Pass, bounds: StageBounds, reader: StageBounds) -> tuple[Propagation, tuple[LoopState, ...]]:
     """Phases 1 and 2; the same for all producers that are computed in the same place and kept alike."""
     leaves = initialise_leaves(bounds.stage, bounds.path, reader.stage, reader.path)
-    key = (reader.stage, tuple(leaf.is_fixed for leaf in leaves), tuple(leaf.is_around for leaf in leaves))
-    threads = [iv for stage, iv in bounds.path if tag_of(stage, iv)]
-    if threads:
-        key = (*key, tuple(threads))  # type: ignore[assignment]
+    key = (reader.stage, tuple(leaf.is_fixed for leaf in leaves))
     found = state._propagations.get(key)
     if found is None:
-        it = pass_up(state.known, reader, leaves, bounds.path)
+        it = pass_up(state.known, reader, leaves)
         found = state._propagations[key] = Propagation(state.known, it, state.domain)
-    names = [(leaf.iv.name, leaf.is_fixed) for leaf in leaves]
-    return found, tuple(n for n, fixed in names if fixed), tuple(n for n, fixed in names if not fixed)
-
-
-def _threads_outside(state: Pass, bounds: StageBounds, needs: list[Need]) -> list[Var]:
-    """Threads that have a need of their own although the stage is not computed inside their loop."""
-    known = dict.fromkeys(bounds.fixed)
-    found: dict[Var, None] = {}
-    for need in needs:
-        for v in need.variables():
-            if v in state.known.ranges and v not in known:
-                found[v] = None
-    return list(found)
+    return found, leaves
 
 
 def prepare(state: Pass, stage: Stage) -> StageBounds:

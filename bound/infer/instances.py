@@ -2,70 +2,147 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import product
+from math import prod
+from typing import TYPE_CHECKING, Any, Final
 
 from bound.infer.known import Known
 from intset.errors import BudgetError
-from intset.expr.node import Var
+from intset.expr.build import logical_and
+from intset.expr.compiled import compiled
+from intset.expr.node import Expr, Var
 from intset.expr.range import Range
 from intset.linear.form import Linear
 
 if TYPE_CHECKING:
     from intset.domains.isl.sets import Presburger
 
+MAX_INSTANCES: Final = 20_000  # that are visited one by one
+_MAX_LISTED: Final = 3_000
+
 
 def instances(known: Known, variables: Sequence[Var]) -> Presburger:
-    """The values that the loop variables take together, as an isl set of parameters."""
-    from intset.domains.isl.boxes import box_shape
-    from intset.domains.isl.sets import Presburger
+    """The values that the loop variables take together, as an isl set of parameters: these variables, and sizes.
 
+    Loops that the ranges depend on beyond these run: threads that share the storage of a stage, for instance.
+    """
+    key = tuple(v for v in dict.fromkeys(variables) if v in known.ranges)
+    found = known.instances.get(key)
+    if found is None:
+        found = known.instances[key] = _instances(known, key)
+    return found
+
+
+def _instances(known: Known, variables: Sequence[Var]) -> Presburger:
     ranges = closed(known, variables)
     forms: list[Linear] = []
     for v, r in ranges.items():
         forms += [known.form(v - r.min), known.form(r.max - v)]  # type: ignore[operator]
     if all(isinstance(e, Var) for form in forms for e in form.terms):
-        shape = box_shape([], forms)
-        return Presburger(shape.get().params(), shape.params)
+        return _parameters(forms, [v for v in ranges if v not in variables])
     try:
-        return _asked_instances(known, ranges)
-    except BudgetError:  # a superset: each loop within its numeric ends
-        forms = []
-        for v in ranges:
-            low, high = known.bounds(known.form(v))
-            forms += [] if low is None else [known.form(v - low)]
-            forms += [] if high is None else [known.form(high - v)]
-        shape = box_shape([], forms)
-        return Presburger(shape.get().params(), shape.params)
+        return _asked_instances(known, ranges, variables)
+    except BudgetError:
+        points = _listed(known, variables)
+        if points is not None:
+            return points
+    forms = []  # a superset: each loop within its numeric ends
+    for v in variables:
+        low, high = known.bounds(known.form(v))
+        forms += [] if low is None else [known.form(v - low)]
+        forms += [] if high is None else [known.form(high - v)]
+    return _parameters(forms)
 
 
-def _asked_instances(known: Known, ranges: Mapping[Var, Range]) -> Presburger:
-    from intset.domains.isl.instanced import image_in_instances
+def _parameters(forms: Sequence[Linear], running: Sequence[Var] = ()) -> Presburger:
+    """The set of parameters where all forms are at least 0, for some values of those that run."""
+    from intset.domains.isl.boxes import box_shape
     from intset.domains.isl.session import isl
     from intset.domains.isl.sets import Presburger
     from intset.domains.isl.translate import param_name
 
-    variables = list(ranges)
+    shape = box_shape([], forms)
+    current, kind = shape.get().params(), isl().dim_type.param
+    for v in running:
+        current = current.project_out(kind, current.find_dim_by_name(kind, param_name(v)), 1)
+    return Presburger(current, tuple(p for p in shape.params if p not in running))
+
+
+def _asked_instances(known: Known, ranges: Mapping[Var, Range], variables: Sequence[Var]) -> Presburger:
+    from intset.domains.isl.instanced import image_in_instances
+
     inside = [v >= r.min for v, r in ranges.items()] + [v <= r.max for v, r in ranges.items()]
     # As conditions: of a range that is at most one point long, an empty one would not be told apart.
-    context = known.context.extended(dict.fromkeys(variables), inside)
-    region = image_in_instances(context, variables, list(known.size_ranges))
+    context = known.context.extended(dict.fromkeys(ranges), inside)
+    region = image_in_instances(context, list(variables), list(known.size_ranges))
+    return _as_parameters(region.shape, variables)
+
+
+def _listed(known: Known, variables: Sequence[Var]) -> Presburger | None:
+    """The instances as a list of points; `None` for open sizes, or where there are too many."""
+    from intset.domains.isl.listed import listed_shape
+
+    visited = visit(known, variables)
+    points = None if visited is None else sorted(visited)
+    if points is None or len(points) > _MAX_LISTED:
+        return None
+    try:
+        return _as_parameters(listed_shape(points, ()) if points else _parameters([Linear(-1, {})]), variables)
+    except BudgetError:
+        return None
+
+
+def _as_parameters(shape: Presburger, variables: Sequence[Var]) -> Presburger:
+    """The set of parameters that a set of points is, coordinate by coordinate."""
+    from intset.domains.isl.session import isl
+    from intset.domains.isl.sets import Presburger
+    from intset.domains.isl.translate import param_name
+
     kinds = isl().dim_type
-    current = region.shape.get()
+    current: Any = shape.get()
     start = current.dim(kinds.param)
-    moved = current.move_dims(kinds.param, start, kinds.set, 0, len(variables))
-    for k, v in enumerate(variables):
+    moved = current.move_dims(kinds.param, start, kinds.set, 0, current.dim(kinds.set))
+    for k, v in enumerate(variables[: current.dim(kinds.set)]):
         moved = moved.set_dim_name(kinds.param, start + k, param_name(v))
-    return Presburger(moved.params(), (*region.shape.params, *variables))
+    return Presburger(moved.params(), (*shape.params, *variables))
 
 
-def closed(known: Known, variables: Iterable[Var]) -> dict[Var, Range]:
+def visit(known: Known, variables: Sequence[Var]) -> Iterator[tuple[int, ...]] | None:
+    """The instances one by one, as values of the variables; `None` for open sizes, or too many."""
+    ranges = closed(known, variables)
+    spans = []
+    for v in ranges:
+        low, high = known.bounds(known.form(v))
+        if low is None or high is None:
+            return None
+        spans.append(range(low, high + 1))
+    inside = [v >= r.min for v, r in ranges.items()] + [v <= r.max for v, r in ranges.items()]
+    if prod(map(len, spans)) > MAX_INSTANCES or any(w not in ranges for cond in inside for w in cond.free_vars()):
+        return None
+    order = list(ranges)
+    places = [order.index(v) for v in variables]
+    points = _holding(compiled(logical_and(*inside), order), product(*spans))
+    found = (tuple(point[k] for k in places) for point in points)
+    return found if len(order) == len(variables) else iter(dict.fromkeys(found))
+
+
+def _holding(test: Any, points: Iterable[tuple[int, ...]]) -> Iterator[tuple[int, ...]]:
+    for point in points:
+        try:
+            if test(*point):
+                yield point
+        except ArithmeticError:  # a division by 0: no such instance
+            continue
+
+
+def closed(known: Known, variables: Iterable[Expr]) -> dict[Var, Range]:
     """The ranges of loop variables, with those of the loops that their ranges depend on."""
     found: dict[Var, Range] = {}
     waiting = list(variables)
     while waiting:
         v = waiting.pop()
-        if v not in found and v in known.ranges:
+        if isinstance(v, Var) and v not in found and v in known.ranges:
             found[v] = known.ranges[v]
             waiting.extend(known.ranges[v].free_vars())
     return found

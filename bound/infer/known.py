@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from bound.schedule import simple
 from intset.context import Context
@@ -11,6 +12,9 @@ from intset.expr.range import Range
 from intset.infinity import POS_INF
 from intset.linear.canonical import Knowledge, Normalizer
 from intset.linear.form import Linear
+
+if TYPE_CHECKING:
+    from intset.domains.isl.sets import Presburger
 
 Ends = tuple[int | None, int | None]
 
@@ -36,6 +40,9 @@ class Known:
         self._plain = Normalizer({})
         self._bounds = Normalizer(self._numeric, Knowledge(facts.nonneg, facts.atoms, self._limits))
         self._is_plain = not facts.nonneg
+        # By the terms of a form: a constant with which it is at least 0, and one with which that is not known.
+        self._thresholds: dict[frozenset[tuple[Expr, int]], tuple[int | None, int | None]] = {}
+        self.instances: dict[tuple[Var, ...], Presburger] = {}  # kept by `instances`, a range never changes
 
     @property
     def size_ranges(self) -> dict[Var, Range]:
@@ -102,7 +109,22 @@ class Known:
                 return True
         if self._is_plain and not any(e in self._limits or not isinstance(e, Var) for e in form.terms):
             return False
-        return self._bounds.is_nonneg(form)
+        return self._follows(form)
+
+    def _follows(self, form: Linear) -> bool:
+        """`is_nonneg` by the ends of loops in terms of others; what is found out for one constant serves others."""
+        terms = frozenset(form.terms.items())
+        enough, too_little = self._thresholds.get(terms, (None, None))
+        if enough is not None and form.const >= enough:
+            return True
+        if too_little is not None and form.const <= too_little:
+            return False
+        holds = self._bounds.is_nonneg(form)
+        if holds:
+            self._thresholds[terms] = (form.const, too_little)
+        elif all(v in self._numeric for e in form.terms for v in e.free_vars()):  # no more will be known of them
+            self._thresholds[terms] = (enough, form.const)
+        return holds
 
     def number(self, e: IntLike) -> int | None:
         """The value of an expression that has only one."""

@@ -12,6 +12,7 @@ from intset import config
 from intset.context import Context
 from intset.domains.base import Region
 from intset.errors import BudgetError
+from intset.expr import ops
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.range import Range
 from intset.expr.walk import conjuncts
@@ -165,7 +166,12 @@ def from_shape(known: Known, dims: int, shape: Presburger, exact: bool, notes: I
     from intset.domains.isl.boxes import as_product
     from intset.domains.isl.session import budget
 
-    shape = _in_instances(known, shape)
+    try:
+        with budget(_OPERATIONS):
+            inside = _in_instances(known, shape)
+        shape = inside
+    except BudgetError:
+        pass
     if shape.get().is_empty():
         return Need(dims, nothing(dims), None, exact, notes)
     box = None
@@ -217,19 +223,19 @@ def box_of_ranges(known: Known, ranges: Iterable[Range]) -> Box:
     for r in ranges:
         if not isinstance(r.min, Expr) or not isinstance(r.extent, Expr):
             raise BudgetError("a region without end")
-        lows, highs = end_forms(known, r.min, "max"), end_forms(known, r.max, "min")
+        lows, highs = end_forms(known, r.min, ops.MAX), end_forms(known, r.max, ops.MIN)
         last = r.min + r.extent - 1
         sides.append(interval(known, lows, highs) or Interval((known.form(r.min),), (known.form(last),)))
     return Box(tuple(sides))
 
 
-def end_forms(known: Known, end: object, op: str) -> list[Linear]:
+def end_forms(known: Known, end: object, op: ops.Op) -> list[Linear]:
     """The forms whose maximum (minimum) an end is."""
     assert isinstance(end, Expr)
     found, stack = [], [end]
     while stack:
         top = stack.pop()
-        if top.op.name == op:
+        if top.op is op:
             stack.extend(reversed(top.args))
         else:
             found.append(known.form(top))
@@ -238,6 +244,14 @@ def end_forms(known: Known, end: object, op: str) -> list[Linear]:
 
 def joined(known: Known, dims: int, needs: Sequence[Need], with_unions: bool = True) -> Need:
     """The union of what several consumers need; the box around them for a domain without unions."""
+    if len(needs) == 1 and needs[0].box is None:
+        return needs[0]
+    need = _joined(known, dims, needs, with_unions)
+    need.limits = next((other.limits for other in needs if other.limits is not None), None)
+    return need
+
+
+def _joined(known: Known, dims: int, needs: Sequence[Need], with_unions: bool) -> Need:
     notes = [note for need in needs for note in need.notes]
     exact = all(need.exact for need in needs)
     alone = union(known, [need.box for need in needs if need.box is not None])
@@ -276,9 +290,24 @@ def _united(
             return need
         note = f"the region has {total.n_basic_set()} parts: its box was used"
     except BudgetError as error:
+        counted = _listed(known, dims, [*(Need(dims, box) for box in alone), *others], exact, notes)
+        if counted is not None:
+            return counted
         note = f"{error}: the box around several needs was used"
     boxes = [*alone, *(need.hull(known) for need in others)]
     return Need(dims, hull(known, boxes)[0], None, False, (*notes, note))
+
+
+def _listed(known: Known, dims: int, needs: Sequence[Need], exact: bool, notes: Sequence[str]) -> Need | None:
+    """A union that isl cannot form, element by element; `None` where they are too many."""
+    from bound.infer.visited import listed
+    from intset.domains.isl.listed import listed_shape
+
+    try:
+        found = listed(known, needs)
+        return None if found is None else from_shape(known, dims, listed_shape(found[1], found[0]), exact, notes)
+    except BudgetError:
+        return None
 
 
 def _common_guard(boxes: Sequence[Box]) -> Box:
@@ -333,7 +362,7 @@ def _hull_of(known: Known, shape: Presburger) -> Box:
         where = set_to_cond(alive, (), shape.ordered_params(alive))
     sides = []
     for low, high in ends:
-        lows, highs = end_forms(known, low, "max"), end_forms(known, high, "min")
+        lows, highs = end_forms(known, low, ops.MAX), end_forms(known, high, ops.MIN)
         sides.append(interval(known, lows, highs) or Interval((known.form(low),), (known.form(high),)))
     box = Box(tuple(sides))
     return box if where is None else narrowed(known, box, conjuncts(where))

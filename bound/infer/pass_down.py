@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from bound.errors import ScheduleError
 from bound.infer.affine import without_products
 from bound.infer.box import Interval
 from bound.infer.graph import thread_of
 from bound.infer.known import Known, constant_extent
+from bound.infer.need import Need
 from bound.infer.stage_bounds import StageBounds
 from bound.itervar import IterType, IterVar
 from bound.schedule import Fuse, Rebase, Relation, Split, Stage, Tail, simple
 from bound.schedule.message import extent, low, overruns, pass_down_domain, pass_up_index
 from bound.schedule.relations import children, parents
+from intset.errors import BudgetError
+from intset.expr import ops
 from intset.expr.build import minimum
 from intset.expr.node import Cond, Expr, as_expr
 from intset.expr.range import Range
@@ -56,14 +60,25 @@ def pass_down(known: Known, bounds: StageBounds) -> None:
     bounds.ranges = pass_down_domain(bounds.relations, bounds.ranges, threads)
     for iv in stage.leaf_iter_vars:
         if iv not in bounds.ranges:
-            bounds.ranges[iv] = Range(0, 1) if iv.dom is None else iv.dom
+            if iv.dom is None:
+                raise ScheduleError(
+                    f"stage {stage.name}: the thread axis {iv.name} of env_threads has no extent: declare it, "
+                    f'as in thread_axis((0, 32), "{iv.thread_tag}")'
+                )
+            bounds.ranges[iv] = iv.dom
     for iv in stage.leaf_iter_vars:  # outer loops first: a loop that shrinks depends on them
         bounds.loops[iv] = _loop_range(known, bounds, iv)
         known.add(iv, bounds.loops[iv])
     leaves: dict[IterVar, Expr] = {iv: low(r) if constant_extent(r) == 1 else iv for iv, r in bounds.loops.items()}
     values = pass_up_index(bounds.relations, bounds.ranges, leaves)
     bounds.values = {iv: values[iv] for iv in stage.op.root_iter_vars if iv in values}
-    bounds.guards = tuple(_all_guards(known, bounds, values))
+    try:
+        bounds.guards = tuple(_all_guards(known, bounds, values))
+    except BudgetError as error:
+        need = bounds.region
+        note = f"{error}: the guard could not be written, the box is computed"
+        bounds.computed = Need(need.dims, need.hull(known), None, False, (*need.notes, note))
+        bounds.guards = tuple(_all_guards(known, bounds, values))
 
 
 def _loop_range(known: Known, bounds: StageBounds, iv: IterVar) -> Range:
@@ -78,7 +93,7 @@ def _loop_range(known: Known, bounds: StageBounds, iv: IterVar) -> Range:
     stack = [total]
     while stack:
         top = stack.pop()
-        if top.op.name == "min":
+        if top.op is ops.MIN:
             stack.extend(reversed(top.args))
         else:
             choices.append(known.form(without_products(known, top - simple.mul(split.outer, width))).expr())

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 
 from bound.infer.affine import without_products
 from bound.infer.box import Interval
-from bound.infer.graph import tag_of
 from bound.infer.known import Known, constant_extent
 from bound.infer.need import end_forms
 from bound.infer.pass_down import below, overruns_unguarded, roots_above, split_guards
@@ -19,10 +18,10 @@ from bound.infer.relax import LoopState
 from bound.infer.stage_bounds import StageBounds, data_axes
 from bound.itervar import IterVar
 from bound.schedule import Fuse, Rebase, Relation, Split, simple
-from bound.schedule.attach import AttachPath
 from bound.schedule.message import extent, low, pass_up_index
 from bound.schedule.relations import children, parents
 from intset.errors import BudgetError
+from intset.expr import ops
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.range import Range
 from intset.linear.form import Linear
@@ -49,21 +48,19 @@ class Iterations:
     notes: list[str] = field(default_factory=list)
 
 
-def pass_up(known: Known, bounds: StageBounds, states: Sequence[LoopState], path: AttachPath) -> Iterations:
+def pass_up(known: Known, bounds: StageBounds, states: Sequence[LoopState]) -> Iterations:
     """PassUpDomain.
 
     Parameters
     ----------
     bounds: the consumer.
     states: the loops around its formula, from `initialise_leaves`.
-    path: the loops around the producer.
     """
     own = {state.iv: state for state in states if state.stage is bounds.stage}
     points = {iv: low(r) for iv, r in bounds.loops.items() if constant_extent(r) == 1}
     whole = _wholly_relaxed(bounds, own, points)
     spelled = [r for r in bounds.relations if not all(parent in whole for parent in parents(r)) or not parents(r)]
     hidden = {child for r in bounds.relations if r not in spelled for child in children(r)}
-    threads = _threads(path)
     fixed: dict[Var, Range] = {}
     start: dict[IterVar, Expr] = {}
     relaxed: dict[Var, Interval] = {}
@@ -71,10 +68,8 @@ def pass_up(known: Known, bounds: StageBounds, states: Sequence[LoopState], path
         if iv in points:
             start[iv] = points[iv]
         elif state.is_fixed:
-            var = _name_of(state, threads)
-            known.add(var, bounds.loops[iv])
-            fixed[var] = bounds.loops[iv]
-            start[iv] = var
+            fixed[iv] = bounds.loops[iv]
+            start[iv] = iv
     above = roots_above(bounds)
     for iv in whole:
         if iv in hidden or iv in points and iv not in bounds.op.root_iter_vars:
@@ -94,7 +89,7 @@ def pass_up(known: Known, bounds: StageBounds, states: Sequence[LoopState], path
             it.values[iv] = iv if only is None else only
             if only is None:
                 relaxed[iv] = bounds.sides[iv]
-    _outer_loops(known, bounds, states, threads, it)
+    _outer_loops(known, bounds, states, it)
     _conditions(known, bounds, spelled, values, it, above)
     return it
 
@@ -125,34 +120,12 @@ def _wholly_relaxed(
     return whole
 
 
-def _threads(path: AttachPath) -> dict[IterVar, IterVar]:
-    """The loop of the path that runs on each thread."""
-    found: dict[IterVar, IterVar] = {}
-    for stage, iv in path:
-        attr = stage.iter_var_attrs.get(iv)
-        thread = iv if iv.thread_tag else None if attr is None else attr.bind_thread
-        if thread is not None:
-            found.setdefault(thread, iv)
-    return found
-
-
-def _name_of(state: LoopState, threads: Mapping[IterVar, IterVar]) -> IterVar:
-    """What a fixed loop is called: itself around the producer, else the loop there on its thread, or the thread."""
-    if state.is_around or not tag_of(state.stage, state.iv):
-        return state.iv
-    attr = state.stage.iter_var_attrs.get(state.iv)
-    thread = state.iv if attr is None or attr.bind_thread is None else attr.bind_thread
-    return threads.get(thread, thread)
-
-
 def _interval(known: Known, r: Range) -> Interval:
     assert isinstance(r.min, Expr)
-    return Interval(tuple(end_forms(known, r.min, "max")), tuple(end_forms(known, r.max, "min")))
+    return Interval(tuple(end_forms(known, r.min, ops.MAX)), tuple(end_forms(known, r.max, ops.MIN)))
 
 
-def _outer_loops(
-    known: Known, bounds: StageBounds, states: Sequence[LoopState], threads: Mapping[IterVar, IterVar], it: Iterations
-) -> None:
+def _outer_loops(known: Known, bounds: StageBounds, states: Sequence[LoopState], it: Iterations) -> None:
     """The loops around the consumer: fixed ones stay, relaxed ones run."""
     for state in states:
         if state.stage is bounds.stage:
@@ -160,14 +133,10 @@ def _outer_loops(
         limits = known.ranges[state.iv]
         if constant_extent(limits) == 1:
             continue
-        if not state.is_fixed:
+        if state.is_fixed:
+            it.fixed[state.iv] = limits
+        else:
             it.relaxed[state.iv] = _interval(known, limits)
-            continue
-        var = _name_of(state, threads)
-        known.add(var, limits)
-        it.fixed[var] = limits
-        if var is not state.iv:
-            it.relaxed[state.iv] = Interval((known.form(var),), (known.form(var),))
 
 
 def _conditions(

@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from itertools import product as pairs
 
 from bound.infer.accesses import Access
-from bound.infer.box import Box, Interval, Side, gaps_unknown, interval, nothing, with_where
+from bound.infer.box import Box, Interval, Side, gaps_unknown, interval, nothing, whole, with_where
 from bound.infer.enumerate import enumerated
+from bound.infer.instances import closed
 from bound.infer.known import Known
 from bound.infer.need import Need, from_region
 from bound.infer.pass_up import Iterations
@@ -40,11 +41,13 @@ class Propagation:
         self.known, self.it, self.domain = known, it, domain
         self._context: Context | None = None
         self._forms = {iv: known.form(value) for iv, value in it.values.items()}
+        # A fixed loop of a length that depends on one that runs (threads sharing the storage): no box says that.
+        self._is_linked = any(v in it.relaxed for v in closed(known, it.fixed))
 
     def image(self, access: Access, shape: Sequence[Expr]) -> Need:
         """The elements of a tensor of this shape that `access` reaches, as a region over what is fixed."""
         extra = {var: Interval((self.known.form(r.min),), (self.known.form(r.max),)) for var, r in access.extra}  # type: ignore[arg-type]
-        if self.domain != "isl":
+        if self.domain != "isl" and not (self._is_linked and self.domain in _EXACT):
             box = self._box(access, extra)
             if box is not None:
                 return Need(len(shape), box, None, not self.it.notes, self.it.notes)
@@ -54,7 +57,7 @@ class Propagation:
 
     def _box(self, access: Access, extra: Mapping[Var, Interval]) -> Box | None:
         conditions = [*self.it.conditions, *access.conditions]
-        relaxed = {**self.it.relaxed, **extra}
+        relaxed = {**self._running(access), **extra}
         rows = [self._in_variables(self.known.form(e)) for e in access.indices]
         if not all(_is_affine_in(row, relaxed) for row in rows):
             return None
@@ -137,7 +140,7 @@ class Propagation:
             data = _data_variables(exprs, guards)
             exprs, guards = [substitute(e, data) for e in exprs], [substitute(cond, data) for cond in guards]
             ranges |= {var: _data_range(term) for term, var in data.items()}
-        context = self._asking().extended(ranges, [*facts, *guards])
+        context = self._asking(access).extended(ranges, [*facts, *guards])
         kept = [*self.it.fixed, *(v for v in self.known.size_ranges if v not in self.it.relaxed)]
         dims = len(exprs)
         if context._frame.known.empty:
@@ -152,12 +155,12 @@ class Propagation:
             need = from_region(self.known, answer, shape).noted(str(error))
         if self.it.notes:
             need = need.noted(*self.it.notes)
-        if self.domain not in _EXACT and self.domain != "interval":
-            need = self._narrower(need, context, exprs, kept, shape)
         if self.domain in _EXACT and (not need.exact or self._has_terms(need)):
             listed = enumerated(self.known, context, exprs, list(self.it.fixed))
             if listed is not None:
                 return Need(dims, listed.box, listed.shape, not self.it.notes, self.it.notes)
+        if not need.exact and self.domain != "interval":
+            need = self._narrower(need, context.image(exprs, keep=kept, domain="interval"), shape)
         return need
 
     def _answer(self, context: Context, exprs: Sequence[Expr], kept: Sequence[Var]) -> Region:
@@ -175,41 +178,40 @@ class Propagation:
             not isinstance(p, Var) and any(v in self.known.ranges for v in p.free_vars()) for p in need.shape.params
         )
 
-    def _narrower(
-        self, need: Need, context: Context, exprs: Sequence[Expr], kept: Sequence[Var], shape: Sequence[Expr]
-    ) -> Need:
-        """What a domain without symbolic ends tells, or an interval over the fixed loops where that is narrower."""
-        other = from_region(self.known, context.image(exprs, keep=kept, domain="interval"), shape)
-        if need.box is None or other.box is None:
+    def _narrower(self, need: Need, answer: Region, shape: Sequence[Expr]) -> Need:
+        """What is not exact, cut down to the intervals over the fixed loops where these say more."""
+        other = from_region(self.known, answer, shape).box
+        need.limits = whole(self.known, shape)
+        hull = need.hull(self.known)
+        assert other is not None
+        sides = [
+            interval(self.known, (*a.lows, *b.lows), (*a.highs, *b.highs)) or a
+            for a, b in zip(hull.sides, other.sides, strict=True)
+        ]
+        if all(a.same(b) for a, b in zip(sides, hull.sides, strict=True)):
             return need
-        sides = []
-        for a, b in zip(need.box.sides, other.box.sides, strict=True):
-            first, second = (min(self._most(f) for f in side.extents()) for side in (a, b))
-            sides.append(b if second < first else a)
-        return Need(need.dims, Box(tuple(sides), need.box.where, need.box.also), None, need.exact, need.notes)
+        return Need(need.dims, Box(tuple(sides), hull.where, hull.also), None, False, need.notes)
 
-    def _most(self, form: Linear) -> float:
-        high = self.known.bounds(form)[1]
-        return float("inf") if high is None else high
+    def _running(self, access: Access) -> Mapping[Var, Interval]:
+        """The variables that run where the access is."""
+        if not access.before:
+            return self.it.relaxed
+        return {v: side for v, side in self.it.relaxed.items() if v not in access.before}
 
-    def _asking(self) -> Context:
+    def _asking(self, access: Access) -> Context:
+        if access.before:
+            return self._asking_over(self._running(access))
         if self._context is None:
-            ranges, facts = _ranged(self.known, self.it.relaxed, self.domain)
-            conditions = [*facts, *(form.expr() >= 0 for form in self.it.where), *self.it.conditions]
-            self._context = self.known.context.extended({**self._outer(), **ranges}, conditions)
+            self._context = self._asking_over(self.it.relaxed)
         return self._context
 
-    def _outer(self) -> dict[Var, Range | None]:
-        """The fixed variables, and the loops that their ranges depend on."""
-        found: dict[Var, Range | None] = {}
-        waiting = [*self.it.fixed]
-        while waiting:
-            var = waiting.pop()
-            if var in found or var not in self.known.ranges:
-                continue
-            found[var] = self.known.ranges[var]
-            waiting.extend(self.known.ranges[var].free_vars())
-        return found
+    def _asking_over(self, running: Mapping[Var, Interval]) -> Context:
+        ranges, facts = _ranged(self.known, running, self.domain)
+        conditions = [*facts, *(form.expr() >= 0 for form in self.it.where), *self.it.conditions]
+        # Said apart from the ranges: a variable that drops out of an index may have no value all the same.
+        gaps = [gap for side in running.values() for gap in gaps_unknown(self.known, side)]
+        conditions += [gap.expr() >= 0 for gap in gaps if not _depends(gap, running)]
+        return self.known.context.extended({**closed(self.known, self.it.fixed), **ranges}, conditions)
 
 
 def _ranged(known: Known, intervals: Mapping[Var, Interval], domain: str) -> tuple[dict[Var, Range | None], list[Cond]]:

@@ -7,7 +7,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from bound.infer.box import Box, nothing
-from bound.infer.instances import closed, instances
+from bound.infer.instances import instances
 from bound.infer.known import Known
 from bound.infer.need import Need
 from bound.infer.visited import counts_of, extents_of
@@ -85,12 +85,16 @@ class StageRegion(Region):
         """The region as a Presburger set; its parameters are not bounded by the ranges of the loops."""
         return self._need.shape
 
+    def _loops(self) -> list[Var]:
+        """The loop variables whose values tell one instance from another."""
+        return [v for v in dict.fromkeys((*self.params, *self.fixed)) if v in self._known.ranges]
+
     def _alive(self) -> Presburger:
         """The region as an isl set whose parameters are instances."""
         from intset.domains.isl.sets import Presburger
 
         shape = self._need.shape
-        around = instances(self._known, [v for v in (*self.params, *self.fixed) if v in self._known.ranges])
+        around = instances(self._known, self._loops())
         inside = shape.get().intersect_params(around.get())
         return Presburger(inside, tuple(dict.fromkeys((*shape.params, *around.params))))
 
@@ -129,13 +133,15 @@ class StageRegion(Region):
 
         alive, kinds = self._alive(), isl().dim_type
         current = alive.get()
-        names = {param_name(v) for v in closed(self._known, (*self.params, *self.fixed))}
+        names = {param_name(v) for v in self._loops()}
         for k in reversed(range(current.dim(kinds.param))):
             name = current.get_dim_name(kinds.param, k)
             if name in names:
                 continue
             if current.involves_dims(kinds.param, k, 1):
                 size = next(p for p in alive.params if param_name(p) == name)
+                if any(v in self._known.ranges for v in size.free_vars()):
+                    raise BudgetError(f"{size} is not affine")
                 raise CountError(f"the count depends on {size}: fix the sizes with infer_bound(..., at={{...}})")
             current = current.project_out(kinds.param, k, 1)
         number = current.dim(kinds.param)
@@ -153,8 +159,8 @@ class StageRegion(Region):
                 return None
             size *= max(extents[0].const, 0)
         number = 1
-        for r in closed(self._known, (*self.params, *self.fixed)).values():
-            ends = r.constant()
+        for v in self._loops():
+            ends = self._known.ranges[v].constant()
             if ends is None:
                 return None
             number *= max(ends[1] - ends[0] + 1, 0)

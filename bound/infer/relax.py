@@ -21,13 +21,11 @@ class LoopState:
     stage: the stage the loop belongs to.
     iv: the loop.
     is_fixed: whether one execution of the producer serves one value of the loop only.
-    is_around: whether the producer is computed inside the loop.
     """
 
     stage: Stage
     iv: IterVar
     is_fixed: bool
-    is_around: bool
 
 
 def storage_rank_of(stage: Stage, path: AttachPath) -> int:
@@ -43,7 +41,9 @@ def initialise_leaves(
     """The loops around the consumer's formula, innermost first, each fixed or relaxed for the producer.
 
     A loop is fixed when the producer is computed inside it, unless the storage of the producer is shared by the
-    threads the loop runs on; and a thread loop is fixed even outside, when every thread has storage of its own.
+    threads the loop runs on. A loop on threads that the producer is not inside of is relaxed even where every thread
+    has storage of its own (TVM fixes it): each thread then computes what any of them needs, for which of them it is
+    cannot be told outside of the loop.
     """
     rank = storage_rank_of(producer, producer_path)
     around = {iv for _, iv in producer_path}
@@ -52,7 +52,7 @@ def initialise_leaves(
     found = False
     for stage, iv in (*own, *consumer_path):
         found = found or iv in around
-        states.append(LoopState(stage, iv, not needs_relax(tag_of(stage, iv), rank, found), found))
+        states.append(LoopState(stage, iv, found and not needs_relax(tag_of(stage, iv), rank, True)))
     if not found and producer_path:
         at, axis = producer_path[0]
         raise ScheduleError(

@@ -13,6 +13,7 @@ from bound.operation import ComputeOp
 from bound.schedule import Fuse, Relation, Schedule, Split, Stage, Tail
 from bound.schedule.relations import children, parents
 from bound.tensor import Tensor
+from intset.expr.annotate import without_sizes
 from intset.expr.node import Cond, Expr, Var, as_int
 from intset.expr.range import Range
 from intset.expr.walk import free_vars, substitute
@@ -31,7 +32,7 @@ class Sizes:
     """
 
     def __init__(self, schedule: Schedule, at: Mapping[Any, Any] | None) -> None:
-        shapes = [e for stage in schedule.stages for tensor in stage.op.outputs for e in tensor.shape if not e.is_const]
+        shapes = [e for stage in schedule.stages for tensor in stage.op.outputs for e in tensor.extents]
         self.all = tuple(v for v in free_vars(*shapes) if not isinstance(v, IterVar))
         others = [] if at is None else list(_variables(schedule))
         self.fixed: dict[Expr, int] = {}
@@ -50,6 +51,8 @@ class Sizes:
             raise InputError(f"at: no size of this schedule is named {missing[0]!r}; the sizes are: {known}")
 
     def _named(self, key: Any, others: Sequence[Var]) -> Var | None:
+        if isinstance(key, Expr):
+            key = without_sizes(key)[0]  # an extent as `T.shape` gives it
         if isinstance(key, Var):
             return key
         if not isinstance(key, str):
@@ -78,7 +81,7 @@ class Sizes:
         return Range(low, max(extent.data, 0) if extent.is_const else extent)
 
     def shape(self, tensor: Tensor) -> tuple[Expr, ...]:
-        return tuple(self.expr(e) for e in tensor.shape)
+        return tuple(self.expr(e) for e in tensor.extents)
 
     def access(self, access: Access) -> Access:
         """The access at the fixed sizes, with the conditions that keep data-dependent indices inside the tensor."""
@@ -90,6 +93,7 @@ class Sizes:
             tuple(substitute(e, self.fixed) for e in access.indices),
             tuple(substitute(cond, self.fixed) for cond in conditions),
             tuple((var, self.range(r)) for var, r in access.extra),
+            access.before,
         )
 
     def relations(self, stage: Stage) -> tuple[Relation, ...]:

@@ -24,9 +24,10 @@ class StageBounds:
     ----------
     stage, path: the stage, and the loops it is computed in, innermost first.
     relations: those of the stage, with the sizes that are fixed put in.
-    fixed: the variables that tell one instance from another: loops of the path that are not relaxed, threads.
+    fixed: the variables that tell one instance from another: the loops of the path that are not relaxed.
     required: for each output what its consumers need.
     computed: what the loops compute, in the dimensions of the outputs.
+    wholes: where every output is computed whole, each in its own dimensions.
     sides: the interval that each root axis runs over.
     ranges: the range of every axis, from which indices are made.
     loops: the range of each leaf as a loop: that of `ranges`, or shorter in the last tile of a split that shrinks.
@@ -41,6 +42,7 @@ class StageBounds:
     fixed: tuple[Var, ...] = ()
     required: dict[Tensor, Need] = field(default_factory=dict)
     computed: Need | None = None
+    wholes: dict[Tensor, Need] = field(default_factory=dict)
     sides: dict[IterVar, Interval] = field(default_factory=dict)
     ranges: dict[IterVar, Range] = field(default_factory=dict)
     loops: dict[IterVar, Range] = field(default_factory=dict)
@@ -57,6 +59,12 @@ class StageBounds:
         """`computed`, once it is known."""
         assert self.computed is not None
         return self.computed
+
+    def made(self, tensor: Tensor) -> Need:
+        """What is computed of one output; of a placeholder what is required."""
+        if self.computed is None:
+            return self.required[tensor]
+        return self.wholes.get(tensor, self.computed)
 
 
 def data_axes(op: Operation) -> tuple[IterVar, ...]:

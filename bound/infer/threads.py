@@ -1,13 +1,25 @@
-"""Loops that run on one thread axis must have one extent."""
+"""Loops that run on one thread axis must have one extent.
+
+A tile of which a small tensor leaves a part only keeps its threads: those beyond the end do nothing. What else these
+threads compute together may then be less than there are of them, too.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
 from bound.errors import ScheduleError
 from bound.infer.graph import thread_of
-from bound.infer.infer_root_bound import Pass
+from bound.infer.known import constant_extent
+from bound.infer.stage_bounds import StageBounds
 from bound.itervar import IterVar
-from bound.schedule import Stage
+from bound.schedule import Rebase, Split, Stage, simple
+from bound.schedule.message import overruns, with_ancestors
 from intset.expr.node import Expr
+
+if TYPE_CHECKING:
+    from bound.infer.infer_root_bound import Pass
 
 
 def check_threads(state: Pass) -> None:
@@ -37,6 +49,38 @@ def check_threads(state: Pass) -> None:
                     f"stage {bounds.stage.name}: {iv.name} runs on {thread.name} with extent {limits.extent}, "
                     f"which is not known to be the extent {other[2]} that {before}"
                 )
+
+
+def idle_threads(bounds: StageBounds) -> dict[IterVar, int]:
+    """The threads of a stage that run beyond the end of an axis, with their number."""
+    found: dict[IterVar, int] = {}
+    for iv, limits in bounds.loops.items():
+        thread, number = thread_of(bounds.stage, iv), constant_extent(limits)
+        if thread is None or number is None:
+            continue
+        above = with_ancestors(bounds.relations, (iv,))
+        if any(isinstance(r, Split) and r.parent in above and overruns(r, bounds.ranges) for r in bounds.relations):
+            found[thread] = number
+    return found
+
+
+def started(bounds: StageBounds, root: IterVar, threads: Mapping[IterVar, int]) -> int | None:
+    """The extent of a root axis that gives the loop on a thread as many iterations as there are threads.
+
+    `None` where the schedule itself says how many these are.
+    """
+    axis, times = root, 1
+    for relation in bounds.relations:
+        if isinstance(relation, Rebase) and relation.parent is axis:
+            axis = relation.rebased
+        elif isinstance(relation, Split) and relation.parent is axis:
+            size = relation.nparts if relation.factor is None else relation.factor
+            number = simple.number(size) if size is not None else None
+            if number is None:
+                return None
+            axis, times = (relation.inner if relation.factor is None else relation.outer), times * number
+    thread = thread_of(bounds.stage, axis) if axis in bounds.stage.leaf_iter_vars else None
+    return None if thread is None or thread not in threads else threads[thread] * times
 
 
 def _is_equal(state: Pass, a: Expr, b: Expr) -> bool:

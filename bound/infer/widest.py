@@ -7,9 +7,10 @@ from itertools import product
 from math import prod
 
 from bound.infer.box import Box, Interval
-from bound.infer.instances import instances
+from bound.infer.instances import closed, instances
 from bound.infer.known import Known
 from bound.infer.need import Need
+from bound.infer.sample import happens
 from bound.infer.visited import extents_of
 from bound.schedule import simple
 from intset.errors import BudgetError
@@ -47,15 +48,19 @@ def widest(known: Known, need: Need, k: int, fixed: Sequence[Var], most: Expr) -
 def is_never_alive(known: Known, need: Need, fixed: Sequence[Var]) -> bool:
     """Whether a region turns out to be empty in every instance, for conditions that exclude one another there."""
     box = need.box
-    if all(known.ranges[v].constant() for v in fixed if v in known.ranges) and (
-        box is None or not (box.where or box.also) or any(_is_alive(box, values) for values in _corners(known, box))
-    ):
-        return False
+    is_plain = not (need.guard if box is None else box).is_conditional()
+    if is_plain and all(known.ranges[v].constant() for v in fixed):
+        return False  # an empty set or interval would have been noticed
+    if box is not None:
+        alive = [gap.expr() >= 0 for side in box.sides for gap in side.gaps()]
+        alive += [*(form.expr() >= 0 for form in box.where), *box.also]
+        if happens(known, closed(known, (*fixed, *box.variables())), alive):
+            return False
     visited = None if box is None or box.is_affine() else extents_of(known, box, fixed)
     if visited is not None:
         return not any(prod(extents) for extents in visited)
     try:
-        around = instances(known, [v for v in (*need.variables(), *fixed) if v in known.ranges])
+        around = instances(known, (*need.variables(), *fixed))
         return bool(need.shape.get().intersect_params(around.get()).is_empty())
     except BudgetError:
         return False
@@ -108,7 +113,7 @@ def _asked(known: Known, need: Need, k: int, fixed: Sequence[Var]) -> Expr | Non
 
     try:
         shape = need.shape
-        around = instances(known, [v for v in (*need.variables(), *fixed) if v in known.ranges])
+        around = instances(known, (*need.variables(), *fixed))
         with budget(_OPERATIONS):
             inside = shape.get().intersect_params(around.get())
             params = tuple(dict.fromkeys((*shape.params, *around.params)))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from bound.errors import InputError, ScheduleError
+from bound.intrin import TensorComputeOp
 from bound.itervar import IterType, IterVar
 from bound.operation import ComputeOp, Operation
 from bound.schedule.dataflow import insert_after, insert_before, redirect, replace_op
-from bound.schedule.message import Ranges, pass_down_domain, pass_down_index, pass_up_index, split_guards
+from bound.schedule.message import Ranges, overruns, pass_down_domain, pass_down_index, pass_up_index, split_guards
+from bound.schedule.relations import Split
 from bound.schedule.scopes import check_scope
 from bound.schedule.stage import AttachType, Stage
 from bound.tensor import Tensor, element
@@ -34,16 +37,13 @@ def cache_read(schedule: Schedule, tensor: Tensor, scope: str, readers: tuple[Op
             raise ScheduleError(f"cache_read of {source.name}: {reader.name} does not read it")
     if not reading:
         raise ScheduleError(f"cache_read of {source.name} needs at least one reader")
-    axis = tuple(IterVar(Range(0, e), f"ax{k}") for k, e in enumerate(source.shape))
+    axis = tuple(IterVar(Range(0, e), f"ax{k}") for k, e in enumerate(source.extents))
     copy = ComputeOp(f"{source.name}.{scope}", axis, (element(source, axis),))
     cached = copy.output(0)
     cached.value_range = source.value_range
     made = insert_after(schedule, stage, copy)
     made.set_scope(scope)
-    new: dict[Tensor, Tensor] = {}
-    for reader in sorted(set(reading), key=schedule.stages.index):
-        new.update(replace_op(schedule, reader, reader.op.replace_inputs({source: cached, **new})))
-    redirect(schedule, schedule.stages, new)
+    redirect(schedule, schedule.stages, {}, {reader: {source: cached} for reader in reading})
     return cached
 
 
@@ -56,7 +56,7 @@ def cache_write(schedule: Schedule, tensors: tuple[Any, ...], scope: str) -> tup
     check_scope(scope)
     given = tuple(schedule.current(_checked_tensor(t)) for t in tensors)
     op, stage = given[0].op, schedule[given[0]]
-    if not isinstance(op, ComputeOp):
+    if not isinstance(op, (ComputeOp, TensorComputeOp)):
         raise ScheduleError(f"stage {op.name}: cache_write is for operations made by te.compute")
     if any(t.op is not op for t in given) or (len(given) > 1 and set(given) != set(op.outputs)):
         raise ScheduleError(f"stage {op.name}: cache_write takes all outputs of one operation")
@@ -66,14 +66,22 @@ def cache_write(schedule: Schedule, tensors: tuple[Any, ...], scope: str) -> tup
         if iv.iter_type is not IterType.DATA_PAR:
             raise ScheduleError(f"stage {op.name}: cache_write keeps data axes, but {iv.name} is {iv.iter_type.name}")
 
-    ranges = pass_down_domain(stage.relations, {iv: iv.dom for iv in op.axis if iv.dom is not None})
+    roots = op.axis if isinstance(op, ComputeOp) else op.axis[: op.schedulable]
+    ranges = pass_down_domain(stage.relations, {iv: iv.dom for iv in roots if iv.dom is not None})
     missing = next((iv for iv in data_leaves if iv not in ranges), None)
     if missing is not None:
         raise ScheduleError(f"stage {op.name}: cache_write cannot keep {missing.name}, which mixes data and reduction")
-    cached_op = _computing(op, stage, ranges, data_leaves, f"{op.name}.{scope}")
-    leaf_of_root = pass_down_index(stage.relations, ranges, {iv: iv for iv in op.axis})
+    leaf_of_root = pass_down_index(stage.relations, ranges, {iv: iv for iv in roots})
     place = tuple(leaf_of_root[iv] for iv in data_leaves)
-    copy = op.with_body(tuple(element(t, place) for t in cached_op.outputs))
+    cached_op: ComputeOp | TensorComputeOp
+    if isinstance(op, ComputeOp):
+        cached_op = _computing(op, stage, ranges, data_leaves, f"{op.name}.{scope}")
+        copy = op.with_body(tuple(element(t, place) for t in cached_op.outputs))
+    else:
+        cached_op = _computing_tiles(op, stage, ranges, data_leaves, f"{op.name}.{scope}")
+        inner = tuple(IterVar(iv.dom, iv.name) for iv in op.axis[op.schedulable :])
+        body = tuple(element(t, (*place, *inner)) for t in cached_op.outputs)
+        copy = ComputeOp(op.name, (*roots, *inner), body, op.tag, op.attrs)
     for old, cached, written in zip(op.outputs, cached_op.outputs, copy.outputs, strict=True):
         cached.value_range = written.value_range = old.value_range
     made = insert_before(schedule, stage, cached_op)
@@ -93,6 +101,28 @@ def _computing(op: ComputeOp, stage: Stage, ranges: Ranges, leaves: list[IterVar
     mapping = {iv: root_values[iv] for iv in op.axis}
     bodies = tuple(guarded(substitute(value, mapping), guards) for value in op.body)
     return ComputeOp(name, axis, bodies, op.tag, op.attrs)
+
+
+def _computing_tiles(
+    op: TensorComputeOp, stage: Stage, ranges: Ranges, leaves: list[IterVar], name: str
+) -> TensorComputeOp:
+    """The computation of the tiles of `op` over its data leaves. An intrinsic has no guard, so the loops must fit."""
+    axis = tuple(IterVar(ranges[iv], f"{iv.name}.c") for iv in leaves)
+    values = pass_up_index(stage.relations, ranges, dict(zip(leaves, axis, strict=True)))
+    if split_guards(stage.relations, ranges, values):
+        split = next(r for r in stage.relations if isinstance(r, Split) and overruns(r, ranges))
+        raise ScheduleError(
+            f"stage {op.name}: cache_write of tiles needs factors that divide, {split.parent.name} has none"
+        )
+    mapping = {iv: values[iv] for iv in op.axis[: op.schedulable]}
+    inner = tuple(IterVar(iv.dom, iv.name, iv.iter_type) for iv in op.axis[op.schedulable :])
+    regions = tuple(
+        tuple(Range(substitute(r.min, mapping), substitute(r.extent, mapping)) for r in region)
+        for region in op.call.regions
+    )
+    scalars = tuple(substitute(scalar, mapping) for scalar in op.call.scalars)
+    call = replace(op.call, regions=regions, scalars=scalars)
+    return TensorComputeOp(name, (*axis, *inner), len(axis), call, op.tag, op.attrs)
 
 
 def guarded(value: Operand, guards: list[Cond]) -> Operand:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from bound.operation import Operation
@@ -21,14 +21,22 @@ def replace_op(schedule: Schedule, stage: Stage, op: Operation) -> dict[Tensor, 
     return dict(zip(old.outputs, op.outputs, strict=True))
 
 
-def redirect(schedule: Schedule, stages: Sequence[Stage], new: dict[Tensor, Tensor]) -> None:
+def redirect(
+    schedule: Schedule,
+    stages: Sequence[Stage],
+    new: dict[Tensor, Tensor],
+    own: Mapping[Stage, Mapping[Tensor, Tensor]] | None = None,
+) -> None:
     """Make `stages`, which come in dataflow order, read the values of `new` instead of its keys.
 
-    A stage that changes becomes a new operation, so those behind it change with it; `new` is completed.
+    A stage that changes becomes a new operation, so those behind it change with it; `new` is completed. `own` holds
+    what some of the stages alone read instead. Each stage is replaced at most once: `new` never leads to a tensor that
+    was replaced in turn.
     """
     for stage in stages:
         if not stage.is_group:
-            op = stage.op.replace_inputs(new)
+            here = None if own is None else own.get(stage)
+            op = stage.op.replace_inputs(new if here is None else {**new, **here})
             if op is not stage.op:
                 new.update(replace_op(schedule, stage, op))
     schedule.outputs = tuple(schedule.stage_map[op].op for op in schedule.outputs)

@@ -43,7 +43,7 @@ def pass_down_domain(
         by it. Elsewhere the inner loop of a split is never longer than its parent.
     """
     ranges = dict(roots)
-    kept = _with_ancestors(relations, fixed)
+    kept = with_ancestors(relations, fixed)
     for relation in relations:
         if isinstance(relation, Split):
             if relation.parent in ranges:
@@ -76,7 +76,7 @@ def _capped(size: Expr, total: Expr) -> Expr:
     return size if limit is None or wanted is None or limit >= wanted else as_expr(max(limit, 1))
 
 
-def _with_ancestors(relations: Sequence[Relation], axes: Iterable[IterVar]) -> set[IterVar]:
+def with_ancestors(relations: Sequence[Relation], axes: Iterable[IterVar]) -> set[IterVar]:
     """The axes and all they were made from."""
     kept = set(axes)
     for relation in reversed(relations):

@@ -92,7 +92,7 @@ def rebase_non_zero_min_loop(schedule: Schedule) -> None:
             attr = stage.iter_var_attrs.get(root)
             if root not in place or (attr is not None and attr.bind_thread is not None):
                 continue
-            loop = IterVar(None, root.name, root.iter_type)
+            loop = root.part(root.name)
             stage.relations.append(Rebase(root, loop))
             stage.all_iter_vars.append(loop)
             stage.leaf_iter_vars[place[root]] = loop

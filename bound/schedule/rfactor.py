@@ -115,10 +115,13 @@ def _final(op: ComputeOp, partial: ComputeOp, axis: IterVar, place: int) -> Comp
     body = list(_reductions(op.reduction.combiner, terms, truth(True), (inner,), op))
     first = op.body[0]
     assert isinstance(first, Value)
+    renamed = dict(zip(op.axis, outer, strict=True))
     starts = first.args[op.reduction.arity + 1 :]
     if starts:
-        moved = tuple(substitute(s, dict(zip(op.axis, outer, strict=True))) for s in starts)
+        moved = tuple(substitute(s, renamed) for s in starts)
         body = [make(ValueOp.REDUCE, (*b.args, *moved), b.dtype, b.data) for b in body if isinstance(b, Value)]
+    if not op.reduction.combiner.is_closed:
+        body = [substitute(b, renamed) for b in body]
     return ComputeOp(f"{op.name}.repl", outer, tuple(body), op.tag, op.attrs)
 
 

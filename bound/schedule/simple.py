@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from intset.expr import ops
 from intset.expr.build import ceildiv as build_ceildiv
 from intset.expr.build import floordiv as build_floordiv
 from intset.expr.build import floormod as build_floormod
 from intset.expr.build import minimum as build_minimum
 from intset.expr.node import Expr, IntLike, as_expr, constant_value
+from intset.linear.canonical import Normalizer
+from intset.linear.form import Linear
 
 
 def number(e: IntLike) -> int | None:
@@ -41,7 +44,18 @@ def ceildiv(a: IntLike, b: IntLike) -> Expr:
     x, y = number(a), number(b)
     if x is not None and y:
         return as_expr(-(-x // y))
-    return as_expr(a) if y == 1 else build_ceildiv(a, b)
+    if y == 1:
+        return as_expr(a)
+    exact = _quotient(as_expr(a), y) if y else None
+    return build_ceildiv(a, b) if exact is None else exact
+
+
+def _quotient(e: Expr, divisor: int) -> Expr | None:
+    """`e / divisor` where the divisor divides every term of `e`, so that nothing is rounded."""
+    form = Normalizer({}).form(e)
+    if any(k % divisor for k in (form.const, *form.terms.values())):
+        return None
+    return Linear(form.const // divisor, {t: k // divisor for t, k in form.terms.items()}).expr()
 
 
 def floordiv(a: IntLike, b: IntLike) -> Expr:
@@ -71,4 +85,6 @@ def divides(factor: IntLike, extent: IntLike) -> bool:
     if f is not None and e is not None:
         return f != 0 and e % f == 0
     whole, part = as_expr(extent), as_expr(factor)
-    return f == 1 or whole is part or (whole.op.name == "mul" and part in whole.args)
+    if f:
+        return _quotient(whole, f) is not None
+    return whole is part or (whole.op is ops.MUL and part in whole.args)

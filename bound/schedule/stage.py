@@ -53,6 +53,14 @@ class IterVarAttr:
     prefetches: tuple[tuple[Tensor, Expr], ...] = ()
     pragmas: tuple[tuple[str, Any], ...] = ()
 
+    @property
+    def pragma_keys(self) -> tuple[str, ...]:
+        return tuple(key for key, _ in self.pragmas)
+
+    @property
+    def pragma_values(self) -> tuple[Any, ...]:
+        return tuple(value for _, value in self.pragmas)
+
 
 _NO_ATTR = IterVarAttr()
 
@@ -130,7 +138,7 @@ class Stage:
         kind = self._tail(tail, parent)
         size = self._positive(nparts if factor is None else factor, "nparts" if factor is None else "factor", parent)
         position = self._loop_position(parent, "split")
-        outer, inner = (IterVar(None, f"{parent.name}.{part}", parent.iter_type) for part in ("outer", "inner"))
+        outer, inner = (parent.part(f"{parent.name}.{part}") for part in ("outer", "inner"))
         used_factor, used_nparts = (None, size) if factor is None else (size, None)
         used_tail = Tail.ROUND_UP if disable_predication else kind
         self.relations.append(Split(parent, outer, inner, used_factor, used_nparts, used_tail))
@@ -160,6 +168,7 @@ class Stage:
         for inner in axes[1:]:
             outer, kind = fused, max(fused.iter_type, inner.iter_type)
             fused = IterVar(None, f"{outer.name}.{inner.name}.fused", kind)
+            fused.learn_sizes((*outer.sizes, *inner.sizes))
             self.relations.append(Fuse(outer, inner, fused))
             self.all_iter_vars.append(fused)
         self.leaf_iter_vars[positions[0] : positions[-1] + 1] = [fused]
@@ -230,7 +239,10 @@ class Stage:
         self._annotate(var, iter_type=IterType.TENSORIZED, tensor_intrin=tensor_intrin)
 
     def pragma(self, var: IterVar, pragma_type: str, pragma_value: Any = None) -> None:
-        """Leave a remark for code generation on a loop."""
+        """Leave a remark for code generation on a loop; "unroll" and "vectorize" are the calls of these names."""
+        if pragma_type in ("unroll", "vectorize"):
+            (self.unroll if pragma_type == "unroll" else self.vectorize)(var)
+            return
         self._position(var, "pragma")
         self._annotate(var, pragmas=(*self._attr(var).pragmas, (pragma_type, pragma_value)))
 

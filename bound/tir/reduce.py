@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeAlias
 
 from bound import dtypes
 from bound.itervar import IterType, IterVar
 from bound.tir import build
 from bound.tir.value import Operand, Value, ValueOp, make, parameter
+from bound.tir.walk import nodes
 from intset.errors import InputError
+from intset.expr import ops
 from intset.expr.node import Expr, Var, truth
 
 Parameter: TypeAlias = "Value | Var"
@@ -29,6 +32,19 @@ class CommReducer:
     results: tuple[Operand, ...]
     identity: tuple[Operand, ...]
 
+    @cached_property
+    def is_closed(self) -> bool:
+        """Whether nothing of the program occurs in it: no axis, size or element of a tensor."""
+        own = {*self.lhs, *self.rhs}
+        found = nodes(*self.results, *self.identity)
+        return all(node in own or node.op not in (ops.VAR, ops.LOAD, ValueOp.PARAM, ValueOp.LOAD) for node in found)
+
+    def same(self, other: CommReducer) -> bool:
+        """Whether both are written alike."""
+        mine = (*self.lhs, *self.rhs, *self.results, *self.identity)
+        its = (*other.lhs, *other.rhs, *other.results, *other.identity)
+        return len(mine) == len(its) and all(a is b for a, b in zip(mine, its, strict=True))
+
 
 @dataclass(frozen=True)
 class Reduction:
@@ -45,6 +61,15 @@ class Reduction:
     @property
     def arity(self) -> int:
         return len(self.combiner.lhs)
+
+    def rewritten(self, change: Callable[[Any], Any]) -> Reduction:
+        """With what the combiner holds of the program changed: a reducer may refer to axes of where it is used."""
+        old = self.combiner
+        if old.is_closed:
+            return self
+        results, identity = tuple(map(change, old.results)), tuple(map(change, old.identity))
+        new = CommReducer(old.name, old.lhs, old.rhs, results, identity)
+        return self if new.same(old) else Reduction(new, self.axis, self.index)
 
 
 def reduction_of(value: Value) -> Reduction:

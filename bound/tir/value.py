@@ -184,6 +184,13 @@ class Value(Guest):
     def __invert__(self) -> Any:
         return _operators().negation(self)
 
+    @property
+    def axis(self) -> tuple[Any, ...]:
+        """The axes that a reduction runs over, as TVM's `Reduce` has them. No other value has any."""
+        if self.op is not ValueOp.REDUCE:
+            raise AttributeError(f"{self!r} is no reduction and has no axis")
+        return self.data.axis  # type: ignore[no-any-return]
+
     def astype(self, dtype: str) -> Any:
         """The value converted to another type; an integer type gives an `Expr`."""
         return _operators().cast(dtype, self)
@@ -201,6 +208,9 @@ class Value(Guest):
 
     def __deepcopy__(self, memo: object) -> Value:
         return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return make, (self.op, self.args, self.dtype, self.data)
 
     def __repr__(self) -> str:
         from bound.tir.printer import to_text

@@ -21,7 +21,8 @@ OnLoad: TypeAlias = "Callable[[Tensor, tuple[Expr, ...]], Operand | None]"
 def nodes(*roots: Operand) -> Iterator[Any]:
     """Every node below `roots`, arguments before the nodes that use them, each once.
 
-    The bodies of integer functions of data are entered, in terms of the function's own parameters.
+    The bodies of integer functions of data, and reducers that refer to the program, are entered, in terms of their own
+    parameters.
     """
     done: set[Any] = set()
     # Entries: a node to visit, with its arguments still to come or already visited.
@@ -37,6 +38,9 @@ def nodes(*roots: Operand) -> Iterator[Any]:
         stack.append((node, True))
         if node.op is ops.LOAD and isinstance(node.data, IntFunction):
             stack.append((node.data.body, False))
+        elif node.op is ValueOp.REDUCE and not node.data.combiner.is_closed:
+            combiner = node.data.combiner
+            stack.extend((part, False) for part in reversed((*combiner.identity, *combiner.results)))
         stack.extend((arg, False) for arg in reversed(node.args) if arg not in done)
 
 
@@ -75,9 +79,13 @@ def rewrite(root: Any, replacements: Mapping[Any, Any] | None = None, on_load: O
         element, `None` keeps it.
     """
     new: dict[Any, Any] = dict(replacements or {})
-    for node in postorder_until(root, new):
+    below: Iterator[Any] = postorder_until(root, new)
+    for node in below:
         args = tuple(new[arg] for arg in node.args)
         new[node] = _rebuilt(node, args, on_load)
+        if isinstance(node, Value) and node.op is ValueOp.REDUCE and not node.data.combiner.is_closed:
+            data = node.data.rewritten(lambda part: rewrite(part, replacements, on_load))
+            new[node] = make(node.op, args, node.dtype, data)
     return new[root]
 
 

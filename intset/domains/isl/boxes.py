@@ -123,7 +123,10 @@ def _product_of_ends(current: Any, params: Sequence[Expr]) -> Product | None:
     for k in range(current.dim(kinds.set)):
         if not (current.dim_has_lower_bound(kinds.set, k) and current.dim_has_upper_bound(kinds.set, k)):
             return None
-        low, high = current.dim_min(k).coalesce(), current.dim_max(k).coalesce()
+        try:
+            low, high = _end(current, k, "min").coalesce(), _end(current, k, "max").coalesce()
+        except BudgetError:
+            return None
         between = _beyond(low, ">=").intersect(_beyond(high, "<="))
         hull = between if hull is None else hull.flat_product(between)
         ends.append((low, high))
@@ -161,7 +164,7 @@ def ends_of(shape: Presburger) -> list[tuple[Expr, Expr]]:
         if not (current.dim_has_lower_bound(kinds.set, k) and current.dim_has_upper_bound(kinds.set, k)):
             raise BudgetError("a region without end")
         pair = []
-        for end in (current.dim_min(k), current.dim_max(k)):
+        for end in (_end(current, k, "min"), _end(current, k, "max")):
             written = pw_aff_to_expr(end.coalesce(), (), shape.ordered_params(end), current.params())
             if written is None:
                 raise BudgetError("an empty region has no ends")
@@ -179,9 +182,24 @@ def hull_shape(shape: Presburger) -> Presburger | None:
     for k in range(current.dim(kinds.set)):
         if not (current.dim_has_lower_bound(kinds.set, k) and current.dim_has_upper_bound(kinds.set, k)):
             return None
-        between = _beyond(current.dim_min(k), ">=").intersect(_beyond(current.dim_max(k), "<="))
+        between = _beyond(_end(current, k, "min"), ">=").intersect(_beyond(_end(current, k, "max"), "<="))
         hull = between if hull is None else hull.flat_product(between)
     return shape if hull is None else Presburger(hull.coalesce(), shape.params)
+
+
+def _end(current: Any, k: int, which: str) -> Any:
+    """The first or last value along a dimension, for each value of the parameters.
+
+    Raises
+    ------
+    BudgetError: there is none for some values; isl sees that only now where a part has it for no other reason.
+    """
+    try:
+        return current.dim_min(k) if which == "min" else current.dim_max(k)
+    except isl().Error as error:
+        if "unbounded" not in str(error):
+            raise
+    raise BudgetError("a region without end")
 
 
 def _beyond(end: Any, relation: str) -> Any:
@@ -233,7 +251,7 @@ def widest(shape: Presburger, position: int, instances: Collection[Expr]) -> Exp
             differences = differences.project_out(kinds.param, k, 1)
     if not differences.dim_has_upper_bound(kinds.set, 0):
         return None
-    most = differences.dim_max(0).add_constant_val(val(1)).coalesce()
+    most = _end(differences, 0, "max").add_constant_val(val(1)).coalesce()
     return pw_aff_to_expr(most, (), shape.ordered_params(most), differences.params())
 
 

@@ -1,0 +1,51 @@
+"""TVM's names for what follows a schedule: `te.schedule.InferBound`, `te.schedule.ScheduleOps`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from bound.errors import InputError
+from bound.schedule.schedule import Schedule
+
+if TYPE_CHECKING:
+    from bound.infer import BoundsMap
+
+
+def InferBound(schedule: Schedule) -> BoundsMap:
+    """TVM's name for `infer_bound(schedule)`: the range of every axis.
+
+    The schedule may be normalized, as TVM wants it, or not: `bounds[axis]` answers for its axes in both cases.
+    """
+    from bound.infer import infer_bound
+
+    return infer_bound(schedule)
+
+
+def ScheduleOps(schedule: Any, bounds: Any, debug_keep_trivial_loop: bool = False) -> Any:
+    """TVM's name for the loop nest of a schedule under the bounds that `InferBound` gave for it: a printable statement.
+
+    Indices are those of the tensors, before storage is laid out and divisions are lowered; `lowering.lower` makes a
+    function of it. Inputs and outputs are passed in, everything else is allocated where it is computed. Loops of one
+    iteration stay, so `debug_keep_trivial_loop` changes nothing.
+
+    Raises
+    ------
+    InputError: `bounds` is not what `InferBound` gave for this schedule.
+    ScheduleError: the schedule has no sequential meaning.
+    """
+    from bound.infer import BoundsMap
+    from lowering.build import schedule_ops
+    from lowering.build.arguments import parameters
+
+    if not isinstance(schedule, Schedule):
+        raise InputError(f"ScheduleOps takes a schedule, not {schedule!r}")
+    if not isinstance(bounds, BoundsMap):
+        kind = type(bounds).__name__
+        raise InputError(
+            f"ScheduleOps takes what InferBound gave for the schedule, not a {kind}: "
+            "ranges alone do not say which guards the loops need and what is stored"
+        )
+    if schedule is not bounds.written and schedule is not bounds.schedule:
+        raise InputError("ScheduleOps takes the bounds of this schedule, these were found for another one")
+    tensors, _ = parameters(bounds.schedule, None)
+    return schedule_ops(bounds, frozenset(tensors))

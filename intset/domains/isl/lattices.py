@@ -1,0 +1,79 @@
+"""The lattice that the points of an isl set lie on, and the set in the coordinates of a lattice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from intset.domains.isl.session import isl, number, val
+from intset.domains.isl.sets import Presburger
+from intset.expr.node import Expr
+from intset.linear.lattice import Lattice, Vector, everything
+
+
+def lattice_of(shape: Presburger) -> tuple[Lattice, list[Expr]] | None:
+    """A lattice around the points `(params, dims)` of a set, and what its first coordinates, the parameters, are.
+
+    The equations of each disjunct say which lattice it lies on, exactly, divisions included; the lattices of the
+    disjuncts are joined. Taking a superset only loses strides. `None` for the empty set.
+    """
+    kinds = isl().dim_type
+    current = shape.get()
+    found: Lattice | None = None
+    for part in current.get_basic_sets():
+        hull = part.affine_hull()
+        if hull.is_empty():
+            continue
+        one = _of_equations(hull)
+        if one is not None:
+            found = one if found is None else found.joined(one)
+    if found is None:
+        return None
+    assert len(found.origin) == current.dim(kinds.param) + current.dim(kinds.set)
+    return found, shape.ordered_params(current)
+
+
+def _of_equations(part: Any) -> Lattice | None:
+    kinds = isl().dim_type
+    order = [(kind, k) for kind in (kinds.param, kinds.set, kinds.div) for k in range(part.dim(kind))]
+    found: Lattice | None = everything(len(order))
+    for constraint in part.get_constraints():
+        if constraint.is_equality() and found is not None:
+            row = [number(constraint.get_coefficient_val(kind, k)) for kind, k in order]
+            found = found.restricted(row, number(constraint.get_constant_val()))
+    return None if found is None else found.projected(part.dim(kinds.param) + part.dim(kinds.set))
+
+
+def in_coordinates(shape: Presburger, origin: Vector, vectors: Sequence[tuple[int | None, Vector]]) -> Presburger:
+    """The set in the coordinates of a lattice: each point `(params, dims)` by how often it takes each vector.
+
+    The parameters keep their meaning.
+
+    Parameters
+    ----------
+    vectors: each with the dimension of the result that counts it, or `None`: nobody counts those that say where the
+        lattice lies for which parameters. Dimensions that count nothing are 0.
+    """
+    m = isl()
+    kinds = m.dim_type
+    current = shape.get()
+    params, dims = current.dim(kinds.param), current.dim(kinds.set)
+    others = sum(1 for place, _ in vectors if place is None)
+    lifted = current.add_dims(kinds.set, dims + others)
+    uncounted = iter(range(2 * dims, 2 * dims + others))
+    columns = [(next(uncounted) if place is None else dims + place, vector) for place, vector in vectors]
+    local = m.LocalSpace.from_space(lifted.get_space())
+    for k in range(params + dims):  # coordinate == origin + sum of what is counted
+        row = m.Constraint.alloc_equality(local).set_constant_val(val(-origin[k]))
+        own = (kinds.param, k) if k < params else (kinds.set, k - params)
+        row = row.set_coefficient_val(*own, val(1))
+        for column, vector in columns:
+            if vector[k]:
+                row = row.set_coefficient_val(kinds.set, column, val(-vector[k]))
+        lifted = lifted.add_constraint(row)
+    counted = {place for place, _ in vectors}
+    for k in range(dims):
+        if k not in counted:
+            lifted = lifted.fix_val(kinds.set, dims + k, val(0))
+    lifted = lifted.project_out(kinds.set, 2 * dims, others).project_out(kinds.set, 0, dims)
+    return Presburger(lifted.coalesce(), shape.params)
