@@ -9,6 +9,7 @@ from bound.tensor import Tensor
 from intset.errors import InputError
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Expr, Var, as_int
+from intset.expr.walk import without_assertions
 from lowering.nest.ir import Function
 
 _SEARCHED: Final = 1 << 16  # how many values are tried for a size that stands in a shape in a nonlinear way
@@ -46,7 +47,11 @@ def bound_values(f: Function, arrays: Mapping[Tensor, Any], sizes: Mapping[Any, 
         elif tensor not in f.outputs:
             raise InputError(f"the array for {tensor.name} is missing")
     known = {var: as_int(value, f"the size {var.name}") for var in f.sizes if (value := _find(var, sizes)) is not None}
-    pairs = [(e, actual) for t, shape in given.items() for e, actual in zip(t.shape, shape, strict=True)]
+    pairs = [
+        (without_assertions(e), actual)
+        for t, shape in given.items()
+        for e, actual in zip(t.extents, shape, strict=True)
+    ]
     for extent, actual in pairs:
         if isinstance(extent, Var) and extent not in known:
             known[extent] = actual
@@ -70,7 +75,7 @@ def _shape_of(tensor: Tensor, array: Any) -> tuple[int, ...]:
     shape = tuple(int(k) for k in getattr(array, "shape", ()))
     if len(shape) != tensor.ndim:
         raise InputError(f"the array for {tensor.name} has {len(shape)} dimensions, not {tensor.ndim}")
-    for k, (extent, actual) in enumerate(zip(tensor.shape, shape, strict=True)):
+    for k, (extent, actual) in enumerate(zip(tensor.extents, shape, strict=True)):
         if extent.is_const and extent.data != actual:
             raise InputError(f"extent {k} of the array for {tensor.name} is {actual}, not {extent.data}")
     return shape
@@ -78,7 +83,8 @@ def _shape_of(tensor: Tensor, array: Any) -> tuple[int, ...]:
 
 def _find(var: Any, sizes: Mapping[Any, Any]) -> Any:
     for key, value in sizes.items():
-        if key is var or (isinstance(key, str) and key == var.name):
+        plain = without_assertions(key) if isinstance(key, Expr) else key  # an extent as `T.shape` gives it
+        if plain is var or (isinstance(plain, str) and plain == var.name):
             return value
     return None
 
@@ -107,4 +113,4 @@ def _solved(extent: Expr, var: Var, known: Mapping[Var, int], actual: int) -> in
 
 
 def _computed(tensor: Tensor, known: Mapping[Var, int]) -> tuple[int, ...]:
-    return tuple(max(0, evaluate(e, {v: known[v] for v in e.free_vars()})) for e in tensor.shape)
+    return tuple(max(0, evaluate(e, {v: known[v] for v in e.free_vars()})) for e in tensor.extents)

@@ -14,6 +14,7 @@ from intset.errors import InputError
 from intset.expr.node import Var, const
 from lowering.build import schedule_ops
 from lowering.build.arguments import parameters, shape_asserts, sizes_of
+from lowering.build.pieces import NESTS
 from lowering.nest.ir import Function, seq
 from lowering.nest.walk import substitute
 from lowering.passes import (
@@ -36,6 +37,8 @@ def lower(
     at: Mapping[Any, int] | None = None,
     name: str | None = None,
     strength: bool = False,
+    compact: bool | None = None,
+    nests: str = "auto",
 ) -> Function:
     """The loop nest of a schedule.
 
@@ -49,6 +52,10 @@ def lower(
         function asserts them.
     name: the name of the function; by default that of the first output.
     strength: whether loops carry quotients and remainders instead of dividing.
+    compact: whether strides are folded out of the allocations (`bound.infer.compact`); by default no, or with `bounds`
+        as they were found.
+    nests: what becomes of a stage whose region is no box: "guard", one nest with a guard; "split", a nest for each
+        piece of the region, as far as there are such; "auto", the cheaper of both (`lowering.build.pieces`).
 
     The function begins with the assertions that bind the shapes of its arrays; what they say is known below them. In
     the nest, indices of allocated tensors count from the start of their storage, divisions are machine operations.
@@ -56,7 +63,7 @@ def lower(
     Raises
     ------
     InputError: an argument is no tensor or variable, or `at` names something that is no size, or both `at` and `bounds`
-        are given.
+        are given, or `compact` contradicts `bounds`, or `nests` is none of its words.
     ScheduleError: the schedule is not legal, or an argument is missing.
 
     Example
@@ -81,24 +88,35 @@ def lower(
         raise InputError(f"lower needs a schedule, not {s!r}")
     if bounds is not None and at is not None:
         raise InputError("lower takes sizes by at= or bounds= that were found at them, not both")
-    b = infer_bound(s, ctx=ctx, at=at) if bounds is None else bounds
-    f = nest_of(b, s, args, ctx, name)
+    if nests not in NESTS:
+        raise InputError(f"nests must be one of {', '.join(NESTS)}, not {nests!r}")
+    if bounds is not None and compact is not None and compact != bounds.compact:
+        raise InputError(f"lower takes compact={compact}, but the bounds were found with compact={bounds.compact}")
+    b = infer_bound(s, ctx=ctx, at=at, compact=bool(compact)) if bounds is None else bounds
+    f = nest_of(b, s, args, ctx, name, nests)
     fixed = _fixed(f, b)
-    f = f.with_body(seq(*shape_asserts(f, fixed), substitute(f.body, {v: const(k) for v, k in fixed.items()})))
+    f = f.with_body(
+        seq(*shape_asserts(f, fixed, b._state.sizes.all), substitute(f.body, {v: const(k) for v, k in fixed.items()}))
+    )
     f = drop_dead(rebase(simplify(name_minima(f))))
     bits = narrow(f).bits
     if strength:
-        f = strength_reduce(f, bits)
+        f = drop_dead(strength_reduce(f, bits))
     return unique_names(lower_divisions(f, bits))
 
 
 def nest_of(
-    b: BoundsMap, s: Schedule, args: Sequence[Any] | None = None, ctx: Context | None = None, name: str | None = None
+    b: BoundsMap,
+    s: Schedule,
+    args: Sequence[Any] | None = None,
+    ctx: Context | None = None,
+    name: str | None = None,
+    nests: str = "auto",
 ) -> Function:
     """The nest before any pass: ScheduleOps, in coordinates of the tensors, with divisions as they were written."""
     tensors, scalars = parameters(b.schedule, args)
     outputs = tuple(t for op in b.schedule.outputs for t in op.outputs)
-    body = schedule_ops(b, frozenset(tensors))
+    body = schedule_ops(b, frozenset(tensors), nests)
     sizes, params = sizes_of(tensors, body)
     sizes = tuple(dict.fromkeys((*(v for v in scalars if isinstance(v, Var)), *sizes)))
     params = tuple(dict.fromkeys((*(v for v in scalars if not isinstance(v, Var)), *params)))
@@ -121,5 +139,4 @@ def _labels(schedule: Schedule, tensors: Sequence[Tensor]) -> dict[Any, Tensor]:
 
 def _fixed(f: Function, b: BoundsMap) -> dict[Var, int]:
     """The sizes for which the bounds were found: the nest is right for these values only."""
-    fixed = b._state.sizes.fixed
-    return {var: fixed[var] for var in f.sizes if var in fixed}
+    return {var: b.sizes[var] for var in f.sizes if var in b.sizes}

@@ -88,10 +88,12 @@ for i.outer in [0, 2):
             C[i.outer * 16 + i.inner] = B[i.inner] * 2.0""",
     "doc_gather_disjoint": """\
 allocate T: float32[4, 4]
-for i in [0, 4):
-    for j in [0, 4):
-        if (i >= 2) & (j >= 2) | (i <= 1) & (j <= 1):
-            T[i, j] = A[i, j] + 1.0
+for i in [0, 2):
+    for j in [0, 2):
+        T[i, j] = A[i, j] + 1.0
+for i in [0, 2):
+    for j in [0, 2):
+        T[i + 2, j + 2] = A[i + 2, j + 2] + 1.0
 for i in [0, 2):
     for j in [0, 2):
         X[i, j] = T[i, j] * 2.0

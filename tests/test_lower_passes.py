@@ -62,7 +62,7 @@ def test_printing_is_stable() -> None:
 def f(A: float32[n], B: float32[n], n):
     assert n >= 1, "n is at least 1"
     allocate T: float32[2 : + n - 2] in local
-    for i in [2, 2 + (n - 2)) parallel:
+    for i in [2, n) parallel:
         T[i] = A[i] * -1.5
     for j in [0, n):
         if j < 2:

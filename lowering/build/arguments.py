@@ -10,8 +10,10 @@ from bound.operation import PlaceholderOp
 from bound.schedule import Schedule
 from bound.tensor import Tensor
 from bound.tir.value import Value
+from intset.context import embedded_claims
 from intset.errors import InputError
 from intset.expr.node import ShapeVar, Var, const
+from intset.expr.walk import conjuncts, without_assertions
 from lowering.nest.ir import Assert, Function, ShapeOf, Stmt
 from lowering.nest.walk import free_variables
 
@@ -58,36 +60,44 @@ def _current(schedule: Schedule, tensor: Tensor) -> Tensor:
     return schedule.current(tensor) if tensor in schedule else tensor
 
 
-def shape_asserts(f: Function, at: Mapping[Var, int]) -> list[Stmt]:
+def shape_asserts(f: Function, at: Mapping[Var, int], sizes: Iterable[Var] = ()) -> list[Assert]:
     """The assertions that bind the shapes of `f`'s arrays: for every size what it declares, for every other extent that
     the array has it.
 
-    A size is bound by the first extent that it is. It is at least 0; a `ShapeVar` says more.
+    A size is bound by the first extent that it is. It is at least 0; a `ShapeVar` says more, and so does an extent
+    with facts embedded in it.
+
+    Parameters
+    ----------
+    at: the sizes that are fixed.
+    sizes: what the analysis took to be at least 0 because it occurs in a shape, perhaps of a tensor that is no
+        parameter, or in an extent such as `n * m + 1` only. Of a variable to which the user's context gives a range, it
+        took that.
     """
-    checks: list[Stmt] = []
+    checks: list[Assert] = []
     bound: set[Var] = set()
     for tensor in f.params:
         shape = ShapeOf(tensor)
-        for k, extent in enumerate(tensor.shape):
+        for k, extent in enumerate(tensor.extents):
             if isinstance(extent, Var) and extent not in bound:
                 bound.add(extent)
                 checks += _declared(extent)
             elif not extent.is_const:
-                what = f"extent {k} of {tensor.name} is {extent}"
-                checks.append(Assert(shape[k].eq(extent), what))
+                plain = without_assertions(extent)
+                what = f"extent {k} of {tensor.name} is {plain}"
+                checks.append(Assert(shape[k].eq(plain), what))
+    counted = {var for var in sizes if var not in f.ctx.ranges}
     for size in f.sizes:
         if size not in bound:
-            checks += _declared(size) if isinstance(size, ShapeVar) or _is_extent(size, f) else []
+            checks += _declared(size) if isinstance(size, ShapeVar) or size in counted else []
+    extents = [extent for tensor in f.params for extent in tensor.extents]
+    claims = dict.fromkeys(part for claim in embedded_claims(extents) for part in conjuncts(claim))
+    checks += [Assert(claim, f"{claim}") for claim in claims if claim not in {c.cond for c in checks}]
     checks += [Assert(var.eq(value), f"{var.name} is {value}") for var, value in at.items() if var in f.sizes]
     return checks
 
 
-def _is_extent(var: Var, f: Function) -> bool:
-    """Whether the variable alone is the extent of something; then it counts as a size, which is not negative."""
-    return any(extent is var for tensor in f.params for extent in tensor.shape)
-
-
-def _declared(var: Var) -> list[Stmt]:
+def _declared(var: Var) -> list[Assert]:
     low, high, step = var.declared()
     checks: list[tuple[Any, str]] = []
     floor = 0 if low is None and not isinstance(var, ShapeVar) else low
@@ -104,7 +114,7 @@ def sizes_of(tensors: Iterable[Tensor], body: Stmt) -> tuple[tuple[Var, ...], tu
     """Integer variables and scalar parameters that a function needs: those in shapes first, in their order."""
     found: dict[Any, None] = {}
     for tensor in tensors:
-        for extent in tensor.shape:
+        for extent in tensor.extents:
             found.update(dict.fromkeys(extent.free_vars(), None))
     found.update(dict.fromkeys(free_variables(body)))
     return tuple(v for v in found if isinstance(v, Var)), tuple(v for v in found if isinstance(v, Value))

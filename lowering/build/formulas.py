@@ -132,7 +132,7 @@ def _in_region(
     if formal.ndim == len(region):
         steps: list[Expr | None] = list(indices)
     else:
-        moving = iter(i for i, e in zip(indices, formal.shape, strict=True) if not _is_one(e))
+        moving = iter(i for i, e in zip(indices, formal.extents, strict=True) if not _is_one(e))
         steps = [None if _is_one(r.extent) else next(moving, None) for r in region]
         if next(moving, None) is not None:
             raise InputError(f"the region of {actual.name} has another shape than {formal.name} of the intrinsic")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from bound.errors import ScheduleError
-from bound.infer import BoundsMap, Nest
+from bound.infer import BoundsMap, Nest, Storage
 from bound.infer.graph import thread_of
 from bound.intrin import TensorComputeOp
 from bound.itervar import IterVar
@@ -19,25 +19,30 @@ from bound.tir.calls import ExternCall
 from bound.tir.value import Operand
 from intset.expr.node import Cond, Expr
 from lowering.build import formulas, stages
+from lowering.build.fold import fold
+from lowering.build.pieces import choose
 from lowering.build.scans import scan_nest
 from lowering.build.stages import Attach
 from lowering.nest.ir import Allocate, Evaluate, If, Seq, Stmt, seq
-from lowering.nest.walk import Visit, drive, transform
+from lowering.nest.walk import Visit, drive, substitute, transform
+
+_NOTHING: Final[Mapping[Any, Expr]] = {}
 
 
-def schedule_ops(bounds: BoundsMap, given: frozenset[Tensor]) -> Stmt:
+def schedule_ops(bounds: BoundsMap, given: frozenset[Tensor], nests: str = "auto") -> Stmt:
     """The nest of a whole schedule, in coordinates of the tensors.
 
     Parameters
     ----------
     bounds: of the schedule.
     given: the tensors whose storage is passed in; all others are allocated.
+    nests: one of `lowering.build.pieces.NESTS`.
 
     Raises
     ------
     ScheduleError: the schedule has no sequential meaning, or calls something that is no call.
     """
-    body = drive(_Pipeline(bounds, given).stages(bounds.roots(), Seq()))
+    body = drive(_Pipeline(bounds, given, nests).stages(bounds.roots(), Seq()))
     states = {
         state: output
         for stage in bounds.schedule.stages
@@ -54,47 +59,63 @@ def schedule_ops(bounds: BoundsMap, given: frozenset[Tensor]) -> Stmt:
 
 
 class _Pipeline:
-    def __init__(self, bounds: BoundsMap, given: frozenset[Tensor]) -> None:
+    def __init__(self, bounds: BoundsMap, given: frozenset[Tensor], nests: str) -> None:
         self.bounds = bounds
         self.given = given
+        self.nests = nests
         live = [s.op for s in bounds.schedule.stages if s.attach_type is not AttachType.INLINED_ALREADY]
         read = {t for op in live for t in op.input_tensors}
         self.wanted = frozenset(read | set(given))
         leaves = ((s, iv) for s in bounds.schedule.stages for iv in s.leaf_iter_vars)
         self.has_threads = any(thread_of(stage, iv) is not None for stage, iv in leaves)
 
-    def stages(self, run: Sequence[Stage], body: Stmt) -> Visit[Stmt]:
-        """The stages `run` with their storage, then `body`."""
+    def stages(self, run: Sequence[Stage], body: Stmt, moved: Mapping[Any, Expr] = _NOTHING) -> Visit[Stmt]:
+        """The stages `run` with their storage, then `body`.
+
+        `moved`: what stands for loops around the stages that `body` does not count any more.
+        """
         parts: list[Stmt] = []
+        folded: dict[Tensor, Storage] = {}
         for stage in run:
             if isinstance(stage.op, PlaceholderOp):
                 continue
             kept = [t for t in stage.op.outputs if t not in self.given and t in self.wanted]
-            parts += [Allocate(t, tuple(self.bounds.allocated(t)), stage.scope) for t in kept]
+            storages = {t: self.bounds.storage(t) for t in kept}
+            folded |= {t: storage.at(moved) for t, storage in storages.items() if storage.is_compact}
+            parts += [Allocate(t, storage.ranges, stage.scope) for t, storage in storages.items()]
             parts.append((yield self.produce(stage)))
-        return seq(*parts, body)
+        return fold(seq(*(substitute(part, dict(moved)) for part in parts), body), folded)
 
     def produce(self, stage: Stage) -> Visit[Stmt]:
         """The loops of one stage with everything attached to them."""
         op = stage.op
         if isinstance(op, ExternOp):
             return _calls(op)
-        nest = self.bounds.nest(stage)
-
-        def attach(var: IterVar, body: Stmt) -> Visit[Stmt]:
-            inside = self.bounds.attached(stage, var)
-            made: Stmt = (yield self.stages(inside, body)) if inside else body
-            return made
-
         if isinstance(op, ScanOp):
-            made: Stmt = yield scan_nest(op, nest, self.bounds, attach)
+            made: Stmt = yield scan_nest(op, self.bounds.nest(stage), self.bounds, self._attach(stage, {}))
             return made
         if not isinstance(op, (ComputeOp, TensorComputeOp)):
             raise ScheduleError(f"stage {stage.name}: {op!r} cannot be lowered")
-        made = yield self._computed(stage, op, nest, attach)
-        return made
+        chosen = choose(self.bounds, stage, self.nests)
+        if chosen is None:
+            made = yield self._nest(stage, op, self.bounds.nest(stage), self._attach(stage, {}))
+            return made
+        parts = []
+        for piece in chosen:
+            parts.append((yield self._nest(stage, op, piece.nest, self._attach(stage, piece.moved))))  # noqa: PERF401
+        return seq(*parts)
 
-    def _computed(self, stage: Stage, op: ComputeOp | TensorComputeOp, nest: Nest, attach: Attach) -> Visit[Stmt]:
+    def _attach(self, stage: Stage, moved: Mapping[Any, Expr]) -> Attach:
+        """Puts the stages that are attached to a loop in front of its body."""
+
+        def attach(var: IterVar, body: Stmt) -> Visit[Stmt]:
+            inside = self.bounds.attached(stage, var)
+            made: Stmt = (yield self.stages(inside, body, moved)) if inside else body
+            return made
+
+        return attach
+
+    def _nest(self, stage: Stage, op: ComputeOp | TensorComputeOp, nest: Nest, attach: Attach) -> Visit[Stmt]:
         plain = formulas.formula_of(op, self.wanted)
         threads = self._threads(stage, nest)
         formula = formulas.substituted(plain, stages.values_in(nest, threads))

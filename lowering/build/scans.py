@@ -31,7 +31,7 @@ def scan_nest(op: ScanOp, nest: Nest, bounds: BoundsMap, attach: Attach) -> Visi
     for output, init, update in zip(op.outputs, op.init, op.update, strict=True):
         axes, spatial = spatial[: update.ndim - 1], spatial[update.ndim - 1 :]
         row = Var("row")
-        starts.append(For(row, Range(0, init.shape[0]), _copied(output, init, row, axes, bounds)))
+        starts.append(For(row, Range(0, init.extents[0]), _copied(output, init, row, axes, bounds)))
         rows.append(_copied(output, update, step, axes, bounds))
     body = seq(*rows)
     for guard in nest.guards:

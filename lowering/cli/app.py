@@ -100,12 +100,14 @@ def _common(domain_help: str) -> Callable[[_Command], _Command]:
 
 
 _ONE_DOMAIN = "The domain that answers; default: auto."
+_COMPACT = "Fold strides and diagonals out of the storage."
 _MANY_DOMAINS = "The domains to compare, with commas between; default: all."
 
 
 @app.command()
 @_common(_ONE_DOMAIN)
-def bounds(files: tuple[str, ...], domain: str | None, as_json: bool, at: tuple[str, ...]) -> None:
+@click.option("--compact", is_flag=True, help=_COMPACT)
+def bounds(files: tuple[str, ...], domain: str | None, as_json: bool, at: tuple[str, ...], compact: bool) -> None:
     """Print bounds: of every stage of a schedule, of every row of a corpus.
 
     For a schedule: the range of each axis and, for each tensor, the elements required and computed in one instance, and
@@ -121,7 +123,7 @@ def bounds(files: tuple[str, ...], domain: str | None, as_json: bool, at: tuple[
     """
     from lowering.cli import commands
 
-    commands.bounds(files, domain, as_json, at)
+    commands.bounds(files, domain, as_json, at, compact)
 
 
 @app.command()
@@ -148,7 +150,22 @@ def compare(files: tuple[str, ...], domain: str | None, as_json: bool, at: tuple
 @app.command()
 @_common(_ONE_DOMAIN)
 @click.option("--emit", type=click.Choice(["nest", "c"]), default="nest", help="Print the loop nest (default), or C.")
-def lower(files: tuple[str, ...], domain: str | None, as_json: bool, at: tuple[str, ...], emit: str) -> None:
+@click.option("--compact", is_flag=True, help=_COMPACT)
+@click.option(
+    "--nests",
+    type=click.Choice(["auto", "guard", "split"]),
+    default="auto",
+    help="Of a region that is no box: the cheaper (default), one guarded nest, or one nest a piece.",
+)
+def lower(
+    files: tuple[str, ...],
+    domain: str | None,
+    as_json: bool,
+    at: tuple[str, ...],
+    emit: str,
+    compact: bool,
+    nests: str,
+) -> None:
     """Lower schedules to loop nests.
 
     Divisions are lowered to truncating ones where that is proved right, and corrected where it is not. A corpus has no
@@ -161,7 +178,7 @@ def lower(files: tuple[str, ...], domain: str | None, as_json: bool, at: tuple[s
     """
     from lowering.cli import commands
 
-    commands.lower(files, domain, as_json, at, emit)
+    commands.lower(files, domain, as_json, at, emit, compact, nests)
 
 
 @app.command()

@@ -19,13 +19,15 @@ Sizes: TypeAlias = Mapping[str, int]
 Report: TypeAlias = "dict[str, Any]"
 
 
-def bounds(files: Sequence[str], domain: str | None, as_json: bool, at: Sequence[str]) -> None:
+def bounds(files: Sequence[str], domain: str | None, as_json: bool, at: Sequence[str], compact: bool = False) -> None:
     """`intset bounds`."""
     sizes, chosen = integers(at), _domain(domain)
     _over_files(
         files,
         as_json,
-        lambda path: _schedule_reports(path, sizes, lambda case, given: _stages().bounds_of(case, given, chosen)),
+        lambda path: _schedule_reports(
+            path, sizes, lambda case, given: _stages().bounds_of(case, given, chosen, compact)
+        ),
         lambda path: {"rows": _row_bounds(read_rows(path), chosen), "domain": chosen or _configured()},
         _show_bounds,
     )
@@ -46,7 +48,15 @@ def compare(files: Sequence[str], domain: str | None, as_json: bool, at: Sequenc
     return 1 if any(report.get("violations") for report in reports) else 0
 
 
-def lower(files: Sequence[str], domain: str | None, as_json: bool, at: Sequence[str], emit: str) -> None:
+def lower(
+    files: Sequence[str],
+    domain: str | None,
+    as_json: bool,
+    at: Sequence[str],
+    emit: str,
+    compact: bool = False,
+    nests: str = "auto",
+) -> None:
     """`intset lower`."""
     from lowering.cli import lowered
 
@@ -55,7 +65,7 @@ def lower(files: Sequence[str], domain: str | None, as_json: bool, at: Sequence[
         files,
         as_json,
         lambda path: _schedule_reports(
-            path, sizes, lambda case, given: lowered.lowered_schedule(case, given, chosen, emit)
+            path, sizes, lambda case, given: lowered.lowered_schedule(case, given, chosen, emit, compact, nests)
         ),
         lambda path: {"rows": lowered.lowered_rows(read_rows(path), chosen)},
         _show_lowered,

@@ -20,13 +20,15 @@ def arguments_of(schedule: Schedule) -> list[Tensor]:
     return [*placeholders, *(t for op in schedule.outputs for t in op.outputs)]
 
 
-def lowered_schedule(case: Case, sizes: Mapping[str, int], domain: str | None, emit: str) -> dict[str, Any]:
+def lowered_schedule(
+    case: Case, sizes: Mapping[str, int], domain: str | None, emit: str, compact: bool = False, nests: str = "auto"
+) -> dict[str, Any]:
     """The loop nest of a schedule, or its C, as text."""
     from lowering import lower, to_c
 
     assert case.schedule is not None
-    bounds = inferred(case, sizes, domain)
-    function = lower(case.schedule, arguments_of(case.schedule), bounds=bounds)
+    bounds = inferred(case, sizes, domain, compact)
+    function = lower(case.schedule, arguments_of(case.schedule), bounds=bounds, nests=nests)
     text = to_c(function) if emit == "c" else str(function)
     return {"name": case.name, "at": dict(sizes), "emit": emit, "text": text}
 

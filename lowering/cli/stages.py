@@ -24,14 +24,14 @@ _KINDS = {
 }
 
 
-def bounds_of(case: Case, sizes: Mapping[str, int], domain: str | None) -> dict[str, Any]:
+def bounds_of(case: Case, sizes: Mapping[str, int], domain: str | None, compact: bool = False) -> dict[str, Any]:
     """Every stage of a schedule with its axes and, for each tensor it makes, what is required, computed, allocated.
 
     Raises
     ------
     IntSetError: the bounds of the schedule cannot be inferred.
     """
-    bounds = inferred(case, sizes, domain)
+    bounds = inferred(case, sizes, domain, compact)
     return {
         "name": case.name,
         "at": dict(sizes),
@@ -39,10 +39,10 @@ def bounds_of(case: Case, sizes: Mapping[str, int], domain: str | None) -> dict[
     }
 
 
-def inferred(case: Case, sizes: Mapping[str, int], domain: str | None) -> Any:
+def inferred(case: Case, sizes: Mapping[str, int], domain: str | None, compact: bool = False) -> Any:
     """The bounds of a schedule, with sizes fixed by name."""
     assert case.schedule is not None
-    return infer_bound(case.schedule, at=dict(sizes) or None, domain=domain)
+    return infer_bound(case.schedule, at=dict(sizes) or None, domain=domain, compact=compact)
 
 
 def _stage(bounds: Any, stage: Any) -> dict[str, Any]:
@@ -76,7 +76,7 @@ def _known(bounds: Any, axis: Any) -> Any:
 def _tensor(bounds: Any, tensor: Tensor) -> dict[str, Any]:
     found: dict[str, Any] = {
         "tensor": tensor.name,
-        "shape": [_value(extent) for extent in tensor.shape],
+        "shape": [_value(extent) for extent in tensor.extents],
         "dtype": str(tensor.dtype),
     }
     for name, ask in (("required", bounds.required), ("computed", bounds.computed)):

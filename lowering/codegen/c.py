@@ -9,6 +9,7 @@ from lowering.codegen.c_ops import CSyntax
 from lowering.codegen.c_types import KEYWORDS, c_type
 from lowering.codegen.names import Names
 from lowering.nest.ir import Function
+from lowering.passes.dead import drop_dead
 from lowering.passes.narrow import Width, narrow
 
 
@@ -28,6 +29,7 @@ def to_c(f: Function, width: Width | None = None) -> str:
     ------
     InputError: the nest calls a function of the host, or has elements of a type that C99 does not have.
     """
+    f = drop_dead(f)  # what is not used would be a warning
     chosen = narrow(f) if width is None else width
     names = Names(KEYWORDS)
     syntax = CSyntax(names, chosen.bits, f.name)
@@ -44,7 +46,8 @@ def to_c(f: Function, width: Width | None = None) -> str:
     unused = [f"(void){name};" for name in labels if not re.search(rf"\b{name}\b", text)]
     name = Names(KEYWORDS).fresh(f.name)
     includes = ["#include <math.h>", "#include <stdbool.h>", "#include <stdint.h>", "#include <stdlib.h>"]
-    helpers = list(dict.fromkeys((*syntax.externs.values(), *syntax.helpers.values())))
+    guarded = [line for text in dict.fromkeys(syntax.helpers.values()) for line in _once(text)]
+    helpers = [*dict.fromkeys(syntax.externs.values()), *guarded]
     head = f"int {name}({', '.join(params) or 'void'});"
     lines = [
         f"/* {_remark(f, chosen, nest)} */",
@@ -60,7 +63,15 @@ def to_c(f: Function, width: Width | None = None) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _once(helper: str) -> list[str]:
+    """The definition of a helper under a guard, so that several functions may stand in one file."""
+    found = re.search(r"(\w+)\(", helper)
+    assert found is not None
+    name = f"INTSET_{found[1].upper()}"
+    return [f"#ifndef {name}", f"#define {name}", helper, "#endif"]
+
+
 def _remark(f: Function, width: Width, nest: CNest) -> str:
-    shapes = ", ".join(f"{t.name}: {t.dtype}[{', '.join(map(repr, t.shape))}]" for t in f.params)
+    shapes = ", ".join(f"{t.name}: {t.dtype}[{', '.join(map(repr, t.extents))}]" for t in f.params)
     results = "".join(f"\n   returns {message}" for message in nest.messages)
     return f"{f.name}({shapes})\n   {width}{results}".replace("*/", "* /")

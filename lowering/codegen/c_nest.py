@@ -13,13 +13,13 @@ from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.node import Expr, const, constant_value
 from intset.expr.node import make as make_node
-from intset.expr.walk import postorder
+from intset.expr.walk import opaque_terms, postorder
 from lowering.codegen.c_ops import CSyntax
 from lowering.codegen.c_types import c_type
 from lowering.codegen.straight import Straight
 from lowering.codegen.text import opened
 from lowering.nest.ir import Allocate, Assert, Evaluate, For, Function, If, Let, Seq, ShapeOf, Stmt, Store
-from lowering.nest.walk import Visit, drive, range_ends, statements
+from lowering.nest.walk import Visit, drive, needed_variables, range_ends, statements
 from lowering.passes.narrow import offset
 
 STACK_ARRAY: Final = 16 * 1024  # bytes up to which an array is on the stack
@@ -33,11 +33,12 @@ class CNest:
     def __init__(self, f: Function, syntax: CSyntax) -> None:
         self.f = f
         self.syntax = syntax
-        self.shapes: dict[Tensor, tuple[Expr, ...]] = {t: t.shape for t in f.params}
+        self.shapes: dict[Tensor, tuple[Expr, ...]] = {t: t.extents for t in f.params}
         self.stack = 0
         self.checks = 0
         self.heap: list[str] = []  # arrays to be freed at the end, once they are there
         self.messages: list[str] = []
+        self.needed = needed_variables(f.body)
         self.conditional = {
             inner.tensor
             for stmt in statements(f.body)
@@ -92,14 +93,18 @@ class CNest:
         index = self.syntax.index
         lines = list(before)
         names = [str(self.syntax.leaf(c.var)) for c in loop.carried]
-        lines += [f"{index} {name} = {opened(first)};" for name, first in zip(names, initial, strict=True)]
+        for name, first, text in zip(names, firsts, initial, strict=True):
+            is_wide = self.syntax.bits < 64 and opaque_terms(first)  # it fits, but is computed in 64 bits
+            lines.append(f"{index} {name} = {f'({index}){text}' if is_wide else opened(text)};")
         body = yield self._block(loop.body)
         if names:
             more, following = self._operands(*(c.following for c in loop.carried))
             fresh = [self.syntax.names.fresh("next") for _ in names]
-            body += more
-            body += [f"const {index} {t} = {opened(text)};" for t, text in zip(fresh, following, strict=True)]
-            body += [f"{name} = {t};" for name, t in zip(names, fresh, strict=True)]
+            update = [*more, *(f"const {index} {t} = {opened(x)};" for t, x in zip(fresh, following, strict=True))]
+            update += [f"{name} = {t};" for name, t in zip(names, fresh, strict=True)]
+            if not all(c.after_last for c in loop.carried):
+                update = [f"if ({var} + 1 < {opened(stop)}) {{", *_in(update), "}"]
+            body += update
         lines += self._remark(loop)
         lines += [f"for ({index} {var} = {opened(start)}; {var} < {opened(stop)}; ++{var}) {{", *_in(body), "}"]
         return ["{", *_in(lines), "}"] if names else lines
@@ -118,6 +123,8 @@ class CNest:
         if isinstance(stmt, Assert):
             return self._assert(stmt)
         if isinstance(stmt, Let):
+            if stmt.var not in self.needed:  # a compiler would warn
+                return []
             before, (value,) = self._operands(stmt.value)
             name = self.syntax.leaf(stmt.var)
             return [*before, f"const {self._let_type(stmt)} {name} = {opened(value)};"]

@@ -37,6 +37,7 @@ _HELPER: Final[dict[Op, str]] = {
     ops.MIN: "min", ops.MAX: "max", ops.ABS: "abs", ops.FLOORDIV: "floordiv", ops.FLOORMOD: "floormod",
     ops.CEILDIV: "ceildiv", ops.SHL: "shl",
 }  # fmt: skip
+_REFLEXIVE: Final = (ops.LE, ops.GE, ops.EQ)
 _WRAPPED: Final[dict[Op, str]] = {ops.ADD: "add", ops.SUB: "sub", ops.MUL: "mul"}
 _VALUE_INFIX: Final = {
     **{op: str(op) for op in INFIX},
@@ -98,6 +99,8 @@ class CSyntax:
         return name, [f"const {self.type_of(node)} {name} = {opened(text)};"]
 
     def declare(self, node: Any) -> tuple[str, list[str]]:
+        if isinstance(node, Expr):
+            self._note_span(node)
         name = self.names.fresh("t")
         return name, [f"{self.type_of(node)} {name};"]
 
@@ -135,6 +138,8 @@ class CSyntax:
     def _condition(self, node: Cond, args: list[str]) -> str:
         if node.op is ops.NOT:
             return f"(!{args[0]})"
+        if node.op in ops.COMPARISONS and args[0] == args[1]:  # of one thing with itself: compilers warn
+            return "true" if node.op in _REFLEXIVE else "false"
         return f"({args[0]} {_INFIX[node.op]} {args[1]})"
 
     def _integer(self, node: Expr, args: list[str]) -> str:
@@ -152,15 +157,12 @@ class CSyntax:
                 raise InputError(f"{self.where} converts to {dtype}, which C99 does not have")
             self._span[node] = dtypes.int_range(dtype)
             return f"(int64_t)({TYPES[dtype]}){args[0]}"
-        wide = any(self._is_wide(arg) for arg in node.args if isinstance(arg, Expr))
-        if wide:
-            span = _span_of(op, [self.span(arg) for arg in node.args if isinstance(arg, Expr)])
-            overflows = span[0] < _INT64[0] or span[1] > _INT64[1]
-            self._span[node] = _INT64 if overflows else span
-            if overflows and op in _WRAPPED:
-                return self._call(_WRAPPED[op], "int64", args, f"{_WRAPPED[op]}_wrap")
-            if overflows and op is ops.NEG:
-                return self._call("sub", "int64", ["0", *args], "sub_wrap")
+        overflows = self._note_span(node)
+        wide = self._is_wide(node)
+        if overflows and op in _WRAPPED:
+            return self._call(_WRAPPED[op], "int64", args, f"{_WRAPPED[op]}_wrap")
+        if overflows and op is ops.NEG:
+            return self._call("sub", "int64", ["0", *args], "sub_wrap")
         if op is ops.SELECT:
             return f"({args[0]} ? {args[1]} : {args[2]})"
         if op in _PREFIX:
@@ -168,6 +170,16 @@ class CSyntax:
         if op in _HELPER:
             return self._call(_HELPER[op], f"int{64 if wide else self.bits}", args)
         return f"({args[0]} {_INFIX[op]} {args[1]})"
+
+    def _note_span(self, node: Expr) -> bool:
+        """Find out whether an operation depends on data, and if so its bounds; whether 64 bits may not hold it."""
+        operands = [arg for arg in node.args if isinstance(arg, Expr)]
+        if not any(self._is_wide(arg) for arg in operands):
+            return False
+        span = _span_of(node.op, [self.span(arg) for arg in operands])
+        overflows = span[0] < _INT64[0] or span[1] > _INT64[1]
+        self._span[node] = _INT64 if overflows else span
+        return overflows
 
     def _element(self, node: Expr, args: list[str]) -> str:
         tensor = loaded_tensor(node)

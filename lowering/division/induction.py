@@ -102,7 +102,7 @@ def induction(e: Expr, var: Var, limits: Range, ctx: Context | None = None, bits
     proof = inner.prove(n >= 0)
     if not proof or _varies(step, var):
         return None
-    unsafe = [cond for cond in (n >= 1, runs) if not outer.prove(cond)]
+    unsafe = [cond for cond in dict.fromkeys((runs, n >= 1)) if not outer.prove(cond)]
     invariants: dict[Var, Expr] = {}
 
     def outside(value: Expr) -> Expr:

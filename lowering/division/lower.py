@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from intset.context import Context
 from intset.errors import InputError
@@ -19,6 +19,9 @@ from lowering.division.rules import RULES, WITHIN, Rule
 from lowering.division.scope import Scope, root_scope
 from lowering.division.share import share
 from lowering.division.site import Site
+
+if TYPE_CHECKING:
+    from lowering.division.missing import MissingFact
 
 MAX_SCOPES: Final = 4  # a shared node is lowered under this many sets of branch conditions; under more, without any
 MAX_SIMPLIFIED: Final = 400  # nodes, counted as a tree: larger divisions are not given to the linear form as a whole
@@ -51,12 +54,19 @@ class Lowered:
     expr: the lowered expression; assertions are taken out of it.
     steps: what was done, operands first.
     bits: the width.
+    asked: the expression, and the context it was lowered in.
     """
 
     def __init__(
-        self, expr: Any, steps: tuple[Step, ...], bits: int, divisors: tuple[tuple[Proof, Cond], ...] = ()
+        self,
+        expr: Any,
+        steps: tuple[Step, ...],
+        bits: int,
+        divisors: tuple[tuple[Proof, Cond], ...],
+        asked: tuple[Node, Context | None],
     ) -> None:
         self.expr, self.steps, self.bits = expr, steps, bits
+        self.asked = asked
         self._divisors = divisors
 
     @cached_property
@@ -73,6 +83,23 @@ class Lowered:
     def cost(self) -> int:
         """What the expression costs, by the cost model."""
         return cost(self.expr)
+
+    @cached_property
+    def missing(self) -> tuple[MissingFact, ...]:
+        """The facts for want of which divisions are not lowered to their cheapest form, and how to state them."""
+        from lowering.division.missing import missing_facts
+
+        return missing_facts(*self.asked, self.bits)
+
+    def explain(self) -> str:
+        """What was done and why, what it rests on, and what is missing for a cheaper form."""
+        lines = [f"{self.asked[0]} becomes {self.expr} at {self.bits} bits."]
+        lines += [f"{step!r}" for step in self.steps]
+        lines += [f"It requires {cond}." for cond in self.requires]
+        for missing in self.missing:
+            lines.append(f"For {missing.rule} of {missing.division}, {missing.fact} is missing. To state it:")
+            lines += [f"  {name}: {way}" for name, way in missing.ways.items()]
+        return "\n".join(lines)
 
     def __repr__(self) -> str:
         return f"<Lowered at {self.bits} bits: {self.expr}>"
@@ -139,7 +166,7 @@ class Lowering:
 
     def __init__(self, ctx: Context | None, root: Node, bits: int) -> None:
         self.bits = bits
-        self.root = root
+        self.root, self.given = root, ctx
         self.top = root_scope(ctx, root, bits)
         self.done: dict[Key, Any] = {}
         self.plans: dict[Key, Plan] = {}
@@ -160,7 +187,7 @@ class Lowering:
         steps = [self.step[k] for k in used if k in self.step]
         steps += [Step("shared quotient", Proof(truth(True), PROVED, "linear"), *pair) for pair in shared]
         divisors = tuple(self.nonzero[k] for k in used if k in self.nonzero)
-        return Lowered(expr, tuple(steps), self.bits, divisors)
+        return Lowered(expr, tuple(steps), self.bits, divisors, (self.root, self.given))
 
     def run(self) -> Key:
         """Lower everything; the key of the root."""

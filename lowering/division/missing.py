@@ -9,6 +9,7 @@ from intset.expr import ops
 from intset.expr.node import Cond, Expr, Node, Var, constant_value
 from intset.expr.ops import Op
 from intset.expr.walk import free_vars
+from intset.prover.missing import ways_to_state
 from lowering.division.lower import Key, Lowering, checked
 from lowering.division.rules import Rule
 from lowering.division.site import Fits, Need, Site
@@ -31,6 +32,11 @@ class MissingFact(NamedTuple):
     division: Node
     rule: str
     saves: int
+
+    @property
+    def ways(self) -> dict[str, str]:
+        """How to state it in each of the ways there are, by name."""
+        return ways_to_state(self.fact)
 
     def __str__(self) -> str:
         return f"{self.fact}: {self.how}"

@@ -54,11 +54,19 @@ class Carry:
     """A variable that a loop carries: `first` before the first iteration, `following` before each later one.
 
     All `following` of a loop are computed from the old values, then assigned at once.
+
+    Attributes
+    ----------
+    after_last: whether `following` may be computed after the last iteration as well, where nobody needs it: no step of
+        it overflows there.
+    fact: what holds of the variable in every iteration.
     """
 
     var: Var
     first: Expr
     following: Expr
+    after_last: bool = True
+    fact: Cond | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -123,13 +131,15 @@ class Let(Stmt):
 class Allocate(Stmt):
     """Storage for the elements of `tensor` in `ranges`; their contents are undefined.
 
-    `origin`, once the storage was rebased: where its element 0 lies in the tensor.
+    The element at place `y` of the storage (before it was rebased: at the numbers `y` in `ranges`) lies in the tensor
+    at `origin[k] + sum(steps[k][j] * y[j])`. Without `origin` that is 0; without `steps` axes are those of the tensor.
     """
 
     tensor: Tensor
     ranges: tuple[Range, ...]
     scope: str = ""
     origin: tuple[Expr, ...] | None = None
+    steps: tuple[tuple[int, ...], ...] | None = None
 
 
 Condition: TypeAlias = "Cond | Value"

@@ -13,16 +13,17 @@
   `for i.inner in [0, 16) on threadIdx.x:`. Variables carried by a loop follow, as in `with q = 0, then q + 1`.
 - `allocate T: type[extents] in scope at [origin]` is storage up to the end of its block; `scope` and `origin` are left
   out when the scope is not set and when the storage begins at element 0. Before `rebase`, the extents are ranges.
+  Of storage that leaves elements out, `holding T[y0 * 2]` says which one is kept at the place `[y0]`.
 - `assert condition, "message"` is checked when it is reached. `x = value` names a value.
 - Sizes stand after the tensors in the head: `def f(A: float32[n], n):`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from intset.expr.node import Expr, Var
+from intset.expr.node import Expr, Var, constant_value
 from lowering.nest.ir import Allocate, Assert, Evaluate, For, Function, If, Let, LoopKind, Seq, Stmt, Store
 from lowering.nest.text import range_text, text
 
@@ -31,7 +32,7 @@ _INDENT = "    "
 
 def function_text(f: Function) -> str:
     """The whole function."""
-    params = [f"{t.name}: {t.dtype}[{', '.join(map(text, t.shape))}]" for t in f.params]
+    params = [f"{t.name}: {t.dtype}[{', '.join(map(text, t.extents))}]" for t in f.params]
     params += [v.name for v in f.sizes] + [f"{p.data[0]}: {p.dtype}" for p in f.scalars]
     return "\n".join([f"def {f.name}({', '.join(params)}):", *_lines(f.body, 1)])
 
@@ -102,6 +103,21 @@ def _allocation(stmt: Allocate) -> str:
         parts.append(str(r.extent) if is_from_zero else f"{r.min} : + {r.extent}")
     scope = f" in {stmt.scope}" if stmt.scope else ""
     origin = stmt.origin or ()
-    is_zero = all(e.is_const and e.data == 0 for e in origin)
-    at = "" if is_zero else f" at [{', '.join(map(text, origin))}]"
+    if stmt.steps is not None:
+        held = ", ".join(_held(start, row) for start, row in zip(origin, stmt.steps, strict=True))
+        at = f" holding {stmt.tensor.name}[{held}]"
+    else:
+        is_zero = all(e.is_const and e.data == 0 for e in origin)
+        at = "" if is_zero else f" at [{', '.join(map(text, origin))}]"
     return f"allocate {stmt.tensor.name}: {stmt.tensor.dtype}[{', '.join(parts)}]{scope}{at}"
+
+
+def _held(start: Expr, row: Sequence[int]) -> str:
+    """A coordinate of the element at the place `y0, y1, ...`."""
+    total = start
+    for k, step in enumerate(row):
+        if step:
+            place = Var(f"y{k}")
+            term = place if abs(step) == 1 else place * abs(step)
+            total = total - term if step < 0 else term if constant_value(total) == 0 else total + term
+    return text(total)

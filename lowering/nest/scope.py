@@ -50,7 +50,8 @@ class Scope:
 
     def inside(self, loop: For) -> Scope:
         """The scope of the body of a loop."""
-        return Scope(self, {loop.var: loop.range}, (), self.written)
+        facts = tuple(Fact(c.fact, DERIVED) for c in loop.carried if c.fact is not None)
+        return Scope(self, {loop.var: loop.range}, facts, self.written)
 
     def where(self, *conditions: object, provenance: str = DERIVED) -> Scope:
         """The scope in which conditions hold; what is no condition on integers says nothing."""

@@ -9,9 +9,10 @@ from bound import dtypes
 from bound.tir.opaque import IntFunction
 from bound.tir.value import Operand, Value, ValueOp
 from intset.expr import ops
-from intset.expr.node import Expr, Node
+from intset.expr.node import Expr, Node, constant_value
 from intset.expr.range import Range
-from intset.expr.walk import postorder
+from intset.expr.walk import postorder, size
+from intset.linear.form import Linear
 
 LIMIT: Final = 2000
 _ATOM: Final = 10
@@ -104,7 +105,27 @@ def range_text(r: Range) -> str:
         return f"[{low.data}, {low.data + extent.data})"
     if low.is_const and low.data == 0:
         return f"[0, {extent!r})"
-    return f"[{low!r}, {low + extent!r})"
+    return f"[{low!r}, {_total(low, extent)!r})"
+
+
+def _total(low: Expr, extent: Expr) -> Expr:
+    """The sum without what cancels in it; divisions stay those of a machine, as they are written."""
+    rest = 0
+    terms: dict[Expr, int] = {}
+    stack: list[tuple[Any, int]] = [(extent, 1), (low, 1)]
+    while stack:
+        e, times = stack.pop()
+        factor = constant_value(e.args[1]) if e.op is ops.MUL else None
+        if e.op is ops.ADD or e.op is ops.SUB:
+            stack += [(e.args[1], -times if e.op is ops.SUB else times), (e.args[0], times)]
+        elif e.is_const:
+            rest += times * e.data
+        elif factor is not None:
+            stack.append((e.args[0], times * factor))
+        else:
+            terms[e] = terms.get(e, 0) + times
+    short = Linear(rest, {e: times for e, times in terms.items() if times}).expr()
+    return short if size(short) < size(low + extent) else low + extent
 
 
 def type_text(dtype: str) -> str:

@@ -14,7 +14,7 @@ from intset.expr import ops
 from intset.expr.node import Expr
 from intset.expr.range import Range
 from intset.expr.walk import postorder
-from lowering.nest.ir import Allocate, Assert, Carry, Evaluate, For, If, Let, Seq, Stmt, Store
+from lowering.nest.ir import Allocate, Assert, Evaluate, For, If, Let, Seq, Stmt, Store
 
 R = TypeVar("R")
 S = TypeVar("S", bound=Stmt)
@@ -92,7 +92,7 @@ def map_operands(stmt: S, change: OnOperand) -> S:
 
 def _mapped(stmt: Stmt, change: OnOperand) -> Stmt:
     if isinstance(stmt, For):
-        carried = tuple(Carry(c.var, change(c.first), change(c.following)) for c in stmt.carried)
+        carried = tuple(replace(c, first=change(c.first), following=change(c.following)) for c in stmt.carried)
         return replace(stmt, range=_changed(stmt.range, change), carried=carried)
     if isinstance(stmt, If):
         return replace(stmt, cond=change(stmt.cond))
@@ -187,6 +187,25 @@ def free_variables(root: Stmt) -> tuple[Any, ...]:
             bound.add(stmt.var)
         used.update(dict.fromkeys(variables(*operands(stmt))))
     return tuple(v for v in used if v not in bound)
+
+
+def needed_variables(root: Stmt) -> set[Any]:
+    """The variables without which the nest cannot run: those that only say where a storage begins are left out."""
+    named: dict[Any, list[Any]] = {}
+    waiting: list[Any] = []
+    for stmt in statements(root):
+        if isinstance(stmt, Let):
+            named.setdefault(stmt.var, []).extend(variables(stmt.value))
+        else:
+            shown = replace(stmt, origin=None) if isinstance(stmt, Allocate) else stmt
+            waiting += variables(*operands(shown))
+    found: set[Any] = set()
+    while waiting:
+        var = waiting.pop()
+        if var not in found:
+            found.add(var)
+            waiting += named.get(var, ())
+    return found
 
 
 def calls(root: Stmt) -> tuple[Evaluate, ...]:

@@ -5,9 +5,11 @@ simplify.py    loops of one iteration, conditions that always or never hold, sho
 rebase.py      indices of allocated tensors count from the start of their storage
 dead.py        storage that nothing reads, and what fills it
 divisions.py   floor divisions become machine operations
+hoist.py       divisions that a loop does not change, done before it
 strength.py    divisions that a loop carries instead of computing
 unique.py      every variable in sight has a name of its own
 narrow.py      the width of index arithmetic
+intervals.py   whether an index is seen to fit, from the intervals of its parts
 """
 
 from lowering.passes.dead import drop_dead

@@ -6,18 +6,26 @@ from dataclasses import replace
 from typing import Any
 
 from bound.tensor import Tensor
-from lowering.nest.ir import Allocate, Evaluate, For, Function, If, Let, Seq, Stmt, Store, is_empty, seq
+from lowering.nest.ir import Allocate, Carry, Evaluate, For, Function, If, Let, Seq, Stmt, Store, is_empty, seq
 from lowering.nest.walk import Visit, drive, operands, statements, tensors_read, variables
 
 
 def drop_dead(f: Function) -> Function:
-    """The function without the computation of tensors that no output depends on.
+    """The function without the computation of tensors that no output depends on, and of names that nothing uses.
 
     A tensor that only its own elements are computed from counts as not read.
     """
     live = _live_tensors(f)
-    used = {v for stmt in statements(f.body) if _is_live(stmt, live) for v in variables(*operands(stmt))}
-    return f.with_body(drive(_visit(f.body, live, used)))
+    while True:  # a name may be used by a name that nothing uses
+        used = {v for stmt in statements(f.body) if _is_live(stmt, live) for v in variables(*operands(stmt))}
+        new = f.with_body(drive(_visit(f.body, live, used)))
+        if _names(new) == _names(f):
+            return new
+        f = new
+
+
+def _names(f: Function) -> int:
+    return sum(len(s.carried) if isinstance(s, For) else isinstance(s, Let) for s in statements(f.body))
 
 
 def _is_live(stmt: Stmt, live: set[Tensor]) -> bool:
@@ -43,6 +51,19 @@ def _live_tensors(f: Function) -> set[Tensor]:
     return live
 
 
+def _needed(loop: For, body: Stmt) -> tuple[Carry, ...]:
+    """The variables that the loop carries for its body, or for others that it carries for it."""
+    used = {v for stmt in statements(body) for v in variables(*operands(stmt))}
+    waiting = [c for c in loop.carried if c.var in used]
+    needed = set(waiting)
+    while waiting:
+        read = variables(waiting.pop().following)
+        more = [c for c in loop.carried if c.var in read and c not in needed]
+        needed.update(more)
+        waiting += more
+    return tuple(c for c in loop.carried if c in needed)
+
+
 def _visit(stmt: Stmt, live: set[Tensor], used: set[Any]) -> Visit[Stmt]:
     if isinstance(stmt, Seq):
         parts: list[Stmt] = []
@@ -51,7 +72,7 @@ def _visit(stmt: Stmt, live: set[Tensor], used: set[Any]) -> Visit[Stmt]:
         return seq(*parts)
     if isinstance(stmt, For):
         body = yield _visit(stmt.body, live, used)
-        return Seq() if is_empty(body) else replace(stmt, body=body)
+        return Seq() if is_empty(body) else replace(stmt, body=body, carried=_needed(stmt, body))
     if isinstance(stmt, If):
         then = yield _visit(stmt.then, live, used)
         orelse = None if stmt.orelse is None else (yield _visit(stmt.orelse, live, used))

@@ -13,6 +13,7 @@ from lowering.nest.ir import Allocate, For, Function, If, Let, Seq, Stmt, seq
 from lowering.nest.walk import Visit, drive, range_ends, transform
 
 MAX_NODES: Final = 9  # expressions of more nodes, and selects, get a name
+_RING: Final = (ops.VAR, ops.CONST, ops.NEG, ops.ADD, ops.SUB, ops.MUL)
 
 
 def name_minima(f: Function) -> Function:
@@ -53,4 +54,6 @@ def _visit(stmt: Stmt) -> Visit[Stmt]:
 
 def _is_long(e: Expr) -> bool:
     nodes = list(postorder((e,)))
+    if all(node.op in _RING for node in nodes):
+        return False  # a polynomial cancels against the indices, its name would not
     return len(nodes) > MAX_NODES or any(node.op is ops.SELECT for node in nodes)

@@ -12,12 +12,13 @@ from bound.tensor import Tensor
 from bound.tir.walk import loaded_tensor
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, Node, const
-from intset.expr.walk import postorder
+from intset.expr.walk import opaque_terms, postorder
 from intset.prover.proof import Proof
 from lowering.nest.ir import Allocate, For, Function, If, Seq, Stmt, Store
 from lowering.nest.scope import Scope, scope_of
 from lowering.nest.walk import Visit, drive, operands, range_ends
 from lowering.passes.integers import parts_of
+from lowering.passes.intervals import fits_by_intervals
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +55,7 @@ def narrow(f: Function) -> Width:
     Elements of tensors are computed in 64 bits whatever the answer, and so is everything that depends on one.
     """
     with intset.using(tiers=("linear", "isl"), z3_rlimit=0):
-        return drive(_visit(f.body, scope_of(f), {t: t.shape for t in f.params})) or Width(32)
+        return drive(_visit(f.body, scope_of(f), {t: t.extents for t in f.params})) or Width(32)
 
 
 Shapes: TypeAlias = "dict[Tensor, tuple[Expr, ...]]"
@@ -73,10 +74,19 @@ def _visit(stmt: Stmt, scope: Scope, shapes: Shapes) -> Visit[Width | None]:
             scope = scope.after(inner)
         return None
     for e, where in _index_expressions(stmt, scope, shapes):
+        if fits_by_intervals(where.ctx, e, 32):
+            continue
         proof = where.ctx.fits(e, 32)
         if not proof:
             return Width(64, e, proof)
     if isinstance(stmt, For):
+        inside = _between(stmt, scope)
+        for carry in stmt.carried:
+            if fits_by_intervals(inside.ctx, carry.following, 32):
+                continue
+            proof = inside.ctx.fits(carry.following, 32)
+            if not proof:
+                return Width(64, carry.following, proof)
         found = yield _visit(stmt.body, scope.inside(stmt), shapes)
         return found
     if isinstance(stmt, If):
@@ -87,6 +97,13 @@ def _visit(stmt: Stmt, scope: Scope, shapes: Shapes) -> Visit[Width | None]:
     return None
 
 
+def _between(loop: For, scope: Scope) -> Scope:
+    """Where a loop computes what it carries: at the end of an iteration; where that matters, of one with a next."""
+    inside = scope.inside(loop)
+    low, extent = range_ends(loop.range)
+    return inside if all(c.after_last for c in loop.carried) else inside.where(loop.var + 1 < low + extent)
+
+
 def _index_expressions(stmt: Stmt, scope: Scope, shapes: Shapes) -> list[tuple[Expr, Scope]]:
     """What the statement itself computes at the width of indices, each with what is known there."""
     found: dict[tuple[Expr, tuple[Cond, ...]], None] = {}
@@ -94,7 +111,9 @@ def _index_expressions(stmt: Stmt, scope: Scope, shapes: Shapes) -> list[tuple[E
     def add(e: Expr, conditions: tuple[Cond, ...]) -> None:
         found.update(((part, conditions), None) for part in narrow_parts(e))
 
-    for operand in operands(stmt):
+    firsts = [c.first for c in stmt.carried] if isinstance(stmt, For) else []
+    found.update(((first, ()), None) for first in firsts if opaque_terms(first))
+    for operand in (*range_ends(stmt.range), *firsts) if isinstance(stmt, For) else operands(stmt):
         for part, conditions in parts_of(operand):
             for node in postorder((part,)) if isinstance(part, Node) else (part,):
                 tensor = loaded_tensor(node)

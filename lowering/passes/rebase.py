@@ -14,7 +14,7 @@ from intset.expr.range import Range
 from lowering.nest.ir import Allocate, For, Function, If, Seq, Stmt, Store
 from lowering.nest.scope import Scope, scope_of
 from lowering.nest.walk import Visit, drive, map_operands, range_ends
-from lowering.passes.simplify import difference
+from lowering.passes.simplify import difference, shorter
 
 S = TypeVar("S", bound=Stmt)
 Origins = dict[Tensor, tuple[Expr, ...]]
@@ -47,8 +47,22 @@ def _visit(stmt: Stmt, scope: Scope, origins: Origins) -> Visit[Stmt]:
         return If(branch.cond, then, orelse)
     if isinstance(stmt, Allocate):
         ends = [range_ends(r) for r in stmt.ranges]
-        return replace(stmt, ranges=tuple(Range(0, e) for _, e in ends), origin=tuple(low for low, _ in ends))
+        return replace(stmt, ranges=tuple(Range(0, e) for _, e in ends), origin=_origin(stmt, scope))
     return _changed(stmt, scope, origins)
+
+
+def _origin(stmt: Allocate, scope: Scope) -> tuple[Expr, ...]:
+    """Where place 0 of the storage lies in the tensor, once it counts from 0."""
+    lows = tuple(range_ends(r)[0] for r in stmt.ranges)
+    if stmt.steps is None:
+        return lows
+    found = []
+    for start, row in zip(stmt.origin or (), stmt.steps, strict=True):
+        total = start
+        for step, low in zip(row, lows, strict=True):
+            total = total + low * step if step else total
+        found.append(shorter(total, scope.ctx.simplify(total)))
+    return tuple(found)
 
 
 def _changed(stmt: S, scope: Scope, origins: Origins) -> S:

@@ -2,85 +2,228 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import intset
 from bound.tir import walk
+from intset.context import Context
 from intset.expr import ops
-from intset.expr.node import Expr, constant_value
+from intset.expr.build import floordiv, floormod, select
+from intset.expr.node import Cond, Expr, Var, const, constant_value
 from intset.expr.walk import free_vars, opaque_terms, postorder
-from lowering.division import induction
-from lowering.nest.ir import Carry, For, Function, If, Let, LoopKind, Seq, Stmt, seq
+from intset.facts import DERIVED, Fact
+from lowering.division import Carried, induction
+from lowering.nest.ir import Carry, For, Function, If, Let, LoopKind, Seq, Stmt, seq, tensor_of
 from lowering.nest.scope import Scope, scope_of
-from lowering.nest.walk import Visit, drive, operands, statements, transform
+from lowering.nest.walk import Visit, drive, operands, range_ends, statements, transform
+from lowering.passes.hoist import always_evaluated, bound_inside, hoist
+from lowering.passes.intervals import fits_by_intervals
+from lowering.passes.narrow import product
+
+_TIERS: Final = ("linear", "isl")
+_RLIMIT: Final = 200_000
+
+
+class Around(NamedTuple):
+    """What is known at a place of the nest, and what is computed before it is reached.
+
+    Attributes
+    ----------
+    scope: the ranges and conditions around the place.
+    computed: integers that are representable there: the machine has computed them.
+    bits: the width of indices.
+    """
+
+    scope: Scope
+    computed: tuple[Expr, ...]
+    bits: int
+
+    def inside(self, loop: For) -> Around:
+        low, extent = range_ends(loop.range)
+        ends = (low, extent, low + extent)
+        return Around(self.scope.inside(loop), (*self.computed, *(e for e in ends if e.args)), self.bits)
+
+    def fits(self, e: Expr) -> bool:
+        """Whether every step of `e` is representable at every point, in whatever branch it is evaluated."""
+        if opaque_terms(e):
+            return False
+        least, most = -(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1
+        below = [node for node in postorder((e,)) if isinstance(node, Expr) and node.op is not ops.CONST]
+        inputs = dict.fromkeys((*self.computed, *free_vars(e, *self.computed)))
+        facts = [Fact(cond, DERIVED) for known in inputs for cond in (known >= least, known <= most)]
+        ctx = self.scope.ctx.extended(facts=facts)
+        with intset.using(tiers=_TIERS):
+            return all(
+                any(ctx.prove(node >= low) for low in (const(least), *self.computed))
+                and any(ctx.prove(node <= high) for high in (const(most), *self.computed))
+                for node in below
+                if node not in inputs
+            )
 
 
 def strength_reduce(f: Function, bits: int = 64) -> Function:
     """The function in which `x // n` and `x % n` of a serial loop's variable are carried by the loop.
 
-    That is done where n is a variable that the loop does not change: a division by a constant is cheap as it is. The
-    pass comes before `lower_divisions`, which lowers what remains, the first quotient among it.
+    That is done where n is an expression that the loop does not change; a division by a constant is cheap as it is, and
+    is left to the C compiler. Divisions of what the loop does not change either are done once, before it. The pass
+    comes before `lower_divisions`, which lowers what remains, the first quotients among it.
+
+    Premise: the number of elements of each array is representable in 64 bits; in fewer, where that is seen.
     """
-    return f.with_body(drive(_visit(f.body, scope_of(f), bits)))
+    scope = scope_of(f)
+    counts = [e for e in dict.fromkeys(product(tensor.extents) for tensor in f.params) if e.args]
+    seen = (e for e in counts if bits == 64 or fits_by_intervals(scope.ctx, e, bits))
+    around = Around(scope, tuple(seen), bits)
+    return f.with_body(drive(_visit(f.body, around)))
 
 
-def _visit(stmt: Stmt, scope: Scope, bits: int) -> Visit[Stmt]:
+def _visit(stmt: Stmt, around: Around) -> Visit[Stmt]:
     if isinstance(stmt, Seq):
         parts = []
         for inner in stmt.stmts:
-            parts.append((yield _visit(inner, scope, bits)))
-            scope = scope.after(inner)
+            parts.append((yield _visit(inner, around)))
+            around = around._replace(scope=around.scope.after(inner))
         return seq(*parts)
     if isinstance(stmt, If):
-        then = yield _visit(stmt.then, scope.then(stmt), bits)
-        orelse = None if stmt.orelse is None else (yield _visit(stmt.orelse, scope.otherwise(stmt), bits))
+        then = yield _visit(stmt.then, around._replace(scope=around.scope.then(stmt)))
+        otherwise = around._replace(scope=around.scope.otherwise(stmt))
+        orelse = None if stmt.orelse is None else (yield _visit(stmt.orelse, otherwise))
         return replace(stmt, then=then, orelse=orelse)
     if isinstance(stmt, For):
-        body = yield _visit(stmt.body, scope.inside(stmt), bits)
-        loop = replace(stmt, body=body)
-        return _reduced(loop, scope, bits) if loop.kind is LoopKind.SERIAL else loop
+        body = yield _visit(stmt.body, around.inside(stmt))
+        lets, loop = hoist(replace(stmt, body=body), around.scope)
+        for let in lets:
+            around = around._replace(scope=around.scope.after(let))
+        return seq(*lets, _reduced(loop, around) if loop.kind is LoopKind.SERIAL else loop)
     return stmt
 
 
-def _reduced(loop: For, scope: Scope, bits: int) -> Stmt:
+def _reduced(loop: For, around: Around) -> Stmt:
     lets: list[Stmt] = []
     carried = list(loop.carried)
     new: dict[Any, Any] = {}
+    known: dict[tuple[Expr, Expr], Carried] = {}  # by the canonical form of what is divided
+    always = always_evaluated(loop.body)
+    inside = around.inside(loop)
     for e in _candidates(loop):
-        if e in new:
+        if e in new or not (e in always or all(map(inside.fits, e.args))) or not _may_be_read_before(e, inside):
+            continue
+        pair = (inside.scope.ctx.simplify(e.args[0]), e.args[1])
+        if pair in known:
+            new |= {divide(*e.args): var for divide, var in _variables(known[pair])}
             continue
         with intset.using(tiers=("linear",)):
-            found = induction(e, loop.var, loop.range, scope.ctx, bits)
-            if found is None or not found.update_after_last or found.requires:
-                continue
+            found = induction(e, loop.var, loop.range, around.scope.ctx, around.bits)
+        if found is None:
+            continue
+        known[pair] = found
         lets += [Let(var, value) for var, value in found.invariants.items()]
-        carried.append(Carry(found.quotient, found.first_quotient, found.next_quotient))
-        carried.append(Carry(found.remainder, found.first_remainder, found.next_remainder))
+        carried += carries(found, inside.scope.ctx)
         new.update(found.replacements)
     if not new:
         return loop
+    loop = _rewritten(loop, carried, new)
+    return seq(*lets, _chained(loop, around))
+
+
+def _chained(loop: For, around: Around) -> For:
+    """The loop that carries also the quotients and remainders of quotients that it carries, as in `i // p % m`.
+
+    A quotient that grows by 1, or stays, divides like a loop variable that does: where it grows, the remainder does.
+    """
+    carried = list(loop.carried)
+    new: dict[Any, Any] = {}
+    within = around.inside(loop)
+    inside = within.scope.ctx
+    always = always_evaluated(loop.body)
+    runs = range_ends(loop.range)[1] >= 1
+    steps = {c.var: grows for c in carried if (grows := _grows(c)) is not None}
+    for e in _divisions(loop.body):
+        x, m = e.args
+        if e in new or x not in steps or set(free_vars(m)) & {loop.var, *bound_inside(loop)}:
+            continue
+        if opaque_terms(m) or not (e in always or within.fits(m)):
+            continue
+        with intset.using(tiers=("linear",)):
+            if not inside.prove(m >= 0):
+                continue
+        start = next(c for c in carried if c.var is x)
+        q, r = Var("q"), Var("r")
+        is_last = r.eq(m - 1)
+        first_q, first_r = (
+            start.first if constant_value(start.first) == 0 else select(runs & (m >= 1), divide(start.first, m), 0)
+            for divide in (floordiv, floormod)
+        )
+        following_q = select(steps[x], select(is_last, q + 1, q), q)
+        following_r = select(steps[x], select(is_last, 0, r + 1), r)
+        facts = (_where_defined(q.eq(x // m), m, inside), _where_defined(r.eq(x % m), m, inside))
+        carried.append(Carry(q, first_q, following_q, start.after_last, facts[0]))
+        carried.append(Carry(r, first_r, following_r, start.after_last, facts[1]))
+        new |= {floordiv(x, m): q, floormod(x, m): r}
+    return _rewritten(loop, carried, new) if new else loop
+
+
+def _grows(carry: Carry) -> Cond | None:
+    """The condition under which a carried quotient grows by 1, when that is all it does."""
+    step = carry.following
+    is_unit = step.op is ops.SELECT and step.args[1] is carry.var + 1 and step.args[2] is carry.var
+    return step.args[0] if is_unit else None
+
+
+def _variables(found: Carried) -> tuple[tuple[Any, Var], ...]:
+    return ((floordiv, found.quotient), (floormod, found.remainder))
+
+
+def _may_be_read_before(e: Expr, around: Around) -> bool:
+    """Whether the elements in `e` are there before the loop: nothing in the function writes them.
+
+    What depends on data is computed in 64 bits, so it is carried in fewer only where it fits.
+    """
+    tensors = [tensor_of(term.data) for term in opaque_terms(e)]
+    if any(t is None or t in around.scope.written for t in tensors):
+        return False
+    return not tensors or around.bits == 64 or fits_by_intervals(around.scope.ctx, e, around.bits)
+
+
+def _rewritten(loop: For, carried: Sequence[Carry], new: dict[Any, Any]) -> For:
     body = transform(loop.body, lambda operand: walk.rewrite(operand, dict(new)))
-    return seq(*lets, replace(loop, body=body, carried=tuple(carried)))
+    return replace(loop, body=body, carried=tuple(carried))
+
+
+def carries(found: Carried, inside: Context) -> tuple[Carry, Carry]:
+    """Quotient and remainder as variables of the loop, with what is known of them in every iteration."""
+    after_last = bool(found.update_after_last)
+    q, r = found.quotient, found.remainder
+    meanings = (q.eq(floordiv(found.dividend, found.divisor)), r.eq(floormod(found.dividend, found.divisor)))
+    facts = [_where_defined(meaning, found.divisor, inside) for meaning in meanings]
+    return (
+        Carry(q, found.first_quotient, found.next_quotient, after_last, facts[0]),
+        Carry(r, found.first_remainder, found.next_remainder, after_last, facts[1]),
+    )
+
+
+def _where_defined(meaning: Cond, divisor: Expr, inside: Context) -> Cond:
+    with intset.using(z3_rlimit=_RLIMIT):  # `i < n * n` says it, but not in linear terms
+        return meaning if inside.prove(divisor.ne(0)) else divisor.eq(0) | meaning
+
+
+def _divisions(body: Stmt) -> list[Expr]:
+    """The floor divisions and remainders by what is no constant."""
+    below: Iterable[Any] = (node for stmt in statements(body) for node in postorder(operands(stmt)))  # type: ignore[arg-type]
+    found = (node for node in below if node.op is ops.FLOORDIV or node.op is ops.FLOORMOD)
+    return [node for node in dict.fromkeys(found) if constant_value(node.args[1]) is None]
 
 
 def _candidates(loop: For) -> list[Expr]:
     """Divisions of what changes with the loop by what does not, over nothing that is bound further inside."""
-    inside: set[Any] = set()
-    for stmt in statements(loop.body):
-        if isinstance(stmt, For):
-            inside |= {stmt.var, *(c.var for c in stmt.carried)}
-        elif isinstance(stmt, Let):
-            inside.add(stmt.var)
-    inside |= {c.var for c in loop.carried}
-    found: dict[Expr, None] = {}
-    for stmt in statements(loop.body):
-        for node in postorder(operands(stmt)):  # type: ignore[arg-type]  # values are walked like expressions
-            if node.op is not ops.FLOORDIV and node.op is not ops.FLOORMOD:
-                continue
-            x, n = node.args
-            if constant_value(n) is not None or loop.var in free_vars(n) or loop.var not in free_vars(x):
-                continue
-            if not inside & set(free_vars(node)) and not opaque_terms(node):
-                found[node] = None  # type: ignore[index]
-    return list(found)
+    inside = {*bound_inside(loop), *(c.var for c in loop.carried)}
+    found: list[Expr] = []
+    for node in _divisions(loop.body):
+        x, n = node.args
+        if loop.var in free_vars(n) or loop.var not in free_vars(x):
+            continue
+        if not inside & set(free_vars(node)):
+            found.append(node)
+    return found

@@ -50,7 +50,13 @@ def _loop(loop: For, taken: frozenset[str], new: dict[Any, Any]) -> Visit[Stmt]:
         fresh.append(named)
     changed = map_operands(replace(loop, carried=()), lambda e: replaced(e, new))
     carried = tuple(
-        Carry(var, replaced(c.first, new), replaced(c.following, inner))
+        Carry(
+            var,
+            replaced(c.first, new),
+            replaced(c.following, inner),
+            c.after_last,
+            None if c.fact is None else replaced(c.fact, inner),
+        )
         for var, c in zip(fresh[1:], loop.carried, strict=True)
     )
     body = yield _visit(loop.body, taken, inner)

@@ -1,0 +1,39 @@
+"""Compact storage: the accesses of tensors whose strides were folded out of their allocation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from bound.infer import Storage
+from bound.tensor import Tensor, element
+from bound.tir import walk
+from bound.tir.value import Operand
+from intset.expr.node import Expr
+from lowering.nest.ir import Allocate, Stmt, Store
+from lowering.nest.walk import Visit, children, drive, map_operands, with_children
+
+
+def fold(root: Stmt, storages: Mapping[Tensor, Storage]) -> Stmt:
+    """The nest with every element of these tensors at its place in the storage, counted as in `Storage.numbers`."""
+    if not storages:
+        return root
+
+    def on_load(tensor: Tensor, indices: tuple[Expr, ...]) -> Operand | None:
+        storage = storages.get(tensor)
+        return None if storage is None else element(tensor, storage.numbers(indices))
+
+    def visit(stmt: Stmt) -> Visit[Stmt]:
+        inner: list[Stmt] = []
+        for child in children(stmt):
+            inner.append((yield visit(child)))  # noqa: PERF401  # a comprehension cannot yield
+        new = map_operands(with_children(stmt, tuple(inner)), lambda e: walk.rewrite(e, on_load=on_load))
+        storage = storages.get(new.tensor) if isinstance(new, (Allocate, Store)) else None
+        if storage is None:
+            return new
+        if isinstance(new, Store):
+            return replace(new, indices=storage.numbers(new.indices))
+        assert isinstance(new, Allocate)
+        return replace(new, ranges=storage.ranges, origin=storage.offset, steps=storage.steps)
+
+    return drive(visit(root))
