@@ -10,6 +10,7 @@ from bound_corpus import CASES
 from lowered import check, check_c, close, compile_c, compilers, problem, run_c, run_sanitized
 
 from bound import te, tir
+from bound.reference import evaluate as reference
 from intset import ShapeVar
 from intset.errors import InputError
 from lowering import lower, narrow, to_c
@@ -255,6 +256,68 @@ def test_a_carried_division_in_c() -> None:
     f = lower(s, strength=True)
     text = check_c(f, s, {"n": 11}, sanitize=True)
     assert " / " not in text and " % " not in text
+
+
+def test_a_choice_between_data_and_an_index_is_wide() -> None:
+    """The variable of a branch is declared before its arms are known to depend on data."""
+    n = ShapeVar("n", lower=1, upper=60)
+    x = te.placeholder((60,), "int64", name="X", value_range=(-(2**62), 2**62))
+
+    def formula(i: Any) -> Any:
+        twice = i // tir.max(i - 3, 1)
+        chosen = tir.Select(i % 3 > 0, x[i], twice * twice + twice)
+        return chosen * 3 + i - chosen
+
+    s = te.create_schedule(te.compute((n,), formula, name="B").op)
+    f = lower(s)
+    assert narrow(f).bits == 32
+    text = check_c(f, s, {"n": 50}, sanitize=True)
+    assert "int64_t t" in text and "wrap" in text
+    for compiler in compilers():
+        compile_c(text, compiler, WARNINGS)
+
+
+@pytest.mark.parametrize("compiler", compilers())
+def test_divisors_of_every_sign(compiler: str) -> None:
+    """Of the divisor nothing is known; quotient and remainder, of indices and of data, rounded every way."""
+    d = te.var("d")
+    a = te.placeholder((41,), "int32", name="A", value_range=(-(2**31), 2**31 - 1))
+
+    def formula(i: Any) -> Any:
+        x, y = i - 20, a[i]
+        whole = x // d + 3 * (x % d) + 5 * te.ceildiv(x, d) + 7 * tir.truncdiv(x, d) + 11 * tir.truncmod(x, d)
+        data = y // d + 13 * (y % d) + 17 * te.ceildiv(y, d) + tir.Select((y % d).eq(0), 1, 2)
+        return tir.Select(d.ne(0), whole + data + tir.max(x // d, 0), 0)
+
+    s = te.create_schedule(te.compute((41,), formula, name="B").op)
+    f = lower(s)
+    text = to_c(f)
+    for value in (-(2**31), -7, -1, 0, 3, 2**31 - 1):
+        sizes = {"d": value}
+        given, expected = problem(s, sizes)
+        given["A"][:4] = (-(2**31), 2**31 - 1, 0, -1)
+        expected = {"B": reference([s.outputs[0].output(0)], given, sizes)[0]}
+        close(run_sanitized(f, text, given, expected, sizes, compiler), expected)
+
+
+def test_several_functions_may_stand_in_one_file() -> None:
+    texts = [to_c(lower(make()), Width(64)) for make in (conv, matmul, softmax)]
+    a = te.placeholder((9,), "int32", name="A")
+    for name in ("first", "second"):
+        s = te.create_schedule(te.compute((9,), lambda i: tir.max(a[i], i) + tir.min(i, 3), name=name).op)
+        texts.append(to_c(lower(s), Width(64)))
+    assert "".join(texts).count("static inline int64_t max_i64") == 2
+    for compiler in compilers():
+        compile_c("\n".join(texts).replace("int O(", "int P(", 2), compiler, WARNINGS)
+
+
+def test_what_is_compared_with_itself_is_no_warning() -> None:
+    a = te.placeholder((20,), "int32", name="A", value_range=(-9, 9))
+    b = te.compute((20,), lambda i: tir.Select(i <= i, a[i], 0) + tir.Select(a[i] < a[i], 1, 2), name="B")
+    s = te.create_schedule(b.op)
+    f = lower(s)
+    for compiler in compilers():
+        compile_c(check_c(f, s), compiler, WARNINGS)
 
 
 @pytest.mark.nightly

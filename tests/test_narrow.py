@@ -1,0 +1,95 @@
+"""The width of indices by the intervals of their parts: what it accepts fits, and it accepts what sizes bound."""
+
+from __future__ import annotations
+
+import random
+from itertools import product
+from typing import Any
+
+import pytest
+
+from bound import te
+from intset import Context, Expr, Range, ShapeVar, Var, evaluate, maximum, minimum, select, truncdiv, truncmod
+from intset.errors import EvaluationError
+from intset.expr import ops
+from intset.expr.node import const, make
+from lowering import lower, narrow
+from lowering.passes.intervals import fits_by_intervals
+
+x, y, i = Var("x"), Var("y"), Var("i")
+n = ShapeVar("n", lower=1, upper=1024)
+
+
+@pytest.mark.parametrize(
+    ("e", "bits", "fits"),
+    [
+        ((i % n) * n + i // n, 32, True),  # multiplied out it is a difference of large terms
+        (truncmod(i, n) * n + truncdiv(i, n), 32, True),
+        (i * n, 32, True),
+        (i * n * n, 32, False),
+        (i * 2**11, 32, True),
+        (i * 2**12, 32, False),
+        (x, 64, False),  # nothing is known of x
+        (select(i > 5, i, -i) * 2000, 32, True),
+        (i >> 40, 32, False),  # no shift of 32 bits
+        ((i - 7) % (n - 5), 32, True),
+        (minimum(i, 3) - maximum(i, 9), 32, True),
+    ],
+)
+def test_what_intervals_see(e: Expr, bits: int, fits: bool) -> None:
+    assert fits_by_intervals(Context({i: Range(0, n * n)}), e, bits) is fits
+
+
+def test_a_remainder_that_traps_does_not_fit() -> None:
+    word = Context({x: Range(-128, 256), y: Range(-128, 256)})
+    assert not fits_by_intervals(word, x % y, 8)
+    assert not fits_by_intervals(word, truncmod(x, y), 8)
+    assert fits_by_intervals(Context({x: Range(-127, 255), y: Range(-128, 256)}), truncmod(x, y), 8)
+    assert fits_by_intervals(Context({x: Range(-128, 256), y: Range(0, 128)}), truncmod(x, y), 8)
+
+
+def drawn(rng: random.Random, depth: int) -> Expr:
+    if depth == 0 or rng.random() < 0.2:
+        return rng.choice([x, y, const(rng.randint(-9, 9))])
+    op = rng.choice(
+        [ops.ADD, ops.SUB, ops.MUL, ops.NEG, ops.MIN, ops.MAX, ops.SHL, ops.SHR, *ops.DIVISIONS, ops.BITAND]
+    )
+    if op is ops.NEG:
+        return make(op, (drawn(rng, depth - 1),))  # type: ignore[no-any-return]
+    a = drawn(rng, depth - 1)
+    b: Any = const(rng.randint(0, 9)) if op in (ops.SHL, ops.SHR) else drawn(rng, depth - 1)
+    b = const(3) if op in ops.DIVISIONS and b is const(0) else b
+    return make(op, (a, b))  # type: ignore[no-any-return]
+
+
+def test_what_is_accepted_fits_everywhere() -> None:
+    rng = random.Random(3)
+    accepted = 0
+    for _ in range(400):
+        e = drawn(rng, 3)
+        low, high = sorted((rng.randint(-12, 12), rng.randint(-12, 12)))
+        spans = {x: range(low, high + 1), y: range(rng.randint(-9, 0), rng.randint(1, 9))}
+        ctx = Context({var: Range(span.start, len(span)) for var, span in spans.items()})
+        if not fits_by_intervals(ctx, e, 8):
+            continue
+        accepted += 1
+        for point in product(*spans.values()):
+            at = dict(zip(spans, point, strict=True))
+            try:
+                value = evaluate(e, at)
+            except EvaluationError:
+                continue
+            assert evaluate(e, at, bits=8) == value
+    assert accepted > 60
+
+
+def test_a_flatten_of_bounded_size_has_32_bits() -> None:
+    a = te.placeholder((n, n), name="A")
+    b = te.compute((n * n,), lambda i: a[i % n, i // n], name="B")
+    for strength in (False, True):
+        assert narrow(lower(te.create_schedule(b.op), strength=strength)).bits == 32
+    large = ShapeVar("n", lower=1, upper=2**16)
+    c = te.placeholder((large, large), name="A")
+    d = te.compute((large * large,), lambda i: c[i % large, i // large], name="B")
+    width = narrow(lower(te.create_schedule(d.op)))
+    assert width.bits == 64 and width.forced_by is not None and "n" in str(width)
