@@ -84,6 +84,26 @@ def lower(
             for i.inner in [0, 6):
                 C[i.outer * 6 + i.inner] = B[i.inner] + B[i.inner + 2]
     """
+    f, bits = before_divisions(s, args, bounds, ctx, at, name, compact, nests)
+    if strength:
+        f = drop_dead(strength_reduce(f, bits))
+    return unique_names(lower_divisions(f, bits))
+
+
+def before_divisions(
+    s: Schedule,
+    args: Sequence[Any] | None = None,
+    bounds: BoundsMap | None = None,
+    ctx: Context | None = None,
+    at: Mapping[Any, int] | None = None,
+    name: str | None = None,
+    compact: bool | None = None,
+    nests: str = "auto",
+) -> tuple[Function, int]:
+    """What `lower` makes of a schedule before it lowers divisions, and the width of its indices.
+
+    Parameters and errors are those of `lower`.
+    """
     if not isinstance(s, Schedule):
         raise InputError(f"lower needs a schedule, not {s!r}")
     if bounds is not None and at is not None:
@@ -99,10 +119,7 @@ def lower(
         seq(*shape_asserts(f, fixed, b._state.sizes.all), substitute(f.body, {v: const(k) for v, k in fixed.items()}))
     )
     f = drop_dead(rebase(simplify(name_minima(f))))
-    bits = narrow(f).bits
-    if strength:
-        f = drop_dead(strength_reduce(f, bits))
-    return unique_names(lower_divisions(f, bits))
+    return f, narrow(f).bits
 
 
 def nest_of(

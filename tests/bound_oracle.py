@@ -157,18 +157,15 @@ class Members:
     """The points of a region in one instance, among those of a box."""
 
     def __init__(self, region: Any, around: Sequence[range]) -> None:
-        self.coordinates = [Var(f"x{k}") for k in range(region.dims)]
-        self.inside = Function(region.condition(self.coordinates))
+        coordinates = [Var(f"x{k}") for k in range(region.dims)]
+        inside = region.condition(coordinates)
+        self.others = [v for v in inside.free_vars() if v not in coordinates]
+        self.inside: Callable[..., Any] = compiled(inside, [*self.others, *coordinates])
         self.around = around
 
     def at(self, values: Mapping[Var, int]) -> set[Point]:
-        env = dict(values)
-        found = set()
-        for point in itertools.product(*self.around):
-            env.update(zip(self.coordinates, point, strict=True))
-            if self.inside(env):
-                found.add(point)
-        return found
+        inside, instance = self.inside, [values[v] for v in self.others]
+        return {point for point in itertools.product(*self.around) if inside(*instance, *point)}
 
 
 def check(b: BoundsMap, sizes: Mapping[Var, int] | None = None, exact: bool = True, regions: bool = True) -> Run:

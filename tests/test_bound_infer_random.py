@@ -6,17 +6,21 @@ import pytest
 from bound_oracle import check
 from bound_random import Program
 
-from bound import infer_bound
+from bound import BoundsMap, infer_bound
 
 NEAR = 50  # seeds of each kind that CI tries
 FAR = 4000  # and the long sweep
 
 
+def gives_up(b: BoundsMap) -> bool:
+    """Whether the answer says of some tensor that precision was given up."""
+    return any(b.required(t).notes for stage in b.schedule.stages if stage in b._stages for t in stage.op.outputs)
+
+
 def constant(seed: int, threads: bool = False) -> None:
     schedule = Program(seed, stages=1 + seed % 6, threads=threads).schedule()
     b = infer_bound(schedule)
-    given_up = any(b.required(t).notes for stage in b.schedule.stages if stage in b._stages for t in stage.op.outputs)
-    check(b, exact=not given_up)
+    check(b, exact=not gives_up(b))
 
 
 def threaded(seed: int) -> None:
@@ -37,7 +41,8 @@ def symbolic(seed: int) -> None:
     ((n, values),) = program.sizes.items()
     for value in values:
         check(b, {n: value}, exact=False)
-        check(infer_bound(schedule, at={n: value}))
+        with_value = infer_bound(schedule, at={n: value})
+        check(with_value, exact=not gives_up(with_value))
 
 
 @pytest.mark.parametrize("start", range(0, 4 * NEAR, 10))

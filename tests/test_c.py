@@ -311,6 +311,17 @@ def test_several_functions_may_stand_in_one_file() -> None:
         compile_c("\n".join(texts).replace("int O(", "int P(", 2), compiler, WARNINGS)
 
 
+def test_what_only_a_remark_mentions_is_unused() -> None:
+    n = te.size_var("n")
+    a = te.placeholder((2 * n + 1,), name="A")
+    s = te.create_schedule(te.compute((n,), lambda i: tir.if_then_else(i < 0, a[i], 1.0), name="B").op)
+    f = lower(s)
+    assert "extent 0 of A" in to_c(f) and "(void)A;" in to_c(f)
+    for compiler in compilers():
+        compile_c(to_c(f), compiler, WARNINGS)
+    check_c(f, s, {"n": 3})
+
+
 def test_what_is_compared_with_itself_is_no_warning() -> None:
     a = te.placeholder((20,), "int32", name="A", value_range=(-9, 9))
     b = te.compute((20,), lambda i: tir.Select(i <= i, a[i], 0) + tir.Select(a[i] < a[i], 1, 2), name="B")

@@ -53,8 +53,10 @@ QUESTIONS = [
     ({i: Range(0, 0)}, i > 5, (), "linear"),  # vacuous
     ({i: Range(0, 9)}, i.eq(77), ((i % 2).eq(0), (i % 4).eq(1)), "linear"),  # vacuous
     ({x: None}, ((x % 16) % 4).eq(x % 4), (), "linear"),
-    ({i: Range(0, 64)}, (i < 3) | (i >= 3), (), "isl"),
-    ({i: Range(0, n)}, select(i < n, i, 0).eq(i), (), "isl"),
+    ({i: Range(0, 64)}, (i < 3) | (i >= 3), (), "linear"),
+    ({i: Range(0, n)}, select(i < n, i, 0).eq(i), (), "linear"),
+    ({i: Range(0, 128)}, select(i < 64, i, i - 64) // 4 < 16, (), "isl"),
+    ({i: Range(0, ceildiv(n, 4))}, minimum(i * 4 + 4, n) - i * 4 >= 1, (), "isl"),
     ({x: Range(-20, 41)}, (truncdiv(x, -3) * -3 + truncmod(x, -3)).eq(x), (), "linear"),
     ({x: Range(0, 100)}, cast(x, 8).eq(x), (), "linear"),
     ({x: Range(0, 8), y: Range(0, 8)}, (x ^ y) < 8, (), "points"),

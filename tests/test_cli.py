@@ -143,6 +143,44 @@ def test_lower_explain_and_compare_a_schedule(capsys: pytest.CaptureFixture[str]
     assert rows[0]["domains"]["auto"]["allocated"] == 6
 
 
+DIVIDES = """
+from bound import te
+from intset import ShapeVar, Var
+n = {size}
+A = te.placeholder((9,), name="A")
+B = te.compute((100,), lambda i: A[i // n % 9], name="B")
+C = te.compute((100,), lambda i: B[i] + 1, name="C")
+s = te.create_schedule(C.op)
+s[B].compute_inline()
+"""
+
+
+def test_explain_names_the_fact_that_a_division_lacks(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = write(tmp_path / "plain.py", DIVIDES.format(size='Var("n")'))
+    text = output(capsys, "explain", path)
+    assert "For floordiv truncated of i // n, n >= 0 is missing. To state it:" in text and "ShapeVar('n')" in text
+    assert text.count("assume=[n >= 0]") == 1 and "n >= 0 is missing, as above" in text
+    (entry,) = report(capsys, "explain", path)["schedules"][0]["divisions"]
+    assert entry["expr"] == "i // n % 9" and set(entry["missing"]) == {"n >= 0"}
+    declared = write(tmp_path / "declared.py", DIVIDES.format(size='ShapeVar("n")'))
+    (entry,) = report(capsys, "explain", declared)["schedules"][0]["divisions"]
+    assert entry["lowered"] == "truncmod(truncdiv(i, n), 9)" and entry["missing"] == []
+
+
+def test_nothing_is_missing_that_the_loops_rule_out(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = write(tmp_path / "loop.py", DIVIDES.format(size="5").replace("i // n", "(i - 50) // n"))
+    (entry,) = report(capsys, "explain", path)["schedules"][0]["divisions"]
+    assert "i >= 50" not in entry["text"] and entry["missing"] == []
+
+
+def test_lower_carries_divisions_when_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(EXAMPLES / "flatten_symbolic.py")
+    assert "truncmod(i, n)" in output(capsys, "lower", path)
+    carried = output(capsys, "lower", "--strength", path)
+    assert "truncmod" not in carried and "with q = 0" in carried
+    assert "%" not in output(capsys, "lower", "--strength", "--emit", "c", path)
+
+
 @pytest.mark.parametrize("example", ["resnet_conv3x3", "flatten_symbolic", "softmax_dynamic", "matmul_cached"])
 @pytest.mark.parametrize("command", ["bounds", "lower", "explain", "compare"])
 def test_the_examples(capsys: pytest.CaptureFixture[str], command: str, example: str) -> None:
@@ -205,6 +243,8 @@ def test_help_reads_like_a_manual(capsys: pytest.CaptureFixture[str]) -> None:
     for command in ("bounds", "compare", "lower", "explain"):
         text = output(capsys, command, "--help")
         assert "--domain" in text and "--json" in text and "Example" in text
+    text = output(capsys, "lower", "--help")
+    assert all(option in text for option in ("--emit", "--compact", "--nests", "--strength", "--at"))
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:

@@ -126,6 +126,20 @@ def test_symbolic_sizes() -> None:
         check(s, {"n": size}, bounds=b)
 
 
+def test_a_fold_whose_size_is_symbolic_does_not_replace_a_constant_box() -> None:
+    n = te.var("n")
+    A = te.placeholder((2 * n + 1, n + 6), name="A")
+    T = te.compute((2 * n + 1, n + 6), lambda i, j: A[i, j] + 1, name="T")
+    B = te.compute((n,), lambda i: T[2 * i + 2, n + 1 - i] + T[2 * i, n + 5 - i], name="B")
+    s = te.create_schedule(B.op)
+    outer, _ = s[B].split(B.op.axis[0], 2, tail="shrink")
+    s[T].compute_at(s[B], outer)
+    b = infer_bound(s, compact=True)
+    assert extents(b, T) == extents(infer_bound(s), T) == ["5", "6"]
+    for size in (0, 1, 4, 7):
+        check(s, {"n": size}, bounds=b, nests="split")
+
+
 def test_the_class_of_the_residue_depends_on_the_tile() -> None:
     s, T = attached((12,), lambda T, i: T[3 * i + i // 4], 4, (40,))
     b = infer_bound(s, compact=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
+import random
 import threading
 
 import pytest
@@ -18,6 +20,7 @@ from intset import (
     Var,
     cast,
     ceildiv,
+    const,
     evaluate,
     floormod,
     maximum,
@@ -375,3 +378,74 @@ def test_arms_nested_deeply_are_read_without_recursion(name):
     low, high = ctx.bounds(s)
     assert (int(low), int(high)) == ends
     assert ctx.prove(s <= ends[1]) and ctx.value_set(s).ends() == (low, high)
+
+
+BY_CASES = [
+    ({i: Range(0, n)}, select(i < n, i, 0).eq(i)),
+    ({i: Range(0, 128)}, select(i < 64, i, i - 64) < 64),
+    ({i: Range(0, 128)}, select(i < 64, i, i - 64) // 4 < 16),
+    ({i: Range(0, 2 * n)}, select(i < n, i, i - n) < n),
+    ({i: Range(0, n + 4)}, select((i >= 2) & (i < n + 2), i - 2, 0) < n + 1),
+    ({i: Range(0, 100)}, minimum(i, 99 - i) <= 49),
+    ({i: None, j: None}, (minimum(i, j) + maximum(i, j)).eq(i + j)),
+    ({i: Range(0, n)}, minimum(i + 4, n) - i <= 4),
+    ({i: None}, abs(i) >= i),
+    ({i: Range(0, 10)}, select(i.eq(5), 1, abs(i - 5)) >= 1),
+    ({i: Range(-50, 100)}, i * select(i >= 0, 1, -1) >= 0),
+    ({i: Range(0, 10)}, (i < 5) | (i >= 5)),
+]
+
+
+@pytest.mark.parametrize(("ranges", "goal"), BY_CASES)
+def test_a_choice_of_arms_is_proved_case_by_case(ranges, goal):
+    with intset.using(tiers="linear"):
+        proof = Context(ranges).prove(goal)
+    assert proof.status == "proved" and proof.certificate().check()
+
+
+def test_cases_prove_nothing_that_fails_somewhere():
+    rng = random.Random(11)
+    proved = 0
+    with intset.using(tiers="linear"):
+        for _ in range(300):
+            size = rng.choice([n, n + 1, m, const(6)])
+            a, b = (rng.choice([i, n - i, i - m, i * 2 - n, i % 3, const(2)]) for _ in "ab")
+            test = rng.choice([a <= b, a.eq(b), (a < b) & (i < m), (a < b) | i.ne(1)])
+            chosen = rng.choice([select(test, a, b), minimum(a, b), maximum(a, abs(b)), select(test, minimum(a, b), a)])
+            goal = rng.choice(
+                [chosen <= n + rng.randint(-1, 2), chosen >= rng.choice([-m, -n, const(0)]), chosen.ne(-1)]
+            )
+            if rng.random() < 0.3:
+                goal = test | goal
+            if Context({i: Range(0, size)}).prove(goal).status != "proved":
+                continue
+            proved += 1
+            for sizes in itertools.product(range(6), repeat=2):
+                at = dict(zip((n, m), sizes, strict=True))
+                assert all(evaluate(goal, {**at, i: value}) for value in range(evaluate(size, at))), (goal, size, at)
+    assert proved > 60
+
+
+def test_a_goal_of_many_choices_is_not_split_without_end(monkeypatch):
+    from intset.linear.canonical import Normalizer
+
+    narrowings = []
+    original = Normalizer.narrowed
+    monkeypatch.setattr(Normalizer, "narrowed", lambda self, cond: narrowings.append(cond) or original(self, cond))
+    many = [Var(f"v{number}") for number in range(12)]
+    with intset.using(tiers="linear"):
+        proof = Context({}).prove(sum(map(abs, many)) >= sum(many))  # it holds, in 2**12 cases
+    assert proof.status == "unknown"
+    assert 2 <= len(narrowings) < 40
+
+
+def test_sums_that_grow_with_each_level_are_not_written_out_at_each():
+    def written(levels):
+        total = i
+        for _ in range(levels):
+            total = total * total % (n + 1) + total
+        ctx = Context({i: Range(0, n)})
+        ctx.bounds(total)
+        return sum(len(form.terms) for form in ctx._frame.known.forms.values() if form._expr is not None)
+
+    assert written(160) < 3 * written(80)

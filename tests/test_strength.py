@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -24,7 +25,7 @@ from lowering import (
     strength_reduce,
     to_c,
 )
-from lowering.nest.ir import Assert, Carry, For, If, Store, seq
+from lowering.nest.ir import Assert, Carry, For, If, Let, Store, seq
 from lowering.nest.walk import operands, statements
 
 n, m, p = te.size_var("n"), te.size_var("m"), te.size_var("p")
@@ -46,8 +47,11 @@ def one(formula: Callable[..., Any], shape: Any, split: int | None = None, npart
     a = te.placeholder((n, n), name="A")
     b = te.compute(shape, lambda *i: formula(a, *i), name="B", varargs_names=["i", "j"][: len(shape)])
     s = te.create_schedule(b.op)
-    if split is not None or nparts is not None:
-        s[b].split(b.op.axis[0], factor=split, nparts=nparts)
+    axis = b.op.axis[0]
+    if nparts is not None:
+        _, axis = s[b].split(axis, nparts=nparts)
+    if split is not None:
+        s[b].split(axis, factor=split)
     return s
 
 
@@ -65,8 +69,11 @@ PROGRAMS: dict[str, Callable[[], Any]] = {
     "negative start": lambda: one(lambda a, i: a[(i - 3) % n, 0], (n,)),
     "reversed": lambda: one(lambda a, i: a[(n * n - 1 - i) % n, (n * n - 1 - i) // n], (n * n,)),
     "split": lambda: one(lambda a, i: a[i % n, i // n], (n * n,), split=4),
+    "parts": lambda: one(lambda a, i: a[i % n, i // n], (n * n,), nparts=4),
+    "parts in tiles": lambda: one(lambda a, i: a[i % n, i // n % n], (n * m,), split=3, nparts=4),
     "fused": lambda: fused(),
     "two loops": lambda: one(lambda a, i, j: a[(i * m + j) % n, (i * m + j) // n * 0], (n, m)),
+    "rows of a reshape": lambda: one(lambda a, i, j: a[(i * m + j) % n, (i * m + j) // n % n], (n, m)),
     "other divisor": lambda: one(lambda a, i: a[(i % (n + 1)) * 0, (i // (n + 1)) * 0], (m,)),
 }
 
@@ -176,6 +183,55 @@ def test_the_last_update_may_not_overflow() -> None:
     for first in (2**63 - 5, -(2**63)):
         result = run(g, {"A": np.zeros(5, "int64")}, {"s": first, "n": 1})["A"]
         assert [int(value) for value in result] == [first + k for k in range(5)]
+
+
+def test_chains_of_every_step_stay_in_the_width() -> None:
+    """x = i * c + s is divided by n, the quotient by m, all at 8 bits: no step of an update leaves the width."""
+    i, c, start, n_, m_ = Var("i"), Var("c"), Var("s"), ShapeVar("n"), ShapeVar("m")
+    k = ShapeVar("k")
+    a = te.placeholder((k,), "int64", name="A")
+    quotient = (i * c + start) // n_
+    store = Store(a, (i,), quotient // m_ + quotient % m_)
+    f = Function("f", (a,), (a,), (c, start, n_, m_, k), (), For(i, Range(0, k), store))
+    g = strength_reduce(f, 8)
+    assert divisions_in_loops(g) == 0
+    lets = [stmt for stmt in statements(g.body) if isinstance(stmt, Let)]
+    (loop,) = (stmt for stmt in statements(g.body) if isinstance(stmt, For))
+    rng, done = random.Random(1), 0
+    for _ in range(1500):
+        point: dict[Any, int] = {c: rng.randint(-30, 30), start: rng.randint(-128, 127), k: rng.randint(0, 9)}
+        point |= {size: rng.choice((1, 2, 3, 5, 7, 100, 127, rng.randint(1, 127))) for size in (n_, m_)}
+        if not all(-128 <= j * point[c] <= 127 and -128 <= j * point[c] + point[start] <= 127 for j in range(point[k])):
+            continue
+        done += 1
+        env = dict(point)
+        for let in lets:
+            env[let.var] = evaluate(let.value, env, bits=8)
+        env |= {carry.var: evaluate(carry.first, env, bits=8) for carry in loop.carried}
+        for j in range(point[k]):
+            (inside,) = (stmt for stmt in statements(loop.body) if isinstance(stmt, Store))
+            q = (j * point[c] + point[start]) // point[n_]
+            assert evaluate(inside.value, {**env, i: j}) == q // point[m_] + q % point[m_]
+            if j + 1 < point[k]:
+                env |= {carry.var: evaluate(carry.following, {**env, i: j}, bits=8) for carry in loop.carried}
+    assert done > 300
+
+
+def test_a_remainder_may_be_updated_after_the_last_iteration() -> None:
+    """It is never as large as the divisor, so only a quotient needs the condition that there is another iteration."""
+    i, start, size = Var("i"), Var("s"), ShapeVar("n")
+    a = te.placeholder((5,), "int64", name="A")
+    f = Function("f", (a,), (a,), (start, size), (), For(i, Range(0, 5), Store(a, (i,), (i * 3 + start) % size)))
+    g = strength_reduce(f)
+    assert "i + 1 <" not in to_c(lower_divisions(g))
+    (loop,) = (stmt for stmt in statements(g.body) if isinstance(stmt, For))
+    remainder = next(carry for carry in loop.carried if carry.var.name == "r")
+    (step,) = (stmt for stmt in statements(g.body) if isinstance(stmt, Let) and stmt.var.name == "dr")
+    for n_ in (0, 1, 2, 3, 4, 2**63 - 1):
+        dr = evaluate(step.value, {size: n_}, bits=64)
+        for r in (r for r in (0, 1, n_ - 4, n_ - 3, n_ - 1) if 0 <= r < n_):
+            env = {remainder.var: r, step.var: dr, size: n_, i: 4}
+            assert evaluate(remainder.following, env, bits=64) == (r + 3) % n_
 
 
 def test_carried_variables_fit_32_bits_where_the_sizes_do() -> None:

@@ -219,7 +219,7 @@ def _smallest(folding: Folding, box: Storage) -> Storage:
         if whole is None or least is None:
             if not worse and folding.is_sparse:
                 return storage
-        else:
+        elif places_of(storage) is not None:  # else the number depends on sizes, and that of the box does not
             storage, _, places = improved(folding, storage)
             if places < min(least, _limit(folding, storage, whole)):
                 best, least = storage, places

@@ -17,7 +17,7 @@ from intset.errors import BudgetError
 from intset.expr.node import Expr, Var, as_expr
 from intset.linear.form import Linear
 
-_OPERATIONS = 400_000
+_OPERATIONS = 200_000  # isl's, for one dimension of one region
 _MAX_CORNERS = 64
 
 

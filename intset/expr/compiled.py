@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from intset.errors import UndefinedError
 from intset.expr import ops
@@ -11,8 +11,10 @@ from intset.expr.evaluate import evaluate
 from intset.expr.node import Node, Var
 from intset.expr.walk import postorder
 
-MAX_TEXT = 4000  # longer, or deeper, expressions are evaluated node by node
+MAX_TEXT = 4000  # of one function: longer, or deeper, parts become functions of their own
 MAX_DEPTH = 60
+MAX_CALLS = 60  # such functions inside one another; beyond that, expressions are evaluated node by node
+MAX_SHARED = 20  # how often a node may be computed again, on average
 
 _FORMATS: dict[ops.Op, str] = {
     ops.ADD: "({}+{})",
@@ -67,32 +69,64 @@ def compiled(node: Node, variables: Sequence[Var]) -> Callable[..., Any]:
     Where `evaluate` raises `UndefinedError`, the function raises that or `ZeroDivisionError`. Opaque terms are refused
     by `InputError` when called.
     """
-    text = _to_python(node, {var: f"v{k}" for k, var in enumerate(variables)})
+    names = {var: f"v{k}" for k, var in enumerate(variables)}
+    parameters = ",".join(names.values())
+    scope: dict[str, Any] = dict(_NAMES)
+    text = _to_python(node, names, parameters, scope)
     if text is None:
         return lambda *values: evaluate(node, dict(zip(variables, values, strict=True)))
-    parameters = ",".join(f"v{k}" for k in range(len(variables)))
-    function: Callable[..., Any] = eval(f"lambda {parameters}: {text}", dict(_NAMES))
+    function: Callable[..., Any] = eval(f"lambda {parameters}: {text}", scope)
     return function
 
 
-def _to_python(root: Node, names: dict[Any, str]) -> str | None:
-    texts: dict[Node, tuple[str, int]] = {}
+def _to_python(root: Node, names: dict[Any, str], parameters: str, scope: dict[str, Any]) -> str | None:
+    """The text of an expression; parts that are too long for one function are put into `scope` as functions."""
+    texts: dict[Node, _Text] = {}
     for node in postorder((root,)):
         if node.op is ops.CONST:
-            texts[node] = (f"({node.data})", 1)
+            texts[node] = _Text(f"({node.data})")
         elif node.op is ops.BOOL:
-            texts[node] = (str(node.data), 1)
+            texts[node] = _Text(str(node.data))
         elif node.op is ops.VAR:
             if node not in names:
                 return None
-            texts[node] = (names[node], 1)
+            texts[node] = _Text(names[node])
         elif node.op is ops.LOAD:
             return None
         else:
-            args = [texts[arg] for arg in node.args]
             form = f"wrap({{}},{node.data[0]},{node.data[1]})" if node.op is ops.CAST else _FORMATS[node.op]
-            text, depth = form.format(*(arg[0] for arg in args)), 1 + max(arg[1] for arg in args)
-            if len(text) > MAX_TEXT or depth > MAX_DEPTH:
+            made = _Text.of(form, [texts[arg] for arg in node.args])
+            if not made.fits():
+                outlined = [_outlined(texts[arg], parameters, scope) for arg in node.args]
+                made = _Text.of(form, outlined)
+            if made.calls > MAX_CALLS or made.nodes > max(MAX_TEXT, MAX_SHARED * len(texts)):
                 return None
-            texts[node] = (text, depth)
-    return texts[root][0]
+            texts[node] = made
+    return texts[root].text
+
+
+class _Text(NamedTuple):
+    """An expression as Python: how deep it is, how many functions are called inside one another, the nodes computed."""
+
+    text: str
+    depth: int = 1
+    calls: int = 0
+    nodes: int = 1
+
+    @staticmethod
+    def of(form: str, args: Sequence[_Text]) -> _Text:
+        text = form.format(*(arg.text for arg in args))
+        nodes = 1 + sum(arg.nodes for arg in args)
+        return _Text(text, 1 + max(arg.depth for arg in args), max(arg.calls for arg in args), nodes)
+
+    def fits(self) -> bool:
+        return len(self.text) <= MAX_TEXT and self.depth <= MAX_DEPTH
+
+
+def _outlined(part: _Text, parameters: str, scope: dict[str, Any]) -> _Text:
+    """A call of a function that computes the part; what is short is left as it is."""
+    call = f"f{len(scope)}({parameters})"
+    if part.depth < 4 or len(part.text) <= 2 * len(call):
+        return part
+    scope[call.partition("(")[0]] = eval(f"lambda {parameters}: {part.text}", scope)
+    return _Text(call, 1, part.calls + 1, part.nodes)

@@ -24,6 +24,7 @@ from intset.linear.sums import Spine, is_sum, spine
 
 MAX_PRODUCT_TERMS = 24  # a product with more terms than this stays one atom
 MAX_DEGREE = 32  # a product of more factors stays one atom, too
+MAX_REWRITTEN_TERMS = 128  # a sum of more stands in an atom as it was written, not in canonical order
 MAX_REFINED_ARM = 48  # nodes of a select whose arms are read under its condition; a quarter for each level of nesting
 
 
@@ -44,6 +45,7 @@ class Knowledge(NamedTuple):
 
 
 NO_KNOWLEDGE = Knowledge()
+Arms = tuple[tuple["Normalizer", Expr], tuple["Normalizer", Expr]]  # of a select, each with who reads it
 
 
 class Normalizer:
@@ -57,6 +59,7 @@ class Normalizer:
         "_atom_bounds",
         "_clauses",
         "_narrowed",
+        "_readers",
         "_without_facts",
         "compared",
         "conds",
@@ -91,6 +94,7 @@ class Normalizer:
         self._clauses: dict[Cond, tuple[Clause | Cond, ...]] = {}
         self._without_facts: Normalizer | None = None
         self._narrowed: dict[Cond, Normalizer] = {}
+        self._readers: dict[Expr, tuple[Normalizer | None, Normalizer | None]] = {}  # of the arms; none stands for self
 
     # -- entry points -------------------------------------------------------------------------------------------
 
@@ -269,7 +273,9 @@ class Normalizer:
                     if waiting:
                         stack.extend(waiting)
                         continue
-                forms[node] = self._combine(*total)
+                forms[node] = form = self._combine(*total)
+                if len(form.terms) > MAX_REWRITTEN_TERMS:
+                    form.source = node  # type: ignore[assignment]
             else:
                 waiting = []
                 for arg in node.args if op is not ops.SELECT else self._read_here(node):
@@ -337,31 +343,40 @@ class Normalizer:
 
     def atomized(self, form: Linear) -> Expr:
         """`form` as an expression whose form is remembered."""
-        e = form.expr()
-        self.forms.setdefault(e, form)
+        e = form.source
+        if e is None:
+            e = form.expr()
+            self.forms.setdefault(e, form)
         return e
 
     # -- branches -----------------------------------------------------------------------------------------------
 
-    def branches(self, e: Expr) -> tuple[tuple[Normalizer, Expr], tuple[Normalizer, Expr]]:
+    def branches(self, e: Expr) -> Arms:
         """The arms of a select, each with a normalizer whose ranges are narrowed by the condition.
 
         A large arm is read as it stands: in a tower of selects each level would be read again under every other. So is
         a constant one where the condition for it is a choice of comparisons: each is open, so there is a point for it.
         """
         cond, if_true, if_false = e.args
+        found = self._readers.get(e)
+        if found is None:
+            found = self._readers[e] = self._found_readers(cond, if_true, if_false)
+        return (found[0] or self, if_true), (found[1] or self, if_false)
+
+    def _found_readers(self, cond: Cond, if_true: Expr, if_false: Expr) -> tuple[Normalizer | None, Normalizer | None]:
         limit = MAX_REFINED_ARM >> (2 * self.depth)
         if not is_small(limit, (cond, if_true, if_false)):
-            return (self, if_true), (self, if_false)
-        yes = self if if_true.op is ops.CONST and conditions.is_chain(cond, ops.OR) else self.narrowed(cond)
-        no = self if if_false.op is ops.CONST and conditions.is_chain(cond, ops.AND) else self.narrowed(~cond)
-        return (yes, if_true), (no, if_false)
+            return None, None
+        yes = None if if_true.op is ops.CONST and conditions.is_chain(cond, ops.OR) else self.narrowed(cond)
+        no = None if if_false.op is ops.CONST and conditions.is_chain(cond, ops.AND) else self.narrowed(~cond)
+        return yes, no
 
-    def remember_branch(self, cond: Cond, arm: Expr, branch: Normalizer, form: Linear) -> None:
-        """`arm` is read as `form` where `cond` holds, and `branch` is the normalizer for these points."""
-        if branch is not self:
-            self._narrowed.setdefault(cond, branch)
-            branch.forms.setdefault(arm, form)
+    def remember_branches(self, e: Expr, yes: Normalizer, a: Linear, no: Normalizer, b: Linear) -> None:
+        """The arms of `e` are read as the forms `a` and `b` by the normalizers for their points."""
+        _, if_true, if_false = e.args
+        self._readers[e] = (None if yes is self else yes, None if no is self else no)
+        yes.forms.setdefault(if_true, a)
+        no.forms.setdefault(if_false, b)
 
     def narrowed(self, cond: Cond) -> Normalizer:
         """A normalizer for the points where `cond` holds as well."""

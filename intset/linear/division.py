@@ -48,7 +48,7 @@ def floordiv_const(known: Normalizer, form: Linear, c: int) -> Linear:
         return form
     if (single := _one_period(known, form, c)) is not None:
         return constant(single)
-    outer, inner = _whole_part(form, c)
+    outer, inner = whole_part(form, c)
     if not inner.terms:
         return outer
     if (g := gcd(inner.content(), c)) > 1:
@@ -64,7 +64,7 @@ def floordiv_const(known: Normalizer, form: Linear, c: int) -> Linear:
     return quotient if outer is ZERO else outer.plus(quotient)
 
 
-def _whole_part(form: Linear, c: int) -> tuple[Linear, Linear]:
+def whole_part(form: Linear, c: int) -> tuple[Linear, Linear]:
     """(q, r) with `form = c*q + r`, every coefficient of r below c in size and the constant of r in [0, c)."""
     if 0 <= form.const < c and max(map(abs, form.terms.values()), default=0) < c:
         return ZERO, form

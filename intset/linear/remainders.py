@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from intset.expr import ops
 from intset.expr.node import Expr, const, make
-from intset.linear.division import floordiv, floordiv_const
+from intset.linear.division import floordiv, floordiv_const, whole_part
 from intset.linear.form import Linear, Made, accumulate, atom, factors
 
 if TYPE_CHECKING:
@@ -23,10 +23,13 @@ def floormod(known: Normalizer, dividend: Linear, divisor: Linear) -> Linear:
     """`dividend % divisor`."""
     if len(dividend.terms) > MAX_EXPANDED_TERMS:
         return atom(make(ops.FLOORMOD, (known.atomized(dividend), known.atomized(divisor))))
+    c = divisor.const
+    hint = dividend.regrouped
+    if hint is not None and c > 0 and not divisor.terms and type(hint[1]) is Made and hint[1].modulus % c == 0:
+        dividend = whole_part(dividend, c)[1]  # (x % (c*d)) % c is x % c
     quotient = floordiv(known, dividend, divisor)
     if not divisor.is_const:
         return dividend.minus(known.product(quotient, divisor))
-    c = divisor.const
     remainder = dividend.plus(quotient, -c)
     for e in quotient.terms:
         if e.op is ops.FLOORDIV:

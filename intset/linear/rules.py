@@ -68,9 +68,8 @@ def _select(known: Normalizer, node: Node) -> Linear:
         return a
     common, a, b = _split_common(a, b)
     e = make(ops.SELECT, (condition, known.atomized(a), known.atomized(b)))
-    known.remember_branch(condition, e.args[1], yes, a)
-    known.remember_branch(~condition, e.args[2], no, b)
-    return common.plus(atom(e))
+    known.remember_branches(e, yes, a, no, b)
+    return common.plus(atom(e)) if common.terms or common.const else atom(e)
 
 
 def _mul(known: Normalizer, node: Node) -> Linear:

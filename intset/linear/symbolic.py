@@ -39,7 +39,7 @@ MAX_SPLITS = 3  # coefficients of unknown sign that are split on; beyond, the en
 MAX_STEPS = 40
 MAX_CONSULTED = 3  # facts consulted inside one another: a fact may hold the very term whose sign is asked for
 MAX_PROOFS = 4  # signs that may be derived one for the sake of another
-MAX_DEPTH = 12  # atoms nested deeper than this give their numeric ends
+MAX_DEPTH = 6  # atoms nested deeper than this give their numeric ends
 MAX_WORK = 400  # monomials looked at for one question, with all that it leads to
 
 

@@ -1,6 +1,6 @@
 """The tiers of the prover, cheapest first; the first that decides answers.
 
-linear   the canonical condition is true, or a guessed point refutes it
+linear   the canonical condition is true, in a few cases if need be, or a guessed point refutes it
 isl      the points where it fails form an empty set, or a sample of them refutes it
 points   the box is small: every point is tried
 z3       what is nonlinear or mixed
@@ -24,6 +24,7 @@ from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, Node, Var
 from intset.expr.walk import conjuncts, free_vars, opaque_terms, without_assertions
 from intset.facts import DECLARED, Fact
+from intset.prover.cases import holds_by_cases
 from intset.prover.proof import PROVED, REFUTED, UNKNOWN, Basis, Proof
 
 if TYPE_CHECKING:
@@ -164,6 +165,8 @@ def linear_tier(question: Question) -> Verdict:
     for point in _guesses(question, canonical):
         if question.refutes(point):
             return Verdict(REFUTED, point)
+    if holds_by_cases(question.frame.known, canonical):
+        return Verdict(PROVED)
     return Verdict(UNKNOWN, reason="the linear form does not decide it")
 
 

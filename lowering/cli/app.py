@@ -157,6 +157,7 @@ def compare(files: tuple[str, ...], domain: str | None, as_json: bool, at: tuple
     default="auto",
     help="Of a region that is no box: the cheaper (default), one guarded nest, or one nest a piece.",
 )
+@click.option("--strength", is_flag=True, help="Let loops carry quotients and remainders instead of dividing.")
 def lower(
     files: tuple[str, ...],
     domain: str | None,
@@ -165,20 +166,30 @@ def lower(
     emit: str,
     compact: bool,
     nests: str,
+    strength: bool,
 ) -> None:
     """Lower schedules to loop nests.
 
-    Divisions are lowered to truncating ones where that is proved right, and corrected where it is not. A corpus has no
-    loops: of its index expressions each is printed with its divisions lowered, and the rules that were used.
+    Divisions are lowered to truncating ones where that is proved right, and corrected where it is not; `intset explain`
+    says which fact is missing. With --strength, a loop in which i // n and i % n change by a fixed amount carries them
+    from one iteration to the next, and what it does not change is divided before it. Division by a constant is left to
+    the C compiler.
+
+    The C is C99: one function of pointers to the elements, then of the sizes; it returns 0, or the number of the
+    assertion that does not hold, or -1 without memory. Indices have 32 bits where that is proved to be enough.
+
+    A corpus has no loops: of its index expressions each is printed with its divisions lowered, and the rules that were
+    used; --emit, --compact, --nests, --strength and --at have no effect on it.
 
     \b
     Examples:
       intset lower examples/resnet_conv3x3.py
       intset lower --emit c examples/matmul_cached.py > matmul.c
+      intset lower --strength examples/flatten_symbolic.py
     """
     from lowering.cli import commands
 
-    commands.lower(files, domain, as_json, at, emit, compact, nests)
+    commands.lower(files, domain, as_json, at, emit, compact, nests, strength)
 
 
 @app.command()
@@ -186,8 +197,9 @@ def lower(
 def explain(files: tuple[str, ...], domain: str | None, as_json: bool, at: tuple[str, ...]) -> None:
     """Say why: the way to each answer, the facts used, and what was given up.
 
-    For a schedule each tensor's region is traced through the phases of bounds inference, for a corpus each expression
-    through the tiers that were tried.
+    For a schedule each tensor's region is traced through the phases of bounds inference; then of each division in its
+    loop nest, what it becomes, by which facts, and where it needs a correction, which fact is missing and how to state
+    it. For a corpus each expression is traced through the tiers that were tried.
 
     \b
     Example:

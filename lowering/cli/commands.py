@@ -56,6 +56,7 @@ def lower(
     emit: str,
     compact: bool = False,
     nests: str = "auto",
+    strength: bool = False,
 ) -> None:
     """`intset lower`."""
     from lowering.cli import lowered
@@ -65,7 +66,9 @@ def lower(
         files,
         as_json,
         lambda path: _schedule_reports(
-            path, sizes, lambda case, given: lowered.lowered_schedule(case, given, chosen, emit, compact, nests)
+            path,
+            sizes,
+            lambda case, given: lowered.lowered_schedule(case, given, chosen, emit, compact, nests, strength),
         ),
         lambda path: {"rows": lowered.lowered_rows(read_rows(path), chosen)},
         _show_lowered,
@@ -399,3 +402,5 @@ def _show_explained(report: Report) -> None:
         if _show_head(report, schedule):
             for entry in schedule["tensors"]:
                 tables.say(f"{entry['text']}\n")
+            for entry in schedule["divisions"]:
+                tables.say(f"in the loop nest, {entry['text']}\n")

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bound.operation import PlaceholderOp
-from bound.schedule import Schedule
+from bound.schedule import AttachType, Schedule
 from bound.tensor import Tensor
 from lowering.cli import tables
 from lowering.cli.corpus import Problem, Row
@@ -21,14 +21,20 @@ def arguments_of(schedule: Schedule) -> list[Tensor]:
 
 
 def lowered_schedule(
-    case: Case, sizes: Mapping[str, int], domain: str | None, emit: str, compact: bool = False, nests: str = "auto"
+    case: Case,
+    sizes: Mapping[str, int],
+    domain: str | None,
+    emit: str,
+    compact: bool = False,
+    nests: str = "auto",
+    strength: bool = False,
 ) -> dict[str, Any]:
     """The loop nest of a schedule, or its C, as text."""
     from lowering import lower, to_c
 
     assert case.schedule is not None
     bounds = inferred(case, sizes, domain, compact)
-    function = lower(case.schedule, arguments_of(case.schedule), bounds=bounds, nests=nests)
+    function = lower(case.schedule, arguments_of(case.schedule), bounds=bounds, nests=nests, strength=strength)
     text = to_c(function) if emit == "c" else str(function)
     return {"name": case.name, "at": dict(sizes), "emit": emit, "text": text}
 
@@ -52,14 +58,34 @@ def lowered_rows(rows: Sequence[Row], domain: str | None) -> list[dict[str, Any]
 
 
 def explained_schedule(case: Case, sizes: Mapping[str, int], domain: str | None) -> dict[str, Any]:
-    """Why the region of each tensor is what it is."""
+    """Why the region of each tensor is what it is, and each division of the loop nest what it becomes."""
     bounds = inferred(case, sizes, domain)
     texts = [
         {"tensor": tensor.name, "text": str(bounds.explain(tensor))}
         for stage in bounds.schedule.stages
+        if stage.attach_type is not AttachType.INLINED_ALREADY
         for tensor in stage.op.outputs
     ]
-    return {"name": case.name, "at": dict(sizes), "tensors": texts}
+    divisions = _divisions(case, bounds)
+    return {"name": case.name, "at": dict(sizes), "tensors": texts, "divisions": divisions}
+
+
+def _divisions(case: Case, bounds: Any) -> list[dict[str, Any]]:
+    """The expressions of the loop nest that divide: what each becomes, why, and which facts would make it cheaper."""
+    from lowering.lower import before_divisions
+    from lowering.passes import lowered_parts
+
+    assert case.schedule is not None
+    function, bits = before_divisions(case.schedule, arguments_of(case.schedule), bounds=bounds)
+    return [
+        {
+            "expr": str(part.asked[0]),
+            "lowered": str(part.expr),
+            "missing": [str(missing.fact) for missing in part.missing],
+            "text": part.explain(),
+        }
+        for part in lowered_parts(function, bits)
+    ]
 
 
 def explained_rows(rows: Sequence[Row], domain: str | None) -> list[dict[str, Any]]:

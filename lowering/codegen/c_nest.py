@@ -178,7 +178,8 @@ class CNest:
                 is_zeroed = count <= ZEROED and tensor in self.conditional
                 return [f"{dtype} {name}[{max(1, count)}]{' = {0}' if is_zeroed else ''};"]
         before, sizes = self._operands(*extents)
-        factors = " * ".join(_count(e, text) for e, text in zip(extents, sizes, strict=True)) or "1"
+        counts = [_count(e, text) for e, text in zip(extents, sizes, strict=True) if constant_value(e) != 1]
+        factors = " * ".join(counts) or "1"
         lines = [*before, f"{dtype} *{name} = ({dtype} *)malloc(sizeof({dtype}) * ({factors}) + 1);"]
         leave = [*self._frees(0), "return -1;"]
         self.heap.append(name)

@@ -96,9 +96,14 @@ class Lowered:
         lines = [f"{self.asked[0]} becomes {self.expr} at {self.bits} bits."]
         lines += [f"{step!r}" for step in self.steps]
         lines += [f"It requires {cond}." for cond in self.requires]
+        named: set[Cond] = set()
         for missing in self.missing:
-            lines.append(f"For {missing.rule} of {missing.division}, {missing.fact} is missing. To state it:")
-            lines += [f"  {name}: {way}" for name, way in missing.ways.items()]
+            line = f"For {missing.rule} of {missing.division}, {missing.fact} is missing"
+            if missing.fact in named:
+                lines.append(f"{line}, as above.")
+                continue
+            named.add(missing.fact)
+            lines += [f"{line}. To state it:", *(f"  {name}: {way}" for name, way in missing.ways.items())]
         return "\n".join(lines)
 
     def __repr__(self) -> str:

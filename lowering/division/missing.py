@@ -95,7 +95,13 @@ def _unproved_of(key: Key, need: Need, unusual: tuple[Op, ...]) -> list[Cond] | 
         if ctx.prove(~cond) or (cond is item and cond.op in unusual):
             return None
         facts.update(dict.fromkeys(_signs(ctx, cond)))
-    return list(facts)
+    return None if any(_is_settled(scope.ctx, fact) for fact in facts) else list(facts)
+
+
+def _is_settled(ctx: Context, fact: Cond) -> bool:
+    """Whether the ranges of loops make a fact false at some point: then there is nothing to state."""
+    ranges = ctx.ranges
+    return all(var in ranges for var in free_vars(fact)) and ctx.prove(fact).status == "refuted"
 
 
 def _signs(ctx: Context, cond: Cond) -> list[Cond]:

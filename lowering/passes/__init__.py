@@ -13,7 +13,7 @@ intervals.py   whether an index is seen to fit, from the intervals of its parts
 """
 
 from lowering.passes.dead import drop_dead
-from lowering.passes.divisions import lower_divisions
+from lowering.passes.divisions import lower_divisions, lowered_parts
 from lowering.passes.minima import name_minima
 from lowering.passes.narrow import Width, narrow
 from lowering.passes.rebase import rebase
@@ -25,6 +25,7 @@ __all__ = [
     "Width",
     "drop_dead",
     "lower_divisions",
+    "lowered_parts",
     "name_minima",
     "narrow",
     "rebase",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from bound.tir import walk
 from bound.tir.value import Operand
@@ -11,11 +12,13 @@ from intset.context import Context
 from intset.expr import ops
 from intset.expr.node import Cond, Node, Var
 from intset.expr.walk import postorder
-from lowering.division import lower_division
+from lowering.division import Lowered, lower_division
 from lowering.nest.ir import Assert, For, Function, If, Seq, Stmt
 from lowering.nest.scope import Scope, scope_of
 from lowering.nest.walk import Visit, drive, map_operands
 from lowering.passes.integers import map_integers
+
+Note: TypeAlias = Callable[[Lowered], object]  # told of every expression that is lowered
 
 
 def lower_divisions(f: Function, bits: int = 64) -> Function:
@@ -28,26 +31,37 @@ def lower_divisions(f: Function, bits: int = 64) -> Function:
     bits: the width in which indices are computed; each must be representable in it. What depends on data is computed
         in 64 bits.
     """
-    return f.with_body(drive(_visit(f.body, scope_of(f), bits)))
+    return f.with_body(drive(_visit(f.body, scope_of(f), bits, lambda _: None)))
 
 
-def _visit(stmt: Stmt, scope: Scope, bits: int) -> Visit[Stmt]:
+def lowered_parts(f: Function, bits: int = 64) -> tuple[Lowered, ...]:
+    """What `lower_divisions` does to each expression with a division, each once.
+
+    It says why and, where a form has to be corrected, what is missing where the expression stands. The conditions of
+    assertions are not among them: they are lowered without the facts that they check.
+    """
+    found: list[Lowered] = []
+    drive(_visit(f.body, scope_of(f), bits, found.append))
+    return tuple({(one.asked[0], one.expr): one for one in found if one.steps}.values())
+
+
+def _visit(stmt: Stmt, scope: Scope, bits: int, note: Note) -> Visit[Stmt]:
     if isinstance(stmt, Seq):
         parts = []
         for inner in stmt.stmts:
-            parts.append((yield _visit(inner, scope, bits)))
+            parts.append((yield _visit(inner, scope, bits, note)))
             scope = scope.after(inner)
         return Seq(tuple(parts))
     if isinstance(stmt, For):
-        body = yield _visit(stmt.body, scope.inside(stmt), bits)
-        return replace(map_operands(stmt, lambda e: lowered(e, scope, bits)), body=body)
+        body = yield _visit(stmt.body, scope.inside(stmt), bits, note)
+        return replace(map_operands(stmt, lambda e: lowered(e, scope, bits, note)), body=body)
     if isinstance(stmt, If):
-        then = yield _visit(stmt.then, scope.then(stmt), bits)
-        orelse = None if stmt.orelse is None else (yield _visit(stmt.orelse, scope.otherwise(stmt), bits))
-        return If(lowered(stmt.cond, scope, bits), then, orelse)
+        then = yield _visit(stmt.then, scope.then(stmt), bits, note)
+        orelse = None if stmt.orelse is None else (yield _visit(stmt.orelse, scope.otherwise(stmt), bits, note))
+        return If(lowered(stmt.cond, scope, bits, note), then, orelse)
     if isinstance(stmt, Assert):
         return Assert(_unaided(stmt.cond, bits), stmt.message)
-    return map_operands(stmt, lambda e: lowered(e, scope, bits))
+    return map_operands(stmt, lambda e: lowered(e, scope, bits, note))
 
 
 def _unaided(cond: Cond, bits: int) -> Cond:
@@ -57,13 +71,15 @@ def _unaided(cond: Cond, bits: int) -> Cond:
     return walk.substitute(inside, {new: old for old, new in plain.items()})  # type: ignore[no-any-return]
 
 
-def lowered(operand: Operand, scope: Scope, bits: int) -> Any:
+def lowered(operand: Operand, scope: Scope, bits: int, note: Note) -> Any:
     """An operand with its divisions lowered."""
 
     def change(part: Node, conditions: tuple[Cond, ...]) -> Any:
         if not any(node.op in ops.DIVISIONS or node.op is ops.ASSERTING for node in postorder((part,))):
             return part
         is_data = any(node.op is ops.LOAD or node.op is ops.CAST for node in postorder((part,)))
-        return lower_division(part, scope.where(*conditions).ctx, 64 if is_data else bits).expr
+        found = lower_division(part, scope.where(*conditions).ctx, 64 if is_data else bits)
+        note(found)
+        return found.expr
 
     return map_integers(operand, change)

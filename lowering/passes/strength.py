@@ -10,9 +10,9 @@ import intset
 from bound.tir import walk
 from intset.context import Context
 from intset.expr import ops
-from intset.expr.build import floordiv, floormod, select
+from intset.expr.build import floordiv, floormod, logical_and, select
 from intset.expr.node import Cond, Expr, Var, const, constant_value
-from intset.expr.walk import free_vars, opaque_terms, postorder
+from intset.expr.walk import conjuncts, free_vars, opaque_terms, postorder
 from intset.facts import DERIVED, Fact
 from lowering.division import Carried, induction
 from lowering.nest.ir import Carry, For, Function, If, Let, LoopKind, Seq, Stmt, seq, tensor_of
@@ -107,12 +107,10 @@ def _reduced(loop: For, around: Around) -> Stmt:
     known: dict[tuple[Expr, Expr], Carried] = {}  # by the canonical form of what is divided
     always = always_evaluated(loop.body)
     inside = around.inside(loop)
-    for e in _candidates(loop):
-        if e in new or not (e in always or all(map(inside.fits, e.args))) or not _may_be_read_before(e, inside):
-            continue
-        pair = (inside.scope.ctx.simplify(e.args[0]), e.args[1])
-        if pair in known:
-            new |= {divide(*e.args): var for divide, var in _variables(known[pair])}
+    pairs = {e: (inside.scope.ctx.simplify(e.args[0]), e.args[1]) for e in _candidates(loop)}
+    for e, pair in pairs.items():
+        is_computed = e in always or all(arg in always or inside.fits(arg) for arg in e.args)
+        if pair in known or not is_computed or not _may_be_read_before(e, inside):
             continue
         with intset.using(tiers=("linear",)):
             found = induction(e, loop.var, loop.range, around.scope.ctx, around.bits)
@@ -121,25 +119,33 @@ def _reduced(loop: For, around: Around) -> Stmt:
         known[pair] = found
         lets += [Let(var, value) for var, value in found.invariants.items()]
         carried += carries(found, inside.scope.ctx)
-        new.update(found.replacements)
+    for e, pair in pairs.items():
+        if pair in known:
+            new |= {divide(*e.args): var for divide, var in _variables(known[pair])}
     if not new:
         return loop
     loop = _rewritten(loop, carried, new)
     return seq(*lets, _chained(loop, around))
 
 
-def _chained(loop: For, around: Around) -> For:
+def _chained(loop: For, around: Around) -> Stmt:
     """The loop that carries also the quotients and remainders of quotients that it carries, as in `i // p % m`.
 
-    A quotient that grows by 1, or stays, divides like a loop variable that does: where it grows, the remainder does.
+    A quotient that grows by d, or by d + 1 where its own remainder wraps, divides like a loop variable that does:
+
+        q' = q + dq + 1, r' = r - (m - dr - 1)   if r >= m - dr - 1   else  q' = q + dq, r' = r + dr + 1     by d + 1
+        q' = q + dq + 1, r' = r - (m - dr)       if r >= m - dr       else  q' = q + dq, r' = r + dr         by d
+
+    with dq = d // m and dr = d % m; d = 0 leaves both as they are. Every step lies in [-m, m].
     """
     carried = list(loop.carried)
     new: dict[Any, Any] = {}
-    within = around.inside(loop)
+    lets: list[Let] = []
+    within, outside = around.inside(loop), around.scope.ctx
     inside = within.scope.ctx
     always = always_evaluated(loop.body)
     runs = range_ends(loop.range)[1] >= 1
-    steps = {c.var: grows for c in carried if (grows := _grows(c)) is not None}
+    steps = {c.var: (c, *grows) for c in carried if (grows := _grows(c)) is not None}
     for e in _divisions(loop.body):
         x, m = e.args
         if e in new or x not in steps or set(free_vars(m)) & {loop.var, *bound_inside(loop)}:
@@ -149,27 +155,51 @@ def _chained(loop: For, around: Around) -> For:
         with intset.using(tiers=("linear",)):
             if not inside.prove(m >= 0):
                 continue
-        start = next(c for c in carried if c.var is x)
+            unsafe = [cond for cond in (runs, m >= 1) if not outside.prove(cond)]
+        start, wraps, d = steps[x]
         q, r = Var("q"), Var("r")
-        is_last = r.eq(m - 1)
-        first_q, first_r = (
-            start.first if constant_value(start.first) == 0 else select(runs & (m >= 1), divide(start.first, m), 0)
-            for divide in (floordiv, floormod)
-        )
-        following_q = select(steps[x], select(is_last, q + 1, q), q)
-        following_r = select(steps[x], select(is_last, 0, r + 1), r)
+        first_q, first_r = (_divided(divide, start.first, m, unsafe) for divide in (floordiv, floormod))
+        if constant_value(d) == 0:
+            is_last = r.eq(m - 1)
+            following_q = select(wraps, select(is_last, q + 1, q), q)
+            following_r = select(wraps, select(is_last, 0, r + 1), r)
+        else:
+            dq, dr = Var("dq"), Var("dr")
+            lets += [Let(dq, _divided(floordiv, d, m, unsafe)), Let(dr, _divided(floormod, d, m, unsafe))]
+            left = m - dr
+            more, as_much = r >= left - 1, r >= left
+            following_q = select(wraps, select(more, q + (dq + 1), q + dq), select(as_much, q + (dq + 1), q + dq))
+            following_r = select(wraps, select(more, r - (left - 1), r + dr + 1), select(as_much, r - left, r + dr))
         facts = (_where_defined(q.eq(x // m), m, inside), _where_defined(r.eq(x % m), m, inside))
         carried.append(Carry(q, first_q, following_q, start.after_last, facts[0]))
-        carried.append(Carry(r, first_r, following_r, start.after_last, facts[1]))
+        carried.append(Carry(r, first_r, following_r, True, facts[1]))
         new |= {floordiv(x, m): q, floormod(x, m): r}
-    return _rewritten(loop, carried, new) if new else loop
+    return seq(*lets, _rewritten(loop, carried, new)) if new else loop
 
 
-def _grows(carry: Carry) -> Cond | None:
-    """The condition under which a carried quotient grows by 1, when that is all it does."""
-    step = carry.following
-    is_unit = step.op is ops.SELECT and step.args[1] is carry.var + 1 and step.args[2] is carry.var
-    return step.args[0] if is_unit else None
+def _divided(divide: Any, e: Expr, m: Expr, unsafe: Sequence[Cond]) -> Expr:
+    """`e` divided by `m` before the loop, 0 where one of `unsafe` does not hold; `e` may be 0 under conditions too."""
+    conditions = tuple(dict.fromkeys(unsafe))
+    if e.op is ops.SELECT and constant_value(e.args[2]) == 0:
+        conditions = tuple(dict.fromkeys((*conjuncts(e.args[0]), *unsafe)))
+        e = e.args[1]
+    if constant_value(e) == 0:
+        return e
+    return select(logical_and(*conditions), divide(e, m), 0) if conditions else divide(e, m)
+
+
+def _grows(carry: Carry) -> tuple[Cond, Expr] | None:
+    """The condition under which a carried quotient grows by d + 1, and the d by which it grows where not."""
+    step, q = carry.following, carry.var
+    if step.op is not ops.SELECT:
+        return None
+    wraps, more, less = step.args
+    if less is q:
+        return (wraps, const(0)) if more is q + 1 else None
+    if less.op is not ops.ADD or less.args[0] is not q:
+        return None
+    d = less.args[1]
+    return (wraps, d) if d.op is ops.VAR and more is q + (d + 1) else None
 
 
 def _variables(found: Carried) -> tuple[tuple[Any, Var], ...]:
@@ -200,7 +230,7 @@ def carries(found: Carried, inside: Context) -> tuple[Carry, Carry]:
     facts = [_where_defined(meaning, found.divisor, inside) for meaning in meanings]
     return (
         Carry(q, found.first_quotient, found.next_quotient, after_last, facts[0]),
-        Carry(r, found.first_remainder, found.next_remainder, after_last, facts[1]),
+        Carry(r, found.first_remainder, found.next_remainder, True, facts[1]),  # never as large as the divisor
     )
 
 

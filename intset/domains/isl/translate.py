@@ -15,6 +15,8 @@ from intset.domains.isl.session import context, isl, val
 from intset.domains.query import Query
 from intset.errors import BudgetError
 from intset.expr import ops
+from intset.expr.build import logical_and, select
+from intset.expr.definedness import definedness
 from intset.expr.node import Cond, Expr, Node, Var
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
@@ -42,7 +44,8 @@ class Translation:
     Attributes
     ----------
     dims: the set dimensions: relaxed variables, then fresh terms.
-    params: the parameters; a non-affine term of parameters alone, such as `n*m`, is a parameter of its own.
+    params: the parameters; a non-affine term of parameters alone, such as `n*m`, is a parameter of its own, with some
+        value where the term has none: what is asked does not depend on it there, but is printed with it.
     domain: the isl set of the points `dims`, parametric in `params`.
     relaxed_terms: the terms that became fresh dimensions and are *not* free to take every value in their bounds.
     """
@@ -69,11 +72,12 @@ class Translation:
             raise BudgetError(f"{len(terms)} terms are not affine")
         relaxed = set(self.variables)
         self.fresh = [e for e in terms if e.op is ops.LOAD or any(v in relaxed for v in e.free_vars())]
-        self.params: list[Expr] = [*sizes, *(e for e in terms if e not in self.fresh)]
+        self._sizes = [*sizes, *(e for e in terms if e not in self.fresh)]
+        self.params: list[Expr] = [e if e.op is ops.VAR else self._defined_everywhere(e) for e in self._sizes]
         self.dims: list[Expr] = [*self.variables, *self.fresh]
         self.relaxed_terms = [e for e in self.fresh if not self._is_free(e)]
         self._position = {e: (False, k) for k, e in enumerate(self.dims)}
-        self._position |= {p: (True, k) for k, p in enumerate(self.params)}
+        self._position |= {p: (True, k) for k, p in enumerate(self._sizes)}
         self._memo: dict[tuple[int, Expr], Any] = {}
         self._open()
         self.domain = self._domain()
@@ -119,6 +123,20 @@ class Translation:
                     stack.extend((inner, part, level + 1) for inner, part in reversed(parts))
         return list(found)
 
+    def _defined_everywhere(self, e: Expr) -> Expr:
+        """The term where it has a value, elsewhere a number within its bounds."""
+        held = {self.base.cond(fact) for fact in self.query.facts}
+        open_needs = [
+            need
+            for need in reversed(definedness((e,)))  # those of what is inside come first
+            if need not in self.query.facts and self.known.clauses(need) and self.base.cond(need) not in held
+        ]
+        if not open_needs:
+            return e
+        low, high = self.base.atom_bounds(e)
+        number = low if low is not None and low > 0 else high if high is not None and high < 0 else 0
+        return select(logical_and(*open_needs), e, number)
+
     def _is_free(self, e: Expr) -> bool:
         """Whether a fresh term really takes every value in its bounds: an opaque term that stands alone."""
         return e.op is ops.LOAD and sum(1 for other in self.fresh if other.op is ops.LOAD and other.data is e.data) == 1
@@ -138,7 +156,7 @@ class Translation:
         result = m.Set.universe(self.space)
         for k, e in enumerate(self.dims):
             result = _bounded(result, m.dim_type.set, k, self.known.atom_bounds(e))
-        for k, param in enumerate(self.params):
+        for k, param in enumerate(self._sizes):
             result = _bounded(result, m.dim_type.param, k, self.base.atom_bounds(param))
             step = param.declared()[2] if isinstance(param, Var) else 1
             if step > 1:

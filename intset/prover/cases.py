@@ -1,0 +1,102 @@
+"""A goal that is not linear as it stands, proved case by case.
+
+A comparison that decides within the goal (the condition of a `select`, which argument is the minimum, the sign of what
+an absolute value is taken of, one side of a disjunction) is assumed to hold, then to fail; under either the goal is
+read anew, and what was a choice is one of its arms. The facts of a case are for the linear form to use like any others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from intset.expr import ops
+from intset.expr.node import Cond, Node, const, make
+from intset.expr.walk import is_small, postorder
+from intset.linear.conditions import compare
+
+if TYPE_CHECKING:
+    from intset.linear.canonical import Normalizer
+    from intset.linear.form import Linear
+
+MAX_NODES = 96  # a goal with more is not read once for each case
+MAX_CASES = 12  # so many are looked at for one goal
+MAX_DEPTH = 4  # so many comparisons are assumed together
+
+
+def holds_by_cases(known: Normalizer, canonical: Cond) -> bool:
+    """Whether a canonical condition of `known` holds at every point, as far as a few cases tell."""
+    if not is_small(MAX_NODES, (canonical,)) or next(_choices(canonical), None) is None:
+        return False
+    waiting = [(known, canonical, 0)]
+    for _ in range(MAX_CASES):
+        reader, goal, depth = waiting.pop()
+        if not _holds(reader, goal):
+            cases = _cases(reader, goal) if depth < MAX_DEPTH else None
+            if cases is None:
+                return False
+            waiting += [(case, goal, depth + 1) for case in reversed(cases)]
+        if not waiting:
+            return True
+    return False
+
+
+def _holds(reader: Normalizer, goal: Cond) -> bool:
+    """Whether `goal` follows in one case."""
+    return reader.empty or all(
+        isinstance(clause, tuple) and follows(reader, *clause) for clause in reader.clauses(goal)
+    )
+
+
+def follows(known: Normalizer, kind: ops.Op, form: Linear) -> bool:
+    """Whether `form >= 0`, `== 0` or `!= 0` follows from ranges, facts and signs."""
+    if kind is ops.GE:
+        return known.is_nonneg(form)
+    negated = form.scale(-1)
+    if kind is ops.EQ:
+        return known.is_nonneg(form) and known.is_nonneg(negated)
+    return known.is_positive(form) or known.is_positive(negated)
+
+
+def _cases(reader: Normalizer, goal: Cond) -> list[Normalizer] | None:
+    """The cases of the first comparison that is open here, without those that are seen to have no points."""
+    for comparison in _choices(reader.cond(goal)):
+        for clause in reader.clauses(comparison):
+            if isinstance(clause, tuple):
+                return [reader.narrowed(side) for side in _sides(reader, *clause)]
+    return None
+
+
+def _sides(reader: Normalizer, kind: ops.Op, form: Linear) -> Iterator[Cond]:
+    """Conditions of which one holds at every point: `form` is at least 0, or not; it is 0, above, or below."""
+    above = form if kind is ops.GE else form.shift(-1)
+    below = form.scale(-1).shift(-1)
+    if not reader.is_nonneg(form.scale(-1) if kind is not ops.GE else below):
+        yield compare(reader, ops.GE, above)
+    if not reader.is_nonneg(form):
+        yield compare(reader, ops.GE, below)
+    if kind is not ops.GE:
+        yield compare(reader, ops.EQ, form)
+
+
+def _choices(goal: Cond) -> Iterator[Cond]:
+    """The comparisons that decide within `goal`, the innermost first."""
+    for node in postorder((goal,)):
+        if node.op is ops.SELECT:
+            yield from _comparisons(node.args[0])
+        elif node.op is ops.MIN or node.op is ops.MAX:
+            yield make(ops.LE, node.args)
+        elif node.op is ops.ABS:
+            yield make(ops.GE, (node.args[0], const(0)))
+        elif node.op is ops.OR:
+            yield from _comparisons(node.args[0])
+
+
+def _comparisons(cond: Node) -> Iterator[Cond]:
+    stack = [cond]
+    while stack:
+        node = stack.pop()
+        if node.op is ops.AND or node.op is ops.OR:
+            stack.extend(reversed(node.args))
+        elif isinstance(node, Cond) and node.op is not ops.BOOL:
+            yield node

@@ -1,0 +1,76 @@
+"""Expressions as Python functions, cut into several where they are long, against `evaluate`."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from intset import maximum, minimum, select
+from intset.errors import UndefinedError
+from intset.expr import compiled as module
+from intset.expr.compiled import compiled
+from intset.expr.evaluate import evaluate
+from intset.expr.node import Node, Var
+
+
+def outcome(f: Any, *args: Any) -> Any:
+    try:
+        return f(*args)
+    except (UndefinedError, ZeroDivisionError):
+        return "undefined"
+
+
+def random_nodes(rng: random.Random, variables: list[Var]) -> list[Node]:
+    """A sum and a condition that share parts."""
+    exprs: list[Any] = list(variables)
+    conds: list[Any] = [variables[0] < 2]
+    for _ in range(rng.randint(3, 60)):
+        x, y, cond = rng.choice(exprs[-8:]), rng.choice(exprs), rng.choice(conds)
+        kind = rng.randrange(8)
+        if kind < 5:
+            made = (x + y, x - y, x // variables[2] + y, minimum(x, y % 7), maximum(x, 1))[kind]
+            exprs.append(made)
+        elif kind == 5:
+            exprs.append(select(cond, x, y))
+        else:
+            conds.append(cond & (x >= y) if kind == 6 else (x < y) | ~cond)
+    return [exprs[-1], conds[-1]]
+
+
+@pytest.mark.parametrize(("length", "depth"), [(60, 5), (200, 8), (4000, 60)])
+def test_parts_that_are_functions(length: int, depth: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_TEXT", length)
+    monkeypatch.setattr(module, "MAX_DEPTH", depth)
+    variables, undefined = [Var("a"), Var("b"), Var("c")], 0
+    for seed in range(300):
+        rng = random.Random(seed)
+        for node in random_nodes(rng, variables):
+            function = compiled(node, variables)
+            for _ in range(4):
+                point = [rng.randint(-6, 6) for _ in variables]
+                expected = outcome(evaluate, node, dict(zip(variables, point, strict=True)))
+                assert outcome(function, *point) == expected, (node, point)
+                undefined += expected == "undefined"
+    assert undefined > 50
+
+
+def test_long_conditions_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thousands of clauses do not go node by node, and what is not needed is not computed."""
+    a, b = Var("a"), Var("b")
+    cond = a < 0
+    for k in range(1, 3000):
+        cond = cond | ((a >= 7 * k) & (a * 3 + b // (a - 7 * k) <= k))
+    function = compiled(cond, [a, b])
+    monkeypatch.delattr(module, "evaluate")
+    for point in ((-1, 0), (3, 5), (14, 2), (20_000, -90_000)):
+        assert outcome(function, *point) == outcome(evaluate, cond, dict(zip((a, b), point, strict=True)))
+
+
+def test_shared_parts_are_not_computed_over_and_over() -> None:
+    a = Var("a")
+    e = a // 3
+    for k in range(200):
+        e = (e + k) // 5 + e % 7
+    assert compiled(e, [a])(1000) == evaluate(e, {a: 1000})
