@@ -56,6 +56,7 @@ def within(known: Known, need: Need, shape: Sequence[Expr]) -> Need:
     ends = whole(known, shape)
     if need.box is None:
         from intset.domains.isl.boxes import box_shape
+        from intset.domains.isl.coalesced import coalesced
         from intset.domains.isl.sets import Presburger
 
         if not ends.is_affine():
@@ -66,7 +67,7 @@ def within(known: Known, need: Need, shape: Sequence[Expr]) -> Need:
         if current.is_subset(around):
             return need
         params = tuple(dict.fromkeys((*need.unguarded.params, *ends.variables())))
-        return need.replaced(Presburger(current.intersect(around).coalesce(), params), need.exact, need.notes)
+        return need.replaced(Presburger(coalesced(current.intersect(around)), params), need.exact, need.notes)
     sides = []
     for side, end in zip(need.box.sides, ends.sides, strict=True):
         low_known = any(known.is_nonneg(form) for form in side.lows)

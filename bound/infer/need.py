@@ -125,11 +125,12 @@ class Need:
 
 
 def _guarded(shape: Presburger, guard: Box) -> Presburger:
+    from intset.domains.isl.coalesced import coalesced
     from intset.domains.isl.sets import Presburger
 
     where = shape_of(guard)
     params = tuple(dict.fromkeys((*shape.params, *where.params)))
-    return Presburger(shape.get().intersect_params(where.get().params()).coalesce(), params)
+    return Presburger(coalesced(shape.get().intersect_params(where.get().params())), params)
 
 
 def shape_of(box: Box) -> Presburger:
@@ -190,6 +191,7 @@ def from_shape(known: Known, dims: int, shape: Presburger, exact: bool, notes: I
 
 def _in_instances(known: Known, shape: Presburger) -> Presburger:
     """The set without what lies outside of the ranges of the loops."""
+    from intset.domains.isl.coalesced import coalesced
     from intset.domains.isl.sets import Presburger
 
     loops = [v for v in shape.free_params() if v in known.ranges]
@@ -197,7 +199,7 @@ def _in_instances(known: Known, shape: Presburger) -> Presburger:
         return shape
     around = instances(known, loops)
     return Presburger(
-        shape.get().intersect_params(around.get()).coalesce(), tuple(dict.fromkeys((*shape.params, *around.params)))
+        coalesced(shape.get().intersect_params(around.get())), tuple(dict.fromkeys((*shape.params, *around.params)))
     )
 
 
@@ -267,6 +269,7 @@ def _joined(known: Known, dims: int, needs: Sequence[Need], with_unions: bool) -
 def _united(
     known: Known, dims: int, alone: Sequence[Box], others: Sequence[Need], exact: bool, notes: Sequence[str]
 ) -> Need:
+    from intset.domains.isl.coalesced import coalesced
     from intset.domains.isl.session import budget
     from intset.domains.isl.sets import Presburger
 
@@ -279,9 +282,9 @@ def _united(
             total = shapes[0].get()
             for shape in shapes[1:]:
                 total = total.union(shape.get())
-            total = total.coalesce()
+            total = coalesced(total)
             if total.n_basic_set() > MAX_PARTS:
-                total = total.make_disjoint().coalesce() if total.n_basic_set() <= 2 * MAX_PARTS else total
+                total = coalesced(total.make_disjoint()) if total.n_basic_set() <= 2 * MAX_PARTS else total
             params = tuple(dict.fromkeys(p for shape in shapes for p in shape.params))
         if total.n_basic_set() <= MAX_PARTS:
             need = from_shape(known, dims, Presburger(total, params), exact, notes)

@@ -254,6 +254,7 @@ def _panel(bounds: BoundsMap, domain: str, tensor: Tensor, values: Sequence[int]
 def elements_of(region: Region, drawn: Sequence[int], max_blocks: int = MAX_BLOCKS) -> Elements:
     """The elements of a region without parameters along the axes `drawn`."""
     from intset.domains.combine import region_shape
+    from intset.domains.isl.coalesced import coalesced
     from intset.domains.isl.session import context, isl, number
     from intset.domains.isl.sets import IslRegion, Presburger
 
@@ -263,7 +264,7 @@ def elements_of(region: Region, drawn: Sequence[int], max_blocks: int = MAX_BLOC
     whole = whole.project_out(kinds.param, 0, whole.dim(kinds.param))
     places, dims = ", ".join(f"x{k}" for k in range(region.dims)), len(drawn)
     seen = whole.apply(m.Map.read_from_str(context(), f"{{ [{places}] -> [{', '.join(f'x{k}' for k in drawn)}] }}"))
-    seen = seen.coalesce()
+    seen = coalesced(seen)
     box = tuple(_side(side, {}, "the region") for side in IslRegion(Presburger(seen, ()), dims=dims).box)
     shown, ones = ", ".join(f"y{k}" for k in range(dims)), (1,) * dims
     if any(extent == 0 for _, extent in box):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
+from intset.domains.isl.coalesced import coalesced
 from intset.domains.isl.session import context, isl, val
 from intset.domains.isl.sets import Presburger
 from intset.domains.isl.to_expr import _Reader, pw_aff_to_expr, set_to_cond
@@ -54,7 +55,7 @@ def box_shape(sides: Sequence[tuple[Iterable[Linear], Iterable[Linear]]], where:
 
 def as_product(shape: Presburger) -> Product | None:
     """The set as a product of intervals, exactly; `None` where it is none, or not seen to be one."""
-    current = shape.get().coalesce()
+    current = coalesced(shape.get())
     params = shape.ordered_params(current)
     found = _written_product(current, params)
     return _product_of_ends(current, params) if found is None else found
@@ -184,7 +185,7 @@ def hull_shape(shape: Presburger) -> Presburger | None:
             return None
         between = _beyond(_end(current, k, "min"), ">=").intersect(_beyond(_end(current, k, "max"), "<="))
         hull = between if hull is None else hull.flat_product(between)
-    return shape if hull is None else Presburger(hull.coalesce(), shape.params)
+    return shape if hull is None else Presburger(coalesced(hull), shape.params)
 
 
 def _end(current: Any, k: int, which: str) -> Any:
@@ -260,5 +261,5 @@ def simplified_in(shape: Presburger, within: Presburger) -> Presburger:
     from intset.domains.isl.to_expr import simplified
 
     return Presburger(
-        simplified(shape.get(), within.get()).coalesce(), tuple(dict.fromkeys((*shape.params, *within.params)))
+        coalesced(simplified(shape.get(), within.get())), tuple(dict.fromkeys((*shape.params, *within.params)))
     )

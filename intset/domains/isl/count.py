@@ -12,6 +12,7 @@ from math import prod
 from operator import mul
 from typing import Any, NamedTuple
 
+from intset.domains.isl.coalesced import coalesced
 from intset.domains.isl.session import budget, isl, number, val
 from intset.domains.isl.summation import Term, interval_of, sum_points, vanishes
 from intset.domains.isl.to_expr import Piece, pieces_of, pieces_to_expr, set_to_cond, simplified
@@ -121,7 +122,7 @@ def _without_params(isl_set: Any) -> Any:
 
 def _disjoint(isl_set: Any) -> list[Any]:
     """Disjoint basic sets with explicit divisions whose union is the set."""
-    explicit = isl_set.coalesce().compute_divs()
+    explicit = coalesced(isl_set).compute_divs()
     if explicit.n_basic_set() > 1:
         explicit = explicit.make_disjoint().compute_divs()
     return list(explicit.get_basic_sets())

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 from intset.domains.base import Bounds, IntervalSet, IntSet, Region, empty_set
+from intset.domains.isl.coalesced import coalesced
 from intset.domains.isl.session import budget, isl
 from intset.domains.isl.sets import IslRegion, IslSet, Presburger, end_of
 from intset.domains.isl.translate import Translation
@@ -33,7 +34,7 @@ class IslDomain:
                 image = image_of(translation)
                 if consistency(query, translation.leftover) == "empty" or image.is_empty():
                     return empty_set(self.name)
-                image = image.coalesce()
+                image = coalesced(image)
             notes = relaxation_notes(query, translation)
             shape = Presburger(image, translation.params)
             return IslSet(
@@ -62,7 +63,7 @@ class IslDomain:
     def region(self, query: Query) -> Region:
         with budget(query.config.isl_operations):
             translation = Translation(query)
-            image = image_of(translation).coalesce()
+            image = coalesced(image_of(translation))
             if query.is_empty or consistency(query, translation.leftover) == "empty":
                 image = isl().Set.empty(image.get_space())
         notes = relaxation_notes(query, translation)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from intset import config as configuration
+from intset.domains.isl.coalesced import coalesced
 from intset.domains.isl.domain import image_of, relaxation_notes
 from intset.domains.isl.session import budget, isl
 from intset.domains.isl.sets import IslRegion, Presburger
@@ -39,7 +40,7 @@ def image_in_instances(context: Context, exprs: Sequence[Expr], keep: Sequence[V
     with budget(config.isl_operations):
         translation = Translation(query)
         points = image_of(translation)
-        points = points.project_out(isl().dim_type.set, len(exprs), len(involved)).coalesce()
+        points = coalesced(points.project_out(isl().dim_type.set, len(exprs), len(involved)))
         if frame.known.empty:
             points = isl().Set.empty(points.get_space())
     notes = relaxation_notes(query, translation)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from intset.domains.isl.coalesced import coalesced
 from intset.domains.isl.session import isl, number, val
 from intset.domains.isl.sets import Presburger
 from intset.expr.node import Expr
@@ -76,4 +77,4 @@ def in_coordinates(shape: Presburger, origin: Vector, vectors: Sequence[tuple[in
         if k not in counted:
             lifted = lifted.fix_val(kinds.set, dims + k, val(0))
     lifted = lifted.project_out(kinds.set, 2 * dims, others).project_out(kinds.set, 0, dims)
-    return Presburger(lifted.coalesce(), shape.params)
+    return Presburger(coalesced(lifted), shape.params)

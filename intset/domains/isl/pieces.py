@@ -7,6 +7,7 @@ from itertools import combinations
 from typing import Any
 
 from intset.domains.isl.boxes import Product, as_product
+from intset.domains.isl.coalesced import coalesced
 from intset.domains.isl.session import context, isl, number, val
 from intset.domains.isl.sets import Presburger
 from intset.domains.isl.translate import param_name
@@ -21,14 +22,14 @@ def disjoint_pieces(shape: Presburger, most: int) -> list[Presburger] | None:
 
     They come in the order of their smallest coordinates.
     """
-    current = shape.get().coalesce()
+    current = coalesced(shape.get())
     whole = _filled(current)
     if whole is not None:
         parts = [whole]
     elif current.n_basic_set() > _MAX_OVERLAPPING * most:
         return None
     else:
-        parts = [part.to_set() for part in current.make_disjoint().coalesce().get_basic_sets() if not part.is_empty()]
+        parts = [part.to_set() for part in coalesced(current.make_disjoint()).get_basic_sets() if not part.is_empty()]
         parts = _merged(parts) if len(parts) <= _MAX_OVERLAPPING * most else parts
     waiting, parts = parts, []
     while waiting and len(waiting) + len(parts) <= most:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from intset.domains.base import End, IntSet, Region, as_end
+from intset.domains.isl.coalesced import coalesced
 from intset.domains.isl.session import budget, context, isl, number, val
 from intset.domains.isl.to_expr import pw_aff_to_expr
 from intset.domains.isl.translate import param_name
@@ -51,7 +52,7 @@ class Presburger:
 
     def join(self, other: Presburger, operation: str) -> Presburger:
         with budget(END_BUDGET):
-            result = getattr(self.get(), operation)(other.get()).coalesce()
+            result = coalesced(getattr(self.get(), operation)(other.get()))
         return Presburger(result, dict.fromkeys((*self.params, *other.params)))  # type: ignore[arg-type]
 
     def at(self, values: Mapping[Var, IntLike]) -> Presburger:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from intset.domains.isl.coalesced import coalesced
 from intset.domains.isl.session import isl, number
 from intset.errors import BudgetError, InputError
 from intset.expr.build import logical_and, logical_or, maximum, minimum, select
@@ -154,7 +155,7 @@ def pieces_to_expr(
     order = sorted(range(len(left)), key=lambda k: _weight(left[k].domain))
     result, remaining = values[order[-1]], left[order[-1]].domain
     for k in reversed(order[:-1]):
-        remaining = remaining.union(left[k].domain).coalesce()
+        remaining = coalesced(remaining.union(left[k].domain))
         condition = set_to_cond(left[k].domain, dims, params, remaining)
         if condition is None:
             raise BudgetError(f"the domain of {values[k]} has no condition without quantifiers")
@@ -203,7 +204,7 @@ def _merged(pieces: list[Piece]) -> list[Piece]:
             same = [j for j, p in left.items() if j != k and p.domain.is_subset(p.function.eq_set(function))]
             for j in same:
                 domain = domain.union(left.pop(j).domain)
-            left[k] = Piece(domain.coalesce() if same else domain, function)
+            left[k] = Piece(coalesced(domain) if same else domain, function)
     return list(left.values())
 
 
@@ -250,7 +251,7 @@ def set_to_cond(isl_set: Any, dims: Sequence[Expr], params: Sequence[Expr], cont
     if context is not None:
         isl_set = simplified(isl_set, context)
     disjuncts: list[Cond] = []
-    for part in isl_set.coalesce().compute_divs().get_basic_sets():
+    for part in coalesced(isl_set).compute_divs().get_basic_sets():
         conjuncts = _conjuncts(part, dims, params)
         if conjuncts is None:
             return None
