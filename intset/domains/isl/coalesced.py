@@ -10,13 +10,20 @@ from intset.domains.isl.session import isl
 def coalesced(union: Any) -> Any:
     """The same set, in fewer disjuncts where isl finds some.
 
-    isl can end the process when it coalesces disjuncts with quantified variables that no division defines, as a
-    projection leaves them; a union with one of these stays as it is.
+    isl can end the process when it coalesces disjuncts that differ in their quantified variables. So all get the same
+    divisions first; a union with a variable that no division defines, as a projection leaves it, stays as it is.
     """
-    return union if any(map(_is_implicit, union.get_basic_sets())) else union.coalesce()
+    parts = union.get_basic_sets()
+    if any(map(_is_implicit, parts)):
+        return union
+    return (union.align_divs() if any(map(_divisions, parts)) else union).coalesce()
+
+
+def _divisions(part: Any) -> int:
+    count: int = part.dim(isl().dim_type.div)
+    return count
 
 
 def _is_implicit(part: Any) -> bool:
-    kind = isl().dim_type.div
-    divisions = part.dim(kind)
-    return bool(divisions) and part.remove_unknown_divs().dim(kind) != divisions
+    divisions = _divisions(part)
+    return bool(divisions) and _divisions(part.remove_unknown_divs()) != divisions
