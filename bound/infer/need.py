@@ -142,7 +142,7 @@ def shape_of(box: Box) -> Presburger:
     point = [Var(f"x{k}") for k in range(len(box.sides))]
     from intset.domains.isl.instanced import image_in_instances
 
-    context = Context(dict.fromkeys(point), assume=box.conditions(point))
+    context = Context().extended(dict.fromkeys(point), box.conditions(point))
     with config.using(isl_operations=_OPERATIONS):
         return image_in_instances(context, point, box.variables()).shape
 
