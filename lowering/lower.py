@@ -116,7 +116,7 @@ def before_divisions(
     f = nest_of(b, s, args, ctx, name, nests)
     fixed = _fixed(f, b)
     f = f.with_body(
-        seq(*shape_asserts(f, fixed, b._state.sizes.all), substitute(f.body, {v: const(k) for v, k in fixed.items()}))
+        seq(*shape_asserts(f, fixed, b.size_variables), substitute(f.body, {v: const(k) for v, k in fixed.items()}))
     )
     f = drop_dead(rebase(simplify(name_minima(f))))
     return f, narrow(f).bits

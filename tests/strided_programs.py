@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
@@ -13,6 +14,20 @@ from bound.tensor import Tensor
 from intset.expr.node import Expr
 
 Index = tuple[tuple[int, ...], int]  # coefficients of the axes, constant
+
+
+def reading(
+    shape: Any, reads: Callable[..., Any], source: Any = (40, 40), at: int | None = None
+) -> tuple[Schedule, Tensor]:
+    """`T` of shape `source` is read by `C`, inside a tile of `at` of its first axis."""
+    A = te.placeholder(source, name="A")
+    T = te.compute(source, lambda *i: A(*i) + 1.0, name="T")
+    C = te.compute(shape, lambda *i: reads(T, *i), name="C")
+    s = te.create_schedule(C.op)
+    if at is not None:
+        outer, _ = s[C].split(C.op.axis[0], at)
+        s[T].compute_at(s[C], outer)
+    return s, T
 
 
 class Program:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Callable
 from math import prod
 from typing import Any
 
@@ -13,7 +12,7 @@ import pytest
 from bound_oracle import Run, value
 from lowered import check, check_c
 from random_schedules import Program as AnyProgram
-from strided_programs import Program
+from strided_programs import Program, reading
 
 from bound import infer_bound, te, tir
 from bound.errors import InputError, ScheduleError
@@ -67,18 +66,6 @@ def test_the_inverse_of_a_basis() -> None:
 # -- by name ----------------------------------------------------------------------------------------------------------
 
 
-def attached(shape: Any, reads: Callable[..., Any], at: int | None = None, source: Any = (40, 40)) -> tuple[Any, Any]:
-    """`T` is read by `C`, inside a tile of `at` of its first axis."""
-    A = te.placeholder(source, name="A")
-    T = te.compute(source, lambda *i: A(*i) + 1.0, name="T")
-    C = te.compute(shape, lambda *i: reads(T, *i), name="C")
-    s = te.create_schedule(C.op)
-    if at is not None:
-        outer, _ = s[C].split(C.op.axis[0], at)
-        s[T].compute_at(s[C], outer)
-    return s, T
-
-
 def extents(b: BoundsMap, tensor: Tensor) -> list[str]:
     return [str(r.extent) for r in b.allocated(tensor)]
 
@@ -103,7 +90,7 @@ NAMED = {
 @pytest.mark.parametrize("name", NAMED)
 def test_named_patterns(name: str) -> None:
     shape, reads, at, source, boxed, folded = NAMED[name]
-    s, T = attached(shape, reads, at, source)
+    s, T = reading(shape, reads, source, at)
     assert extents(infer_bound(s), T) == boxed
     b = infer_bound(s, compact=True)
     assert extents(b, T) == folded
@@ -113,12 +100,12 @@ def test_named_patterns(name: str) -> None:
 
 def test_symbolic_sizes() -> None:
     n = te.var("n")
-    s, T = attached((n,), lambda T, i: T[2 * i + 1] + T[2 * i + 3], 4, (2 * n + 3,))
+    s, T = reading((n,), lambda T, i: T[2 * i + 1] + T[2 * i + 3], (2 * n + 3,), 4)
     b = infer_bound(s, compact=True)
     assert str(b.allocated(T)[0].extent) == "minimum(5, n + 1)"
     for size in (0, 1, 2, 3, 4, 5, 11):
         check(s, {"n": size}, bounds=b)
-    s, T = attached((n,), lambda T, i: T[i, n - 1 - i], None, (n, n))
+    s, T = reading((n,), lambda T, i: T[i, n - 1 - i], (n, n))
     b = infer_bound(s, compact=True)
     assert extents(b, T) == ["n", "1"]
     assert "holds element [y0, n - y0 - 1]" in repr(b.storage(T))
@@ -141,14 +128,14 @@ def test_a_fold_whose_size_is_symbolic_does_not_replace_a_constant_box() -> None
 
 
 def test_the_class_of_the_residue_depends_on_the_tile() -> None:
-    s, T = attached((12,), lambda T, i: T[3 * i + i // 4], 4, (40,))
+    s, T = reading((12,), lambda T, i: T[3 * i + i // 4], (40,), 4)
     b = infer_bound(s, compact=True)
     assert extents(b, T) == ["4"]
     check_c(check(s, bounds=b), s)
 
 
 def test_the_default_folds_nothing() -> None:
-    s, T = attached((10,), lambda T, i: T[2 * i], None, (40,))
+    s, T = reading((10,), lambda T, i: T[2 * i], (40,))
     plain = infer_bound(s)
     assert not plain.compact
     assert not plain.storage(T).is_compact
@@ -157,7 +144,7 @@ def test_the_default_folds_nothing() -> None:
 
 
 def test_contradiction_is_refused() -> None:
-    s, _ = attached((10,), lambda T, i: T[2 * i], None, (40,))
+    s, _ = reading((10,), lambda T, i: T[2 * i], (40,))
     with pytest.raises(InputError, match="compact=False"):
         lower(s, bounds=infer_bound(s), compact=True)
     folded = infer_bound(s, compact=True)
@@ -165,7 +152,7 @@ def test_contradiction_is_refused() -> None:
 
 
 def test_printed_nest_and_storage() -> None:
-    s, T = attached((10,), lambda T, i: T[3 * i + 1] + T[3 * i + 7], 4, (40,))
+    s, T = reading((10,), lambda T, i: T[3 * i + 1] + T[3 * i + 7], (40,), 4)
     storage = infer_bound(s, compact=True).storage(T)
     assert repr(storage) == "<Storage 6: place [y0] holds element [i0.outer * 12 + y0 * 3 + 1]>"
     (axis,) = storage.axes
@@ -176,10 +163,10 @@ def test_printed_nest_and_storage() -> None:
 
 
 def test_what_others_lay_out_keeps_its_box() -> None:
-    s, T = attached((10,), lambda T, i: T[2 * i], None, (40,))
+    s, T = reading((10,), lambda T, i: T[2 * i], (40,))
     s[T].storage_align(T.op.axis[0], 8, 0)
     assert extents(infer_bound(s, compact=True), T) == ["19"]
-    s, T = attached((10,), lambda T, i: T[2 * i], None, (40,))
+    s, T = reading((10,), lambda T, i: T[2 * i], (40,))
     s[T].double_buffer()
     s[T].set_scope("shared")
     assert extents(infer_bound(s, compact=True), T) == ["10"]
@@ -187,7 +174,7 @@ def test_what_others_lay_out_keeps_its_box() -> None:
     T = te.compute((40,), lambda i: A[i], name="T")
     E = te.extern((40,), [T], lambda ins, outs: tir.call_packed("f", ins[0], outs[0]), name="E")
     assert extents(infer_bound(te.create_schedule(E.op), compact=True), T) == ["40"]
-    s, T = attached((10,), lambda T, i: T[2 * i], None, (40,))
+    s, T = reading((10,), lambda T, i: T[2 * i], (40,))
     assert extents(infer_bound(s, compact=True, compute="box"), T) == ["19"]
 
 
@@ -220,7 +207,7 @@ def test_caches() -> None:
 
 
 def test_strides_of_any_size() -> None:
-    s, T = attached((8,), lambda T, i: T[i * (1 << 40)], None, (1 << 44,))
+    s, T = reading((8,), lambda T, i: T[i * (1 << 40)], (1 << 44,))
     b = infer_bound(s, compact=True)
     assert extents(b, T) == ["8"]
     assert str(b.storage(T).index([Var("x") * (1 << 40)])[0]) == "x"
@@ -228,7 +215,7 @@ def test_strides_of_any_size() -> None:
 
 def test_fixed_sizes() -> None:
     n = te.var("n")
-    s, T = attached((n,), lambda T, i: T[2 * i + 1] + T[2 * i + 3], 4, (2 * n + 3,))
+    s, T = reading((n,), lambda T, i: T[2 * i + 1] + T[2 * i + 3], (2 * n + 3,), 4)
     for size in (0, 1, 5, 9):
         b = infer_bound(s, at={"n": size}, compact=True)
         assert int(extents(b, T)[0]) == min(size + 1, 5) * (size > 0)
@@ -236,7 +223,7 @@ def test_fixed_sizes() -> None:
 
 
 def test_threads_share_compact_storage() -> None:
-    s, T = attached((16, 4), lambda T, i, j: T[2 * i, j * 3], None, (40, 40))
+    s, T = reading((16, 4), lambda T, i, j: T[2 * i, j * 3], (40, 40))
     C = s.outputs[0].output(0)
     outer, inner = s[C].split(C.op.axis[0], 4)
     s[C].bind(outer, te.thread_axis("blockIdx.x"))
@@ -336,7 +323,7 @@ def test_many_programs_of_all_kinds(start: int) -> None:
 
 
 def test_constants_are_expressions() -> None:
-    s, T = attached((10,), lambda T, i: T[2 * i], None, (40,))
+    s, T = reading((10,), lambda T, i: T[2 * i], (40,))
     storage = infer_bound(s, compact=True).storage(T)
     assert storage.index([const(8)]) == (const(4),)
     assert storage.coordinates([4]) == (const(8),)

@@ -12,7 +12,7 @@ import pytest
 from bound_oracle import Run, value
 from lowered import check, check_c
 from random_schedules import Program as AnyProgram
-from strided_programs import Program
+from strided_programs import Program, reading
 
 from bound import infer_bound, te, tir
 from bound.errors import InputError, ScheduleError
@@ -23,17 +23,6 @@ from intset.expr.node import Var
 from lowering import lower
 from lowering.build.pieces import END, ITERATION, NEST, TEST, choose, cost
 from lowering.cli import app
-
-
-def reading(shape: Any, reads: Any, source: Any = (40, 40), at: int | None = None) -> tuple[Schedule, Tensor]:
-    A = te.placeholder(source, name="A")
-    T = te.compute(source, lambda *i: A(*i) + 1.0, name="T")
-    C = te.compute(shape, lambda *i: reads(T, *i), name="C")
-    s = te.create_schedule(C.op)
-    if at is not None:
-        outer, _ = s[C].split(C.op.axis[0], at)
-        s[T].compute_at(s[C], outer)
-    return s, T
 
 
 def two_boxes() -> tuple[Schedule, Tensor]:

@@ -98,6 +98,7 @@ class BoundsMap:
     written: the schedule that was asked about.
     schedule: the normalized copy of it that all answers speak of.
     domain, compute, compact: how they were found.
+    size_variables: the variables in the shapes of all tensors, each taken to be at least 0.
     sizes: the values that `at` fixed; formulas of operations still hold the variables.
     """
 
@@ -105,6 +106,7 @@ class BoundsMap:
         self.written, self._state = written, state
         self.schedule = state.schedule
         self.domain, self.compute, self.compact = state.domain, state.compute, state.compact
+        self.size_variables: tuple[Var, ...] = state.sizes.all
         self.sizes: dict[Var, int] = {v: n for v, n in state.sizes.fixed.items() if isinstance(v, Var)}
         self._stages = {bounds.stage: bounds for bounds in state.bounds.values()}
         self._ranges: dict[IterVar, Range] | None = None
