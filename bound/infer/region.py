@@ -190,9 +190,7 @@ class StageRegion(Region):
                 table[var] = value
             else:
                 table[alias[0]] = as_expr(value) - substitute(alias[1], dict(values))
-        from intset.domains.isl.sets import IslRegion
-
-        return IslRegion(self._alive(), "isl", self.is_exact, self.notes, dims=self.dims).at(table)
+        return self.in_instances().at(table)
 
     def condition(self, point: Sequence[IntLike]) -> Cond:
         return logical_and(*self._need.conditions([as_expr(x) for x in point]))
@@ -201,24 +199,10 @@ class StageRegion(Region):
         """The same elements as a Presburger set."""
         return self._need.region
 
-    def __or__(self, other: Region) -> Region:
-        return self._need.region | other
+    def in_instances(self) -> Region:
+        from intset.domains.isl.sets import IslRegion
 
-    def __and__(self, other: Region) -> Region:
-        return self._need.region & other
-
-    def __le__(self, other: Region) -> bool:
-        """Whether every element is one of `other`, in every instance."""
-        from intset.domains.combine import region_shape
-
-        return bool(self._alive().get().is_subset(region_shape(other).get()))
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Region):
-            return NotImplemented
-        return self <= other and (other <= self if isinstance(other, StageRegion) else other <= self.as_isl())
-
-    __hash__ = None  # type: ignore[assignment]
+        return IslRegion(self._alive(), "isl", self.is_exact, self.notes, dims=self.dims)
 
 
 def empty_region(known: Known, dims: int) -> StageRegion:

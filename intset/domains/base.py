@@ -168,15 +168,26 @@ class IntSet(ABC):
         return combine(self, other, "intersect")
 
     def __le__(self, other: IntSet) -> bool:
-        """Whether every element of this set is one of `other`, for all parameters (comparing what is represented)."""
-        from intset.domains.combine import is_subset
+        """Whether every element of this set is known to be one of `other`, for all parameters (comparing what is
+        represented)."""
+        from intset.domains.order import is_subset
 
-        return is_subset(self, other)
+        return is_subset(self, other) if isinstance(other, IntSet) else NotImplemented
+
+    def __lt__(self, other: IntSet) -> bool:
+        """Whether this set is known to be a subset of `other`, and to differ from it for some parameters."""
+        from intset.domains.order import is_proper_subset
+
+        return is_proper_subset(self, other) if isinstance(other, IntSet) else NotImplemented
 
     def __ge__(self, other: IntSet) -> bool:
-        return other <= self
+        return other <= self if isinstance(other, IntSet) else NotImplemented
+
+    def __gt__(self, other: IntSet) -> bool:
+        return other < self if isinstance(other, IntSet) else NotImplemented
 
     def __eq__(self, other: object) -> bool:
+        """Whether both are known to have the same elements, for all parameters."""
         return isinstance(other, IntSet) and self <= other and other <= self
 
     __hash__ = None  # type: ignore[assignment]
@@ -280,14 +291,46 @@ class Region(ABC):
     def condition(self, point: Sequence[IntLike]) -> Cond:
         """The condition that `point` is an element of the region represented."""
 
-    @abstractmethod
-    def __or__(self, other: Region) -> Region: ...
+    def __or__(self, other: Region) -> Region:
+        """The union of the regions represented, or a box around it when it has no representation."""
+        from intset.domains.combine import combine_regions
 
-    @abstractmethod
-    def __and__(self, other: Region) -> Region: ...
+        return combine_regions(self, other, "union")
 
-    @abstractmethod
-    def __le__(self, other: Region) -> bool: ...
+    def __and__(self, other: Region) -> Region:
+        """The intersection of the regions represented, or a box around it when it has no representation."""
+        from intset.domains.combine import combine_regions
+
+        return combine_regions(self, other, "intersect")
+
+    def in_instances(self) -> Region:
+        """The region where its parameters are among the instances it is known to have; elsewhere empty."""
+        return self
+
+    def __le__(self, other: Region) -> bool:
+        """Whether every element of this region is known to be one of `other`, for all parameters (comparing what is
+        represented)."""
+        from intset.domains.order import is_subset
+
+        return is_subset(self, other) if isinstance(other, Region) else NotImplemented
+
+    def __lt__(self, other: Region) -> bool:
+        """Whether this region is known to be a subset of `other`, and to differ from it for some parameters."""
+        from intset.domains.order import is_proper_subset
+
+        return is_proper_subset(self, other) if isinstance(other, Region) else NotImplemented
+
+    def __ge__(self, other: Region) -> bool:
+        return other <= self if isinstance(other, Region) else NotImplemented
+
+    def __gt__(self, other: Region) -> bool:
+        return other < self if isinstance(other, Region) else NotImplemented
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both are known to have the same elements, for all parameters."""
+        return isinstance(other, Region) and self.dims == other.dims and self <= other and other <= self
+
+    __hash__ = None  # type: ignore[assignment]
 
     def __contains__(self, point: Sequence[SupportsIndex]) -> bool:
         """`(3, 4) in r`, for a region that does not depend on parameters."""

@@ -50,31 +50,6 @@ class ProductRegion(Region):
     def condition(self, point: Sequence[IntLike]) -> Cond:
         return logical_and(*(s.condition(v) for s, v in zip(self.sets, point, strict=True)))
 
-    def as_isl(self) -> Region:
-        """The same region as a Presburger set."""
-        from intset.context import Context
-
-        coordinates = [Var(f"x{k}") for k in range(self.dims)]
-        where = [cond for s in self.sets for cond in s.where]
-        ctx = Context(dict.fromkeys(coordinates), assume=[*where, self.condition(coordinates)])
-        region = ctx.image(coordinates, domain="isl")
-        region.is_exact, region.notes = self.is_exact, self.notes
-        return region
-
-    def __or__(self, other: Region) -> Region:
-        return self.as_isl() | other
-
-    def __and__(self, other: Region) -> Region:
-        return self.as_isl() & other
-
-    def __le__(self, other: Region) -> bool:
-        return self.as_isl() <= other
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Region) and self <= other and other <= self
-
-    __hash__ = None  # type: ignore[assignment]
-
     def count_max(self) -> int | Infinity:
         number = self.count()
         if isinstance(number, Expr):

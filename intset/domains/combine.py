@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from intset.domains.base import End, IntervalSet, IntSet, Region, empty_set
-from intset.errors import BudgetError
+from intset.errors import BudgetError, InputError
 from intset.expr.build import maximum, minimum
-from intset.expr.node import Expr, IntLike, Var, as_cond, as_expr
+from intset.expr.node import Cond, Expr, IntLike, Var, as_cond, as_expr
 from intset.expr.walk import free_vars, substitute
 from intset.infinity import NEG_INF, POS_INF, Infinity
 
@@ -23,25 +23,29 @@ def shape_of(s: IntSet) -> Presburger | None:
     if isinstance(s, IslSet):
         return s.shape
     element = Var("element")
-    return presburger(s, element)
+    return presburger((element,), conditions(s, (element,)))
 
 
-def presburger(s: IntSet, element: Var) -> Presburger | None:
+def conditions(s: IntSet | Region, point: Sequence[Expr]) -> tuple[Cond, ...]:
+    """What holds of `point` and the parameters where `point` is an element of `s`."""
+    return (s.condition(point),) if isinstance(s, Region) else (*s.where, s.condition(point[0]))
+
+
+def presburger(point: Sequence[Var], inside: Sequence[Cond]) -> Presburger | None:
+    """The values of `point` at which all the conditions hold; `None` where that is no Presburger set.
+
+    Conditions are part of the set whatever they mention: one without variables, `False`, makes it empty.
+    """
     from intset.context import Context
+    from intset.domains.isl.domain import image_of
     from intset.domains.isl.session import budget
     from intset.domains.isl.sets import END_BUDGET, Presburger
     from intset.domains.isl.translate import Translation
 
-    frame = Context({element: None}, assume=s.where).extended(facts=[s.condition(element)])._frame
-    if frame.known.empty:
-        frame = Context({element: None})._frame
-    query = query_in(frame, (element,))
-    query.facts = (*s.where, s.condition(element))
-    from intset.domains.isl.domain import image_of
-
+    query = query_in(Context(dict.fromkeys(point))._frame, tuple(point))
     try:
         with budget(END_BUDGET):
-            translation = Translation(query)
+            translation = Translation(query, conditions=inside)
             if translation.relaxed_terms:
                 return None
             return Presburger(image_of(translation), translation.params)
@@ -64,7 +68,8 @@ def combine(a: IntSet, b: IntSet, operation: str) -> IntSet:
 
     exact = a.is_exact and b.is_exact
     notes = tuple(dict.fromkeys((*a.notes, *b.notes)))
-    where = tuple(dict.fromkeys((*a.where, *b.where)))
+    both = operation == "intersect"  # a union has elements where one of them has
+    where = tuple(cond for cond in dict.fromkeys((*a.where, *b.where)) if both or (cond in a.where and cond in b.where))
     by = a.by if a.by == b.by else "isl"
     if a.is_empty or b.is_empty:
         if operation == "union":
@@ -99,27 +104,6 @@ def _larger(a: End, b: End) -> End:
     return a if a is b else maximum(a, b)
 
 
-def is_subset(a: IntSet, b: IntSet) -> bool:
-    """Whether every element that `a` represents is one that `b` represents (False when that is not known)."""
-    from intset.domains.isl.session import budget
-    from intset.domains.isl.sets import END_BUDGET
-
-    if a.is_empty:
-        return True
-    first, second = shape_of(a), shape_of(b)
-    if first is not None and second is not None:
-        try:
-            with budget(END_BUDGET):
-                return bool(first.get().is_subset(second.get()))
-        except BudgetError:
-            return False
-    from intset.context import Context
-
-    element = Var("element")
-    inside = Context({element: None}, assume=a.where).extended(facts=[a.condition(element)])
-    return inside.prove(b.condition(element)).status == "proved"
-
-
 def set_at(s: IntSet, values: Mapping[Var, IntLike]) -> IntSet:
     """The set with parameters replaced by values or expressions."""
     from intset.domains.isl.sets import IslSet
@@ -141,9 +125,34 @@ def set_at(s: IntSet, values: Mapping[Var, IntLike]) -> IntSet:
     return s
 
 
-def region_shape(region: Region) -> Presburger:
+def region_shape(region: Region) -> Presburger | None:
+    """The region represented, as a Presburger set; `None` where it is none."""
     from intset.domains.isl.sets import IslRegion
 
     if isinstance(region, IslRegion):
         return region.shape
-    return region.as_isl().shape  # type: ignore[attr-defined,no-any-return]
+    as_isl = getattr(region, "as_isl", None)
+    if as_isl is not None:
+        return region_shape(as_isl())
+    point = tuple(Var(f"x{k}") for k in range(region.dims))
+    return presburger(point, conditions(region, point))
+
+
+def combine_regions(a: Region, b: Region, operation: str) -> Region:
+    """The union or intersection of what two regions represent, or a box around it; exact only when both are."""
+    from intset.domains.box import ProductRegion
+    from intset.domains.isl.sets import IslRegion
+
+    if not isinstance(b, Region):
+        return NotImplemented
+    if a.dims != b.dims:
+        raise InputError(f"a region of {a.dims} dimensions does not join one of {b.dims}")
+    notes = tuple(dict.fromkeys((*a.notes, *b.notes)))
+    first, second = region_shape(a), region_shape(b)
+    if first is not None and second is not None:
+        return IslRegion(first.join(second, operation), "isl", a.is_exact and b.is_exact, notes, dims=a.dims)
+    sides = [
+        combine(IntervalSet(low.min, low.max), IntervalSet(high.min, high.max), operation)
+        for low, high in zip(a.box, b.box, strict=True)
+    ]
+    return ProductRegion(sides, a.by, False, (*notes, "joined as boxes: the regions are not Presburger"))

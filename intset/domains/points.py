@@ -13,7 +13,7 @@ from intset.domains.witness import Point
 from intset.errors import EvaluationError
 from intset.expr.build import logical_or, select
 from intset.expr.compiled import compiled
-from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, sum_of, truth
+from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, as_int, sum_of, truth
 from intset.expr.walk import free_vars, opaque_terms
 from intset.infinity import NEG_INF, POS_INF
 
@@ -40,7 +40,7 @@ class PointSet(IntSet):
         return len(self.values)
 
     def __contains__(self, value: object) -> bool:
-        return value in self.values
+        return as_int(value, "an element") in self.values
 
     def describe(self) -> str:
         shown = ", ".join(map(str, self.values[:12]))

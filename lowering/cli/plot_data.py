@@ -260,7 +260,10 @@ def elements_of(region: Region, drawn: Sequence[int], max_blocks: int = MAX_BLOC
 
     m = isl()
     kinds = m.dim_type
-    whole = region_shape(region).get()
+    shape = region_shape(region)
+    if shape is None:
+        raise InputError("the region is no Presburger set: it cannot be drawn")
+    whole = shape.get()
     whole = whole.project_out(kinds.param, 0, whole.dim(kinds.param))
     places, dims = ", ".join(f"x{k}" for k in range(region.dims)), len(drawn)
     seen = whole.apply(m.Map.read_from_str(context(), f"{{ [{places}] -> [{', '.join(f'x{k}' for k in drawn)}] }}"))

@@ -241,11 +241,6 @@ class IslSet(IntSet):
     def describe(self) -> str:
         return text_of(self.shape)
 
-    def __eq__(self, other: object) -> bool:
-        return super().__eq__(other)
-
-    __hash__ = None
-
 
 def condition_of(shape: Presburger, point: Sequence[Expr]) -> Cond:
     from intset.domains.isl.to_expr import set_to_cond
@@ -330,29 +325,6 @@ class IslRegion(Region):
 
     def condition(self, point: Sequence[IntLike]) -> Cond:
         return condition_of(self.shape, [as_expr(v) for v in point])
-
-    def _join(self, other: Region, operation: str, exact: bool) -> IslRegion:
-        from intset.domains.combine import region_shape
-
-        notes = tuple(dict.fromkeys((*self.notes, *other.notes)))
-        return IslRegion(self.shape.join(region_shape(other), operation), "isl", exact, notes)
-
-    def __or__(self, other: Region) -> Region:
-        return self._join(other, "union", self.is_exact and other.is_exact)
-
-    def __and__(self, other: Region) -> Region:
-        return self._join(other, "intersect", self.is_exact and other.is_exact)
-
-    def __le__(self, other: Region) -> bool:
-        from intset.domains.combine import region_shape
-
-        with budget(END_BUDGET):
-            return bool(self.shape.get().is_subset(region_shape(other).get()))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Region) and self <= other and other <= self
-
-    __hash__ = None  # type: ignore[assignment]
 
     def count_max(self) -> int | Infinity:
         return self._over_instances()[0]
