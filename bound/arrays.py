@@ -217,7 +217,7 @@ def _value_step(node: Value, a: list[Any], functions: Mapping[str, Callable[...,
     if op is ValueOp.CAST:
         return np.trunc(a[0]).astype(np.int64) if dtypes.is_int(dtype) else np.asarray(a[0]).astype(dtype)
     if op is ValueOp.CALL:
-        table = _call_table()
+        table = call_table()
         function = functions.get(node.data) or table.get(node.data)
         if function is None:
             raise InputError(f"the function {node.data} is not known: pass it in functions")
@@ -256,7 +256,7 @@ def _value_table() -> dict[ValueOp, Any]:
 
 
 @cache
-def _call_table() -> dict[str, Any]:
+def call_table() -> dict[str, Any]:
     import numpy as np
 
     same = ("exp", "exp2", "log", "log2", "log10", "log1p", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh")

@@ -11,7 +11,7 @@ from typing import Any
 
 from bound.itervar import IterType, IterVar
 from bound.shapes import plain_sizes
-from bound.tensor import Tensor
+from bound.tensor import Tensor, element
 from bound.tir import walk
 from bound.tir.buffer import Buffer
 from bound.tir.build import dtype_of
@@ -223,7 +223,6 @@ class ScanOp(Operation):
 
 def redirected(value: Operand, new: Mapping[Tensor, Tensor]) -> Operand:
     """`value` with the elements of the keys of `new` read from the tensors they map to."""
-    from bound.tensor import element
 
     def on_load(tensor: Tensor, indices: tuple[Expr, ...]) -> Operand | None:
         target = new.get(tensor)

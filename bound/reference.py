@@ -17,8 +17,10 @@ from bound.tensor import Tensor
 from bound.tir.buffer import Buffer
 from bound.tir.calls import ExternCall
 from bound.tir.reduce import CommReducer, condition, initial, sources
-from bound.tir.value import Operand, Value
+from bound.tir.value import Operand, Value, ValueOp
+from bound.tir.walk import nodes
 from intset.errors import InputError, UndefinedError
+from intset.expr import ops
 from intset.expr.evaluate import evaluate as evaluate_expr
 from intset.expr.node import Expr, Var
 
@@ -146,10 +148,6 @@ class _Run:
         self.cells[tensor] = Cells(array.astype(tensor.dtype))
 
     def _evaluator(self, env: Mapping[Any, Any], operands: Sequence[Operand]) -> ArrayEvaluator:
-        from bound.tir.value import ValueOp
-        from bound.tir.walk import nodes
-        from intset.expr import ops
-
         used = [n for n in nodes(*operands) if n.op is ops.VAR or n.op is ValueOp.PARAM]
         outer = {}
         for var in used:

@@ -5,7 +5,7 @@ A schedule script written for TVM 0.8 to 0.19 runs with its import line changed 
 
 from __future__ import annotations
 
-from bound import schedule
+from bound import te_schedule as schedule
 from bound.declare import compute, extern, placeholder, scan, size_var, var
 from bound.errors import ScheduleError
 from bound.intrin import TensorComputeOp, TensorIntrin, decl_tensor_intrin

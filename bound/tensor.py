@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from bound import dtypes
-from bound.tir.bridge import Guest
 from bound.tir.opaque import TensorElement
 from bound.tir.value import Operand, load
 from intset.errors import InputError
 from intset.expr.annotate import carrying_sizes
-from intset.expr.node import Expr, as_expr
+from intset.expr.node import Expr, Guest, as_expr
 
 if TYPE_CHECKING:
     from bound.operation import Operation

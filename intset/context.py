@@ -19,8 +19,9 @@ from intset.expr.range import Range
 from intset.expr.walk import conjuncts
 from intset.facts import ASSERTED, ASSUMED, DERIVED, Fact
 from intset.linear.bounds import EVERYTHING, Interval, meet
-from intset.linear.canonical import Knowledge, Normalizer
+from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
+from intset.linear.knowledge import Knowledge
 from intset.linear.refine import narrow
 from intset.prover.cache import prove_once
 

@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any, NoReturn
 
 from bound import dtypes
+from bound.arrays import call_table
 from bound.tensor import Tensor
 from intset.errors import InputError, UndefinedError
 from intset.expr.node import Expr
@@ -179,8 +180,6 @@ def _ceildiv(a: int, b: int) -> int:
 def _environment() -> dict[str, Any]:
     import numpy as np
 
-    from bound.arrays import _call_table
-
     def safe(exact: Callable[..., Any], array: Callable[..., Any]) -> Callable[..., Any]:
         def function(*args: Any) -> Any:
             try:
@@ -193,7 +192,7 @@ def _environment() -> dict[str, Any]:
     def whole(array: Callable[..., Any]) -> Callable[..., Any]:
         return lambda *args: np.asarray(array(*(np.asarray(a) for a in args))).item()
 
-    calls = {f"call_{name}": whole(function) for name, function in _call_table().items()}
+    calls = {f"call_{name}": whole(function) for name, function in call_table().items()}
     exact = {"exp": math.exp, "log": math.log, "sqrt": math.sqrt, "tanh": math.tanh, "sin": math.sin, "cos": math.cos}
     calls |= {f"call_{name}": safe(function, getattr(np, name)) for name, function in exact.items()}
     calls["call_erf"] = math.erf

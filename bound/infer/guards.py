@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from bound.infer.instances import closed
 from bound.infer.known import Known
 from bound.infer.need import end_forms
 from bound.infer.stage_bounds import StageBounds, data_axes
+from bound.itervar import IterVar
 from intset import config
 from intset.errors import BudgetError
 from intset.expr import ops
@@ -18,16 +19,19 @@ from intset.expr.walk import conjuncts
 _OPERATIONS = 400_000
 
 
-def outside_of_box(known: Known, bounds: StageBounds, values: Sequence[Expr]) -> list[Cond]:
-    """The conditions that the point `values`, which lies where loops and other guards keep it, is in the region."""
-    from bound.infer.pass_down import overrun_roots
+def outside_of_box(
+    known: Known, bounds: StageBounds, values: Sequence[Expr], overrun: Collection[IterVar]
+) -> list[Cond]:
+    """The conditions that the point `values`, which lies where loops and other guards keep it, is in the region.
+
+    Beyond the end of the ranges of the roots `overrun` loops run on, kept from there by other guards.
+    """
     from intset.domains.isl.boxes import simplified_in
     from intset.domains.isl.session import budget
     from intset.domains.isl.to_expr import set_to_cond
 
     need = bounds.region
     axes = data_axes(bounds.op)
-    overrun = overrun_roots(bounds)
     point = [Var(f"x{k}") for k in range(len(axes))]
     inside: list[Cond] = []
     for x, iv in zip(point, axes, strict=True):

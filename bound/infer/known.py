@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING
 
 from bound.schedule import simple
 from intset.context import Context
+from intset.expr import ops
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, constant_value
 from intset.expr.range import Range
+from intset.expr.walk import conjuncts
 from intset.infinity import POS_INF
-from intset.linear.canonical import Knowledge, Normalizer
+from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
+from intset.linear.knowledge import Knowledge
 
 if TYPE_CHECKING:
     from intset.domains.isl.sets import Presburger
@@ -65,9 +68,6 @@ class Known:
 
     def forms_of(self, cond: Cond) -> list[tuple[str, Linear]] | None:
         """A conjunction of comparisons as (kind, form against 0), the kind "ge" or "eq"; `None` for all else."""
-        from intset.expr import ops
-        from intset.expr.walk import conjuncts
-
         found = []
         for part in conjuncts(self._plain.cond(cond)):
             if part.op is ops.BOOL:

@@ -9,9 +9,10 @@ from bound.errors import ScheduleError
 from bound.infer.affine import without_products
 from bound.infer.box import Interval
 from bound.infer.graph import thread_of
+from bound.infer.guards import outside_of_box
 from bound.infer.known import Known, constant_extent
 from bound.infer.need import Need
-from bound.infer.stage_bounds import StageBounds
+from bound.infer.stage_bounds import StageBounds, data_axes
 from bound.itervar import IterType, IterVar
 from bound.schedule import Fuse, Rebase, Relation, Split, Stage, Tail, simple
 from bound.schedule.message import extent, low, overruns, pass_down_domain, pass_up_index
@@ -124,14 +125,12 @@ def _all_guards(known: Known, bounds: StageBounds, values: Mapping[IterVar, Expr
 
 def region_guards(known: Known, bounds: StageBounds, values: Mapping[IterVar, Expr]) -> list[Cond]:
     """The conditions that keep the loops inside the computed region."""
-    from bound.infer.guards import outside_of_box
-    from bound.infer.stage_bounds import data_axes
-
     need = bounds.region
     found: list[Cond] = []
     axes = data_axes(bounds.op)
     if axes and need.box is None:
-        found += outside_of_box(known, bounds, [values[iv] for iv in axes if iv in values])
+        point = [values[iv] for iv in axes if iv in values]
+        found += outside_of_box(known, bounds, point, overrun_roots(bounds))
     elif axes and need.box is not None:
         found += [form.expr() >= 0 for form in need.box.where] + list(need.box.also)
     for iv in bounds.widened:

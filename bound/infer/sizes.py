@@ -13,8 +13,10 @@ from bound.operation import ComputeOp
 from bound.schedule import Fuse, Relation, Schedule, Split, Stage, Tail
 from bound.schedule.relations import children, parents
 from bound.tensor import Tensor
+from bound.tir.walk import variables
 from intset.expr.annotate import without_sizes
-from intset.expr.node import Cond, Expr, Var, as_int
+from intset.expr.evaluate import evaluate
+from intset.expr.node import Cond, Expr, Var, as_int, const
 from intset.expr.range import Range
 from intset.expr.walk import free_vars, substitute
 
@@ -157,8 +159,6 @@ def _refuse_repeated(stage: Stage, split: Split) -> None:
 
 def _variables(schedule: Schedule) -> Iterable[Var]:
     """The variables in formulas and relations that are no loop axes."""
-    from bound.tir.walk import variables
-
     found: dict[Var, None] = {}
     for stage in schedule.stages:
         if isinstance(stage.op, ComputeOp):
@@ -177,7 +177,4 @@ def _folded(e: Expr) -> Expr:
     """`e` as a number where it is one."""
     if e.is_const or e.free_vars():
         return e
-    from intset.expr.evaluate import evaluate
-    from intset.expr.node import const
-
     return const(int(evaluate(e)))

@@ -8,7 +8,6 @@ from bound.schedule.auto_inline import AutoInlineBroadcast, AutoInlineElemWise, 
 from bound.schedule.relations import Fuse, Rebase, Relation, Singleton, Split, Tail
 from bound.schedule.schedule import Schedule, create_schedule
 from bound.schedule.stage import AttachType, IterVarAttr, Stage
-from bound.schedule.tvm import InferBound, ScheduleOps
 
 __all__ = [
     "AttachType",
@@ -16,14 +15,12 @@ __all__ = [
     "AutoInlineElemWise",
     "AutoInlineInjective",
     "Fuse",
-    "InferBound",
     "IterVar",
     "IterVarAttr",
     "Rebase",
     "Relation",
     "Schedule",
     "ScheduleError",
-    "ScheduleOps",
     "Singleton",
     "Split",
     "Stage",

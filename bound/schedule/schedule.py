@@ -9,8 +9,10 @@ from typing import Any
 from bound.errors import InputError, ScheduleError
 from bound.itervar import IterVar
 from bound.operation import Operation, ScanOp
+from bound.schedule import cache, rfactor
 from bound.schedule.graph import Reach, post_order
 from bound.schedule.group import group_of
+from bound.schedule.normalize import normalize
 from bound.schedule.stage import AttachType, Stage
 from bound.tensor import Tensor
 
@@ -97,20 +99,16 @@ class Schedule:
 
     def cache_read(self, tensor: Tensor, scope: str, readers: Any) -> Tensor:
         """A copy of `tensor` in another storage scope, which `readers` read instead."""
-        from bound.schedule.cache import cache_read
-
         given = readers if isinstance(readers, (list, tuple)) else (readers,)
-        return cache_read(self, tensor, scope, tuple(r.op if isinstance(r, Tensor) else r for r in given))
+        return cache.cache_read(self, tensor, scope, tuple(r.op if isinstance(r, Tensor) else r for r in given))
 
     def cache_write(self, tensor: Any, scope: str) -> Any:
         """Compute `tensor` in another storage scope, in the order of its present loops, then copy it.
 
         Gives the new tensor, or a list of them for a list of all outputs of one operation.
         """
-        from bound.schedule.cache import cache_write
-
         several = isinstance(tensor, (list, tuple))
-        made = cache_write(self, tuple(tensor) if several else (tensor,), scope)
+        made = cache.cache_write(self, tuple(tensor) if several else (tensor,), scope)
         return list(made) if several else made[tensor.value_index]
 
     def rfactor(self, tensor: Tensor, axis: IterVar, factor_axis: int = 0) -> Any:
@@ -119,9 +117,7 @@ class Schedule:
         Gives the tensor of partial results (a list of them for several outputs), with `axis` as its dimension number
         `factor_axis`.
         """
-        from bound.schedule.rfactor import rfactor
-
-        made = rfactor(self, tensor, axis, factor_axis)
+        made = rfactor.rfactor(self, tensor, axis, factor_axis)
         return made[0] if len(made) == 1 else list(made)
 
     def create_group(self, outputs: Any, inputs: Any, include_inputs: bool = False) -> Stage:
@@ -137,8 +133,6 @@ class Schedule:
 
     def normalize(self) -> Schedule:
         """A copy in which inlined stages are gone from the dataflow and every loop counts from 0."""
-        from bound.schedule.normalize import normalize
-
         return normalize(self)
 
     def copy(self) -> Schedule:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import bound.tir.methods  # noqa: F401  # operands compute and print themselves by means of modules above theirs
 from bound import dtypes
 from bound.itervar import IterType, IterVar
 from bound.tir.buffer import Buffer, decl_buffer

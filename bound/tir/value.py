@@ -34,15 +34,29 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from bound import dtypes
-from bound.tir.bridge import Guest
 from intset.errors import InputError
-from intset.expr.node import Cond, Expr
+from intset.expr.node import Cond, Expr, Guest
 
 if TYPE_CHECKING:
     from bound.tensor import Tensor
 
 Operand: TypeAlias = "Value | Expr | Cond"
 ValueLike: TypeAlias = "Value | Expr | Cond | int | float"
+
+
+class Above:
+    """What values do by means of modules that stand above them; `tir.methods` fills it when the package is imported."""
+
+    __slots__ = ("binary", "cast", "logical", "negation", "text", "unary")
+    binary: Callable[[ValueOp, Any, Any], Any]
+    cast: Callable[[str, Any], Any]
+    logical: Callable[[ValueOp, Any, Any], Any]
+    negation: Callable[[Any], Any]
+    text: Callable[[Value], str]
+    unary: Callable[[ValueOp, Any], Any]
+
+
+ABOVE = Above()
 
 
 class ValueOp(StrEnum):
@@ -142,10 +156,10 @@ class Value(Guest):
         return _binary(ValueOp.FLOORMOD, other, self)
 
     def __neg__(self) -> Any:
-        return _operators().unary(ValueOp.NEG, self)
+        return ABOVE.unary(ValueOp.NEG, self)
 
     def __abs__(self) -> Any:
-        return _operators().unary(ValueOp.ABS, self)
+        return ABOVE.unary(ValueOp.ABS, self)
 
     def __lt__(self, other: ValueLike) -> Any:
         return _binary(ValueOp.LT, self, other)
@@ -170,19 +184,19 @@ class Value(Guest):
         return _binary(ValueOp.EQ, self, other)
 
     def __and__(self, other: Operand) -> Any:
-        return _operators().logical(ValueOp.AND, self, other)
+        return ABOVE.logical(ValueOp.AND, self, other)
 
     def __rand__(self, other: Operand) -> Any:
-        return _operators().logical(ValueOp.AND, other, self)
+        return ABOVE.logical(ValueOp.AND, other, self)
 
     def __or__(self, other: Operand) -> Any:
-        return _operators().logical(ValueOp.OR, self, other)
+        return ABOVE.logical(ValueOp.OR, self, other)
 
     def __ror__(self, other: Operand) -> Any:
-        return _operators().logical(ValueOp.OR, other, self)
+        return ABOVE.logical(ValueOp.OR, other, self)
 
     def __invert__(self) -> Any:
-        return _operators().negation(self)
+        return ABOVE.negation(self)
 
     @property
     def axis(self) -> tuple[Any, ...]:
@@ -193,7 +207,7 @@ class Value(Guest):
 
     def astype(self, dtype: str) -> Any:
         """The value converted to another type; an integer type gives an `Expr`."""
-        return _operators().cast(dtype, self)
+        return ABOVE.cast(dtype, self)
 
     def __bool__(self) -> bool:
         if self.op is ValueOp.EQ or self.op is ValueOp.NE:
@@ -213,9 +227,7 @@ class Value(Guest):
         return make, (self.op, self.args, self.dtype, self.data)
 
     def __repr__(self) -> str:
-        from bound.tir.printer import to_text
-
-        return to_text(self)
+        return ABOVE.text(self)
 
 
 def make(op: ValueOp, args: tuple[Operand, ...], dtype: str, data: Any = None) -> Value:
@@ -255,14 +267,8 @@ def parameter(name: str, dtype: str) -> Value:
 
 
 def _binary(op: ValueOp, a: Any, b: Any) -> Any:
-    return _operators().binary(op, a, b)
+    return ABOVE.binary(op, a, b)
 
 
 def _is_operand(other: object) -> bool:
     return isinstance(other, (Value, Expr, Cond, int, float)) and not isinstance(other, bool)
-
-
-def _operators() -> Any:
-    from bound.tir import build
-
-    return build

@@ -6,7 +6,7 @@ import itertools
 import os
 import threading
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from intset.expr.ops import Op
@@ -34,6 +34,20 @@ class Origin:
 ORIGIN = Origin()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=ORIGIN.renew)
+
+
+class Above:
+    """What nodes do by means of modules that stand above them; `expr.methods` fills it when the package is imported."""
+
+    __slots__ = ("flatten", "free_vars", "rebuild", "substitute", "text")
+    flatten: Callable[[Node], Any]
+    free_vars: Callable[[Iterable[Node]], tuple[Var, ...]]
+    rebuild: Callable[[Any], Node]
+    substitute: Callable[[Any, Mapping[Any, IntLike]], Any]
+    text: Callable[..., str]
+
+
+ABOVE = Above()
 
 
 class Guest:
@@ -65,18 +79,14 @@ class Node:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        from intset.expr.walk import flatten, rebuild
-
-        return (rebuild, (flatten(self),))
+        return (ABOVE.rebuild, (ABOVE.flatten(self),))
 
     def free_vars(self) -> tuple[Var, ...]:
         """The variables that occur, in the order of their first occurrence."""
         try:
             return self._free
         except AttributeError:
-            from intset.expr.walk import leaf_vars
-
-            found = leaf_vars((self,))
+            found = ABOVE.free_vars((self,))
             self.remember("_free", found)
             return found
 
@@ -86,19 +96,13 @@ class Node:
 
     def substitute(self, replacements: Mapping[Any, IntLike]) -> Any:
         """This node with every occurrence of a key replaced by its value, all at once."""
-        from intset.expr.walk import substitute
-
-        return substitute(self, replacements)
+        return ABOVE.substitute(self, replacements)
 
     def __str__(self) -> str:
-        from intset.expr.printer import to_text
-
-        return to_text(self)
+        return ABOVE.text(self)
 
     def __repr__(self) -> str:
-        from intset.expr.printer import to_text
-
-        return to_text(self, limit=2000)
+        return ABOVE.text(self, limit=2000)
 
 
 class Draft(Node):

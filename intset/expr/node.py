@@ -10,7 +10,7 @@ import itertools
 import operator
 import weakref
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, TypeAlias
+from typing import Any, NoReturn, SupportsIndex, TypeAlias
 
 from intset.errors import InputError
 from intset.expr import ops
@@ -18,9 +18,7 @@ from intset.expr.intern import LOCK, ORIGIN, intern
 from intset.expr.intern import Guest as Guest  # the names that other layers know from here
 from intset.expr.intern import Node as Node
 from intset.expr.ops import Op
-
-if TYPE_CHECKING:
-    from intset.infinity import Infinity
+from intset.infinity import Infinity
 
 IntLike: TypeAlias = "Expr | SupportsIndex"
 
@@ -466,8 +464,6 @@ def divide(op: Op, a: object, b: object) -> Expr:
 
 def compare(op: Op, a: object, b: object) -> Cond:
     """A comparison of two integer expressions; against an infinity it is decided here."""
-    from intset.infinity import Infinity
-
     if isinstance(b, Guest):
         return NotImplemented  # type: ignore[no-any-return]
     if isinstance(b, Infinity):

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import gcd
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, Node, Var, make
@@ -19,6 +18,8 @@ from intset.linear import bounds as iv
 from intset.linear.bounds import Interval
 from intset.linear.conditions import Clause
 from intset.linear.form import Linear, Made, accumulate, atom, constant, degree, is_affine, product
+from intset.linear.knowledge import NO_KNOWLEDGE, Knowledge
+from intset.linear.refine import narrow
 from intset.linear.rules import RULES
 from intset.linear.sums import Spine, is_sum, spine
 
@@ -32,19 +33,6 @@ def _is_product(e: Expr) -> bool:
     return e.op is ops.MUL
 
 
-Limits = Mapping[Expr, tuple[Linear | None, Linear | None]]  # variable -> (first, last), None where infinite
-NOTHING: Mapping[Any, Any] = MappingProxyType({})
-
-
-class Knowledge(NamedTuple):
-    """What is known beyond numeric ranges."""
-
-    nonneg: tuple[Linear, ...] = ()  # forms that are at least 0
-    atoms: Mapping[Expr, Interval] = NOTHING  # intervals of atoms
-    limits: Limits = NOTHING  # symbolic ends of variables
-
-
-NO_KNOWLEDGE = Knowledge()
 Arms = tuple[tuple["Normalizer", Expr], tuple["Normalizer", Expr]]  # of a select, each with who reads it
 
 
@@ -382,7 +370,5 @@ class Normalizer:
         """A normalizer for the points where `cond` holds as well."""
         found = self._narrowed.get(cond)
         if found is None:
-            from intset.linear.refine import narrow
-
             found = self._narrowed[cond] = narrow(self, (cond,))
         return found

@@ -10,6 +10,7 @@ from intset.expr.node import Cond, Expr, PlainVar, Var
 from intset.linear import bounds as iv
 from intset.linear.bounds import EVERYTHING, Interval
 from intset.linear.form import Linear
+from intset.linear.knowledge import Knowledge
 
 if TYPE_CHECKING:
     from intset.linear.canonical import Normalizer
@@ -20,8 +21,6 @@ ROUNDS = 4  # tightening stops here at the latest; every intermediate result is 
 
 def narrow(base: Normalizer, conditions: Iterable[Cond]) -> Normalizer:
     """A normalizer for the points of `base` where all `conditions` hold; its `empty` tells that there is none."""
-    from intset.linear.canonical import Knowledge, Normalizer
-
     ranges: dict[Var, Interval] = dict(base.ranges)
     nonneg: list[Linear] = list(base.knowledge.nonneg)
     atoms: dict[Expr, Interval] = dict(base.knowledge.atoms)
@@ -59,8 +58,8 @@ def narrow(base: Normalizer, conditions: Iterable[Cond]) -> Normalizer:
         if impossible or (len(forms) == 1 and forms[0][0] is ops.GE and not choices):
             break  # one inequality tells nothing new a second time: it moves each term away from the end it is read at
         if round_ + 1 < ROUNDS:
-            current = Normalizer(dict(ranges), Knowledge(base.knowledge.nonneg, dict(atoms), limits), base.depth + 1)
-    known = Normalizer(ranges, Knowledge(tuple(nonneg), atoms, limits), base.depth + 1, empty=impossible)
+            current = type(base)(dict(ranges), Knowledge(base.knowledge.nonneg, dict(atoms), limits), base.depth + 1)
+    known = type(base)(ranges, Knowledge(tuple(nonneg), atoms, limits), base.depth + 1, empty=impossible)
     known.is_box = is_box
     return known
 

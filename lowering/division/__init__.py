@@ -3,14 +3,16 @@
 site.py    one division, in the words that rules are written in
 rules.py   the table of rules        cost.py   the cost model
 scope.py   what is known where a part of an expression is evaluated
-lower.py   the walk: the cheapest rule whose side condition is proved
+search.py  the walk: the cheapest rule whose side condition is proved
+lower.py   `lower_division` and its answer
 share.py   quotient and remainder of one pair, computed once
 missing.py what would have to be known for a cheaper form
 induction.py   quotients and remainders carried by a loop
 """
 
 from lowering.division.induction import Carried, induction
-from lowering.division.lower import Lowered, Step, lower_division
+from lowering.division.lower import Lowered, lower_division
 from lowering.division.missing import MissingFact, missing_facts
+from lowering.division.search import Step
 
 __all__ = ["Carried", "Lowered", "MissingFact", "Step", "induction", "lower_division", "missing_facts"]

@@ -10,8 +10,8 @@ from intset.expr.node import Cond, Expr, Node, Var, constant_value
 from intset.expr.ops import Op
 from intset.expr.walk import free_vars
 from intset.prover.missing import ways_to_state
-from lowering.division.lower import Key, Lowering, checked
 from lowering.division.rules import Rule
+from lowering.division.search import Key, Lowering, checked
 from lowering.division.site import Fits, Need, Site
 
 

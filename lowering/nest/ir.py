@@ -7,7 +7,7 @@ tensor that the function allocates is indexed relative to the *allocated range*:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, TypeAlias
@@ -32,14 +32,23 @@ class LoopKind(StrEnum):
     VTHREAD = "vthread"
 
 
+class Above:
+    """What statements do by means of modules that stand above them; `nest.methods` fills it with the package."""
+
+    __slots__ = ("function_text", "stmt_text")
+    function_text: Callable[[Function], str]
+    stmt_text: Callable[[Stmt], str]
+
+
+ABOVE = Above()
+
+
 @dataclass(frozen=True, eq=False)
 class Stmt:
     """A statement."""
 
     def __repr__(self) -> str:
-        from lowering.nest.printer import stmt_text
-
-        return stmt_text(self)
+        return ABOVE.stmt_text(self)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -191,9 +200,7 @@ class Function:
         return replace(self, body=body)
 
     def __str__(self) -> str:
-        from lowering.nest.printer import function_text
-
-        return function_text(self)
+        return ABOVE.function_text(self)
 
     __repr__ = __str__
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 from bound import dtypes
 from bound.tir.opaque import IntFunction
 from bound.tir.value import Operand, Value, ValueOp
+from bound.tir.walk import substitute
 from intset.expr import ops
 from intset.expr.node import Expr, Node, constant_value
 from intset.expr.range import Range
@@ -54,8 +55,6 @@ def _has_function(e: Node) -> bool:
 
 def _function(node: Any) -> tuple[str, int]:
     """An integer that depends on data, written as the formula it stands for."""
-    from bound.tir.walk import substitute
-
     body = substitute(node.data.body, dict(zip(node.data.params, node.args, strict=True)))
     if body.op is ValueOp.CAST:
         return f"{body.dtype}({text(body.args[0])})", _ATOM

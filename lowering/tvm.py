@@ -1,24 +1,14 @@
-"""TVM's names for what follows a schedule: `te.schedule.InferBound`, `te.schedule.ScheduleOps`."""
+"""TVM's name for what follows a schedule's bounds: `te.schedule.ScheduleOps`."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bound.errors import InputError
-from bound.schedule.schedule import Schedule
-
-if TYPE_CHECKING:
-    from bound.infer import BoundsMap
-
-
-def InferBound(schedule: Schedule) -> BoundsMap:
-    """TVM's name for `infer_bound(schedule)`: the range of every axis.
-
-    The schedule may be normalized, as TVM wants it, or not: `bounds[axis]` answers for its axes in both cases.
-    """
-    from bound.infer import infer_bound
-
-    return infer_bound(schedule)
+from bound.infer import BoundsMap
+from bound.schedule import Schedule
+from lowering.build import schedule_ops
+from lowering.build.arguments import parameters
 
 
 def ScheduleOps(schedule: Any, bounds: Any, debug_keep_trivial_loop: bool = False) -> Any:
@@ -33,10 +23,6 @@ def ScheduleOps(schedule: Any, bounds: Any, debug_keep_trivial_loop: bool = Fals
     InputError: `bounds` is not what `InferBound` gave for this schedule.
     ScheduleError: the schedule has no sequential meaning.
     """
-    from bound.infer import BoundsMap
-    from lowering.build import schedule_ops
-    from lowering.build.arguments import parameters
-
     if not isinstance(schedule, Schedule):
         raise InputError(f"ScheduleOps takes a schedule, not {schedule!r}")
     if not isinstance(bounds, BoundsMap):

@@ -1,0 +1,63 @@
+"""`te.schedule`: TVM's name for schedules, for the bounds that follow them, and for the loops after those."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any, Final
+
+from bound.infer import BoundsMap, infer_bound
+from bound.itervar import IterVar
+from bound.schedule import (
+    AttachType,
+    AutoInlineBroadcast,
+    AutoInlineElemWise,
+    AutoInlineInjective,
+    Fuse,
+    IterVarAttr,
+    Rebase,
+    Relation,
+    Schedule,
+    ScheduleError,
+    Singleton,
+    Split,
+    Stage,
+    Tail,
+    create_schedule,
+)
+
+LOOPS: Final = "lowering.tvm"  # the layer above has `ScheduleOps`; its only name that is known here
+
+
+def InferBound(schedule: Schedule) -> BoundsMap:
+    """TVM's name for `infer_bound(schedule)`: the range of every axis.
+
+    The schedule may be normalized, as TVM wants it, or not: `bounds[axis]` answers for its axes in both cases.
+    """
+    return infer_bound(schedule)
+
+
+def ScheduleOps(schedule: Any, bounds: Any, debug_keep_trivial_loop: bool = False) -> Any:
+    """The loop nest of a schedule under the bounds that `InferBound` gave for it: see `lowering.tvm.ScheduleOps`."""
+    return importlib.import_module(LOOPS).ScheduleOps(schedule, bounds, debug_keep_trivial_loop)
+
+
+__all__ = [
+    "AttachType",
+    "AutoInlineBroadcast",
+    "AutoInlineElemWise",
+    "AutoInlineInjective",
+    "Fuse",
+    "InferBound",
+    "IterVar",
+    "IterVarAttr",
+    "Rebase",
+    "Relation",
+    "Schedule",
+    "ScheduleError",
+    "ScheduleOps",
+    "Singleton",
+    "Split",
+    "Stage",
+    "Tail",
+    "create_schedule",
+]
