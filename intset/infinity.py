@@ -6,7 +6,7 @@ from typing import Final
 
 
 class Infinity:
-    """`POS_INF` or `NEG_INF`: ordered against integers, equal only to itself, no arithmetic but negation.
+    """`POS_INF` or `NEG_INF`: ordered against integers and expressions, equal only to itself, no arithmetic but negation.
 
     >>> NEG_INF < -10**100 < POS_INF
     True
@@ -32,16 +32,16 @@ class Infinity:
         return Infinity(-self.sign)
 
     def __lt__(self, other: object) -> bool:
-        return self.sign < 0 and other is not self
+        return self.sign < 0 and other is not self if _is_number(other) else NotImplemented
 
     def __gt__(self, other: object) -> bool:
-        return self.sign > 0 and other is not self
+        return self.sign > 0 and other is not self if _is_number(other) else NotImplemented
 
     def __le__(self, other: object) -> bool:
-        return self.sign < 0 or other is self
+        return self.sign < 0 or other is self if _is_number(other) else NotImplemented
 
     def __ge__(self, other: object) -> bool:
-        return self.sign > 0 or other is self
+        return self.sign > 0 or other is self if _is_number(other) else NotImplemented
 
     def __float__(self) -> float:
         return self.sign * float("inf")
@@ -54,6 +54,10 @@ class Infinity:
 
     def __repr__(self) -> str:
         return "POS_INF" if self.sign > 0 else "NEG_INF"
+
+
+def _is_number(other: object) -> bool:
+    return isinstance(other, (Infinity, float)) or hasattr(other, "__index__")
 
 
 _KNOWN: dict[int, Infinity] = {}

@@ -52,8 +52,28 @@ class Bounds(tuple[End, End]):
     def is_empty(self) -> bool:
         return self[0] is POS_INF and self[1] is NEG_INF
 
+    def ints(self) -> tuple[int, int]:
+        """Both ends as Python integers.
+
+        Raises
+        ------
+        InputError: an end is infinite or depends on a size, or the set is empty; the message names the end.
+        """
+        if self.is_empty:
+            raise InputError("an empty set has no ends: its bounds are (POS_INF, NEG_INF)")
+        low, high = (_number(end, side) for end, side in zip(self, ("lower", "upper"), strict=True))
+        return low, high
+
     def __repr__(self) -> str:
         return f"({self[0]}, {self[1]})" + ("" if self.is_tight else " not known to be tight")
+
+
+def _number(end: End, side: str) -> int:
+    if isinstance(end, Infinity):
+        raise InputError(f"the {side} end is {end}, not an integer")
+    if free := end.free_vars():
+        raise InputError(f"the {side} end {end!r} depends on {', '.join(v.name for v in free)}")
+    return int(end)
 
 
 def as_end(value: End | int) -> End:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import operator
 import weakref
@@ -169,6 +170,8 @@ class Expr(Node):
     def __int__(self) -> int:
         value = constant_value(self)
         if value is None:
+            value = _settled(self)
+        if value is None:
             raise InputError(f"{self!r} is not a constant")
         return value
 
@@ -193,7 +196,10 @@ class Term(Expr):
 
 
 class Cond(Node):
-    """A condition. Combine with `&`, `|`, `~`; `bool()` raises, because a condition is not decided here."""
+    """A condition. Combine with `&`, `|`, `~`.
+
+    `bool()` is the truth value of a condition on constants alone; any other is not decided here, and raises.
+    """
 
     __slots__ = ()
     __hash__ = object.__hash__
@@ -220,6 +226,9 @@ class Cond(Node):
     def __bool__(self) -> bool:
         if self.op is ops.BOOL:
             return bool(self.data)
+        value = _settled(self)
+        if value is not None:
+            return bool(value)
         raise InputError(
             f"the truth value of the condition {self!r} is not known: combine conditions with & | ~ "
             "(not 'and', 'or', 'not', nor a chain such as a < b < c), decide them with Context.prove"
@@ -433,6 +442,17 @@ def constant_value(e: Expr) -> int | None:
     if e.op is ops.NEG and e.args[0].op is ops.CONST:
         return -e.args[0].data  # type: ignore[no-any-return]
     return None
+
+
+def _settled(node: Node) -> Any:
+    """The value of a node over constants alone; `None` where variables or opaque terms occur."""
+    if node.op.meaning is not None and all(arg.op is ops.CONST for arg in node.args):
+        with contextlib.suppress(ZeroDivisionError):
+            return node.op.meaning(*(arg.data for arg in node.args))
+    from intset.expr.evaluate import evaluate
+    from intset.expr.walk import opaque_terms
+
+    return None if node.free_vars() or opaque_terms(node) else evaluate(node)
 
 
 def _operand(value: object) -> Expr | None:
