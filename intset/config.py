@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextvars
 import os
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -50,7 +51,11 @@ def current(domain: str | None = None) -> Config:
     config = _current.get()
     if config is None:
         config = _ambient(_environment_key(), os.getcwd())
-    return config if domain is None or domain == config.domain else _answered_by(config, domain)
+    if domain is None:
+        return config
+    if not isinstance(domain, str):
+        checked("domain", domain, "the argument domain=")
+    return config if domain == config.domain else _answered_by(config, domain)
 
 
 @lru_cache(maxsize=64)
@@ -78,34 +83,51 @@ def checked(name: str, value: Any, where: str) -> Any:
         from intset.domains.registry import check_name
 
         return check_name(value, where)
-    if name == "tiers":
-        tiers = tuple(part.strip() for part in value.split(",")) if isinstance(value, str) else tuple(value)
-        unknown = [tier for tier in tiers if tier not in TIERS]
-        if unknown:
-            raise InputError(f"{where}: unknown tier {unknown[0]!r}; known: {', '.join(TIERS)}")
-        return tiers
-    number = int(value) if isinstance(value, str) and value.strip().isdecimal() else value
-    number = as_int(number, f"{where}: {name}")
-    if number < 0:
-        raise InputError(f"{where}: {name} must not be negative: {number}")
+    return _checked_tiers(value, where) if name == "tiers" else _checked_number(name, value, where)
+
+
+def _checked_tiers(value: Any, where: str) -> tuple[str, ...]:
+    given = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
+    if not isinstance(given, (list, tuple)):
+        raise InputError(f"{where}: tiers must be a list of names, not {value!r} of type {type(value).__name__}")
+    unknown = [tier for tier in given if not isinstance(tier, str) or tier not in TIERS]
+    if unknown:
+        raise InputError(f"{where}: unknown tier {unknown[0]!r}; known: {', '.join(TIERS)}")
+    return tuple(given)
+
+
+# What a budget may be: isl and z3 read 0, and what does not fit their counters, as no budget at all.
+_LIMITS = {"isl_operations": (1, 2**62), "points": (0, None), "z3_rlimit": (1, 2**32 - 1)}
+
+
+def _checked_number(name: str, value: Any, where: str) -> int:
+    number = as_int(value, f"{where}: {name}")
+    least, most = _LIMITS.get(name, (0, None))
+    if number < least:
+        raise InputError(f"{where}: {name} must {f'be at least {least}' if least else 'not be negative'}: {number}")
+    if most is not None and number > most:
+        raise InputError(f"{where}: {name} must be at most {most}")
     return number
 
 
-_VARIABLES = tuple((name, f"INTSET_{name.upper()}") for name in _FIELDS)
+_PREFIX = "INTSET_"
+_VARIABLES = {f"{_PREFIX}{name.upper()}": name for name in _FIELDS}
 # Every query asks whether the environment says something. CPython keeps it in a plain dict under encoded names, and
 # five look-ups there cost a tenth of five in `os.environ`; other interpreters take the public way.
 _RAW = getattr(os.environ, "_data", None)
-_ENCODED = () if _RAW is None else tuple(os.environ.encodekey(variable) for _, variable in _VARIABLES)
+_ENCODED = () if _RAW is None else tuple(os.environ.encodekey(variable) for variable in _VARIABLES)
 
 
-def _environment_key() -> tuple[tuple[str, str], ...]:
+def _environment_key() -> tuple[int, tuple[tuple[str, str], ...]]:
+    """What the environment says, and how many variables it has: another number may mean another `INTSET_` name."""
     if _RAW is not None:
         for variable in _ENCODED:
             if variable in _RAW:
                 break
         else:
-            return ()
-    return tuple((name, os.environ[variable]) for name, variable in _VARIABLES if variable in os.environ)
+            return (len(_RAW), ())
+    named = tuple((variable, os.environ[variable]) for variable in _VARIABLES if variable in os.environ)
+    return (len(os.environ), named)
 
 
 def _project_file(folder: str) -> Path | None:
@@ -116,21 +138,33 @@ def _project_file(folder: str) -> Path | None:
 
 
 @lru_cache(maxsize=64)
-def _ambient(environment: tuple[tuple[str, str], ...], folder: str) -> Config:
+def _ambient(environment: tuple[int, tuple[tuple[str, str], ...]], folder: str) -> Config:
     config, file = Config(), _project_file(folder)
-    if file is not None:
-        config = _with(config, _file_table(file), f"[tool.intset] in {file}")
-    return _with(config, dict(environment), "the environment (INTSET_...)")
+    choices: dict[str, Any] = {}
+    for name, value in ({} if file is None else _file_table(file)).items():
+        choices[name] = checked(name, value, f"[tool.intset] in {file}")
+    for variable in os.environ:
+        if variable.startswith(_PREFIX) and variable not in _VARIABLES:
+            raise InputError(f"the environment: unknown variable {variable}; known: {', '.join(_VARIABLES)}")
+    for variable, text in environment[1]:
+        name = _VARIABLES[variable]
+        value = int(text) if _WHOLE.fullmatch(text.strip()) and name in _LIMITS else text
+        choices[name] = checked(name, value, f"the environment variable {variable}")
+    return replace(config, **choices)
+
+
+_WHOLE = re.compile(r"[+-]?[0-9]{1,40}")
 
 
 def _file_table(file: Path) -> Mapping[str, Any]:
     try:
         data = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
+    except (OSError, ValueError, RecursionError):
         return {}  # not ours to report: a broken pyproject.toml has other readers
-    table = data.get("tool", {}).get("intset", {})
-    return table if isinstance(table, dict) else {}
-
-
-def _with(config: Config, table: Mapping[str, Any], where: str) -> Config:
-    return replace(config, **{name: checked(name, value, where) for name, value in table.items()})
+    table: Any = data
+    for k, key in enumerate(("tool", "intset")):
+        table = table.get(key, {})
+        if not isinstance(table, dict):
+            place = ".".join(("tool", "intset")[: k + 1])
+            raise InputError(f"{place} in {file} must be a table, not {table!r}")
+    return table

@@ -259,7 +259,7 @@ class Context:
     # -- inside -------------------------------------------------------------------------------------------------
 
     def _ask(self, what: str, exprs: tuple[Expr, ...], keep: Sequence[Var], domain: str | None) -> Any:
-        chosen = configuration.current(domain or self.domain)
+        chosen = configuration.current(self.domain if domain is None else domain)
         kept = tuple(_checked_var(var) for var in ((keep,) if isinstance(keep, Var) else keep)) if keep != () else ()
         key = (what, exprs, kept, chosen)
         frame = self._frame_for(exprs)

@@ -6,7 +6,7 @@ from typing import Final
 
 
 class Infinity:
-    """`POS_INF` or `NEG_INF`: ordered against integers and expressions, equal only to itself, no arithmetic but negation.
+    """`POS_INF` or `NEG_INF`: ordered against numbers and expressions, equal to itself alone, negated at most.
 
     >>> NEG_INF < -10**100 < POS_INF
     True

@@ -9,9 +9,15 @@ from intset.errors import InputError, MachineOverflowError, UndefinedError
 from intset.expr import ops
 from intset.expr.node import Node, Var, as_int
 from intset.expr.ops import Op, wrap
+from intset.expr.walk import opaque_terms
 
 # An entry of the work stack: a node to start, or the node again with the argument whose value decides how it goes on.
 _START, _APPLY, _DECIDE = 0, 1, 2
+
+
+def settled(node: Node) -> Any:
+    """The value of a node over constants alone; `None` where variables or opaque terms occur."""
+    return None if node.free_vars() or opaque_terms(node) else evaluate(node)
 
 
 def evaluate(node: Node, env: Mapping[Any, Any] | None = None, bits: int | None = None) -> Any:

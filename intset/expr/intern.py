@@ -39,10 +39,11 @@ if hasattr(os, "register_at_fork"):
 class Above:
     """What nodes do by means of modules that stand above them; `expr.methods` fills it when the package is imported."""
 
-    __slots__ = ("flatten", "free_vars", "rebuild", "substitute", "text")
+    __slots__ = ("flatten", "free_vars", "rebuild", "settled", "substitute", "text")
     flatten: Callable[[Node], Any]
     free_vars: Callable[[Iterable[Node]], tuple[Var, ...]]
     rebuild: Callable[[Any], Node]
+    settled: Callable[[Node], Any]
     substitute: Callable[[Any, Mapping[Any, IntLike]], Any]
     text: Callable[..., str]
 

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import operator
 import weakref
@@ -15,7 +14,7 @@ from typing import Any, NoReturn, SupportsIndex, TypeAlias
 
 from intset.errors import InputError
 from intset.expr import ops
-from intset.expr.intern import LOCK, ORIGIN, intern
+from intset.expr.intern import ABOVE, LOCK, ORIGIN, intern
 from intset.expr.intern import Guest as Guest  # the names that other layers know from here
 from intset.expr.intern import Node as Node
 from intset.expr.ops import Op
@@ -169,8 +168,7 @@ class Expr(Node):
 
     def __int__(self) -> int:
         value = constant_value(self)
-        if value is None:
-            value = _settled(self)
+        value = ABOVE.settled(self) if value is None else value
         if value is None:
             raise InputError(f"{self!r} is not a constant")
         return value
@@ -226,7 +224,7 @@ class Cond(Node):
     def __bool__(self) -> bool:
         if self.op is ops.BOOL:
             return bool(self.data)
-        value = _settled(self)
+        value = ABOVE.settled(self)
         if value is not None:
             return bool(value)
         raise InputError(
@@ -442,17 +440,6 @@ def constant_value(e: Expr) -> int | None:
     if e.op is ops.NEG and e.args[0].op is ops.CONST:
         return -e.args[0].data  # type: ignore[no-any-return]
     return None
-
-
-def _settled(node: Node) -> Any:
-    """The value of a node over constants alone; `None` where variables or opaque terms occur."""
-    if node.op.meaning is not None and all(arg.op is ops.CONST for arg in node.args):
-        with contextlib.suppress(ZeroDivisionError):
-            return node.op.meaning(*(arg.data for arg in node.args))
-    from intset.expr.evaluate import evaluate
-    from intset.expr.walk import opaque_terms
-
-    return None if node.free_vars() or opaque_terms(node) else evaluate(node)
 
 
 def _operand(value: object) -> Expr | None:

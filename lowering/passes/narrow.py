@@ -54,7 +54,7 @@ def narrow(f: Function) -> Width:
     Index expressions are the ends of loops, the conditions, the indices, and the number of an element in its storage.
     Elements of tensors are computed in 64 bits whatever the answer, and so is everything that depends on one.
     """
-    with intset.using(tiers=("linear", "isl"), z3_rlimit=0):
+    with intset.using(tiers=("linear", "isl")):
         return drive(_visit(f.body, scope_of(f), {t: t.extents for t in f.params})) or Width(32)
 
 

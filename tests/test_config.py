@@ -1,0 +1,144 @@
+"""Settings: each of them, by each way of configuring; what is not one is refused by an error that names its place."""
+
+from __future__ import annotations
+
+import itertools
+import os
+
+import pytest
+
+import intset
+from intset import Context, InputError, Range, Var
+from intset.config import Config, current
+
+I = Var("i")
+
+GOOD = {
+    "domain": ("isl", "isl", '"isl"'),
+    "isl_operations": (777, "777", "777"),
+    "points": (0, "0", "0"),
+    "z3_rlimit": (4321, " 4321 ", "4321"),
+    "tiers": (("linear", "z3"), "linear, z3", '["linear", "z3"]'),
+}  # as an argument of `using`, as text of the environment, as TOML
+BAD = {
+    "domain": [3, None, "octagon", "", ["isl"], ("isl",), True, {"isl": 1}, b"isl"],
+    "isl_operations": [0, -1, None, "many", "", 1.5, True, [1], 10**30, b"5"],
+    "points": [-1, None, "x", 2.0, False, [], "1e3"],
+    "z3_rlimit": [0, -5, None, "", 1.5, True, 2**32],
+    "tiers": [3, None, "magic", "", "linear,", ["magic"], [3], [None], True, {"linear": 1}, {"linear"}, 1.5],
+}
+
+
+def test_every_setting_has_samples():
+    assert set(GOOD) == set(BAD) == set(Config.__dataclass_fields__)
+
+
+def ask():
+    return Context({I: Range(0, 3)}).bounds(I)
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """Makes a new project with this pyproject.toml the working directory: files are read once."""
+    made = itertools.count()
+
+    def enter(text, encoding="utf-8"):
+        folder = tmp_path / str(next(made))
+        folder.mkdir()
+        (folder / "pyproject.toml").write_text(text, encoding=encoding)
+        monkeypatch.chdir(folder)
+
+    enter("")
+    return enter
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_what_is_right_is_taken(name, project, monkeypatch):
+    value, text, toml = GOOD[name]
+    with intset.using(**{name: value}) as config:
+        assert getattr(config, name) == getattr(current(), name) == value
+    project(f"[tool.intset]\n{name} = {toml}\n")
+    assert getattr(current(), name) == value
+    project("")
+    monkeypatch.setenv(f"INTSET_{name.upper()}", text)
+    assert getattr(current(), name) == value
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name in BAD for value in BAD[name]])
+def test_what_is_wrong_is_refused_in_a_block(name, value):
+    with pytest.raises(InputError, match=r"using\(") as caught, intset.using(**{name: value}):
+        pass
+    assert name in str(caught.value) or "tier" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def toml_of(value):
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (int, float)):
+        return str(value)
+    if isinstance(value, str):
+        return f'"{value}"'
+    if isinstance(value, (list, tuple)) and None not in value:
+        return f"[{', '.join(map(toml_of, value))}]"
+    return "{ linear = 1 }" if isinstance(value, dict) else None
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, v) for name in BAD for v in BAD[name] if toml_of(v) is not None])
+def test_what_is_wrong_in_a_file_names_the_file(name, value, project):
+    project(f"[tool.intset]\n{name} = {toml_of(value)}\n")
+    for question in (ask, current):
+        with pytest.raises(InputError, match=r"\[tool.intset\] in .*pyproject.toml"):
+            question()
+
+
+@pytest.mark.parametrize(("name", "text"), [(n, v) for n in BAD for v in BAD[n] if isinstance(v, str)] + [
+    ("points", "9" * 5000), ("isl_operations", "0"), ("isl_operations", "-3"), ("z3_rlimit", "1.5"), ("points", "true"),
+    ("domain", "3"), ("tiers", "3"), ("tiers", "linear,linear2"),
+])  # fmt: skip
+def test_what_is_wrong_in_the_environment_names_the_variable(name, text, project, monkeypatch):
+    monkeypatch.setenv(f"INTSET_{name.upper()}", text)
+    for question in (ask, current):
+        with pytest.raises(InputError, match=f"environment variable INTSET_{name.upper()}"):
+            question()
+
+
+@pytest.mark.parametrize("value", BAD["domain"])
+def test_what_is_wrong_as_an_argument(value):
+    if value is not None:
+        with pytest.raises(InputError, match="domain"):
+            Context({I: Range(0, 3)}, domain=value)
+        ctx = Context({I: Range(0, 3)})
+        for question in (ctx.bounds, ctx.value_set, lambda e, domain: ctx.image((e,), domain=domain)):
+            with pytest.raises(InputError, match="domain"):
+                question(I, domain=value)
+
+
+def test_unknown_settings_are_refused(project, monkeypatch):
+    with pytest.raises(InputError, match=r"using\(.*unknown setting 'budget'"), intset.using(budget=3):
+        pass
+    project("[tool.intset]\nbudget = 3\n")
+    with pytest.raises(InputError, match=r"pyproject.toml: unknown setting 'budget'; known: domain"):
+        ask()
+    project("")
+    ask()
+    monkeypatch.setenv("INTSET_FOO", "1")  # also when the same question was answered before
+    with pytest.raises(InputError, match="unknown variable INTSET_FOO; known: INTSET_DOMAIN"):
+        ask()
+    monkeypatch.delenv("INTSET_FOO")
+    ask()
+    assert not any(name.startswith("INTSET_") for name in os.environ)
+
+
+@pytest.mark.parametrize("text", ['tool = "x"', "tool = 3", "[[tool]]\na = 1", "[tool]\nintset = 3",
+                                  '[tool]\nintset = "x"', "[[tool.intset]]\npoints = 1"])  # fmt: skip
+def test_a_table_that_is_none_is_refused(text, project):
+    project(text)
+    with pytest.raises(InputError, match=r"tool(\.intset)? in .*pyproject.toml must be a table"):
+        ask()
+
+
+@pytest.mark.parametrize("text", ["[tool", "\xff\xfe", "a = " + "[" * 5000])
+def test_a_file_that_is_no_toml_has_other_readers(text, project):
+    project(text, "latin-1")
+    assert ask().ints() == (0, 2)
