@@ -6,12 +6,11 @@ Environment: `INTSET_DOMAIN`, `INTSET_ISL_OPERATIONS`, ...: `INTSET_` and the fi
 
 from __future__ import annotations
 
-import contextvars
 import os
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections import ChainMap
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import Any
 
 from intset.errors import InputError
 from intset.expr.node import as_int
+from intset.scopes import Block, entered_blocks
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,14 +43,13 @@ class Config:
 
 _FIELDS = {field.name: field for field in fields(Config)}
 TIERS: tuple[str, ...] = Config().tiers
-_current: contextvars.ContextVar[Config | None] = contextvars.ContextVar("intset_config", default=None)
 
 
 def current(domain: str | None = None) -> Config:
     """The configuration in force here; `domain` is the argument of the call."""
-    config = _current.get()
-    if config is None:
-        config = _ambient(_environment_key(), os.getcwd())
+    config = _ambient_here()
+    if using.entered.get() and (blocks := using.in_force()):
+        config = blocks[-1].config([block.choices for block in blocks], config)
     if domain is None:
         return config
     if not isinstance(domain, str):
@@ -64,15 +63,29 @@ def _answered_by(config: Config, domain: str) -> Config:
     return replace(config, domain=checked("domain", domain, "the argument domain="))
 
 
-@contextmanager
-def using(**choices: Any) -> Iterator[Config]:
-    """Choose fields of `Config` for a block: `with using(domain="isl"): ...`."""
-    config = replace(current(), **{name: checked(name, value, "using(...)") for name, value in choices.items()})
-    token = _current.set(config)
-    try:
-        yield config
-    finally:
-        _current.reset(token)
+class using(Block[Config]):  # noqa: N801  # read as a statement: `with using(...)`
+    """Choose fields of `Config` for a block: `with using(domain="isl"): ...`.
+
+    The choice holds in the thread or task that enters the block, and in tasks started inside of it, until it ends, in
+    whatever order blocks end; of two blocks that choose the same field the one entered last wins.
+    """
+
+    entered = entered_blocks("intset_using")
+    inherited = True
+
+    def __init__(self, **choices: Any) -> None:
+        self.choices = {name: checked(name, value, "using(...)") for name, value in choices.items()}
+        self._made: tuple[list[Mapping[str, Any]], Config, Config] | None = None
+
+    def enter(self) -> Config:
+        return self.config([*(block.choices for block in using.in_force()), self.choices], _ambient_here())
+
+    def config(self, choices: list[Mapping[str, Any]], ambient: Config) -> Config:
+        """The configuration while this is the innermost block; the same object as long as `choices` are the same."""
+        made = self._made
+        if made is None or made[0] != choices or made[1] is not ambient:
+            made = self._made = (choices, ambient, replace(ambient, **ChainMap(*reversed(choices))))
+        return made[2]
 
 
 def checked(name: str, value: Any, where: str) -> Any:
@@ -135,6 +148,11 @@ def _project_file(folder: str) -> Path | None:
         if (candidate / "pyproject.toml").is_file():
             return candidate / "pyproject.toml"
     return None
+
+
+def _ambient_here() -> Config:
+    """What holds outside of every block."""
+    return _ambient(_environment_key(), os.getcwd())
 
 
 @lru_cache(maxsize=64)

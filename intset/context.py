@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from intset import config as configuration
+from intset.assuming import Assuming, within_blocks
 from intset.domains.base import Bounds, IntSet, Region
 from intset.domains.query import Query
 from intset.domains.registry import domain_named
@@ -84,6 +84,10 @@ class Frame:
             found = self._fingerprint = tuple(parts)
         return found
 
+    def stating(self, facts: tuple[Fact, ...]) -> Frame:
+        """The frame of the same ranges under other facts."""
+        return Frame(self.ranges, facts)
+
     def remember(self, key: Any, answer: Any) -> Any:
         if len(self.answers) >= MAX_CACHED_ANSWERS:
             self.answers.clear()
@@ -125,10 +129,10 @@ class Context:
         table = _checked_ranges(ranges or {})
         self.domain = None if domain is None else configuration.checked("domain", domain, "Context(domain=)")
         facts = tuple(part for given in _listed(assume) for part in _facts_of(given, ASSUMED))
-        self._frame = Frame(table, facts)
-        self._frame.fingerprint  # noqa: B018  # made here, so that the first question need not
-        if self._frame.known.empty and self.contradiction:
-            report(self.contradiction)
+        self._root = root = Frame(table, facts)
+        root.fingerprint  # noqa: B018  # made here, so that the first question need not
+        if root.known.empty and (excluding := _contradiction(root)):
+            report(excluding)
 
     # -- what is known ------------------------------------------------------------------------------------------
 
@@ -145,25 +149,19 @@ class Context:
     @property
     def contradiction(self) -> tuple[Fact, ...]:
         """Facts that exclude one another whatever the ranges are, as far as that is known; empty when none do."""
-        frame = self._frame
-        found = frame.answers.get("contradiction")
-        if found is None:
-            found = frame.remember("contradiction", contradicting(frame.facts))
-        return found  # type: ignore[no-any-return]
+        return _contradiction(self._frame)
 
-    @contextmanager
-    def assuming(self, *conditions: Cond | Fact, provenance: str = ASSUMED) -> Iterator[Context]:
+    def assuming(self, *conditions: Cond | Fact, provenance: str = ASSUMED) -> Assuming:
         """Facts that hold inside the `with` block only; nothing derived from them outlives it.
+
+        They hold in the thread or task that enters the block, until the block ends, in whatever order blocks end; the
+        end of a block removes its own facts only. Other threads and tasks, those started inside of the block included,
+        do not have them. (A generator that is suspended in a block has not left it.) `extended`, `renamed` and a
+        pickled copy take over what is in force where they are made, for good.
 
         A condition that contradicts what is known makes the block unreachable: there everything is proved, `vacuous`.
         """
-        added = tuple(part for given in conditions for part in _facts_of(given, provenance))
-        outer = self._frame
-        self._frame = Frame(outer.ranges, (*outer.facts, *added))
-        try:
-            yield self
-        finally:
-            self._frame = outer
+        return Assuming(self, tuple(part for given in conditions for part in _facts_of(given, provenance)))
 
     def extended(
         self,
@@ -172,11 +170,12 @@ class Context:
         provenance: str = DERIVED,
     ) -> Context:
         """A new context with further variables and facts; this one is not changed."""
-        table = _checked_ranges({**self._frame.ranges, **(ranges or {})})
+        frame = self._frame
+        table = _checked_ranges({**frame.ranges, **(ranges or {})})
         added = tuple(part for given in _listed(facts) for part in _facts_of(given, provenance))
         new = Context.__new__(type(self))
         new.domain = self.domain
-        new._frame = Frame(table, (*self._frame.facts, *added))
+        new._root = Frame(table, (*frame.facts, *added))
         return new
 
     def renamed(self, replacements: Mapping[Var, IntLike], ranges: Mapping[Var, Range | None] | None = None) -> Context:
@@ -228,10 +227,11 @@ class Context:
         """Whether `condition` holds at every point of this context: proved, refuted by a counterexample, or unknown."""
         goal = condition if isinstance(condition, Cond) else as_cond(condition, "the condition to prove")
         chosen = configuration.current(self.domain)
-        found = self._frame.answers.get((goal, chosen))
+        frame = self._frame
+        found = frame.answers.get((goal, chosen))
         if found is not None:
             return found  # type: ignore[no-any-return]
-        return prove_once(self._frame, goal, chosen, self._frame_for)
+        return prove_once(frame, goal, chosen, self._frame_for)
 
     def simplify(self, e: Any) -> Any:
         """A canonical, usually shorter, expression (or condition) that is equal wherever `e` is defined."""
@@ -257,6 +257,11 @@ class Context:
         return explain(self, question)
 
     # -- inside -------------------------------------------------------------------------------------------------
+
+    @property
+    def _frame(self) -> Frame:
+        """The scope that a question asked here is asked in: what the context was made with, and the blocks."""
+        return within_blocks(self) if Assuming.entered.get() else self._root
 
     def _ask(self, what: str, exprs: tuple[Expr, ...], keep: Sequence[Var], domain: str | None) -> Any:
         chosen = configuration.current(self.domain if domain is None else domain)
@@ -296,12 +301,21 @@ class Context:
         return found  # type: ignore[no-any-return]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (Context, (dict(self._frame.ranges), tuple(self._frame.facts), self.domain))
+        frame = self._frame
+        return (Context, (dict(frame.ranges), frame.facts, self.domain))
 
     def __repr__(self) -> str:
-        variables = ", ".join(f"{v.name} in [{r.min}, {r.max}]" for v, r in self._frame.ranges.items())
-        facts = "; ".join(map(repr, self._frame.facts))
+        frame = self._frame
+        variables = ", ".join(f"{v.name} in [{r.min}, {r.max}]" for v, r in frame.ranges.items())
+        facts = "; ".join(map(repr, frame.facts))
         return f"<Context {variables or 'no variables'}{' | ' + facts if facts else ''}>"
+
+
+def _contradiction(frame: Frame) -> tuple[Fact, ...]:
+    found = frame.answers.get("contradiction")
+    if found is None:
+        found = frame.remember("contradiction", contradicting(frame.facts))
+    return found  # type: ignore[no-any-return]
 
 
 def _is_true(base: Normalizer, condition: Cond) -> bool:

@@ -8,6 +8,7 @@ from typing import Final
 from bound.infer.known import Known
 from bound.infer.need import Need, from_shape
 from intset import config
+from intset.assuming import frame_of
 from intset.context import Context
 from intset.domains.points import values_of
 from intset.domains.query import Query
@@ -23,7 +24,7 @@ def enumerated(known: Known, context: Context, exprs: Sequence[Expr], fixed: Seq
     """The image of `exprs` in each instance; `None` where sizes, data or too many points are in the way."""
     from intset.domains.isl.listed import listed_shape
 
-    frame = context._frame
+    frame = frame_of(context)
     if opaque_terms(*exprs) or not is_small(_MAX_NODES, (*exprs, *frame.conditions)):
         return None
     query = Query((*fixed, *exprs), frame.ranges, frame.conditions, (), frame.base, frame.known, config.current())

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from bound.schedule import simple
+from intset.assuming import frame_of
 from intset.context import Context
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, constant_value
@@ -35,7 +36,7 @@ class Known:
         given = context.ranges
         self.sizes = tuple(var for var in sizes if var not in given)
         self.context = context.extended({var: Range(0, POS_INF) for var in self.sizes}) if self.sizes else context
-        frame = self.context._frame
+        frame = frame_of(self.context)
         self.ranges: dict[Var, Range] = {}
         self._numeric: dict[Var, Ends] = dict(frame.known.ranges)
         self._limits = dict(frame.known.knowledge.limits)

@@ -16,6 +16,7 @@ from bound.infer.instances import closed
 from bound.infer.known import Known
 from bound.infer.need import Need, from_region
 from bound.infer.pass_up import Iterations
+from intset.assuming import frame_of
 from intset.context import Context
 from intset.domains.base import Region
 from intset.errors import BudgetError
@@ -143,7 +144,7 @@ class Propagation:
         context = self._asking(access).extended(ranges, [*facts, *guards])
         kept = [*self.it.fixed, *(v for v in self.known.size_ranges if v not in self.it.relaxed)]
         dims = len(exprs)
-        if context._frame.known.empty:
+        if frame_of(context).known.empty:
             return Need(dims, nothing(dims), None, not self.it.notes, self.it.notes)
         try:
             need = from_region(self.known, self._answer(context, exprs, kept), shape)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from bound.infer.known import Known
+from intset.assuming import frame_of
 from intset.errors import EvaluationError
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, Var
@@ -35,7 +36,7 @@ def happens(known: Known, ranges: Mapping[Var, Range], conditions: Sequence[Cond
 def _instances(
     known: Known, roots: Sequence[Expr], ranges: Mapping[Var, Range], conditions: Sequence[Cond]
 ) -> Iterator[dict[Var, int]]:
-    facts = (*known.context._frame.conditions, *conditions)
+    facts = (*frame_of(known.context).conditions, *conditions)
     for point in _points(known, [*roots, *facts], ranges):
         try:
             if all(evaluate(fact, point) for fact in facts):

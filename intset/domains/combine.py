@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from intset.assuming import frame_of
 from intset.domains.base import End, IntervalSet, IntSet, Region, empty_set
 from intset.errors import BudgetError, InputError
 from intset.expr.build import maximum, minimum
@@ -42,7 +43,7 @@ def presburger(point: Sequence[Var], inside: Sequence[Cond]) -> Presburger | Non
     from intset.domains.isl.sets import END_BUDGET, Presburger
     from intset.domains.isl.translate import Translation
 
-    query = query_in(Context(dict.fromkeys(point))._frame, tuple(point))
+    query = query_in(frame_of(Context(dict.fromkeys(point))), tuple(point))
     try:
         with budget(END_BUDGET):
             translation = Translation(query, conditions=inside)

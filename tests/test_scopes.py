@@ -1,0 +1,335 @@
+"""Blocks hold in the thread or task that entered them, until they end, in whatever order they end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import copy
+import gc
+import pickle
+import random
+import threading
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import intset
+from intset import Cond, Context, Fact, InputError, Range, Var
+from intset.config import current
+
+i = Var("i")
+SIZE = 64
+
+
+def new_context() -> Context:
+    return Context({i: Range(0, SIZE)})
+
+
+def stated(ctx: Context) -> list[Cond]:
+    return [fact.condition for fact in ctx.facts]
+
+
+def upper(ctx: Context) -> int:
+    """The largest value of `i`, as every kind of question tells it."""
+    high = int(ctx.bounds(i)[1])
+    assert ctx.prove(i <= high) and not ctx.prove(i < high)
+    assert ctx.value_set(i).count() == high + 1
+    return high
+
+
+class Script:
+    """Blocks on some contexts, entered and left as a list of numbers says; what is in force is known at each step."""
+
+    def __init__(self, contexts: list[Context], name: str = "") -> None:
+        self.contexts, self.open, self.steps = contexts, list[tuple[Context, Cond, Generator[None]]](), 0
+
+    def step(self, choice: int) -> None:
+        if self.open and choice % 3 == 0:
+            _, _, block = self.open.pop(choice // 3 % len(self.open))
+            with pytest.raises(KeyError) if choice % 2 else ExitStack():
+                block.throw(KeyError) if choice % 2 else block.close()
+        else:
+            self.steps += 1
+            ctx, fact = self.contexts[choice % len(self.contexts)], i < SIZE - choice % 40 - 1
+            block = inside(ctx, fact)
+            next(block)
+            self.open.append((ctx, fact, block))
+        self.check()
+
+    def check(self) -> None:
+        for ctx in self.contexts:
+            facts = [fact for other, fact, _ in self.open if other is ctx]
+            assert stated(ctx) == facts
+            assert upper(ctx) == min([SIZE - 1, *(fact.args[1].data - 1 for fact in facts)])
+
+    def finish(self) -> None:
+        while self.open:
+            self.step(0)
+
+
+def inside(ctx: Context, fact: Cond) -> Generator[None]:
+    with ctx.assuming(fact) as entered:
+        assert entered is ctx
+        yield
+
+
+choices = st.lists(st.integers(0, 10_000), max_size=12)
+
+
+@given(choices)
+def test_blocks_end_in_any_order(steps: list[int]) -> None:
+    script = Script([new_context(), new_context()])
+    for choice in steps:
+        script.step(choice)
+    script.finish()
+    assert all(stated(ctx) == [] and upper(ctx) == SIZE - 1 for ctx in script.contexts)
+
+
+def test_threads_on_one_context_have_their_own_blocks() -> None:
+    contexts, failures, finished = [new_context(), new_context()], list[BaseException](), list[int]()
+
+    def work(seed: int) -> None:
+        rnd, script = random.Random(seed), Script(contexts)
+        try:
+            for _ in range(30):
+                script.step(rnd.randrange(10_000))
+            script.finish()
+            finished.append(script.steps)
+        except BaseException as failure:
+            failures.append(failure)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures, failures[0]
+    assert len(finished) == 8 and sum(finished) > 80
+    assert all(stated(ctx) == [] for ctx in contexts)
+
+
+def test_tasks_on_one_context_have_their_own_blocks() -> None:
+    contexts = [new_context(), new_context()]
+
+    async def work(seed: int) -> int:
+        rnd, script = random.Random(seed), Script(contexts)
+        for _ in range(30):
+            script.step(rnd.randrange(10_000))
+            await asyncio.sleep(0)
+            script.check()
+        script.finish()
+        return script.steps
+
+    async def main() -> list[int]:
+        return await asyncio.gather(*(work(seed) for seed in range(8)))
+
+    assert sum(asyncio.run(main())) > 80
+    assert all(stated(ctx) == [] for ctx in contexts)
+
+
+def test_a_task_or_thread_started_in_a_block_does_not_have_its_facts() -> None:
+    ctx, seen = new_context(), list[int]()
+
+    async def child() -> int:
+        return upper(ctx)
+
+    async def main() -> None:
+        with ctx.assuming(i < 5):
+            seen.append(await asyncio.create_task(child()))
+            seen.append(await asyncio.to_thread(upper, ctx))
+            assert upper(ctx) == 4
+
+    asyncio.run(main())
+    assert seen == [SIZE - 1, SIZE - 1]
+
+
+def test_the_overlapping_threads_of_a_report() -> None:
+    """Two blocks that overlap once left the fact of one in force for good."""
+    ctx = new_context()
+    first, second, done = threading.Event(), threading.Event(), threading.Event()
+
+    def one() -> None:
+        with ctx.assuming(i < 4):
+            first.set()
+            second.wait(10)
+
+    def two() -> None:
+        first.wait(10)
+        with ctx.assuming(i < 8):
+            second.set()
+            done.wait(10)
+
+    threads = [threading.Thread(target=work) for work in (one, two)]
+    for thread in threads:
+        thread.start()
+    threads[0].join()
+    done.set()
+    threads[1].join()
+    assert stated(ctx) == [] and ctx.prove(i < 4).status == "refuted"
+
+
+def test_a_block_that_is_left_in_another_thread_has_ended() -> None:
+    ctx = new_context()
+    block = inside(ctx, i < 4)
+    next(block)
+    assert upper(ctx) == 3
+    thread = threading.Thread(target=block.close)
+    thread.start()
+    thread.join()
+    assert upper(ctx) == SIZE - 1 and stated(ctx) == []
+
+
+def test_a_block_that_is_left_in_another_contextvars_context_has_ended() -> None:
+    ctx = new_context()
+    block = inside(ctx, i < 4)
+    elsewhere = contextvars.copy_context()
+    elsewhere.run(next, block)
+    assert upper(ctx) == SIZE - 1 and elsewhere.run(upper, ctx) == 3
+    block.close()
+    assert elsewhere.run(upper, ctx) == SIZE - 1
+
+
+def test_a_block_that_is_dropped_has_ended() -> None:
+    ctx = new_context()
+    block = ctx.assuming(i < 4)
+    assert block.__enter__() is ctx
+    assert upper(ctx) == 3
+    del block  # as when an interrupt comes between the entry and the body
+    gc.collect()
+    assert upper(ctx) == SIZE - 1 and stated(ctx) == []
+
+
+def test_an_error_at_the_entry_leaves_nothing() -> None:
+    ctx = new_context()
+    for bad in (3, True, "i < 4", None):
+        with pytest.raises(InputError), ctx.assuming(bad):  # type: ignore[arg-type]
+            pytest.fail("it was entered")
+    with pytest.raises(InputError), intset.using(points=-1):
+        pytest.fail("it was entered")
+    assert stated(ctx) == []
+
+
+def test_entering_again() -> None:
+    ctx = new_context()
+    block = ctx.assuming(i < 4)
+    for _ in range(2):
+        with block:
+            assert upper(ctx) == 3
+            with pytest.raises(InputError, match="has not ended"), block:
+                pytest.fail("it was entered")
+            assert upper(ctx) == 3
+        assert upper(ctx) == SIZE - 1
+
+
+def test_decorated_functions() -> None:
+    ctx = new_context()
+
+    @ctx.assuming(i < 9)
+    @intset.using(points=17)
+    def deep(levels: int) -> list[tuple[int, int]]:
+        here = (len(ctx.facts), current().points)
+        return [here, *deep(levels - 1), here] if levels else [here]
+
+    assert deep(1) == [(1, 17), (2, 17), (1, 17)]
+    assert deep(0) == [(1, 17)] and stated(ctx) == [] and current().points != 17
+
+
+def test_what_is_made_inside_a_block_keeps_its_facts() -> None:
+    ctx, k = new_context(), Var("k")
+    with ctx.assuming(i < 4), ctx.assuming(Fact(i > 1, "asserted")):
+        facts = ctx.facts
+        made = [
+            ctx.extended({k: Range(0, 2)}),
+            pickle.loads(pickle.dumps(ctx)),
+            copy.copy(ctx),
+            copy.deepcopy(ctx),
+            ctx.renamed({k: i}),
+        ]
+    assert stated(ctx) == []
+    for other in made:
+        assert other.facts[:2] == facts
+        assert other.bounds(i) == (2, 3)
+        with other.assuming(i < 3):
+            assert other.bounds(i) == (2, 2) and stated(ctx) == []
+        assert other.bounds(i) == (2, 3)
+
+
+def test_blocks_hold_nothing_alive() -> None:
+    import weakref
+
+    ctx = new_context()
+    blocks = [inside(ctx, i < 4), inside(ctx, i < 5)]
+    for block in blocks:
+        next(block)
+    blocks[0].close()
+    blocks[1].close()
+    gone = weakref.finalize(ctx._root, lambda: None)
+    del ctx, blocks, block
+    gc.collect()
+    assert not gone.alive
+
+
+# -- configuration, by the same mechanism ---------------------------------------------------------------------------
+
+
+def choosing(**wanted: Any) -> Generator[None]:
+    with intset.using(**wanted):
+        yield
+
+
+@given(choices)
+def test_configuration_blocks_end_in_any_order(steps: list[int]) -> None:
+    ambient, entered = current(), list[tuple[dict[str, Any], Generator[None]]]()
+    for choice in (*steps, *[0] * len(steps)):
+        if entered and choice % 3 == 0:
+            entered.pop(choice // 3 % len(entered))[1].close()
+        elif choice:
+            wanted = {["points", "isl_operations"][choice % 2]: choice}
+            block = choosing(**wanted)
+            next(block)
+            entered.append((wanted, block))
+        expected = {"points": ambient.points, "isl_operations": ambient.isl_operations}
+        for wanted, _ in entered:
+            expected |= wanted
+        now = current()
+        assert {"points": now.points, "isl_operations": now.isl_operations} == expected
+        assert now is current(), "it serves as a key"
+    assert current() is ambient
+
+
+def test_configuration_is_inherited_by_tasks_until_the_block_ends() -> None:
+    async def child(told: asyncio.Event) -> list[int]:
+        before = current().points
+        await told.wait()
+        return [before, current().points]
+
+    async def main() -> list[int]:
+        told = asyncio.Event()
+        with intset.using(points=5):
+            task = asyncio.create_task(child(told))
+            await asyncio.sleep(0)
+        told.set()
+        return await task
+
+    assert asyncio.run(main()) == [5, current().points]
+
+
+def in_threads(work: Callable[[], Any], count: int) -> Iterator[Any]:
+    found = list[Any]()
+    threads = [threading.Thread(target=lambda: found.append(work())) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    yield from found
+
+
+def test_configuration_of_a_thread_is_its_own() -> None:
+    default = current().points
+    with intset.using(points=5):
+        assert set(in_threads(lambda: current().points, 4)) == {default}
+        assert current().points == 5
