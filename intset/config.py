@@ -45,7 +45,7 @@ _FIELDS = {field.name: field for field in fields(Config)}
 TIERS: tuple[str, ...] = Config().tiers
 
 
-def current(domain: str | None = None) -> Config:
+def current(domain: Any = None) -> Config:
     """The configuration in force here; `domain` is the argument of the call."""
     config = _ambient_here()
     if using.entered.get() and (blocks := using.in_force()):
@@ -185,4 +185,4 @@ def _file_table(file: Path) -> Mapping[str, Any]:
         if not isinstance(table, dict):
             place = ".".join(("tool", "intset")[: k + 1])
             raise InputError(f"{place} in {file} must be a table, not {table!r}")
-    return table
+    return dict(table)
