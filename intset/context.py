@@ -277,7 +277,7 @@ class Context:
         if what == "image":
             return frame.remember(key, answering.image(query))
         method = getattr(answering, what, None)
-        if method is not None:
+        if callable(method):
             return frame.remember(key, method(query))
         if what == "bounds":
             image = answering.image(query)

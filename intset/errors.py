@@ -33,6 +33,14 @@ class CountError(IntSetError):
     """A set cannot be counted: the message says why (`count` never guesses)."""
 
 
+class DomainError(IntSetError):
+    """A domain from outside answered with what is no answer, raised, or cannot be loaded; the message names it."""
+
+
+class PluginWarning(UserWarning):
+    """A domain that an installed package announces cannot be loaded; it is left out."""
+
+
 class ContradictionWarning(UserWarning):
     """Declared, asserted or assumed facts exclude one another: nothing satisfies them, so everything is proved."""
 

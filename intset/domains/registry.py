@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import warnings
 from functools import cache
 from importlib import metadata
 from typing import Any
 
 from intset.domains.base import Domain
-from intset.errors import InputError
+from intset.domains.border import Guarded
+from intset.errors import DomainError, InputError, PluginWarning
 
 ENTRY_POINTS = "intset.domains"
 
@@ -27,14 +29,23 @@ _loaded: dict[str, Domain] = {}
 
 def register(domain: Domain, name: str | None = None) -> Domain:
     """Make `domain` known under `name` (default: its own name). Returns the domain, so it serves as a decorator."""
-    instance: Any = domain() if isinstance(domain, type) else domain
+    instance = _made(domain, name or getattr(domain, "name", "") or "?")
     chosen = name or getattr(instance, "name", None)
     if not isinstance(chosen, str) or not chosen:
         raise InputError(f"a domain needs a name: {domain!r}")
     if not callable(getattr(instance, "image", None)):
         raise InputError(f"the domain {chosen!r} has no method image(query)")
-    _loaded[chosen] = instance
+    _loaded[chosen] = Guarded(instance, chosen)
     return domain
+
+
+def _made(domain: Any, name: object) -> Any:
+    if not isinstance(domain, type):
+        return domain
+    try:
+        return domain()
+    except Exception as error:
+        raise DomainError(f"the domain {name!r}: {domain.__name__}() raised {type(error).__name__}: {error}") from error
 
 
 def unregister(name: str) -> None:
@@ -43,7 +54,22 @@ def unregister(name: str) -> None:
 
 
 def domain_names() -> tuple[str, ...]:
-    """The names of all domains that can be asked for."""
+    """The names of all domains that can be asked for; a plugin that cannot be loaded is left out, with a warning."""
+    names = dict.fromkeys((*_BUILT_IN, *_loaded))
+    for point in _entry_points():
+        if point.name in names:
+            continue
+        try:
+            domain_named(point.name)
+        except DomainError as error:
+            warnings.warn(str(error), PluginWarning, stacklevel=2)
+        else:
+            names[point.name] = None
+    return tuple(names)
+
+
+def _announced() -> tuple[str, ...]:
+    """The names of all domains, loaded or not."""
     return tuple(dict.fromkeys((*_BUILT_IN, *_loaded, *(point.name for point in _entry_points()))))
 
 
@@ -63,8 +89,7 @@ def domain_named(name: str) -> Domain:
 
             found = ProductDomain([domain_named(part.strip()) for part in name.split("*")], name)
         else:
-            loaded = point.load()
-            found = loaded() if isinstance(loaded, type) else loaded
+            found = _plugin(point)
     assert found is not None
     _loaded[name] = found
     return found
@@ -74,7 +99,7 @@ def check_name(name: Any, where: str) -> str:
     """`name` if it is known, else an error that lists what is."""
     if isinstance(name, str) and (name in _BUILT_IN or name in _loaded):
         return name
-    known = domain_names()
+    known = _announced()
     if isinstance(name, str):
         if name in known:
             return name
@@ -84,6 +109,19 @@ def check_name(name: Any, where: str) -> str:
     close = difflib.get_close_matches(str(name), known, 1)
     hint = f" (did you mean {close[0]!r}?)" if close else ""
     raise InputError(f"{where}: unknown domain {name!r}{hint}; known: {', '.join(known)}, and products such as 'a*b'")
+
+
+def _plugin(point: metadata.EntryPoint) -> Domain:
+    try:
+        loaded = _made(point.load(), point.name)
+    except DomainError:
+        raise
+    except (Exception, SystemExit) as error:
+        shown = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise DomainError(f"the domain {point.name!r}: its plugin {point.value} cannot be loaded: {shown}") from error
+    if not callable(getattr(loaded, "image", None)):
+        raise DomainError(f"the domain {point.name!r}: its plugin {point.value} has no method image(query)")
+    return Guarded(loaded, point.name)
 
 
 @cache
