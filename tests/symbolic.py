@@ -187,7 +187,7 @@ def negated(t: Truth) -> Truth:
 
 
 def quotient(x: Int, d: Any) -> Int:
-    """The floor of `x / d`, one value for one pair of operands. What is surely a multiple of `d` leaves the division."""
+    """The floor of `x / d`, one value for one pair of operands. Sure multiples of `d` leave the division."""
     path = Path.current
     if d == 0:
         raise ZeroDivisionError
@@ -392,8 +392,8 @@ def paths(run: Callable[[], Any], limit: int = 4000) -> Iterator[tuple[Path, Any
 
 
 def proves(path: Path, goal: Truth) -> bool:
-    """Whether `goal` holds wherever the path leads. Where the reals do not show it, quotients and factors are said to be
-    integers: they, their sums and their differences are 0 or at least 1 in size."""
+    """Whether `goal` holds wherever the path leads. Where the reals do not show it, it is said that quotients and
+    factors are integers: they, their sums and their differences are 0 or at least 1 in size."""
     quotients = [q.term for q in path.quotients.values()]
     factors = [f.term for f in path.factors]
     pairs = [(f, q) for f in factors for q in quotients]
