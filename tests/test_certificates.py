@@ -137,7 +137,7 @@ def test_a_refutation_certifies_its_point_and_an_unknown_nothing():
 
 
 def test_random_proofs_are_certified():
-    from random_questions import question
+    from intset.testing.questions import question
 
     kinds: dict[str, int] = {}
     for seed in range(150):

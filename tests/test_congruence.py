@@ -9,13 +9,13 @@ from __future__ import annotations
 import random
 from itertools import product
 
-import galois
 import pytest
 
 from intset.domains import congruence
 from intset.domains.congruence import BOTTOM, OPTIMAL, TOP, TRANSFER
 from intset.expr import ops
 from intset.expr.ops import Op
+from intset.testing import galois
 
 VALUES = galois.all_congruences(9)  # 19 constants, 45 congruences
 WINDOW = 40

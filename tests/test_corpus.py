@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks import sweep
 from intset import Var, domain_names, evaluate, parse
+from intset.testing import cases, sweep
 from lowering.cli.corpus import Problem, Row, read_rows
 from lowering.cli.enumeration import evaluate_many, true_values
 from lowering.cli.reference import Reference
@@ -195,7 +195,7 @@ def test_sizes_that_are_tried_differ() -> None:
 
 
 def assert_sweep(count: int, seed: int) -> None:
-    found = sweep.sweep(count, seed, domain_names())
+    found = sweep(count, seed, domain_names())
     assert found["not_empty"] > count // 2
     assert found["wrong"] == []
     unexplained = [entry for entry in found["inexact"] if not entry["notes"]]
@@ -213,7 +213,7 @@ def test_ten_thousand_random_expressions() -> None:
 
 
 def test_the_sweep_is_reproducible_and_varied() -> None:
-    first = [case.text() for case in sweep.cases(60, seed=7)]
-    assert first == [case.text() for case in sweep.cases(60, seed=7)]
+    first = [case.text() for case in cases(60, seed=7)]
+    assert first == [case.text() for case in cases(60, seed=7)]
     text = " ".join(first)
     assert all(part in text for part in ("//", "%", "truncdiv", "select", "minimum", "cast", " where ", "<<"))

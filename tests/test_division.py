@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import conditions, expressions
 from test_division_rules import Machine, mathematical
 
 import intset
@@ -39,6 +38,7 @@ from intset.errors import ContradictionWarning, EvaluationError, InputError
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, Node, make
 from intset.expr.walk import postorder
+from intset.testing.strategies import conditions, expressions
 from lowering import lower_division
 from lowering.division import missing_facts
 from lowering.division.cost import cost, node_cost

@@ -12,11 +12,13 @@ import textwrap
 
 import pytest
 from known_bits import KnownBits
-from random_questions import question
 
 import intset
 from intset import NEG_INF, POS_INF, Context, CountError, InputError, Range, ShapeVar, Var, evaluate, minimum, select
+from intset.domains.base import Bounds, IntervalSet
+from intset.domains.interval import IntervalDomain
 from intset.domains.registry import domain_names, register, unregister
+from intset.testing import question, soundness
 
 pytestmark = pytest.mark.filterwarnings("ignore::intset.errors.ContradictionWarning")
 BUILT_IN = ("auto", "interval", "stride", "modular", "interval*modular", "isl", "points", "interval*isl")
@@ -29,41 +31,13 @@ def known_bits():
     unregister("bits")
 
 
-def check(domain: str, seeds: range) -> dict[str, int]:
-    """Ask `domain` the questions with these numbers; every answer must be sound, every claim true."""
-    tally = dict.fromkeys(("asked", "exact hull", "exact set"), 0)
-    for seed in seeds:
-        q = question(seed)
-        ctx = Context(q.ranges, assume=q.conds)
-        bounds = ctx.bounds(q.expr, domain=domain)
-        found = ctx.value_set(q.expr, domain=domain)
-        tally["asked"] += 1
-        hull = (min(q.values), max(q.values)) if q.values else None
-        where = f"question {seed}: {q.expr} where {q.conds}"
-        if hull is None:
-            assert bounds.is_empty or not bounds.is_tight, where
-        else:
-            assert bounds[0] is NEG_INF or int(bounds[0]) <= hull[0], where
-            assert bounds[1] is POS_INF or int(bounds[1]) >= hull[1], where
-        attained = bounds.is_empty if hull is None else NEG_INF not in bounds and POS_INF not in bounds
-        if attained and hull is not None:
-            attained = (int(bounds[0]), int(bounds[1])) == hull
-        assert attained or not bounds.is_tight, where
-        tally["exact hull"] += attained
-        assert all(value in found for value in q.values), where
-        if found.is_exact:
-            tally["exact set"] += 1
-            assert found.is_empty is (not q.values), where
-            assert found.count() == len(q.values), where
-    return tally
-
-
 @pytest.mark.parametrize("domain", BUILT_IN)
 def test_every_domain_is_sound(domain):
-    tally = check(domain, range(120))
-    assert tally["asked"] == 120
+    report = soundness(domain, 120)
+    assert report.wrong == []
+    assert report.tally["asked"] == 120
     if domain == "auto":
-        assert tally["exact hull"] == tally["exact set"] == 120
+        assert report.tally["exact hull"] == report.tally["exact set"] == 120
 
 
 def test_auto_is_exact_or_says_why():
@@ -77,14 +51,42 @@ def test_auto_is_exact_or_says_why():
 @pytest.mark.nightly
 @pytest.mark.parametrize("domain", BUILT_IN)
 def test_every_domain_is_sound_on_ten_thousand_questions(domain):
-    assert check(domain, range(10_000))["asked"] == 10_000
+    assert soundness(domain, 10_000).wrong == []
 
 
 def test_a_domain_from_outside_passes_the_same_suite(known_bits):
-    assert check(known_bits, range(120))["asked"] == 120
+    assert soundness(known_bits, 120).wrong == []
     i = Var("i")
     found = Context({i: Range(0, 100)}).value_set(i * 8 + 5, domain=known_bits)
     assert 13 in found and 12 not in found  # the low three bits are 101
+
+
+LIES = {
+    "lacks": lambda s: IntervalSet(s.max, s.max, s.by) if s.min is not NEG_INF else s,
+    "are called tight": lambda s: IntervalSet(s.min - 1, s.max, s.by, is_tight=True) if s.min is not NEG_INF else s,
+    "elements instead of": lambda s: IntervalSet(s.min, s.max, s.by, is_exact=True),
+    "is empty where": lambda s: IntervalSet(POS_INF, NEG_INF, s.by, is_exact=True),
+}
+
+
+@pytest.mark.parametrize("found", LIES)
+def test_the_suite_finds_what_is_false(found):
+    class Liar(IntervalDomain):
+        name = "liar"
+
+        def image(self, query):
+            answer = IntervalDomain().image(query)
+            return answer if answer.is_empty else LIES[found](answer)
+
+        def bounds(self, query):
+            answer = self.image(query)
+            return Bounds(*answer.ends(), answer.is_tight)
+
+    register(Liar)
+    try:
+        assert any(found in line for line in soundness("liar", 60).wrong)
+    finally:
+        unregister("liar")
 
 
 def test_a_domain_from_outside_joins_a_product(known_bits):

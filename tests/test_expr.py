@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from strategies import conditions, expressions, points
 
 from intset.errors import EvaluationError, InputError, MachineOverflowError, UndefinedError
 from intset.expr import ops
@@ -46,6 +45,7 @@ from intset.expr.ops import Op
 from intset.expr.range import Range
 from intset.expr.walk import conjuncts, free_vars, opaque_terms, size, symbols
 from intset.infinity import NEG_INF, POS_INF
+from intset.testing.strategies import conditions, expressions, points
 
 i, j = Var("i"), Var("j")
 n = ShapeVar("n", lower=1, upper=4096)

@@ -38,6 +38,11 @@ def test_import_intset_is_light() -> None:
     assert "intset.context" in loaded
 
 
+def test_the_tests_for_domains_need_no_more_than_the_package() -> None:
+    code = "from intset.testing import soundness\nassert not soundness('interval', count=5).wrong"
+    assert not modules_after(code) & {"hypothesis", "pytest", "bound", "lowering", "numpy"}
+
+
 def test_a_question_of_the_linear_form_loads_no_engine() -> None:
     code = "from intset import *\ni = Var('i')\nassert Context({i: Range(0, 8)}).bounds(i * 2)[1] is const(14)"
     assert not modules_after(code) & {"z3", "islpy", "numpy"}
@@ -127,7 +132,7 @@ def test_the_commands_need_what_is_declared() -> None:
 @pytest.mark.parametrize("name", ["README.md", "docs/adding-a-domain.md"])
 def test_the_code_in_the_documents_is_true(name: str) -> None:
     """All blocks of a document run in one session, and print what is written."""
-    from intset.domains.registry import unregister
+    from intset.domains.registry import domain_names, unregister
 
     code = "\n".join(blocks((ROOT / name).read_text(encoding="utf-8"), "python"))
     test = doctest.DocTestParser().get_doctest(code, {}, name, name, 0)
@@ -137,7 +142,8 @@ def test_the_code_in_the_documents_is_true(name: str) -> None:
     try:
         runner.run(test, out=failures.append)
     finally:
-        unregister("nonnegative")
+        for domain in {"nonnegative", "boastful"} & set(domain_names()):
+            unregister(domain)
     assert not failures, "\n".join(failures)
 
 

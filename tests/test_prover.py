@@ -8,7 +8,6 @@ import random
 import threading
 
 import pytest
-from random_questions import question
 
 import intset
 from intset import (
@@ -33,6 +32,7 @@ from intset import (
 )
 from intset.assuming import frame_of
 from intset.errors import ContradictionWarning
+from intset.testing.questions import question
 
 i, j, k, x, y = (Var(name) for name in "ijkxy")
 n, m, p = ShapeVar("n"), ShapeVar("m"), ShapeVar("p")

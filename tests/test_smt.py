@@ -15,7 +15,6 @@ import pytest
 import z3
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from strategies import conditions, expressions, points
 
 from intset.errors import BudgetError, UndefinedError
 from intset.expr import ops
@@ -40,6 +39,7 @@ from intset.expr.node import Cond, Expr, Opaque, ShapeVar, Var, const, make, sum
 from intset.prover import smt
 from intset.prover.smt import SmtResult, SmtSession
 from intset.prover.smt_encode import MAX_DEPTH, Encoder
+from intset.testing.strategies import conditions, expressions, points
 
 i, j, k = Var("i"), Var("j"), Var("k")
 n, m, p = ShapeVar("n", lower=1), ShapeVar("m", lower=1), ShapeVar("p", lower=1)

@@ -8,13 +8,13 @@ import time
 from collections.abc import Callable
 from itertools import product
 
-import galois
 import pytest
 
 from intset.domains import strided
 from intset.domains.strided import BOTTOM, FEW, OPTIMAL, REFINE, TOP, TRANSFER, Strided, Value, const, make
 from intset.expr import ops
 from intset.expr.ops import Op
+from intset.testing import galois
 
 VALUES = galois.all_strided(-5, 5)
 HALVES = ((-3, None), (0, None), (4, None), (None, -4), (None, 1), (None, 3), (None, None))

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import CONDITION_OPS, INTEGER_OPS, conditions, expressions
 
 from intset.errors import InputError, ParseError
 from intset.expr import build, ops, parser, printer
@@ -20,6 +19,7 @@ from intset.expr.build import select
 from intset.expr.node import Opaque, ShapeVar, Var, const, divide, make, sum_of, truth
 from intset.expr.parser import parse
 from intset.expr.printer import to_text
+from intset.testing.strategies import CONDITION_OPS, INTEGER_OPS, conditions, expressions
 
 i, j, k = Var("i"), Var("j"), Var("i.outer")
 n = ShapeVar("n")

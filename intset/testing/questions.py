@@ -1,10 +1,11 @@
-"""Random index questions over small boxes, with the truth by enumeration: the oracle of the domain and prover tests."""
+"""Random index questions over small boxes, with the truth by enumeration: what domains and prover are held against."""
 
 from __future__ import annotations
 
 import contextlib
 import itertools
 import random
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from intset import Range, Var, cast, ceildiv, const, maximum, minimum, select, truncdiv, truncmod
@@ -28,11 +29,12 @@ class Question:
     goal_points: int = 0  # points where it is defined
 
     @property
-    def variables(self):
+    def variables(self) -> list[Var]:
         return list(self.ranges)
 
-    def points(self):
-        spans = [range(r.ends[0], r.ends[1] + 1) for r in self.ranges.values()]
+    def points(self) -> Iterator[tuple[int, ...]]:
+        """The points of the box at which the conditions are defined and hold."""
+        spans = [range(first, last + 1) for first, last in map(_ends, self.ranges.values())]
         guards = [compiled(cond, self.variables) for cond in self.conds]
         for point in itertools.product(*spans):
             try:
@@ -40,6 +42,12 @@ class Question:
                     yield point
             except (ZeroDivisionError, EvaluationError):
                 continue
+
+
+def _ends(limits: Range) -> tuple[int, int]:
+    ends = limits.constant()
+    assert ends is not None
+    return ends
 
 
 def expression(rng: random.Random, variables: list[Var], depth: int) -> Expr:

@@ -1,4 +1,4 @@
-"""Hypothesis strategies for expressions, conditions and points: shared by the tests of every package.
+"""Hypothesis strategies for expressions, conditions and points: for tests of what takes expressions.
 
 `expressions` and `conditions` draw over given variables, with every operation of `intset.expr.ops`, and with negative
 constants and divisors; they shrink to a single small constant or variable.
@@ -83,7 +83,7 @@ class _Drawing:
         self.integer_ops = [op for op in INTEGER_OPS if op not in refused]
 
     def leaf(self) -> Expr:
-        if self.variables and self.draw(st.integers(0, 2)):
+        if len(self.variables) > 0 and self.draw(st.integers(0, 2)) > 0:
             return self.draw(st.sampled_from(self.variables))
         return const(self.draw(constants()))
 
@@ -131,12 +131,18 @@ class _Drawing:
             return truth(self.draw(st.booleans()))
         if depth <= 0 or self.draw(st.booleans()):
             op = self.draw(st.sampled_from(ops.COMPARISONS))
-            return _made(op, self.integer(depth - 1), self.integer(depth - 1))
+            return _held(op, self.integer(depth - 1), self.integer(depth - 1))
         op = self.draw(st.sampled_from((ops.NOT, ops.AND, ops.OR)))
         if op is ops.NOT:
-            return _made(op, self.condition(depth - 1))
-        return _made(op, self.condition(depth - 1), self.condition(depth - 1))
+            return _held(op, self.condition(depth - 1))
+        return _held(op, self.condition(depth - 1), self.condition(depth - 1))
 
 
-def _made(op: Op, *args: Any) -> Any:
-    return make(op, args)
+def _made(op: Op, *args: Any) -> Expr:
+    made: Expr = make(op, args)
+    return made
+
+
+def _held(op: Op, *args: Any) -> Cond:
+    made: Cond = make(op, args)
+    return made
