@@ -15,10 +15,10 @@ attained. Both speak of the parameter values for which the set is not empty.
 (0, 2)
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from intset.config import Config, using
-from intset.context import Context
-from intset.domains.base import Bounds, Domain, IntervalSet, IntSet, Region
-from intset.domains.registry import domain_names, register
 from intset.errors import (
     BudgetError,
     ContradictionWarning,
@@ -58,7 +58,32 @@ from intset.expr.parser import parse
 from intset.expr.range import Range
 from intset.facts import Fact
 from intset.infinity import NEG_INF, POS_INF
-from intset.prover.proof import Proof
+
+if TYPE_CHECKING:
+    from intset.context import Context
+    from intset.domains.base import Bounds, Domain, IntervalSet, IntSet, Region
+    from intset.domains.registry import domain_names, register
+    from intset.prover.proof import Proof
+
+_WHAT_ANSWERS = {
+    "Context": "intset.context",
+    **dict.fromkeys(("Bounds", "Domain", "IntervalSet", "IntSet", "Region"), "intset.domains.base"),
+    **dict.fromkeys(("domain_names", "register"), "intset.domains.registry"),
+    "Proof": "intset.prover.proof",
+}
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """What answers questions is loaded when it is first named: `intset.check` does without."""
+        if name not in _WHAT_ANSWERS:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = globals()[name] = getattr(import_module(_WHAT_ANSWERS[name]), name)
+        return value
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *_WHAT_ANSWERS})
+
 
 __all__ = [
     "NEG_INF",

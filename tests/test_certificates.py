@@ -29,10 +29,12 @@ from intset import (
     truncdiv,
     truncmod,
 )
+from intset.check.certificate import Certificate, Combination, Premise, Term
+from intset.check.checker import check_certificate
+from intset.check.polynomials import in_other_words
+from intset.check.premises import meaning
 from intset.expr import ops
 from intset.expr.node import const, make, truth
-from intset.prover.certificate import Certificate, Combination, Premise, Term
-from intset.prover.check import check_certificate, in_other_words, meaning
 from intset.prover.combination import combinations
 
 i, j, k, x, y = (Var(name) for name in "ijkxy")
@@ -80,7 +82,7 @@ def test_every_proof_has_a_certificate(ranges, goal, facts, kind):
     assert "".join(cert.words()) in "".join(str(ctx.explain(goal)).split("\n"))
     assert pickle.loads(pickle.dumps(proof)).certificate().check()
     false = replace(cert, goal=~goal, vacuous=False)
-    assert kind == "z3" or not check_certificate(false)
+    assert not check_certificate(false)
     assert not check_certificate(cert, Context({})) or not (cert.ranges or cert.facts)
 
 

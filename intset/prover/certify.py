@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING
 
-from intset.errors import InputError
-from intset.expr.node import Cond, Var
+from intset.check.certificate import Certificate
+from intset.check.isl_text import emptiness_text
+from intset.check.points import box_of
+from intset.check.premises import premises_of, range_conditions
+from intset.check.smt_text import unsat_text
+from intset.errors import BudgetError, EvaluationError, InputError
+from intset.expr.definedness import definedness
+from intset.expr.evaluate import evaluate
+from intset.expr.node import Cond, Expr, Var, truth
 from intset.expr.range import Range
-from intset.expr.walk import free_vars
-from intset.facts import Fact
-from intset.prover.certificate import Certificate
+from intset.expr.walk import conjuncts, free_vars
+from intset.facts import ASSERTED, Fact
+from intset.prover.combination import combinations
 from intset.prover.proof import PROVED, REFUTED, Basis
+from intset.prover.smt import SmtSession
 
 if TYPE_CHECKING:
     from intset.prover.proof import Proof
@@ -35,27 +44,89 @@ def certify(proof: Proof) -> Certificate:
     """
     basis = proof.basis
     if proof.status == REFUTED:
-        facts, ranges = basis.facts, _ranges(basis, (proof.goal, *(fact.condition for fact in basis.facts)))
-        return Certificate("point", proof.goal, facts=facts, ranges=ranges, point=proof.counterexample or {})
-    if proof.status != PROVED:
+        found: Certificate | None = refutation(proof.goal, basis, proof.counterexample or {})
+    elif proof.status != PROVED:
         raise InputError(f"only a decided question has a certificate; this one is unknown: {proof.reason}")
-    claims = [_claim(proof.goal, basis, basis.facts, True)] if proof.vacuous else []
-    if not proof.vacuous:
-        used = tuple(fact for fact in basis.facts if fact in proof.used)
-        claims.append(_claim(proof.goal, basis, used, False))
-    claims.append(_claim(proof.goal, basis, basis.facts, False))
+    else:
+        found = first_accepted(_claims(proof), basis, _ORDER.get(proof.by, _ORDER["linear"]))
+    if found is None:
+        raise InputError(f"no certificate was found for {proof.goal!r}")
+    return found
+
+
+def refutation(goal: Cond, basis: Basis, point: Mapping[Expr, int]) -> Certificate | None:
+    """The certificate that a goal fails at a point, which gets values for all variables with a range."""
+    claim = Certificate("point", goal, facts=basis.facts, ranges=tuple(basis.ranges.items()))
+    for whole in _completions(claim, basis, point):
+        found = replace(claim, point=whole)
+        if found.check():
+            return found
+    return None
+
+
+def _completions(claim: Certificate, basis: Basis, point: Mapping[Expr, int]) -> Iterator[Mapping[Expr, int]]:
+    """The point with values for the variables that have none: the first of their ranges, or what z3 finds for them."""
+    yield _with_first_values(claim, point)
+    conditions = [(cond, cond) for cond in dict.fromkeys(premises_of(claim))]
+    fixed = [(e.eq(value), e) for e, value in point.items()]
+    for facts in ([*conditions, *fixed], conditions):
+        model = SmtSession().check(claim.goal, facts, basis.config.z3_rlimit).model
+        if model is not None:
+            yield {**point, **model}
+
+
+def _with_first_values(claim: Certificate, point: Mapping[Expr, int]) -> dict[Expr, int]:
+    whole = dict(point)
+    ranged = dict(claim.ranges)
+    ends = free_vars(*(cond for var, limits in claim.ranges for cond in range_conditions(var, limits)))
+    waiting = dict.fromkeys((*(var for var in ends if var not in ranged), *ranged))
+    while waiting:
+        ready = [var for var in waiting if var not in ranged or whole.keys() >= set(ranged[var].free_vars())]
+        if not ready:
+            break
+        for var in ready:
+            del waiting[var]
+            if var not in whole:
+                whole[var] = _first_value(var, ranged.get(var), whole)
+    return whole
+
+
+def _first_value(var: Var, limits: Range | None, point: Mapping[Expr, int]) -> int:
+    low, high, step = var.declared()
+    first = low if low is not None else min(0, high) if high is not None else 0
+    if limits is not None and isinstance(limits.min, Expr):
+        with suppress(EvaluationError, InputError):
+            own = evaluate(limits.min, point)
+            first = own if low is None else max(own, low)
+    return -(-first // step) * step
+
+
+def first_accepted(claims: Iterable[Certificate], basis: Basis, kinds: Sequence[str]) -> Certificate | None:
+    """The first certificate of one of the claims that is found and that the checker accepts."""
     for claim in claims:
-        for kind in _ORDER.get(proof.by, _ORDER["linear"]):
-            found = _FINDERS[kind](claim, basis)
-            if found is not None and found.check():
-                return found
-    raise InputError(f"no certificate was found for {proof.goal!r}")
+        for kind in kinds:
+            for found in _FINDERS[kind](claim, basis):
+                if found.check():
+                    return found
+    return None
 
 
-def _claim(goal: Cond, basis: Basis, facts: tuple[Fact, ...], vacuous: bool) -> Certificate:
-    roots = (goal, *(fact.condition for fact in facts))
-    ranges = tuple(basis.ranges.items()) if vacuous else _ranges(basis, roots)
-    return Certificate("", goal, vacuous, facts, ranges)
+def _claims(proof: Proof) -> Iterator[Certificate]:
+    """What may be claimed, the strongest first: that no point exists, with the facts used alone, with all facts."""
+    basis = proof.basis
+    if proof.vacuous:
+        own = {part for need in definedness((proof.goal,)) for part in conjuncts(need)}  # asserted by the goal itself
+        stated = tuple(fact for fact in basis.facts if fact.provenance != ASSERTED or fact.condition not in own)
+        yield Certificate("", proof.goal, True, stated, tuple(basis.ranges.items()))
+    else:
+        used = tuple(fact for fact in basis.facts if fact in proof.used)
+        yield claim_of(proof.goal, basis, used)
+    yield claim_of(proof.goal, basis, basis.facts)
+
+
+def claim_of(goal: Cond, basis: Basis, facts: tuple[Fact, ...]) -> Certificate:
+    """A claim that still has to be certified, with the ranges that bear on it."""
+    return Certificate("", goal, False, facts, _ranges(basis, (goal, *(fact.condition for fact in facts))))
 
 
 def _ranges(basis: Basis, roots: tuple[Cond, ...]) -> tuple[tuple[Var, Range], ...]:
@@ -70,48 +141,53 @@ def _ranges(basis: Basis, roots: tuple[Cond, ...]) -> tuple[tuple[Var, Range], .
     return tuple(found.items())
 
 
-def _linear(claim: Certificate, basis: Basis) -> Certificate | None:
-    from intset.prover.combination import combinations
+def _linear(claim: Certificate, basis: Basis) -> Iterator[Certificate]:
+    try:
+        found = combinations(claim)
+    except BudgetError:
+        return
+    if found is not None:
+        yield replace(claim, kind="linear", combinations=found)
 
-    found = combinations(claim)
-    return None if found is None else replace(claim, kind="linear", combinations=found)
 
-
-def _isl(claim: Certificate, basis: Basis) -> Certificate | None:
-    from intset.domains.isl.text import emptiness_text
-    from intset.prover.check import premises_of
-
+def _isl(claim: Certificate, basis: Basis) -> Iterator[Certificate]:
     text = emptiness_text(premises_of(claim), None if claim.vacuous else claim.goal)
-    return None if text is None else replace(claim, kind="isl", text=text)
+    if text is not None:
+        yield replace(claim, kind="isl", text=text)
 
 
-def _points(claim: Certificate, basis: Basis) -> Certificate | None:
-    from intset.prover.check import box_of
-
+def _points(claim: Certificate, basis: Basis) -> Iterator[Certificate]:
     box = box_of(claim)  # has no more points than `len` can say
-    if box is None or prod(map(len, box.values())) > basis.config.points:
-        return None
-    return replace(claim, kind="points", count=prod(map(len, box.values())))
+    if box is not None and prod(map(len, box.values())) <= basis.config.points:
+        yield replace(claim, kind="points", count=prod(map(len, box.values())))
 
 
-def _z3(claim: Certificate, basis: Basis) -> Certificate | None:
-    from intset.expr.node import truth
-    from intset.prover.check import premises_of
-    from intset.prover.smt import SmtSession
+def _z3(claim: Certificate, basis: Basis) -> Iterator[Certificate]:
+    """The claim with what z3 needs of it, then with all of it: z3 may be led astray by what has no part in a proof."""
+    narrowed = _narrowed(claim, basis)
+    for one in (claim,) if narrowed is None else (narrowed, claim):
+        text = unsat_text(one)
+        if text is not None:
+            yield replace(one, kind="z3", text=text)
 
+
+def _narrowed(claim: Certificate, basis: Basis) -> Certificate | None:
+    """The claim with the facts and ranges that z3 used for a proof of it; `None` where it found none."""
     goal = truth(False) if claim.vacuous else claim.goal
-    conditions = list(dict.fromkeys(premises_of(claim)))
-    answer = SmtSession().check(goal, [(cond, cond) for cond in conditions], basis.config.z3_rlimit)
+    conditions = [(cond, cond) for cond in dict.fromkeys(premises_of(claim))]
+    answer = SmtSession().check(goal, conditions, basis.config.z3_rlimit)
     if answer.status != PROVED:
         return None
-    core = [cond for cond in conditions if cond in answer.core]
-    again = SmtSession().check(goal, [(cond, cond) for cond in core], basis.config.z3_rlimit)
-    text = (again if again.status == PROVED else answer).smtlib()
     facts = tuple(fact for fact in claim.facts if fact.condition in answer.core)
-    return replace(claim, kind="z3", facts=facts, text=text)
+    ranges = tuple(
+        (var, limits)
+        for var, limits in claim.ranges
+        if any(cond in answer.core for cond in range_conditions(var, limits))
+    )
+    return replace(claim, facts=facts, ranges=ranges)
 
 
-_FINDERS: Mapping[str, Callable[[Certificate, Basis], Certificate | None]] = {
+_FINDERS: Mapping[str, Callable[[Certificate, Basis], Iterator[Certificate]]] = {
     "linear": _linear,
     "isl": _isl,
     "points": _points,

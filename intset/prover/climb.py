@@ -70,10 +70,16 @@ class Question:
 
 
 def agree_on_loads(roots: Sequence[Node], point: Point) -> None:
-    """Make loads of one symbol with equal indices at `point` have one value: the one that was chosen first."""
+    """Make loads of one symbol with equal indices at `point` have one value: the one that was chosen first.
+
+    A load whose indices have no value is not reached, or the point is none of the domain.
+    """
     seen: dict[tuple[object, ...], int] = {}
     for term in opaque_terms(*roots):
-        key = (term.data, *(evaluate(index, point) for index in term.args))
+        try:
+            key = (term.data, *(evaluate(index, point) for index in term.args))
+        except EvaluationError:
+            continue
         point[term] = seen.setdefault(key, point[term])
 
 

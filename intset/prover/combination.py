@@ -16,26 +16,16 @@ from operator import add as add_terms
 from operator import mul
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from intset.check import evidence as names
+from intset.check.certificate import Certificate
+from intset.check.evidence import Combination, Premise, Term
+from intset.check.linear import both_ways, ways_to_fail
+from intset.check.polynomials import UNIT, Expander, Poly, add, multiply
+from intset.check.premises import Literals, declared_conditions, literals, meaning, range_conditions
 from intset.expr import ops
 from intset.expr.definedness import definedness
 from intset.expr.node import Cond, Expr, const, constant_value
 from intset.expr.walk import free_vars, opaque_terms, postorder
-from intset.prover import certificate as names
-from intset.prover.certificate import Certificate, Combination, Premise, Term
-from intset.prover.check import (
-    UNIT,
-    Expander,
-    Literals,
-    Poly,
-    add,
-    both_ways,
-    declared_conditions,
-    literals,
-    meaning,
-    multiply,
-    range_conditions,
-    ways_to_fail,
-)
 
 if TYPE_CHECKING:
     from intset.context import Context

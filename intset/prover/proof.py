@@ -11,7 +11,7 @@ from intset.expr.range import Range
 from intset.facts import ASSUMED, Fact
 
 if TYPE_CHECKING:
-    from intset.prover.certificate import Certificate
+    from intset.check.certificate import Certificate
 
 PROVED, REFUTED, UNKNOWN = "proved", "refuted", "unknown"
 

@@ -1,0 +1,48 @@
+"""`python -m intset.check FILE`: check the certificates in FILE, one a line; `-` reads standard input.
+
+Each claim is printed with the verdict. Ends with 0 when all are accepted, 1 when one is rejected, 2 when FILE or a line
+in it cannot be read.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from intset.check.certificate import Certificate
+from intset.check.claim import claim, visible
+from intset.errors import ParseError
+
+ACCEPTED, REJECTED, UNREADABLE = 0, 1, 2
+
+
+def main(arguments: Sequence[str]) -> int:
+    if len(arguments) != 1:
+        print("usage: python -m intset.check FILE (one certificate a line; - for standard input)", file=sys.stderr)
+        return UNREADABLE
+    (name,) = arguments
+    try:
+        data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+        lines = data.decode("utf-8").split("\n")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else "it is not text in UTF-8"
+        print(f"{visible(name)}: cannot be read: {reason}", file=sys.stderr)
+        return UNREADABLE
+    verdicts = [_verdict(name, number, line) for number, line in enumerate(lines, 1) if line.strip()]
+    return max(verdicts, default=ACCEPTED)
+
+
+def _verdict(name: str, number: int, line: str) -> int:
+    try:
+        cert = Certificate.from_text(line)
+    except ParseError as error:
+        print(f"{visible(name)}:{number}: {visible(str(error))}", file=sys.stderr)
+        return UNREADABLE
+    accepted = cert.check()
+    print(f"{'accepted' if accepted else 'REJECTED'}: {claim(cert)}", flush=True)
+    return ACCEPTED if accepted else REJECTED
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,55 @@
+"""`check_certificate`: is a certificate well formed, is it about this context, does its evidence hold?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from intset.check.isl_text import check_isl
+from intset.check.linear import check_linear
+from intset.check.points import check_point, check_points
+from intset.check.smt_text import check_z3
+from intset.check.wellformed import is_well_formed
+from intset.errors import BudgetError
+from intset.expr.definedness import definedness
+from intset.expr.walk import conjuncts
+from intset.facts import ASSERTED
+
+if TYPE_CHECKING:
+    from intset.check.certificate import Certificate
+    from intset.context import Context
+
+_CHECKS: Mapping[str, Callable[[Certificate], bool]] = {
+    "linear": check_linear,
+    "isl": check_isl,
+    "points": check_points,
+    "z3": check_z3,
+    "point": check_point,
+}
+
+
+def check_certificate(cert: Certificate, ctx: Context | None = None) -> bool:
+    """Whether a certificate is right; with `ctx`, also whether what it states is stated by the context.
+
+    Of a goal that holds, facts and ranges must be some of the context's. Where it fails, they must be all of them: a
+    point outside a range that was left out refutes nothing.
+    """
+    if not is_well_formed(cert) or (ctx is not None and not belongs(cert, ctx)):
+        return False
+    try:
+        return _CHECKS[cert.kind](cert)
+    except BudgetError:
+        return False
+
+
+def belongs(cert: Certificate, ctx: Context) -> bool:
+    """Whether the ranges and facts of the certificate are those of the context, or asserted by the goal itself."""
+    ranges, facts = ctx.ranges, set(ctx.facts)
+    stated = tuple(fact.condition for fact in facts)
+    evaluated = stated if cert.vacuous else (cert.goal, *stated)
+    asserted = {part for need in definedness(evaluated) for part in conjuncts(need)}
+    if not all(fact in facts or (fact.provenance == ASSERTED and fact.condition in asserted) for fact in cert.facts):
+        return False
+    if not all(ranges.get(var) == limits for var, limits in cert.ranges):
+        return False
+    return cert.kind != "point" or (facts <= set(cert.facts) and len(cert.ranges) == len(ranges))

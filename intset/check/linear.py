@@ -1,0 +1,136 @@
+"""The check of kind "linear": premises, multiplied and added, give a negative number that would have to be at least 0.
+
+Nothing is believed: each premise is found again among what facts, ranges, declarations and operations say, and the
+sum is computed with polynomials over the expressions as they were written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from intset.check import evidence as names
+from intset.check.evidence import Combination, Premise
+from intset.check.polynomials import UNIT, Expander, Poly, add, multiply
+from intset.check.premises import Literals, cases, declared_conditions, literals, meaning, range_conditions
+from intset.expr import ops
+from intset.expr.definedness import definedness
+from intset.expr.node import Cond, Expr, constant_value
+from intset.expr.walk import conjuncts, postorder
+
+if TYPE_CHECKING:
+    from intset.check.certificate import Certificate
+
+MAX_BRANCHES = 200
+MAX_FACTORS = 4  # premises in one product
+
+
+def ways_to_fail(cert: Certificate) -> Iterator[tuple[Literals | None, tuple[Cond, ...]]]:
+    """Each way in which the goal could fail, as comparisons that hold together, and what has a value there.
+
+    A conjunct is evaluated where those before it hold. `None` in place of a way: there are too many.
+    """
+    facts = tuple(fact.condition for fact in cert.facts)
+    if cert.vacuous:
+        yield (), facts
+        return
+    before: tuple[Cond, ...] = facts
+    for part in conjuncts(cert.goal):
+        before = (*before, part)
+        ways = cases(part, False)
+        for way in [None] if ways is None else ways:
+            yield way, before
+
+
+def check_linear(cert: Certificate) -> bool:
+    """Whether there is a combination, and a right one, for each way in which the goal could fail."""
+    given = {one.case: one for one in cert.combinations}
+    for case, roots in ways_to_fail(cert):
+        if case is None or case not in given or not check_combination(cert, given[case], roots):
+            return False
+    return True
+
+
+def check_combination(cert: Certificate, one: Combination, roots: Sequence[Cond]) -> bool:
+    """Whether the terms add up to a negative constant, each premise being what it says it is.
+
+    `roots` are conditions that have a value at the points in question: so what they divide by is not 0.
+    """
+    needs = definedness(roots)
+    positive = [
+        d
+        for d, shown in one.divisors
+        if d.ne(0) in needs
+        and shown.case == (d <= -1,)
+        and not shown.divisors
+        and check_combination(cert, shown, roots)
+    ]
+    waiting, count = [one], 0
+    while waiting:
+        part = waiting.pop()
+        count += 1
+        if count > MAX_BRANCHES or (part.divisors and part is not one):
+            return False
+        if part.on is None:
+            if not _adds_up(cert, part, positive, needs):
+                return False
+            continue
+        branches = {branch.case: branch for branch in part.branches}
+        ways = both_ways(part.on, needs)
+        if ways is None or any((*part.case, *way) not in branches for way in ways):
+            return False
+        waiting += [branches[(*part.case, *way)] for way in ways]
+    return True
+
+
+def both_ways(on: Cond, needs: Sequence[Cond]) -> list[Literals] | None:
+    """The ways in which a condition holds or does not; `None` where it may have no value."""
+    if any(need not in needs for need in definedness((on,))):
+        return None
+    yes, no = cases(on, True), cases(on, False)
+    return None if yes is None or no is None else yes + no
+
+
+def _adds_up(cert: Certificate, one: Combination, positive: Sequence[Expr], needs: Sequence[Cond]) -> bool:
+    expander = Expander()
+    total: Poly = {}
+    for factor, premises in one.terms:
+        if len(premises) > MAX_FACTORS:
+            return False
+        product: Poly = {UNIT: 1}
+        is_zero = False
+        for premise in premises:
+            if not _holds(cert, one, premise, positive, needs):
+                return False
+            poly, equation = expander.sides(premise.cond)
+            product = multiply(product, poly)
+            is_zero |= equation
+        if not premises or (factor < 0 and not is_zero):
+            return False
+        total = add(total, product, factor)
+    return set(total) == {UNIT} and total[UNIT] < 0
+
+
+def _holds(
+    cert: Certificate, one: Combination, premise: Premise, positive: Sequence[Expr], needs: Sequence[Cond]
+) -> bool:
+    why, cond = premise
+    if cond.op not in ops.COMPARISONS or cond.op is ops.NE:
+        return False
+    if why == names.GOAL:
+        return cond in one.case
+    if why == names.FACT:
+        return any(cond in literals(fact.condition) for fact in cert.facts)
+    if why == names.DEFINED:
+        return any(cond in literals(need) for need in needs)
+    if why == names.RANGE:
+        return any(cond in set(range_conditions(var, limits)) for var, limits in cert.ranges)
+    if why == names.DIVISOR:
+        return any(cond is (d >= 1) for d in positive)
+    if why == names.SQUARE:
+        e, zero = cond.args
+        return cond.op is ops.GE and constant_value(zero) == 0 and e.op is ops.MUL and e.args[0] is e.args[1]
+    below = (e for e in postorder((cond,)) if isinstance(e, Expr))
+    if why == names.DECLARED:
+        return any(cond in set(declared_conditions(e)) for e in below if e.op in (ops.VAR, ops.LOAD))
+    return why == names.MEANING and any(cond in set(meaning(e, positive, one.case)) for e in below)

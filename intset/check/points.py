@@ -1,0 +1,120 @@
+"""The checks of kinds "points" (all points of a box are tried) and "point" (one, at which a goal fails)."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from intset.check.premises import declared_conditions, premises_of, range_conditions
+from intset.errors import EvaluationError, InputError
+from intset.expr import ops
+from intset.expr.evaluate import evaluate
+from intset.expr.node import Cond, Expr, Node, make
+from intset.expr.walk import free_vars, opaque_terms
+
+if TYPE_CHECKING:
+    from intset.check.certificate import Certificate
+
+MAX_POINTS = 1_000_000
+
+
+def check_points(cert: Certificate) -> bool:
+    """Whether the box of `ranges` and declarations has `count` points, none of which contradicts the claim."""
+    box = box_of(cert)
+    if box is None or cert.count != prod(map(len, box.values())):
+        return False
+    conditions = [*premises_of(cert), *([] if cert.vacuous else [cert.goal])]
+    return not any(
+        _violates(conditions, dict(zip(box, values, strict=True)), cert.vacuous)
+        for values in itertools.product(*box.values())
+    )
+
+
+def box_of(cert: Certificate) -> dict[Expr, range] | None:
+    """The box that `ranges` and declarations span; `None` when it is not finite and small."""
+    roots = (*_stated(cert), *_range_conditions(cert))
+    if opaque_terms(*roots):
+        return None
+    limits_of = dict(cert.ranges)
+    box: dict[Expr, range] = {}
+    for var in free_vars(*roots):
+        limits, (low, high, _) = limits_of.get(var), var.declared()
+        if limits is not None and limits.ends is not None:
+            low = limits.ends[0] if low is None else max(low, limits.ends[0])
+            high = limits.ends[1] if high is None else min(high, limits.ends[1])
+        if low is None or high is None:
+            return None
+        box[var] = range(low, max(low, high + 1))
+    is_small = all(span.stop - span.start <= MAX_POINTS for span in box.values())
+    return box if is_small and prod(map(len, box.values())) <= MAX_POINTS else None
+
+
+def _stated(cert: Certificate) -> tuple[Cond, ...]:
+    """What is evaluated: facts, and the goal unless the claim is that no point exists."""
+    facts = tuple(fact.condition for fact in cert.facts)
+    return facts if cert.vacuous else (cert.goal, *facts)
+
+
+def _range_conditions(cert: Certificate) -> Iterator[Cond]:
+    for var, limits in cert.ranges:
+        yield from range_conditions(var, limits)
+
+
+def _violates(conditions: Sequence[Cond], point: Mapping[Expr, int], vacuous: bool) -> bool:
+    """Whether the point satisfies every premise and not the goal, which stands last unless the claim is vacuous."""
+    *premises, goal = [*conditions, make(ops.BOOL, (), False)] if vacuous else conditions
+    try:
+        return all(evaluate(cond, point) for cond in premises) and not evaluate(goal, point)
+    except EvaluationError:
+        return False
+
+
+def check_point(cert: Certificate) -> bool:
+    """Whether the goal is false at the point, and ranges, facts and declarations hold there.
+
+    Loads are terms with values of their own: those that are reached must agree where their indices do. What laziness
+    leaves out has no value, and needs none.
+    """
+    point = _Reached(cert.point)
+    try:
+        if evaluate(cert.goal, point) is not False:
+            return False
+        if not all(evaluate(cond, point) for cond in _range_conditions(cert)):
+            return False
+        if not all(evaluate(fact.condition, point) for fact in cert.facts):
+            return False
+        return _keeps_declarations(cert, point) and _agrees(point)
+    except (EvaluationError, InputError):
+        return False
+
+
+class _Reached(dict[Any, int]):
+    """A point that remembers which of its loads were asked for."""
+
+    def __init__(self, point: Mapping[Expr, int]) -> None:
+        super().__init__(point)
+        self.loads: dict[Expr, None] = {}
+
+    def __contains__(self, key: object) -> bool:
+        found = super().__contains__(key)
+        if found and isinstance(key, Node) and key.op is ops.LOAD:
+            self.loads[key] = None  # type: ignore[index]
+        return found
+
+
+def _keeps_declarations(cert: Certificate, point: _Reached) -> bool:
+    variables = free_vars(*_stated(cert), *_range_conditions(cert))
+    leaves = [*(var for var in variables if var in point), *point.loads]
+    return all(evaluate(cond, point) for e in leaves for cond in declared_conditions(e))
+
+
+def _agrees(point: _Reached) -> bool:
+    """Whether the loads of one symbol that were reached with equal indices have one value."""
+    seen: dict[tuple[Any, ...], int] = {}
+    for load in tuple(point.loads):
+        key = (load.data, *(evaluate(index, point) for index in load.args))
+        if seen.setdefault(key, point[load]) != point[load]:
+            return False
+    return True

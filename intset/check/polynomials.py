@@ -1,0 +1,136 @@
+"""Expressions as integer polynomials over atoms: the arithmetic of the checker, and nothing of the canonical form."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+from intset.errors import BudgetError
+from intset.expr import ops
+from intset.expr.node import Cond, Expr, Node, constant_value, make
+from intset.expr.walk import postorder
+
+Monomial = frozenset[tuple[Any, int]]  # atoms with their powers
+Poly = dict[Monomial, int]
+UNIT: Monomial = frozenset()
+MAX_SHIFT = 4096
+MAX_PRODUCT = 40_000  # monomials of one product, before equal ones are added
+
+
+class Expander:
+    """Expressions as integer polynomials over atoms; an operation that is not polynomial is an atom of its arguments.
+
+    `nodes` has, for every atom met, an expression that it stands for.
+    """
+
+    def __init__(self) -> None:
+        self._polys: dict[Node, Poly] = {}
+        self.nodes: dict[Any, Expr] = {}
+
+    def poly(self, root: Expr) -> Poly:
+        for node in postorder((root,)):
+            if isinstance(node, Expr) and node not in self._polys:
+                self._polys[node] = self._expand(node, [self._polys.get(arg, {}) for arg in node.args])
+        return self._polys[root]
+
+    def _expand(self, node: Expr, args: list[Poly]) -> Poly:
+        op = node.op
+        if op is ops.CONST:
+            return {UNIT: node.data} if node.data else {}
+        if op in (ops.ADD, ops.SUB):
+            return add(args[0], args[1], 1 if op is ops.ADD else -1)
+        if op is ops.MUL:
+            return multiply(args[0], args[1])
+        if op is ops.NEG:
+            return add({}, args[0], -1)
+        if op is ops.ASSERTING:
+            return args[1]
+        same = in_other_words(node)
+        if same is not None:
+            return self.poly(same)
+        if op is ops.FLOORMOD:  # a % b = a - b * (a // b)
+            quotient = self.poly(make(ops.FLOORDIV, node.args))
+            return add(args[0], multiply(args[1], quotient), -1)
+        if op is ops.CEILDIV:  # ceil(a / b) = -floor(-a / b)
+            return add({}, self.poly(make(ops.FLOORDIV, (-node.args[0], node.args[1]))), -1)
+        return {frozenset({(self._atom(node, args), 1)}): 1}
+
+    def _atom(self, node: Expr, args: list[Poly]) -> Any:
+        if node.op is ops.VAR:
+            key: Any = node
+        else:
+            parts = zip(node.args, args, strict=True)
+            key = (node.op, node.data, *(frozenset(p.items()) if isinstance(a, Expr) else a for a, p in parts))
+        self.nodes.setdefault(key, node)
+        return key
+
+    def sides(self, cond: Cond) -> tuple[Poly, bool]:
+        """(polynomial, whether it is 0 rather than at least 0) that a comparison says, divided by common factors."""
+        a, b = (self.poly(arg) for arg in cond.args)
+        if cond.op in (ops.LE, ops.LT):
+            a, b = b, a
+        difference = add(a, b, -1)
+        if cond.op in (ops.LT, ops.GT):
+            difference = add(difference, {UNIT: 1}, -1)
+        return tightened(difference, cond.op is ops.EQ)
+
+
+def in_other_words(node: Expr) -> Expr | None:
+    """An operation by what it means in terms of floor division, where it means that everywhere."""
+    op, args = node.op, node.args
+    k = constant_value(args[1]) if len(args) == 2 and isinstance(args[1], Expr) else None
+    if op is ops.TRUNCMOD:
+        return args[0] - args[1] * make(ops.TRUNCDIV, args)  # type: ignore[no-any-return]
+    if op is ops.BITNOT:
+        return -args[0] - 1  # type: ignore[no-any-return]
+    if op in (ops.SHL, ops.SHR) and k is not None and 0 <= k <= MAX_SHIFT:
+        return args[0] * (1 << k) if op is ops.SHL else args[0] // (1 << k)  # type: ignore[no-any-return]
+    if op is ops.BITAND and k is not None and k >= 0 and k & (k + 1) == 0:
+        return args[0] % (k + 1)  # type: ignore[no-any-return]
+    if op is ops.CAST:
+        bits, signed = node.data
+        half = 1 << (bits - 1) if signed else 0
+        return args[0] - ((args[0] + half) // (1 << bits)) * (1 << bits)  # type: ignore[no-any-return]
+    return None
+
+
+def tightened(poly: Poly, is_zero: bool) -> tuple[Poly, bool]:
+    """The same of integers: divided by the common factor of its coefficients, the constant rounded down."""
+    factor = math.gcd(*(k for monomial, k in poly.items() if monomial))
+    if factor <= 1:
+        return poly, is_zero
+    constant = poly.get(UNIT, 0)
+    if is_zero and constant % factor:
+        return {UNIT: -1}, False  # there is no such integer
+    reduced = {monomial: k // factor for monomial, k in poly.items()}
+    return {monomial: k for monomial, k in reduced.items() if k}, is_zero
+
+
+def add(a: Poly, b: Poly, factor: int) -> Poly:
+    """`a + factor * b`."""
+    result = dict(a)
+    for monomial, k in b.items():
+        total = result.get(monomial, 0) + factor * k
+        if total:
+            result[monomial] = total
+        else:
+            result.pop(monomial, None)
+    return result
+
+
+def multiply(a: Poly, b: Poly) -> Poly:
+    if len(a) * len(b) > MAX_PRODUCT:
+        raise BudgetError(f"a product of {len(a) * len(b)} monomials")
+    result: Poly = {}
+    for (m1, k1), (m2, k2) in itertools.product(a.items(), b.items()):
+        powers = dict(m1)
+        for atom, power in m2:
+            powers[atom] = powers.get(atom, 0) + power
+        monomial = frozenset(powers.items())
+        total = result.get(monomial, 0) + k1 * k2
+        if total:
+            result[monomial] = total
+        else:
+            result.pop(monomial, None)
+    return result

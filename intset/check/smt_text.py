@@ -1,0 +1,273 @@
+"""The check of kind "z3": the statement as SMT-LIB 2 text, for z3 to find unsatisfiable.
+
+For every point at which a condition has a value and the premises hold, the text has a model with that point: what z3
+finds unsatisfiable is impossible. This encoding is the checker's own; the search has another.
+
+`&` of two unknown integers and a power of 2 with an unknown exponent are functions that z3 does not know, with facts
+that are true of them everywhere, among them their definition on a window.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from intset.check.premises import premises_of
+from intset.expr import ops
+from intset.expr.node import Cond, Expr, Node, Opaque, Var, constant_value, make
+from intset.expr.range import Range
+from intset.expr.walk import postorder
+
+if TYPE_CHECKING:
+    from intset.check.certificate import Certificate
+
+MAX_NODES = 20_000
+MAX_DEPTH = 1_000  # beyond, z3 may overflow its stack
+MAX_BITS = 8_192  # of a constant
+MAX_EFFORT = 48  # products and divisions of two terms; beyond, z3 may not heed its limit
+MAX_SHIFT = 4_096  # powers of 2 up to this one are written out
+MAX_WIDTH = 64  # bits of the window on which `&` is defined
+MAX_TABLE = 64  # powers of 2 in a table
+MAX_RUNS = 16  # runs of ones in a mask that is arithmetic
+SHORT = 40  # texts up to this length are repeated, longer ones named
+Z3_RLIMIT = 20_000_000
+
+Window = tuple[int, int] | None
+_INFIX = {ops.ADD: "+", ops.SUB: "-", ops.MUL: "*", ops.LT: "<", ops.LE: "<=", ops.GT: ">", ops.GE: ">=", ops.EQ: "="}
+_LOGIC = {ops.AND: "and", ops.OR: "or", ops.NOT: "not", ops.NEG: "-"}
+
+
+def check_z3(cert: Certificate) -> bool:
+    """Whether the text is the one that follows from the statement, and z3 finds it unsatisfiable within its units."""
+    text = unsat_text(cert)
+    return text is not None and cert.text == text and _is_unsat(text)
+
+
+def _is_unsat(text: str) -> bool:
+    import z3
+
+    solver = z3.SimpleSolver(ctx=z3.Context())
+    solver.set(rlimit=Z3_RLIMIT, random_seed=0, ctrl_c=False)
+    try:
+        solver.from_string(text)
+        return bool(solver.check() == z3.unsat)
+    except z3.Z3Exception:
+        return False
+
+
+def unsat_text(cert: Certificate) -> str | None:
+    """What is unsatisfiable when the certificate's claim is true; `None` for what z3 should not be given."""
+    premises = list(dict.fromkeys(premises_of(cert)))
+    conditions = premises if cert.vacuous else [*premises, make(ops.NOT, (cert.goal,))]
+    if not _is_modest(conditions):
+        return None
+    writer = _Writer(dict(cert.ranges))
+    asserted = [writer.text(cond) for cond in conditions]
+    return "\n".join([*writer.lines, *(f"(assert {text})" for text in (*writer.axioms, *asserted))])
+
+
+def _is_modest(roots: Sequence[Cond]) -> bool:
+    depth: dict[Node, int] = {}
+    effort = 0
+    for node in postorder(roots):
+        depth[node] = 1 + max((depth[arg] for arg in node.args), default=0)
+        if len(depth) > MAX_NODES or depth[node] > MAX_DEPTH:
+            return False
+        if node.op is ops.CONST and node.data.bit_length() > MAX_BITS:
+            return False
+        if node.op is ops.CAST and node.data[0] > MAX_SHIFT:
+            return False
+        by_term = node.op is ops.MUL or node.op in ops.DIVISIONS
+        effort += by_term and all(constant_value(arg) is None for arg in node.args[-1:] + _factors(node))
+    return effort <= MAX_EFFORT
+
+
+def _factors(node: Node) -> tuple[Expr, ...]:
+    return node.args[:1] if node.op is ops.MUL else ()
+
+
+class _Writer:
+    """Texts of nodes; declarations and names of long texts in `lines`, facts about unknown functions in `axioms`."""
+
+    def __init__(self, ranges: Mapping[Var, Range]) -> None:
+        self.ranges = ranges
+        self.lines: list[str] = []
+        self.axioms: list[str] = []
+        self._texts: dict[Node, str] = {}
+        self._functions: dict[object, str] = {}
+        self._count = 0
+
+    def text(self, root: Node) -> str:
+        for node in postorder((root,)):
+            if node not in self._texts:
+                args = [self._texts[arg] for arg in node.args]
+                sort = "Int" if isinstance(node, Expr) else "Bool"
+                self._texts[node] = self.named(_texts_of(self, node, args), sort)
+        return self._texts[root]
+
+    def named(self, text: str, sort: str = "Int") -> str:
+        """`text`, or a name that stands for it when it is long."""
+        if len(text) <= SHORT:
+            return text
+        name = self._fresh("t")
+        self.lines.append(f"(define-fun {name} () {sort} {text})")
+        return name
+
+    def variable(self) -> str:
+        name = self._fresh("x")
+        self.lines.append(f"(declare-fun {name} () Int)")
+        return name
+
+    def function(self, key: Opaque | str, rank: int) -> str:
+        """The function that stands for the elements of a symbol, or for an operation that z3 does not know."""
+        if key not in self._functions:
+            name = self._functions[key] = self._fresh("f") if isinstance(key, Opaque) else key
+            self.lines.append(f"(declare-fun {name} ({' '.join(['Int'] * rank)}) Int)")
+        return self._functions[key]
+
+    def _fresh(self, prefix: str) -> str:
+        self._count += 1
+        return f"{prefix}{self._count}"
+
+    def window(self, e: Expr) -> Window:
+        """Where the value of `e` may lie, as far as that is plain; a hint, of which no truth depends."""
+        value = constant_value(e)
+        if value is not None:
+            return value, value
+        low: int | None = None
+        high: int | None = None
+        if isinstance(e, Var):
+            low, high, _ = e.declared()
+            limits = self.ranges.get(e)
+            if limits is not None and limits.ends is not None:
+                low, high = limits.ends
+        elif e.op is ops.LOAD:
+            low, high = e.data.lower, e.data.upper
+        return None if low is None or high is None else (low, high)
+
+    def bit_and(self, node: Expr, a: str, b: str) -> str:
+        left, right = node.args
+        if left is right:
+            return a
+        for mask, x in ((constant_value(right), a), (constant_value(left), b)):
+            if mask is not None and len(_runs(mask if mask >= 0 else ~mask)) <= MAX_RUNS:
+                return _masked(x, mask) if mask >= 0 else f"(- {x} {_masked(x, ~mask)})"
+        term = self.named(f"({self.function('bitand', 2)} {a} {b})")
+        self.axioms += [
+            f"(=> (>= {a} 0) (and (>= {term} 0) (<= {term} {a})))",
+            f"(=> (>= {b} 0) (and (>= {term} 0) (<= {term} {b})))",
+            f"(=> (and (< {a} 0) (< {b} 0)) (and (<= {term} {a}) (<= {term} {b}) (> {term} (+ {a} {b}))))",
+            f"(= (mod {term} 2) (ite (= (mod {a} 2) 1) (mod {b} 2) 0))",
+            self._bits(term, a, b, self.window(left), self.window(right)),
+        ]
+        return term
+
+    def _bits(self, term: str, a: str, b: str, left: Window, right: Window) -> str:
+        """`&` of machine integers, which is its definition where both fit."""
+        ends = [*(left or ()), *(right or ())]
+        signed = min(ends, default=-1) < 0
+        width = max((end.bit_length() for end in ends), default=0) + signed
+        if len(ends) < 4 or width > MAX_WIDTH:
+            signed, width = True, 8
+        width = max(width, 1)
+        low, high = (-(1 << (width - 1)), 1 << (width - 1)) if signed else (0, 1 << width)
+        bits = f"(bvand ((_ int2bv {width}) {a}) ((_ int2bv {width}) {b}))"
+        value = f"(bv2nat {bits})"
+        if signed:
+            value = f"(ite (bvslt {bits} (_ bv0 {width})) (- (bv2nat {bits}) {1 << width}) (bv2nat {bits}))"
+        inside = " ".join(f"(<= {number(low)} {x}) (< {x} {number(high)})" for x in (a, b))
+        return f"(=> (and {inside}) (= {term} {value}))"
+
+    def shift(self, node: Expr, op: str, x: str, amount: str) -> str:
+        """`x` times, or divided by, a power of 2."""
+        known = constant_value(node.args[1])
+        if known is not None and known <= MAX_SHIFT:
+            return f"({op} {x} {1 << max(known, 0)})"
+        low, high = self.window(node.args[1]) or (0, 8)
+        low = max(low, 0)
+        if high - low >= MAX_TABLE or high > MAX_SHIFT:
+            low, high = 0, 8
+        power = self.named(f"({self.function('pow2', 1)} {amount})")
+        self.axioms.append(f"(>= {power} 1)")
+        self.axioms.append(f"(=> (> {amount} 0) (and (> {power} {amount}) (= (mod {power} 2) 0)))")
+        self.axioms += [f"(=> (= {amount} {k}) (= {power} {1 << k}))" for k in range(low, high + 1)]
+        text = f"({op} {x} {power})"
+        for k in range(low, high + 1):
+            text = f"(ite (= {amount} {k}) ({op} {x} {1 << k}) {text})"
+        return text
+
+
+def number(value: int) -> str:
+    return str(value) if value >= 0 else f"(- {-value})"
+
+
+def _runs(mask: int) -> list[tuple[int, int]]:
+    """(start, length) of each run of ones in the binary digits of `mask >= 0`."""
+    return [(run.start(), len(run[0])) for run in re.finditer("1+", bin(mask)[:1:-1])]
+
+
+def _masked(x: str, mask: int) -> str:
+    """`x & mask` for a mask that is not negative: each run of ones is a quotient's remainder."""
+    parts = [f"(* (mod (div {x} {1 << start}) {1 << length}) {1 << start})" for start, length in _runs(mask)]
+    return f"(+ 0 {' '.join(parts)})" if parts else "0"
+
+
+def _floor(node: Node, a: str, b: str, op: str = "div") -> str:
+    """The floor of `a / b`, or with `mod` the remainder: z3's own where the divisor is positive."""
+    known = constant_value(node.args[1])
+    sign = "" if op == "div" else "- "
+    turned = f"({op} (- {a}) {f'(- {b})' if known is None else number(-known)})"
+    turned = f"({sign}{turned})" if sign else turned
+    if known is not None:
+        return f"({op} {a} {b})" if known >= 0 else turned
+    return f"(ite (> {b} 0) ({op} {a} {b}) {turned})"
+
+
+def _cast(node: Node, x: str) -> str:
+    bits, signed = node.data
+    if not signed:
+        return f"(mod {x} {1 << bits})"
+    half = 1 << (bits - 1)
+    return f"(- (mod (+ {x} {half}) {1 << bits}) {half})"
+
+
+def _texts_of(writer: _Writer, node: Node, args: list[str]) -> str:
+    op = node.op
+    if op in _INFIX:
+        return f"({_INFIX[op]} {args[0]} {args[1]})"
+    if op in _LOGIC:
+        return f"({_LOGIC[op]} {' '.join(args)})"
+    return _SPECIAL[op](writer, node, args)
+
+
+def _load(writer: _Writer, node: Node, args: list[str]) -> str:
+    name = writer.function(node.data, node.data.rank)
+    return f"({name} {' '.join(args)})" if args else name
+
+
+_Text = Callable[[_Writer, "Node", list[str]], str]
+_SPECIAL: Mapping[ops.Op, _Text] = {
+    ops.CONST: lambda w, e, a: number(e.data),
+    ops.VAR: lambda w, e, a: w.variable(),
+    ops.LOAD: _load,
+    ops.FLOORDIV: lambda w, e, a: _floor(e, a[0], a[1]),
+    ops.FLOORMOD: lambda w, e, a: _floor(e, a[0], a[1], "mod"),
+    ops.CEILDIV: lambda w, e, a: f"(- {_floor(e, w.named(f'(- {a[0]})'), a[1])})",
+    ops.TRUNCDIV: lambda w, e, a: f"(ite (>= {a[0]} 0) (div {a[0]} {a[1]}) (- (div (- {a[0]}) {a[1]})))",
+    ops.TRUNCMOD: lambda w, e, a: f"(ite (>= {a[0]} 0) (mod {a[0]} {a[1]}) (- (mod (- {a[0]}) {a[1]})))",
+    ops.MIN: lambda w, e, a: f"(ite (<= {a[0]} {a[1]}) {a[0]} {a[1]})",
+    ops.MAX: lambda w, e, a: f"(ite (>= {a[0]} {a[1]}) {a[0]} {a[1]})",
+    ops.ABS: lambda w, e, a: f"(ite (>= {a[0]} 0) {a[0]} (- {a[0]}))",
+    ops.BITAND: lambda w, e, a: w.bit_and(e, a[0], a[1]),  # type: ignore[arg-type]
+    ops.BITOR: lambda w, e, a: f"(- (+ {a[0]} {a[1]}) {w.bit_and(e, a[0], a[1])})",  # type: ignore[arg-type]
+    ops.BITXOR: lambda w, e, a: f"(- (+ {a[0]} {a[1]}) (* 2 {w.bit_and(e, a[0], a[1])}))",  # type: ignore[arg-type]
+    ops.BITNOT: lambda w, e, a: f"(- (- {a[0]}) 1)",
+    ops.SHL: lambda w, e, a: w.shift(e, "*", a[0], a[1]),  # type: ignore[arg-type]
+    ops.SHR: lambda w, e, a: w.shift(e, "div", a[0], a[1]),  # type: ignore[arg-type]
+    ops.CAST: lambda w, e, a: _cast(e, a[0]),
+    ops.SELECT: lambda w, e, a: f"(ite {a[0]} {a[1]} {a[2]})",
+    ops.ASSERTING: lambda w, e, a: a[1],
+    ops.BOOL: lambda w, e, a: "true" if e.data else "false",
+    ops.NE: lambda w, e, a: f"(not (= {a[0]} {a[1]}))",
+}
