@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
 from intset import config as configuration
@@ -24,6 +24,7 @@ from intset.linear.form import Linear
 from intset.linear.knowledge import Knowledge
 from intset.linear.refine import narrow
 from intset.prover.cache import prove_once
+from intset.stated import stated_as_ranges
 
 if TYPE_CHECKING:
     from intset.prover.explain import Explanation
@@ -54,6 +55,7 @@ class Frame:
         self.defined = defined
         self.requires = requires
         self._fingerprint: tuple[Any, ...] | None = None
+        self._reading: Frame | None = None
         self.base = _base_normalizer(ranges) if base is None else base
         multiples = [(var % step).eq(0) for var in ranges if (step := var.declared()[2]) > 1]
         if not facts and not defined and not multiples:
@@ -87,6 +89,18 @@ class Frame:
     def stating(self, facts: tuple[Fact, ...]) -> Frame:
         """The frame of the same ranges under other facts."""
         return Frame(self.ranges, facts)
+
+    @property
+    def reading(self) -> Frame:
+        """The same points, with facts that could have been ranges as ranges; this frame where there are none."""
+        found = self._reading
+        if found is None:
+            found = self._reading = self._read()
+        return found
+
+    def _read(self) -> Frame:
+        narrower = stated_as_ranges(self.ranges, self.facts, self.base) if self.facts else None
+        return self if narrower is None else Frame(*narrower, self.defined, self.requires)
 
     def remember(self, key: Any, answer: Any) -> Any:
         if len(self.answers) >= MAX_CACHED_ANSWERS:
@@ -133,6 +147,29 @@ class Context:
         root.fingerprint  # noqa: B018  # made here, so that the first question need not
         if root.known.empty and (excluding := _contradiction(root)):
             report(excluding)
+
+    @classmethod
+    def from_constraints(
+        cls, vars: Sequence[Var], conditions: Iterable[Cond | Fact], domain: str | None = None
+    ) -> Context:
+        """The context of the integer points at which all the conditions hold.
+
+        Parameters
+        ----------
+        vars: the variables that run over these points; every other variable of the conditions is a parameter.
+        conditions: `i >= 0`, `i < n`, `i + j <= 7`, ...; those that bound one variable serve as its range.
+        domain: as for `Context`.
+
+        Example
+        -------
+        >>> i, j, n, m = Var("i"), Var("j"), Var("n"), Var("m")
+        >>> Context.from_constraints([i, j], [0 <= i, i < n, 0 <= j, j < m]).bounds(i * m + j)
+        (0, n * m - 1)
+        """
+        given = (vars,) if isinstance(vars, Var) else vars
+        if isinstance(given, (str, Set)) or not isinstance(given, Iterable):  # a set has no order of its own
+            raise InputError(f"vars must be a sequence of variables, not {vars!r}")
+        return cls(dict.fromkeys(_checked_var(var) for var in given), conditions, domain)
 
     # -- what is known ------------------------------------------------------------------------------------------
 
@@ -267,7 +304,7 @@ class Context:
         chosen = configuration.current(self.domain if domain is None else domain)
         kept = tuple(_checked_var(var) for var in ((keep,) if isinstance(keep, Var) else keep)) if keep != () else ()
         key = (what, exprs, kept, chosen)
-        frame = self._frame_for(exprs)
+        frame = self._frame_for(exprs).reading
         found = frame.answers.get(key)
         if found is not None:
             return found
@@ -373,7 +410,11 @@ def embedded_claims(roots: Sequence[Node]) -> tuple[Cond, ...]:
 
 
 def _listed(conditions: Any) -> Iterable[Any]:
-    return (conditions,) if isinstance(conditions, (Cond, Fact)) else conditions
+    if isinstance(conditions, (Cond, Fact)):
+        return (conditions,)
+    if isinstance(conditions, str) or not isinstance(conditions, Iterable):
+        raise InputError(f"conditions are given as a list of them, not as {conditions!r}")
+    return conditions
 
 
 def _facts_of(given: Any, provenance: str) -> Iterator[Fact]:
@@ -392,6 +433,8 @@ def _checked_var(var: object) -> Var:
 
 
 def _checked_ranges(ranges: Mapping[Var, Range | None]) -> dict[Var, Range]:
+    if not isinstance(ranges, Mapping):
+        raise InputError(f"ranges are given as a mapping {{Var: Range}}, not as {ranges!r}")
     table: dict[Var, Range] = {}
     constant = True
     for var, limits in ranges.items():

@@ -136,9 +136,10 @@ def prove(frame: Frame, goal: Cond, config: Config, recall: Callable[[], Proof |
     `recall` is asked for a known proof before the first tier that costs more than a look-up.
     """
     basis = Basis(frame.ranges, frame.facts, frame.defined, frame.requires, config)
-    if frame.known.empty:
+    read = frame.reading
+    if frame.known.empty or read.known.empty:
         return Proof(goal, PROVED, "linear", vacuous=True, basis=basis._replace(requires=()))
-    question = Question(frame, goal, config)
+    question = Question(read, goal, config)
     last = Verdict(UNKNOWN, reason="no tier is enabled")
     by = ""
     for tier in config.tiers:

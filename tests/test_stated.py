@@ -1,0 +1,193 @@
+"""Facts that could have been ranges: answered like the ranges, and held against enumeration."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+
+from intset import Context, Expr, Fact, InputError, Range, ShapeVar, Var, evaluate
+from intset.expr.node import as_expr
+from intset.expr.walk import substitute
+from intset.infinity import NEG_INF
+
+I, J = Var("i"), Var("j")
+N, M = Var("n"), ShapeVar("m", lower=1)
+SIZES = tuple(itertools.product(range(-1, 4), range(1, 4)))
+WINDOW = range(-9, 15)
+
+
+def phrased(rng, var, low, high):
+    """`low <= var < high`, written in one of many ways."""
+    lower = rng.choice((lambda: var >= low, lambda: low <= var, lambda: var > low - 1, lambda: 2 * var - 2 * low >= -1))
+    upper = rng.choice(
+        (lambda: var < high, lambda: high > var, lambda: var + 1 <= high, lambda: high - var > 0, lambda: -var > -high)
+    )
+    if rng.random() < 0.2:
+        return [lower() & upper()]
+    return [lower(), upper()]
+
+
+EXPRS = (I, I + J, I * M + J, I * 3 + J, (I * M + J) // M, J - I, I * J, I % 3, (I * 4 + J) % 5, I * M * N, J * 2)
+ENDS = ((0, N), (0, M), (N, M), (0, 5), (N, N + 3), (-M, M), (1, N * M), (0, N + M), (2, 7))
+
+
+def test_facts_are_answered_like_ranges():
+    rng = random.Random(0)
+    equal = 0
+    for _ in range(60):
+        (a, b), (c, d) = rng.choice(ENDS), rng.choice(ENDS)
+        conditions = [*phrased(rng, I, as_expr(a), as_expr(b)), *phrased(rng, J, as_expr(c), as_expr(d))]
+        rng.shuffle(conditions)
+        stated = Context.from_constraints([I, J], conditions)
+        extents = [Context().simplify(as_expr(high) - low) for low, high in ((a, b), (c, d))]
+        ranges = Context({I: Range(a, extents[0]), J: Range(c, extents[1])})
+        e = rng.choice(EXPRS)
+        keep = rng.choice(((), (), (J,)))
+        for ask in (
+            lambda ctx: ctx.bounds(e, keep=keep),  # noqa: B023
+            lambda ctx: ctx.value_set(e, keep=keep),  # noqa: B023
+            lambda ctx: ctx.image((e, J), keep=keep),  # noqa: B023
+            lambda ctx: ctx.prove(e < 4).status,  # noqa: B023
+        ):
+            assert repr(ask(stated)) == repr(ask(ranges)), (conditions, e)
+            equal += 1
+    assert equal == 240
+
+
+def test_the_facts_stay_facts():
+    ctx = Context({I: None, J: None}, assume=[I >= 0, Fact(I < N, "asserted"), J >= 0, M > J])
+    assert ctx.ranges[I].min is NEG_INF and len(ctx.facts) == 4
+    proof = ctx.prove(I * M + J < N * M)
+    assert proof and {"asserted", "assumed"} <= {fact.provenance for fact in proof.used}
+    assert Fact(I < N, "asserted") in proof.used and (J < M) not in proof.requires and (M > J) in proof.requires
+    assert ctx.prove(I < N + 5).used == (Fact(I < N, "asserted"),)
+    assert ctx.bounds(I * M + J).is_tight
+    with ctx.assuming(I < 3):
+        assert repr(ctx.bounds(I)) == "(0, minimum(2, n - 1))" or ctx.bounds(I)[1].free_vars() == (N,)
+    assert repr(ctx.bounds(I)) == "(0, n - 1)"
+    assert repr(ctx.extended(facts=[N < 5]).bounds(I)) in ("(0, n - 1)", "(0, minimum(n - 1, 3))")
+
+
+def test_the_flattened_index_of_the_issue():
+    for ctx in (
+        Context({I: None, J: None}, assume=[I >= 0, I < N, J >= 0, J < M]),
+        Context.from_constraints([I, J], [(I >= 0) & (I < N), (M > J) & ~(J < 0)]),
+        Context({I: Range(0, N), J: None}, assume=[J < M, J >= 0]),
+    ):
+        assert repr(ctx.bounds(I * M + J)) == "(0, n * m - 1)"
+        found = ctx.value_set(I * M + J)
+        assert found.is_exact and repr(found.max) == "n * m - 1"
+        assert ctx.image((I, J)).is_exact and ctx.prove(I * M + J < N * M)
+
+
+def random_conditions(rng, related):
+    """Bounds of both variables over sizes, constants and, where `related`, one another; some of them redundant."""
+    found = []
+    for var, other in ((I, J), (J, I)):
+        sources = [as_expr(rng.randint(-2, 3)), N, M, N + 1, -M, N // 2]
+        more = [other, other - 1, other + N, 5 - other] if related else []
+        for _ in range(rng.choice((1, 1, 2))):
+            k, end = rng.choice((1, 1, 1, 2, 3)), rng.choice(sources + more)
+            found.append(rng.choice((lambda: k * var >= end, lambda: end <= var * k, lambda: k * var - end > 0))())  # noqa: B023
+        for _ in range(rng.choice((1, 1, 2))):
+            k, end = rng.choice((1, 1, 1, 2, 3)), rng.choice(sources + more) + rng.randint(0, 6)
+            found.append(rng.choice((lambda: k * var <= end, lambda: end > var * k, lambda: ~(k * var > end)))())  # noqa: B023
+        if rng.random() < 0.1:
+            found.append(var.eq(rng.choice(sources + more)))
+        found += [var >= -8, var <= 12] if related else []
+    rng.shuffle(found)
+    return found
+
+
+def values(e, conditions, sizes):
+    """Where the conditions hold: (i, j) and the value of `e`, at given sizes."""
+    env = dict(zip((N, M), sizes, strict=True))
+    found = {}
+    for i, j in itertools.product(WINDOW, repeat=2):
+        point = {**env, I: i, J: j}
+        if all(evaluate(cond, point) for cond in conditions):
+            found[i, j] = evaluate(e, point)
+    return found
+
+
+def at(end, sizes):
+    return int(substitute(end, dict(zip((N, M), map(as_expr, sizes), strict=True)))) if isinstance(end, Expr) else end
+
+
+@pytest.mark.filterwarnings("ignore::intset.ContradictionWarning")
+@pytest.mark.parametrize("related", [False, True])
+@pytest.mark.parametrize("seed", range(12))
+def test_answers_under_random_conditions_are_the_truth(seed, related):
+    rng = random.Random(seed + 1000 * related)
+    checked = 0
+    for _ in range(4):
+        conditions, e = random_conditions(rng, related), rng.choice(EXPRS)
+        ctx = Context.from_constraints([I, J], conditions)
+        bounds, s, proof = ctx.bounds(e), ctx.value_set(e), ctx.prove(e <= 3)
+        member = s.condition(Var("x"))
+        (x,) = [v for v in member.free_vars() if v.name == "x"] or [None]
+        holds = True
+        for sizes in SIZES:
+            true = set(values(e, conditions, sizes).values())
+            holds = holds and all(v <= 3 for v in true)
+            if not true:
+                continue
+            checked += 1
+            low, high = at(bounds[0], sizes), at(bounds[1], sizes)
+            assert low <= min(true) and max(true) <= high, (conditions, e, sizes)
+            if bounds.is_tight:
+                assert (low, high) == (min(true), max(true)), (conditions, e, sizes)
+            env = dict(zip((N, M), sizes, strict=True))
+            span = range(min(true) - 3, max(true) + 4)
+            found = {v for v in span if evaluate(member, env if x is None else {**env, x: v})}
+            assert true <= found and (found == true or not s.is_exact), (conditions, e, sizes, s)
+        assert proof.status != ("refuted" if holds and not proof.counterexample else "") and (holds or not proof)
+        if proof.status == "refuted":
+            point = proof.counterexample
+            assert all(evaluate(cond, {N: 0, M: 1, **point}) for cond in conditions)
+    assert checked > 4
+
+
+@pytest.mark.filterwarnings("ignore::intset.ContradictionWarning")
+def test_a_narrower_question_is_not_asked_of_points_that_are_none():
+    nothing = Context.from_constraints([I, J], [I >= 5, I <= 3, J >= 0, J < M])
+    assert nothing.bounds(J).is_empty and nothing.prove(J < 0).vacuous
+    for conditions in ([I >= N, I < N, J >= 0, J < 4], [I >= 0, I < N, N <= 0, J >= 0, J < 4]):
+        ctx = Context.from_constraints([I, J], conditions)
+        assert ctx.value_set(J).is_empty or not ctx.value_set(J).is_exact or ctx.bounds(J).is_empty
+        assert ctx.prove(J < 0)
+
+
+@pytest.mark.parametrize(
+    ("variables", "conditions", "words"),
+    [
+        (3, [], "sequence of variables"),
+        ("ij", [], "sequence of variables"),
+        (None, [], "sequence of variables"),
+        ({I, J}, [], "sequence of variables"),
+        ([I, 3], [], "belongs to a variable"),
+        ([I + 1], [], "belongs to a variable"),
+        ([I], 3, "list of them"),
+        ([I], None, "list of them"),
+        ([I], "i < 3", "list of them"),
+        ([I], [3], "must be a condition"),
+        ([I], [True], "must be a condition"),
+        ([I], [I], "must be a condition"),
+        ([I], [None], "must be a condition"),
+    ],
+)
+def test_bad_constraints_are_refused(variables, conditions, words):
+    with pytest.raises(InputError, match=words):
+        Context.from_constraints(variables, conditions)
+
+
+def test_from_constraints_takes_what_a_context_takes():
+    assert Context.from_constraints(I, I < 3).bounds(I).by
+    assert Context.from_constraints((v for v in (I, J)), (c for c in (I.eq(3), J.eq(4)))).bounds(I + J).ints() == (7, 7)
+    assert Context.from_constraints([I], [I >= 0, I < 4], domain="interval").bounds(I).by == "interval"
+    with pytest.raises(InputError, match="unknown domain"):
+        Context.from_constraints([I], [], domain="octagon")
+    with pytest.raises(InputError, match="mapping"):
+        Context([I])
