@@ -9,8 +9,6 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 
-from random_questions import question
-
 import intset
 from intset import Context, EvaluationError, Fact, Opaque, ParseError, Range, ShapeVar, Var, evaluate, maximum, select
 from intset.check import Certificate
@@ -22,6 +20,7 @@ from intset.expr import ops
 from intset.expr.node import Expr, const, make, truth
 from intset.expr.walk import free_vars, postorder, symbols
 from intset.infinity import Infinity
+from intset.testing.questions import question
 
 WINDOW = range(-6, 10)  # where an unbounded variable is tried
 
