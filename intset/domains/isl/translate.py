@@ -18,6 +18,7 @@ from intset.expr import ops
 from intset.expr.build import logical_and, select
 from intset.expr.definedness import definedness
 from intset.expr.node import Cond, Expr, Node, Var
+from intset.expr.walk import opaque_terms
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
 
@@ -138,8 +139,12 @@ class Translation:
         return select(logical_and(*open_needs), e, number)
 
     def _is_free(self, e: Expr) -> bool:
-        """Whether a fresh term really takes every value in its bounds: an opaque term that stands alone."""
-        return e.op is ops.LOAD and sum(1 for other in self.fresh if other.op is ops.LOAD and other.data is e.data) == 1
+        """Whether a fresh term really takes every value in its bounds: an opaque term whose symbol is read nowhere
+        else, neither in an index nor in a fact, whether that shares a variable with the question or not."""
+        if e.op is not ops.LOAD:
+            return False
+        loads = opaque_terms(*self.fresh, *(self.base.cond(fact) for fact in self.query.facts))
+        return sum(1 for other in loads if other.data is e.data) == 1
 
     # -- spaces -------------------------------------------------------------------------------------------------
 
