@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from intset import config as configuration
 from intset.assuming import Assuming, within_blocks
-from intset.domains.base import Bounds, IntSet, Region
+from intset.domains.base import Bounds, IntSet, Region, bounds_of
 from intset.domains.query import Query
 from intset.domains.registry import domain_named
 from intset.errors import ContradictionWarning, InputError
@@ -23,6 +23,7 @@ from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
 from intset.linear.knowledge import Knowledge
 from intset.linear.refine import narrow
+from intset.prover.asked import AskedBounds
 from intset.prover.cache import prove_once
 from intset.stated import stated_as_ranges
 
@@ -314,11 +315,12 @@ class Context:
         if what == "image":
             return frame.remember(key, answering.image(query))
         method = getattr(answering, what, None)
+        if what == "bounds":
+            ends = method(query) if callable(method) else bounds_of(answering.image(query))
+            asked = AskedBounds(exprs[0], frame.ranges, frame.facts, frame.defined, kept, chosen)
+            return frame.remember(key, ends.answering(asked))
         if callable(method):
             return frame.remember(key, method(query))
-        if what == "bounds":
-            image = answering.image(query)
-            return frame.remember(key, Bounds(*image.ends(), image.is_tight, image.by, image.notes))
         from intset.domains.box import region_of_sets
 
         return frame.remember(key, region_of_sets(query, answering))

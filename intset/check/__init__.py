@@ -8,5 +8,6 @@ the statement, verifies the evidence by arithmetic of its own, or writes the que
 
 from intset.check.certificate import Certificate
 from intset.check.checker import check_certificate
+from intset.check.ends import BoundsCertificate
 
-__all__ = ["Certificate", "check_certificate"]
+__all__ = ["BoundsCertificate", "Certificate", "check_certificate"]

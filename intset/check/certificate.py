@@ -25,6 +25,7 @@ from intset.expr.range import Range
 from intset.facts import Fact
 
 if TYPE_CHECKING:
+    from intset.check.ends import Stated
     from intset.context import Context
 
 __all__ = ["Certificate", "Combination", "Premise", "Term"]
@@ -65,7 +66,7 @@ class Certificate:
         leaves = (leaf for one in self.combinations for leaf in one.leaves())
         return tuple((term.factor, term.premises) for leaf in leaves for term in leaf.terms)
 
-    def check(self, ctx: Context | None = None) -> bool:
+    def check(self, ctx: Context | Stated | None = None) -> bool:
         """Whether the certificate is right; with `ctx`, also whether its ranges and facts are stated there."""
         return check_certificate(self, ctx)
 

@@ -17,6 +17,7 @@ from intset.facts import ASSERTED
 
 if TYPE_CHECKING:
     from intset.check.certificate import Certificate
+    from intset.check.ends import Stated
     from intset.context import Context
 
 _CHECKS: Mapping[str, Callable[[Certificate], bool]] = {
@@ -28,7 +29,7 @@ _CHECKS: Mapping[str, Callable[[Certificate], bool]] = {
 }
 
 
-def check_certificate(cert: Certificate, ctx: Context | None = None) -> bool:
+def check_certificate(cert: Certificate, ctx: Context | Stated | None = None) -> bool:
     """Whether a certificate is right; with `ctx`, also whether what it states is stated by the context.
 
     Of a goal that holds, facts and ranges must be some of the context's. Where it fails, they must be all of them: a
@@ -42,7 +43,7 @@ def check_certificate(cert: Certificate, ctx: Context | None = None) -> bool:
         return False
 
 
-def belongs(cert: Certificate, ctx: Context) -> bool:
+def belongs(cert: Certificate, ctx: Context | Stated) -> bool:
     """Whether the ranges and facts of the certificate are those of the context, or asserted by the goal itself."""
     ranges, facts = ctx.ranges, set(ctx.facts)
     stated = tuple(fact.condition for fact in facts)

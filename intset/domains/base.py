@@ -20,10 +20,17 @@ from intset.expr.walk import free_vars
 from intset.infinity import NEG_INF, POS_INF, Infinity
 
 if TYPE_CHECKING:
+    from intset.check.ends import BoundsCertificate
     from intset.domains.query import Query
     from intset.prover.proof import Proof
 
 End = Expr | Infinity
+
+
+class Asked(Protocol):
+    """A question about bounds, of which nothing but what it needs is kept; it finds the certificate of its answer."""
+
+    def certificate(self, answer: Bounds) -> BoundsCertificate: ...
 
 
 class Bounds(tuple[End, End]):
@@ -37,6 +44,7 @@ class Bounds(tuple[End, End]):
     is_tight: bool
     notes: tuple[str, ...]
     by: str
+    asked: Asked | None = None  # what they answer, when a context was asked
 
     def __new__(
         cls, low: End | int, high: End | int, is_tight: bool, by: str = "", notes: Sequence[str] = ()
@@ -46,7 +54,24 @@ class Bounds(tuple[End, End]):
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (Bounds, (self[0], self[1], self.is_tight, self.by, self.notes))
+        return (Bounds, (self[0], self[1], self.is_tight, self.by, self.notes), {"asked": self.asked})
+
+    def answering(self, asked: Asked) -> Bounds:
+        """These bounds as the answer to a question."""
+        answer = self if self.asked is None else Bounds(self[0], self[1], self.is_tight, self.by, self.notes)
+        answer.asked = asked
+        return answer
+
+    def certificate(self) -> BoundsCertificate:
+        """Why the ends are the ends: certificates of both, and points at which they are attained.
+
+        Raises
+        ------
+        InputError: no certificate was found within the budgets, or the bounds are not the answer of a context.
+        """
+        if self.asked is None:
+            raise InputError("only bounds that a context answers with have a certificate")
+        return self.asked.certificate(self)
 
     @property
     def is_empty(self) -> bool:
@@ -257,6 +282,11 @@ class IntervalSet(IntSet):
         extent = Context(assume=self.where).simplify(self.high - self.low + 1)
         number = constant_value(extent)
         return maximum(extent, 0) if number is None else max(number, 0)
+
+
+def bounds_of(found: IntSet) -> Bounds:
+    """The ends of a set."""
+    return Bounds(*found.ends(), found.is_tight, found.by, found.notes)
 
 
 def empty_set(by: str) -> IntervalSet:

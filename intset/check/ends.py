@@ -1,0 +1,172 @@
+"""`BoundsCertificate`: why the ends of a set are its ends; each part is checked by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from intset.check.certificate import Certificate
+from intset.check.premises import declared_conditions, range_conditions
+from intset.expr import ops
+from intset.expr.build import logical_and
+from intset.expr.definedness import definedness
+from intset.expr.node import Cond, Expr, Var, as_expr
+from intset.expr.range import Range
+from intset.expr.walk import conjuncts, free_vars, opaque_terms, substitute
+from intset.facts import ASSERTED, Fact
+from intset.infinity import NEG_INF, POS_INF, Infinity
+
+if TYPE_CHECKING:
+    from intset.context import Context
+
+At: TypeAlias = Mapping[Expr, "int | Expr"]
+
+
+class Stated(NamedTuple):
+    """Ranges and facts that parts of a certificate may use, as a context has them."""
+
+    ranges: Mapping[Var, Range]
+    facts: tuple[Fact, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class BoundsCertificate:
+    """Why `low <= e <= high`, and where the ends are attained.
+
+    Attributes
+    ----------
+    expr, keep, low, high: what was asked, and the answer.
+    ranges, facts: under which it was asked, all of them.
+    lower, upper: certificates that `e >= low` and `e <= high`; `None` for an end that is infinite.
+    at_lower, at_upper: a point at which the end is attained, as integers, or as expressions of the sizes that hold for
+        all sizes at which the set is not empty; `None` where the end is not known to be attained, or no such point was
+        found.
+    attained: the certificates of `at_lower` and `at_upper`: where there are no sizes that `e != end` fails there, else
+        that the point lies in the set, and `e` is the end there, wherever any point lies in it.
+    empty: for an empty set, whose ends are infinite, the certificate that no point exists.
+    """
+
+    expr: Expr
+    low: Expr | Infinity
+    high: Expr | Infinity
+    keep: tuple[Var, ...] = ()
+    ranges: tuple[tuple[Var, Range], ...] = ()
+    facts: tuple[Fact, ...] = ()
+    lower: Certificate | None = None
+    upper: Certificate | None = None
+    at_lower: At | None = None
+    at_upper: At | None = None
+    attained: tuple[Certificate | None, Certificate | None] = (None, None)
+    empty: Certificate | None = None
+
+    def check(self, ctx: Context | None = None) -> bool:
+        """Whether every part is right and says what it stands for; with `ctx`, also whether it is about that one."""
+        stated = Stated(dict(self.ranges), self.facts)
+        if len(stated.ranges) != len(self.ranges) or (ctx is not None and not self._belongs(ctx)):
+            return False
+        parts = (self.lower, self.upper, *self.attained, self.empty)
+        if not all(part is None or (isinstance(part, Certificate) and part.check(stated)) for part in parts):
+            return False
+        if self.low is POS_INF or self.high is NEG_INF:
+            return self._shows_empty()
+        sides = ((-1, self.low, self.lower, self.at_lower), (1, self.high, self.upper, self.at_upper))
+        return self.empty is None and all(
+            self._shows_end(side, end, shown, at, attained)
+            for (side, end, shown, at), attained in zip(sides, self.attained, strict=True)
+        )
+
+    def _belongs(self, ctx: Context) -> bool:
+        asserted = {part for need in definedness((self.expr,)) for part in conjuncts(need)}
+        known = set(ctx.facts)
+        return (
+            dict(self.ranges) == dict(ctx.ranges)
+            and known <= set(self.facts)
+            and all(f in known or (f.provenance == ASSERTED and f.condition in asserted) for f in self.facts)
+        )
+
+    def _shows_empty(self) -> bool:
+        points = (self.lower, self.upper, self.at_lower, self.at_upper, *self.attained)
+        if self.low is not POS_INF or self.high is not NEG_INF or any(part is not None for part in points):
+            return False
+        shown = self.empty
+        return shown is not None and shown.kind != "point" and (shown.vacuous or shown.goal is nowhere(self.expr))
+
+    def _shows_end(
+        self, side: int, end: Expr | Infinity, shown: Certificate | None, at: At | None, attained: Certificate | None
+    ) -> bool:
+        if isinstance(end, Infinity):
+            return shown is None and at is None and attained is None
+        ranged = dict(self.ranges).keys() - set(self.keep)
+        goal = self.expr >= end if side < 0 else self.expr <= end
+        if shown is None or shown.kind == "point" or shown.goal is not goal or not ranged.isdisjoint(end.free_vars()):
+            return False
+        if at is None or attained is None:
+            return at is None and attained is None
+        if not all(e in ranged or e.op is ops.LOAD for e in at):
+            return False  # a size is nothing to choose
+        if attained.kind == "point":
+            return attained.goal is self.expr.ne(end) and dict(at) == dict(attained.point) and not self._has_sizes(end)
+        goal_there = attained_goal(self.expr, end, at, self.ranges, self.facts)
+        return not attained.vacuous and attained.goal is goal_there
+
+    def _has_sizes(self, end: Expr) -> bool:
+        """Whether anything is stated about variables that have no range, or are kept."""
+        limits = (part for _, r in self.ranges for part in (r.min, r.extent) if isinstance(part, Expr))
+        stated = free_vars(self.expr, end, *limits, *(fact.condition for fact in self.facts))
+        return bool(self.keep) or any(var not in dict(self.ranges) for var in stated)
+
+    def words(self) -> tuple[str, ...]:
+        """The certificate in sentences."""
+        if self.empty is not None:
+            return self.empty.words()
+        lines: list[str] = []
+        sides = (("at least", self.low, self.lower, self.at_lower), ("at most", self.high, self.upper, self.at_upper))
+        for word, end, shown, at in sides:
+            if shown is None:
+                continue
+            lines += [f"It is {word} {end}:", *(f"  {line}" for line in shown.words())]
+            if at is not None:
+                where = ", ".join(f"{e} = {value}" for e, value in at.items())
+                lines.append(f"  It is {end} at {where or 'the only point'}.")
+        return tuple(lines)
+
+    def __str__(self) -> str:
+        return "\n".join(self.words())
+
+
+def nowhere(expr: Expr) -> Cond:
+    """A condition that is false wherever `expr` has a value: it holds everywhere only if that is nowhere."""
+    return expr.ne(expr)
+
+
+def attained_goal(
+    expr: Expr, end: Expr, at: At, ranges: Sequence[tuple[Var, Range]], facts: Sequence[Fact]
+) -> Cond | None:
+    """The condition that the point `at` lies in ranges and facts, and `expr` is `end` there.
+
+    It is about the sizes alone. Whoever proves it under the same ranges and facts proves it for all sizes at which a
+    point exists. It has a value wherever `expr` and the facts have one at that other point; `None` where that is not
+    plain, and for what is not a point.
+    """
+    if not all(isinstance(e, Var) for e in at):
+        return None
+    new = {e: as_expr(value) for e, value in at.items()}
+    if any(var in new for value in (end, *new.values()) for var in value.free_vars()):
+        return None
+    if opaque_terms(expr, end, *new.values(), *(fact.condition for fact in facts)):
+        return None
+    inside = [cond for var, limits in ranges for cond in range_conditions(var, limits)]
+    inside += [cond for var in at if isinstance(var, Var) for cond in declared_conditions(var)]
+    inside += [fact.condition for fact in facts]
+    member: Cond = logical_and(*(substitute(cond, new) for cond in inside), substitute(expr, new).eq(end))
+    needs = definedness((member,))
+    if not needs:
+        return member
+    given = definedness((expr, *(fact.condition for fact in facts)))
+    if definedness((*given, *needs)):
+        return None
+    return ~logical_and(*given) | logical_and(*needs, member) if given else logical_and(*needs, member)
+
+
+__all__ = ["At", "BoundsCertificate", "attained_goal", "nowhere"]

@@ -1,0 +1,193 @@
+"""Certificates of bounds: both ends, the points that attain them, and what the checker refuses."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+import warnings
+from dataclasses import replace
+
+import pytest
+
+import intset
+from intset import (
+    Context,
+    EvaluationError,
+    InputError,
+    Opaque,
+    Range,
+    ShapeVar,
+    Var,
+    evaluate,
+    minimum,
+    nonneg,
+)
+from intset.check import BoundsCertificate
+from intset.domains.base import Bounds
+from intset.expr.node import Expr, const
+from intset.infinity import Infinity
+from intset.testing.questions import question
+
+i, j, k = Var("i"), Var("j"), Var("k")
+n, m = ShapeVar("n"), ShapeVar("m")
+A = Opaque("A", 1, 0, 9)
+
+CONSTANT = [
+    ({i: Range(0, 8), j: Range(0, 4)}, i * 4 + j, ()),
+    ({i: Range(0, 8), j: Range(0, 4)}, (i * 4 + j) // 7 % 3, (i * 4 + j < 14,)),
+    ({i: Range(0, 8), j: Range(0, i - 4)}, i + j, ()),  # where the range of j is empty there is no point
+    ({i: Range(2, 7), j: Range(i, 3), k: Range(i, j - i)}, j - i + k, ()),
+    ({i: Range(0, 8)}, A[i] + A[7 - i], ()),
+    ({i: None}, i % 7, ()),
+    ({i: Range(-4, 9)}, nonneg(i) * 3, ()),
+    ({}, const(5), ()),
+]
+SYMBOLIC = [
+    ({i: Range(0, n), j: Range(0, m)}, i * m + j, (), ()),
+    ({i: Range(0, n), j: Range(0, m)}, i * m + j, (), (i,)),
+    ({i: Range(0, n)}, (i * 4 + 3) // 4, (), ()),
+    ({i: Range(0, n), j: Range(i, 4)}, j - 2 * i, (), ()),
+    ({i: Range(0, n)}, minimum(i, 5), (), ()),
+    ({i: Range(0, n * 4)}, i // n, (), ()),
+    ({i: Range(0, n)}, i, (n > 3, i >= 2), ()),
+    ({i: Range(0, 8)}, nonneg(i - 3) + n, (), ()),
+    ({}, n + 1, (), ()),
+]
+
+
+@pytest.mark.parametrize(("ranges", "e", "facts"), CONSTANT)
+@pytest.mark.parametrize("domain", ["auto", "interval", "isl", "points"])
+def test_constant_ends_are_shown_and_attained(ranges, e, facts, domain):
+    ctx = Context(ranges, assume=facts)
+    bounds = ctx.bounds(e, domain=domain)
+    cert = bounds.certificate()
+    assert cert.check() and cert.check(ctx) and cert.words()
+    for end, shown, at in zip(bounds, (cert.lower, cert.upper), (cert.at_lower, cert.at_upper), strict=True):
+        assert (shown is None) == isinstance(end, Infinity)
+        assert (at is not None) == (bounds.is_tight and not isinstance(end, Infinity))
+        if at is not None:
+            assert evaluate(e, at) == int(end) and evaluate(shown.goal, at)
+
+
+@pytest.mark.parametrize(("ranges", "e", "facts", "keep"), SYMBOLIC)
+def test_symbolic_ends_are_attained_for_all_sizes_at_which_there_are_points(ranges, e, facts, keep):
+    ctx = Context(ranges, assume=facts)
+    bounds = ctx.bounds(e, keep=keep)
+    cert = bounds.certificate()
+    assert cert.check() and cert.check(ctx) and bounds.is_tight
+    for end, at in zip(bounds, (cert.at_lower, cert.at_upper), strict=True):
+        assert at is not None and set(at) == set(ranges) - set(keep)
+        sizes = [n, m, *keep]
+        for values in itertools.product(range(7), repeat=len(sizes)):
+            point = dict(zip(sizes, values, strict=True))
+            if reached(ctx, e, point, [v for v in ranges if v not in keep]):
+                there = {var: evaluate(value, point) if isinstance(value, Expr) else value for var, value in at.items()}
+                assert inside(ctx, {**point, **there}) and evaluate(e, {**point, **there}) == evaluate(end, point)
+
+
+def inside(ctx, point) -> bool:
+    try:
+        for var, limits in ctx.ranges.items():
+            low, high = evaluate(limits.min, point), evaluate(limits.min + limits.extent - 1, point)
+            if not low <= point[var] <= high:
+                return False
+        return all(evaluate(fact.condition, point) for fact in ctx.facts)
+    except EvaluationError:
+        return False
+
+
+def reached(ctx, e, sizes, variables) -> bool:
+    """Whether there is a point at these sizes at which `e` has a value."""
+    for values in itertools.product(range(-1, 12), repeat=len(variables)):
+        point = {**sizes, **dict(zip(variables, values, strict=True))}
+        try:
+            if inside(ctx, point) and evaluate(e, point) is not None:
+                return True
+        except EvaluationError:
+            continue
+    return False
+
+
+def test_an_empty_set_has_a_certificate_that_it_is():
+    for ctx, e in ((Context({i: Range(0, 0)}), i), (Context({i: Range(0, 4), j: Range(5, 0)}), i + j)):
+        bounds = ctx.bounds(e)
+        cert = bounds.certificate()
+        assert bounds.is_empty and cert.check(ctx) and cert.empty is not None
+        assert cert.lower is cert.upper is cert.at_lower is cert.at_upper is None
+        assert not replace(cert, empty=None).check()
+    false = BoundsCertificate(i, *bounds, ranges=((i, Range(0, 4)),), empty=cert.empty)
+    assert not false.check()
+
+
+def test_forged_bounds_are_refused():
+    ctx = Context({i: Range(0, n), j: Range(0, m)})
+    cert = ctx.bounds(i * m + j).certificate()
+    (low, high), (first, last) = (cert.lower, cert.upper), cert.attained
+    forged = [
+        {"low": const(1)},
+        {"high": cert.high - 1},
+        {"lower": None},
+        {"lower": high},
+        {"lower": low, "upper": low},
+        {"at_lower": {i: 0, j: 1}},
+        {"at_lower": {i: 0}},
+        {"at_upper": {i: n - 1, j: m - 1, n: 3}},
+        {"at_upper": cert.at_lower},
+        {"at_upper": cert.at_lower, "attained": (first, first)},
+        {"attained": (first, None)},
+        {"attained": (last, first)},
+        {"ranges": cert.ranges[:1]},
+        {"ranges": (*cert.ranges, cert.ranges[0])},
+        {"facts": ctx.prove(i < n).certificate().facts, "expr": i},
+        {"keep": (i,)},
+        {"empty": low},
+    ]
+    for bad in forged:
+        assert not replace(cert, **bad).check(), bad
+    for other in (Context({i: Range(0, n)}), Context({i: Range(0, n), j: Range(0, n)}), Context(ctx.ranges, [n > 3])):
+        assert not cert.check(other)
+    one = Context({i: Range(0, 4)}).bounds(i + n).certificate()
+    assert not replace(one, at_lower={i: 0, n: 0}).check()  # a size is not to be chosen
+    for shown in (Context({i: Range(0, 8)}).prove(i.ne(0)).certificate(),):
+        narrow = Context({i: Range(0, n)}).bounds(i).certificate()
+        assert not replace(narrow, at_lower=dict(shown.point), attained=(shown, narrow.attained[1])).check()
+
+
+def test_bounds_remember_their_question_and_nothing_else():
+    ctx = Context({i: Range(0, 8)}, assume=[i < 6])
+    bounds = ctx.bounds(i * 2)
+    again = pickle.loads(pickle.dumps(bounds))
+    assert again == bounds == (const(0), const(10)) and hash(again) == hash(bounds)
+    assert again.certificate().check(ctx)
+    del ctx
+    assert bounds.certificate().check()
+    with pytest.raises(InputError, match="context"):
+        Bounds(0, 1, True).certificate()
+
+
+def ask(seeds) -> int:
+    shown = 0
+    for seed in seeds:
+        q = question(seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", intset.ContradictionWarning)
+            ctx = Context(q.ranges, assume=q.conds)
+        bounds = ctx.bounds(q.expr)
+        try:
+            cert = bounds.certificate()
+        except InputError:
+            continue  # none was found; no claim
+        assert cert.check(ctx), seed
+        shown += 1
+        for end, at in ((min(q.values, default=0), cert.at_lower), (max(q.values, default=0), cert.at_upper)):
+            assert at is None or evaluate(q.expr, at) == end, seed
+    return shown
+
+
+def test_bounds_of_random_expressions_have_certificates():
+    assert ask((4, 5, 6, 8, 9, 11, 15, 16, 17, 18)) == 10
+
+
+@pytest.mark.nightly
+def test_bounds_of_many_random_expressions_have_certificates():
+    assert ask(range(200)) >= 190
