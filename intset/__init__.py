@@ -31,6 +31,7 @@ from intset.errors import (
     ParseError,
     PluginWarning,
     ShapeWarning,
+    UndecidedError,
     UndefinedError,
 )
 from intset.expr.annotate import annotate_shapes
@@ -113,6 +114,7 @@ __all__ = [
     "Region",
     "ShapeVar",
     "ShapeWarning",
+    "UndecidedError",
     "UndefinedError",
     "Var",
     "annotate_shapes",

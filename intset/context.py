@@ -14,7 +14,7 @@ from intset.domains.registry import domain_named
 from intset.errors import ContradictionWarning, InputError
 from intset.expr import ops
 from intset.expr.definedness import definedness
-from intset.expr.node import Cond, Expr, IntLike, Node, PlainVar, Var, as_cond, as_expr, as_int
+from intset.expr.node import Cond, Expr, IntLike, Node, PlainVar, Var, as_cond, as_expr, as_int, truth
 from intset.expr.range import Range
 from intset.expr.walk import conjuncts
 from intset.facts import ASSERTED, ASSUMED, DERIVED, Fact
@@ -25,11 +25,11 @@ from intset.linear.knowledge import Knowledge
 from intset.linear.refine import narrow
 from intset.prover.asked import AskedBounds
 from intset.prover.cache import prove_once
+from intset.prover.proof import Proof
 from intset.stated import stated_as_ranges
 
 if TYPE_CHECKING:
     from intset.prover.explain import Explanation
-    from intset.prover.proof import Proof
 
 MAX_CACHED_ANSWERS = 4096
 
@@ -355,6 +355,11 @@ def _contradiction(frame: Frame) -> tuple[Fact, ...]:
     if found is None:
         found = frame.remember("contradiction", contradicting(frame.facts))
     return found  # type: ignore[no-any-return]
+
+
+def undecided(reason: str) -> Proof:
+    """The answer to a question that could not be asked: `reason` says why."""
+    return Proof(truth(False), "unknown", "", reason=reason)
 
 
 def _is_true(base: Normalizer, condition: Cond) -> bool:

@@ -41,6 +41,10 @@ class PluginWarning(UserWarning):
     """A domain that an installed package announces cannot be loaded; it is left out."""
 
 
+class UndecidedError(IntSetError):
+    """Whether a point is an element of a set is not known, or cannot be written: the message says why."""
+
+
 class ContradictionWarning(UserWarning):
     """Declared, asserted or assumed facts exclude one another: nothing satisfies them, so everything is proved."""
 

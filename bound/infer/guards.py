@@ -26,6 +26,7 @@ def outside_of_box(
 
     Beyond the end of the ranges of the roots `overrun` loops run on, kept from there by other guards.
     """
+    from intset.domains.combine import region_shape
     from intset.domains.isl.boxes import simplified_in
     from intset.domains.isl.session import budget
     from intset.domains.isl.to_expr import set_to_cond
@@ -49,8 +50,11 @@ def outside_of_box(
     try:
         with config.using(isl_operations=_OPERATIONS):
             within = known.context.extended(ranges, inside).image(point, keep=kept, domain="isl")
+        shape = region_shape(within)
+        if shape is None:
+            raise BudgetError("where the guard matters is not known")
         with budget(_OPERATIONS):
-            simple = simplified_in(need.unguarded, within.shape)  # type: ignore[attr-defined]
+            simple = simplified_in(need.unguarded, shape)
             current = simple.get()
             found = set_to_cond(current, values, simple.ordered_params(current))
     except BudgetError:

@@ -12,7 +12,9 @@ from bound.infer.known import Known
 from bound.infer.need import Need
 from bound.infer.visited import counts_of, extents_of
 from intset.domains.base import Region
-from intset.errors import BudgetError, CountError
+from intset.domains.box import product_of
+from intset.domains.combine import outline_of
+from intset.errors import BudgetError, CountError, UndecidedError
 from intset.expr.build import logical_and
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr
 from intset.expr.range import Range
@@ -67,7 +69,10 @@ class StageRegion(Region):
         box = self._need.box
         if box is not None and not box.where and not box.also and not box.variables():
             return any(gap.const < 0 for side in box.sides for gap in side.gaps())
-        return bool(self._alive().get().is_empty())
+        try:
+            return self._alive().is_empty()
+        except BudgetError:
+            return False
 
     @property
     def box(self) -> tuple[Range, ...]:
@@ -105,7 +110,10 @@ class StageRegion(Region):
             numbers = [self._known.number(e) if isinstance(e, Expr) else None for e in extents]
             if all(n is not None for n in numbers):
                 return prod(max(n, 0) for n in numbers if n is not None)
-        return self._need.region.count()
+        try:
+            return self.as_isl().count()
+        except UndecidedError as error:
+            raise CountError(f"counting is out of budget: {error}") from error
 
     def count_max(self) -> int | Infinity:
         return self._counts()[0]
@@ -190,19 +198,40 @@ class StageRegion(Region):
                 table[var] = value
             else:
                 table[alias[0]] = as_expr(value) - substitute(alias[1], dict(values))
-        return self.in_instances().at(table)
+        try:
+            return self.in_instances().at(table)
+        except UndecidedError as error:
+            return product_of(outline_of(self).sides, "box", (*self.notes, f"its box was used: {error}")).at(table)
 
     def condition(self, point: Sequence[IntLike]) -> Cond:
-        return logical_and(*self._need.conditions([as_expr(x) for x in point]))
+        try:
+            return logical_and(*self._need.conditions([as_expr(x) for x in point]))
+        except BudgetError as error:
+            raise UndecidedError(f"the region has no condition that could be written: {error}") from error
 
     def as_isl(self) -> Region:
-        """The same elements as a Presburger set."""
-        return self._need.region
+        """The same elements as a Presburger set.
+
+        Raises
+        ------
+        UndecidedError: isl needs too many operations to form it.
+        """
+        try:
+            region = self._need.region
+        except BudgetError as error:
+            raise UndecidedError(f"the region cannot be formed: {error}") from error
+        region.outline = outline_of(self)
+        return region
 
     def in_instances(self) -> Region:
+        """As for every region; raises as `as_isl` does."""
         from intset.domains.isl.sets import IslRegion
 
-        return IslRegion(self._alive(), "isl", self.is_exact, self.notes, dims=self.dims)
+        try:
+            alive = self._alive()
+        except BudgetError as error:
+            raise UndecidedError(f"the region cannot be formed: {error}") from error
+        return IslRegion(alive, "isl", self.is_exact, self.notes, self.dims, outline_of(self))
 
 
 def empty_region(known: Known, dims: int) -> StageRegion:

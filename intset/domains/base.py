@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, SupportsIndex, runtime_checkable
 
-from intset.errors import CountError, InputError
+from intset.errors import CountError, InputError, UndecidedError
 from intset.expr import ops
 from intset.expr.build import logical_and, maximum, minimum
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, as_int, const, constant_value, truth
@@ -173,7 +173,10 @@ class IntSet(ABC):
     @property
     def is_everything(self) -> bool:
         low, high = self.ends()
-        return low is NEG_INF and high is POS_INF and self.condition(Var("element")).op is ops.BOOL
+        try:
+            return low is NEG_INF and high is POS_INF and self.condition(Var("element")).op is ops.BOOL
+        except UndecidedError:
+            return False
 
     @property
     def is_single_point(self) -> bool:
@@ -189,10 +192,15 @@ class IntSet(ABC):
         return bool(evaluate(self.condition(as_int(value, "an element"))))
 
     def contains(self, e: IntLike) -> Proof:
-        """The proof that `e` is an element of the set represented, or a counterexample."""
-        from intset.context import Context
+        """The proof that `e` is an element of the set represented, or a counterexample; unknown where the set has no
+        condition that could be written."""
+        from intset.context import Context, undecided
 
-        return Context(assume=self.where).prove(self.condition(as_expr(e)))
+        try:
+            inside = self.condition(as_expr(e))
+        except UndecidedError as error:
+            return undecided(str(error))
+        return Context(assume=self.where).prove(inside)
 
     def at(self, values: Mapping[Var, IntLike]) -> IntSet:
         """The set at the given values of parameters."""

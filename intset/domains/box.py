@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import prod
 
-from intset.domains.base import Domain, IntSet, Region
+from intset.domains.base import Domain, IntervalSet, IntSet, Region
+from intset.domains.outline import Side
 from intset.domains.query import Query
 from intset.errors import CountError
 from intset.expr.build import logical_and
@@ -29,6 +30,10 @@ class ProductRegion(Region):
     @property
     def is_empty(self) -> bool:
         return any(s.is_empty for s in self.sets)
+
+    @property
+    def is_tight(self) -> bool:
+        return all(s.is_tight for s in self.sets)
 
     @property
     def box(self) -> tuple[Range, ...]:
@@ -58,6 +63,11 @@ class ProductRegion(Region):
 
     def count_total(self) -> int | Infinity:
         return self.count_max()
+
+
+def product_of(sides: Sequence[Side], by: str, notes: Sequence[str]) -> ProductRegion:
+    """The box with these ends, as a superset of what was asked for; `notes` say why."""
+    return ProductRegion([IntervalSet(low, high, by, notes=notes) for low, high in sides], by, False, notes)
 
 
 def region_of_sets(query: Query, domain: Domain) -> Region:

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from intset.assuming import frame_of
 from intset.domains.base import End, IntervalSet, IntSet, Region, empty_set
-from intset.errors import BudgetError, InputError
-from intset.expr.build import maximum, minimum
-from intset.expr.node import Cond, Expr, IntLike, Var, as_cond, as_expr
+from intset.domains.outline import Outline
+from intset.errors import BudgetError, InputError, UndecidedError
+from intset.expr.node import Cond, Expr, IntLike, Var, as_cond, as_expr, const
+from intset.expr.range import Range
 from intset.expr.walk import free_vars, substitute
-from intset.infinity import NEG_INF, POS_INF, Infinity
+from intset.infinity import NEG_INF, POS_INF
 
 if TYPE_CHECKING:
     from intset.domains.isl.sets import Presburger
@@ -24,7 +25,10 @@ def shape_of(s: IntSet) -> Presburger | None:
     if isinstance(s, IslSet):
         return s.shape
     element = Var("element")
-    return presburger((element,), conditions(s, (element,)))
+    try:
+        return presburger((element,), conditions(s, (element,)))
+    except UndecidedError:
+        return None
 
 
 def conditions(s: IntSet | Region, point: Sequence[Expr]) -> tuple[Cond, ...]:
@@ -39,13 +43,12 @@ def presburger(point: Sequence[Var], inside: Sequence[Cond]) -> Presburger | Non
     """
     from intset.context import Context
     from intset.domains.isl.domain import image_of
-    from intset.domains.isl.session import budget
-    from intset.domains.isl.sets import END_BUDGET, Presburger
+    from intset.domains.isl.presburger import Presburger, own_budget
     from intset.domains.isl.translate import Translation
 
     query = query_in(frame_of(Context(dict.fromkeys(point))), tuple(point))
     try:
-        with budget(END_BUDGET):
+        with own_budget():
             translation = Translation(query, conditions=inside)
             if translation.relaxed_terms:
                 return None
@@ -79,30 +82,29 @@ def combine(a: IntSet, b: IntSet, operation: str) -> IntSet:
     first, second = shape_of(a), shape_of(b)
     if first is not None and second is not None:
         try:
-            joined = IslSet(first.join(second, operation), by, is_exact=exact, notes=notes, where=where)
+            shape = first.join(second, operation)
+            outline = outline_of(a).joined(outline_of(b), operation)
+            joined = IslSet(shape, by, is_exact=exact, notes=notes, where=where, outline=outline)
         except BudgetError:
             pass
         else:
             return empty_set(by) if joined.is_empty else joined
-    (low, high), (low2, high2) = a.ends(), b.ends()
-    note = "joined as intervals: the sets are not Presburger"
-    if operation == "union":
-        ends = _smaller(low, low2), _larger(high, high2)
-    else:
-        ends = _larger(low, low2), _smaller(high, high2)
-    return IntervalSet(*ends, by=by, notes=(*notes, note), where=where)
+    note = "joined as intervals: the sets are not Presburger, or too many operations were needed"
+    return IntervalSet(
+        *outline_of(a).joined(outline_of(b), operation).sides[0], by=by, notes=(*notes, note), where=where
+    )
 
 
-def _smaller(a: End, b: End) -> End:
-    if isinstance(a, Infinity) or isinstance(b, Infinity):
-        return a if a is NEG_INF or b is POS_INF else b
-    return a if a is b else minimum(a, b)
+def outline_of(s: IntSet | Region) -> Outline:
+    """What is known of a set or region without isl; it is not asked for its ends before somebody needs them."""
+    known: Outline | None = getattr(s, "outline", None)
+    if known is not None:
+        return known
+    return Outline(lambda: [_side(r) for r in s.box] if isinstance(s, Region) else [s.ends()])
 
 
-def _larger(a: End, b: End) -> End:
-    if isinstance(a, Infinity) or isinstance(b, Infinity):
-        return a if a is POS_INF or b is NEG_INF else b
-    return a if a is b else maximum(a, b)
+def _side(r: Range) -> tuple[End, End]:
+    return (POS_INF, NEG_INF) if isinstance(r.extent, Expr) and r.extent is const(0) else (r.min, r.max)
 
 
 def set_at(s: IntSet, values: Mapping[Var, IntLike]) -> IntSet:
@@ -110,7 +112,7 @@ def set_at(s: IntSet, values: Mapping[Var, IntLike]) -> IntSet:
     from intset.domains.isl.sets import IslSet
 
     if isinstance(s, IslSet):
-        return IslSet(s.shape.at(values), s.by, is_exact=s.is_exact, is_tight=s.is_tight, notes=s.notes)
+        return s.at(values)
     table = {var: as_expr(value) for var, value in values.items()}
     from intset.context import Context
 
@@ -133,15 +135,18 @@ def region_shape(region: Region) -> Presburger | None:
     if isinstance(region, IslRegion):
         return region.shape
     as_isl = getattr(region, "as_isl", None)
-    if as_isl is not None:
-        return region_shape(as_isl())
-    point = tuple(Var(f"x{k}") for k in range(region.dims))
-    return presburger(point, conditions(region, point))
+    try:
+        if as_isl is not None:
+            return region_shape(as_isl())
+        point = tuple(Var(f"x{k}") for k in range(region.dims))
+        return presburger(point, conditions(region, point))
+    except UndecidedError:
+        return None
 
 
 def combine_regions(a: Region, b: Region, operation: str) -> Region:
     """The union or intersection of what two regions represent, or a box around it; exact only when both are."""
-    from intset.domains.box import ProductRegion
+    from intset.domains.box import product_of
     from intset.domains.isl.sets import IslRegion
 
     if not isinstance(b, Region):
@@ -149,11 +154,13 @@ def combine_regions(a: Region, b: Region, operation: str) -> Region:
     if a.dims != b.dims:
         raise InputError(f"a region of {a.dims} dimensions does not join one of {b.dims}")
     notes = tuple(dict.fromkeys((*a.notes, *b.notes)))
+    outline = outline_of(a).joined(outline_of(b), operation)
     first, second = region_shape(a), region_shape(b)
+    why = "the regions are not Presburger"
     if first is not None and second is not None:
-        return IslRegion(first.join(second, operation), "isl", a.is_exact and b.is_exact, notes, dims=a.dims)
-    sides = [
-        combine(IntervalSet(low.min, low.max), IntervalSet(high.min, high.max), operation)
-        for low, high in zip(a.box, b.box, strict=True)
-    ]
-    return ProductRegion(sides, a.by, False, (*notes, "joined as boxes: the regions are not Presburger"))
+        try:
+            shape = first.join(second, operation)
+            return IslRegion(shape, "isl", a.is_exact and b.is_exact, notes, a.dims, outline)
+        except BudgetError as error:
+            why = str(error)
+    return product_of(outline.sides, a.by, (*notes, f"joined as boxes: {why}"))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from intset.domains.base import IntSet, Region
 from intset.domains.combine import conditions, query_in, region_shape, shape_of
-from intset.errors import BudgetError, InputError
+from intset.errors import BudgetError, InputError, UndecidedError
 from intset.expr.build import logical_and
 from intset.expr.node import Expr, Var
 
@@ -28,13 +28,15 @@ def included(a: IntSet | Region, b: IntSet | Region) -> bool | None:
     dims = dimensions(a)
     if dims != dimensions(b):
         raise InputError(f"elements of {dims} dimensions are not compared with elements of {dimensions(b)}")
+    if a is b:
+        return True
     try:
         a = a.in_instances() if isinstance(a, Region) else a
         if a.is_empty:
             return True
         decided = _by_shapes(_shape(a), _shape(b))
         return _by_proof(a, b, dims) if decided is None else decided
-    except BudgetError:
+    except (BudgetError, UndecidedError):
         return None
 
 
@@ -57,14 +59,13 @@ def _shape(s: IntSet | Region) -> Presburger | None:
 
 
 def _by_shapes(a: Presburger | None, b: Presburger | None) -> bool | None:
-    from intset.domains.isl.session import budget
-    from intset.domains.isl.sets import END_BUDGET
+    from intset.domains.isl.presburger import own_budget
 
     if a is None or b is None:
         return None
     params = tuple(dict.fromkeys((*a.params, *b.params)))
     try:
-        with budget(END_BUDGET):
+        with own_budget():
             if a.get().is_subset(b.get()):
                 return True
             # Only one of them may know what the parameters declare.

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, ClassVar
 
 from intset.domains.base import Bounds, IntervalSet, IntSet, Region, empty_set
+from intset.domains.box import product_of
 from intset.domains.isl.coalesced import coalesced
-from intset.domains.isl.session import budget, isl
-from intset.domains.isl.sets import IslRegion, IslSet, Presburger, end_of
+from intset.domains.isl.listed import listed_shape
+from intset.domains.isl.session import budget, context, isl
+from intset.domains.isl.sets import IslRegion, IslSet, Presburger
 from intset.domains.isl.translate import Translation
+from intset.domains.outline import of_query, outer_ends
+from intset.domains.points import values_of
 from intset.domains.query import Query
 from intset.errors import BudgetError
 from intset.expr.node import Cond, Expr
 from intset.expr.printer import to_text
+
+MAX_LISTED = 1000  # points of a box that are listed where isl gives up
 
 
 class IslDomain:
@@ -37,44 +42,47 @@ class IslDomain:
                 image = coalesced(image)
             notes = relaxation_notes(query, translation)
             shape = Presburger(image, translation.params)
-            return IslSet(
-                shape,
-                self.name,
-                is_exact=not notes,
-                notes=notes,
-                enumerate_points=None if notes else partial(_listed, query),
-            )
+            return IslSet(shape, self.name, is_exact=not notes, notes=notes, outline=of_query(query, not notes))
         except BudgetError as error:
-            low, high = query.known.bounds(query.forms[0])
-            return fallback(low, high, f"isl gave up: {error}")
+            return IntervalSet(*outer_ends(query, 0), "interval", notes=(f"isl gave up: {error}",))
 
     def bounds(self, query: Query) -> Bounds:
         answer = self.image(query)
-        if not isinstance(answer, IslSet):
-            return Bounds(*answer.ends(), answer.is_tight, self.name, answer.notes)
-        try:
-            low, high = end_of(answer.shape, 0, -1), end_of(answer.shape, 0, 1)
-        except BudgetError as error:
-            first, last = query.known.bounds(query.forms[0])
-            answer = fallback(first, last, f"isl gave up on the ends: {error}")
-            return Bounds(*answer.ends(), False, self.name, answer.notes)
-        return Bounds(low, high, answer.is_exact, self.name, answer.notes)
+        ends = answer.ends()
+        return Bounds(*ends, answer.is_tight, self.name, answer.notes)
 
     def region(self, query: Query) -> Region:
-        with budget(query.config.isl_operations):
-            translation = Translation(query)
-            image = coalesced(image_of(translation))
-            if query.is_empty or consistency(query, translation.leftover) == "empty":
-                image = isl().Set.empty(image.get_space())
-        notes = relaxation_notes(query, translation)
-        return IslRegion(Presburger(image, translation.params), self.name, not notes, notes, dims=len(query.exprs))
+        if query.is_empty:
+            return nothing(len(query.exprs), self.name)
+        try:
+            with budget(query.config.isl_operations):
+                translation = Translation(query)
+                image = coalesced(image_of(translation))
+                if consistency(query, translation.leftover) == "empty":
+                    return nothing(len(query.exprs), self.name)
+            notes = relaxation_notes(query, translation)
+        except BudgetError as error:
+            return self._given_up(query, error)
+        shape, dims = Presburger(image, translation.params), len(query.exprs)
+        return IslRegion(shape, self.name, not notes, notes, dims, of_query(query, not notes))
+
+    def _given_up(self, query: Query, error: BudgetError) -> Region:
+        """The points listed, where they are few; else the box of what the linear forms say."""
+        values = values_of(query, MAX_LISTED)
+        if values is not None:
+            try:
+                shape = listed_shape(sorted(values), (), max(1, query.config.isl_operations))
+                return IslRegion(shape, "points", True, (), len(query.exprs), of_query(query, True))
+            except BudgetError:
+                pass
+        sides = [outer_ends(query, k) for k in range(len(query.exprs))]
+        return product_of(sides, "interval", (f"isl gave up: {error}",))
 
 
-def _listed(query: Query) -> int | None:
-    from intset.domains.points import values_of
-
-    values = values_of(query)
-    return None if values is None else len(values)
+def nothing(dims: int, by: str) -> Region:
+    """The region of `dims` dimensions without points."""
+    m = isl()
+    return IslRegion(Presburger(m.Set.empty(m.Space.set_alloc(context(), 0, dims)), ()), by, dims=dims)
 
 
 def image_of(translation: Translation) -> Any:
@@ -101,13 +109,6 @@ def relaxation_notes(query: Query, translation: Translation) -> tuple[str, ...]:
     if translation.leftover and consistency(query, translation.leftover) == "unknown":
         notes.append("facts on other variables may exclude one another")
     return tuple(notes)
-
-
-def fallback(low: int | None, high: int | None, note: str) -> IntSet:
-    from intset.infinity import NEG_INF, POS_INF
-
-    first, last = NEG_INF if low is None else low, POS_INF if high is None else high
-    return IntervalSet(first, last, "interval", notes=(note,))
 
 
 def consistency(query: Query, facts: Sequence[Cond]) -> str:

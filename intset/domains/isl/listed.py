@@ -12,7 +12,9 @@ from intset.expr.node import Expr
 _OPERATIONS = 2_000_000
 
 
-def listed_shape(points: Sequence[tuple[int, ...]], params: Sequence[Expr]) -> Presburger:
+def listed_shape(
+    points: Sequence[tuple[int, ...]], params: Sequence[Expr], max_operations: int = _OPERATIONS
+) -> Presburger:
     """The set of the points whose first coordinates are the values of `params`, which must come sorted.
 
     Runs along the last coordinate are written as one constraint.
@@ -35,7 +37,7 @@ def listed_shape(points: Sequence[tuple[int, ...]], params: Sequence[Expr]) -> P
                 inside.append(f"({coordinates[-1]} - {first}) mod {step} = 0")
             parts.append(" and ".join((*equal, *inside)))
     body = " or ".join(f"({part})" for part in parts) if parts else "1 = 0"
-    with budget(_OPERATIONS):
+    with budget(max_operations):
         result = m.Set.read_from_str(context(), f"{head}{{ [{', '.join(coordinates)}] : {body} }}").coalesce()
     return Presburger(result, tuple(params))
 

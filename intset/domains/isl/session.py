@@ -139,6 +139,11 @@ def budget(max_operations: int | None) -> Budget:
     return Budget(max_operations)
 
 
+def is_limited() -> bool:
+    """Whether a budget is running in this thread."""
+    return bool(_SESSION.running)
+
+
 def _works(ctx: Any) -> bool:
     """Whether isl still computes: once the limit is met, everything fails."""
     try:

@@ -1,0 +1,322 @@
+"""`Presburger`: an isl set with the meaning of its parameters; its ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from intset import config as configuration
+from intset.domains.base import End, as_end
+from intset.domains.isl.coalesced import coalesced
+from intset.domains.isl.session import Budget, budget, context, is_limited, isl, number, val
+from intset.domains.isl.to_expr import pw_aff_to_expr
+from intset.domains.isl.translate import param_name
+from intset.domains.outline import Outline, Side
+from intset.errors import BudgetError, UndecidedError
+from intset.expr.node import Expr, IntLike, Var, constant_value
+from intset.expr.walk import free_vars, substitute
+from intset.infinity import NEG_INF, POS_INF
+
+SHARE = 4  # of the operations of a query, for one operation on a set; a set that is hard to count gets twice that
+
+
+def own_budget(share: int = SHARE) -> Budget:
+    """The budget of one public operation on a set, by the configuration in force where it is asked for."""
+    return budget(max(1, share * configuration.current().isl_operations))
+
+
+class Presburger:
+    """An isl set together with the meaning of its parameters, usable from every thread and picklable.
+
+    An isl object belongs to the context of one thread; in another thread it is read again from its text.
+    """
+
+    __slots__ = ("_context", "_set", "params")
+
+    def __init__(self, isl_set: Any, params: Sequence[Expr]) -> None:
+        self._set = isl_set
+        self._context = context()
+        self.params = tuple(params)
+
+    def get(self) -> Any:
+        here = context()
+        if self._context is not here:
+            self._set, self._context = isl().Set.read_from_str(here, str(self._set)), here
+        return self._set
+
+    def __reduce__(self) -> tuple[Callable[..., Presburger], tuple[Any, ...]]:
+        names = tuple(param_name(p) for p in self.params)
+        return (_restore, (str(self._set), names, self.params))
+
+    def ordered_params(self, isl_object: Any) -> list[Expr]:
+        """The parameters of `isl_object` in its own order."""
+        m = isl()
+        by_name = {param_name(p): p for p in self.params}
+        space = isl_object.get_space()
+        return [by_name[space.get_dim_name(m.dim_type.param, k)] for k in range(space.dim(m.dim_type.param))]
+
+    def join(self, other: Presburger, operation: str) -> Presburger:
+        """The "union" or the "intersect"ion.
+
+        Raises
+        ------
+        BudgetError: isl needs too many operations, as in all that is not public.
+        """
+        with own_budget():
+            result = coalesced(getattr(self.get(), operation)(other.get()))
+        return Presburger(result, dict.fromkeys((*self.params, *other.params)))  # type: ignore[arg-type]
+
+    def is_empty(self) -> bool:
+        """Whether there is no element, for any values of the parameters; not known to be counts as no."""
+        try:
+            with own_budget():
+                return bool(self.get().is_empty())
+        except BudgetError:
+            return False
+
+    def is_subset(self, other: Presburger) -> bool:
+        """Whether every element is one of `other`; not known to be counts as no."""
+        try:
+            with own_budget():
+                return bool(self.get().is_subset(other.get()))
+        except BudgetError:
+            return False
+
+    def has(self, point: Sequence[int]) -> bool:
+        """Whether a point is an element, for a set without parameters.
+
+        Raises
+        ------
+        UndecidedError: isl needs too many operations to tell.
+        """
+        kinds = isl().dim_type
+        try:
+            with own_budget():
+                current = self.get()
+                for k, coordinate in enumerate(point):
+                    current = current.fix_val(kinds.set, k, val(coordinate))
+                return not current.is_empty()
+        except BudgetError as error:
+            raise UndecidedError(f"whether {tuple(point)} is an element is not known: {error}") from error
+
+    def at(self, values: Mapping[Var, IntLike]) -> Presburger:
+        """The set at values of parameters.
+
+        Raises
+        ------
+        BudgetError: isl needs too many operations.
+        """
+        with own_budget():
+            return self._at(values)
+
+    def _at(self, values: Mapping[Var, IntLike]) -> Presburger:
+        m = isl()
+        result = self.get()
+        kept: list[Expr] = []
+        for param in self.params:
+            position = result.find_dim_by_name(m.dim_type.param, param_name(param))
+            if position < 0:
+                continue
+            new = simplified_expr(substitute(param, values))
+            number = constant_value(new)
+            if number is not None:
+                result = result.fix_val(m.dim_type.param, position, val(number))
+                result = result.project_out(m.dim_type.param, position, 1)
+            elif new is param:
+                kept.append(param)
+            else:
+                result, more = _renamed(result, position, new)
+                kept.extend(more)
+        return Presburger(result, dict.fromkeys(kept))  # type: ignore[arg-type]
+
+    def free_params(self) -> tuple[Var, ...]:
+        """The variables that the set really depends on."""
+        m = isl()
+        current = self.get()
+        used = [
+            p
+            for p in self.params
+            if (k := current.find_dim_by_name(m.dim_type.param, param_name(p))) >= 0
+            and current.involves_dims(m.dim_type.param, k, 1)
+        ]
+        return free_vars(*used)
+
+
+def simplified_expr(e: Expr) -> Expr:
+    from intset.linear.canonical import Normalizer
+
+    return Normalizer({}).form(e).expr()
+
+
+def _renamed(result: Any, position: int, new: Expr) -> tuple[Any, list[Expr]]:
+    """`result` with the parameter at `position` standing for `new`, an expression over other parameters."""
+    from intset.linear.canonical import Normalizer
+
+    m = isl()
+    form = Normalizer({}).form(new)
+    name = result.get_dim_name(m.dim_type.param, position)
+    atoms = list(form.terms)
+    for e in atoms:
+        if result.find_dim_by_name(m.dim_type.param, param_name(e)) < 0:
+            result = result.add_dims(m.dim_type.param, 1)
+            result = result.set_dim_name(m.dim_type.param, result.dim(m.dim_type.param) - 1, param_name(e))
+    equation = m.Constraint.alloc_equality(m.LocalSpace.from_space(result.get_space()))
+    position = result.find_dim_by_name(m.dim_type.param, name)
+    equation = equation.set_coefficient_val(m.dim_type.param, position, val(-1))
+    equation = equation.set_constant_val(val(form.const))
+    for e, k in form.terms.items():
+        place = result.find_dim_by_name(m.dim_type.param, param_name(e))
+        if place == position:
+            equation = equation.set_coefficient_val(m.dim_type.param, position, val(k - 1))
+        else:
+            equation = equation.set_coefficient_val(m.dim_type.param, place, val(k))
+    result = result.add_constraint(equation)
+    if not any(param_name(e) == name for e in atoms):
+        result = result.project_out(m.dim_type.param, position, 1)
+    return result, atoms
+
+
+def _restore(text: str, names: tuple[str, ...], params: tuple[Expr, ...]) -> Presburger:
+    """A pickled set: its parameters have new names in this process."""
+    m = isl()
+    result = m.Set.read_from_str(context(), text)
+    for name, param in zip(names, params, strict=True):
+        position = result.find_dim_by_name(m.dim_type.param, name)
+        if position >= 0:
+            result = result.set_dim_name(m.dim_type.param, position, "_" + param_name(param))
+    for param in params:
+        position = result.find_dim_by_name(m.dim_type.param, "_" + param_name(param))
+        if position >= 0:
+            result = result.set_dim_name(m.dim_type.param, position, param_name(param))
+    return Presburger(result, params)
+
+
+def declared(shape: Presburger) -> Any:
+    """The isl set of parameters that keep what they declare: outside it no answer need be right."""
+    m = isl()
+    result = m.Set.universe(shape.get().get_space().params())
+    for k, param in enumerate(shape.ordered_params(result)):
+        low, high, _ = param.declared() if isinstance(param, Var) else (None, None, 1)
+        if low is not None:
+            result = result.lower_bound_val(m.dim_type.param, k, val(low))
+        if high is not None:
+            result = result.upper_bound_val(m.dim_type.param, k, val(high))
+    return result
+
+
+def end_of(shape: Presburger, position: int, side: int, share: int = SHARE) -> End:
+    """The smallest (`side` -1) or largest (+1) value of a dimension; crossed infinities when the set is empty.
+
+    Raises
+    ------
+    BudgetError: isl needs too many operations, or the end cannot be written.
+    """
+    with own_budget(share):
+        current = shape.get()
+        if not shape.free_params():
+            return constant_end(current, position, side)
+        if current.is_empty():
+            return POS_INF if side < 0 else NEG_INF
+        m = isl()
+        bounded = current.dim_has_lower_bound if side < 0 else current.dim_has_upper_bound
+        if not bounded(m.dim_type.set, position):
+            return NEG_INF if side < 0 else POS_INF
+        piecewise = _piecewise_end(current, position, side)
+        if piecewise is None:  # for some parameters there is no end: for some that keep what they declare?
+            current = current.intersect_params(declared(shape))
+            piecewise = _piecewise_end(current, position, side)
+        if piecewise is None:
+            return NEG_INF if side < 0 else POS_INF
+        params = shape.ordered_params(piecewise)
+        found = pw_aff_to_expr(piecewise.coalesce(), (), params, context=current.params())
+    if found is None:
+        return POS_INF if side < 0 else NEG_INF
+    return found
+
+
+def _piecewise_end(current: Any, position: int, side: int) -> Any:
+    try:
+        return current.dim_min(position) if side < 0 else current.dim_max(position)
+    except isl().Error as error:
+        if "unbounded" not in str(error):
+            raise
+    return None
+
+
+class Ends:
+    """The ends of a Presburger set in each dimension, found once; where isl gives up on one, that of an outline.
+
+    `sides` may differ between configurations, so what was found is kept with the budget it was found under.
+    """
+
+    __slots__ = ("_found", "_known", "shape")
+
+    def __init__(self, shape: Presburger, outline: Outline | None) -> None:
+        self.shape, self._known = shape, outline
+        self._found: dict[int, tuple[tuple[Side, ...], tuple[str, ...]]] = {}
+
+    def sides(self, dims: int) -> tuple[Side, ...]:
+        return self._asked(dims)[0]
+
+    def notes(self, dims: int) -> tuple[str, ...]:
+        """What was given up; empty when the ends are those of the set represented."""
+        return self._asked(dims)[1]
+
+    def notes_so_far(self) -> tuple[str, ...]:
+        """As `notes`, if somebody has asked for the ends."""
+        found = self._found.get(configuration.current().isl_operations)
+        return () if found is None else found[1]
+
+    def _asked(self, dims: int) -> tuple[tuple[Side, ...], tuple[str, ...]]:
+        key = configuration.current().isl_operations
+        found = self._found.get(key)
+        if found is None:
+            found = self._answer(dims)
+            if not found[1] or not is_limited():  # what a budget around this one cut short is asked again
+                self._found[key] = found
+        return found
+
+    def _answer(self, dims: int) -> tuple[tuple[Side, ...], tuple[str, ...]]:
+        sides: list[Side] = []
+        notes: dict[str, None] = {}
+        for k in range(dims):
+            ends = []
+            for side in (-1, 1):
+                try:
+                    # where one end was out of reach, as much is not spent on each of the others
+                    ends.append(end_of(self.shape, k, side, 1 if notes else SHARE))
+                except BudgetError as error:
+                    notes[f"the ends were given up: {error}"] = None
+                    ends.append(self._outer(k, side))
+            sides.append((ends[0], ends[1]))
+        return tuple(sides), tuple(notes)
+
+    def _outer(self, k: int, side: int) -> End:
+        if self._known is None:
+            return NEG_INF if side < 0 else POS_INF
+        return self._known.sides[k][side > 0]
+
+    def __reduce__(self) -> tuple[Callable[..., Ends], tuple[Presburger, Outline | None]]:
+        return Ends, (self.shape, self._known)
+
+
+def constant_end(isl_set: Any, position: int, side: int) -> End:
+    """The end of a set without parameters, disjunct by disjunct.
+
+    isl's own answer for the union is wrong when a disjunct is empty and was found to be (isl 0.27: NaN counts as 0).
+    """
+    best: int | None = None
+    for part in isl_set.get_basic_sets():
+        whole = part.to_set()
+        value = whole.dim_min_val(position) if side < 0 else whole.dim_max_val(position)
+        if value.is_nan():
+            continue
+        if not value.is_int():
+            if whole.is_empty():
+                continue
+            return NEG_INF if side < 0 else POS_INF
+        found = number(value)
+        best = found if best is None else min(best, found) if side < 0 else max(best, found)
+    if best is None:
+        return POS_INF if side < 0 else NEG_INF
+    return as_end(best)

@@ -1,0 +1,109 @@
+"""What is known of a set or region without isl: where isl gives up on an operation, the answer comes from here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from intset.domains.base import Bounds, End
+from intset.domains.interval import has_parameters, symbolic_bounds
+from intset.domains.query import Query
+from intset.expr.build import maximum, minimum
+from intset.expr.node import Expr, IntLike, Var, as_expr, const
+from intset.expr.walk import substitute
+from intset.infinity import NEG_INF, POS_INF, Infinity
+
+Side = tuple[End, End]
+
+
+class Outline:
+    """For each coordinate two ends, between which every element lies, and elements counted by listing them.
+
+    Both are computed when they are asked for: mostly isl answers, and nobody asks.
+    """
+
+    __slots__ = ("_counted", "_make", "_sides")
+
+    def __init__(self, make: Callable[[], Sequence[Side]], counted: Callable[[], int | None] | None = None) -> None:
+        self._make: Callable[[], Sequence[Side]] | None = make
+        self._counted = counted
+        self._sides: tuple[Side, ...] = ()
+
+    @property
+    def sides(self) -> tuple[Side, ...]:
+        if self._make is not None:
+            self._sides, self._make = tuple(self._make()), None
+        return self._sides
+
+    def counted(self) -> int | None:
+        """The number of elements; `None` where they cannot be listed."""
+        return None if self._counted is None else self._counted()
+
+    def joined(self, other: Outline, operation: str) -> Outline:
+        """That of the "union" or the "intersect"ion."""
+        join = union_of_ends if operation == "union" else intersection_of_ends
+        return Outline(lambda: [join(a, b) for a, b in zip(self.sides, other.sides, strict=True)])
+
+    def at(self, values: Mapping[Var, IntLike]) -> Outline:
+        return Outline(lambda: [ends_at(side, values) for side in self.sides])
+
+    def __reduce__(self) -> tuple[Callable[..., Outline], tuple[tuple[Side, ...]]]:
+        return of_sides, (self.sides,)
+
+
+def of_sides(sides: Sequence[Side]) -> Outline:
+    return Outline(lambda: sides)
+
+
+def of_query(query: Query, is_exact: bool) -> Outline:
+    """The outline of an image; `is_exact`: whether the set is the image, so that its elements are those listed."""
+
+    def counted() -> int | None:
+        from intset.domains.points import values_of
+
+        values = values_of(query)
+        return None if values is None else len(values)
+
+    return Outline(lambda: [outer_ends(query, k) for k in range(len(query.exprs))], counted if is_exact else None)
+
+
+def outer_ends(query: Query, k: int) -> Bounds:
+    """Ends of the k-th expression from its linear form."""
+    form = query.forms[k]
+    if has_parameters(query, form):
+        one = Query(query.exprs[k : k + 1], query.ranges, query.facts, tuple(query.keep), query.base, query.known,
+                    query.config)  # fmt: skip
+        return symbolic_bounds(one, form)
+    low, high = query.known.bounds(form)
+    return Bounds(NEG_INF if low is None else low, POS_INF if high is None else high, False)
+
+
+def union_of_ends(a: Side, b: Side) -> Side:
+    return smaller(a[0], b[0]), larger(a[1], b[1])
+
+
+def intersection_of_ends(a: Side, b: Side) -> Side:
+    return larger(a[0], b[0]), smaller(a[1], b[1])
+
+
+def smaller(a: End, b: End) -> End:
+    if isinstance(a, Infinity) or isinstance(b, Infinity):
+        return a if a is NEG_INF or b is POS_INF else b
+    return const(min(a.data, b.data)) if a.is_const and b.is_const else a if a is b else minimum(a, b)
+
+
+def larger(a: End, b: End) -> End:
+    if isinstance(a, Infinity) or isinstance(b, Infinity):
+        return a if a is POS_INF or b is NEG_INF else b
+    return const(max(a.data, b.data)) if a.is_const and b.is_const else a if a is b else maximum(a, b)
+
+
+def ends_at(side: Side, values: Mapping[Var, IntLike]) -> Side:
+    """The ends at values of parameters."""
+    from intset.linear.canonical import Normalizer
+
+    known, table = Normalizer({}), {var: as_expr(value) for var, value in values.items()}
+
+    def at(end: End) -> End:
+        return known.form(substitute(end, table)).expr() if isinstance(end, Expr) else end
+
+    return at(side[0]), at(side[1])
