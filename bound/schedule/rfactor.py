@@ -12,7 +12,7 @@ from bound.schedule.cache import _refuse_attached, restart
 from bound.schedule.dataflow import insert_before, redirect, replace_op
 from bound.schedule.message import extent, low, pass_down_domain, pass_up_index, split_guards
 from bound.schedule.relations import Relation, children, parents
-from bound.schedule.simple import number
+from bound.schedule.simple import add, number
 from bound.schedule.stage import Stage
 from bound.tensor import Tensor, element
 from bound.tir import build
@@ -20,6 +20,7 @@ from bound.tir.reduce import CommReducer, Reduction, condition, sources
 from bound.tir.value import Operand, Value, ValueOp, make
 from bound.tir.walk import substitute
 from intset.expr.node import Expr, as_int, truth
+from intset.expr.range import Range
 
 if TYPE_CHECKING:
     from bound.schedule.schedule import Schedule
@@ -55,14 +56,11 @@ def rfactor(schedule: Schedule, tensor: Tensor, axis: IterVar, factor_axis: int 
 
 
 def _family(relations: list[Relation], axis: IterVar) -> set[IterVar]:
-    """Every axis that a change of `axis` touches: its ancestors, and all that was made from them."""
+    """Every axis that is connected with `axis`: made from one of the same roots, or fused with one that is."""
     touched = {axis}
-    for relation in reversed(relations):
-        if any(child in touched for child in children(relation)):
-            touched.update(parents(relation))
-    for relation in relations:
-        if any(parent in touched for parent in parents(relation)):
-            touched.update(children(relation))
+    groups = [{*parents(relation), *children(relation)} for relation in relations]
+    while any(touched & group and not group <= touched for group in groups):
+        touched = touched.union(*(group for group in groups if touched & group))
     return touched
 
 
@@ -74,9 +72,11 @@ def _partial(
     ranges = pass_down_domain(stage.relations, roots)
     leaves = [iv for iv in stage.leaf_iter_vars if iv in touched]
     kinds = {iv: IterType.DATA_PAR if iv is axis else IterType.COMM_REDUCE for iv in leaves}
-    axes = {iv: IterVar(ranges[iv], iv.name, kinds[iv]) for iv in leaves}
+    # A dimension counts from 0, and so does the loop that reads it, wherever the reduction began.
+    axes = {iv: IterVar(Range(0, extent(ranges[iv])), iv.name, kinds[iv]) for iv in leaves}
     values: dict[IterVar, Expr] = {
-        iv: low(ranges[iv]) if number(extent(ranges[iv])) == 1 else new for iv, new in axes.items()
+        iv: low(ranges[iv]) if number(extent(ranges[iv])) == 1 else add(new, low(ranges[iv]))
+        for iv, new in axes.items()
     }
     values = pass_up_index(stage.relations, ranges, values)
     guards = split_guards(stage.relations, ranges, values)
