@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from bound.intrin import TensorComputeOp
 from bound.itervar import IterVar
-from bound.operation import ComputeOp
+from bound.operation import ComputeOp, Operation
 from bound.tensor import Tensor, element
 from bound.tir import build, walk
-from bound.tir.reduce import Parameter, Reduction, condition, initial, sources
+from bound.tir.reduce import CommReducer, Parameter, Reduction, condition, initial, sources
 from bound.tir.value import Operand, Value, ValueOp, make, parameter
 from intset.errors import InputError
 from intset.expr import ops
@@ -41,44 +41,73 @@ class Formula:
     update: Stmt
 
 
-def formula_of(op: ComputeOp | TensorComputeOp, wanted: frozenset[Tensor]) -> Formula:
-    """The formula of an operation; outputs that are not `wanted` are not stored."""
+def stored(op: Operation, wanted: Container[Tensor]) -> tuple[Tensor, ...]:
+    """The outputs of an operation that need storage: those wanted, and what is combined into them on the way.
+
+    An extern or a scan writes all of its outputs, whoever reads them.
+    """
+    asked = [k for k, t in enumerate(op.outputs) if t in wanted]
+    if not isinstance(op, (ComputeOp, TensorComputeOp)):
+        return op.outputs if asked else ()
+    body = op.body if isinstance(op, ComputeOp) else op.call.intrin.op.body
+    top = body[0]
+    if isinstance(top, Value) and top.op is ValueOp.REDUCE:
+        asked = _combined(top.data.combiner, asked)
+    return tuple(op.outputs[k] for k in asked)
+
+
+def _combined(combiner: CommReducer, asked: Sequence[int]) -> list[int]:
+    """The results that some of those asked for depend on, themselves included."""
+    place = {parameter: k for k, parameter in enumerate(combiner.lhs)}
+    found: dict[int, None] = {}
+    waiting = list(asked)
+    while waiting:
+        k = waiting.pop()
+        if k not in found:
+            found[k] = None
+            waiting += [place[node] for node in walk.nodes(combiner.results[k]) if node in place]
+    return sorted(found)
+
+
+def formula_of(op: ComputeOp | TensorComputeOp, kept: Container[Tensor]) -> Formula:
+    """The formula of an operation; of its outputs those `kept` (see `stored`) are computed."""
     if isinstance(op, ComputeOp):
-        return _formula(op.axis, op.outputs, op.body, wanted, (), ())
-    return _tile_formula(op, wanted)
+        return _formula(op.axis, op.outputs, op.body, kept, (), ())
+    return _tile_formula(op, kept)
 
 
 def _formula(
     axis: tuple[IterVar, ...],
     outputs: tuple[Tensor, ...],
     body: tuple[Operand, ...],
-    wanted: frozenset[Tensor],
+    kept: Container[Tensor],
     extra: tuple[tuple[IterVar, Range], ...],
     reduce_extra: tuple[IterVar, ...],
 ) -> Formula:
     top = body[0]
     place = tuple(axis)
     if not isinstance(top, Value) or top.op is not ValueOp.REDUCE:
-        stores = [Store(t, place, value) for t, value in zip(outputs, body, strict=True) if t in wanted]
+        stores = [Store(t, place, value) for t, value in zip(outputs, body, strict=True) if t in kept]
         return Formula(axis, extra, reduce_extra, None, seq(*stores))
     reduction: Reduction = top.data
     starts = initial(top) or reduction.combiner.identity
-    init = [Store(t, place, start) for t, start in zip(outputs, starts, strict=True)]
-    return Formula(axis, extra, reduce_extra, seq(*init), _update(top, outputs, place))
+    init = [Store(t, place, start) for t, start in zip(outputs, starts, strict=True) if t in kept]
+    return Formula(axis, extra, reduce_extra, seq(*init), _update(top, outputs, kept, place))
 
 
-def _update(top: Value, outputs: tuple[Tensor, ...], place: tuple[Expr, ...]) -> Stmt:
+def _update(top: Value, outputs: tuple[Tensor, ...], kept: Container[Tensor], place: tuple[Expr, ...]) -> Stmt:
     """One more element combined with what the outputs hold."""
     combiner = top.data.combiner
     old = [element(t, place) for t in outputs]
     mapping: dict[Parameter, Any] = dict(zip((*combiner.lhs, *combiner.rhs), (*old, *sources(top)), strict=True))
-    values = [replaced(result, mapping) for result in combiner.results]
-    if len(outputs) == 1:
-        update: Stmt = Store(outputs[0], place, values[0])
+    results = {t: result for t, result in zip(outputs, combiner.results, strict=True) if t in kept}
+    values = {t: replaced(result, mapping) for t, result in results.items()}
+    if len(values) == 1:
+        update: Stmt = seq(*(Store(t, place, value) for t, value in values.items()))
     else:  # every result is computed from the old values
-        names = [_temporary(t, value) for t, value in zip(outputs, values, strict=True)]
-        lets = [Let(name, value) for name, value in zip(names, values, strict=True)]
-        update = seq(*lets, *(Store(t, place, name) for t, name in zip(outputs, names, strict=True)))
+        names = {t: _temporary(t, value) for t, value in values.items()}
+        lets = [Let(name, values[t]) for t, name in names.items()]
+        update = seq(*lets, *(Store(t, place, name) for t, name in names.items()))
     cond = condition(top)
     assert not isinstance(cond, Expr)
     return update if cond.op is ops.BOOL and cond.data else If(cond, update)
@@ -92,7 +121,7 @@ def _temporary(tensor: Tensor, value: Operand) -> Parameter:
 # --- tensor intrinsics ----------------------------------------------------------------------------------------------
 
 
-def _tile_formula(op: TensorComputeOp, wanted: frozenset[Tensor]) -> Formula:
+def _tile_formula(op: TensorComputeOp, kept: Container[Tensor]) -> Formula:
     """The formula of the intrinsic on its regions: what it computes, written out."""
     call, inner = op.call, op.call.intrin.op
     tile_axes = op.axis[op.schedulable :]
@@ -112,12 +141,12 @@ def _tile_formula(op: TensorComputeOp, wanted: frozenset[Tensor]) -> Formula:
     bodies = tuple(walk.rewrite(replaced(body, mapping), on_load=on_load) for body in inner.body)
     extra = tuple((iv, _domain(iv)) for iv in (*tile_axes, *inner.reduce_axis))
     if inner.reduction is None or not op.reduce_axis:
-        return _formula(op.axis, op.outputs, bodies, wanted, extra, inner.reduce_axis)
+        return _formula(op.axis, op.outputs, bodies, kept, extra, inner.reduce_axis)
     top = bodies[0]
     assert isinstance(top, Value)
     whole = Reduction(top.data.combiner, (*op.reduce_axis, *top.data.axis), 0)
     bodies = tuple(make(ValueOp.REDUCE, b.args, b.dtype, whole) for b in bodies if isinstance(b, Value))
-    return _formula(op.axis, op.outputs, bodies, wanted, extra, inner.reduce_axis)
+    return _formula(op.axis, op.outputs, bodies, kept, extra, inner.reduce_axis)
 
 
 def _domain(iv: IterVar) -> Range:
