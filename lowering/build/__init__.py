@@ -4,6 +4,7 @@ arguments.py   parameters, sizes, and the assertions that bind shapes
 formulas.py    what an operation computes, as stores over its root axes
 stages.py      the loops of one stage: guards at their places, init and update nests of a reduction
 scans.py       the loops of a scan
+predicates.py  store predicates of stages that run on threads
 pieces.py      one guarded nest or several: the cost model
 fold.py        accesses of tensors whose storage is compact
 pipeline.py    ScheduleOps: the stages put together, each inside the loop it is attached to

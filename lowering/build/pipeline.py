@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from bound.errors import ScheduleError
@@ -17,10 +18,11 @@ from bound.tir import walk
 from bound.tir.buffer import Buffer
 from bound.tir.calls import ExternCall
 from bound.tir.value import Operand
-from intset.expr.node import Cond, Expr
+from intset.expr.node import Expr
 from lowering.build import formulas, stages
 from lowering.build.fold import fold
 from lowering.build.pieces import choose
+from lowering.build.predicates import store_predicate
 from lowering.build.scans import scan_nest
 from lowering.build.stages import Attach
 from lowering.nest.ir import Allocate, Evaluate, If, Seq, Stmt, seq
@@ -79,8 +81,8 @@ class _Pipeline:
         for stage in run:
             if isinstance(stage.op, PlaceholderOp):
                 continue
-            kept = [t for t in stage.op.outputs if t not in self.given and t in self.wanted]
-            storages = {t: self.bounds.storage(t) for t in kept}
+            made = [t for t in formulas.stored(stage.op, self.wanted) if t not in self.given]
+            storages = {t: self.bounds.storage(t) for t in made}
             folded |= {t: storage.at(moved) for t, storage in storages.items() if storage.is_compact}
             parts += [Allocate(t, storage.ranges, stage.scope) for t, storage in storages.items()]
             parts.append((yield self.produce(stage)))
@@ -116,18 +118,17 @@ class _Pipeline:
         return attach
 
     def _nest(self, stage: Stage, op: ComputeOp | TensorComputeOp, nest: Nest, attach: Attach) -> Visit[Stmt]:
-        plain = formulas.formula_of(op, self.wanted)
+        plain = formulas.formula_of(op, formulas.stored(op, self.wanted))
         threads = self._threads(stage, nest)
         formula = formulas.substituted(plain, stages.values_in(nest, threads))
         levels = stages.levels_of(nest, formula, op.axis, op.reduce_axis)
-        predicate = self._predicate(stage, nest, threads)
+        predicate = store_predicate(self.bounds, stage, nest, threads)
         if formula.init is None:
             body = formula.update if predicate is None else If(predicate, formula.update)
             made: Stmt = yield stages.data_nest(levels, nest.guards, body, attach)
             return made
         if predicate is not None:
-            update = If(predicate, formula.update)
-            formula = formulas.Formula(formula.axis, formula.extra, formula.reduce_extra, formula.init, update)
+            formula = replace(formula, init=If(predicate, formula.init), update=If(predicate, formula.update))
         made = yield stages.reduction_nest(
             levels, nest.data_guards, nest.reduce_guards, formula, attach, lambda var: self.bounds.attached(stage, var)
         )
@@ -140,20 +141,6 @@ class _Pipeline:
         around = [(thread_of(outer, leaf), leaf) for outer, leaf in reversed(self.bounds.attach_path(stage))]
         own = [(loop.thread, loop.iv) for loop in nest.loops]
         return {thread: leaf for thread, leaf in (*around, *own) if thread is not None}
-
-    def _predicate(self, stage: Stage, nest: Nest, threads: dict[Any, Expr]) -> Any:
-        """The condition under which the stage stores, or `None`.
-
-        A condition on a thread that takes part in the reduction chooses which thread stores the result. Here every
-        thread adds its part to the result itself, so there is nothing to choose.
-        """
-        predicate = stage.store_predicate
-        if predicate is None:
-            return None
-        reducing = {v for iv in getattr(stage.op, "reduce_axis", ()) for v in nest.values[iv].free_vars()}
-        placed = walk.substitute(predicate, threads)
-        chooses = any(var in reducing for var in walk.variables(placed))
-        return None if chooses or (isinstance(placed, Cond) and placed.op.name == "bool") else placed
 
 
 def _calls(op: ExternOp) -> Stmt:
