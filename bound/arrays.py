@@ -195,7 +195,7 @@ def wrap(value: Any, bits: int, signed: bool) -> Any:
 
     if bits >= 64:
         return np.asarray(value).astype(np.int64)
-    low = value & ((1 << bits) - 1)
+    low = np.asarray(value).astype(np.int64) & ((1 << bits) - 1)
     return np.where(low >= 1 << (bits - 1), low - (1 << bits), low) if signed else low
 
 
@@ -215,17 +215,35 @@ def _value_step(node: Value, a: list[Any], functions: Mapping[str, Callable[...,
     if op is ValueOp.CONST:
         return np.asarray(node.data, dtype)
     if op is ValueOp.CAST:
-        return np.trunc(a[0]).astype(np.int64) if dtypes.is_int(dtype) else np.asarray(a[0]).astype(dtype)
+        if not dtypes.is_int(dtype):
+            return np.asarray(a[0]).astype(dtype)
+        return wrap(np.trunc(a[0]).astype(np.int64), dtypes.bits(dtype), dtypes.signed(dtype))
+    if op is ValueOp.CALL and node.data == "popcount":
+        return _ones(a[0], dtypes.bits(dtype))
     if op is ValueOp.CALL:
         table = call_table()
         function = functions.get(node.data) or table.get(node.data)
         if function is None:
             raise InputError(f"the function {node.data} is not known: pass it in functions")
         result = np.asarray(function(*a))
-        return result.astype(np.int64 if dtypes.is_int(dtype) else dtype)
+        if not dtypes.is_int(dtype):
+            return result.astype(dtype)
+        return wrap(result.astype(np.int64), dtypes.bits(dtype), dtypes.signed(dtype))
     if op is ValueOp.REDUCE:
         raise InputError("a reduction stands inside a larger formula")
     return _value_table()[op](*a)
+
+
+def _ones(value: Any, bits: int) -> Any:
+    """How many bits of a register of this width are 1."""
+    import numpy as np
+
+    rest = np.asarray(value).astype(np.int64).view(np.uint64) & np.uint64((1 << bits) - 1)
+    count = np.zeros(rest.shape, np.int64)
+    for _ in range(bits):
+        count += (rest & np.uint64(1)).astype(np.int64)
+        rest = rest >> np.uint64(1)
+    return count
 
 
 @cache
@@ -278,5 +296,4 @@ def call_table() -> dict[str, Any]:
         "round": lambda x: np.trunc(x + np.copysign(0.5, x)),
         "nearbyint": np.rint,
         "ldexp": lambda x, e: x * np.exp2(e),
-        "popcount": np.vectorize(lambda x: (x & (1 << 64) - 1).bit_count()),
     }

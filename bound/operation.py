@@ -16,6 +16,7 @@ from bound.tir import walk
 from bound.tir.buffer import Buffer
 from bound.tir.build import dtype_of
 from bound.tir.calls import ExternCall
+from bound.tir.elements import computed_range
 from bound.tir.reduce import Reduction
 from bound.tir.value import Operand, Value, ValueOp
 from intset.errors import InputError
@@ -60,6 +61,10 @@ class Operation:
     def root_iter_vars(self) -> tuple[IterVar, ...]:
         """The axes that a schedule starts from."""
         return ()
+
+    def range_of(self, index: int) -> tuple[int, int] | None:
+        """The smallest and the largest element of an output of integers, as far as its formula tells."""
+        return None
 
     def replace_inputs(self, new: Mapping[Tensor, Tensor]) -> Operation:
         """The operation that reads other tensors; itself when it reads none of the keys."""
@@ -124,6 +129,9 @@ class ComputeOp(Operation):
     @property
     def root_iter_vars(self) -> tuple[IterVar, ...]:
         return (*self.axis, *self.reduce_axis)
+
+    def range_of(self, index: int) -> tuple[int, int] | None:
+        return computed_range(self.body[index], self.root_iter_vars, self.outputs[index].dtype)
 
     def replace_inputs(self, new: Mapping[Tensor, Tensor]) -> ComputeOp:
         if not any(tensor in new for tensor in self.input_tensors):

@@ -172,6 +172,13 @@ def _evaluate(stmt: Evaluate, storage: Mapping[Tensor, Any], functions: Mapping[
     functions[stmt.call.name](*args)
 
 
+def _whole(x: float) -> int:
+    """A float without its fraction."""
+    if not math.isfinite(x):
+        raise UndefinedError(f"{x} has no integer part")
+    return int(x)
+
+
 def _ceildiv(a: int, b: int) -> int:
     return -(-a // b)
 
@@ -203,6 +210,7 @@ def _environment() -> dict[str, Any]:
         "outside": _outside,
         "opaque": _opaque,
         "ceildiv": _ceildiv,
+        "whole": _whole,
         "truncdiv": trunc_div,
         "truncmod": trunc_mod,
         "divide": safe(lambda a, b: a / b, np.divide),

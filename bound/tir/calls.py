@@ -98,7 +98,7 @@ def power(x: Any, y: Any) -> Any:
 
 
 def popcount(x: Any) -> Expr:
-    """The number of 1 bits of an integer: known to be between 0 and its width, no more."""
+    """The number of 1 bits of an integer as a register of its type holds it: known to be between 0 and the width."""
     e = as_expr(x)
     dtype = build.dtype_of(e)
     call = integer(make(ValueOp.CALL, (e,), dtype, "popcount"))

@@ -12,6 +12,7 @@ import weakref
 from typing import TYPE_CHECKING
 
 from bound import dtypes
+from bound.tir.ranges import function_range
 from bound.tir.value import Value
 from intset.expr.node import Expr, Opaque, Var
 from intset.expr.walk import leaf_vars
@@ -27,7 +28,9 @@ class TensorElement(Opaque):
     tensor: Tensor
 
     def __init__(self, tensor: Tensor) -> None:
-        low, high = element_range(tensor.dtype, tensor.value_range)
+        low, high = element_range(
+            tensor.dtype, tensor.value_range or _at_least_two(tensor.op.range_of(tensor.value_index))
+        )
         super().__init__(tensor.name, tensor.ndim, low, high)
         self.tensor = tensor
 
@@ -45,7 +48,7 @@ class IntFunction(Opaque):
 
     def __init__(self, body: Value) -> None:
         params = leaf_vars((body,))  # type: ignore[arg-type]  # values are walked like expressions
-        super().__init__(f"{body.dtype}_of_data", len(params), *element_range(body.dtype, None))
+        super().__init__(f"{body.dtype}_of_data", len(params), *function_range(body))
         self.params, self.body = params, body
 
     @property
@@ -64,11 +67,17 @@ def integer(value: Value) -> Expr:
     return symbol(*symbol.params)
 
 
-def element_range(dtype: str, declared: tuple[int, int] | None) -> tuple[int | None, int | None]:
-    """What is known of an element: the declared range, else that of a narrow type.
+def _at_least_two(known: tuple[int, int] | None) -> tuple[int, int] | None:
+    """A range as it is, but of one value with a neighbour: a term of one value is replaced by the value, and what a
+    schedule computes and reads stays computed and read."""
+    return known if known is None or known[0] < known[1] else (known[0], known[0] + 1)
+
+
+def element_range(dtype: str, known: tuple[int, int] | None) -> tuple[int | None, int | None]:
+    """What is known of an element: the range that is declared or follows from its formula, else that of a narrow type.
 
     32 and 64 bits say nothing of use about an index, so those elements stay unbounded.
     """
-    if declared is not None:
-        return declared
+    if known is not None:
+        return known
     return dtypes.int_range(dtype) if dtypes.bits(dtype) <= 16 else (None, None)

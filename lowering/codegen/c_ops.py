@@ -188,9 +188,8 @@ class CSyntax:
             self._span[node] = (max(declared[0], _INT64[0]), min(declared[1], _INT64[1]))
             return f"(int64_t){self.names.of(tensor, tensor.name)}[{opened(args[0])}]"
         if isinstance(node.data, IntFunction):
-            self._span[node] = _INT64 if dtypes.bits(node.data.dtype) == 64 else dtypes.int_range(node.data.dtype)
-            if node.data.body.op is ValueOp.CAST:
-                self._span[node] = _INT64
+            is_held = dtypes.bits(node.data.dtype) < 64 and node.data.body.op is not ValueOp.SELECT
+            self._span[node] = dtypes.int_range(node.data.dtype) if is_held else _INT64
             return args[0] if args[0].startswith("(int64_t)") else f"(int64_t){args[0]}"
         raise InputError(f"{self.where} depends on the opaque symbol {node.data.name}, which C does not know")
 
@@ -201,8 +200,10 @@ class CSyntax:
         if op is ValueOp.LOAD:
             return f"{self.names.of(node.data, node.data.name)}[{opened(args[0])}]"
         if op is ValueOp.CAST:
-            target = "int64_t" if dtypes.is_int(dtype) else c_type(dtype, f"a value in {self.where}")
-            return f"({target}){args[0]}"
+            target = c_type(dtype, f"a value in {self.where}")
+            if not dtypes.is_int(dtype):
+                return f"({target}){args[0]}"
+            return f"(int64_t){args[0]}" if dtypes.bits(dtype) == 64 else f"(int64_t)({target})(int64_t){args[0]}"
         if op is ValueOp.SELECT:
             return f"({args[0]} ? {args[1]} : {args[2]})"
         if op is ValueOp.CALL:
@@ -229,7 +230,9 @@ class CSyntax:
         if name in PREDICATES:
             return f"({PREDICATES[name]}({inner}) != 0)"
         if name == "popcount":
-            return self._call("popcount", "int64", args, "popcount")
+            width = dtypes.bits(dtype)
+            held = args if width >= 64 else [f"{args[0]} & {integer_constant((1 << width) - 1, 64)}"]
+            return self._call("popcount", "int64", held, "popcount")
         if dtypes.is_float(dtype):
             c_type(dtype, f"{name} in {self.where}")
             f = "f" if dtype == "float32" else ""
@@ -251,7 +254,9 @@ class CSyntax:
             raise InputError(f"{self.where} calls {node.data}, which is no name in C")
         types = ", ".join(self.type_of(arg) for arg in node.args) or "void"
         self.externs[node.data] = f"extern {self.type_of(node)} {node.data}({types});"
-        return f"{node.data}({inner})"
+        is_narrow = dtypes.is_int(node.dtype) and dtypes.bits(node.dtype) < 64
+        held = f"(int64_t)({c_type(node.dtype, f'a value in {self.where}')})" if is_narrow else ""
+        return f"{held}{node.data}({inner})"
 
     def _call(self, helper: str, dtype: str, args: list[str], name: str | None = None) -> str:
         text = helper_text(helper, dtype)

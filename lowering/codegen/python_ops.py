@@ -123,8 +123,12 @@ class PythonSyntax:
             return f"(not {args[0]})"
         if op is ValueOp.SELECT:
             return f"({args[1]} if {args[0]} else {args[2]})"
+        if op is ValueOp.CALL and node.data == "popcount":
+            return f"({args[0]} & {(1 << dtypes.bits(node.dtype)) - 1}).bit_count()"
         if op is ValueOp.CALL:
-            return f"call_{node.data}({', '.join(map(opened, args))})"
+            result = f"call_{node.data}({', '.join(map(opened, args))})"
+            is_int = dtypes.is_int(node.dtype)
+            return wrapped(result, dtypes.bits(node.dtype), dtypes.signed(node.dtype)) if is_int else result
         if op is ValueOp.CAST:
             return self._cast(node, args[0])
         raise AssertionError(f"no Python for {op}")
@@ -132,7 +136,7 @@ class PythonSyntax:
     def _cast(self, node: Value, arg: str) -> str:
         source: Any = node.args[0]
         if dtypes.is_int(node.dtype):
-            return f"int({opened(arg)})"
+            return wrapped(f"whole({opened(arg)})", dtypes.bits(node.dtype), dtypes.signed(node.dtype))
         if isinstance(source, Value) and dtypes.is_float(source.dtype):
             is_narrowing = dtypes.bits(node.dtype) < dtypes.bits(source.dtype)
             return f"round_{node.dtype}({opened(arg)})" if is_narrowing else arg

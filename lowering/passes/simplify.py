@@ -9,6 +9,7 @@ from typing import Any, Final
 import intset
 from bound.tir import walk
 from bound.tir.build import together
+from bound.tir.ranges import is_held
 from bound.tir.value import Operand, Value, ValueOp
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, Node, constant_value, make, truth
@@ -105,7 +106,8 @@ def shortened(operand: Operand, scope: Scope) -> Any:
                     return truth(True)
                 if ctx.prove(~part):
                     return truth(False)
-        return shorter(part, ctx.simplify(part))
+        new = shorter(part, ctx.simplify(part))
+        return new if new is part or is_held(new) or not is_held(part) else part
 
     return _without_choice(map_integers(operand, change))
 

@@ -1,0 +1,105 @@
+"""Which values an integer formula takes, as two numbers: of machine integers, so nothing that may wrap is believed.
+
+What depends on data is computed in 64 bits: where a step may leave them, nothing is known. What depends on indices
+alone is exact at whatever width they have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Mapping
+from typing import Any, Final
+
+from bound import dtypes
+from bound.tir.value import Value, ValueOp
+from intset.expr import ops
+from intset.expr.node import Expr, Node
+from intset.expr.walk import postorder
+from intset.linear import bounds as iv
+from intset.linear.atoms import ATOM_BOUNDS
+from intset.linear.bounds import Interval
+from intset.linear.canonical import Normalizer
+
+Ends = tuple[int, int]
+_WIDEST: Final[Ends] = dtypes.int_range("int64")
+_NO_RANGES: Final[Mapping[Any, Interval]] = {}
+
+
+def _sum(a: Interval, b: Interval) -> Interval:
+    return (
+        None if a[0] is None or b[0] is None else a[0] + b[0],
+        None if a[1] is None or b[1] is None else a[1] + b[1],
+    )
+
+
+def _negated(a: Interval) -> Interval:
+    return iv.scaled(a, -1)
+
+
+_STEPS: Final[dict[Any, Callable[..., Interval]]] = {
+    **ATOM_BOUNDS,
+    ops.ADD: _sum,
+    ops.SUB: lambda a, b: _sum(a, _negated(b)),
+    ops.NEG: _negated,
+    ops.MUL: iv.times,
+    ops.CEILDIV: lambda a, b: _negated(iv.floordiv(_negated(a), b)),
+    ops.TRUNCMOD: lambda a, b: iv.hull(a, (0, 0)),
+    ops.BITNOT: lambda a: _sum((-1, -1), _negated(a)),
+    ops.SELECT: iv.hull,
+    ops.ASSERTING: lambda a: a,
+}
+
+
+def range_of(e: Expr, ranges: Mapping[Any, Interval], held: Container[Any] = ()) -> Ends | None:
+    """The smallest and the largest value that `e` may take; `None` where one is not known, or a step may wrap.
+
+    Parameters
+    ----------
+    ranges: of the variables in it, where there are such.
+    held: the variables that stand for data.
+    """
+    if not is_held(e, ranges, held):
+        return None
+    known = Normalizer(dict(ranges))
+    low, high = known.bounds(known.form(e))
+    return None if low is None or high is None or low > high else (low, high)
+
+
+def is_held(root: Node, ranges: Mapping[Any, Interval] = _NO_RANGES, held: Container[Any] = ()) -> bool:
+    """Whether 64 bits are known to hold every step that depends on data; parameters as in `range_of`."""
+    spans: dict[Any, Interval] = {}
+    data: set[Any] = set()
+    for node in postorder((root,)):
+        if any(arg in data for arg in node.args) or node.op is ops.LOAD or node in held:
+            data.add(node)
+        if not isinstance(node, Expr):
+            continue
+        span = spans[node] = _span(node, [spans[arg] for arg in node.args if isinstance(arg, Expr)], ranges)
+        if node in data and (None in span or span[0] < _WIDEST[0] or span[1] > _WIDEST[1]):  # type: ignore[operator]
+            return False
+    return True
+
+
+def _span(node: Any, args: list[Interval], ranges: Mapping[Any, Interval]) -> Interval:
+    if node.op is ops.CONST:
+        return (node.data, node.data)
+    if node.op is ops.VAR:
+        return ranges.get(node, node.declared()[:2])
+    if node.op is ops.LOAD:
+        known: Interval = (node.data.lower, node.data.upper)
+        return iv.meet(known, dtypes.int_range(getattr(node.data, "dtype", "int64")))
+    if node.op is ops.CAST:
+        bits, signed = node.data
+        return dtypes.int_range(f"{'' if signed else 'u'}int{bits}")
+    rule = _STEPS.get(node.op)
+    return iv.EVERYTHING if rule is None else rule(*args)
+
+
+def function_range(body: Value) -> tuple[int | None, int | None]:
+    """What is known of an integer that is made from data: a choice is one of its choices, all else has its type."""
+    if body.op is ValueOp.CALL and body.data == "popcount":
+        return (0, dtypes.bits(body.dtype))
+    if body.op is not ValueOp.SELECT:
+        return dtypes.int_range(body.dtype) if dtypes.bits(body.dtype) <= 16 else iv.EVERYTHING
+    choices = [range_of(choice, {}) if isinstance(choice, Expr) else None for choice in body.args[1:]]
+    first, second = choices
+    return iv.EVERYTHING if first is None or second is None else iv.hull(first, second)
