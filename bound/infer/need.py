@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import prod
 from typing import TYPE_CHECKING
 
 from bound.infer.box import Box, Interval, gaps_unknown, hull, interval, narrowed, nothing, union, with_where
@@ -10,12 +11,14 @@ from bound.infer.instances import instances
 from bound.infer.known import Known
 from intset import config
 from intset.context import Context
-from intset.domains.base import Region
-from intset.errors import BudgetError
+from intset.domains.base import IntervalSet, IntSet, Region
+from intset.domains.box import ProductRegion
+from intset.errors import BudgetError, CountError
 from intset.expr import ops
-from intset.expr.node import Cond, Expr, Var
+from intset.expr.node import Cond, Expr, Var, as_expr
 from intset.expr.range import Range
 from intset.expr.walk import conjuncts
+from intset.infinity import Infinity
 from intset.linear.form import Linear, constant
 
 if TYPE_CHECKING:
@@ -210,7 +213,29 @@ def from_region(known: Known, region: Region, shape: Sequence[Expr]) -> Need:
     if isinstance(region, IslRegion):
         return from_shape(known, region.dims, region.shape, region.is_exact, region.notes)
     sides = [_within(r, extent) for r, extent in zip(region.box, shape, strict=True)]
-    return Need(region.dims, box_of_ranges(known, sides), None, region.is_exact, region.notes)
+    is_box = all(a is b for a, b in zip(sides, region.box, strict=True)) and _is_its_box(known, region)
+    exact = region.is_exact and is_box
+    notes = region.notes if exact or not region.is_exact else (*region.notes, "the box around a region that is none")
+    return Need(region.dims, box_of_ranges(known, sides), None, exact, notes)
+
+
+def _is_its_box(known: Known, region: Region) -> bool:
+    """Whether a region is known to be its bounding box: it has as many points, and none outside."""
+    if isinstance(region, ProductRegion):
+        pairs = zip(region.sets, region.box, strict=True)
+        return all(isinstance(s, IntervalSet) or _same_number(known, s, [r]) for s, r in pairs)
+    return _same_number(known, region, region.box)
+
+
+def _same_number(known: Known, elements: IntSet | Region, box: Sequence[Range]) -> bool:
+    try:
+        count = elements.count()
+    except CountError:
+        return False
+    extents = [r.extent for r in box if isinstance(r.extent, Expr)]
+    if isinstance(count, Infinity) or len(extents) < len(box):
+        return False
+    return known.form(count).same(known.form(prod(extents, start=as_expr(1))))
 
 
 def _within(r: Range, extent: Expr) -> Range:

@@ -16,6 +16,8 @@ from bound.infer.instances import closed
 from bound.infer.known import Known
 from bound.infer.need import Need, from_region
 from bound.infer.pass_up import Iterations
+from bound.operation import PlaceholderOp
+from bound.tir.walk import loaded_tensor
 from intset.assuming import frame_of
 from intset.context import Context
 from intset.domains.base import Region
@@ -47,6 +49,13 @@ class Propagation:
 
     def image(self, access: Access, shape: Sequence[Expr]) -> Need:
         """The elements of a tensor of this shape that `access` reaches, as a region over what is fixed."""
+        need = self._image(access, shape)
+        names = sorted(
+            {name for name in map(_made_from, opaque_terms(*access.indices, *access.conditions)) if name is not None}
+        )
+        return need.noted(f"of {', '.join(names)} a range is known, not which values occur") if names else need
+
+    def _image(self, access: Access, shape: Sequence[Expr]) -> Need:
         extra = {var: Interval((self.known.form(r.min),), (self.known.form(r.max),)) for var, r in access.extra}  # type: ignore[arg-type]
         if self.domain != "isl" and not (self._is_linked and self.domain in _EXACT):
             box = self._box(access, extra)
@@ -242,6 +251,14 @@ def _ranged(known: Known, intervals: Mapping[Var, Interval], domain: str) -> tup
         facts += [var >= form.expr() for form in side.lows if not form.is_const]
         facts += [var <= form.expr() for form in side.highs if not form.is_const]
     return ranges, facts
+
+
+def _made_from(term: Expr) -> str | None:
+    """What an integer in an index is computed from; `None` for what is given, of which any value may occur."""
+    tensor = loaded_tensor(term)
+    if tensor is None:
+        return str(term.data.name)
+    return None if isinstance(tensor.op, PlaceholderOp) else tensor.name
 
 
 def _data_variables(exprs: Sequence[Expr], guards: Sequence[Cond]) -> dict[Expr, Var]:

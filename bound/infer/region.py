@@ -62,7 +62,8 @@ class StageRegion(Region):
 
     @property
     def is_tight(self) -> bool:
-        return self.is_exact
+        hull = self._need.hull(self._known)
+        return self.is_exact and (hull is self._need.box or self._need.has_ends)
 
     @property
     def is_empty(self) -> bool:

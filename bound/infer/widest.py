@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
 from itertools import product
 from math import prod
 
@@ -10,6 +11,7 @@ from bound.infer.box import Box, Interval
 from bound.infer.instances import closed, instances
 from bound.infer.known import Known
 from bound.infer.need import Need
+from bound.infer.quotients import without_quotients
 from bound.infer.sample import happens
 from bound.infer.visited import extents_of
 from bound.schedule import simple
@@ -130,10 +132,28 @@ def _bounded(known: Known, side: Interval, most: Expr) -> Expr:
     ends = [known.bounds(extent)[1] for extent in side.extents()]
     numbers = [n for n in ends if n is not None]
     if numbers:
-        return simple.minimum(max(min(numbers), 0), most) if most.is_const else as_expr(max(min(numbers), 0))
-    context = known.context.extended(known.ranges)
+        number = max(min(numbers), 0)
+        most = simple.minimum(number, most) if most.is_const else as_expr(number)
+    choices = [most]
     for extent in side.extents():
-        _, high = context.bounds(extent.expr(), domain="interval")
-        if isinstance(high, Expr) and not any(v in known.ranges for v in high.free_vars()):
-            return high if known.is_nonneg(known.form(most - high)) else simple.minimum(high, most)
-    return most
+        apart = without_quotients(known, extent)
+        if numbers and apart is extent:
+            continue
+        high = _without_loops(known, apart.expr())
+        if high is None:
+            continue
+        form = known.form(high)
+        if not any(known.is_nonneg(form.minus(known.form(other))) for other in choices):
+            choices = [other for other in choices if not known.is_nonneg(known.form(other).minus(form))]
+            choices.append(high)
+    return reduce(simple.minimum, choices[1:], choices[0])
+
+
+def _without_loops(known: Known, e: Expr) -> Expr | None:
+    """The most that an expression is over all values of loop variables, in sizes; `None` where that is not known."""
+    if any(v in known.ranges for v in e.free_vars()):
+        high = known.context.extended(known.ranges).bounds(e, domain="interval")[1]
+        if not isinstance(high, Expr) or any(v in known.ranges for v in high.free_vars()):
+            return None
+        return high
+    return e
