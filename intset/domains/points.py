@@ -13,6 +13,7 @@ from intset.domains.witness import Point
 from intset.errors import EvaluationError
 from intset.expr.build import logical_or, select
 from intset.expr.compiled import compiled
+from intset.expr.length import may_be_long
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, as_int, sum_of, truth
 from intset.expr.walk import free_vars, opaque_terms
 from intset.infinity import NEG_INF, POS_INF
@@ -78,6 +79,9 @@ def box_of(query: Query, limit: int | None = None) -> tuple[list[Var], list[rang
             return None
         spans.append(range(low, high + 1))
     most = query.config.points if limit is None else min(limit, query.config.points)
+    bits = {var: max(abs(span.start), abs(span.stop)).bit_length() for var, span in zip(relaxed, spans, strict=True)}
+    if may_be_long((*query.exprs, *query.facts), bits):
+        return None
     return (relaxed, spans) if all(length(span) <= most for span in spans) and prod(map(len, spans)) <= most else None
 
 

@@ -11,6 +11,7 @@ from intset.domains.query import Query
 from intset.errors import EvaluationError, InputError
 from intset.expr import ops
 from intset.expr.evaluate import evaluate
+from intset.expr.length import may_be_long
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.walk import free_vars, opaque_terms
 from intset.linear.canonical import Normalizer
@@ -94,6 +95,8 @@ class _Values:
         for leaf in (*e.free_vars(), *opaque_terms(e)):
             if leaf not in self.point:
                 self._chosen(leaf)
+        if may_be_long((e,), {leaf: value.bit_length() for leaf, value in self.point.items()}):
+            raise EvaluationError("the value is too long to serve as a witness")
         return evaluate(e, self.point)  # type: ignore[no-any-return]
 
     def _chosen(self, e: Expr) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from intset.expr.length import MAX_BITS
+
 Interval = tuple[int | None, int | None]
 
 EVERYTHING: Interval = (None, None)
@@ -31,6 +33,8 @@ def meet(a: Interval, b: Interval) -> Interval:
 def times(a: Interval, b: Interval) -> Interval:
     """The hull of the products."""
     if None not in a and None not in b:
+        if _bits(a) + _bits(b) > MAX_BITS:
+            return _unbounded_product(a, b)
         corners = [x * y for x in a for y in b]  # type: ignore[operator]
         return (min(corners), max(corners))
     if (0, 0) in (a, b):
@@ -45,6 +49,22 @@ def times(a: Interval, b: Interval) -> Interval:
     elif _nonpos(a) and _nonneg(b):
         high = a[1] * b[0]  # type: ignore[operator]
     return (low, high)
+
+
+def _bits(a: Interval) -> int:
+    """The length of the longer end; both are known."""
+    return max(a[0].bit_length(), a[1].bit_length())  # type: ignore[union-attr]
+
+
+def _unbounded_product(a: Interval, b: Interval) -> Interval:
+    """The sign of the products, where their size is given up."""
+    if (0, 0) in (a, b):
+        return (0, 0)
+    if _nonneg(a) and _nonneg(b) or _nonpos(a) and _nonpos(b):
+        return (0, None)
+    if _nonneg(a) and _nonpos(b) or _nonpos(a) and _nonneg(b):
+        return (None, 0)
+    return EVERYTHING
 
 
 def floordiv(a: Interval, b: Interval) -> Interval:

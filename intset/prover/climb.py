@@ -21,6 +21,7 @@ from intset.errors import BudgetError, EvaluationError, InputError
 from intset.expr import ops
 from intset.expr.definedness import definedness
 from intset.expr.evaluate import evaluate
+from intset.expr.length import may_be_long
 from intset.expr.node import Cond, Expr, Node, Var
 from intset.expr.walk import conjuncts, free_vars, opaque_terms, without_assertions
 from intset.facts import DECLARED, Fact
@@ -64,6 +65,8 @@ class Question:
         try:
             complete(probe, point)
             agree_on_loads((self.goal, *view.facts), point)
+            if may_be_long((self.goal, *probe.facts), {leaf: value.bit_length() for leaf, value in point.items()}):
+                return False
             return in_domain(probe, point) and evaluate(self.goal, point) is False
         except (EvaluationError, InputError):
             return False

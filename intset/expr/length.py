@@ -1,0 +1,32 @@
+"""How long the numbers may become while an expression is evaluated: products of products double in length."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from intset.expr import ops
+from intset.expr.node import Node
+from intset.expr.walk import postorder
+
+MAX_BITS = 1 << 17  # of a number that a search computes; an answer that takes longer ones is given up
+
+
+def may_be_long(roots: Sequence[Node], leaves: Mapping[Any, int]) -> bool:
+    """Whether a number of more than `MAX_BITS` bits may be met on the way, given how many bits the leaves have."""
+    bits: dict[Node, int] = {}
+    for node in postorder(roots):
+        if node.op is ops.CONST:
+            length = node.data.bit_length()
+        elif not node.args or node.op is ops.LOAD:
+            length = leaves.get(node, 1)
+        elif node.op is ops.MUL:
+            length = sum(bits[arg] for arg in node.args)
+        elif node.op is ops.SHL:
+            length = bits[node.args[0]] + (1 << min(bits[node.args[1]], MAX_BITS.bit_length()))
+        else:
+            length = 1 + max(bits[arg] for arg in node.args)
+        if length > MAX_BITS and node.op is not ops.CONST:
+            return True
+        bits[node] = length
+    return False

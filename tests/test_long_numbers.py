@@ -1,0 +1,52 @@
+"""Products of products: the numbers double in length at each level, and are given up with a note."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from intset import Context, Expr, Range, Var, const, evaluate, select
+from intset.expr.length import MAX_BITS, may_be_long
+from intset.infinity import POS_INF
+
+STEPS: dict[str, Callable[[Expr, Var], Expr]] = {
+    "squares": lambda e, i: e * e,
+    "squares and a term": lambda e, i: e * e + i,
+    "rounded": lambda e, i: e * e // 7,
+    "neighbours": lambda e, i: e * (e + 1),
+    "choices": lambda e, i: select(e > 3, e * e, e + 1),
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_towers_of_products_end_at_a_known_length(name: str) -> None:
+    i = Var("i")
+    e: Expr = i
+    for _ in range(24):
+        e = STEPS[name](e, i)
+    ctx = Context({i: Range(0, 1000)})
+    bounds = ctx.bounds(e)
+    assert bounds[1] is POS_INF and not bounds.is_tight and bounds.notes
+    assert not ctx.value_set(e).is_exact
+
+
+def test_numbers_of_many_digits_are_still_exact() -> None:
+    i = Var("i")
+    ctx = Context({i: Range(1, 3)})
+    for digits in (3, 300, 3000):
+        low, high = ctx.bounds(i * i * const(10**digits) * i)
+        assert (low.data, high.data) == (10**digits, 27 * 10**digits)  # type: ignore[union-attr]
+
+
+def test_the_length_is_never_underestimated() -> None:
+    i = Var("i")
+    for k, step in enumerate(STEPS.values()):
+        e: Expr = i
+        for _ in range(30):
+            e = step(e, i)
+            if may_be_long((e,), {i: 3}):
+                break
+            assert evaluate(e, {i: 5}).bit_length() <= MAX_BITS
+        else:
+            raise AssertionError(f"step {k} was to become too long")
