@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import singledispatch
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from bound.intrin import TensorComputeOp
 from bound.operation import ComputeOp, ExternOp, Operation, PlaceholderOp, ScanOp
@@ -60,6 +60,14 @@ class Access:
             if opaque_terms(index):
                 ends += (index >= 0, index < extent)
         return tuple(ends)
+
+
+class Edge(NamedTuple):
+    """What is evaluated for a node: always, or where a truth value holds, or where it does not."""
+
+    node: Any
+    truth: Any = None
+    holds: bool = True
 
 
 @singledispatch
@@ -129,10 +137,11 @@ def _region(tensor: Tensor, region: tuple[Range, ...]) -> Access:
 def loads(roots: Iterable[Any]) -> tuple[Access, ...]:
     """The elements read below `roots`, each under the conditions of the selections and reductions around it."""
     bodies = tuple(roots)
-    order = _expanded_postorder(bodies)
+    order = expanded_postorder(bodies)
     ways: dict[Any, list[Conditions]] = {root: [()] for root in bodies}
     for node, edges in reversed(order):
-        for child, added in edges:
+        for child, truth, holds in edges:
+            added = () if truth is None else implied(truth, holds)
             reached = ways.setdefault(child, [])
             for way in ways[node]:
                 _add_way(reached, (*way, *(cond for cond in added if cond not in way)))
@@ -154,11 +163,11 @@ def _add_way(ways: list[Conditions], new: Conditions) -> None:
         ways[:] = [tuple(common)]
 
 
-def _expanded_postorder(roots: tuple[Any, ...]) -> list[tuple[Any, list[tuple[Any, Conditions]]]]:
+def expanded_postorder(roots: tuple[Any, ...]) -> list[tuple[Any, list[Edge]]]:
     """Every node with its edges, children first; integer functions of data are opened at their arguments."""
-    order: list[tuple[Any, list[tuple[Any, Conditions]]]] = []
+    order: list[tuple[Any, list[Edge]]] = []
     done: set[Any] = set()
-    stack: list[tuple[Any, list[tuple[Any, Conditions]] | None]] = [(root, None) for root in reversed(roots)]
+    stack: list[tuple[Any, list[Edge] | None]] = [(root, None) for root in reversed(roots)]
     while stack:
         node, edges = stack.pop()
         if edges is not None:
@@ -167,36 +176,36 @@ def _expanded_postorder(roots: tuple[Any, ...]) -> list[tuple[Any, list[tuple[An
             done.add(node)
             edges = list(_edges(node))
             stack.append((node, edges))
-            stack.extend((child, None) for child, _ in reversed(edges) if child not in done)
+            stack.extend((edge.node, None) for edge in reversed(edges) if edge.node not in done)
     return order
 
 
-def _edges(node: Any) -> Iterator[tuple[Any, Conditions]]:
+def _edges(node: Any) -> Iterator[Edge]:
     """What is evaluated for a node, each with what holds where that happens."""
     op, args = node.op, node.args
     if op is ops.SELECT or op is ValueOp.SELECT:
-        yield args[0], ()
-        yield args[1], implied(args[0], True)
-        yield args[2], implied(args[0], False)
+        yield Edge(args[0])
+        yield Edge(args[1], args[0])
+        yield Edge(args[2], args[0], False)
     elif op in (ops.AND, ValueOp.AND, ops.OR, ValueOp.OR):
-        yield args[0], ()
-        yield args[1], implied(args[0], op in (ops.AND, ValueOp.AND))
+        yield Edge(args[0])
+        yield Edge(args[1], args[0], op in (ops.AND, ValueOp.AND))
     elif op is ops.ASSERTING:
-        yield args[0], ()
-        yield args[1], implied(args[0], True)
+        yield Edge(args[0])
+        yield Edge(args[1], args[0])
     elif op is ValueOp.REDUCE:
         arity, where = reduction_of(node).arity, condition(node)
-        yield where, ()
+        yield Edge(where)
         for source in args[:arity]:
-            yield source, implied(where, True)
+            yield Edge(source, where)
         combiner = reduction_of(node).combiner  # what it starts from is read before the reduction, not here
         for result in () if combiner.is_closed else combiner.results:
-            yield result, implied(where, True)
+            yield Edge(result, where)
     else:
         for arg in args:
-            yield arg, ()
+            yield Edge(arg)
         if op is ops.LOAD and isinstance(node.data, IntFunction):
-            yield substitute(node.data.body, dict(zip(node.data.params, args, strict=True))), ()
+            yield Edge(substitute(node.data.body, dict(zip(node.data.params, args, strict=True))))
 
 
 def implied(truth: Any, holds: bool) -> Conditions:

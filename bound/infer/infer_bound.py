@@ -12,6 +12,7 @@ from bound.infer.graph import create_read_graph
 from bound.infer.infer_root_bound import Pass, infer_root_bound, prepare
 from bound.infer.known import Known
 from bound.infer.need import Need
+from bound.infer.outside import Outside, outside_of
 from bound.infer.pass_down import Nest, nest_of, pass_down
 from bound.infer.pieces import Pieces, pieces_of
 from bound.infer.region import StageRegion
@@ -113,6 +114,7 @@ class BoundsMap:
         self._attached: dict[IterVar | None, list[Stage]] | None = None
         self._storages: dict[Tensor, Storage] = {}
         self._aliases: dict[Var, tuple[Var, Expr]] | None = None
+        self._outside: tuple[Outside, ...] | None = None
 
     # -- ranges -------------------------------------------------------------------------------------------------
 
@@ -249,6 +251,18 @@ class BoundsMap:
                 if stage in self._stages and not isinstance(stage.op, PlaceholderOp):
                     self._attached.setdefault(attachment(stage)[1], []).append(stage)
         return self._attached
+
+    # -- errors -------------------------------------------------------------------------------------------------
+
+    @property
+    def outside(self) -> tuple[Outside, ...]:
+        """The accesses that leave their tensor, or may for some sizes or data; found when they are first asked for.
+
+        Empty says that every access of the nest is proved to be inside (`bound.infer.outside`).
+        """
+        if self._outside is None:
+            self._outside = outside_of(self._state)
+        return self._outside
 
     # -- why ----------------------------------------------------------------------------------------------------
 

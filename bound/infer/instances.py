@@ -55,6 +55,17 @@ def _instances(known: Known, variables: Sequence[Var]) -> Presburger:
     return _parameters(forms)
 
 
+def size_limits(known: Known, params: Sequence[Expr]) -> Presburger:
+    """The parameters within what is known of each by itself."""
+    forms: list[Linear] = []
+    for param in params:
+        form = known.form(param)
+        low, high = known.bounds(form)
+        forms += [] if low is None else [form.shift(-low)]
+        forms += [] if high is None else [form.scale(-1).shift(high)]
+    return _parameters(forms)
+
+
 def _parameters(forms: Sequence[Linear], running: Sequence[Var] = ()) -> Presburger:
     """The set of parameters where all forms are at least 0, for some values of those that run."""
     from intset.domains.isl.boxes import box_shape
