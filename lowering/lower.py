@@ -14,6 +14,7 @@ from intset.errors import InputError
 from intset.expr.node import Var, const
 from lowering.build import schedule_ops
 from lowering.build.arguments import parameters, shape_asserts, sizes_of
+from lowering.build.checks import data_checks, refuse_outside, size_asserts
 from lowering.build.pieces import NESTS
 from lowering.nest.ir import Function, seq
 from lowering.nest.walk import substitute
@@ -39,6 +40,7 @@ def lower(
     strength: bool = False,
     compact: bool | None = None,
     nests: str = "auto",
+    unsafe: bool = False,
 ) -> Function:
     """The loop nest of a schedule.
 
@@ -56,15 +58,19 @@ def lower(
         as they were found.
     nests: what becomes of a stage whose region is no box: "guard", one nest with a guard; "split", a nest for each
         piece of the region, as far as there are such; "auto", the cheaper of both (`lowering.build.pieces`).
+    unsafe: whether accesses that may be outside their tensors (`bounds.outside`) are left as they are, unchecked.
 
-    The function begins with the assertions that bind the shapes of its arrays; what they say is known below them. In
-    the nest, indices of allocated tensors count from the start of their storage, divisions are machine operations.
+    The function begins with the assertions that bind the shapes of its arrays, and those on sizes without which an
+    access would be outside its tensor; what they say is known below them. An access that data may take outside is
+    checked before it is made. In the nest, indices of allocated tensors count from the start of their storage,
+    divisions are machine operations.
 
     Raises
     ------
     InputError: an argument is no tensor or variable, or `at` names something that is no size, or both `at` and `bounds`
         are given, or `compact` contradicts `bounds`, or `nests` is none of its words.
     ScheduleError: the schedule is not legal, or an argument is missing.
+    AccessError: an access is outside its tensor whenever it happens, whatever the sizes; not with `unsafe`.
 
     Example
     -------
@@ -84,7 +90,7 @@ def lower(
             for i.inner in [0, 6):
                 C[i.outer * 6 + i.inner] = B[i.inner] + B[i.inner + 2]
     """
-    f, bits = before_divisions(s, args, bounds, ctx, at, name, compact, nests)
+    f, bits = before_divisions(s, args, bounds, ctx, at, name, compact, nests, unsafe)
     if strength:
         f = drop_dead(strength_reduce(f, bits))
     return unique_names(lower_divisions(f, bits))
@@ -99,6 +105,7 @@ def before_divisions(
     name: str | None = None,
     compact: bool | None = None,
     nests: str = "auto",
+    unsafe: bool = False,
 ) -> tuple[Function, int]:
     """What `lower` makes of a schedule before it lowers divisions, and the width of its indices.
 
@@ -113,7 +120,7 @@ def before_divisions(
     if bounds is not None and compact is not None and compact != bounds.compact:
         raise InputError(f"lower takes compact={compact}, but the bounds were found with compact={bounds.compact}")
     b = infer_bound(s, ctx=ctx, at=at, compact=bool(compact)) if bounds is None else bounds
-    f = nest_of(b, s, args, ctx, name, nests)
+    f = nest_of(b, s, args, ctx, name, nests, unsafe)
     fixed = _fixed(f, b)
     f = f.with_body(
         seq(*shape_asserts(f, fixed, b.size_variables), substitute(f.body, {v: const(k) for v, k in fixed.items()}))
@@ -129,16 +136,19 @@ def nest_of(
     ctx: Context | None = None,
     name: str | None = None,
     nests: str = "auto",
+    unsafe: bool = False,
 ) -> Function:
     """The nest before any pass: ScheduleOps, in coordinates of the tensors, with divisions as they were written."""
     tensors, scalars = parameters(b.schedule, args)
     outputs = tuple(t for op in b.schedule.outputs for t in op.outputs)
-    body = schedule_ops(b, frozenset(tensors), nests)
+    known = Context() if ctx is None else ctx
+    outside = () if unsafe else b.outside
+    refuse_outside(outside)
+    body = seq(*size_asserts(outside, known), schedule_ops(b, frozenset(tensors), nests, data_checks(outside)))
     sizes, params = sizes_of(tensors, body)
     sizes = tuple(dict.fromkeys((*(v for v in scalars if isinstance(v, Var)), *sizes)))
     params = tuple(dict.fromkeys((*(v for v in scalars if not isinstance(v, Var)), *params)))
     label = name or (outputs[0].name if outputs else "empty")
-    known = Context() if ctx is None else ctx
     return Function(label, tensors, outputs, sizes, params, body, known, _labels(b.schedule, tensors))
 
 

@@ -59,6 +59,8 @@ tensor, an operation or a stage of the schedule as written is accepted wherever 
   no longer the distance from the mins, and `b.allocated(T)` gives the coordinates of place 0 and the number of places.
 - `b.pieces(stage, most)`: a stage with a guard for its region as nests without it, one for each disjoint piece, where
   there are such (`bound.infer.pieces`).
+- `b.outside`: the accesses that leave their tensor, or may for some sizes or data: where nobody checks, they read
+  other memory. Empty says that all are proved to be inside. Found when it is first asked for (`bound.infer.outside`).
 - `b.computed(T)`: the elements the nest computes, a `Region` over the fixed loop variables (`b.required(T)`: those
   that are needed).
 
@@ -68,6 +70,7 @@ variables; run again for each of them it computes the same again.
 """
 
 from bound.infer.infer_bound import BoundsMap, infer_bound
+from bound.infer.outside import Outside
 from bound.infer.pass_down import Loop, Nest
 from bound.infer.pieces import Piece, Pieces, Work
 from bound.infer.region import StageRegion
@@ -77,6 +80,7 @@ __all__ = [
     "BoundsMap",
     "Loop",
     "Nest",
+    "Outside",
     "Piece",
     "Pieces",
     "StageRegion",

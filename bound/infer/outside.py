@@ -15,16 +15,17 @@ from bound.infer.accesses import implied
 from bound.infer.graph import thread_of
 from bound.infer.instances import closed
 from bound.infer.reads import Read, reads
-from bound.infer.required_sizes import ALWAYS, DATA, SIZES, Requirement, requirement
+from bound.infer.required_sizes import ALWAYS, DATA, SIZES, Requirement, mentioned, requirement
 from bound.infer.stage_bounds import StageBounds
 from bound.itervar import IterVar
-from bound.operation import ComputeOp, ScanOp
+from bound.operation import ScanOp
 from bound.schedule import AttachType, Stage
 from bound.tensor import Tensor
 from bound.tir import walk
 from bound.tir.build import together
+from intset.assuming import frame_of
 from intset.context import Context
-from intset.errors import EvaluationError
+from intset.errors import EvaluationError, InputError
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, Var, as_expr, const
 from intset.expr.range import Range
@@ -51,7 +52,7 @@ class Outside:
     depends: on what it depends whether the access is outside: "always", for all sizes with which it happens at all;
         "sizes", inside exactly where `requires` holds; "data", on elements that are read, or it could not be decided.
     requires: the weakest condition on sizes under which the access is inside; `None` unless `depends` is "sizes".
-    ends: the conditions, over axes, that are not known to hold wherever the access happens.
+    open_ends: the conditions, over axes, that are not known to hold wherever the access happens.
     """
 
     stage: Stage
@@ -62,7 +63,7 @@ class Outside:
     point: Mapping[Expr, int] | None
     depends: str
     requires: Cond | None
-    ends: tuple[Cond, ...]
+    open_ends: tuple[Cond, ...]
 
     @property
     def access(self) -> str:
@@ -120,15 +121,15 @@ class _Space:
         self.values |= bounds.values
         skipped = _reducing(bounds) if at_start else set()
         self.own = [iv for iv in bounds.stage.leaf_iter_vars if iv not in skipped]
-        self.rest = {iv: bounds.ranges[iv] for iv in bounds.op.root_iter_vars if iv not in bounds.values}
+        self.rest: dict[Var, Range | None] = {
+            iv: bounds.ranges[iv] for iv in bounds.op.root_iter_vars if iv not in bounds.values
+        }
         is_scan = isinstance(bounds.op, ScanOp)
         own = () if is_scan and at_start else bounds.guards
         guards = [guard for guard in own if not skipped & set(guard.free_vars())]
         self.guards = tuple(dict.fromkeys((*self._outer_guards(), *guards)))
-        self.is_exact = True
-        predicate = None if at_start else self._predicate()
-        if predicate is not None:
-            self.guards += tuple(implied(predicate, True))
+        # where a stage stores in some of its threads only, it reads in fewer points than these
+        self.is_exact = bounds.stage.store_predicate is None
         self._context: Context | None = None
         self._forms: list[Linear] | None = None
 
@@ -141,17 +142,6 @@ class _Space:
             later = set(leaves[leaves.index(leaf) + 1 :])
             for guard in self.state.bounds[outer].guards:
                 yield from (part for part in conjuncts(guard) if not later & set(part.free_vars()))
-
-    def _predicate(self) -> Any:
-        """The condition under which the stage stores; one that is not known entirely makes the space too large."""
-        given = self.bounds.stage.store_predicate
-        if given is None:
-            return None
-        placed = walk.substitute(given, self.values)
-        known = all(v in self.known.ranges or not isinstance(v, IterVar) for v in walk.variables(placed))
-        if not known or _is_data(placed):
-            self.is_exact = False
-        return placed if known else None
 
     @property
     def context(self) -> Context:
@@ -178,7 +168,7 @@ class _Space:
             if not read.extra and self._stays(e, extent):
                 continue
             inside = self._inside(read) if inside is None else inside
-            if inside._frame.known.empty:
+            if frame_of(inside).known.empty:
                 return
             goals = (e >= 0, e < extent)
             proofs = [inside.prove(goal) for goal in goals]
@@ -199,7 +189,7 @@ class _Space:
     def _found(self, read: Read, dim: int, extent: Expr, inside: Context, proofs: Sequence[Proof]) -> Outside:
         failed = [proof for proof in proofs if proof.status != PROVED]
         refuted = [proof for proof in failed if proof.status == REFUTED]
-        on_data = not self.is_exact or _is_data(read.when) or bool(opaque_terms(*inside._frame.conditions))
+        on_data = not self.is_exact or _is_data(read.when) or bool(opaque_terms(*frame_of(inside).conditions))
         goals = tuple(proof.goal for proof in failed)
         if not on_data and bool(opaque_terms(*goals)):
             within = together(*goals)
@@ -209,7 +199,7 @@ class _Space:
             needs = Requirement(DATA)
         else:
             needs = requirement(self.known, inside, goals, bool(refuted))
-        point = self._point(read, refuted[0]) if refuted else None
+        point = self._point(read, refuted[0], inside) if refuted else None
         ends = tuple(
             end
             for end, proof in zip((read.index[dim] >= 0, read.index[dim] < extent), proofs, strict=True)
@@ -219,7 +209,7 @@ class _Space:
             self.bounds.stage, read.tensor, read.index, dim, extent, point, needs.depends, needs.condition, ends
         )
 
-    def _point(self, read: Read, proof: Proof) -> dict[Expr, int]:
+    def _point(self, read: Read, proof: Proof, inside: Context) -> dict[Expr, int]:
         """A counterexample in the axes of the operation: they first, then sizes and what is read."""
         values = proof.counterexample or {}
         point: dict[Expr, int] = {}
@@ -228,14 +218,17 @@ class _Space:
             if value is not None:
                 point[iv] = value
         point |= {var: values[var] for var, _ in read.extra if var in values}
-        point |= {v: k for v, k in self.state.sizes.fixed.items() if v in read.index or v in free_vars(*read.index)}
-        return point | {e: k for e, k in values.items() if e not in point and not isinstance(e, IterVar)}
+        point |= {v: k for v, k in self.state.sizes.fixed.items() if v in free_vars(*read.index)}
+        shape = self.state.sizes.shape(read.tensor)
+        sizes = {*mentioned(inside, (proof.goal,)), *free_vars(*shape, *read.index)}
+        shown = {e: k for e, k in values.items() if e in sizes or not isinstance(e, Var)}
+        return point | {e: k for e, k in shown.items() if not isinstance(e, IterVar)}
 
 
 def _value(e: Expr, values: Mapping[Expr, int]) -> int | None:
     try:
-        return int(evaluate(e, {v: values[v] for v in e.free_vars()}))
-    except (KeyError, EvaluationError):
+        return int(evaluate(e, values))
+    except (InputError, EvaluationError):
         return None
 
 

@@ -1,7 +1,7 @@
 """Every element that an operation reads, with exactly when it does: the conditions on data are kept.
 
-`accesses` asks which elements may be needed, so a condition that says nothing about integers is left out there. Who asks
-whether an access ever happens cannot leave one out.
+`accesses` asks which elements may be needed, so a condition that says nothing about integers is left out there. Who
+asks whether an access ever happens cannot leave one out.
 """
 
 from __future__ import annotations
@@ -53,9 +53,7 @@ def reads(op: Operation, wanted: Iterable[Tensor]) -> tuple[Read, ...]:
         return ()  # it is handed whole tensors
     if isinstance(op, ComputeOp):
         return _of_formula(op, frozenset(wanted))
-    conditioned = (
-        Read(a.tensor, a.indices, together(*a.conditions), a.extra, bool(a.before)) for a in accesses(op)
-    )
+    conditioned = (Read(a.tensor, a.indices, together(*a.conditions), a.extra, bool(a.before)) for a in accesses(op))
     return (*conditioned, *(_of_tile(op) if isinstance(op, TensorComputeOp) else ()))
 
 

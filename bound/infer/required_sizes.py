@@ -11,7 +11,8 @@ from intset.context import Context
 from intset.errors import BudgetError
 from intset.expr import ops
 from intset.expr.build import logical_and, logical_or
-from intset.expr.node import Cond, Expr, Var
+from intset.expr.definedness import definedness
+from intset.expr.node import Cond, Expr, Var, as_cond
 from intset.expr.walk import conjuncts, free_vars, is_small
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def requirement(known: Known, inside: Context, goals: Sequence[Cond], is_refuted
     is_refuted: whether some goal is known to fail at some point.
     """
     loops = set(inside.ranges) - set(known.size_ranges)
-    if is_refuted and not any(v not in loops for v in _variables(inside, goals)):
+    if is_refuted and not any(v not in loops for v in mentioned(inside, goals)):
         return Requirement(ALWAYS)  # no size is involved: this point is one of every run
     try:
         found = _by_projection(known, inside, goals, loops)
@@ -59,7 +60,7 @@ def requirement(known: Known, inside: Context, goals: Sequence[Cond], is_refuted
     return Requirement(DATA) if found is None else found
 
 
-def _variables(inside: Context, goals: Sequence[Cond]) -> tuple[Var, ...]:
+def mentioned(inside: Context, goals: Sequence[Cond]) -> tuple[Var, ...]:
     """Everything that the points and the goals mention."""
     ends = [end for r in inside.ranges.values() for end in (r.min, r.extent) if isinstance(end, Expr)]
     in_facts = [v for fact in inside.facts for v in fact.condition.free_vars()]
@@ -127,7 +128,7 @@ def _by_ends(known: Known, inside: Context, goals: Sequence[Cond], loops: set[Va
     """By the largest value of what a goal compares, where that is attained whenever there is a point at all."""
     if any(set(fact.condition.free_vars()) & loops for fact in inside.facts):
         return None  # where the guards leave no point is not known
-    empty = [inside.ranges[v].extent < 1 for v in loops]  # type: ignore[operator]
+    empty = [as_cond(inside.ranges[v].extent < 1) for v in loops]
     if any(set(cond.free_vars()) & loops for cond in empty):
         return None
     running = [~cond for cond in empty]
@@ -135,6 +136,8 @@ def _by_ends(known: Known, inside: Context, goals: Sequence[Cond], loops: set[Va
     if any(end is None for end in ends):
         return None
     condition = logical_and(*(end for end in ends if end is not None))
+    if definedness((condition,)):
+        return None  # an assertion has to have a value for all sizes
     sizes = known.context
     if sizes.extended(facts=running).prove(~condition):
         return Requirement(ALWAYS)
@@ -154,4 +157,4 @@ def _at_the_end(inside: Context, goal: Cond, loops: set[Var]) -> Cond | None:
     return at >= right if goal.op is ops.GE else at < right
 
 
-__all__ = ["ALWAYS", "DATA", "SIZES", "Requirement", "requirement"]
+__all__ = ["ALWAYS", "DATA", "SIZES", "Requirement", "mentioned", "requirement"]

@@ -11,6 +11,7 @@ from intset.errors import EvaluationError
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.range import Range
+from intset.expr.walk import opaque_terms
 
 _SIZES: Final = (1000, 5)  # a size is tried that far above its lower end
 
@@ -37,6 +38,8 @@ def _instances(
     known: Known, roots: Sequence[Expr], ranges: Mapping[Var, Range], conditions: Sequence[Cond]
 ) -> Iterator[dict[Var, int]]:
     facts = (*frame_of(known.context).conditions, *conditions)
+    if opaque_terms(*facts):
+        return  # whether they hold depends on data: no instance is known
     for point in _points(known, [*roots, *facts], ranges):
         try:
             if all(evaluate(fact, point) for fact in facts):

@@ -6,6 +6,7 @@ stages.py      the loops of one stage: guards at their places, init and update n
 scans.py       the loops of a scan
 predicates.py  store predicates of stages that run on threads
 pieces.py      one guarded nest or several: the cost model
+checks.py      accesses outside their tensors: refused, asserted, checked
 fold.py        accesses of tensors whose storage is compact
 pipeline.py    ScheduleOps: the stages put together, each inside the loop it is attached to
 """

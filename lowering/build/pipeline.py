@@ -20,6 +20,7 @@ from bound.tir.calls import ExternCall
 from bound.tir.value import Operand
 from intset.expr.node import Expr
 from lowering.build import formulas, stages
+from lowering.build.checks import Checks, checked, with_checks
 from lowering.build.fold import fold
 from lowering.build.pieces import choose
 from lowering.build.predicates import store_predicate
@@ -29,9 +30,10 @@ from lowering.nest.ir import Allocate, Evaluate, If, Seq, Stmt, seq
 from lowering.nest.walk import Visit, drive, substitute, transform
 
 _NOTHING: Final[Mapping[Any, Expr]] = {}
+_UNCHECKED: Final[Checks] = {}
 
 
-def schedule_ops(bounds: BoundsMap, given: frozenset[Tensor], nests: str = "auto") -> Stmt:
+def schedule_ops(bounds: BoundsMap, given: frozenset[Tensor], nests: str = "auto", checks: Checks = _UNCHECKED) -> Stmt:
     """The nest of a whole schedule, in coordinates of the tensors.
 
     Parameters
@@ -39,12 +41,13 @@ def schedule_ops(bounds: BoundsMap, given: frozenset[Tensor], nests: str = "auto
     bounds: of the schedule.
     given: the tensors whose storage is passed in; all others are allocated.
     nests: one of `lowering.build.pieces.NESTS`.
+    checks: the accesses that are checked before they are made.
 
     Raises
     ------
     ScheduleError: the schedule has no sequential meaning, or calls something that is no call.
     """
-    body = drive(_Pipeline(bounds, given, nests).stages(bounds.roots(), Seq()))
+    body = drive(_Pipeline(bounds, given, nests, checks).stages(bounds.roots(), Seq()))
     states = {
         state: output
         for stage in bounds.schedule.stages
@@ -61,10 +64,11 @@ def schedule_ops(bounds: BoundsMap, given: frozenset[Tensor], nests: str = "auto
 
 
 class _Pipeline:
-    def __init__(self, bounds: BoundsMap, given: frozenset[Tensor], nests: str) -> None:
+    def __init__(self, bounds: BoundsMap, given: frozenset[Tensor], nests: str, checks: Checks) -> None:
         self.bounds = bounds
         self.given = given
         self.nests = nests
+        self.checks = checks
         live = [s.op for s in bounds.schedule.stages if s.attach_type is not AttachType.INLINED_ALREADY]
         read = {t for op in live for t in op.input_tensors}
         self.wanted = frozenset(read | set(given))
@@ -95,7 +99,7 @@ class _Pipeline:
             return _calls(op)
         if isinstance(op, ScanOp):
             made: Stmt = yield scan_nest(op, self.bounds.nest(stage), self.bounds, self._attach(stage, {}))
-            return made
+            return with_checks(made, op, self.checks, op.outputs)
         if not isinstance(op, (ComputeOp, TensorComputeOp)):
             raise ScheduleError(f"stage {stage.name}: {op!r} cannot be lowered")
         chosen = choose(self.bounds, stage, self.nests)
@@ -118,7 +122,7 @@ class _Pipeline:
         return attach
 
     def _nest(self, stage: Stage, op: ComputeOp | TensorComputeOp, nest: Nest, attach: Attach) -> Visit[Stmt]:
-        plain = formulas.formula_of(op, formulas.stored(op, self.wanted))
+        plain = checked(formulas.formula_of(op, formulas.stored(op, self.wanted)), op, self.checks)
         threads = self._threads(stage, nest)
         formula = formulas.substituted(plain, stages.values_in(nest, threads))
         levels = stages.levels_of(nest, formula, op.axis, op.reduce_axis)

@@ -59,6 +59,10 @@ Domains:
   Plugins may add more. The environment variable INTSET_DOMAIN, or 'domain'
   in the table [tool.intset] of pyproject.toml, sets the default.
 
+An access outside its tensor is an error: 'bounds' and 'explain' list each with a point at which it is outside, 'lower'
+refuses the schedule, unless --unsafe is given. What depends on sizes becomes an assertion at the head of the function,
+what depends on data a check before the access.
+
 \b
 Exit status:
   0  done
@@ -111,7 +115,7 @@ def bounds(files: tuple[str, ...], domain: str | None, as_json: bool, at: tuple[
     """Print bounds: of every stage of a schedule, of every row of a corpus.
 
     For a schedule: the range of each axis and, for each tensor, the elements required and computed in one instance, and
-    the storage allocated.
+    the storage allocated; then the accesses that leave their tensors, or may, each at a point where it does.
 
     For a corpus: the two ends of each index expression by the chosen domain, and whether they are known to be attained;
     for a condition whether it is always true, always false, or both occur.
@@ -158,6 +162,7 @@ def compare(files: tuple[str, ...], domain: str | None, as_json: bool, at: tuple
     help="Of a region that is no box: the cheaper (default), one guarded nest, or one nest a piece.",
 )
 @click.option("--strength", is_flag=True, help="Let loops carry quotients and remainders instead of dividing.")
+@click.option("--unsafe", is_flag=True, help="Leave accesses that may be outside their tensors unchecked.")
 def lower(
     files: tuple[str, ...],
     domain: str | None,
@@ -167,6 +172,7 @@ def lower(
     compact: bool,
     nests: str,
     strength: bool,
+    unsafe: bool,
 ) -> None:
     """Lower schedules to loop nests.
 
@@ -175,11 +181,14 @@ def lower(
     from one iteration to the next, and what it does not change is divided before it. Division by a constant is left to
     the C compiler.
 
+    A schedule with an access outside its tensor is refused; where that depends on sizes, the function asserts them at
+    its head; where it depends on data, the access is checked before it is made. --unsafe leaves all of them unchecked.
+
     The C is C99: one function of pointers to the elements, then of the sizes; it returns 0, or the number of the
     assertion that does not hold, or -1 without memory. Indices have 32 bits where that is proved to be enough.
 
     A corpus has no loops: of its index expressions each is printed with its divisions lowered, and the rules that were
-    used; --emit, --compact, --nests, --strength and --at have no effect on it.
+    used; --emit, --compact, --nests, --strength, --unsafe and --at have no effect on it.
 
     \b
     Examples:
@@ -189,7 +198,7 @@ def lower(
     """
     from lowering.cli import commands
 
-    commands.lower(files, domain, as_json, at, emit, compact, nests, strength)
+    commands.lower(files, domain, as_json, at, emit, compact, nests, strength, unsafe)
 
 
 @app.command()
@@ -199,7 +208,8 @@ def explain(files: tuple[str, ...], domain: str | None, as_json: bool, at: tuple
 
     For a schedule each tensor's region is traced through the phases of bounds inference; then of each division in its
     loop nest, what it becomes, by which facts, and where it needs a correction, which fact is missing and how to state
-    it. For a corpus each expression is traced through the tiers that were tried.
+    it; last, the accesses that leave their tensors. For a corpus each expression is traced through the tiers that were
+    tried.
 
     \b
     Example:

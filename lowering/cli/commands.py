@@ -11,6 +11,7 @@ from intset import InputError, IntSetError, domain_names, using
 from intset.domains.registry import check_name
 from lowering.cli import tables
 from lowering.cli.corpus import Problem, Row, read_rows
+from lowering.cli.outside import show_outside
 
 JSON_VERSION = 1
 _BY_NAME_ONLY = ("points",)  # compared only when asked for by name: it enumerates
@@ -57,6 +58,7 @@ def lower(
     compact: bool = False,
     nests: str = "auto",
     strength: bool = False,
+    unsafe: bool = False,
 ) -> None:
     """`intset lower`."""
     from lowering.cli import lowered
@@ -68,7 +70,7 @@ def lower(
         lambda path: _schedule_reports(
             path,
             sizes,
-            lambda case, given: lowered.lowered_schedule(case, given, chosen, emit, compact, nests, strength),
+            lambda case, given: lowered.lowered_schedule(case, given, chosen, emit, compact, nests, strength, unsafe),
         ),
         lambda path: {"rows": lowered.lowered_rows(read_rows(path), chosen)},
         _show_lowered,
@@ -265,6 +267,7 @@ def _show_bounds(report: Report) -> None:
                 if axis["leaf"]
             ],
         )
+        show_outside(schedule["outside"])
 
 
 def _tensor_rows(stage: Report) -> list[tuple[object, ...]]:
@@ -404,3 +407,4 @@ def _show_explained(report: Report) -> None:
                 tables.say(f"{entry['text']}\n")
             for entry in schedule["divisions"]:
                 tables.say(f"in the loop nest, {entry['text']}\n")
+            show_outside(schedule["outside"])

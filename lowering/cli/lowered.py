@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from bound.infer.outside import ALWAYS
 from bound.operation import PlaceholderOp
 from bound.schedule import AttachType, Schedule
 from bound.tensor import Tensor
 from lowering.cli import tables
 from lowering.cli.corpus import Problem, Row
+from lowering.cli.outside import outside_entries
 from lowering.cli.script import Case
 from lowering.cli.stages import inferred
 
@@ -28,13 +30,15 @@ def lowered_schedule(
     compact: bool = False,
     nests: str = "auto",
     strength: bool = False,
+    unsafe: bool = False,
 ) -> dict[str, Any]:
     """The loop nest of a schedule, or its C, as text."""
     from lowering import lower, to_c
 
     assert case.schedule is not None
     bounds = inferred(case, sizes, domain, compact)
-    function = lower(case.schedule, arguments_of(case.schedule), bounds=bounds, nests=nests, strength=strength)
+    arguments = arguments_of(case.schedule)
+    function = lower(case.schedule, arguments, bounds=bounds, nests=nests, strength=strength, unsafe=unsafe)
     text = to_c(function) if emit == "c" else str(function)
     return {"name": case.name, "at": dict(sizes), "emit": emit, "text": text}
 
@@ -67,7 +71,8 @@ def explained_schedule(case: Case, sizes: Mapping[str, int], domain: str | None)
         for tensor in stage.op.outputs
     ]
     divisions = _divisions(case, bounds)
-    return {"name": case.name, "at": dict(sizes), "tensors": texts, "divisions": divisions}
+    outside = outside_entries(bounds)
+    return {"name": case.name, "at": dict(sizes), "tensors": texts, "divisions": divisions, "outside": outside}
 
 
 def _divisions(case: Case, bounds: Any) -> list[dict[str, Any]]:
@@ -76,7 +81,8 @@ def _divisions(case: Case, bounds: Any) -> list[dict[str, Any]]:
     from lowering.passes import lowered_parts
 
     assert case.schedule is not None
-    function, bits = before_divisions(case.schedule, arguments_of(case.schedule), bounds=bounds)
+    is_refused = any(one.depends == ALWAYS for one in bounds.outside)
+    function, bits = before_divisions(case.schedule, arguments_of(case.schedule), bounds=bounds, unsafe=is_refused)
     return [
         {
             "expr": str(part.asked[0]),

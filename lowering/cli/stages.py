@@ -13,6 +13,7 @@ from bound.schedule import AttachType
 from bound.tensor import Tensor
 from intset import Expr, IntSetError, Range
 from intset.domains.base import Region
+from lowering.cli.outside import outside_entries
 from lowering.cli.script import Case
 
 _KINDS = {
@@ -36,6 +37,7 @@ def bounds_of(case: Case, sizes: Mapping[str, int], domain: str | None, compact:
         "name": case.name,
         "at": dict(sizes),
         "stages": [_stage(bounds, stage) for stage in bounds.schedule.stages],
+        "outside": outside_entries(bounds),
     }
 
 

@@ -155,18 +155,18 @@ class PythonNest:
 
     def _store(self, stmt: Store) -> list[str]:
         before, (value, *indices) = self._operands(stmt.value, *stmt.indices)
-        place, checks, given = self.syntax.place(stmt.tensor, indices)
+        place, check, given = self.syntax.place(stmt.tensor, indices)
         dtype = stmt.tensor.dtype
         if dtypes.is_int(dtype):
             is_const = isinstance(stmt.value, Expr) and stmt.value.is_const
             value = value if is_const else wrapped(value, dtypes.bits(dtype), dtypes.signed(dtype))
         target = f"{self.names.of(stmt.tensor, stmt.tensor.name)}[{place}] = {value}"
-        if not checks:
+        if not check:
             return [*before, target]
         # the value comes first: it may read what the store changes, and its own checks must name the read
         return [
             *before,
-            f"if not ({' and '.join(checks)}): outside({stmt.tensor.name!r}, 'written', {given})",
+            f"if not ({check}): outside({stmt.tensor.name!r}, 'written', {given})",
             target,
         ]
 

@@ -146,14 +146,14 @@ class PythonSyntax:
 
     def load(self, tensor: Tensor, indices: list[str]) -> str:
         """The element at the indices."""
-        place, checks, given = self.place(tensor, indices)
+        place, check, given = self.place(tensor, indices)
         element = f"{self.names.of(tensor, tensor.name)}[{place}]"
-        if not checks:
+        if not check:
             return element
-        return f"({element} if {' and '.join(checks)} else outside({tensor.name!r}, 'read', {given}))"
+        return f"({element} if {check} else outside({tensor.name!r}, 'read', {given}))"
 
-    def place(self, tensor: Tensor, indices: list[str]) -> tuple[str, list[str], str]:
-        """The number of an element in its storage, the checks that it is inside, and what a message needs."""
+    def place(self, tensor: Tensor, indices: list[str]) -> tuple[str, str, str]:
+        """The number of an element in its storage, the check that it is inside, and what a message needs."""
         base = self.names.of(tensor, tensor.name)
         starts = self.storage.get(tensor, ("",) * len(indices))
         relative = [f"({i} - {s})" if s else i for i, s in zip(indices, starts, strict=True)]
@@ -172,7 +172,10 @@ class PythonSyntax:
         given = "".join(f"{index}, " for index in inside)
         extents = "".join(f"{base}_n{k}, " for k in range(len(inside)))
         origin = "".join(f"{start or 0}, " for start in starts)
-        return " + ".join(terms) or "0", checks, f"({given}), ({extents}), ({origin})"
+        # every index gets its name, also behind one that is outside: the message names them all
+        names_late = any(":=" in check for check in checks[1:])
+        check = " & ".join(f"({check})" for check in checks) if names_late else " and ".join(checks)
+        return " + ".join(terms) or "0", check, f"({given}), ({extents}), ({origin})"
 
 
 def wrapped(text: str, bits: int, signed: bool) -> str:

@@ -12,10 +12,11 @@ from bound.tir.build import together
 from bound.tir.ranges import is_held
 from bound.tir.value import Operand, Value, ValueOp
 from intset.expr import ops
+from intset.expr.build import logical_and
 from intset.expr.node import Cond, Expr, Node, constant_value, make, truth
 from intset.expr.range import Range
-from intset.expr.walk import conjuncts, is_small, postorder, rewrite, size
-from lowering.nest.ir import Assert, For, Function, If, Seq, Stmt, is_empty, seq
+from intset.expr.walk import conjuncts, is_small, opaque_terms, postorder, rewrite, size
+from lowering.nest.ir import Assert, For, Function, If, Seq, Stmt, is_empty, seq, tensor_of
 from lowering.nest.scope import Scope, scope_of
 from lowering.nest.walk import Visit, drive, map_operands, range_ends
 from lowering.passes.integers import map_integers
@@ -44,9 +45,18 @@ def _visit(stmt: Stmt, scope: Scope, known: Mapping[Any, Any]) -> Visit[Stmt]:
     if isinstance(stmt, If):
         made = yield _branch(stmt, scope, known)
         return made
-    if isinstance(stmt, Assert):  # what its variables declare is what it checks
-        return stmt
+    if isinstance(stmt, Assert):
+        return _check(stmt, scope, known)
     return map_operands(stmt, lambda e: shortened(walk.substitute(e, known), scope))
+
+
+def _check(stmt: Assert, scope: Scope, known: Mapping[Any, Any]) -> Stmt:
+    """An assertion: on data, left out where it is known to hold; on sizes, what these declare is what it checks."""
+    cond = walk.substitute(stmt.cond, known)
+    if not any(tensor_of(term.data) is not None for term in opaque_terms(cond)):
+        return stmt if cond is stmt.cond else replace(stmt, cond=cond)
+    parts = [part for part in conjuncts(cond) if not scope.ctx.prove(part)]
+    return replace(stmt, cond=logical_and(*parts)) if parts else Seq()
 
 
 def _loop(loop: For, scope: Scope, known: Mapping[Any, Any]) -> Visit[Stmt]:
