@@ -13,6 +13,7 @@ from bound_oracle import Run, value
 from lowered import check, check_c
 from random_schedules import Program as AnyProgram
 from strided_programs import Program, reading
+from sweeps import daily
 
 from bound import infer_bound, te, tir
 from bound.errors import InputError, ScheduleError
@@ -27,7 +28,7 @@ from lowering import lower
 # -- lattices ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", daily(range(60), 3))
 def test_solutions_of_equations_are_a_lattice(seed: int) -> None:
     rng = random.Random(seed)
     dims = rng.randint(1, 3)
@@ -40,7 +41,7 @@ def test_solutions_of_equations_are_a_lattice(seed: int) -> None:
         assert holds == (found is not None and point in found)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", daily(range(60), 3))
 def test_the_normal_form_is_one_of_the_same_lattice(seed: int) -> None:
     rng = random.Random(seed)
     dims = rng.randint(1, 3)
@@ -293,12 +294,12 @@ def run_any(schedule: Schedule, sizes: dict[str, int]) -> None:
     check(schedule, sizes, bounds=b)
 
 
-@pytest.mark.parametrize("start", range(0, 20, 10))
+@pytest.mark.parametrize("start", daily(range(0, 20, 10), 2))
 def test_strided_programs(start: int) -> None:
     assert sum(run_strided(seed, seed % 3 == 0, seed % 10 == 1) for seed in range(start, start + 10)) > 3
 
 
-@pytest.mark.parametrize("start", range(0, 10, 5))
+@pytest.mark.parametrize("start", daily(range(0, 10, 5), 2))
 def test_programs_of_all_kinds(start: int) -> None:
     for seed in range(start, start + 5):
         places_are_right(infer_bound(bound_random.Program(seed, stages=1 + seed % 4).schedule(), compact=True))

@@ -148,13 +148,13 @@ def test_a_tower_of_shared_subexpressions_is_walked_once(name):
     assert high >= max(values) if high is POS_INF else int(high) >= max(values)
 
 
-def test_a_sum_of_a_hundred_thousand_terms():
+def test_a_sum_of_twenty_thousand_terms():
     total = j
-    for term in range(100_000):
+    for term in range(20_000):
         total = total + i * (term % 3)
     ctx = Context({i: Range(0, 2), j: Range(0, 5)})
-    assert tuple(map(int, ctx.bounds(total))) == (0, 4 + sum(term % 3 for term in range(100_000)))
-    assert str(ctx.simplify(total - j)) == f"i * {sum(term % 3 for term in range(100_000))}"
+    assert tuple(map(int, ctx.bounds(total))) == (0, 4 + sum(term % 3 for term in range(20_000)))
+    assert str(ctx.simplify(total - j)) == f"i * {sum(term % 3 for term in range(20_000))}"
 
 
 def test_the_linear_form_cancels():

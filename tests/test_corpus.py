@@ -204,7 +204,7 @@ def assert_sweep(count: int, seed: int) -> None:
 
 
 def test_random_expressions() -> None:
-    assert_sweep(400, seed=1)
+    assert_sweep(150, seed=1)
 
 
 @pytest.mark.nightly

@@ -234,7 +234,7 @@ def test_ends_have_a_value_wherever_the_set_is_not_empty():
     i, j, n, m = Var("i"), Var("j"), ShapeVar("n"), ShapeVar("m")
     rng = random.Random(5)
     symbolic = 0
-    for number in range(120):
+    for number in range(60):
         limits = {i: Range(0, rng.choice([n, m, n + 1, minimum(n, 3)])), j: Range(0, rng.choice([3, m]))}
         simple = [n, m, i, j, i + n, n + m, m * 2 + 1, n * m]
         divisor = rng.choice([n, m, n - 1, m - 1, n - m])
@@ -258,7 +258,7 @@ def test_ends_have_a_value_wherever_the_set_is_not_empty():
                 assert lower is NEG_INF or evaluate(lower, at) <= min(values), (number, e, lower, at)
                 assert upper is POS_INF or evaluate(upper, at) >= max(values), (number, e, upper, at)
             assert member is None or all(evaluate(member, {**at, i: v}) for v in values), (number, e, member, at)
-    assert symbolic > 40
+    assert symbolic > 20
 
 
 def test_an_end_says_a_number_where_its_term_has_none():

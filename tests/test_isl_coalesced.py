@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from sweeps import daily
 
 TESTS = Path(__file__).parent
 PROGRAM = """
@@ -17,7 +18,7 @@ from test_bound_infer_random import {way}
 """
 
 
-@pytest.mark.parametrize(("way", "seed"), [("constant", 7100241), ("symbolic", 7100439)])
+@pytest.mark.parametrize(("way", "seed"), daily([("constant", 7100241), ("symbolic", 7100439)], 2))
 def test_the_process_survives(way: str, seed: int) -> None:
     text = PROGRAM.format(paths=[str(TESTS.parent), str(TESTS)], way=way, seed=seed)
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from lowered import check, check_c
 from random_schedules import legal
+from sweeps import daily
 
 
 def run_seeds(seeds: range, symbolic: bool) -> int:
@@ -18,17 +19,17 @@ def run_seeds(seeds: range, symbolic: bool) -> int:
     return checked
 
 
-@pytest.mark.parametrize("start", range(0, 300, 50))
+@pytest.mark.parametrize("start", daily(range(0, 300, 50), 3))
 def test_random_schedules(start: int) -> None:
     assert run_seeds(range(start, start + 50), symbolic=False) >= 20
 
 
-@pytest.mark.parametrize("start", range(0, 150, 50))
+@pytest.mark.parametrize("start", daily(range(0, 150, 50), 3))
 def test_random_schedules_with_symbolic_sizes(start: int) -> None:
     assert run_seeds(range(start, start + 50), symbolic=True) >= 20
 
 
-@pytest.mark.parametrize("seed", range(1000, 1040))
+@pytest.mark.parametrize("seed", daily(range(1000, 1040), 3))
 def test_random_schedules_in_c(seed: int) -> None:
     program = legal(seed, symbolic=seed % 2 == 1)
     if program is None:

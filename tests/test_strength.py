@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from lowered import check, check_c
+from sweeps import daily
 
 from bound import te
 from intset import Range, ShapeVar, Var, evaluate
@@ -78,7 +79,7 @@ PROGRAMS: dict[str, Callable[[], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", daily(PROGRAMS, 2))
 def test_no_division_is_left_in_a_loop(name: str) -> None:
     s = PROGRAMS[name]()
     f = lower(s, strength=True)

@@ -27,7 +27,7 @@ T, u = Opaque("T", 2), Opaque("u")
 ENV: dict[str, Any] = {"i": i, "j": j, "i.outer": k, "n": n, "T": T, "u": u}
 LEAVES = [i, j, k, n, u(), T[i, j // 2]]
 
-ROUND_TRIP = settings(max_examples=400, deadline=None)
+ROUND_TRIP = settings(max_examples=120, deadline=None)
 
 
 @ROUND_TRIP
@@ -267,7 +267,7 @@ def test_a_foreign_env_is_refused(env: Any) -> None:
 WORDS = "i j T u 0 3 0x1 1.5 + - * // % & | ^ ~ << >> < <= == != ( ) [ ] , if else and or not True min abs select := t"
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.lists(st.sampled_from(WORDS.split()), max_size=12).map(" ".join) | st.text("ij()[]+-<&|~.0 ", max_size=12))
 def test_any_text_parses_as_python_does_or_raises_parse_error(text: str) -> None:
     try:
@@ -287,26 +287,26 @@ def test_constants_of_any_size_round_trip() -> None:
 
 
 def test_long_sums_print_and_parse_in_linear_time() -> None:
-    variables = [Var(f"x{c}") for c in range(100_000)]
+    variables = [Var(f"x{c}") for c in range(20_000)]
     env: dict[str, Any] = {var.name: var for var in variables}
     start = time.process_time()
     left = sum_of(variables)
     text = to_text(left)
     assert text.startswith("x0 + x1 + x2 + ") and parse(text, env) is left
     right = variables[-1]
-    for var in reversed(variables[:20_000]):
+    for var in reversed(variables[:4_000]):
         right = var - right
     assert parse(to_text(right), env) is right
     assert time.process_time() - start < 20  # quadratic work would take hours
 
 
 def test_deep_nesting_parses() -> None:
-    assert parse("(" * 10_000 + "i" + ")" * 10_000, ENV) is i
-    assert parse("i if i < 1 else " * 10_000 + "j", ENV).args[2].args[2].args[1] is i
-    assert parse("abs(" * 10_000 + "-" * 10_000 + "i" + ")" * 10_000, ENV).op is ops.ABS
-    assert parse(" < ".join("i" * 10_000), ENV).op is ops.AND
+    assert parse("(" * 3_000 + "i" + ")" * 3_000, ENV) is i
+    assert parse("i if i < 1 else " * 3_000 + "j", ENV).args[2].args[2].args[1] is i
+    assert parse("abs(" * 3_000 + "-" * 3_000 + "i" + ")" * 3_000, ENV).op is ops.ABS
+    assert parse(" < ".join("i" * 3_000), ENV).op is ops.AND
     with pytest.raises(ParseError, match="never closed"):
-        parse("(" * 10_000 + "i", ENV)
+        parse("(" * 3_000 + "i", ENV)
 
 
 def test_shared_subexpressions_are_named_when_the_text_would_be_long() -> None:
@@ -314,7 +314,7 @@ def test_shared_subexpressions_are_named_when_the_text_would_be_long() -> None:
     for _ in range(200):
         tower = tower * tower + tower
     text = to_text(tower)
-    assert len(text) < 10_000 and text.startswith("(t1 := (t2 := ")
+    assert len(text) < 3_000 and text.startswith("(t1 := (t2 := ")
     assert parse(text, ENV) is tower
     assert str(i * i + i * i) == "i * i + i * i"
 
