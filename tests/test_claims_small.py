@@ -68,6 +68,10 @@ def shapes() -> Iterator[Expr]:
         yield (i * j) % c + d
         yield i * j * c - d
         yield (i * i + j) % c
+        yield (i * i * d + i) % c
+        yield (j * j * d + j) % c
+        yield (i * j * d + j) % c
+        yield (i + 9) % (j + c + d)
         yield abs(i * c - d) + j
         yield i % (j + c + 2) * d
         yield (i * c + 1) // (j * j + d)
@@ -149,6 +153,7 @@ FACTS: dict[str, Callable[[], list[Cond]]] = {
     "a stride": lambda: [((i + j) % 2).eq(0)],
     "a choice": lambda: [(i < 1) | (j > 0)],
     "a tie": lambda: [(j - i * 2).eq(0)],
+    "a division": lambda: [6 // i > 1],
     "ends that are not reached": lambda: [i * 2 + j * 2 <= 3, i + j >= -1],
     "one of another variable": lambda: [k <= 2, k >= i],
 }
@@ -169,7 +174,7 @@ def test_facts(name: str, domain: str) -> None:
         facts = FACTS[name]()
         ctx = Context(ranges, assume=facts)
         box = itertools.product(*(range(r.ends[0], r.ends[1] + 1) for r in ranges.values()))
-        points = [point for point in box if all(values(fact, ranges, [point])[0] for fact in facts)]
+        points = [point for point in box if all(values(fact, ranges, [point]) == [True] for fact in facts)]
         for e in QUESTIONS:
             ask(ctx, e, set(values(e, ranges, points)), domain, tally)
     assert tally["asked"] == 3 * len(QUESTIONS)
