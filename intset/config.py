@@ -31,6 +31,8 @@ class Config:
     isl_operations: isl's own operations for one query.
     points: points of a box that may be enumerated for one query.
     z3_rlimit: z3's resource units for one question.
+    z3_timeout_ms: milliseconds after which z3 is stopped all the same; 0 for never. A question that is stopped by the
+        clock may be answered on a faster machine: its answer says so, and is not kept.
     tiers: the tiers the prover may climb, cheapest first.
     """
 
@@ -38,6 +40,7 @@ class Config:
     isl_operations: int = 60_000
     points: int = 40_000
     z3_rlimit: int = 2_000_000
+    z3_timeout_ms: int = 0
     tiers: tuple[str, ...] = ("linear", "isl", "points", "z3")
 
 

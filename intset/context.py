@@ -14,15 +14,13 @@ from intset.domains.registry import domain_named
 from intset.errors import ContradictionWarning, InputError
 from intset.expr import ops
 from intset.expr.definedness import definedness
-from intset.expr.node import Cond, Expr, IntLike, Node, PlainVar, Var, as_cond, as_expr, as_int, truth
+from intset.expr.node import Cond, Expr, IntLike, Node, Var, as_cond, as_expr, as_int, truth
 from intset.expr.range import Range
 from intset.expr.walk import conjuncts
 from intset.facts import ASSERTED, ASSUMED, DERIVED, Fact
-from intset.linear.bounds import EVERYTHING, Interval, meet
 from intset.linear.canonical import Normalizer
-from intset.linear.form import Linear
-from intset.linear.knowledge import Knowledge
 from intset.linear.refine import narrow
+from intset.numeric import base_normalizer
 from intset.prover.asked import AskedBounds
 from intset.prover.cache import prove_once
 from intset.prover.proof import Proof
@@ -57,7 +55,7 @@ class Frame:
         self.requires = requires
         self._fingerprint: tuple[Any, ...] | None = None
         self._reading: Frame | None = None
-        self.base = _base_normalizer(ranges) if base is None else base
+        self.base = base_normalizer(ranges) if base is None else base
         multiples = [(var % step).eq(0) for var in ranges if (step := var.declared()[2]) > 1]
         if not facts and not defined and not multiples:
             self.conditions: tuple[Cond, ...] = ()
@@ -474,61 +472,3 @@ def _refuse_cycles(table: Mapping[Var, Range]) -> None:
                 path.append(var)
                 stack.append((var, True))
                 stack.extend((v, False) for v in table[var].free_vars())
-
-
-def _base_normalizer(ranges: Mapping[Var, Range]) -> Normalizer:
-    numeric: dict[Var, Interval] = {}
-    symbolic: dict[Var, Range] = {}
-    empty = False
-    for var, limits in ranges.items():
-        ends = limits.ends
-        if ends is None:
-            symbolic[var] = limits
-        else:
-            low, high = numeric[var] = ends if type(var) is PlainVar else _within_declared(var, ends)
-            empty |= low > high
-    if not symbolic:
-        return Normalizer(numeric, empty=empty)
-    return _with_symbolic_ranges(numeric, symbolic, empty)
-
-
-def _within_declared(var: Var, ends: tuple[int, int]) -> tuple[int, int]:
-    low, high, _ = var.declared()
-    return (ends[0] if low is None else max(low, ends[0]), ends[1] if high is None else min(high, ends[1]))
-
-
-def _with_symbolic_ranges(numeric: dict[Var, Interval], symbolic: dict[Var, Range], empty: bool) -> Normalizer:
-    """Numeric ends of symbolic ranges, outer variables first; the symbolic ends are kept beside them."""
-    limits: dict[Expr, Any] = {}
-    pending = dict(symbolic)
-    while pending:
-        normalizer = Normalizer(dict(numeric), Knowledge(limits=dict(limits)))
-        ready = [v for v in pending if not any(w in pending for w in pending[v].free_vars())]
-        for var in ready:
-            span = pending.pop(var)
-            first = normalizer.form(span.min) if isinstance(span.min, Expr) else None
-            last = normalizer.form(span.max) if isinstance(span.max, Expr) else None
-            low = None if first is None else normalizer.bounds(first)[0]
-            high = None if last is None else normalizer.bounds(last)[1]
-            declared = var.declared()
-            low = declared[0] if low is None else low if declared[0] is None else max(low, declared[0])
-            high = declared[1] if high is None else high if declared[1] is None else min(high, declared[1])
-            numeric[var] = (low, high)
-            limits[var] = (first, last)
-            empty |= low is not None and high is not None and low > high
-    sizes: dict[Expr, Interval] = {}
-    for first, last in limits.values():
-        if first is not None and last is not None:
-            _learn_size(last.minus(first), numeric, sizes)
-    return Normalizer(numeric, Knowledge(atoms=sizes, limits=limits), empty=empty)
-
-
-def _learn_size(width: Linear, numeric: Mapping[Var, Interval], sizes: dict[Expr, Interval]) -> None:
-    """At every point of the domain no range is empty, `width >= 0`; of `[0, n)` that says `n >= 1`."""
-    if len(width.terms) != 1:
-        return
-    ((size, k),) = width.terms.items()
-    if not isinstance(size, Var) or size in numeric:
-        return
-    own: Interval = (-(width.const // k), None) if k > 0 else (None, width.const // -k)
-    sizes[size] = meet(meet(size.declared()[:2], sizes.get(size, EVERYTHING)), own)

@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import intset
@@ -80,6 +80,7 @@ def inside(ctx: Context, fact: Cond) -> Generator[None]:
 choices = st.lists(st.integers(0, 10_000), max_size=12)
 
 
+@settings(deadline=None)
 @given(choices)
 def test_blocks_end_in_any_order(steps: list[int]) -> None:
     script = Script([new_context(), new_context()])
@@ -281,6 +282,7 @@ def choosing(**wanted: Any) -> Generator[None]:
         yield
 
 
+@settings(deadline=None)
 @given(choices)
 def test_configuration_blocks_end_in_any_order(steps: list[int]) -> None:
     ambient, entered = current(), list[tuple[dict[str, Any], Generator[None]]]()

@@ -1,7 +1,7 @@
 """The cache of proofs: a question that was decided before, in this context or another, costs a look-up.
 
 The key holds the goal, the facts and the ranges that bear on it, and the configuration; so a fact that no longer holds
-cannot answer. Only what was decided is kept: an "unknown" may be decided yet.
+cannot answer. Only what was decided is kept: an "unknown" may be decided yet, and so may what the clock stopped.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def prove_once(frame: Frame, goal: Cond, config: Config, where_defined: Callable
 
     A frame keeps the proofs found in it, and is asked before this is called; `PROOFS` keeps those of all frames.
     """
-    budgets = (config.tiers, config.isl_operations, config.points, config.z3_rlimit)
+    budgets = (config.tiers, config.isl_operations, config.points, config.z3_rlimit, config.z3_timeout_ms)
     exact = (goal, budgets, frame.fingerprint)
     found = PROOFS.get(exact)
     if found is not None:
@@ -83,7 +83,7 @@ def prove_once(frame: Frame, goal: Cond, config: Config, where_defined: Callable
     if found is None:
         kept = _Kept(frame, goal, config, budgets)
         found = prove(where_defined((goal,)), goal, config, kept.recall)
-        if found.status == UNKNOWN:
+        if found.status == UNKNOWN or found.reason:
             return found
         if kept.key is not None:
             PROOFS.put(kept.key, found)

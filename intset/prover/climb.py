@@ -35,12 +35,16 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Verdict:
-    """What one tier says: a status, and a counterexample or a reason; `vacuous` when no point exists at all."""
+    """What one tier says: a status, and a counterexample or a reason; `vacuous` when no point exists at all.
+
+    `by_clock`: it was stopped by the clock, and on another machine may say more.
+    """
 
     status: str
     point: Point | None = None
     reason: str = ""
     vacuous: bool = False
+    by_clock: bool = False
 
 
 class Question:
@@ -144,7 +148,7 @@ def prove(frame: Frame, goal: Cond, config: Config, recall: Callable[[], Proof |
         return Proof(goal, PROVED, "linear", vacuous=True, basis=basis._replace(requires=()))
     question = Question(read, goal, config)
     last = Verdict(UNKNOWN, reason="no tier is enabled")
-    by = ""
+    by = stopped = ""
     for tier in config.tiers:
         if recall is not None and tier != "linear":
             known = recall()
@@ -153,13 +157,14 @@ def prove(frame: Frame, goal: Cond, config: Config, recall: Callable[[], Proof |
             recall = None
         verdict = TIERS[tier](question)
         by, last = tier, verdict
+        stopped = verdict.reason if verdict.by_clock else stopped
         if verdict.status != UNKNOWN:
             break
     if last.status == REFUTED:
         assert last.point is not None
-        return Proof(goal, REFUTED, by, counterexample=last.point, basis=basis)
+        return Proof(goal, REFUTED, by, counterexample=last.point, reason=stopped, basis=basis)
     if last.status == PROVED:
-        return Proof(goal, PROVED, by, last.vacuous, basis=basis)
+        return Proof(goal, PROVED, by, last.vacuous, reason=stopped, basis=basis)
     return Proof(goal, UNKNOWN, by, reason=last.reason)
 
 

@@ -45,7 +45,7 @@ class Proof:
     vacuous: proved because the domain is empty.
     counterexample: when refuted, `{Var: int}`, sizes included, inside ranges and facts; an opaque term is a key as
         well. It was checked by `evaluate`.
-    reason: why it is unknown, in words.
+    reason: why it is unknown, in words; of what was decided, that a tier before was stopped by the clock.
     basis: what it was asked under.
     """
 

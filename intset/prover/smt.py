@@ -1,12 +1,11 @@
 """The z3 tier: is a condition true wherever facts hold? With the facts that were needed, or a checked counterexample.
 
 Every answer is final: 'proved' holds for all points, 'refuted' comes with a point that `evaluate` has confirmed. Only
-'unknown' depends on the budget, and for large questions near the limit on what the thread asked z3 before.
+'unknown' depends on the budget, which is counted in z3's own units.
 """
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,21 +18,18 @@ from intset.expr import ops
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, Node, truth
 from intset.expr.walk import postorder
-from intset.prover.smt_encode import MAX_SHIFT, Bounds, Carrier, Encoder, Encoding, Term, load_z3
+from intset.prover.smt_encode import MAX_SHIFT, Bounds, Carrier, Encoder, Term
+from intset.prover.z3_solver import SUPPLY, load_z3
 
 Fact: TypeAlias = tuple[Cond, Any]  # a condition that holds, and the label by which `core` names it
 Model: TypeAlias = dict[Expr, int]
 Taught: TypeAlias = tuple[Node, tuple[int, ...]]  # a bit operation, and arguments of it where z3 was told the value
 
 DEFAULT_RLIMIT: Final = 1_000_000  # about 0.1 to 0.2 s
-_TIMEOUT_MS: Final = 30_000  # z3 has loops that do not count towards rlimit
 _CANDIDATES: Final = 10  # models looked at before giving up
 _CHEAP_CANDIDATES: Final = 3  # before z3 is told the definitions of bit operations
 _TRIALS: Final = 16  # facts tried to be left out of a core
 _TRIAL_RLIMIT: Final = 20_000
-_MAX_CACHED: Final = 20_000  # nodes encoded before a session starts over, to bound its memory
-_LED_ASTRAY: Final = ("incomplete", "rlimit")  # reasons that a question asked alone may not give
-_ASKED_AGAIN: Final = 12  # the effort up to which a question is asked once more alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +42,9 @@ class SmtResult:
         `declared` keep what they declare, and the goal has a value (facts are true there, not undefined).
     refuted: at `model` the goal is false and all facts are true, by `evaluate`. `model` gives every variable and opaque
         term of goal and facts a value within its declaration.
-    unknown: `reason` is one of 'rlimit', 'timeout', 'incomplete' (z3 gave up), 'candidate' (z3's models rest on a bit
-        operation it cannot compute), or a text that says why the question was not put to z3.
+    unknown: `reason` is one of 'rlimit', 'timeout' (only where a session has one), 'incomplete' (z3 gave up),
+        'candidate' (z3's models rest on a bit operation it cannot compute), or a text that says why the question was
+        not put to z3.
 
     `smtlib()` is the query as SMT-LIB 2 text, for another solver: unsatisfiable when proved.
     """
@@ -85,19 +82,26 @@ def effort(*roots: Node) -> int:
 
 
 class SmtSession:
-    """Questions about one set of facts, or several that share most. Facts of one question never reach another.
+    """Questions to z3, each by itself: an answer depends on the question and its budget, and on nothing asked before.
 
-    What stays between questions is the encoding of terms, and the facts at the head of the list as long as the next
-    question has the same there: so put the lasting ones first. A session may be used in any thread, and after a fork:
-    each thread has a z3 context and each session a solver in it. An interrupted question leaves nothing behind.
+    Each has a z3 context of its own, so a session may be used in any thread, and after a fork, and an interrupted
+    question leaves nothing behind.
+
+    Parameters
+    ----------
+    timeout_ms: stop by the clock, too; 0 for never. Where it did, `reason` says so: a faster machine may know better.
     """
 
-    def __init__(self, timeout_ms: int = _TIMEOUT_MS) -> None:
+    def __init__(self, timeout_ms: int = 0) -> None:
         self._timeout_ms = timeout_ms
-        self._local = threading.local()
 
     def check(
-        self, goal: Cond, facts: Sequence[Fact] = (), rlimit: int = DEFAULT_RLIMIT, bounds: Bounds | None = None
+        self,
+        goal: Cond,
+        facts: Sequence[Fact] = (),
+        rlimit: int = DEFAULT_RLIMIT,
+        bounds: Bounds | None = None,
+        core: bool = True,
     ) -> SmtResult:
         """Is `goal` true wherever `facts` hold and it has a value?
 
@@ -108,13 +112,9 @@ class SmtSession:
         rlimit: z3's budget for one attempt, in its own units, 5 to 10 million to a second; 0 for none.
         bounds: a hint, `node -> (low, high)` with `None` for unknown, asked for the operands of `&`, `|`, `^` and for
             shift amounts. It need not be right for the answer to be right. It must not ask this session.
+        core: whether to look for facts that can be left out of a proof.
         """
-        query = _Query(goal, tuple(facts), bounds)
-        answer = self._engine().answer(query, rlimit)
-        if answer.reason in _LED_ASTRAY and effort(goal, *(fact for fact, _ in facts)) <= _ASKED_AGAIN:
-            # perhaps what z3 remembers of earlier questions led it astray
-            return _Engine(self._timeout_ms, _new_context()).answer(query, rlimit)
-        return answer
+        return _Engine(self._timeout_ms, core).answer(_Query(goal, tuple(facts), bounds), rlimit)
 
     def check_facts(
         self, facts: Sequence[Fact], rlimit: int = DEFAULT_RLIMIT, bounds: Bounds | None = None
@@ -130,30 +130,6 @@ class SmtSession:
             answer.declared,
             answer.reason,
         )
-
-    def _engine(self) -> _Engine:
-        engine: _Engine | None = getattr(self._local, "engine", None)
-        if engine is None or len(engine.encoder) > _MAX_CACHED:
-            engine = self._local.engine = _Engine(self._timeout_ms, _thread_context())
-        return engine
-
-
-_THREAD: Final = threading.local()
-
-
-def _thread_context() -> Any:
-    """The z3 context of this thread: z3 crashes when threads share one, and a context takes 17 MB."""
-    context = getattr(_THREAD, "context", None)
-    if context is None:
-        context = _THREAD.context = _new_context()
-    return context
-
-
-def _new_context() -> Any:
-    z3 = load_z3()
-    context = z3.Context()
-    z3.Z3_enable_concurrent_dec_ref(context.ref())  # the garbage collector may run in another thread
-    return context
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,34 +158,20 @@ class _Query:
             return False
 
 
-@dataclass(slots=True)
-class _Level:
-    """A fact that the solver holds, with the side facts that came with it."""
-
-    encoding: Encoding
-    carriers: list[Carrier]
-
-
 class _Engine:
-    """The state of one session in one thread: an encoder, and a solver with one scope for each fact it holds."""
+    """One question in a z3 context of its own."""
 
-    def __init__(self, timeout_ms: int, context: Any) -> None:
+    def __init__(self, timeout_ms: int, core: bool) -> None:
         self.z3 = load_z3()
-        self.timeout_ms = timeout_ms
-        self.context = context
+        self.timeout_ms, self.core = timeout_ms, core
+        self.bench = SUPPLY.take()
+        self.context, self.solver = self.bench
         self.encoder = Encoder(self.context)
-        self.literals: list[Term] = []
-        self.renew()
-
-    def renew(self) -> None:
-        # SimpleSolver is z3's incremental core; Solver() tries tactics first, at 4 times the cost of a query.
-        self.solver = self.z3.SimpleSolver(ctx=self.context)
-        # ctrl_c=False: z3 would swallow the signal; this way Python raises KeyboardInterrupt when z3 returns.
-        self.solver.set(timeout=self.timeout_ms, random_seed=0, ctrl_c=False)
-        self.levels: list[_Level] = []
-        self.asserted: dict[Carrier, None] = {}  # in order: what z3 is told must not depend on addresses
+        if timeout_ms:
+            self.bench.limit(timeout=timeout_ms)
         self.rlimit = 0
-        self.clean = True
+        self.literals: list[Term] = []
+        self.asserted: dict[Carrier, None] = {}  # in order: what z3 is told must not depend on addresses
 
     def answer(self, query: _Query, rlimit: int) -> SmtResult:
         """What `decide` says; unknown where the question cannot be put to z3."""
@@ -221,47 +183,23 @@ class _Engine:
             return query.unknown(f"z3: {failure}")
 
     def decide(self, query: _Query, rlimit: int) -> SmtResult:
-        self.encoder.forget_hints()
         facts = [self.encoder.encode(fact, query.bounds) for fact, _ in query.facts]
         goal = self.encoder.encode(query.goal, query.bounds)
-        if not self.clean:
-            self.renew()
-        self.clean = False  # whatever interrupts from here on, the next question gets a new solver
-        self._hold(facts)
-        self.solver.push()
-        own = self._assert_facts_of(goal.carriers)
-        self.solver.add(self.encoder.or_true(goal.defined), self.z3.Not(goal.value))
-        carriers = list(dict.fromkeys((*self.asserted, *own)))
-        result = self._search(query, carriers, rlimit)
-        self.solver.pop()
-        self.clean = True
-        return result
-
-    def _hold(self, facts: list[Encoding]) -> None:
-        """Bring the solver to hold exactly these facts, keeping those at the head that it holds already."""
-        same = 0
-        while same < min(len(facts), len(self.levels)) and facts[same] is self.levels[same].encoding:
-            same += 1
-        if same < len(self.levels):
-            self.solver.pop(len(self.levels) - same)
-            del self.levels[same:]
-            self.asserted = dict.fromkeys(carrier for level in self.levels for carrier in level.carriers)
-        for number in range(same, len(facts)):
-            fact = facts[number]
-            self.solver.push()
-            carriers = self._assert_facts_of(fact.carriers)
+        for number, fact in enumerate(facts):
+            self._assert_facts_of(fact.carriers)
             holds = self.encoder.all_of(fact.defined, fact.value)
             self.solver.add(self.z3.Implies(self._literal(number), holds))
-            self.levels.append(_Level(fact, carriers))
-            self.asserted.update(dict.fromkeys(carriers))
+        self._assert_facts_of(goal.carriers)
+        self.solver.add(self.encoder.or_true(goal.defined), self.z3.Not(goal.value))
+        return self._search(query, list(self.asserted), rlimit)
 
-    def _assert_facts_of(self, carriers: Sequence[Carrier]) -> list[Carrier]:
-        """Assert the side facts of terms that the solver has not met; these terms."""
-        new = [carrier for carrier in carriers if carrier not in self.asserted]
-        for carrier in new:
-            for fact in carrier.facts:
-                self.solver.add(fact if carrier.literal is None else self.z3.Implies(carrier.literal, fact))
-        return new
+    def _assert_facts_of(self, carriers: Sequence[Carrier]) -> None:
+        """Assert the side facts of terms that the solver has not met."""
+        for carrier in carriers:
+            if carrier not in self.asserted:
+                self.asserted[carrier] = None
+                for fact in carrier.facts:
+                    self.solver.add(fact if carrier.literal is None else self.z3.Implies(carrier.literal, fact))
 
     def _literal(self, number: int) -> Term:
         while number >= len(self.literals):
@@ -280,7 +218,7 @@ class _Engine:
             if verdict == self.z3.unknown:
                 return query.unknown(reason, taught)
             if verdict == self.z3.unsat:
-                core = self._minimal(self.solver.unsat_core())
+                core = self._minimal(self.solver.unsat_core()) if self.core else set(literals)
                 return SmtResult(
                     "proved",
                     query.smtlib(taught),
@@ -316,7 +254,7 @@ class _Engine:
 
     def _ask(self, literals: Sequence[Term], rlimit: int) -> tuple[Any, str]:
         if rlimit != self.rlimit:
-            self.solver.set(rlimit=rlimit)
+            self.bench.limit(rlimit=rlimit)
             self.rlimit = rlimit
         start = time.monotonic()
         verdict = self.solver.check(*literals)
@@ -325,7 +263,8 @@ class _Engine:
         if "cancel" not in self.solver.reason_unknown():
             return verdict, "incomplete"
         # z3 says "canceled" in both cases
-        return verdict, "timeout" if (time.monotonic() - start) * 1000 >= self.timeout_ms else "rlimit"
+        late = self.timeout_ms and (time.monotonic() - start) * 1000 >= self.timeout_ms
+        return verdict, "timeout" if late else "rlimit"
 
     def _minimal(self, core: Sequence[Term]) -> set[Term]:
         """A subset of an unsatisfiable core that is still one, with as much left out as a few cheap checks allow."""

@@ -24,6 +24,7 @@ from intset.expr import ops
 from intset.expr.node import Node, Opaque, Var, constant_value
 from intset.expr.ops import Op
 from intset.expr.walk import postorder
+from intset.prover.z3_solver import load_z3 as load_z3
 
 Term: TypeAlias = Any  # a z3 expression; z3 has no type annotations
 Interval: TypeAlias = tuple[int | None, int | None]
@@ -32,7 +33,7 @@ Bounds: TypeAlias = Callable[[Node], Interval]
 # Beyond these z3 overflows the C stack (nested ite) or stops heeding its limits (nested products).
 MAX_NODES: Final = 20_000
 MAX_DEPTH: Final = 1_500
-MAX_DEGREE: Final = 24
+MAX_DEGREE: Final = 8
 MAX_CONSTANT_BITS: Final = 1 << 16
 
 MAX_SHIFT: Final = 4096  # powers of 2 up to this one are written out
@@ -40,13 +41,6 @@ _LEAVES: Final = (ops.VAR, ops.LOAD)  # what a model gives values to
 _MAX_TABLE: Final = 64  # entries of the table for a shift by a variable
 _MAX_RUNS: Final = 16  # runs of ones in a mask that is encoded by arithmetic
 _MAX_WIDTH: Final = 64  # bits of the bit-vectors that define `&`
-
-
-def load_z3() -> Any:
-    """The z3 module: the one place that imports it."""
-    import z3
-
-    return z3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,11 +85,10 @@ class _Entry:
     carrier: Carrier | None
     depth: int
     degree: int
-    hinted: bool  # depends on the bounds that the caller knew
 
 
 class Encoder:
-    """Encodes nodes for one z3 context, each once. Use it in the thread of its context only.
+    """Encodes nodes for one z3 context and one question, each once.
 
     Bounds given to `encode` are hints that decide how much is said about bit operations; they need not be true.
     """
@@ -110,17 +103,13 @@ class Encoder:
         self._true = z3.BoolVal(True, context)
         self._entries: dict[Node, _Entry] = {}
         self._encodings: dict[Node, Encoding] = {}
-        self._hinted: list[Node] = []
         self._functions: dict[Opaque, Any] = {}
         self._serial = itertools.count()
         self._bounds: Bounds = _unknown
         self._carriers: dict[Node, Carrier] = {}  # made by the encoding of a node, until `_enter` takes it
 
-    def __len__(self) -> int:
-        return len(self._entries)
-
     def encode(self, root: Node, bounds: Bounds | None = None) -> Encoding:
-        """The encoding of `root`, the same object until `forget_hints`.
+        """The encoding of `root`.
 
         Raises BudgetError when it is so large, or of so high a degree, that z3 could not be trusted to stop.
         """
@@ -135,21 +124,12 @@ class Encoder:
             entry = self._entries.get(node) or self._enter(node)
             if entry.carrier is not None:
                 carriers.append(entry.carrier)
-        if entry.hinted:
-            self._hinted.append(root)
         encoding = self._encodings[root] = Encoding(entry.value, entry.defined, tuple(carriers))
         return encoding
 
     def defined(self, root: Node) -> Term:
         """A z3 Bool: true exactly where `evaluate(root)` has a value (given the values of the opaque terms)."""
         return self.or_true(self.encode(root).defined)
-
-    def forget_hints(self) -> None:
-        """Forget what was encoded with the help of bounds, because the next bounds may be others."""
-        while self._hinted:
-            node = self._hinted.pop()
-            self._entries.pop(node, None)
-            self._encodings.pop(node, None)
 
     def lemma(self, carrier: Carrier, values: Sequence[int]) -> Term | None:
         """The true value of an uninterpreted function at the arguments `values`, as a fact; `None` if too large."""
@@ -190,11 +170,7 @@ class Encoder:
         value = _VALUES[node.op](self, node, values)
         defined = _DEFINED.get(node.op, _strict)(self, node, values, [entry.defined for entry in below])
         carrier = self._carriers.pop(node, None)
-        hinted = (carrier is not None and node.op not in _LEAVES) or any(entry.hinted for entry in below)
-        entry = _Entry(value, defined, carrier, depth, degree, hinted)
-        if hinted:
-            self._hinted.append(node)
-        self._entries[node] = entry
+        entry = self._entries[node] = _Entry(value, defined, carrier, depth, degree)
         return entry
 
     def _name(self, label: str) -> str:

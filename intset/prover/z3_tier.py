@@ -11,8 +11,7 @@ from intset.prover.proof import PROVED, REFUTED, UNKNOWN
 from intset.prover.smt import SmtSession, effort
 
 MAX_EFFORT = 32  # on more, z3 spends seconds that its units do not count
-
-_SESSION = SmtSession()  # safe for every thread; facts of one question never reach another
+MAX_FACTS_EFFORT = 96  # facts beyond are not told: what follows from fewer follows
 
 
 def decide(question: Question) -> Verdict:
@@ -25,14 +24,32 @@ def decide(question: Question) -> Verdict:
         limits = frame.ranges[var]
         facts += [(var >= limits.min, var)] if isinstance(limits.min, Expr) else []
         facts += [(var <= limits.max, var)] if isinstance(limits.max, Expr) else []
-    answer = _SESSION.check(question.goal, facts, question.config.z3_rlimit, _hint(question))
+    config = question.config
+    session = SmtSession(config.z3_timeout_ms)
+    answer = session.check(question.goal, _affordable(facts), config.z3_rlimit, _hint(question), core=False)
     if answer.status == PROVED:
         return Verdict(PROVED)
     if answer.status == REFUTED and answer.model is not None:
         point = dict(answer.model)
         if question.refutes(point):
             return Verdict(REFUTED, point)
+    if answer.reason == "timeout":
+        reason = f"z3 was stopped by the clock (z3_timeout_ms={config.z3_timeout_ms})"
+        return Verdict(UNKNOWN, reason=reason, by_clock=True)
     return Verdict(UNKNOWN, reason=f"z3 gave up: {answer.reason or 'no counterexample could be confirmed'}")
+
+
+def _affordable(facts: list[tuple[Cond, Any]]) -> list[tuple[Cond, Any]]:
+    """The facts, or as many of them, in order, as are within z3's reach."""
+    if effort(*(cond for cond, _ in facts)) <= MAX_FACTS_EFFORT:
+        return facts
+    left, kept = MAX_FACTS_EFFORT, []
+    for fact in facts:
+        cost = effort(fact[0])
+        if cost <= left:
+            left -= cost
+            kept.append(fact)
+    return kept
 
 
 def _ranged(question: Question) -> list[Var]:
