@@ -24,6 +24,7 @@ from intset.numeric import base_normalizer
 from intset.prover.asked import AskedBounds
 from intset.prover.cache import prove_once
 from intset.prover.proof import Proof
+from intset.ranges import base_normalizer, occupied
 from intset.stated import stated_as_ranges
 
 if TYPE_CHECKING:
@@ -57,16 +58,17 @@ class Frame:
         self._reading: Frame | None = None
         self.base = base_normalizer(ranges) if base is None else base
         multiples = [(var % step).eq(0) for var in ranges if (step := var.declared()[2]) > 1]
-        if not facts and not defined and not multiples:
+        full = occupied(ranges, self.base) if self.base.knowledge.limits else ()
+        if not facts and not defined and not multiples and not full:
             self.conditions: tuple[Cond, ...] = ()
             self.known = self.base
             self.answers: dict[Any, Any] = {}
             self.verdicts: dict[tuple[Cond, ...], str] = {}
             return
         stated = tuple(fact.condition for fact in facts)
-        held = [cond for cond in (*multiples, *stated, *defined) if not _is_true(self.base, cond)]
+        held = [cond for cond in (*multiples, *full, *stated, *defined) if not _is_true(self.base, cond)]
         if self.base.met_partial:  # a fact holds where it is defined
-            held += [need for need in definedness(stated) if not _is_true(self.base, need)]
+            held += [need for need in definedness((*full, *stated)) if not _is_true(self.base, need)]
         self.conditions = tuple(dict.fromkeys(held))
         self.known = narrow(self.base, self.conditions) if self.conditions else self.base
         self.answers = {}
@@ -100,6 +102,12 @@ class Frame:
     def _read(self) -> Frame:
         narrower = stated_as_ranges(self.ranges, self.facts, self.base) if self.facts else None
         return self if narrower is None else Frame(*narrower, self.defined, self.requires)
+
+    def query(self, exprs: Sequence[Expr], keep: Sequence[Var], config: configuration.Config) -> Query:
+        """The question for the values of `exprs` at the points of this frame."""
+        asked = Query(exprs, self.ranges, self.conditions, keep, self.base, self.known, config)
+        asked.verdicts = self.verdicts
+        return asked
 
     def remember(self, key: Any, answer: Any) -> Any:
         if len(self.answers) >= MAX_CACHED_ANSWERS:
@@ -307,8 +315,9 @@ class Context:
         found = frame.answers.get(key)
         if found is not None:
             return found
-        query = Query(exprs, frame.ranges, frame.conditions, kept, frame.base, frame.known, chosen)
-        query.verdicts = frame.verdicts
+        query = frame.query(exprs, kept, chosen)
+        if what == "region" and frame is not self._frame.reading:
+            query.alone = tuple(self._frame_for((e,)).reading.query((e,), kept, chosen) for e in exprs)
         answering = domain_named(chosen.domain)
         if what == "image":
             return frame.remember(key, answering.image(query))

@@ -26,6 +26,7 @@ from intset import (
     using,
 )
 from intset.domains.points import PointSet
+from intset.expr.node import as_expr
 from intset.infinity import NEG_INF, POS_INF
 from intset.testing.questions import Question, expression, question
 
@@ -92,6 +93,7 @@ def asked(s: IntSet | Region, other: Any, point: Any, values: dict[Var, int]) ->
         "__repr__": lambda: repr(s),
         "__reduce__": lambda: pickle.loads(pickle.dumps(s)),
         "at": lambda: s.at(values),
+        "substituted": lambda: s.substituted({v: as_expr(x) for v, x in values.items()}),  # type: ignore[union-attr]
         "contains": lambda: s.contains(point),  # type: ignore[union-attr]
         "condition": lambda: s.condition(point),
         "in_instances": lambda: s.in_instances(),  # type: ignore[union-attr]
@@ -110,6 +112,7 @@ def asked(s: IntSet | Region, other: Any, point: Any, values: dict[Var, int]) ->
         "is_exact",
         "box",
         "notes",
+        "sides",
     ):
         asks[name] = lambda name=name: getattr(s, name)
     known = operations(s)

@@ -15,6 +15,7 @@ from intset.domains.points import points_bounds, points_image
 from intset.domains.query import Query
 from intset.domains.registry import domain_named
 from intset.domains.run import dense_image
+from intset.domains.sides import Sides
 from intset.domains.stride import structural_image
 from intset.domains.witness import witness
 from intset.expr.node import Expr
@@ -95,10 +96,13 @@ class AutoDomain:
             return listed
         cheap = self._cheap_bounds(query, query.forms[0])
         bounds = cheap if cheap.is_tight else self._best_of(query, cheap, Bounds(*exact.ends(), False, exact.by))
-        if isinstance(exact, IntervalSet) or exact.params:
+        same = all(a is b for a, b in zip(bounds, exact.ends(), strict=True))
+        if isinstance(exact, IntervalSet) or exact.params or not same:
             return IntervalSet(*bounds, by=bounds.by, is_tight=bounds.is_tight, notes=exact.notes)
         exact.is_tight = bounds.is_tight
         return exact
 
     def region(self, query: Query) -> Region:
-        return domain_named("isl").region(query)  # type: ignore[attr-defined,no-any-return]
+        found: Region = domain_named("isl").region(query)  # type: ignore[attr-defined]
+        found.sides = Sides(query, self)
+        return found

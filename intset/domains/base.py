@@ -22,6 +22,7 @@ from intset.infinity import NEG_INF, POS_INF, Infinity
 if TYPE_CHECKING:
     from intset.check.ends import BoundsCertificate
     from intset.domains.query import Query
+    from intset.domains.sides import Sides
     from intset.prover.proof import Proof
 
 End = Expr | Infinity
@@ -208,6 +209,13 @@ class IntSet(ABC):
 
         return set_at(self, values)
 
+    def substituted(self, values: Mapping[Var, Expr]) -> IntSet:
+        """What `at` gives where some of these parameters occur. A kind of set that says nothing here keeps its elements
+        where they are a Presburger set, else its ends."""
+        from intset.domains.combine import hull_at
+
+        return hull_at(self, values)
+
     def __or__(self, other: IntSet) -> IntSet:
         """The union of the sets represented, or a superset of it when it has no representation."""
         from intset.domains.combine import combine
@@ -267,6 +275,11 @@ class IntervalSet(IntSet):
         if first is not None and last is not None and first > last:
             self.low, self.high = POS_INF, NEG_INF
 
+    def substituted(self, values: Mapping[Var, Expr]) -> IntSet:
+        from intset.domains.combine import interval_at
+
+        return interval_at(self, values, self.is_exact, self.notes)
+
     def ends(self) -> tuple[End, End]:
         return self.low, self.high
 
@@ -318,6 +331,7 @@ class Region(ABC):
     by: str
     is_exact: bool
     notes: tuple[str, ...]
+    sides: Sides | None = None  # what is known of each coordinate alone, where that may be more
 
     @property
     @abstractmethod

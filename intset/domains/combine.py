@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from intset.assuming import frame_of
 from intset.domains.base import End, IntervalSet, IntSet, Region, empty_set
 from intset.domains.outline import Outline
-from intset.errors import BudgetError, InputError, UndecidedError
+from intset.domains.sides import end_at
+from intset.errors import BudgetError, EvaluationError, InputError, UndecidedError
 from intset.expr.node import Cond, Expr, IntLike, Var, as_cond, as_expr, const
 from intset.expr.range import Range
 from intset.expr.walk import free_vars, substitute
@@ -108,24 +109,48 @@ def _side(r: Range) -> tuple[End, End]:
 
 
 def set_at(s: IntSet, values: Mapping[Var, IntLike]) -> IntSet:
-    """The set with parameters replaced by values or expressions."""
+    """The set with parameters replaced by values or expressions, all at once; a set that has none of them is itself."""
+    table = {var: as_expr(value) for var, value in values.items()}
+    if table.keys().isdisjoint((*s.params, *free_vars(*s.where))):
+        return s
+    where = tuple(as_cond(substitute(cond, table)) for cond in s.where)
+    if any(_is_false(cond) for cond in where if not free_vars(cond)):
+        return empty_set(s.by)
+    found = s.substituted(table)
+    found.where = where
+    return found
+
+
+def _is_false(cond: Cond) -> bool:
+    """Whether a condition without variables does not hold; where it has no value, nothing holds."""
+    from intset.expr.evaluate import evaluate
+
+    try:
+        return not evaluate(cond)
+    except EvaluationError:
+        return True
+
+
+def hull_at(s: IntSet, table: Mapping[Var, IntLike]) -> IntSet:
+    """What is left of a set of any kind at given values: its ends, and its elements where it is Presburger."""
     from intset.domains.isl.sets import IslSet
 
-    if isinstance(s, IslSet):
-        return s.at(values)
-    table = {var: as_expr(value) for var, value in values.items()}
-    from intset.context import Context
+    shape = shape_of(s)
+    if shape is not None:
+        try:
+            flags = {"is_exact": s.is_exact, "is_tight": s.is_tight, "notes": s.notes}
+            return IslSet(shape.at(table), s.by, outline=outline_of(s).at(table), **flags)
+        except BudgetError:
+            pass
+    return interval_at(s, table, False, (*s.notes, "the elements are not known at given values, only their ends"))
 
-    simplify = Context().simplify
-    ends = [simplify(substitute(end, table)) if isinstance(end, Expr) else end for end in s.ends()]
-    where = tuple(as_cond(substitute(cond, table)) for cond in s.where)
-    if any(Context().prove(~cond) for cond in where if not free_vars(cond)):
+
+def interval_at(s: IntSet, table: Mapping[Var, IntLike], is_exact: bool, notes: Sequence[str]) -> IntSet:
+    """The interval between the ends of `s` at given values."""
+    low, high = (end_at(end, table) for end in s.ends())
+    if low is None or high is None:
         return empty_set(s.by)
-    if isinstance(s, IntervalSet):
-        return IntervalSet(
-            ends[0], ends[1], by=s.by, is_tight=s.is_tight, is_exact=s.is_exact, notes=s.notes, where=where
-        )
-    return s
+    return IntervalSet(low, high, by=s.by, is_tight=s.is_tight, is_exact=is_exact, notes=notes)
 
 
 def region_shape(region: Region) -> Presburger | None:

@@ -52,7 +52,7 @@ def has_parameters(query: Query, form: Linear) -> bool:
     limits = query.known.knowledge.limits
     if any(not query.is_relaxed(v) or v in limits for v in free_vars(*form.terms)):
         return True
-    return bool(query.facts) and bool(query.split_relevant(tuple(form.terms))[1])
+    return bool(query.facts or query.kept_ties) and bool(query.split_relevant(tuple(form.terms))[1])
 
 
 def is_independent(query: Query, form: Linear) -> bool:
@@ -133,7 +133,7 @@ def symbolic_bounds(query: Query, form: Linear) -> Bounds:
     """Ends as expressions over the variables that stay symbolic, by eliminating the others one by one."""
     known = query.known
     relaxed = query.is_relaxed
-    touched = bool(query.facts) and _is_touched(query, form)
+    touched = bool(query.facts or query.kept_ties) and _is_touched(query, form)
     ends: list[End] = []
     tight = not touched
     for side, toward in ((-1, symbolic.lowest), (1, symbolic.highest)):
@@ -152,7 +152,8 @@ def symbolic_bounds(query: Query, form: Linear) -> Bounds:
 
 
 def _is_touched(query: Query, form: Linear) -> bool:
-    """Whether a fact speaks of a relaxed variable of `form`, or of one that ranges tie to those."""
+    """Whether a fact, or the range of a kept variable, speaks of a relaxed variable of `form`, or of one that ranges
+    tie to those."""
     tied = {v for v in free_vars(*form.terms) if query.is_relaxed(v)}
     links = [{var, *limits.free_vars()} for var, limits in query.ranges.items() if limits.ends is None]
     links = [{v for v in link if query.is_relaxed(v)} for link in links]
@@ -163,7 +164,8 @@ def _is_touched(query: Query, form: Linear) -> bool:
             if not tied.isdisjoint(link) and not link <= tied:
                 tied |= link
                 grown = True
-    return any(not tied.isdisjoint(free_vars(fact)) for fact in query.facts)
+    spoken = [*map(free_vars, query.facts), *(own for _, own in query.kept_ties)]
+    return any(not tied.isdisjoint(own) for own in spoken)
 
 
 def _ends_beside_facts(query: Query, form: Linear, side: int) -> list[Linear]:
@@ -189,5 +191,16 @@ def _best(query: Query, candidates: list[Linear], side: int) -> Expr:
             continue
         kept = [other for other in kept if not query.known.is_nonneg(other.minus(form).scale(side))]
         kept.append(form)
-    expressions = [query.known.regroup(form).expr() for form in kept[:4]]
+    expressions = [_settled(query, query.known.regroup(form)).expr() for form in kept[:4]]
     return minimum(*expressions) if side > 0 else maximum(*expressions)
+
+
+def _settled(query: Query, form: Linear) -> Linear:
+    """The form with a number for each term that is known to have one value."""
+    total, open_terms = form.const, dict(form.terms)
+    for e, k in form.terms.items():
+        low, high = query.known.atom_bounds(e)
+        if low is not None and low == high:
+            total += k * low
+            del open_terms[e]
+    return form if len(open_terms) == len(form.terms) else Linear(total, open_terms)

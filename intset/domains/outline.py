@@ -7,10 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from intset.domains.base import Bounds, End
 from intset.domains.interval import has_parameters, symbolic_bounds
 from intset.domains.query import Query
-from intset.expr.build import maximum, minimum
-from intset.expr.node import Expr, IntLike, Var, as_expr, const
-from intset.expr.walk import substitute
-from intset.infinity import NEG_INF, POS_INF, Infinity
+from intset.domains.sides import end_at, larger, smaller
+from intset.expr.node import IntLike, Var
+from intset.infinity import NEG_INF, POS_INF
 
 Side = tuple[End, End]
 
@@ -70,9 +69,7 @@ def outer_ends(query: Query, k: int) -> Bounds:
     """Ends of the k-th expression from its linear form."""
     form = query.forms[k]
     if has_parameters(query, form):
-        one = Query(query.exprs[k : k + 1], query.ranges, query.facts, tuple(query.keep), query.base, query.known,
-                    query.config)  # fmt: skip
-        return symbolic_bounds(one, form)
+        return symbolic_bounds(query.of(query.exprs[k]), form)
     low, high = query.known.bounds(form)
     return Bounds(NEG_INF if low is None else low, POS_INF if high is None else high, False)
 
@@ -85,25 +82,7 @@ def intersection_of_ends(a: Side, b: Side) -> Side:
     return larger(a[0], b[0]), smaller(a[1], b[1])
 
 
-def smaller(a: End, b: End) -> End:
-    if isinstance(a, Infinity) or isinstance(b, Infinity):
-        return a if a is NEG_INF or b is POS_INF else b
-    return const(min(a.data, b.data)) if a.is_const and b.is_const else a if a is b else minimum(a, b)
-
-
-def larger(a: End, b: End) -> End:
-    if isinstance(a, Infinity) or isinstance(b, Infinity):
-        return a if a is POS_INF or b is NEG_INF else b
-    return const(max(a.data, b.data)) if a.is_const and b.is_const else a if a is b else maximum(a, b)
-
-
 def ends_at(side: Side, values: Mapping[Var, IntLike]) -> Side:
-    """The ends at values of parameters."""
-    from intset.linear.canonical import Normalizer
-
-    known, table = Normalizer({}), {var: as_expr(value) for var, value in values.items()}
-
-    def at(end: End) -> End:
-        return known.form(substitute(end, table)).expr() if isinstance(end, Expr) else end
-
-    return at(side[0]), at(side[1])
+    """The ends at values of parameters; crossed where one has no value, since the set is empty there."""
+    low, high = end_at(side[0], values), end_at(side[1], values)
+    return (POS_INF, NEG_INF) if low is None or high is None else (low, high)

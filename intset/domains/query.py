@@ -47,7 +47,9 @@ class Query:
         self.known = known
         self.config = config
         self.verdicts: dict[tuple[Cond, ...], str] = {}  # shared by the queries of one context
+        self.alone: tuple[Query, ...] = ()  # each expression where it has a value, if that is at more points
         self._forms: tuple[Linear, ...] | None = None
+        self._ties: Mapping[Var, frozenset[Var]] | None = None
 
     @property
     def forms(self) -> tuple[Linear, ...]:
@@ -55,6 +57,12 @@ class Query:
         if self._forms is None:
             self._forms = tuple([self.known.form(e) for e in self.exprs])
         return self._forms
+
+    def of(self, *exprs: Expr) -> Query:
+        """The same question about other expressions."""
+        asked = Query(exprs, self.ranges, self.facts, tuple(self.keep), self.base, self.known, self.config)
+        asked.verdicts, asked._ties = self.verdicts, self._ties
+        return asked
 
     @property
     def is_empty(self) -> bool:
@@ -65,31 +73,65 @@ class Query:
         """Whether `var` runs over its range (else it stays symbolic)."""
         return var in self.ranges and var not in self.keep
 
+    @property
+    def ties(self) -> Mapping[Var, frozenset[Var]]:
+        """For each variable whose range depends on relaxed variables, these, also through the ranges between."""
+        if self._ties is None:
+            self._ties = self._found_ties() if self.base.knowledge.limits else {}
+        return self._ties
+
+    def _found_ties(self) -> dict[Var, frozenset[Var]]:
+        found: dict[Var, frozenset[Var]] = {}
+        for var in self.base.knowledge.limits:  # outer variables come first
+            own: set[Var] = set()
+            for outer in self.ranges[var].free_vars():  # type: ignore[index]
+                if self.is_relaxed(outer):
+                    own |= {outer, *found.get(outer, ())}
+            if own:
+                found[var] = frozenset(own)  # type: ignore[index]
+        return found
+
+    @property
+    def kept_ties(self) -> list[tuple[Var, frozenset[Var]]]:
+        """The kept variables whose ranges say something about relaxed ones, with these."""
+        return [(var, own) for var, own in self.ties.items() if var in self.keep] if self.keep else []
+
     def is_touched(self, roots: Iterable[Node]) -> bool:
         """Whether a fact speaks of a variable of `roots`, directly or through ranges and other facts; or may, unseen,
-        exclude every point."""
-        _, _, touching, leftover = self.split_relevant(tuple(roots))
-        if touching:
+        exclude every point. The range of a variable that is kept counts as a fact about those that it depends on."""
+        if not self.facts and not self.kept_ties:
+            return False
+        relaxed, _, touching, leftover = self.split_relevant(tuple(roots))
+        if touching or any(not own.isdisjoint(relaxed) for _, own in self.kept_ties):
             return True
         from intset.domains.isl.domain import consistency
 
         return bool(leftover) and consistency(self, leftover) != "holds"
 
     def split_relevant(self, roots: Sequence[Node]) -> tuple[list[Var], list[Var], list[Cond], list[Cond]]:
-        """(relaxed variables, parameters, facts that touch them, facts that do not), closed over shared variables."""
+        """(relaxed variables, parameters, facts that touch them, facts that do not), closed over shared variables.
+
+        A fact about a variable speaks of those that its range depends on. What a range says of others by not being
+        empty is among the facts of a frame (`intset.ranges`).
+        """
+        ties = self.ties
         relaxed: dict[Var, None] = {}
         params: dict[Var, None] = {}
         waiting = list(free_vars(*roots))
-        left = [(fact, free_vars(fact)) for fact in self.facts]
+        left = [(fact, self._spoken_of(fact)) for fact in self.facts]
+        kept = self.kept_ties
         touching: list[Cond] = []
         while waiting:
             while waiting:
                 var = waiting.pop(0)
                 if var in relaxed or var in params:
                     continue
-                (relaxed if self.is_relaxed(var) else params)[var] = None
-                if var in self.ranges:
-                    waiting.extend(self.ranges[var].free_vars())
+                if not self.is_relaxed(var):
+                    params[var] = None
+                    waiting.extend(self._mentioned(var) if var not in ties else ())
+                    continue
+                relaxed[var] = None
+                waiting.extend(self._mentioned(var))
             still = []
             for fact, variables in left:
                 if any(v in relaxed or v in params for v in variables):
@@ -98,4 +140,17 @@ class Query:
                 else:
                     still.append((fact, variables))
             left = still
+            for var, own in kept:
+                if not own.isdisjoint(relaxed):
+                    waiting.extend(v for v in (var, *self._mentioned(var)) if v not in relaxed and v not in params)
         return list(relaxed), list(params), touching, [fact for fact, _ in left]
+
+    def _mentioned(self, var: Var) -> tuple[Var, ...]:
+        limits = self.ranges.get(var)
+        return () if limits is None else limits.free_vars()
+
+    def _spoken_of(self, fact: Cond) -> tuple[Var, ...]:
+        own, ties = free_vars(fact), self.ties
+        if not ties:
+            return own
+        return tuple(dict.fromkeys((*own, *(v for var in own if self.is_relaxed(var) for v in ties.get(var, ())))))

@@ -18,7 +18,7 @@ from intset.linear.symbolic import ends_of
 def dense_image(query: Query) -> IntervalSet | None:
     """The image as an exact interval with symbolic ends, where the terms show that it has no gap; else `None`."""
     form = query.forms[0]
-    if query.facts and query.is_touched(tuple(form.terms)):
+    if query.is_touched(tuple(form.terms)):
         return None
     terms = _terms(query, form)
     if terms is None:

@@ -17,7 +17,8 @@ from intset.errors import CountError
 from intset.expr import ops
 from intset.expr.build import logical_and
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr
-from intset.expr.walk import free_vars
+from intset.expr.walk import free_vars, substitute
+from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
 
 
@@ -32,6 +33,11 @@ class StrideSet(IntSet):
         low, high = multistride.lowest(self.steps), multistride.highest(self.steps)
         assert low is not None and high is not None
         return self.offset.shift(low).expr(), self.offset.shift(high).expr()
+
+    def substituted(self, values: Mapping[Var, Expr]) -> StrideSet:
+        offset = Normalizer({}).form(substitute(self.offset.expr(), values))
+        flags = {"is_tight": self.is_tight, "is_exact": self.is_exact, "notes": self.notes}
+        return StrideSet(offset, self.steps, self.by, **flags)
 
     def condition(self, e: IntLike) -> Cond:
         """A condition for nested strides; else membership is spelled out by the values of the largest steps."""
@@ -126,7 +132,7 @@ def structural_image(query: Query) -> StrideSet | None:
     if query.is_empty:
         return None
     form = query.forms[0]
-    if query.facts and query.is_touched(form.terms):
+    if query.is_touched(form.terms):
         return None
     found = _steps_of(query, form)
     if found is None and len(form.terms) > 1:

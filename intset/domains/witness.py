@@ -5,7 +5,7 @@ A witness needs no proof of how it was found: expression and facts are evaluated
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from intset.domains.query import Query
 from intset.errors import EvaluationError, InputError
@@ -35,13 +35,16 @@ def witness(query: Query, value: int, side: int) -> Point | None:
 
 
 def is_witness(query: Query, form: Linear, point: Point, value: int) -> bool:
-    """Whether `form` is `value` at `point`, and all facts hold there; completes the point from the ranges."""
+    """Whether `form` is `value` at `point`, and all facts hold there; completes the point from the ranges.
+
+    Variables that are not completed have a value: that no range is empty is among the facts.
+    """
     known, base = query.known, query.base
     values = _Values(point, known)
     try:
         if values.form(known, form) != value:
             return False
-        return all(values.holds(base, fact) for fact in query.facts) and _loads_agree(point)
+        return all(values.holds(base, fact) for fact in query.facts) and values.in_limits(base) and _loads_agree(point)
     except (EvaluationError, InputError, ZeroDivisionError):
         return False
 
@@ -104,6 +107,20 @@ class _Values:
         found = self.point[e] = low if low is not None else min(0, high) if high is not None else 0
         return found
 
+    def in_limits(self, normalizer: Normalizer) -> bool:
+        """Whether the variables of the point lie in their ranges, where these depend on others, which get values."""
+        limits = normalizer.knowledge.limits
+        seen: set[Expr] = set()
+        while limits and (new := [e for e in self.point if e in limits and e not in seen]):
+            seen.update(new)
+            for e in new:
+                first, last = limits[e]
+                if first is not None and self.form(normalizer, first) > self.point[e]:
+                    return False
+                if last is not None and self.form(normalizer, last) < self.point[e]:
+                    return False
+        return True
+
     def holds(self, normalizer: Normalizer, cond: Cond) -> bool:
         """Whether a condition holds, read in the canonical form that `normalizer` gives it."""
         for part in normalizer.clauses(cond):
@@ -137,11 +154,11 @@ class _Values:
 def in_domain(query: Query, point: Point) -> bool:
     """Whether `point` lies in the ranges of its variables and satisfies the facts (it must be complete for them)."""
     for var in [v for v in point if isinstance(v, Var)]:
+        low, high, step = var.declared()
+        if (low is not None and point[var] < low) or (high is not None and point[var] > high) or point[var] % step:
+            return False
         limits = query.ranges.get(var)
         if limits is None:
-            low, high, step = var.declared()
-            if (low is not None and point[var] < low) or (high is not None and point[var] > high) or point[var] % step:
-                return False
             continue
         if isinstance(limits.min, Expr) and point[var] < evaluate(limits.min, point):
             return False
@@ -153,22 +170,46 @@ def in_domain(query: Query, point: Point) -> bool:
 def complete(query: Query, point: Point) -> None:
     """Give every variable that matters and has no value yet one from its range, and opaque terms theirs."""
     roots = (*query.exprs, *query.facts)
-    waiting = list(free_vars(*roots))
-    while waiting:
-        var = waiting.pop()
-        if var in point:
-            continue
-        limits = query.ranges.get(var)
-        if limits is not None:
-            waiting.extend(v for v in limits.free_vars() if v not in point)
-        low, high = query.known.atom_bounds(var)
-        point[var] = low if low is not None else min(0, high) if high is not None else 0
+    for var in _outer_first(query, free_vars(*roots)):
+        if var not in point:
+            point[var] = _first_of(query, var, point)
     for term in opaque_terms(*roots):
         if term not in point:
             canonical = query.known.form(term)
             known = point.get(next(iter(canonical.terms), term))
             low, high = (canonical.const, canonical.const) if canonical.is_const else (term.data.lower, term.data.upper)
             point[term] = known if known is not None else low if low is not None else min(0, high or 0)
+
+
+def _outer_first(query: Query, roots: Sequence[Var]) -> Iterator[Var]:
+    """The variables and those that their ranges mention, each after those that its own range mentions."""
+    done: set[Var] = set()
+    stack = list(reversed(roots))
+    while stack:
+        var = stack[-1]
+        limits = query.ranges.get(var)
+        waiting = [] if limits is None or var in done else [v for v in limits.free_vars() if v not in done]
+        if waiting:
+            stack.extend(reversed(waiting))
+            continue
+        stack.pop()
+        if var not in done:
+            done.add(var)
+            yield var
+
+
+def _first_of(query: Query, var: Var, point: Point) -> int:
+    """The first value of a variable in its range, which may depend on others: these have their values in `point`."""
+    low, high = query.known.atom_bounds(var)
+    limits = query.ranges.get(var)
+    if limits is not None and limits.ends is None:
+        if isinstance(limits.min, Expr) and not opaque_terms(limits.min):
+            first = evaluate(limits.min, point)
+            low = first if low is None else max(low, first)
+        if isinstance(limits.max, Expr) and low is None and not opaque_terms(limits.max):
+            last = evaluate(limits.max, point)
+            high = last if high is None else min(high, last)
+    return low if low is not None else min(0, high) if high is not None else 0
 
 
 def _guesses(query: Query, value: int, side: int) -> Iterator[Point]:

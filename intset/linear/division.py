@@ -5,6 +5,7 @@
     (x//c + y) // d           = (x + c*y) // (c*d)
     (g*h + s) // (g*c)        = h // c                      where 0 <= s < g
     x // c                    = k                           where k*c <= x < (k+1)*c
+    x // d                    = -1                          where -d <= x < 0
 
 Ceiling and truncated division are written with floor division, where the signs are known.
 """
@@ -37,9 +38,16 @@ def floordiv(known: Normalizer, dividend: Linear, divisor: Linear) -> Linear:
     positive = known.is_positive(divisor)
     if positive and known.is_nonneg(rest) and known.is_positive(divisor.minus(rest)):
         return quotient
+    if positive and _is_negative(known, rest) and known.is_nonneg(divisor.plus(rest)):
+        return quotient.shift(-1)
     if positive and (inner := _inner_division(known, rest)) is not None:
         return quotient.plus(floordiv(known, inner[0], known.product(inner[1], divisor)))
     return quotient.plus(atom(make(ops.FLOORDIV, (known.atomized(rest), known.atomized(divisor)))))
+
+
+def _is_negative(known: Normalizer, form: Linear) -> bool:
+    high = known.bounds(form)[1]
+    return high is not None and high < 0
 
 
 def floordiv_const(known: Normalizer, form: Linear, c: int) -> Linear:

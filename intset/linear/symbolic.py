@@ -360,9 +360,10 @@ def _is_relaxed(form: Linear | None, relaxed: Relaxed) -> bool:
 
 
 def _covers(known: Normalizer, base: Linear, divisor: Linear, relaxed: Relaxed) -> bool:
-    """Whether `base % divisor` takes every residue: a variable with coefficient 1 that runs over a whole period."""
+    """Whether `base % divisor` takes every residue: a variable with coefficient 1, in no other term, that runs over a
+    whole period."""
     for var in free_vars(*base.terms):
-        if relaxed(var) and base.terms.get(var) in (1, -1):
+        if relaxed(var) and base.terms.get(var) in (1, -1) and sum(var in e.free_vars() for e in base.terms) == 1:
             first, last = ends_of(known, var)
             if first is not None and last is not None and known.is_nonneg(last.minus(first).shift(1).minus(divisor)):
                 return True

@@ -122,6 +122,8 @@ def _claims(proof: Proof) -> Iterator[Certificate]:
         used = tuple(fact for fact in basis.facts if fact in proof.used)
         yield claim_of(proof.goal, basis, used)
     yield claim_of(proof.goal, basis, basis.facts)
+    if any(v in basis.ranges for limits in basis.ranges.values() for v in limits.free_vars()):
+        yield Certificate("", proof.goal, False, basis.facts, tuple(basis.ranges.items()))  # no range is empty
 
 
 def claim_of(goal: Cond, basis: Basis, facts: tuple[Fact, ...]) -> Certificate:

@@ -278,7 +278,11 @@ def points_tier(question: Question) -> Verdict:
     status, point = found
     if status == "never":
         return Verdict(PROVED, vacuous=True)
-    return Verdict(PROVED) if point is None else Verdict(REFUTED, point)
+    if point is None:
+        return Verdict(PROVED)
+    if question.refutes(point):
+        return Verdict(REFUTED, point)
+    return Verdict(UNKNOWN, reason="the variables beside the question have no values that were found")
 
 
 def z3_tier(question: Question) -> Verdict:

@@ -15,6 +15,7 @@ from intset.domains.isl.translate import Translation
 from intset.domains.outline import of_query, outer_ends
 from intset.domains.points import values_of
 from intset.domains.query import Query
+from intset.domains.sides import Sides
 from intset.errors import BudgetError
 from intset.expr.node import Cond, Expr
 from intset.expr.printer import to_text
@@ -49,7 +50,9 @@ class IslDomain:
     def bounds(self, query: Query) -> Bounds:
         answer = self.image(query)
         ends = answer.ends()
-        return Bounds(*ends, answer.is_tight, self.name, answer.notes)
+        open_end = answer.is_exact and not answer.is_tight and not answer.notes
+        notes = ("no end was found that is there for all parameters",) if open_end else answer.notes
+        return Bounds(*ends, answer.is_tight, self.name, notes)
 
     def region(self, query: Query) -> Region:
         if query.is_empty:
@@ -64,7 +67,9 @@ class IslDomain:
         except BudgetError as error:
             return self._given_up(query, error)
         shape, dims = Presburger(image, translation.params), len(query.exprs)
-        return IslRegion(shape, self.name, not notes, notes, dims, of_query(query, not notes))
+        found = IslRegion(shape, self.name, not notes, notes, dims, of_query(query, not notes))
+        found.sides = Sides(query, self)
+        return found
 
     def _given_up(self, query: Query, error: BudgetError) -> Region:
         """The points listed, where they are few; else the box of what the linear forms say."""

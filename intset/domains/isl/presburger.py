@@ -14,8 +14,8 @@ from intset.domains.isl.translate import param_name
 from intset.domains.outline import Outline, Side
 from intset.errors import BudgetError, UndecidedError
 from intset.expr.node import Expr, IntLike, Var, constant_value
-from intset.expr.walk import free_vars, substitute
-from intset.infinity import NEG_INF, POS_INF
+from intset.expr.walk import free_vars, opaque_terms, substitute
+from intset.infinity import NEG_INF, POS_INF, Infinity
 
 SHARE = 4  # of the operations of a query, for one operation on a set; a set that is hard to count gets twice that
 
@@ -100,7 +100,7 @@ class Presburger:
             raise UndecidedError(f"whether {tuple(point)} is an element is not known: {error}") from error
 
     def at(self, values: Mapping[Var, IntLike]) -> Presburger:
-        """The set at values of parameters.
+        """The set with parameters replaced, all at once; empty where a parameter that is a term has no value.
 
         Raises
         ------
@@ -113,6 +113,7 @@ class Presburger:
         m = isl()
         result = self.get()
         kept: list[Expr] = []
+        moved: list[tuple[str, Expr]] = []
         for param in self.params:
             position = result.find_dim_by_name(m.dim_type.param, param_name(param))
             if position < 0:
@@ -124,9 +125,14 @@ class Presburger:
                 result = result.project_out(m.dim_type.param, position, 1)
             elif new is param:
                 kept.append(param)
+            elif not new.free_vars() and not opaque_terms(new):  # a division by 0
+                return Presburger(m.Set.empty(result.get_space()), ())
             else:
-                result, more = _renamed(result, position, new)
-                kept.extend(more)
+                moved.append((f"_{param_name(param)}", new))
+                result = result.set_dim_name(m.dim_type.param, position, moved[-1][0])
+        for name, new in moved:
+            result, more = _standing_for(result, name, new)
+            kept.extend(more)
         return Presburger(result, dict.fromkeys(kept))  # type: ignore[arg-type]
 
     def free_params(self) -> tuple[Var, ...]:
@@ -148,15 +154,13 @@ def simplified_expr(e: Expr) -> Expr:
     return Normalizer({}).form(e).expr()
 
 
-def _renamed(result: Any, position: int, new: Expr) -> tuple[Any, list[Expr]]:
-    """`result` with the parameter at `position` standing for `new`, an expression over other parameters."""
+def _standing_for(result: Any, name: str, new: Expr) -> tuple[Any, list[Expr]]:
+    """`result` with the parameter called `name` standing for `new`, an expression over other parameters; these."""
     from intset.linear.canonical import Normalizer
 
     m = isl()
     form = Normalizer({}).form(new)
-    name = result.get_dim_name(m.dim_type.param, position)
-    atoms = list(form.terms)
-    for e in atoms:
+    for e in form.terms:
         if result.find_dim_by_name(m.dim_type.param, param_name(e)) < 0:
             result = result.add_dims(m.dim_type.param, 1)
             result = result.set_dim_name(m.dim_type.param, result.dim(m.dim_type.param) - 1, param_name(e))
@@ -166,14 +170,9 @@ def _renamed(result: Any, position: int, new: Expr) -> tuple[Any, list[Expr]]:
     equation = equation.set_constant_val(val(form.const))
     for e, k in form.terms.items():
         place = result.find_dim_by_name(m.dim_type.param, param_name(e))
-        if place == position:
-            equation = equation.set_coefficient_val(m.dim_type.param, position, val(k - 1))
-        else:
-            equation = equation.set_coefficient_val(m.dim_type.param, place, val(k))
-    result = result.add_constraint(equation)
-    if not any(param_name(e) == name for e in atoms):
-        result = result.project_out(m.dim_type.param, position, 1)
-    return result, atoms
+        equation = equation.set_coefficient_val(m.dim_type.param, place, val(k))
+    result = result.add_constraint(equation).project_out(m.dim_type.param, position, 1)
+    return result, list(form.terms)
 
 
 def _restore(text: str, names: tuple[str, ...], params: tuple[Expr, ...]) -> Presburger:
@@ -217,10 +216,10 @@ def end_of(shape: Presburger, position: int, side: int, share: int = SHARE) -> E
             return constant_end(current, position, side)
         if current.is_empty():
             return POS_INF if side < 0 else NEG_INF
-        m = isl()
-        bounded = current.dim_has_lower_bound if side < 0 else current.dim_has_upper_bound
-        if not bounded(m.dim_type.set, position):
-            return NEG_INF if side < 0 else POS_INF
+        if not _has_end(current, position, side):
+            current = _without_empty_parts(current)  # isl finds no end where a disjunct is empty
+            if not _has_end(current, position, side):
+                return NEG_INF if side < 0 else POS_INF
         piecewise = _piecewise_end(current, position, side)
         if piecewise is None:  # for some parameters there is no end: for some that keep what they declare?
             current = current.intersect_params(declared(shape))
@@ -232,6 +231,35 @@ def end_of(shape: Presburger, position: int, side: int, share: int = SHARE) -> E
     if found is None:
         return POS_INF if side < 0 else NEG_INF
     return found
+
+
+def are_attained(shape: Presburger, position: int, ends: Side) -> bool:
+    """Whether the set has these ends, which `end_of` gave, for all parameters for which it is not empty: it may be that
+    only some have an infinite one."""
+    sides = [side for end, side in zip(ends, (-1, 1), strict=True) if isinstance(end, Infinity)]
+    if not sides or not shape.free_params():
+        return True
+    with own_budget():
+        parts = _without_empty_parts(shape.get()).get_basic_sets()
+        return not any(_has_end(part.to_set(), position, side) for part in parts for side in sides)
+
+
+def _has_end(current: Any, position: int, side: int) -> bool:
+    kind = isl().dim_type.set
+    return bool(
+        current.dim_has_lower_bound(kind, position) if side < 0 else current.dim_has_upper_bound(kind, position)
+    )
+
+
+def _without_empty_parts(current: Any) -> Any:
+    parts = [part.to_set() for part in current.get_basic_sets()]
+    kept = [part for part in parts if not part.is_empty()]
+    if len(kept) == len(parts):
+        return current
+    result = isl().Set.empty(current.get_space())
+    for part in kept:
+        result = result.union(part)
+    return result
 
 
 def _piecewise_end(current: Any, position: int, side: int) -> Any:
@@ -266,6 +294,13 @@ class Ends:
         """As `notes`, if somebody has asked for the ends."""
         found = self._found.get(configuration.current().isl_operations)
         return () if found is None else found[1]
+
+    def are_attained(self, dims: int) -> bool:
+        """Whether no end is infinite for some parameters only; not known counts as no."""
+        try:
+            return all(are_attained(self.shape, k, side) for k, side in enumerate(self.sides(dims)))
+        except BudgetError:
+            return False
 
     def _asked(self, dims: int) -> tuple[tuple[Side, ...], tuple[str, ...]]:
         key = configuration.current().isl_operations

@@ -34,7 +34,8 @@ class IslSet(IntSet):
 
     @property
     def is_tight(self) -> bool:
-        return self._claims_tight and not self._ends.notes(1)
+        """Looked into when it is asked for: an end that only some parameters have is not attained for the others."""
+        return self._claims_tight and not self._ends.notes(1) and self._ends.are_attained(1)
 
     @is_tight.setter
     def is_tight(self, claim: bool) -> None:
@@ -67,7 +68,7 @@ class IslSet(IntSet):
     def count(self) -> int | Infinity | Expr:
         return count_of(self.shape, self.outline)
 
-    def at(self, values: Mapping[Var, IntLike]) -> IntSet:
+    def substituted(self, values: Mapping[Var, Expr]) -> IntSet:
         outline = None if self.outline is None else self.outline.at(values)
         try:
             shape = self.shape.at(values)
@@ -169,7 +170,7 @@ class IslRegion(Region):
 
     @property
     def is_tight(self) -> bool:
-        return self.is_exact and not self._ends.notes(self.dims)
+        return self.is_exact and not self._ends.notes(self.dims) and self._ends.are_attained(self.dims)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -181,7 +182,11 @@ class IslRegion(Region):
 
     @property
     def box(self) -> tuple[Range, ...]:
-        return tuple(range_between(*side) for side in self._ends.sides(self.dims))
+        return tuple(range_between(*self._side(k, ends)) for k, ends in enumerate(self._ends.sides(self.dims)))
+
+    def _side(self, k: int, ends: tuple[End, End]) -> tuple[End, End]:
+        is_best = self.is_exact and not self._ends.notes(self.dims) and not any(isinstance(e, Infinity) for e in ends)
+        return ends if self.sides is None or is_best else self.sides.within(k, ends)
 
     def count(self) -> int | Infinity | Expr:
         return count_of(self.shape, self.outline)
@@ -189,7 +194,9 @@ class IslRegion(Region):
     def at(self, values: Mapping[Var, IntLike]) -> Region:
         outline = None if self.outline is None else self.outline.at(values)
         try:
-            return IslRegion(self.shape.at(values), self.by, self.is_exact, self._notes, self.dims, outline)
+            found = IslRegion(self.shape.at(values), self.by, self.is_exact, self._notes, self.dims, outline)
+            found.sides = None if self.sides is None else self.sides.at(values)
+            return found
         except BudgetError as error:
             from intset.domains.box import product_of
 

@@ -63,6 +63,7 @@ class Translation:
         asked: list[Node] = [*(form.expr() for form in query.forms), *conds, *seeds]
         canonical = Query(query.exprs, query.ranges, facts, tuple(query.keep), query.base, query.known, query.config)
         self.variables, sizes, self.facts, self.leftover = canonical.split_relevant(asked)
+        self._given = {*self.variables, *sizes}
         self._gaps = [gap for var in (*self.variables, *sizes) for gap in self._symbolic_gaps(var)]
         read: list[tuple[Normalizer, Linear | Cond]] = [(self.known, form) for form in query.forms]
         read += [(self.known, cond) for cond in conds]
@@ -88,8 +89,8 @@ class Translation:
     def _symbolic_gaps(self, var: Var) -> list[Linear]:
         """The forms that are at least 0 because `var` lies in its symbolic range."""
         limits = self.query.ranges.get(var)
-        if limits is None or limits.constant() is not None:
-            return []
+        if limits is None or limits.constant() is not None or not self._given.issuperset(limits.free_vars()):
+            return []  # of a kept variable: what its range says of variables that are not asked for
         gaps = []
         if isinstance(limits.min, Expr):
             gaps.append(self.base.form(var - limits.min))

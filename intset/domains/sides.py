@@ -1,0 +1,134 @@
+"""Ends of sets: which of two is tighter, what is left of them at given values, and the sides of a region's box."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from intset.domains.base import Domain, End, as_end
+from intset.errors import EvaluationError
+from intset.expr.build import maximum, minimum
+from intset.expr.evaluate import evaluate
+from intset.expr.node import Expr, IntLike, Var
+from intset.expr.walk import opaque_terms, substitute
+from intset.infinity import NEG_INF, POS_INF, Infinity
+from intset.linear.canonical import Normalizer
+
+if TYPE_CHECKING:
+    from intset.domains.query import Query
+
+Pair = tuple[End, End]
+
+
+class Sides:
+    """The ends of each coordinate of an image alone, as `bounds` gives them: found when they are asked for.
+
+    A region's box asks where the region itself has no better end.
+    """
+
+    def __init__(self, query: Query, domain: Domain) -> None:
+        self._query, self._domain = query, domain
+        self._found: dict[int, Pair] = {}
+
+    def ends(self, k: int) -> Pair:
+        """The ends of coordinate `k`."""
+        found = self._found.get(k)
+        if found is None:
+            found = self._found[k] = self._ends(k)
+        return found
+
+    def _ends(self, k: int) -> Pair:
+        low, high = self._bounds(self._query.of(self._query.exprs[k]))
+        if self._query.alone:
+            low2, high2 = self._bounds(self._query.alone[k])
+            return larger(low, low2), smaller(high, high2)
+        return low, high
+
+    def _bounds(self, query: Query) -> Pair:
+        bounds = getattr(self._domain, "bounds", None)
+        low, high = self._domain.image(query).ends() if bounds is None else bounds(query)
+        return low, high
+
+    def within(self, k: int, ends: Pair) -> Pair:
+        """The tighter of `ends` and those of coordinate `k` alone, on each side."""
+        low, high = self.ends(k)
+        return larger(ends[0], low), smaller(ends[1], high)
+
+    def at(self, values: Mapping[Var, IntLike]) -> Sides:
+        """The sides with parameters replaced."""
+        return _Placed(self, values)
+
+    @property
+    def dims(self) -> int:
+        return len(self._query.exprs)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_Fixed, ([self.ends(k) for k in range(self.dims)],))
+
+
+class _Fixed(Sides):
+    """Sides that are known already."""
+
+    def __init__(self, pairs: list[Pair]) -> None:
+        self._found = dict(enumerate(pairs))
+
+    @property
+    def dims(self) -> int:
+        return len(self._found)
+
+
+class _Placed(Sides):
+    """Sides at given values of parameters."""
+
+    def __init__(self, sides: Sides, values: Mapping[Var, IntLike]) -> None:
+        self._sides, self._values = sides, dict(values)
+        self._found = {}
+
+    def _ends(self, k: int) -> Pair:
+        low, high = (end_at(end, self._values) for end in self._sides.ends(k))
+        return (POS_INF, NEG_INF) if low is None or high is None else (low, high)
+
+    @property
+    def dims(self) -> int:
+        return self._sides.dims
+
+
+def end_at(end: End, table: Mapping[Var, IntLike]) -> End | None:
+    """An end with parameters replaced; `None` where it has no value: the set is empty there."""
+    if isinstance(end, Infinity):
+        return end
+    found = substitute(end, table)
+    if found.free_vars() or opaque_terms(found):
+        plain = Normalizer({})
+        return plain.regroup(plain.form(found)).expr()
+    try:
+        return as_end(evaluate(found))
+    except EvaluationError:
+        return None
+
+
+def smaller(a: End, b: End) -> End:
+    """The smaller of two ends."""
+    if isinstance(a, Infinity) or isinstance(b, Infinity):
+        return a if a is NEG_INF or b is POS_INF else b
+    sign = _order(a, b)
+    return minimum(a, b) if sign is None else a if sign <= 0 else b
+
+
+def larger(a: End, b: End) -> End:
+    """The larger of two ends."""
+    if isinstance(a, Infinity) or isinstance(b, Infinity):
+        return a if a is POS_INF or b is NEG_INF else b
+    sign = _order(a, b)
+    return maximum(a, b) if sign is None else a if sign >= 0 else b
+
+
+def _order(a: Expr, b: Expr) -> int | None:
+    """The sign of `a - b`, where one is known for all sizes: 0 may be given for either sign that includes it."""
+    if a is b:
+        return 0
+    plain = Normalizer({})
+    low, high = plain.bounds(plain.form(a - b))
+    if low is not None and low >= 0:
+        return 1
+    return -1 if high is not None and high <= 0 else None

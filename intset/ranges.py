@@ -1,0 +1,117 @@
+"""What the ranges of variables say of other variables.
+
+A range is two facts, `min <= v` and `v <= max`, about everything that they mention. Where nothing else speaks of `v`,
+they may be forgotten but for one thing: that they hold together for some `v`, a condition on what the ends mention.
+These conditions are facts of every frame, unless they are known to hold, so that no domain has to look for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from intset.expr import ops
+from intset.expr.build import maximum, minimum
+from intset.expr.node import Cond, Expr, PlainVar, Var, as_expr
+from intset.expr.range import Range
+from intset.linear.bounds import EVERYTHING, Interval, meet
+from intset.linear.canonical import Normalizer
+from intset.linear.form import Linear
+from intset.linear.knowledge import Knowledge
+
+
+def occupied(ranges: Mapping[Var, Range], base: Normalizer) -> tuple[Cond, ...]:
+    """The conditions under which no range that depends on other variables with ranges is empty.
+
+    A range that depends on sizes alone gives none: where it is empty, no answer says anything.
+    """
+    dependent = [var for var in base.knowledge.limits if any(v in ranges for v in ranges[var].free_vars())]  # type: ignore[index]
+    found = [cond for var in dependent for cond in _is_occupied(var, ranges[var])]  # type: ignore[arg-type, index]
+    return tuple(cond for cond in found if not _is_known(base, cond))
+
+
+def _is_known(base: Normalizer, cond: Cond) -> bool:
+    parts = base.clauses(cond)
+    return all(isinstance(part, tuple) and part[0] is ops.GE and base.is_nonneg(part[1]) for part in parts)
+
+
+def _is_occupied(var: Var, limits: Range) -> Iterator[Cond]:
+    """That some integer lies in the range and within what the variable declares."""
+    first, last = limits.min, limits.max
+    low, high, _ = var.declared()
+    if isinstance(limits.extent, Expr):
+        yield limits.extent >= 1
+    if low is not None and isinstance(last, Expr):
+        yield last >= low
+    if high is not None and isinstance(first, Expr):
+        yield first <= high
+
+
+def base_normalizer(ranges: Mapping[Var, Range]) -> Normalizer:
+    """Canonical forms under what the ranges say of their own variables."""
+    numeric: dict[Var, Interval] = {}
+    symbolic: dict[Var, Range] = {}
+    empty = False
+    for var, limits in ranges.items():
+        ends = limits.ends
+        if ends is None:
+            symbolic[var] = limits
+        else:
+            low, high = numeric[var] = ends if type(var) is PlainVar else _within_declared(var, ends)
+            empty |= low > high
+    if not symbolic:
+        return Normalizer(numeric, empty=empty)
+    return _with_symbolic_ranges(numeric, symbolic, empty)
+
+
+def _within_declared(var: Var, ends: tuple[int, int]) -> tuple[int, int]:
+    low, high, _ = var.declared()
+    return (ends[0] if low is None else max(low, ends[0]), ends[1] if high is None else min(high, ends[1]))
+
+
+def _meeting_declared(var: Var, first: Any, last: Any) -> tuple[Any, Any]:
+    """The ends of a range, met with what the variable declares."""
+    low, high, _ = var.declared()
+    if low is not None:
+        first = maximum(first, low) if isinstance(first, Expr) else as_expr(low)
+    if high is not None:
+        last = minimum(last, high) if isinstance(last, Expr) else as_expr(high)
+    return first, last
+
+
+def _with_symbolic_ranges(numeric: dict[Var, Interval], symbolic: dict[Var, Range], empty: bool) -> Normalizer:
+    """Numeric ends of symbolic ranges, outer variables first; the symbolic ends are kept beside them."""
+    limits: dict[Expr, Any] = {}
+    pending = dict(symbolic)
+    while pending:
+        normalizer = Normalizer(dict(numeric), Knowledge(limits=dict(limits)))
+        ready = [v for v in pending if not any(w in pending for w in pending[v].free_vars())]
+        for var in ready:
+            span = pending.pop(var)
+            least, most = span.min, span.max
+            if type(var) is not PlainVar:
+                least, most = _meeting_declared(var, least, most)
+            first = normalizer.form(least) if isinstance(least, Expr) else None
+            last = normalizer.form(most) if isinstance(most, Expr) else None
+            low = None if first is None else normalizer.bounds(first)[0]
+            high = None if last is None else normalizer.bounds(last)[1]
+            numeric[var] = (low, high)
+            limits[var] = (first, last)
+            empty |= low is not None and high is not None and low > high
+    sizes: dict[Expr, Interval] = {}
+    for first, last in limits.values():
+        if first is not None and last is not None:
+            _learn_size(last.minus(first), numeric, sizes)
+    empty = empty or any(low is not None and high is not None and low > high for low, high in sizes.values())
+    return Normalizer(numeric, Knowledge(atoms=sizes, limits=limits), empty=empty)
+
+
+def _learn_size(width: Linear, numeric: Mapping[Var, Interval], sizes: dict[Expr, Interval]) -> None:
+    """At every point of the domain no range is empty, `width >= 0`; of `[0, n)` that says `n >= 1`."""
+    if len(width.terms) != 1:
+        return
+    ((size, k),) = width.terms.items()
+    if not isinstance(size, Var) or size in numeric:
+        return
+    own: Interval = (-(width.const // k), None) if k > 0 else (None, width.const // -k)
+    sizes[size] = meet(meet(size.declared()[:2], sizes.get(size, EVERYTHING)), own)

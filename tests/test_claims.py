@@ -1,0 +1,185 @@
+"""Claims (`is_exact`, `is_tight`, counts, proofs, boxes) where ranges may be empty and depend on others."""
+
+from __future__ import annotations
+
+import claims_random
+import pytest
+
+from intset import Context, Range, ShapeVar, Var, const, evaluate, minimum
+from intset.domains.base import IntSet
+from intset.expr.node import Cond, as_expr
+
+pytestmark = pytest.mark.filterwarnings("ignore::intset.errors.ContradictionWarning")
+DOMAINS = claims_random.DOMAINS
+i, j, k = Var("i"), Var("j"), Var("k")
+
+
+def elements(s: IntSet, low: int = -5, high: int = 12) -> set[int]:
+    return {value for value in range(low, high) if value in s}
+
+
+# (ranges, facts, expression, keep, values of what is kept, truth)
+QUESTIONS = {
+    "a fact about a variable that is not asked for": ({i: Range(0, 8), j: Range(i, 3)}, [j <= 0], i, (), {}, {0}),
+    "a range that is empty for some": ({i: Range(0, 4), j: Range(0, i - 2)}, [], i, (), {}, {3}),
+    "a variable with one value": ({i: Range(0, 4), j: Range(0, i - 2)}, [], i + j, (), {}, {3}),
+    "a chain": ({i: Range(0, 9), j: Range(0, i - 2), k: Range(2, j - 2)}, [], i, (), {}, {6, 7, 8}),
+    "the middle of a chain": ({i: Range(0, 9), j: Range(0, i + 1), k: Range(2, j - 6)}, [], i, (), {}, {7, 8}),
+    "a kept variable": ({i: Range(0, 4), j: Range(0, i + 1)}, [], i, (j,), {j: 2}, {2, 3}),
+    "a sum with a kept variable": ({i: Range(0, 4), j: Range(0, i + 1)}, [], i + j, (j,), {j: 2}, {4, 5}),
+    "kept and then relaxed": ({i: Range(0, 9), j: Range(0, i), k: Range(0, j)}, [], i, (k,), {k: 5}, {7, 8}),
+    "a constant": ({i: Range(0, 4), j: Range(3, i - 3)}, [], const(7), (), {}, set()),
+    "a declared bound": ({i: Range(0, 9), ShapeVar("s", lower=5): Range(0, i)}, [], i, (), {}, {6, 7, 8}),
+    "a negative minimum": ({i: Range(-3, 6), j: Range(i, -i)}, [], i, (), {}, {-3, -2, -1}),
+}
+
+
+@pytest.mark.parametrize("domain", DOMAINS)
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_a_range_says_something_of_what_it_depends_on(name, domain):
+    ranges, facts, e, keep, at, truth = QUESTIONS[name]
+    ctx = Context(ranges, assume=facts, domain=domain)
+    found = ctx.value_set(e, keep=keep).at(at)
+    assert truth <= elements(found)
+    assert elements(found) == truth or not found.is_exact
+    assert elements(found) == truth or domain not in ("auto", "isl")
+    region = ctx.image((e, i), keep=keep).at(at)
+    if region.is_exact:
+        assert {a for a in range(-4, 12) if any((a, b) in region for b in range(-4, 12))} == truth
+    bounds = ctx.bounds(e, keep=keep)
+    if bounds.is_tight and truth:
+        assert tuple(evaluate(end, at) for end in bounds) == (min(truth), max(truth))
+    for c in range(-4, 12) if not keep else ():
+        assert ctx.prove(e.ne(c)).status == ("refuted" if c in truth else "proved")
+
+
+def test_what_a_range_says_of_others_is_certified():
+    ctx = Context({i: Range(0, 4), j: Range(0, i - 2)})
+    proof = ctx.prove(i >= 3)
+    assert proof and proof.certificate().check()
+    assert not Context({i: Range(0, 4)}).prove(i >= 3)
+
+
+def test_a_remainder_whose_terms_share_a_variable_may_miss_residues():
+    n = ShapeVar("n", upper=3)
+    bounds = Context({i: Range(1, n)}).bounds((i + (i + 1) // 3 * 2 + 1) % n)
+    taken = {size: {(a + (a + 1) // 3 * 2 + 1) % size for a in range(1, size + 1)} for size in (1, 2, 3)}
+    for size, values in taken.items():
+        ends = tuple(evaluate(end, {n: size}) for end in bounds)
+        assert ends[0] <= min(values) and ends[1] >= max(values)
+        assert not bounds.is_tight or ends == (min(values), max(values))
+
+
+def test_a_range_of_sizes_alone_is_forgotten():
+    n = ShapeVar("n")
+    ctx = Context({i: Range(0, n), j: Range(0, 4), k: Range(i, n - i)})
+    found = ctx.value_set(j + n)
+    assert found.by == "stride" and found.is_exact and ctx.bounds(j + n).is_tight  # no need of isl
+    assert str(ctx.bounds(i)) == "(0, n - 1)" and ctx.value_set(i).is_exact
+
+
+def test_a_witness_lies_in_the_ranges_of_all_variables():
+    ctx = Context({i: Range(0, 8), j: Range(i, 3)}, assume=[j <= 0])
+    assert tuple(map(int, ctx.bounds(i))) == (0, 0)
+    assert tuple(map(int, ctx.bounds(i * 3 + 1))) == (1, 1)
+
+
+def test_a_counterexample_lies_in_the_ranges_of_all_variables():
+    n = ShapeVar("n", lower=3)
+    ctx = Context({i: Range(0, 50), j: Range(i + 3, n - i), k: Range(j * 2, 4)})
+    proof = ctx.prove(i * i <= 0)
+    assert proof.status == "refuted"
+    point = proof.counterexample
+    assert point[i] + 3 <= point[j] < point[n] + 3 and 0 <= point[k] - point[j] * 2 < 4
+
+
+# -- at -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("domain", ["auto", "interval", "isl"])
+@pytest.mark.parametrize("e", [i + 0, i * 3, i + j * 2])
+def test_at_replaces_parameters_in_every_kind_of_set(domain, e):
+    n, m, x = ShapeVar("n"), ShapeVar("m"), Var("x")
+    s = Context({i: Range(0, 4), j: Range(0, m)}, domain=domain).value_set(e + n)
+    two = s.at({n: 5, m: 2})
+    truth = {int(e.substitute({i: a, j: b})) + 5 for a in range(4) for b in range(2)}
+    assert two.params == () and truth <= elements(two, 0, 40) and (elements(two, 0, 40) == truth or not s.is_exact)
+    assert s.is_exact == two.is_exact and s.is_tight == two.is_tight
+    shifted = s.at({n: x * 2 + 1})
+    assert n not in shifted.params and elements(shifted.at({x: 2, m: 2}), 0, 40) == elements(two, 0, 40)
+    assert elements(s.at({n: m, m: n}).at({n: 2, m: 5}), 0, 40) == elements(two, 0, 40)
+
+
+def test_at_where_nothing_is_left():
+    n, m = ShapeVar("n"), ShapeVar("m")
+    for domain in ("auto", "interval", "isl"):
+        ctx = Context({i: Range(0, n)}, domain=domain)
+        assert ctx.value_set(i * 2 + m).at({n: 0, m: 3}).is_empty
+        assert ctx.value_set(i).at({n: 0}).count() == 0
+        assert ctx.image((i, i + m)).at({n: 0, m: 3}).is_empty
+        assert Context({i: Range(0, 4)}, domain=domain).value_set(i + m // n).at({n: 0, m: 3}).is_empty
+
+
+def test_a_set_of_another_kind_keeps_its_elements():
+    n = ShapeVar("n")
+
+    class Threes(IntSet):
+        """Every third integer from `n` to `n + 6`."""
+
+        def __init__(self):
+            super().__init__("threes", True, True)
+
+        def ends(self):
+            return n + 0, n + 6
+
+        def condition(self, e) -> Cond:
+            return (as_expr(e) >= n) & (as_expr(e) <= n + 6) & ((as_expr(e) - n) % 3).eq(0)
+
+        def count(self):
+            return 3
+
+    placed = Threes().at({n: 2})
+    assert placed.is_exact and elements(placed) == {2, 5, 8} and placed.params == () and placed.count() == 3
+
+
+# -- boxes --------------------------------------------------------------------------------------------------------
+
+
+def test_a_box_is_as_narrow_as_the_bounds_of_each_coordinate():
+    c, c1, c2 = ShapeVar("c", lower=1), ShapeVar("c1", lower=1), ShapeVar("c2", lower=1)
+    flat = Context({i: Range(0, 4), j: Range(0, c)})
+    (side,) = flat.image((i * c + j,)).box
+    assert str(side) == "Range(min=0, extent=c * 4)"
+    split = Context({i: Range(0, c1 * c2)})
+    region = split.image((i // c1, i % c1))
+    assert list(map(str, region.box)) == ["Range(min=0, extent=c2)", "Range(min=0, extent=c1)"]
+    assert [(int(s.min), int(s.extent)) for s in region.at({c1: 3, c2: 5}).box] == [(0, 5), (0, 3)]
+    assert str(split.bounds(i // c1)) == "(0, c2 - 1)"
+
+
+def test_a_division_of_a_little_below_zero_is_a_number():
+    c = ShapeVar("c", lower=4)
+    ctx = Context({i: Range(0, 4)})
+    assert int(ctx.simplify(const(-1) // c)) == int(ctx.simplify((i - 4) // c)) == -1
+    assert str(ctx.simplify((i - 5) // c)) != "-1"
+    assert str(Context().simplify(const(-1) // Var("d"))) != "-1"
+    assert str(ctx.simplify((minimum(i, 2) - c) // c)) == "-1"
+
+
+# -- random -------------------------------------------------------------------------------------------------------
+
+
+def test_no_claim_is_false():
+    tally = claims_random.check(range(160))
+    assert tally["with points"] > 50 and tally["exact"] > 25 and tally["tight"] > 60 and tally["exact region"] > 3
+    assert tally["proved"] > 10 and tally["refuted"] > 10
+
+
+@pytest.mark.nightly
+def test_no_claim_is_false_in_twenty_thousand_cases():
+    assert claims_random.check(range(1000, 21_000))["cases"] > 19_000
+
+
+@pytest.mark.nightly
+def test_no_domain_makes_a_false_claim():
+    assert claims_random.check(range(600), DOMAINS)["cases"] > 500
