@@ -181,6 +181,32 @@ def test_facts(name: str, domain: str) -> None:
     assert domain not in ("auto", "points") or tally["exact"] == tally["asked"]
 
 
+DEPENDENT: tuple[tuple[Range, Callable[[], Range]], ...] = (
+    (Range(0, 4), lambda: Range(0, i)),
+    (Range(0, 4), lambda: Range(i, 3)),
+    (Range(-1, 4), lambda: Range(0, i - 1)),
+    (Range(0, 3), lambda: Range(i * 2, 2 - i)),
+)
+
+
+@pytest.mark.parametrize("domain", ["auto", "interval", "stride", "points"])
+def test_dependent_ranges(domain: str) -> None:
+    """A range that depends on another variable, and is empty for some of its values."""
+    tally: Counter[str] = Counter()
+    for outer, inner in DEPENDENT:
+        limits = inner()
+        ctx = Context({i: outer, j: limits})
+        points = [
+            (a, b)
+            for a in range(outer.ends[0], outer.ends[1] + 1)
+            for b in range(-9, 12)
+            if evaluate((limits.min <= j) & (j <= limits.max), {i: a, j: b})
+        ]
+        for e in QUESTIONS:
+            ask(ctx, e, set(values(e, (i, j), points)), domain, tally)
+    assert tally["asked"] == 4 * len(QUESTIONS)
+
+
 SYMBOLIC = (
     i * m + j, i + j * n, i * m * 2 + j, i * 2 * m + j * 2, i * n + j * n, i * m - j, i * (m + 1) + j, i + j, i - j,
     i * 2 + j, i * m + j + n, (i * m + j) // m, (i * m + j) % m, minimum(i, j), maximum(i, j) + 1, i * m, n - i, i * i,
