@@ -20,7 +20,6 @@ from intset.expr.walk import conjuncts
 from intset.facts import ASSERTED, ASSUMED, DERIVED, Fact
 from intset.linear.canonical import Normalizer
 from intset.linear.refine import narrow
-from intset.numeric import base_normalizer
 from intset.prover.asked import AskedBounds
 from intset.prover.cache import prove_once
 from intset.prover.proof import Proof
