@@ -184,7 +184,6 @@ ERRORS = {
     ".5": (0, ".5 is not an integer"),
     "007": (0, "007 is not an integer literal"),
     "3j": (0, "3j is not an integer literal"),
-    "9" * 5000: (0, "write it in hexadecimal"),
     "i / 2": (2, "'/' is not an integer operation"),
     "i ** 2": (2, "'**' is not supported"),
     "i < 3 && j < 2": (6, "'&&' is not an operator"),

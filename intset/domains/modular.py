@@ -9,6 +9,7 @@ from intset.domains import congruence
 from intset.domains.base import End, IntSet, as_end, empty_set
 from intset.domains.value import ValueDomain
 from intset.expr import ops
+from intset.expr.digits import number_text
 from intset.expr.node import Cond, IntLike, as_expr, truth
 from intset.infinity import NEG_INF, POS_INF, Infinity
 
@@ -34,7 +35,8 @@ class CongruenceSet(IntSet):
         return 1 if self.modulus == 0 else POS_INF
 
     def describe(self) -> str:
-        return f"{{{self.remainder}}}" if self.modulus == 0 else f"{self.modulus}*Z + {self.remainder}"
+        m, r = number_text(self.modulus), number_text(self.remainder)
+        return f"{{{r}}}" if self.modulus == 0 else f"{m}*Z + {r}"
 
 
 class ModularDomain(ValueDomain[congruence.Congruence]):

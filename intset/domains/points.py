@@ -13,6 +13,7 @@ from intset.domains.witness import Point
 from intset.errors import EvaluationError
 from intset.expr.build import logical_or, select
 from intset.expr.compiled import compiled
+from intset.expr.digits import number_text
 from intset.expr.length import may_be_long
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, as_int, sum_of, truth
 from intset.expr.walk import free_vars, opaque_terms
@@ -44,7 +45,7 @@ class PointSet(IntSet):
         return as_int(value, "an element") in self.values
 
     def describe(self) -> str:
-        shown = ", ".join(map(str, self.values[:12]))
+        shown = ", ".join(map(number_text, self.values[:12]))
         return f"{{{shown}{', ...' if len(self.values) > 12 else ''}}}"
 
 

@@ -16,6 +16,7 @@ from intset.domains.query import Query
 from intset.domains.value import ValueDomain
 from intset.expr import ops
 from intset.expr.build import logical_and
+from intset.expr.digits import number_text
 from intset.expr.node import Cond, IntLike, as_expr
 from intset.infinity import NEG_INF, POS_INF, Infinity
 from intset.linear import bounds as iv
@@ -73,8 +74,9 @@ class StridedSet(IntSet):
 
     def describe(self) -> str:
         low, high, m, r = self.value
-        shown = f"[{'NEG_INF' if low is None else low}, {'POS_INF' if high is None else high}]"
-        return f"{shown} and {m}*Z + {r}" if m > 1 else shown
+        first = "NEG_INF" if low is None else number_text(low)
+        shown = f"{first}, {'POS_INF' if high is None else number_text(high)}"
+        return f"[{shown}] and {number_text(m)}*Z + {number_text(r)}" if m > 1 else f"[{shown}]"
 
 
 class IntervalTimesModular(ValueDomain[Pair]):

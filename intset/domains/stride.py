@@ -16,6 +16,7 @@ from intset.domains.value import ValueDomain
 from intset.errors import CountError
 from intset.expr import ops
 from intset.expr.build import logical_and
+from intset.expr.digits import number_text
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr
 from intset.expr.walk import free_vars, substitute
 from intset.linear.canonical import Normalizer
@@ -61,7 +62,7 @@ class StrideSet(IntSet):
         base, terms = self.steps
         start = self.offset.shift(base)
         parts = [] if start.is_const and start.const == 0 and terms else [str(start.expr())]
-        parts += [f"[0, {e})" if s == 1 else f"{s}*[0, {e})" for s, e in terms]
+        parts += [f"[0, {number_text(e)})" if s == 1 else f"{number_text(s)}*[0, {number_text(e)})" for s, e in terms]
         return "{" + " + ".join(parts) + "}"
 
 

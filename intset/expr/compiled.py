@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from intset.errors import UndefinedError
 from intset.expr import ops
+from intset.expr.digits import number_text
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Node, Var
 from intset.expr.walk import postorder
@@ -84,7 +85,7 @@ def _to_python(root: Node, names: dict[Any, str], parameters: str, scope: dict[s
     texts: dict[Node, _Text] = {}
     for node in postorder((root,)):
         if node.op is ops.CONST:
-            texts[node] = _Text(f"({node.data})")
+            texts[node] = _Text(f"({number_text(node.data)})")
         elif node.op is ops.BOOL:
             texts[node] = _Text(str(node.data))
         elif node.op is ops.VAR:

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from intset.errors import InputError, ParseError
 from intset.expr import build, ops
+from intset.expr.digits import number_of
 from intset.expr.node import Cond, Expr, IntLike, Node, Opaque, as_expr, const, divide, make, truth
 from intset.expr.printer import INFIX, Level
 
@@ -50,6 +51,9 @@ def _names(env: Mapping[str, Any]) -> dict[str, Name]:
             raise InputError(f"a key of env is a name, not {name!r}")
         names[name] = value if isinstance(value, (Cond, Opaque)) else as_expr(value, f"env[{name!r}]")
     return names
+
+
+_DECIMAL: Final = re.compile(r"[1-9](?:_?[0-9])*")
 
 
 class _Token(NamedTuple):
@@ -402,10 +406,9 @@ class _Parser:
         try:
             return int(token.text, 0)
         except ValueError:
-            # Python converts a limited number of decimal digits only
-            long = len(token.text) > 600
-            message = "is too long: write it in hexadecimal" if long else "is not an integer literal"
-            raise self.error(f"{token.text[:40]} {message}", token.position) from None
+            if _DECIMAL.fullmatch(token.text):
+                return number_of(token.text.replace("_", ""))  # Python converts a limited number of digits only
+            raise self.error(f"{token.text[:40]} is not an integer literal", token.position) from None
 
     def want(self, kind: type[Node], operand: _Operand, what: str) -> None:
         if isinstance(operand.value, kind):

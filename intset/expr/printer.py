@@ -9,6 +9,7 @@ from itertools import count
 from typing import Final, TypeAlias
 
 from intset.expr import ops
+from intset.expr.digits import number_text
 from intset.expr.node import Expr, Node, Var, const
 from intset.expr.ops import Op
 from intset.expr.walk import postorder
@@ -62,7 +63,6 @@ _Piece: TypeAlias = "str | tuple[Node, int]"
 _Layout: TypeAlias = tuple[int, list[_Piece]]
 
 _LONG: Final = 20_000  # characters of text from which on shared subexpressions get names
-_WIDE: Final = 2048  # bits from which on a constant is hexadecimal: Python limits the decimal digits it converts
 
 
 def to_text(node: Node, limit: int | None = None) -> str:
@@ -166,7 +166,7 @@ def _layout(node: Node) -> _Layout:
     if isinstance(node, Var):
         return Level.ATOM, [node.name]
     if op is ops.CONST:
-        return (Level.ATOM if node.data >= 0 else Level.UNARY), [_number(node.data)]
+        return (Level.ATOM if node.data >= 0 else Level.UNARY), [number_text(node.data)]
     if op is ops.BOOL:
         return Level.ATOM, [str(node.data)]
     if op is ops.LOAD:
@@ -193,7 +193,3 @@ def _is_nonneg(node: Node) -> bool:
         return False
     claim, value = node.args
     return claim.op is ops.GE and claim.args[0] is value and claim.args[1] is const(0)
-
-
-def _number(value: int) -> str:
-    return str(value) if value.bit_length() < _WIDE else hex(value)

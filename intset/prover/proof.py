@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from intset.config import Config
+from intset.expr.digits import number_text
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.range import Range
 from intset.facts import ASSUMED, Fact
@@ -126,7 +127,8 @@ class Proof:
 
     def __repr__(self) -> str:
         if self.status == REFUTED and self.counterexample is not None:
-            point = ", ".join(f"{v.name if isinstance(v, Var) else v} = {k}" for v, k in self.counterexample.items())
+            values = ((v.name if isinstance(v, Var) else v, number_text(k)) for v, k in self.counterexample.items())
+            point = ", ".join(f"{name} = {text}" for name, text in values)
             return f"<Proof refuted by {self.by}: {self.goal} fails at {point or 'the only point'}>"
         extra = ", vacuous" if self.vacuous else f": {self.reason}" if self.reason else ""
         return f"<Proof {self.status} by {self.by}: {self.goal}{extra}>"

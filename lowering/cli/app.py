@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import click
 
 from intset import IntSetError
+from lowering.cli.tables import visible
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -267,9 +268,14 @@ def plot(
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit status."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    with warnings.catch_warnings():
-        warnings.showwarning = _warn  # type: ignore[assignment]
-        return _run(given)
+    digits = sys.get_int_max_str_digits()
+    sys.set_int_max_str_digits(0)  # numbers of a file are read and printed whatever their length
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = _warn  # type: ignore[assignment]
+            return _run(given)
+    finally:
+        sys.set_int_max_str_digits(digits)
 
 
 def _run(given: list[str]) -> int:
@@ -292,10 +298,11 @@ def _run(given: list[str]) -> int:
 
 
 def _warn(message: Warning | str, *_: object) -> None:
-    print("intset: warning:", str(message).splitlines()[0], file=sys.stderr)
+    lines = str(message).splitlines()
+    print("intset: warning:", visible(lines[0] if lines else "", keep=""), file=sys.stderr)
 
 
 def _fail(message: str, status: int = 2) -> int:
     lines = [line.strip() for line in message.splitlines() if line.strip()]
-    print("intset: error:", lines[0] if lines else "failed", file=sys.stderr)
+    print("intset: error:", visible(lines[0], keep="") if lines else "failed", file=sys.stderr)
     return status

@@ -392,7 +392,7 @@ def _show_lowered(report: Report) -> None:
         if "refused" in schedule:
             _show_head(report, schedule)
         else:
-            print(schedule["text"].rstrip("\n") + "\n")
+            tables.say(schedule["text"].rstrip("\n") + "\n")
 
 
 def _show_explained(report: Report) -> None:

@@ -17,7 +17,7 @@ _MIN_ITEMS = 20  # work on fewer items is over before a bar is read
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], right: Sequence[int] = ()) -> None:
     """Print a table; the columns numbered in `right` hold numbers."""
-    listed = [["" if cell is None else str(cell) for cell in row] for row in rows]
+    listed = [["" if cell is None else visible(str(cell), keep="") for cell in row] for row in rows]
     say(title)
     if sys.stdout.isatty():
         _draw(columns, listed, right)
@@ -46,8 +46,15 @@ def _write(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequenc
 
 
 def say(text: str) -> None:
-    """Print a line as it is."""
-    print(text)
+    """Print lines, what a terminal would obey made visible."""
+    print(visible(text))
+
+
+def visible(text: str, keep: str = "\n\t") -> str:
+    """`text` with every character that is not printed (of a name, a file, an error) as its escape, but for `keep`."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def track(items: Iterable[Any], total: int, label: str) -> Iterator[Any]:

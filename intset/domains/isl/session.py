@@ -12,10 +12,10 @@ from types import TracebackType
 from typing import Any
 
 from intset.errors import BudgetError, InputError, IntSetError
+from intset.expr.digits import number_of
 
 _LONG = 1 << 63
 _CHUNK_BITS = 62
-_CHUNK_DIGITS = 4000  # Python refuses to convert more digits than about this at once
 
 
 class IslError(IntSetError):
@@ -180,11 +180,4 @@ def val(n: int) -> Any:
 
 def number(value: Any) -> int:
     """The integer that an isl value is, of any size."""
-    text = value.to_str()
-    if len(text) <= _CHUNK_DIGITS:
-        return int(text)
-    digits, total = text.lstrip("-"), 0
-    for start in range(0, len(digits), _CHUNK_DIGITS):
-        chunk = digits[start : start + _CHUNK_DIGITS]
-        total = total * 10 ** len(chunk) + int(chunk)
-    return -total if text.startswith("-") else total
+    return number_of(value.to_str())

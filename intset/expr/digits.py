@@ -1,0 +1,32 @@
+"""Integers of any size as text and back: Python refuses to convert more than some 4,300 decimal digits."""
+
+from __future__ import annotations
+
+from typing import Final
+
+_WIDE: Final = 2048  # bits from which on a number is written in hexadecimal
+_CHUNK: Final = 600  # decimal digits that Python converts under every limit it can be set to
+
+
+def number_text(value: int) -> str:
+    """`value` as an integer literal of Python: decimal, or hexadecimal where it is long."""
+    return str(value) if value.bit_length() < _WIDE else hex(value)
+
+
+def number_of(text: str) -> int:
+    """The integer that decimal digits, with an optional minus sign, write.
+
+    Raises
+    ------
+    ValueError: the text is not that.
+    """
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdecimal()):
+        raise ValueError(f"no decimal integer: {text[:40]!r}")
+    parts = [int(digits[max(end - _CHUNK, 0) : end]) for end in range(len(digits), 0, -_CHUNK)]  # the lowest first
+    base = 10**_CHUNK
+    while len(parts) > 1:  # halves are joined, so that the work is that of a few large products
+        parts += [0] * (len(parts) % 2)
+        parts = [low + high * base for low, high in zip(parts[::2], parts[1::2], strict=True)]
+        base *= base
+    return -parts[0] if text.startswith("-") else parts[0]
