@@ -62,13 +62,17 @@ from intset.infinity import NEG_INF, POS_INF
 
 if TYPE_CHECKING:
     from intset.context import Context
-    from intset.domains.base import Bounds, Domain, IntervalSet, IntSet, Region
+    from intset.domains.base import Bounds, Domain, IntervalSet, IntSet
+    from intset.domains.region import Region
     from intset.domains.registry import domain_names, register
+    from intset.domains.relation import Relation
     from intset.prover.proof import Proof
 
 _WHAT_ANSWERS = {
     "Context": "intset.context",
-    **dict.fromkeys(("Bounds", "Domain", "IntervalSet", "IntSet", "Region"), "intset.domains.base"),
+    **dict.fromkeys(("Bounds", "Domain", "IntervalSet", "IntSet"), "intset.domains.base"),
+    "Region": "intset.domains.region",
+    "Relation": "intset.domains.relation",
     **dict.fromkeys(("domain_names", "register"), "intset.domains.registry"),
     "Proof": "intset.prover.proof",
 }
@@ -112,6 +116,7 @@ __all__ = [
     "Proof",
     "Range",
     "Region",
+    "Relation",
     "ShapeVar",
     "ShapeWarning",
     "UndecidedError",

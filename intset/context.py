@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from intset import config as configuration
 from intset.assuming import Assuming, within_blocks
-from intset.domains.base import Bounds, IntSet, Region, bounds_of
+from intset.domains.base import Bounds, IntSet, bounds_of
 from intset.domains.query import Query
+from intset.domains.region import Region
 from intset.domains.registry import domain_named
+from intset.domains.relation import Relation
 from intset.errors import ContradictionWarning, InputError
 from intset.expr import ops
 from intset.expr.definedness import definedness
@@ -265,6 +267,19 @@ class Context:
         if isinstance(exprs, Node) or not isinstance(exprs, Sequence):
             raise InputError(f"image takes a tuple of expressions, not {exprs!r}")
         return self._ask("region", tuple(as_expr(e, "an expression") for e in exprs), keep, domain)  # type: ignore[no-any-return]
+
+    def relation(
+        self,
+        sources: Sequence[IntLike],
+        targets: Sequence[IntLike],
+        keep: Sequence[Var] = (),
+        domain: str | None = None,
+    ) -> Relation:
+        """The pairs that the tuples `sources` and `targets` reach together; parameters as for `bounds`."""
+        for given in (sources, targets):
+            if isinstance(given, Node) or not isinstance(given, Sequence):
+                raise InputError(f"relation takes two tuples of expressions, not {given!r}")
+        return Relation(self.image((*sources, *targets), keep, domain), len(sources))
 
     def prove(self, condition: Cond) -> Proof:
         """Whether `condition` holds at every point of this context: proved, refuted by a counterexample, or unknown."""

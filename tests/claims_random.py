@@ -36,7 +36,8 @@ from intset import (
     truncdiv,
     truncmod,
 )
-from intset.domains.base import Bounds, IntSet, Region
+from intset.domains.base import Bounds, IntSet
+from intset.domains.region import Region
 from intset.errors import BudgetError, ContradictionWarning, EvaluationError
 from intset.expr.compiled import compiled
 from intset.expr.node import Cond, Expr

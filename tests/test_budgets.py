@@ -49,6 +49,7 @@ REFUSALS: dict[str, Any] = {
     "condition": UndecidedError,
     "as_isl": UndecidedError,
     "in_instances": UndecidedError,
+    **dict.fromkeys(("lexmin", "lexmax", "sample", "pieces"), UndecidedError),
     "__contains__": (UndecidedError, InputError),  # of what depends on sizes
 }
 # attributes, not operations
@@ -87,6 +88,8 @@ def asked(s: IntSet | Region, other: Any, point: Any, values: dict[Var, int]) ->
         "__contains__": lambda: point in s,
         "__or__": lambda: s | other,
         "__and__": lambda: s & other,
+        "__sub__": lambda: s - other,  # type: ignore[operator]
+        "project": lambda: s.project((0,)),  # type: ignore[union-attr]
         "__le__": lambda: s <= other,
         "__ge__": lambda: s >= other,
         "__eq__": lambda: s == other,
@@ -99,7 +102,8 @@ def asked(s: IntSet | Region, other: Any, point: Any, values: dict[Var, int]) ->
         "in_instances": lambda: s.in_instances(),  # type: ignore[union-attr]
         "as_isl": lambda: s.as_isl(),  # type: ignore[union-attr]
     }
-    for name in ("count", "count_max", "count_total", "describe", "ends"):
+    methods = ("count", "count_max", "count_total", "describe", "ends")
+    for name in (*methods, "hull", "lexmin", "lexmax", "sample", "pieces"):
         asks[name] = lambda name=name: getattr(s, name)()
     for name in (
         "min",

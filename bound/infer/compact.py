@@ -153,8 +153,8 @@ class Folding:
 
     def cheap_storage(self) -> Storage | None:
         """As `storage`, but only where it is found soon and begins at a place that is written shortly."""
-        from intset.domains.isl.boxes import has_select
         from intset.domains.isl.session import budget
+        from intset.regions.product import has_select
 
         try:
             with budget(_SHEAR_OPERATIONS):

@@ -231,7 +231,7 @@ def _is_same(known: Known, a: Expr, b: Expr) -> bool:
 
 
 def _is_short(e: Expr) -> bool:
-    from intset.domains.isl.boxes import has_select
+    from intset.regions.product import has_select
 
     return is_small(_MAX_NODES, (e,)) and not has_select(e)
 

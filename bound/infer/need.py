@@ -11,8 +11,9 @@ from bound.infer.instances import instances
 from bound.infer.known import Known
 from intset import config
 from intset.context import Context
-from intset.domains.base import IntervalSet, IntSet, Region
+from intset.domains.base import IntervalSet, IntSet
 from intset.domains.box import ProductRegion
+from intset.domains.region import Region
 from intset.errors import BudgetError, CountError
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, Var, as_expr

@@ -20,7 +20,7 @@ from bound.operation import PlaceholderOp
 from bound.tir.walk import loaded_tensor
 from intset.assuming import frame_of
 from intset.context import Context
-from intset.domains.base import Region
+from intset.domains.region import Region
 from intset.errors import BudgetError
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.range import Range

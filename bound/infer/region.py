@@ -11,9 +11,9 @@ from bound.infer.instances import instances
 from bound.infer.known import Known
 from bound.infer.need import Need
 from bound.infer.visited import counts_of, extents_of
-from intset.domains.base import Region
 from intset.domains.box import product_of
 from intset.domains.combine import outline_of
+from intset.domains.region import Region
 from intset.errors import BudgetError, CountError, UndecidedError
 from intset.expr.build import logical_and
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr

@@ -108,10 +108,10 @@ def _is_alive(box: Box, values: Mapping[Expr, int]) -> bool:
 
 
 def _asked(known: Known, need: Need, k: int, fixed: Sequence[Var]) -> Expr | None:
-    from intset.domains.isl.boxes import has_select
     from intset.domains.isl.boxes import widest as widest_of
     from intset.domains.isl.session import budget
     from intset.domains.isl.sets import Presburger
+    from intset.regions.product import has_select
 
     try:
         shape = need.shape

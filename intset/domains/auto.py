@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from intset.domains.base import Bounds, End, IntervalSet, IntSet, Region, empty_set
+from intset.domains.base import Bounds, End, IntervalSet, IntSet, empty_set
 from intset.domains.interval import has_parameters, is_independent, symbolic_bounds
 from intset.domains.points import points_bounds, points_image
 from intset.domains.query import Query
+from intset.domains.region import Region
 from intset.domains.registry import domain_named
 from intset.domains.run import dense_image
 from intset.domains.sides import Sides

@@ -1,4 +1,4 @@
-"""What every domain answers with (`IntSet`, `Region`), what it is asked (`Query`), and the `Domain` protocol.
+"""What every domain answers with (`IntSet`; `region.py` has `Region`), and the `Domain` protocol.
 
 An IntSet backend is one module: a class that implements `Domain`, registered by name. The one question is `image`:
 given iteration variables with their ranges, the facts that hold, and a tuple of index expressions, which points do they
@@ -9,20 +9,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, SupportsIndex, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
-from intset.errors import CountError, InputError, UndecidedError
+from intset.errors import InputError, UndecidedError
 from intset.expr import ops
 from intset.expr.build import logical_and, maximum, minimum
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, as_int, const, constant_value, truth
-from intset.expr.range import Range
 from intset.expr.walk import free_vars
 from intset.infinity import NEG_INF, POS_INF, Infinity
 
 if TYPE_CHECKING:
     from intset.check.ends import BoundsCertificate
     from intset.domains.query import Query
-    from intset.domains.sides import Sides
     from intset.prover.proof import Proof
 
 End = Expr | Infinity
@@ -315,117 +313,6 @@ def empty_set(by: str) -> IntervalSet:
     return IntervalSet(POS_INF, NEG_INF, by, is_exact=True)
 
 
-class Region(ABC):
-    """A set of n-dimensional integer points, possibly depending on parameters.
-
-    Attributes
-    ----------
-    dims: the number of dimensions.
-    box: for each dimension the `Range` of the bounding box, over `params`.
-    is_exact: proved equal to the true set.
-    is_tight: every side of the box is attained.
-    params: the variables the region depends on (kept variables and sizes).
-    """
-
-    dims: int
-    by: str
-    is_exact: bool
-    notes: tuple[str, ...]
-    sides: Sides | None = None  # what is known of each coordinate alone, where that may be more
-
-    @property
-    @abstractmethod
-    def params(self) -> tuple[Var, ...]: ...
-
-    @property
-    @abstractmethod
-    def is_empty(self) -> bool:
-        """Whether the region is empty for all values of the parameters."""
-
-    @property
-    @abstractmethod
-    def box(self) -> tuple[Range, ...]: ...
-
-    @abstractmethod
-    def count(self) -> int | Infinity | Expr:
-        """The number of points: an `int`, `POS_INF`, or an expression over `params`.
-
-        Raises
-        ------
-        CountError: the number is not known in closed form, or out of the budget.
-        """
-
-    @abstractmethod
-    def at(self, values: Mapping[Var, IntLike]) -> Region:
-        """The region at the given values of parameters."""
-
-    @abstractmethod
-    def condition(self, point: Sequence[IntLike]) -> Cond:
-        """The condition that `point` is an element of the region represented."""
-
-    def __or__(self, other: Region) -> Region:
-        """The union of the regions represented, or a box around it when it has no representation."""
-        from intset.domains.combine import combine_regions
-
-        return combine_regions(self, other, "union")
-
-    def __and__(self, other: Region) -> Region:
-        """The intersection of the regions represented, or a box around it when it has no representation."""
-        from intset.domains.combine import combine_regions
-
-        return combine_regions(self, other, "intersect")
-
-    def in_instances(self) -> Region:
-        """The region where its parameters are among the instances it is known to have; elsewhere empty."""
-        return self
-
-    def __le__(self, other: Region) -> bool:
-        """Whether every element of this region is known to be one of `other`, for all parameters (comparing what is
-        represented)."""
-        from intset.domains.order import is_subset
-
-        return is_subset(self, other) if isinstance(other, Region) else NotImplemented
-
-    def __lt__(self, other: Region) -> bool:
-        """Whether this region is known to be a subset of `other`, and to differ from it for some parameters."""
-        from intset.domains.order import is_proper_subset
-
-        return is_proper_subset(self, other) if isinstance(other, Region) else NotImplemented
-
-    def __ge__(self, other: Region) -> bool:
-        return other <= self if isinstance(other, Region) else NotImplemented
-
-    def __gt__(self, other: Region) -> bool:
-        return other < self if isinstance(other, Region) else NotImplemented
-
-    def __eq__(self, other: object) -> bool:
-        """Whether both are known to have the same elements, for all parameters."""
-        return isinstance(other, Region) and self.dims == other.dims and self <= other and other <= self
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __contains__(self, point: Sequence[SupportsIndex]) -> bool:
-        """`(3, 4) in r`, for a region that does not depend on parameters."""
-        if self.params:
-            raise InputError(f"the region depends on {', '.join(p.name for p in self.params)}: use r.at({{...}})")
-        from intset.expr.evaluate import evaluate
-
-        values = [as_int(v, "a coordinate") for v in point]
-        return bool(evaluate(self.condition(values)))
-
-    def count_max(self) -> int | Infinity:
-        """The largest number of points over the instances of `params`, when these are bounded."""
-        raise CountError("the instances of this region are not known")
-
-    def count_total(self) -> int | Infinity:
-        """The number of points summed over the instances of `params`, when these are bounded."""
-        raise CountError("the instances of this region are not known")
-
-    def __repr__(self) -> str:
-        sides = " x ".join(f"[{r.min}, {r.max}]" for r in self.box)
-        return f"<{type(self).__name__} {sides or '()'} {'exact' if self.is_exact else 'superset'} by {self.by}>"
-
-
 @runtime_checkable
 class Domain(Protocol):
     """One way to describe sets.
@@ -454,7 +341,6 @@ __all__ = [
     "End",
     "IntSet",
     "IntervalSet",
-    "Region",
     "as_end",
     "empty_set",
     "minimum",

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NoReturn
 
-from intset.domains.base import Bounds, End, IntSet, Region
+from intset.domains.base import Bounds, End, IntSet
 from intset.domains.query import Query
+from intset.domains.region import Region
 from intset.errors import DomainError
 from intset.expr.node import Expr, constant_value
 from intset.infinity import NEG_INF, POS_INF, Infinity

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import prod
 
-from intset.domains.base import Domain, End, IntervalSet, IntSet, Region
+from intset.domains.base import Domain, End, IntervalSet, IntSet
 from intset.domains.outline import Side
 from intset.domains.query import Query
+from intset.domains.region import Region
 from intset.domains.sides import Sides
 from intset.errors import CountError
 from intset.expr.build import logical_and

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from intset.assuming import frame_of
-from intset.domains.base import End, IntervalSet, IntSet, Region, empty_set
+from intset.domains.base import End, IntervalSet, IntSet, empty_set
 from intset.domains.outline import Outline
+from intset.domains.region import Region
 from intset.domains.sides import end_at
 from intset.errors import BudgetError, EvaluationError, InputError, UndecidedError
 from intset.expr.node import Cond, Expr, IntLike, Var, as_cond, as_expr, const

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from intset.domains.base import IntSet, Region
+from intset.domains.base import IntSet
 from intset.domains.combine import conditions, query_in, region_shape, shape_of
+from intset.domains.region import Region
 from intset.errors import BudgetError, InputError, UndecidedError
 from intset.expr.build import logical_and
 from intset.expr.node import Expr, Var

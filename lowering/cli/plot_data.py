@@ -13,7 +13,7 @@ from bound.operation import PlaceholderOp
 from bound.schedule import AttachType, Stage
 from bound.tensor import Tensor
 from intset import CountError, Expr, InputError, Range, Var, evaluate
-from intset.domains.base import Region
+from intset.domains.region import Region
 from lowering.cli.script import Case
 
 DOMAINS = ("interval", "stride", "isl", "auto")

@@ -12,7 +12,7 @@ from bound.operation import PlaceholderOp
 from bound.schedule import AttachType
 from bound.tensor import Tensor
 from intset import Expr, IntSetError, Range
-from intset.domains.base import Region
+from intset.domains.region import Region
 from lowering.cli.outside import outside_entries
 from lowering.cli.script import Case
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from intset.domains.isl.coalesced import coalesced
 from intset.domains.isl.session import context, isl, val
@@ -12,21 +12,9 @@ from intset.domains.isl.to_expr import _Reader, pw_aff_to_expr, set_to_cond
 from intset.domains.isl.translate import param_name
 from intset.errors import BudgetError
 from intset.expr import ops
-from intset.expr.node import Cond, Expr, Var
+from intset.expr.node import Expr, Var
 from intset.linear.form import Linear, atom
-
-Sides = tuple[list[Linear], list[Linear]]
-
-
-class Product(NamedTuple):
-    """A product of intervals: in each dimension from the largest of the first forms to the smallest of the second.
-
-    It is empty where one of the forms `where` is below 0 or one of the conditions `also` does not hold.
-    """
-
-    sides: list[Sides]
-    where: list[Linear]
-    also: list[Cond]
+from intset.regions.product import Product, has_select, parts_of
 
 
 def box_shape(sides: Sequence[tuple[Iterable[Linear], Iterable[Linear]]], where: Iterable[Linear]) -> Presburger:
@@ -141,7 +129,7 @@ def _product_of_ends(current: Any, params: Sequence[Expr]) -> Product | None:
             return None
         first, last = written
         assert first is not None and last is not None
-        result.sides.append((_parts(first, ops.MAX), _parts(last, ops.MIN)))
+        result.sides.append((parts_of(first, ops.MAX), parts_of(last, ops.MIN)))
     where = set_to_cond(alive, (), params)
     if where is None:
         return None
@@ -207,28 +195,6 @@ def _beyond(end: Any, relation: str) -> Any:
     """The numbers that are in `relation` to the value of a function of the parameters."""
     m = isl()
     return m.Set.from_pw_aff(end).apply(m.Map.read_from_str(context(), f"{{ [v] -> [x] : x {relation} v }}"))
-
-
-def has_select(e: Expr) -> bool:
-    from intset.expr.walk import postorder
-
-    return any(node.op is ops.SELECT for node in postorder((e,)))
-
-
-def _parts(e: Expr, op: ops.Op) -> list[Linear]:
-    """The forms whose maximum (minimum) the expression is."""
-    from intset.linear.canonical import Normalizer
-
-    found: list[Expr] = []
-    stack: list[Expr] = [e]
-    while stack:
-        top = stack.pop()
-        if top.op is op:
-            stack.extend(reversed(top.args))
-        else:
-            found.append(top)
-    plain = Normalizer({})
-    return [plain.form(part) for part in found]
 
 
 def widest(shape: Presburger, position: int, instances: Collection[Expr]) -> Expr | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from intset.domains.base import Bounds, IntervalSet, IntSet, Region, empty_set
+from intset.domains.base import Bounds, IntervalSet, IntSet, empty_set
 from intset.domains.box import product_of
 from intset.domains.isl.coalesced import coalesced
 from intset.domains.isl.listed import listed_shape
@@ -15,6 +15,7 @@ from intset.domains.isl.translate import Translation
 from intset.domains.outline import of_query, outer_ends
 from intset.domains.points import values_of
 from intset.domains.query import Query
+from intset.domains.region import Region
 from intset.domains.sides import Sides
 from intset.errors import BudgetError
 from intset.expr.node import Cond, Expr

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
 
-from intset.domains.isl.boxes import Product, as_product
+from intset.domains.isl.boxes import as_product
 from intset.domains.isl.coalesced import coalesced
 from intset.domains.isl.session import context, isl, number, val
 from intset.domains.isl.sets import Presburger
 from intset.domains.isl.translate import param_name
 from intset.expr.node import Var
+from intset.regions.product import Product
 
 _MAX_OVERLAPPING = 4  # sets for each piece that are looked at
 _MAX_VALUES = 64  # of a quotient or remainder that are tried

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, SupportsIndex
 
-from intset.domains.base import End, IntervalSet, IntSet, Region
+from intset.domains.base import End, IntervalSet, IntSet
 from intset.domains.isl.presburger import SHARE, Ends, declared, own_budget, simplified_expr
 from intset.domains.isl.presburger import Presburger as Presburger
 from intset.domains.isl.session import isl
 from intset.domains.isl.translate import param_name
 from intset.domains.outline import Outline
+from intset.domains.region import Region
 from intset.errors import BudgetError, CountError, UndecidedError
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, as_int
 from intset.expr.range import Range

@@ -1,0 +1,287 @@
+"""`IslShape`: a Presburger set as a `Shape`, with isl's own way for most of the algebra."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+from intset import config as configuration
+from intset.domains.base import End
+from intset.domains.isl import boxes, instances, lattices, pieces
+from intset.domains.isl.coalesced import coalesced
+from intset.domains.isl.count import MAX_POINTS, count, count_symbolic
+from intset.domains.isl.domain import image_of
+from intset.domains.isl.listed import listed_shape
+from intset.domains.isl.presburger import Presburger, declared, end_of
+from intset.domains.isl.session import budget, context, isl, number, val
+from intset.domains.isl.to_expr import set_to_cond
+from intset.domains.isl.translate import Translation, param_name
+from intset.domains.query import Query
+from intset.errors import BudgetError, CountError
+from intset.expr.node import Cond, Expr, IntLike, Var
+from intset.expr.range import Range
+from intset.infinity import Infinity
+from intset.linear.canonical import Normalizer
+from intset.linear.form import Linear
+from intset.linear.lattice import Lattice, Vector
+from intset.regions.derived import PerInstance, coordinates
+from intset.regions.product import Product
+from intset.regions.shape import Shape
+
+
+class IslShape(Presburger, Shape):
+    """A Presburger set: exact in all of the algebra, under budgets of isl's operations."""
+
+    __slots__ = ()
+
+    @property
+    def dims(self) -> int:  # type: ignore[override]  # isl knows it
+        return int(self.get().dim(isl().dim_type.set))
+
+    def _with(self, isl_set: Any, *others: Presburger) -> IslShape:
+        """Another set over the parameters of this one and of others."""
+        return IslShape(isl_set, tuple(dict.fromkeys(p for shape in (self, *others) for p in shape.params)))
+
+    # -- the core -----------------------------------------------------------------------------------------------
+
+    def union(self, other: Shape) -> IslShape:
+        both = of(other)
+        return self._with(coalesced(self.get().union(both.get())), both)
+
+    def intersect(self, other: Shape) -> IslShape:
+        both = of(other)
+        return self._with(coalesced(self.get().intersect(both.get())), both)
+
+    def subtract(self, other: Shape) -> IslShape:
+        both = of(other)
+        return self._with(coalesced(self.get().subtract(both.get())), both)
+
+    def project(self, dims: Sequence[int]) -> IslShape:
+        kinds = isl().dim_type
+        current = self.get()
+        if not len(dims):
+            return self._with(isl().Set.from_params(current.params()))
+        for k in reversed(range(current.dim(kinds.set))):
+            if k not in dims:
+                current = current.project_out(kinds.set, k, 1)
+        left = sorted(dims)
+        return of(pieces.permuted(self._with(coalesced(current)), [left.index(k) for k in dims]))
+
+    def restricted(self, point: Sequence[Var], condition: Cond) -> IslShape:
+        inside = translated(point, condition)
+        return self._with(coalesced(self.get().intersect(inside.get())), inside)
+
+    def is_empty(self) -> bool:
+        return bool(self.get().is_empty())
+
+    def condition(self, point: Sequence[Expr]) -> Cond:
+        current = self.get()
+        found = set_to_cond(current, point, self.ordered_params(current), context=declared(self))
+        if found is None:
+            raise BudgetError("the set has no quantifier-free condition within the budget")
+        return found
+
+    def end(self, k: int, side: int) -> End:
+        return end_of(self, k, side)
+
+    def product_with(self, other: Shape, shared: int) -> IslShape:
+        kinds = isl().dim_type
+        right = of(other)
+        first, last = self.dims - shared, right.dims - shared
+        left = self.get().add_dims(kinds.set, last)
+        return self._with(coalesced(left.intersect(right.get().insert_dims(kinds.set, 0, first))), right)
+
+    def everything(self, dims: int) -> IslShape:
+        return universe(dims)
+
+    # -- parameters ---------------------------------------------------------------------------------------------
+
+    def budget(self, operations: int) -> AbstractContextManager[None]:
+        return budget(operations)
+
+    def atoms(self) -> tuple[Expr, ...]:
+        return self.params
+
+    def variables(self) -> tuple[Var, ...]:
+        return self.free_params()
+
+    def includes(self, other: Shape) -> bool:
+        return bool(of(other).get().is_subset(self.get()))
+
+    def at(self, values: Mapping[Var, IntLike]) -> IslShape:
+        return of(self._at(values))
+
+    def within(self, allowed: Shape) -> IslShape:
+        around = of(allowed)
+        return self._with(coalesced(self.get().intersect_params(around.get().params())), around)
+
+    def lifted(self, params: Sequence[Var]) -> IslShape:
+        kinds = isl().dim_type
+        self._only_variables(params)
+        current, shape = self.get(), self
+        for place, v in enumerate(params):
+            position = current.find_dim_by_name(kinds.param, param_name(v))
+            if position < 0:
+                current = current.insert_dims(kinds.set, place, 1)
+            else:
+                current = current.move_dims(kinds.set, place, kinds.param, position, 1)
+        return IslShape(current, tuple(p for p in shape.params if p not in params))
+
+    def _only_variables(self, params: Collection[Expr]) -> None:
+        """A term such as `n*m` does not follow when `n` stops to be a parameter."""
+        for e in self.params:
+            if not isinstance(e, Var) and any(v in params for v in e.free_vars()) and e not in params:
+                raise BudgetError(f"{e} is not affine")
+
+    def fibred(self, names: Sequence[Var]) -> IslShape:
+        kinds = isl().dim_type
+        if not names:
+            return self
+        current = self.get()
+        start = current.dim(kinds.param)
+        current = current.move_dims(kinds.param, start, kinds.set, 0, len(names))
+        for k, v in enumerate(names):
+            current = current.set_dim_name(kinds.param, start + k, param_name(v))
+        return IslShape(current, (*self.params, *names))
+
+    def without(self, params: Collection[Expr]) -> IslShape:
+        kinds = isl().dim_type
+        current = self.get()
+        for e in params:
+            position = current.find_dim_by_name(kinds.param, param_name(e))
+            if position >= 0:
+                current = current.project_out(kinds.param, position, 1)
+        return IslShape(current, tuple(p for p in self.params if p not in params))
+
+    # -- boxes --------------------------------------------------------------------------------------------------
+
+    def box(self, sides: Sequence[tuple[Iterable[Linear], Iterable[Linear]]], where: Iterable[Linear] = ()) -> IslShape:
+        return of(boxes.box_shape(sides, where))
+
+    def listing(self, points: Sequence[tuple[int, ...]], names: Sequence[Var], dims: int) -> IslShape:
+        if not points:
+            return IslShape(isl().Set.empty(universe(dims).get().get_space()), ())
+        return of(listed_shape(points, names))
+
+    def hull(self) -> IslShape:
+        found = boxes.hull_shape(self)
+        if found is None:
+            raise BudgetError("a region without end")
+        return of(found)
+
+    def product(self) -> Product | None:
+        return boxes.as_product(self)
+
+    def loops(self, names: Sequence[Var]) -> list[Product] | None:
+        return pieces.loops_of(self, names)
+
+    def widest(self, k: int, varying: Collection[Expr]) -> Expr | None:
+        return boxes.widest(self, k, varying)
+
+    def lattice(self) -> tuple[Lattice, tuple[Expr, ...]] | None:
+        found = lattices.lattice_of(self)
+        return None if found is None else (found[0], tuple(found[1]))
+
+    def counted(self, origin: Vector, vectors: Sequence[tuple[int | None, Vector]]) -> IslShape:
+        return of(lattices.in_coordinates(self, origin, vectors))
+
+    def pieces(self, most: int) -> list[Shape] | None:
+        found = pieces.disjoint_pieces(self, most)
+        return None if found is None else [of(part) for part in found]
+
+    def parts(self) -> int:
+        return int(self.get().n_basic_set())
+
+    def coalesced(self) -> IslShape:
+        return self._with(coalesced(self.get()))
+
+    def disjoint(self) -> IslShape:
+        return self._with(coalesced(self.get().make_disjoint()))
+
+    def simplified(self, within: Shape) -> IslShape:
+        return of(boxes.simplified_in(self, of(within)))
+
+    # -- points -------------------------------------------------------------------------------------------------
+
+    def lexmin(self) -> IslShape:
+        return self._extreme(lambda current: current.lexmin())
+
+    def lexmax(self) -> IslShape:
+        return self._extreme(lambda current: current.lexmax())
+
+    def _extreme(self, extreme: Callable[[Any], Any]) -> IslShape:
+        try:
+            return self._with(extreme(self.get()))
+        except isl().Error as error:
+            if "unbounded" not in str(error) and "bounded optimum" not in str(error):
+                raise
+        raise BudgetError("a region without end has no lexicographic extremum")
+
+    def sample(self) -> tuple[int, ...] | None:
+        kinds = isl().dim_type
+        current = self.get()
+        point = current.project_out(kinds.param, 0, current.dim(kinds.param)).sample_point()
+        if point.is_void():
+            return None
+        return tuple(number(point.get_coordinate_val(kinds.set, k)) for k in range(self.dims))
+
+    def has(self, point: Sequence[int]) -> bool:
+        kinds = isl().dim_type
+        current = self.get()
+        for k, coordinate in enumerate(point):
+            current = current.fix_val(kinds.set, k, val(coordinate))
+        return not current.is_empty()
+
+    def count(self) -> int | Infinity | Expr:
+        kinds = isl().dim_type
+        current = self.get()
+        if self.free_params():
+            found = count_symbolic(current, self.ordered_params(current), context=declared(self))
+            if found is None:
+                raise CountError("the number of points has no closed form here: use at(...) to fix sizes")
+            return found
+        return count(current.project_out(kinds.param, 0, current.dim(kinds.param)))
+
+    def counts(self, varying: Sequence[Var], most: int = MAX_POINTS) -> PerInstance:
+        whole = self.lifted(varying)
+        if free := whole.free_params():
+            raise CountError(f"the count depends on {free[0]}: fix the sizes with at={{...}}")
+        kinds = isl().dim_type
+        current = whole.get()
+        current = current.project_out(kinds.param, 0, current.dim(kinds.param))
+        return PerInstance(*instances.max_over(current, len(varying), most))
+
+
+def of(shape: Presburger | Shape) -> IslShape:
+    """A set as an `IslShape`; what another domain keeps is read from its condition."""
+    if isinstance(shape, IslShape):
+        return shape
+    if isinstance(shape, Presburger):
+        return IslShape(shape.get(), shape.params)
+    point = coordinates(shape.dims)
+    return translated(point, shape.condition(point))
+
+
+def universe(dims: int) -> IslShape:
+    """All points."""
+    return IslShape(isl().Set.universe(isl().Space.set_alloc(context(), 0, dims)), ())
+
+
+def translated(point: Sequence[Var], condition: Cond) -> IslShape:
+    """The points at which a condition holds.
+
+    Raises
+    ------
+    BudgetError: it is not affine.
+    """
+    plain = Normalizer(dict.fromkeys(point, (None, None)))
+    ranges = dict.fromkeys(point, Range.everything())
+    query = Query(point, ranges, (), (), plain, plain, configuration.current())
+    translation = Translation(query, conditions=(condition,))
+    if translation.relaxed_terms:
+        raise BudgetError(f"{translation.relaxed_terms[0]} is not affine")
+    return IslShape(image_of(translation), translation.params)
+
+
+__all__ = ["IslShape", "of", "translated", "universe"]
