@@ -1,0 +1,214 @@
+"""Counterexamples and witnesses are points of the domain: small worlds with all their points, held against every tier.
+
+A world has variables with ranges (of numbers, each other, sizes), sizes with what they declare, loads and facts. A
+counterexample gives each of them a value, satisfies everything that the world says, and makes the goal false; "proved"
+holds at every point; bounds, sets and certificates are held against the same points.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import pytest
+
+from intset import Context, Opaque, Range, ShapeVar, Var, evaluate, minimum, select, using
+from intset.domains.base import Bounds, IntSet
+from intset.errors import EvaluationError
+from intset.expr.compiled import compiled
+from intset.expr.node import Cond, Expr
+from intset.infinity import NEG_INF, POS_INF
+
+pytestmark = pytest.mark.filterwarnings("ignore::intset.errors.ContradictionWarning")
+i, j, k = Var("i"), Var("j"), Var("k")
+n, m = ShapeVar("n", lower=1, upper=5), ShapeVar("m", lower=1, upper=4)
+even = ShapeVar("even", lower=2, upper=6, multiple_of=2)
+below = ShapeVar("below", lower=None, upper=3)
+third = ShapeVar("third", lower=-4, upper=7, multiple_of=3)
+WINDOW = range(-7, 10)  # holds every value of every world
+
+
+@dataclass(frozen=True)
+class World:
+    ranges: dict[Var, Range]
+    facts: tuple[Cond, ...] = ()
+    sizes: tuple[Var, ...] = ()
+
+    @property
+    def variables(self) -> tuple[Var, ...]:
+        return (*self.sizes, *self.ranges)
+
+    @cached_property
+    def context(self) -> Context:
+        return Context(self.ranges, assume=self.facts)
+
+    @cached_property
+    def points(self) -> list[tuple[int, ...]]:
+        """Every point of the world, by trial of all."""
+        said = [limits.min <= var for var, limits in self.ranges.items()]
+        said += [var <= limits.max for var, limits in self.ranges.items()]
+        holds = [compiled(cond, self.variables) for cond in (*said, *self.facts)]
+        own = []
+        for var in self.variables:
+            low, high, step = var.declared()
+            own.append(
+                [v for v in WINDOW if (low is None or v >= low) and (high is None or v <= high) and not v % step]
+            )
+        return [point for point in itertools.product(*own) if all(_truth(hold, point) is True for hold in holds)]
+
+    def values(self, e: Expr | Cond) -> dict[tuple[int, ...], int]:
+        """What `e` is at the points where it has a value."""
+        value = compiled(e, self.variables)
+        found = ((point, _truth(value, point)) for point in self.points)
+        return {point: value for point, value in found if value is not None}
+
+
+def _truth(function: Callable[..., int], point: Iterable[int]) -> int | None:
+    try:
+        return function(*point)
+    except (ZeroDivisionError, EvaluationError):
+        return None
+
+
+WORLDS = {
+    "a box": World({i: Range(-1, 4), j: Range(2, 3)}),
+    "a triangle": World({i: Range(0, 4), j: Range(0, i)}),
+    "a triangle on its head": World({i: Range(0, 4), j: Range(i, 3)}),
+    "limits that cross": World({i: Range(0, 3), j: Range(i * 2, 2 - i)}),
+    "a chain": World({i: Range(0, 5), j: Range(1, i - 1), k: Range(j, 4 - j)}),
+    "sizes": World({i: Range(0, n), j: Range(0, m)}, sizes=(n, m)),
+    "a range that few sizes fill": World({i: Range(n, 3 - n), j: Range(-2, m)}, sizes=(n, m)),
+    "sizes and a fact": World({i: Range(0, n), j: Range(1, m - 1)}, (i + j < n,), (n, m)),
+    "a declared size in a range": World({even: Range(0, 6), i: Range(0, 3)}),
+    "a declared size in a range of another": World({i: Range(-2, 5), below: Range(i, 6)}),
+    "a declared size below a size": World({even: Range(0, n), j: Range(0, 2)}, sizes=(n,)),
+    "steps": World({third: Range(-7, 14), j: Range(0, 2)}),
+    "steps from another": World({i: Range(0, 4), third: Range(i - 5, 6)}),
+    "an even size": World({i: Range(0, even), j: Range(0, 2)}, sizes=(even,)),
+    "a fact that cuts": World({i: Range(0, 5), j: Range(-2, 4)}, (i * 2 + j < 7, j >= i - 3)),
+    "a fact on steps": World({i: Range(0, 6), j: Range(0, 3)}, (((i + j) % 3).eq(1),)),
+    "a fact of sizes": World({i: Range(0, n), j: Range(0, 3)}, (n >= m + 2,), (n, m)),
+    "one of two": World({i: Range(0, 4), j: Range(0, 4)}, ((i < 1) | (j.eq(2)),)),
+    "a division": World({i: Range(-2, 5), j: Range(-2, 4)}, (i // j >= 1,)),
+    "ranges by division": World({i: Range(0, 6), j: Range(i // 2, i % 3)}),
+    "nothing": World({i: Range(0, 3), j: Range(3, i - 2)}),
+}
+"""Those that have the first of two variables first."""
+
+
+def questions(world: World) -> list[Expr]:
+    x, y = list(world.ranges)[:2]
+    size = world.sizes[0] if world.sizes else y
+    return [
+        x + 0, y + 0, x + y, x - y, x * 2 + y, y - x * 3, x * y, (x + y * 2) % 3, (x * 3 - y) // 2, minimum(x, y + 1),
+        select(x < y, x * 2, y), abs(x - y), x - size, y + size * 2, x * size + y, (x * y + 1) % 4, (x - 1) * (y - 2),
+        x // (y + 1), x % 2 * 3 - y,
+    ]  # fmt: skip
+
+
+TIERS = [("linear", "points"), ("linear", "isl"), ("linear", "isl", "points", "z3")]
+GOALS: list[Callable[[Expr, int], Cond]] = [lambda e, c: e <= c, lambda e, c: e >= c, lambda e, c: e.ne(c)]
+
+
+def hold_proof(world: World, goal: Cond, tally: Counter[str]) -> None:
+    proof = world.context.prove(goal)
+    tally[proof.status] += 1
+    truth = world.values(goal)
+    assert proof.status != "proved" or all(truth.values()), (world, goal, proof.by)
+    assert not proof.vacuous or not world.points, (world, goal)
+    if proof.status == "refuted":
+        at = proof.counterexample
+        assert set(at) >= set(world.ranges) and set(at) <= set(world.variables), (world, goal, at)
+        given = [
+            point
+            for point in world.points
+            if all(at.get(v, p) == p for v, p in zip(world.variables, point, strict=True))
+        ]
+        assert given and all(truth.get(point) is False for point in given), (world, goal, at)
+
+
+@pytest.mark.parametrize("tiers", TIERS, ids="-".join)
+@pytest.mark.parametrize("name", WORLDS)
+def test_proofs(name: str, tiers: tuple[str, ...]) -> None:
+    world, tally = WORLDS[name], Counter[str]()
+    with using(tiers=tiers):
+        for number, e in enumerate(questions(world)):
+            values = world.values(e).values()
+            ends = sorted({min(values), max(values)}) if values else [0]
+            for way, end, beyond in itertools.product(range(len(GOALS)), ends, (-1, 0, 1)):
+                if (number + way + beyond) % 3 == 0:
+                    hold_proof(world, GOALS[way](e, end + beyond), tally)
+    assert tally["proved"] > 15 and (tally["refuted"] > 20 or not world.points), tally
+
+
+def hold(world: World, e: Expr, bounds: Bounds, found: IntSet, tally: Counter[str]) -> None:
+    """At each value of the sizes, over the rest of the points."""
+    tally["tight"] += bounds.is_tight
+    tally["exact"] += found.is_exact
+    taken: dict[tuple[int, ...], set[int]] = {}
+    for point, value in world.values(e).items():
+        taken.setdefault(point[: len(world.sizes)], set()).add(value)
+    for sizes, truth in taken.items():
+        at = dict(zip(world.sizes, sizes, strict=True))
+        for answer in (bounds, found.ends()):
+            low, high = (evaluate(end, at) if isinstance(end, Expr) else end for end in answer)
+            assert low is NEG_INF or low <= min(truth), (world, e, answer, at)
+            assert high is POS_INF or high >= max(truth), (world, e, answer, at)
+            if bounds.is_tight and answer is bounds:
+                assert (low, high) == (min(truth), max(truth)), (world, e, answer, at)
+        there = found.at(at)
+        inside = {value for value in range(min(truth) - 2, max(truth) + 3) if value in there}
+        assert truth <= inside and (inside == truth or not found.is_exact), (world, e, found, at, truth)
+
+
+@pytest.mark.parametrize("domain", ["auto", "interval", "stride", "points"])
+@pytest.mark.parametrize("name", WORLDS)
+def test_bounds_and_sets(name: str, domain: str) -> None:
+    world, tally = WORLDS[name], Counter[str]()
+    for e in questions(world):
+        bounds, found = world.context.bounds(e, domain=domain), world.context.value_set(e, domain=domain)
+        hold(world, e, bounds, found, tally)
+    assert domain != "auto" or world.sizes or tally["exact"] == len(questions(world)), tally
+
+
+T, U = Opaque("T", 1, 0, 2), Opaque("U", 0, -1, 1)
+LOADED: list[Callable[[int], Cond]] = [
+    lambda c: T[i] < c,
+    lambda c: T[i] - T[j] < c,
+    lambda c: T[i] * 2 + U() >= c - 1,
+    lambda c: (T[i] * T[j]).ne(c),
+    lambda c: T[i + 1] - T[j] + i <= c,
+    lambda c: (T[i] + U()) % 3 < c,
+    lambda c: select(i < 1, T[j], U()) < c,
+    lambda c: T[T[i]] + i < c + 1,
+    lambda c: T[i] - T[0] + T[1] - T[j] <= c,
+]
+
+
+@pytest.mark.parametrize("tiers", TIERS, ids="-".join)
+@pytest.mark.parametrize("facts", [(), (T[i] >= i,), (T[j] + U() <= 1, i <= j), (T[0] < T[1],)], ids=str)
+def test_loads(facts: tuple[Cond, ...], tiers: tuple[str, ...]) -> None:
+    """A counterexample is one table: loads at equal indices are equal, and within what the symbol declares."""
+    ranges, tally = {i: Range(0, 2), j: Range(0, i + 1)}, Counter[str]()
+    ctx = Context(ranges, assume=facts)
+    tables = [
+        {T: dict(zip(range(3), elements, strict=True)).__getitem__, U: lambda u=u: u}
+        for elements in itertools.product(range(3), repeat=3)
+        for u in (-1, 0, 1)
+    ]
+    worlds = [{i: a, j: b, **table} for a in range(2) for b in range(a + 1) for table in tables]
+    worlds = [at for at in worlds if all(evaluate(fact, at) for fact in facts)]
+    with using(tiers=tiers):
+        for make, c in itertools.product(LOADED, range(-1, 4)):
+            goal = make(c)
+            proof = ctx.prove(goal)
+            tally[proof.status] += 1
+            truth = [(at, evaluate(goal, at)) for at in worlds]
+            assert proof.status != "proved" or all(true for _, true in truth), (goal, facts)
+            if proof.status == "refuted":
+                chosen = {v: value for v, value in proof.counterexample.items() if v in ranges}
+                assert any(not true and chosen.items() <= at.items() for at, true in truth), (goal, facts, chosen)
+    assert tally["proved"] >= 5 and (tally["refuted"] >= 5 or tally["unknown"] >= 30), tally
