@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 from bound_corpus import CASES
-from lowered import check, check_c, close, compile_c, compilers, problem, run_c, run_sanitized
+from lowered import c_name, check, check_c, close, compile_c, compilers, problem, run_c, run_sanitized
+from sweeps import daily
 
 from bound import te, tir
 from bound.reference import evaluate as reference
@@ -110,7 +111,7 @@ PROGRAMS: dict[str, tuple[Any, dict[str, int]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", daily(PROGRAMS, 2))
 def test_programs_equal_numpy_under_the_sanitizers(name: str) -> None:
     make, sizes = PROGRAMS[name]
     s = make()
@@ -119,12 +120,12 @@ def test_programs_equal_numpy_under_the_sanitizers(name: str) -> None:
 
 @pytest.mark.parametrize("compiler", compilers())
 def test_compilers_are_silent(compiler: str) -> None:
-    for make, _ in PROGRAMS.values():
-        f = lower(make())
-        for width in (narrow(f), Width(64)):
-            text = to_c(f, width)
-            for level in ("-O0", "-O2"):
-                compile_c(text, compiler, (*WARNINGS, level))
+    functions = [lower(make()) for make, _ in PROGRAMS.values()]
+    for widths in ([narrow(f) for f in functions], [Width(64)] * len(functions)):
+        texts = [to_c(f, width) for f, width in zip(functions, widths, strict=True)]
+        together = [text.replace(f" {c_name(text)}(", f" f{k}(") for k, text in enumerate(texts)]  # names of their own
+        for level in ("-O0", "-O2"):
+            compile_c("\n".join(together), compiler, (*WARNINGS, level))
 
 
 @pytest.mark.parametrize("compiler", compilers()[1:])

@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 from lowered import close
 from outside_programs import Program, leaves_a_tensor, stored_whole
+from sweeps import daily
 
 from bound import infer_bound
 from bound.errors import ScheduleError
@@ -66,28 +67,28 @@ def outcomes(seeds: range, symbolic: bool, data: bool) -> Counter[str]:
     return seen
 
 
-@pytest.mark.parametrize("start", range(0, 60, 30))
+@pytest.mark.parametrize("start", daily(range(0, 60, 30), 2))
 def test_constant_sizes(start: int) -> None:
     seen = outcomes(range(start, start + 30), symbolic=False, data=False)
     assert seen["refused"] >= 3 and seen["inside"] >= 2, seen
 
 
-@pytest.mark.parametrize("start", range(0, 60, 30))
+@pytest.mark.parametrize("start", daily(range(0, 60, 10), 6))
 def test_symbolic_sizes(start: int) -> None:
-    seen = outcomes(range(start, start + 30), symbolic=True, data=False)
-    assert seen["outside"] >= 10 and seen["inside"] >= 10, seen
+    seen = outcomes(range(start, start + 10), symbolic=True, data=False)
+    assert seen["outside"] >= 2 and seen["inside"] >= 2, seen
 
 
-@pytest.mark.parametrize("start", range(0, 60, 30))
+@pytest.mark.parametrize("start", daily(range(0, 60, 30), 2))
 def test_data(start: int) -> None:
     seen = outcomes(range(start, start + 30), symbolic=False, data=True)
     assert seen["outside"] >= 1 and seen["inside"] >= 1, seen
 
 
-@pytest.mark.parametrize("start", range(0, 30, 30))
+@pytest.mark.parametrize("start", daily(range(0, 30, 10), 3))
 def test_sizes_and_data(start: int) -> None:
-    seen = outcomes(range(start, start + 30), symbolic=True, data=True)
-    assert seen["outside"] >= 10 and seen["inside"] >= 10, seen
+    seen = outcomes(range(start, start + 10), symbolic=True, data=True)
+    assert seen["outside"] >= 2 and seen["inside"] >= 2, seen
 
 
 @pytest.mark.nightly
