@@ -14,8 +14,7 @@ from intset.domains.region import Region
 from intset.domains.registry import domain_named
 from intset.domains.relation import Relation
 from intset.errors import ContradictionWarning, InputError
-from intset.expr import ops
-from intset.expr.definedness import definedness
+from intset.expr.definedness import definedness, embedded_claims
 from intset.expr.node import Cond, Expr, IntLike, Node, Var, as_cond, as_expr, as_int, truth
 from intset.expr.range import Range
 from intset.expr.walk import conjuncts
@@ -64,7 +63,7 @@ class Frame:
             self.conditions: tuple[Cond, ...] = ()
             self.known = self.base
             self.answers: dict[Any, Any] = {}
-            self.verdicts: dict[tuple[Cond, ...], str] = {}
+            self.verdicts: dict[tuple[object, ...], str] = {}
             return
         stated = tuple(fact.condition for fact in facts)
         held = [cond for cond in (*multiples, *full, *stated, *defined) if not _is_true(self.base, cond)]
@@ -109,6 +108,19 @@ class Frame:
         asked = Query(exprs, self.ranges, self.conditions, keep, self.base, self.known, config)
         asked.verdicts = self.verdicts
         return asked
+
+    def where_defined(self, roots: Sequence[Node]) -> Frame:
+        """This frame with the conditions under which `roots` are defined as facts."""
+        known = self.known
+        for root in roots:
+            known.cond(root) if isinstance(root, Cond) else known.form(root)  # type: ignore[arg-type]
+        if not known.met_partial:
+            return self
+        key = ("defined", tuple(roots))
+        found = self.answers.get(key)
+        if found is None:
+            found = self.remember(key, _where_defined(self, roots))
+        return found  # type: ignore[no-any-return]
 
     def remember(self, key: Any, answer: Any) -> Any:
         if len(self.answers) >= MAX_CACHED_ANSWERS:
@@ -289,14 +301,14 @@ class Context:
         found = frame.answers.get((goal, chosen))
         if found is not None:
             return found  # type: ignore[no-any-return]
-        return prove_once(frame, goal, chosen, self._frame_for)
+        return prove_once(frame, goal, chosen)
 
     def simplify(self, e: Any) -> Any:
         """A canonical, usually shorter, expression (or condition) that is equal wherever `e` is defined."""
         if isinstance(e, Cond):
-            return self._frame_for((e,)).known.cond(e)
+            return self._frame.where_defined((e,)).known.cond(e)
         expr = as_expr(e, "the expression")
-        known = self._frame_for((expr,)).known
+        known = self._frame.where_defined((expr,)).known
         return known.regroup(known.form(expr)).expr()
 
     def fits(self, e: IntLike, bits: int = 32) -> Proof:
@@ -325,13 +337,13 @@ class Context:
         chosen = configuration.current(self.domain if domain is None else domain)
         kept = tuple(_checked_var(var) for var in ((keep,) if isinstance(keep, Var) else keep)) if keep != () else ()
         key = (what, exprs, kept, chosen)
-        frame = self._frame_for(exprs).reading
+        frame = self._frame.where_defined(exprs).reading
         found = frame.answers.get(key)
         if found is not None:
             return found
         query = frame.query(exprs, kept, chosen)
         if what == "region" and frame is not self._frame.reading:
-            query.alone = tuple(self._frame_for((e,)).reading.query((e,), kept, chosen) for e in exprs)
+            query.alone = tuple(self._frame.where_defined((e,)).reading.query((e,), kept, chosen) for e in exprs)
         answering = domain_named(chosen.domain)
         if what == "image":
             return frame.remember(key, answering.image(query))
@@ -345,20 +357,6 @@ class Context:
         from intset.domains.box import region_of_sets
 
         return frame.remember(key, region_of_sets(query, answering))
-
-    def _frame_for(self, roots: Sequence[Node]) -> Frame:
-        """The current frame, with the conditions under which `roots` are defined as facts."""
-        frame = self._frame
-        known = frame.known
-        for root in roots:
-            known.cond(root) if isinstance(root, Cond) else known.form(root)  # type: ignore[arg-type]
-        if not known.met_partial:
-            return frame
-        key = ("defined", tuple(roots))
-        found = frame.answers.get(key)
-        if found is None:
-            found = frame.remember(key, _where_defined(frame, roots))
-        return found  # type: ignore[no-any-return]
 
     def __reduce__(self) -> tuple[Any, ...]:
         frame = self._frame
@@ -416,25 +414,6 @@ def _where_defined(frame: Frame, roots: Sequence[Node]) -> Frame:
     if not open_needs:
         return inside
     return Frame(frame.ranges, inside.facts, (*frame.defined, *open_needs), open_needs, frame.base)
-
-
-def embedded_claims(roots: Sequence[Node]) -> tuple[Cond, ...]:
-    """The conditions of `asserting` nodes that hold wherever the roots are defined: those on no lazy branch."""
-    found: dict[Cond, None] = {}
-    seen: set[Node] = set()
-    stack = list(reversed(roots))
-    while stack:
-        node = stack.pop()
-        if node in seen:
-            continue
-        seen.add(node)
-        if node.op is ops.ASSERTING:
-            found[node.args[0]] = None
-        if node.op in (ops.SELECT, ops.AND, ops.OR):
-            stack.append(node.args[0])
-        else:
-            stack.extend(node.args)
-    return tuple(found)
 
 
 def _listed(conditions: Any) -> Iterable[Any]:

@@ -46,7 +46,7 @@ class Query:
         self.base = base
         self.known = known
         self.config = config
-        self.verdicts: dict[tuple[Cond, ...], str] = {}  # shared by the queries of one context
+        self.verdicts: dict[tuple[object, ...], str] = {}  # shared by the queries of one context
         self.alone: tuple[Query, ...] = ()  # each expression where it has a value, if that is at more points
         self._forms: tuple[Linear, ...] | None = None
         self._ties: Mapping[Var, frozenset[Var]] | None = None

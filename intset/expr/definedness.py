@@ -71,3 +71,22 @@ def _either(a: Cond, b: Cond) -> Cond:
     if a.op is ops.BOOL or a is b:
         return a
     return b if b.op is ops.BOOL else a | b
+
+
+def embedded_claims(roots: Sequence[Node]) -> tuple[Cond, ...]:
+    """The conditions of `asserting` nodes that hold wherever the roots are defined: those on no lazy branch."""
+    found: dict[Cond, None] = {}
+    seen: set[Node] = set()
+    stack = list(reversed(roots))
+    while stack:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if node.op is ops.ASSERTING:
+            found[node.args[0]] = None
+        if node.op in (ops.SELECT, ops.AND, ops.OR):
+            stack.append(node.args[0])
+        else:
+            stack.extend(node.args)
+    return tuple(found)

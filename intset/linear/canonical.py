@@ -17,7 +17,7 @@ from intset.linear import atoms, conditions, remainders, symbolic
 from intset.linear import bounds as iv
 from intset.linear.bounds import Interval
 from intset.linear.conditions import Clause
-from intset.linear.form import Linear, Made, accumulate, atom, constant, degree, is_affine, product
+from intset.linear.form import Linear, accumulate, atom, constant, degree, is_affine, product
 from intset.linear.knowledge import NO_KNOWLEDGE, Knowledge
 from intset.linear.refine import narrow
 from intset.linear.rules import RULES
@@ -118,13 +118,11 @@ class Normalizer:
             return form
         found = form.regrouped
         if found is not None and found[0] is self.mark:
-            known = found[1]
-            if type(known) is not Made:
-                return known or form  # type: ignore[return-value]
-            short = remainders.only_remainder(self, form, known)
-            if short is not None:
-                form.regrouped = (self.mark, short)
-                return short
+            return found[1] or form
+        short = None if form.made is None else remainders.only_remainder(self, form, form.made)
+        if short is not None:
+            form.regrouped = (self.mark, short)
+            return short
         for e in form.terms:
             if e.op is ops.FLOORDIV or e.op is ops.MUL and remainders.has_quotient(e):
                 result = remainders.regrouped(self, form)
@@ -261,9 +259,10 @@ class Normalizer:
                     if waiting:
                         stack.extend(waiting)
                         continue
-                forms[node] = form = self._combine(*total)
+                form = self._combine(*total)
                 if len(form.terms) > MAX_REWRITTEN_TERMS:
                     form.source = node  # type: ignore[assignment]
+                forms[node] = form  # last: other threads may be waiting for it
             else:
                 waiting = []
                 for arg in node.args if op is not ops.SELECT else self._read_here(node):

@@ -29,15 +29,16 @@ class Linear:
     No coefficient is 0, so two forms of one polynomial over the same atoms have equal `const` and `terms`.
     """
 
-    __slots__ = ("_expr", "const", "interval", "regrouped", "source", "terms")
+    __slots__ = ("_expr", "const", "interval", "made", "regrouped", "source", "terms")
 
     def __init__(self, const: int, terms: dict[Expr, int]) -> None:
         self.const = const
         self.terms = terms
         self._expr: Expr | None = None
         self.source: Expr | None = None  # of a long sum: what was read as this form
+        self.made: Made | None = None  # of a remainder: how it came to be
         # What one normalizer, whose mark is the first of each pair, found out about this form:
-        self.regrouped: tuple[object, Linear | Made | None] | None = None  # None: nothing to regroup
+        self.regrouped: tuple[object, Linear | None] | None = None  # None: nothing to regroup
         self.interval: tuple[object, tuple[int | None, int | None]] | None = None
 
     @property

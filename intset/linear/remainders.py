@@ -24,8 +24,8 @@ def floormod(known: Normalizer, dividend: Linear, divisor: Linear) -> Linear:
     if len(dividend.terms) > MAX_EXPANDED_TERMS:
         return atom(make(ops.FLOORMOD, (known.atomized(dividend), known.atomized(divisor))))
     c = divisor.const
-    hint = dividend.regrouped
-    if hint is not None and c > 0 and not divisor.terms and type(hint[1]) is Made and hint[1].modulus % c == 0:
+    made = dividend.made
+    if made is not None and c > 0 and not divisor.terms and made.modulus % c == 0:
         dividend = whole_part(dividend, c)[1]  # (x % (c*d)) % c is x % c
     quotient = floordiv(known, dividend, divisor)
     if not divisor.is_const:
@@ -33,7 +33,7 @@ def floormod(known: Normalizer, dividend: Linear, divisor: Linear) -> Linear:
     remainder = dividend.plus(quotient, -c)
     for e in quotient.terms:
         if e.op is ops.FLOORDIV:
-            remainder.regrouped = (known.mark, Made(e, c))
+            remainder.made = Made(e, c)
     return remainder
 
 

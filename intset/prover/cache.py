@@ -1,13 +1,14 @@
 """The cache of proofs: a question that was decided before, in this context or another, costs a look-up.
 
 The key holds the goal, the facts and the ranges that bear on it, and the configuration; so a fact that no longer holds
-cannot answer. Only what was decided is kept: an "unknown" may be decided yet, and so may what the clock stopped.
+cannot answer. What is kept is what these alone lead to, so the answer is the same whether it was kept or not. Only what
+was decided is kept: an "unknown" is for a larger budget to decide, and so is what the clock stopped.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from typing import TYPE_CHECKING, NamedTuple
 
 from intset.config import Config
@@ -65,12 +66,8 @@ class Lru:
 PROOFS = Lru(MAX_PROOFS)
 
 
-def prove_once(frame: Frame, goal: Cond, config: Config, where_defined: Callable[[tuple[Cond]], Frame]) -> Proof:
+def prove_once(frame: Frame, goal: Cond, config: Config) -> Proof:
     """The proof of `goal` in `frame`: the one that is kept, or else a new one, which is kept if it decides.
-
-    Parameters
-    ----------
-    where_defined: gives the frame restricted to the points where the goals it is given have a value.
 
     A frame keeps the proofs found in it, and is asked before this is called; `PROOFS` keeps those of all frames.
     """
@@ -82,11 +79,10 @@ def prove_once(frame: Frame, goal: Cond, config: Config, where_defined: Callable
     found = at_once(frame, goal, config)
     if found is None:
         kept = _Kept(frame, goal, config, budgets)
-        found = prove(where_defined((goal,)), goal, config, kept.recall)
+        found = prove(frame.where_defined((goal,)), goal, config, kept.from_part)
         if found.status == UNKNOWN or found.reason:
             return found
-        if kept.key is not None:
-            PROOFS.put(kept.key, found)
+        kept.keep(found)
     PROOFS.put(exact, found)
     return frame.remember((goal, config), found)  # type: ignore[no-any-return]
 
@@ -96,20 +92,33 @@ class _Kept:
 
     def __init__(self, frame: Frame, goal: Cond, config: Config, budgets: Hashable) -> None:
         self._asked = (frame, goal, config, budgets)
-        self.key: Hashable | None = None
+        self._key: Hashable | None = None
 
-    def recall(self) -> Proof | None:
-        """The proof from another context, if there is one; a refutation gets values for the variables of this one."""
+    def from_part(self) -> Proof | None:
+        """The answer of the part, kept or new; `None` where everything bears on the question and nothing is kept."""
         frame, goal, config, budgets = self._asked
         part = relevant_part(frame, goal, config)
         if part is None:
             return None
-        self.key = (goal, part.ranges, part.facts, budgets)
-        found = PROOFS.get(self.key)
-        if found is not None and found.status == REFUTED:
-            point = {**part.elsewhere, **(found.counterexample or {})}
-            return Proof(goal, REFUTED, found.by, counterexample=point, basis=found.basis)
-        return found
+        key = (goal, part.ranges, part.facts, budgets)
+        found = PROOFS.get(key)
+        if len(part.ranges) == len(frame.ranges) and len(part.facts) == len(frame.facts):
+            self._key = key
+            return found
+        if found is None:
+            found = prove(type(frame)(dict(part.ranges), part.facts).where_defined((goal,)), goal, config)
+            if found.status != UNKNOWN and not found.reason:
+                PROOFS.put(key, found)
+        if found.status != REFUTED:
+            return found
+        point = {**part.elsewhere, **(found.counterexample or {})}
+        basis = found.basis._replace(ranges=frame.ranges, facts=frame.facts)  # the point speaks of all of them
+        return Proof(goal, REFUTED, found.by, counterexample=point, reason=found.reason, basis=basis)
+
+    def keep(self, found: Proof) -> None:
+        """Keep what was found in a context all of which bears on the question."""
+        if self._key is not None:
+            PROOFS.put(self._key, found)
 
 
 class Part(NamedTuple):
@@ -146,8 +155,5 @@ def relevant_part(frame: Frame, goal: Cond, config: Config) -> Part | None:
         return None
     chosen = set(touching)
     facts = tuple(fact for fact in frame.facts if fact.condition in chosen)
-    return Part(tuple((var, frame.ranges[var]) for var in sorted(relaxed, key=_serial)), facts, elsewhere)
-
-
-def _serial(var: Var) -> int:
-    return var.serial
+    touched = set(relaxed)
+    return Part(tuple((var, limits) for var, limits in frame.ranges.items() if var in touched), facts, elsewhere)

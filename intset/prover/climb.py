@@ -19,7 +19,7 @@ from intset.domains.query import Query
 from intset.domains.witness import Point, aim, complete, in_domain
 from intset.errors import BudgetError, EvaluationError, InputError
 from intset.expr import ops
-from intset.expr.definedness import definedness
+from intset.expr.definedness import definedness, embedded_claims
 from intset.expr.evaluate import evaluate
 from intset.expr.length import may_be_long
 from intset.expr.node import Cond, Expr, Node, Var
@@ -124,8 +124,6 @@ def at_once(frame: Frame, goal: Cond, config: Config) -> Proof | None:
 
 def _side_conditions(known: Normalizer, goal: Cond) -> tuple[Cond, ...] | None:
     """What is not known of the conditions under which `goal` has a value; `None` where more is to be said of them."""
-    from intset.context import embedded_claims
-
     if known.met_claim and embedded_claims((goal,)):
         return None
     side: list[Cond] = []
@@ -137,10 +135,10 @@ def _side_conditions(known: Normalizer, goal: Cond) -> tuple[Cond, ...] | None:
     return tuple(side)
 
 
-def prove(frame: Frame, goal: Cond, config: Config, recall: Callable[[], Proof | None] | None = None) -> Proof:
+def prove(frame: Frame, goal: Cond, config: Config, elsewhere: Callable[[], Proof | None] | None = None) -> Proof:
     """Decide `goal` over the points of `frame`, within the budgets of `config`.
 
-    `recall` is asked for a known proof before the first tier that costs more than a look-up.
+    `elsewhere` is asked for the proof before the first tier that costs more than a look-up.
     """
     basis = Basis(frame.ranges, frame.facts, frame.defined, frame.requires, config)
     read = frame.reading
@@ -150,11 +148,11 @@ def prove(frame: Frame, goal: Cond, config: Config, recall: Callable[[], Proof |
     last = Verdict(UNKNOWN, reason="no tier is enabled")
     by = stopped = ""
     for tier in config.tiers:
-        if recall is not None and tier != "linear":
-            known = recall()
+        if elsewhere is not None and tier != "linear":
+            known = elsewhere()
             if known is not None:
                 return known
-            recall = None
+            elsewhere = None
         verdict = TIERS[tier](question)
         by, last = tier, verdict
         stopped = verdict.reason if verdict.by_clock else stopped

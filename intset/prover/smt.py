@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from ctypes import ArgumentError
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
@@ -179,6 +180,10 @@ class _Engine:
             return self.decide(query, rlimit)
         except BudgetError as refusal:
             return query.unknown(str(refusal))
+        except ArgumentError as failure:
+            if "KeyboardInterrupt" in str(failure):  # ctypes says so of an interrupt while it looks at arguments
+                raise KeyboardInterrupt from None
+            raise
         except self.z3.Z3Exception as failure:
             return query.unknown(f"z3: {failure}")
 

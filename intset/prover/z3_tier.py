@@ -20,7 +20,7 @@ def decide(question: Question) -> Verdict:
     if effort(question.goal) > MAX_EFFORT:
         return Verdict(UNKNOWN, reason="there are too many products and divisions of terms for z3")
     facts: list[tuple[Cond, Any]] = [(fact.condition, fact) for fact in frame.facts]
-    for var in _ranged(question):
+    for var in _ranged(question, [cond for cond, _ in facts]):
         limits = frame.ranges[var]
         facts += [(var >= limits.min, var)] if isinstance(limits.min, Expr) else []
         facts += [(var <= limits.max, var)] if isinstance(limits.max, Expr) else []
@@ -52,11 +52,11 @@ def _affordable(facts: list[tuple[Cond, Any]]) -> list[tuple[Cond, Any]]:
     return kept
 
 
-def _ranged(question: Question) -> list[Var]:
+def _ranged(question: Question, facts: list[Cond]) -> list[Var]:
     """The variables with a range that goal or facts speak of, and those that their ranges speak of."""
     ranges = question.frame.ranges
     found: dict[Var, None] = {}
-    waiting = [*free_vars(question.goal, *question.frame.conditions), *question.symbolic_ranges]
+    waiting = [*free_vars(question.goal, *facts), *question.symbolic_ranges]
     while waiting:
         var = waiting.pop(0)
         if var in ranges and var not in found:

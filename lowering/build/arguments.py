@@ -10,8 +10,8 @@ from bound.operation import PlaceholderOp
 from bound.schedule import Schedule
 from bound.tensor import Tensor
 from bound.tir.value import Value
-from intset.context import embedded_claims
 from intset.errors import InputError
+from intset.expr.definedness import embedded_claims
 from intset.expr.node import ShapeVar, Var, const
 from intset.expr.walk import conjuncts, without_assertions
 from lowering.nest.ir import Assert, Function, ShapeOf, Stmt

@@ -7,9 +7,10 @@ from contextlib import contextmanager
 
 import intset
 from intset.config import current
-from intset.context import Context, embedded_claims
+from intset.context import Context
 from intset.expr import ops
 from intset.expr.build import logical_and
+from intset.expr.definedness import embedded_claims
 from intset.expr.node import Cond, Expr, Node, Var, constant_value
 from intset.expr.range import Range
 from intset.expr.walk import conjuncts, free_vars

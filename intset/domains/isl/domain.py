@@ -9,7 +9,7 @@ from intset.domains.base import Bounds, IntervalSet, IntSet, empty_set
 from intset.domains.box import product_of
 from intset.domains.isl.coalesced import coalesced
 from intset.domains.isl.listed import listed_shape
-from intset.domains.isl.session import budget, context, isl
+from intset.domains.isl.session import SpentError, budget, budget_aside, context, isl
 from intset.domains.isl.sets import IslRegion, IslSet, Presburger
 from intset.domains.isl.translate import Translation
 from intset.domains.outline import of_query, outer_ends
@@ -118,25 +118,31 @@ def relaxation_notes(query: Query, translation: Translation) -> tuple[str, ...]:
 
 
 def consistency(query: Query, facts: Sequence[Cond]) -> str:
-    """Whether facts that share no variable with the question hold together: "holds", "empty" or "unknown"."""
+    """Whether facts that share no variable with the question hold together: "holds", "empty" or "unknown".
+
+    It is asked with a budget of its own, for it is kept for other questions.
+    """
     if not facts:
         return "holds"
-    key = tuple(facts)
-    cached = query.verdicts.get(key)
-    if cached is None:
+    key = (tuple(facts), query.keep, query.config.isl_operations, query.config.points)
+    found = query.verdicts.get(key)
+    if found is None:
+        alone = Query((), query.ranges, facts, tuple(query.keep), query.base, query.known, query.config)
         try:
-            alone = Query((), query.ranges, facts, tuple(query.keep), query.base, query.known, query.config)
-            translation = Translation(alone, seeds=facts)
-            empty = translation.domain.is_empty()
-            cached = "empty" if empty else "unknown" if translation.relaxed_terms else "holds"
+            with budget_aside(query.config.isl_operations):
+                translation = Translation(alone, seeds=facts)
+                empty = translation.domain.is_empty()
+                found = "empty" if empty else "unknown" if translation.relaxed_terms else "holds"
+        except SpentError:
+            return "unknown"
         except BudgetError:
-            cached = "unknown"
-        if cached == "unknown":
+            found = "unknown"
+        if found == "unknown":
             from intset.domains.points import facts_hold
 
-            cached = facts_hold(query, facts)
-        query.verdicts[key] = cached
-    return cached
+            found = facts_hold(query, facts)
+        query.verdicts[key] = found
+    return found
 
 
 def domain_sample(translation: Translation, restriction: Any = None) -> dict[Expr, int] | None:

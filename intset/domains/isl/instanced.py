@@ -31,7 +31,7 @@ def image_in_instances(context: Context, exprs: Sequence[Expr], keep: Sequence[V
     ------
     BudgetError: isl needs more operations than the configuration allows for one query.
     """
-    frame = context._frame_for(exprs)
+    frame = context._frame.where_defined(exprs)
     config = configuration.current()
     kept = frozenset(keep)
     involved = [v for v in free_vars(*frame.conditions) if v in kept or v in frame.ranges]

@@ -22,6 +22,10 @@ class IslError(IntSetError):
     """isl refused an operation for a reason other than its budget: a defect of the caller."""
 
 
+class SpentError(BudgetError):
+    """The budget around a question that counts by itself was met before: what the outer block does will not count."""
+
+
 @cache
 def isl() -> Any:
     """The module `islpy`."""
@@ -69,23 +73,27 @@ def _innermost() -> Budget | None:
 class Budget:
     """One `with budget(...)` block."""
 
-    __slots__ = ("__weakref__", "_context", "_outer", "_own", "limit")
+    __slots__ = ("__weakref__", "_apart", "_aside", "_context", "_outer", "_own", "limit")
     limit: int  # in force: the value of isl's operation counter at which it stops; 0 for none
 
-    def __init__(self, max_operations: int | None) -> None:
+    def __init__(self, max_operations: int | None, aside: bool = False) -> None:
         if max_operations is not None and max_operations < 1:
             raise InputError(f"max_operations must be at least 1, not {max_operations}")
         self._own = max_operations
+        self._aside, self._apart = aside, False
 
     def __enter__(self) -> None:
         self._context = context()
         self._outer = _innermost()
-        self.limit = self._outer.limit if self._outer else 0
+        self.limit = self._outer.limit if self._outer and not self._aside else 0
         _SESSION.running.append(weakref.ref(self))
         try:
+            if self._aside and self._outer and self._outer.limit:
+                self._set_apart(_count(self._context, self._outer))
             if self._own is not None:
                 if self.limit:
-                    self.limit = min(self.limit, _used(self._context, self.limit) + self._own)
+                    used = _count(self._context, self)
+                    self.limit = min(self.limit, used + self._own)
                 else:
                     self._context.reset_operations()
                     self.limit = self._own
@@ -116,7 +124,18 @@ class Budget:
             failure.__context__ = None if isinstance(error, isl().Error) else error
             raise
 
+    def _set_apart(self, spent: int) -> None:
+        """Outer blocks go on with what they have left, counted from 0: isl's counter starts again, here and after."""
+        assert self._outer is not None
+        if spent >= self._outer.limit:
+            raise SpentError("isl has no operations left for a question beside")
+        self._apart = True
+        for outer in _limited():
+            outer.limit -= spent
+
     def _leave(self) -> None:
+        if self._apart:
+            self._context.reset_operations()
         # The list last: interrupted in between, it still tells `context` that there is something to clean up.
         self._context.set_max_operations(self._outer.limit if self._outer else 0)
         running = _SESSION.running
@@ -139,6 +158,16 @@ def budget(max_operations: int | None) -> Budget:
     return Budget(max_operations)
 
 
+def budget_aside(max_operations: int) -> Budget:
+    """A block whose operations do not count for the blocks around it, nor theirs for it: for what is kept for others.
+
+    Raises
+    ------
+    SpentError: at its begin, where the blocks around it have nothing left.
+    """
+    return Budget(max_operations, aside=True)
+
+
 def is_limited() -> bool:
     """Whether a budget is running in this thread."""
     return bool(_SESSION.running)
@@ -153,17 +182,29 @@ def _works(ctx: Any) -> bool:
     return True
 
 
-def _used(ctx: Any, limit: int) -> int:
-    """The value of isl's operation counter, at most `limit`. isl does not tell it: it is searched."""
-    low, high = 0, limit
+def _limited() -> list[Budget]:
+    """The blocks of this thread that have a limit of their own or from around them."""
+    running = [reference() for reference in _SESSION.running]
+    return [found for found in running if found is not None and found.limit]
+
+
+def _count(ctx: Any, block: Budget) -> int:
+    """The value of isl's operation counter, at most the limit of `block`, the innermost.
+
+    isl does not tell it: it is searched, at one operation for each success, which the running blocks are given back.
+    """
+    low, high, spent = 0, block.limit, 0
     while low < high:
         middle = (low + high) // 2
-        ctx.set_max_operations(middle + 1)
+        ctx.set_max_operations(middle + spent + 1)
         if _works(ctx):
             high = middle
+            spent += 1
         else:
             low = middle + 1
-    return low
+    for outer in _limited():
+        outer.limit += spent
+    return low + spent
 
 
 def val(n: int) -> Any:
