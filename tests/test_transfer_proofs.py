@@ -195,6 +195,7 @@ FORMS = "reads the arguments' canonical forms: its arithmetic is that of the fun
 
 STATED: dict[str, Statement] = {
     "bounds.times": of(ops.MUL, interval, slow=True),
+    "bounds._unbounded_product": of(ops.MUL, interval, slow=True),
     "bounds.hull": Statement(interval, either),
     "bounds.meet": Statement(interval, common),
     "bounds.scaled": Statement(interval, lambda x, y: x * y, shapes=(ENDS, POINT), call=lambda f, a, b: f(a, b[0])),
@@ -233,6 +234,7 @@ STATED: dict[str, Statement] = {
 checked by enumeration (test_constant_divisor)."""
 
 LISTED: dict[str, str] = {
+    "bounds._bits": "the length of ends in bits, which decides how a product is bounded",
     "bounds._signed_parts": PART,
     "bounds._floordiv_signed": PART,
     "bounds._nonneg": PART,
