@@ -81,10 +81,9 @@ def compact(known: Known, need: Need, fixed: Sequence[Var], box: Storage) -> Sto
     if need.box is not None or not box.ranges:
         return box
     from intset.domains.isl.lattices import lattice_of
-    from intset.domains.isl.session import budget
 
     try:
-        with budget(_OPERATIONS):
+        with known.account.budget(_OPERATIONS):
             found = lattice_of(need.unguarded)
         if found is None:
             return box
@@ -124,10 +123,9 @@ class Folding:
     def numbers(self) -> Need:
         """The region as the counts of its points."""
         from intset.domains.isl.lattices import in_coordinates
-        from intset.domains.isl.session import budget
 
         known, need = self.known, self.need
-        with budget(_OPERATIONS):
+        with known.account.budget(_OPERATIONS):
             inside = in_coordinates(need.unguarded, self.around.origin, self.all_vectors)
         found = from_shape(known, need.dims, inside, need.exact)
         if found.box is not None:
@@ -153,11 +151,10 @@ class Folding:
 
     def cheap_storage(self) -> Storage | None:
         """As `storage`, but only where it is found soon and begins at a place that is written shortly."""
-        from intset.domains.isl.session import budget
         from intset.regions.product import has_select
 
         try:
-            with budget(_SHEAR_OPERATIONS):
+            with self.known.account.budget(_SHEAR_OPERATIONS):
                 found = self.storage()
         except BudgetError:
             return None

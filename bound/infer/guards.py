@@ -28,7 +28,6 @@ def outside_of_box(
     """
     from intset.domains.combine import region_shape
     from intset.domains.isl.boxes import simplified_in
-    from intset.domains.isl.session import budget
     from intset.domains.isl.to_expr import set_to_cond
 
     need = bounds.region
@@ -48,12 +47,12 @@ def outside_of_box(
     ranges: dict[Var, Range | None] = {**dict.fromkeys(point), **outer}
     kept = [v for v in (*known.size_ranges, *ranges) if v not in point]
     try:
-        with config.using(isl_operations=_OPERATIONS):
+        with config.using(isl_operations=known.account.allowed(_OPERATIONS)):
             within = known.context.extended(ranges, inside).image(point, keep=kept, domain="isl")
         shape = region_shape(within)
         if shape is None:
             raise BudgetError("where the guard matters is not known")
-        with budget(_OPERATIONS):
+        with known.account.budget(_OPERATIONS):
             simple = simplified_in(need.unguarded, shape)
             current = simple.get()
             found = set_to_cond(current, values, simple.ordered_params(current))

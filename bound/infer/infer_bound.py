@@ -10,7 +10,7 @@ from bound.infer.compact import storage_of
 from bound.infer.explain import explain
 from bound.infer.graph import create_read_graph
 from bound.infer.infer_root_bound import Pass, infer_root_bound, prepare
-from bound.infer.known import Known
+from bound.infer.known import Known, account_for
 from bound.infer.need import Need
 from bound.infer.outside import Outside, outside_of
 from bound.infer.pass_down import Nest, nest_of, pass_down
@@ -73,7 +73,7 @@ def infer_bound(
         create_attach_path(normalized),
         create_read_graph(normalized),
         sizes,
-        Known(given, sizes.free),
+        Known(given, sizes.free, account_for(len(normalized.stages))),
         chosen,
         compute,
         compact,
@@ -86,6 +86,7 @@ def infer_bound(
         pass_down(state.known, bounds)
         state.threads.update(idle_threads(bounds))
     check_threads(state)
+    state.known.account.close()
     return BoundsMap(schedule, state)
 
 

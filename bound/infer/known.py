@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from bound.schedule import simple
 from intset.assuming import frame_of
 from intset.context import Context
+from intset.domains.isl.session import Account
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, constant_value
 from intset.expr.range import Range
@@ -22,6 +23,14 @@ if TYPE_CHECKING:
 
 Ends = tuple[int | None, int | None]
 
+_FIRST, _PER_STAGE = 1_000_000, 150_000  # isl's operations, for all steps of the pass together
+_LEAST = 10_000  # for one step, however many the steps before it used
+
+
+def account_for(stages: int) -> Account:
+    """What isl may spend on a schedule of so many stages."""
+    return Account(_FIRST + _PER_STAGE * stages, _LEAST)
+
 
 class Known:
     """Ranges of the variables that stay symbolic somewhere, and what follows from them cheaply.
@@ -30,9 +39,11 @@ class Known:
     ----------
     context: the user's facts, and sizes that are at least 0.
     ranges: the range of every loop variable met so far. Each is entered once, before it is used, and never changes.
+    account: what isl may still spend on this schedule.
     """
 
-    def __init__(self, context: Context, sizes: Iterable[Var] = ()) -> None:
+    def __init__(self, context: Context, sizes: Iterable[Var] = (), account: Account | None = None) -> None:
+        self.account = account_for(1) if account is None else account
         given = context.ranges
         self.sizes = tuple(var for var in sizes if var not in given)
         self.context = context.extended({var: Range(0, POS_INF) for var in self.sizes}) if self.sizes else context

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _OPERATIONS = 1_000_000  # isl's, for one union or one test
 _END_OPERATIONS = 2_000_000  # for the ends of one region
+_SHAPE_OPERATIONS = 300_000  # for a box whose ends are not affine
+_CONDITION_SHARE = 16  # of the operations of a query, for the condition of one region
 NO_GUARD = Box(())
 MAX_PARTS = 160  # a region in more pieces is replaced by its box
 
@@ -103,12 +105,17 @@ class Need:
             self._hull = box
 
     def conditions(self, point: Sequence[Expr]) -> list[Cond]:
-        """The conditions that `point` lies in the region."""
+        """The conditions that `point` lies in the region.
+
+        Raises
+        ------
+        BudgetError: they cannot be written.
+        """
         if self.box is not None:
             return self.box.conditions(point)
-        from intset.domains.isl.sets import IslRegion
+        from intset.domains.isl.sets import condition_of
 
-        inside = IslRegion(self.unguarded, "isl", dims=self.dims).condition(point)
+        inside = condition_of(self.unguarded, point, _CONDITION_SHARE)
         return [*self.guard.conditions(()), *conjuncts(inside)]
 
     def variables(self) -> tuple[Var, ...]:
@@ -147,19 +154,18 @@ def shape_of(box: Box) -> Presburger:
     from intset.domains.isl.instanced import image_in_instances
 
     context = Context().extended(dict.fromkeys(point), box.conditions(point))
-    with config.using(isl_operations=_OPERATIONS):
+    with config.using(isl_operations=_SHAPE_OPERATIONS):
         return image_in_instances(context, point, box.variables()).shape
 
 
 def boxed(known: Known, need: Need) -> Need:
     """The box around a region in each instance, as a region."""
     from intset.domains.isl.boxes import hull_shape
-    from intset.domains.isl.session import budget
 
     if need.box is not None:
         return need
     try:
-        with budget(_OPERATIONS):
+        with known.account.budget(_OPERATIONS):
             shape = hull_shape(need.shape)
     except BudgetError:
         shape = None
@@ -169,10 +175,9 @@ def boxed(known: Known, need: Need) -> Need:
 def from_shape(known: Known, dims: int, shape: Presburger, exact: bool, notes: Iterable[str] = ()) -> Need:
     """A region of the `isl` domain, as a box where it is one."""
     from intset.domains.isl.boxes import as_product
-    from intset.domains.isl.session import budget
 
     try:
-        with budget(_OPERATIONS):
+        with known.account.budget(_OPERATIONS):
             inside = _in_instances(known, shape)
         shape = inside
     except BudgetError:
@@ -181,7 +186,7 @@ def from_shape(known: Known, dims: int, shape: Presburger, exact: bool, notes: I
         return Need(dims, nothing(dims), None, exact, notes)
     box = None
     try:
-        with budget(_OPERATIONS):
+        with known.account.budget(_OPERATIONS):
             product = as_product(shape)
         if product is not None:
             sides = [interval(known, lows, highs) for lows, highs in product.sides]
@@ -296,14 +301,13 @@ def _united(
     known: Known, dims: int, alone: Sequence[Box], others: Sequence[Need], exact: bool, notes: Sequence[str]
 ) -> Need:
     from intset.domains.isl.coalesced import coalesced
-    from intset.domains.isl.session import budget
     from intset.domains.isl.sets import Presburger
 
     guard = _common_guard(alone) if not others else NO_GUARD
     if guard.is_conditional():
         return _united_below(known, dims, [Box(box.sides) for box in alone], guard, exact, notes)
     try:
-        with budget(_OPERATIONS):
+        with known.account.budget(_OPERATIONS):
             shapes = [*(shape_of(box) for box in alone), *(need.shape for need in others)]
             total = shapes[0].get()
             for shape in shapes[1:]:
@@ -382,10 +386,9 @@ def _is_alive(known: Known, box: Box) -> bool:
 def _hull_of(known: Known, shape: Presburger) -> Box:
     """The bounding box of a region, where that is not empty."""
     from intset.domains.isl.boxes import ends_of
-    from intset.domains.isl.session import budget
     from intset.domains.isl.to_expr import set_to_cond
 
-    with budget(_END_OPERATIONS):
+    with known.account.budget(_END_OPERATIONS):
         ends = ends_of(shape)
         alive = shape.get().params()
         where = set_to_cond(alive, (), shape.ordered_params(alive))

@@ -119,7 +119,6 @@ def pieces_of(
     if has_attached and any(_only_loop(bounds, iv) is None for iv in data_axes(bounds.op)):
         return None
     from intset.domains.isl.pieces import disjoint_pieces, permuted
-    from intset.domains.isl.session import budget
 
     assert isinstance(bounds.op, ComputeOp)
     leaves = _leaves(bounds)
@@ -127,7 +126,7 @@ def pieces_of(
     order = sorted(range(len(axes)), key=lambda k: min(leaves[axes[k]], default=0))
     found = []
     try:
-        with budget(_OPERATIONS):
+        with known.account.budget(_OPERATIONS):
             whole = _folding(known, bounds, from_shape(known, need.dims, permuted(need.unguarded, order), True))
             if whole is None:
                 return None
@@ -286,7 +285,7 @@ class _Scan:
     def _outside(self) -> Known:
         """What is known outside of the stage."""
         kept = closed(self.known, [*self.bounds.fixed, *(iv for _, iv in self.bounds.path)])
-        known = Known(self.known.context)
+        known = Known(self.known.context, account=self.known.account)
         for v, limits in self.known.ranges.items():
             if v in kept:
                 known.add(v, limits)

@@ -71,13 +71,12 @@ def mentioned(inside: Context, goals: Sequence[Cond]) -> tuple[Var, ...]:
 
 
 def _by_projection(known: Known, inside: Context, goals: Sequence[Cond], loops: set[Var]) -> Requirement | None:
-    from intset.domains.isl.session import budget
 
     bad = _sizes_of(known, inside.extended(facts=[~logical_and(*goals)]), loops)
     alive = _sizes_of(known, inside, loops)
     if bad is None or alive is None:
         return None
-    with budget(_OPERATIONS):
+    with known.account.budget(_OPERATIONS):
         if alive.get().is_subset(bad.get()):
             return Requirement(ALWAYS)
         condition = _outside_of(bad, size_limits(known, bad.params))

@@ -109,14 +109,13 @@ def _is_alive(box: Box, values: Mapping[Expr, int]) -> bool:
 
 def _asked(known: Known, need: Need, k: int, fixed: Sequence[Var]) -> Expr | None:
     from intset.domains.isl.boxes import widest as widest_of
-    from intset.domains.isl.session import budget
     from intset.domains.isl.sets import Presburger
     from intset.regions.product import has_select
 
     try:
         shape = need.shape
         around = instances(known, (*need.variables(), *fixed))
-        with budget(_OPERATIONS):
+        with known.account.budget(_OPERATIONS):
             inside = shape.get().intersect_params(around.get())
             params = tuple(dict.fromkeys((*shape.params, *around.params)))
             found = widest_of(Presburger(inside, params), k, [v for v in params if v in known.ranges])

@@ -16,6 +16,7 @@ from intset.expr.digits import number_of
 
 _LONG = 1 << 63
 _CHUNK_BITS = 62
+_NEGLIGIBLE = 32  # an account leaves out what uses less than this part of its budget: finding out how much takes time
 
 
 class IslError(IntSetError):
@@ -70,16 +71,48 @@ def _innermost() -> Budget | None:
     return found
 
 
+class Account:
+    """What the budgets of one question may spend together: each leaves less for the later ones, never below `least`.
+
+    Example
+    -------
+    >>> account = Account(1_000_000, least=5_000)
+    >>> with account.budget(200_000):
+    ...     shape.is_subset(other)  # doctest: +SKIP
+    """
+
+    __slots__ = ("_is_open", "least", "left")
+
+    def __init__(self, operations: int, least: int) -> None:
+        self.left, self.least, self._is_open = operations, least, True
+
+    def budget(self, max_operations: int) -> Budget:
+        """As `budget`, of at most what is left; what it spends is charged."""
+        return Budget(max(1, self.allowed(max_operations)), account=self)
+
+    def allowed(self, max_operations: int) -> int:
+        """How many of `max_operations` a budget gets."""
+        return min(max_operations, max(self.left, self.least))
+
+    def charge(self, operations: int) -> None:
+        if self._is_open:
+            self.left -= operations
+
+    def close(self) -> None:
+        """Charge nothing from now on: what is asked later gets the same answer in any order."""
+        self._is_open = False
+
+
 class Budget:
     """One `with budget(...)` block."""
 
-    __slots__ = ("__weakref__", "_apart", "_aside", "_context", "_outer", "_own", "limit")
+    __slots__ = ("__weakref__", "_account", "_apart", "_aside", "_context", "_outer", "_own", "limit")
     limit: int  # in force: the value of isl's operation counter at which it stops; 0 for none
 
-    def __init__(self, max_operations: int | None, aside: bool = False) -> None:
+    def __init__(self, max_operations: int | None, aside: bool = False, account: Account | None = None) -> None:
         if max_operations is not None and max_operations < 1:
             raise InputError(f"max_operations must be at least 1, not {max_operations}")
-        self._own = max_operations
+        self._own, self._account = max_operations, account
         self._aside, self._apart = aside, False
 
     def __enter__(self) -> None:
@@ -106,6 +139,8 @@ class Budget:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         spent = bool(self.limit) and not _works(self._context)
+        if self._account is not None and self._outer is None:  # else this is charged by the budget around it
+            self._account.charge(self._spent(spent))
         self._leave()
         failure: BaseException
         if spent and (error is None or isinstance(error, Exception)):
@@ -123,6 +158,20 @@ class Budget:
             # islpy's errors cannot be compared by `==`, which breaks tools that walk the chain of errors.
             failure.__context__ = None if isinstance(error, isl().Error) else error
             raise
+
+    def _spent(self, is_all: bool) -> int:
+        """The operations that were used; as none where they are too few to matter."""
+        assert self._own is not None
+        before = self._own - self.limit  # used when a question beside let isl count from 0
+        few = self._own // _NEGLIGIBLE - before
+        if is_all:
+            return self._own
+        if few > 0:
+            self._context.set_max_operations(few)
+            if _works(self._context):
+                return 0
+            self._context.set_max_operations(self.limit)
+        return before + _count(self._context, self)
 
     def _set_apart(self, spent: int) -> None:
         """Outer blocks go on with what they have left, counted from 0: isl's counter starts again, here and after."""
