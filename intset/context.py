@@ -24,7 +24,7 @@ from intset.linear.refine import narrow
 from intset.prover.asked import AskedBounds
 from intset.prover.cache import prove_once
 from intset.prover.proof import Proof
-from intset.ranges import base_normalizer, occupied
+from intset.ranges import base_normalizer, checked_ranges, checked_var, occupied
 from intset.stated import stated_as_ranges
 
 if TYPE_CHECKING:
@@ -160,9 +160,9 @@ class Context:
         assume: Iterable[Cond | Fact] = (),
         domain: str | None = None,
     ) -> None:
-        table = _checked_ranges(ranges or {})
+        table, ends = checked_ranges(ranges or {})
         self.domain = None if domain is None else configuration.checked("domain", domain, "Context(domain=)")
-        facts = tuple(part for given in _listed(assume) for part in _facts_of(given, ASSUMED))
+        facts = (*ends, *(part for given in _listed(assume) for part in _facts_of(given, ASSUMED)))
         self._root = root = Frame(table, facts)
         root.fingerprint  # noqa: B018  # made here, so that the first question need not
         if root.known.empty and (excluding := _contradiction(root)):
@@ -189,7 +189,7 @@ class Context:
         given = (vars,) if isinstance(vars, Var) else vars
         if isinstance(given, (str, Set)) or not isinstance(given, Iterable):  # a set has no order of its own
             raise InputError(f"vars must be a sequence of variables, not {vars!r}")
-        return cls(dict.fromkeys(_checked_var(var) for var in given), conditions, domain)
+        return cls(dict.fromkeys(checked_var(var) for var in given), conditions, domain)
 
     # -- what is known ------------------------------------------------------------------------------------------
 
@@ -228,11 +228,11 @@ class Context:
     ) -> Context:
         """A new context with further variables and facts; this one is not changed."""
         frame = self._frame
-        table = _checked_ranges({**frame.ranges, **(ranges or {})})
+        table, ends = checked_ranges({**frame.ranges, **(ranges or {})})
         added = tuple(part for given in _listed(facts) for part in _facts_of(given, provenance))
         new = Context.__new__(type(self))
         new.domain = self.domain
-        new._root = Frame(table, (*frame.facts, *added))
+        new._root = Frame(table, (*frame.facts, *ends, *added))
         return new
 
     def renamed(self, replacements: Mapping[Var, IntLike], ranges: Mapping[Var, Range | None] | None = None) -> Context:
@@ -335,7 +335,7 @@ class Context:
 
     def _ask(self, what: str, exprs: tuple[Expr, ...], keep: Sequence[Var], domain: str | None) -> Any:
         chosen = configuration.current(self.domain if domain is None else domain)
-        kept = tuple(_checked_var(var) for var in ((keep,) if isinstance(keep, Var) else keep)) if keep != () else ()
+        kept = tuple(checked_var(var) for var in ((keep,) if isinstance(keep, Var) else keep)) if keep != () else ()
         key = (what, exprs, kept, chosen)
         frame = self._frame.where_defined(exprs).reading
         found = frame.answers.get(key)
@@ -431,46 +431,3 @@ def _facts_of(given: Any, provenance: str) -> Iterator[Fact]:
         condition = as_cond(given, "a fact")
     for part in conjuncts(condition):
         yield Fact(part, provenance)
-
-
-def _checked_var(var: object) -> Var:
-    if not isinstance(var, Var):
-        raise InputError(f"a range belongs to a variable, not to {var!r}")
-    return var
-
-
-def _checked_ranges(ranges: Mapping[Var, Range | None]) -> dict[Var, Range]:
-    if not isinstance(ranges, Mapping):
-        raise InputError(f"ranges are given as a mapping {{Var: Range}}, not as {ranges!r}")
-    table: dict[Var, Range] = {}
-    constant = True
-    for var, limits in ranges.items():
-        if limits is None:
-            limits = Range.everything()
-        elif not isinstance(limits, Range):
-            raise InputError(f"the range of {var!r} must be a Range(min, extent), not {limits!r}")
-        table[_checked_var(var)] = limits
-        constant = constant and limits.ends is not None
-    if not constant:
-        _refuse_cycles(table)
-    return table
-
-
-def _refuse_cycles(table: Mapping[Var, Range]) -> None:
-    done: set[Var] = set()
-    for root in table:
-        path: list[Var] = []
-        stack: list[tuple[Var, bool]] = [(root, False)]
-        while stack:
-            var, leaving = stack.pop()
-            if leaving:
-                path.pop()
-                done.add(var)
-            elif var in done or var not in table:
-                continue
-            elif var in path:
-                raise InputError(f"the range of {var.name} depends on {var.name} itself")
-            else:
-                path.append(var)
-                stack.append((var, True))
-                stack.extend((v, False) for v in table[var].free_vars())

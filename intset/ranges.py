@@ -1,4 +1,4 @@
-"""What the ranges of variables say of other variables.
+"""What ranges are given, and what they say of other variables.
 
 A range is two facts, `min <= v` and `v <= max`, about everything that they mention. Where nothing else speaks of `v`,
 they may be forgotten but for one thing: that they hold together for some `v`, a condition on what the ends mention.
@@ -10,14 +10,64 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.build import maximum, minimum
 from intset.expr.node import Cond, Expr, PlainVar, Var, as_expr
 from intset.expr.range import Range
+from intset.facts import DECLARED, Fact
+from intset.infinity import NEG_INF
 from intset.linear.bounds import EVERYTHING, Interval, meet
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
 from intset.linear.knowledge import Knowledge
+
+
+def checked_var(var: object) -> Var:
+    if not isinstance(var, Var):
+        raise InputError(f"a range belongs to a variable, not to {var!r}")
+    return var
+
+
+def checked_ranges(ranges: Mapping[Var, Range | None]) -> tuple[dict[Var, Range], tuple[Fact, ...]]:
+    """The table of ranges, and what it cannot say: the last element of a range that has no first one."""
+    if not isinstance(ranges, Mapping):
+        raise InputError(f"ranges are given as a mapping {{Var: Range}}, not as {ranges!r}")
+    table: dict[Var, Range] = {}
+    constant = True
+    for var, limits in ranges.items():
+        if limits is None:
+            limits = Range.everything()
+        elif not isinstance(limits, Range):
+            raise InputError(f"the range of {var!r} must be a Range(min, extent), not {limits!r}")
+        table[checked_var(var)] = limits
+        constant = constant and limits.ends is not None
+    if constant:
+        return table, ()
+    _refuse_cycles(table)
+    ends = {var: limits.max for var, limits in table.items() if limits.min is NEG_INF}
+    facts = [Fact(var <= last, DECLARED) for var, last in ends.items() if isinstance(last, Expr)]
+    return {**table, **dict.fromkeys(ends, Range.everything())} if facts else table, tuple(facts)
+
+
+def _refuse_cycles(table: Mapping[Var, Range]) -> None:
+    done: set[Var] = set()
+    for root in table:
+        path: list[Var] = []
+        stack: list[tuple[Var, bool]] = [(root, False)]
+        while stack:
+            var, leaving = stack.pop()
+            if leaving:
+                path.pop()
+                done.add(var)
+            elif var in done or var not in table:
+                continue
+            elif var in path:
+                raise InputError(f"the range of {var.name} depends on {var.name} itself")
+            else:
+                path.append(var)
+                stack.append((var, True))
+                stack.extend((v, False) for v in table[var].free_vars())
 
 
 def occupied(ranges: Mapping[Var, Range], base: Normalizer) -> tuple[Cond, ...]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import claims_random
+import itertools
+import pickle
+
 import pytest
 
-from intset import Context, Range, ShapeVar, Var, const, evaluate, minimum
+from intset import NEG_INF, Context, InputError, Range, ShapeVar, Var, bounded, const, evaluate, minimum, nonneg, select
 from intset.domains.base import IntSet
 from intset.expr.node import Cond, as_expr
+from intset.testing.claims import DOMAINS, claims
 
 pytestmark = pytest.mark.filterwarnings("ignore::intset.errors.ContradictionWarning")
-DOMAINS = claims_random.DOMAINS
 i, j, k = Var("i"), Var("j"), Var("k")
 
 
@@ -170,16 +172,77 @@ def test_a_division_of_a_little_below_zero_is_a_number():
 
 
 def test_no_claim_is_false():
-    tally = claims_random.check(range(160))
+    found = claims(160)
+    assert found.wrong == []
+    tally = found.tally
     assert tally["with points"] > 50 and tally["exact"] > 25 and tally["tight"] > 60 and tally["exact region"] > 3
     assert tally["proved"] > 10 and tally["refuted"] > 10
+    assert min(tally[part] for part in ("ordered", "together", "blocks", "again")) > 5
 
 
 @pytest.mark.nightly
-def test_no_claim_is_false_in_twenty_thousand_cases():
-    assert claims_random.check(range(1000, 21_000))["cases"] > 19_000
+def test_no_claim_is_false_in_twenty_thousand_contexts():
+    found = claims(20_000, 1000)
+    assert found.wrong == [] and found.tally["contexts"] > 19_000
 
 
 @pytest.mark.nightly
 def test_no_domain_makes_a_false_claim():
-    assert claims_random.check(range(600), DOMAINS)["cases"] > 500
+    found = claims(600, domains=DOMAINS, thorough=True)
+    assert found.wrong == [] and found.tally["contexts"] > 500
+
+
+# -- what random contexts found -----------------------------------------------------------------------------------
+
+
+def test_a_proof_over_no_point_says_so():
+    ctx = Context({i: Range(0, 4), j: Range(1, 3), k: Range(0, i - j - 5)})
+    proof = ctx.prove((j - 2) % 2 <= 2)  # the linear form proves it without looking at a point
+    assert proof and proof.vacuous and ctx.prove(k > 100).vacuous
+    assert proof.certificate().vacuous and proof.certificate().check(ctx)
+    assert "vacuous" in repr(proof) and pickle.loads(pickle.dumps(proof)).vacuous
+    assert not Context({i: Range(0, 4), j: Range(1, 3)}).prove((j - 2) % 2 <= 2).vacuous
+
+
+def test_vacuous_is_what_enumeration_says():
+    asked = 0
+    for low, extent, fact in itertools.product(range(-2, 3), range(4), (i % 4 >= 3, i * i >= 2, i // 2 > 0, i.ne(0))):
+        ctx = Context({i: Range(low, extent), j: Range(0, 3)}, assume=[fact])
+        points = [a for a in range(low, low + extent) if evaluate(fact, {i: a})]
+        for goal in (j >= 0, i % 4 < 4, i * i + j >= 0, i <= 9):
+            proof = ctx.prove(goal)
+            assert proof and proof.vacuous is not bool(points)
+            asked += 1
+    assert asked == 5 * 4 * 4 * 4
+
+
+def test_an_assertion_that_never_holds_leaves_no_value():
+    for e in (nonneg(i - 9), nonneg(i - 9) + j, nonneg(i - 9) // 3 * j, bounded(i + 20, 0, 10)):
+        for domain in DOMAINS:
+            ctx = Context({i: Range(0, 4), j: Range(0, 3)}, domain=domain)
+            assert ctx.bounds(e).is_empty and ctx.value_set(e).is_empty and ctx.image((e, j)).is_empty
+            assert ctx.prove(e > 100).vacuous and ctx.value_set(e).count() == 0
+    lazy = select(i < 2, i, nonneg(i - 9) + 50)  # it has a value where the assertion is not reached
+    assert tuple(map(int, Context({i: Range(0, 4)}).bounds(lazy))) == (0, 1)
+
+
+def test_a_side_of_a_box_may_have_an_upper_end_alone():
+    x, y = Var("x"), ShapeVar("y", 0, 3)
+    for domain in ("auto", "interval", "isl"):
+        ctx = Context({x: None, j: Range(0, 3)}, assume=[x <= 9], domain=domain)
+        side, other = ctx.image((x + y, j)).box
+        assert side.min is NEG_INF and evaluate(side.max, {y: 2}) == 11 and str(other.max) == "2"
+        again = Context({x: side})
+        assert again.bounds(x) == (NEG_INF, side.max) and again.ranges[x] == Range.everything()
+        assert (
+            pickle.loads(pickle.dumps(side)) == side != Range.everything() and str(side) == f"Range.up_to({side.max})"
+        )
+    with pytest.raises(InputError, match="no such range"):
+        Range.up_to(NEG_INF)
+
+
+def test_a_union_whose_divisions_isl_would_remove_for_ever():
+    n = ShapeVar("n", lower=2)
+    ctx = Context({j: Range(-2, i - i + 2), i: Range(-1, n)}, assume=[i + n < 5], domain="isl")
+    e = select((n % 3).eq(1), j - 2, n - 3) - i % 5 + abs(i * 4 + j)
+    assert not ctx.bounds(e).is_empty

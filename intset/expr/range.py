@@ -13,13 +13,15 @@ from intset.infinity import NEG_INF, POS_INF, Infinity
 class Range:
     """The integers from `min` up to, not including, `min + extent`.
 
-    Both are expressions. `Range.everything()` is all integers; an extent of `POS_INF` is a half line. A symbolic extent
-    below 0 means empty; a constant one is refused.
+    Both are expressions. `Range.everything()` is all integers; an extent of `POS_INF` is a half line, and
+    `Range.up_to(last)` the other one: its `max` is `last`. A symbolic extent below 0 means empty; a constant one is
+    refused.
     """
 
-    __slots__ = ("ends", "extent", "min")
+    __slots__ = ("_last", "ends", "extent", "min")
     min: Expr | Infinity
     extent: Expr | Infinity
+    _last: Expr | Infinity  # where there is no first element
     ends: tuple[int, int] | None  # (first, last) when both are constants; empty when last < first
 
     def __init__(self, min: IntLike | Infinity, extent: IntLike | Infinity) -> None:
@@ -33,6 +35,7 @@ class Range:
                 raise InputError(f"the extent of a Range must not be negative: {number}")
         object.__setattr__(self, "min", low)
         object.__setattr__(self, "extent", width)
+        object.__setattr__(self, "_last", POS_INF)
         first = None if isinstance(low, Infinity) else constant_value(low)
         number = None if isinstance(width, Infinity) else constant_value(width)
         object.__setattr__(self, "ends", None if first is None or number is None else (first, first + number - 1))
@@ -42,11 +45,24 @@ class Range:
         """All integers."""
         return cls(NEG_INF, POS_INF)
 
+    @classmethod
+    def up_to(cls, last: IntLike | Infinity) -> Range:
+        """The integers up to `last`, included.
+
+        >>> Range.up_to(7).min, Range.up_to(7).max
+        (NEG_INF, 7)
+        """
+        if last is NEG_INF:
+            raise InputError(f"no such range: up to {last!r}")
+        found = cls(NEG_INF, POS_INF)
+        object.__setattr__(found, "_last", last if isinstance(last, Infinity) else as_expr(last, "end of a Range"))
+        return found
+
     @property
     def max(self) -> Expr | Infinity:
         """The last element, `min + extent - 1` (meaningless where the range is empty)."""
         if isinstance(self.min, Infinity) or isinstance(self.extent, Infinity):
-            return POS_INF
+            return self._last
         if self.ends is not None:
             return as_expr(self.ends[1])
         low, width = constant_value(self.min), constant_value(self.extent)
@@ -60,21 +76,23 @@ class Range:
 
     def free_vars(self) -> tuple[Var, ...]:
         """The variables of both ends."""
-        return free_vars(*(end for end in (self.min, self.extent) if isinstance(end, Expr)))
+        return free_vars(*(end for end in (self.min, self.extent, self._last) if isinstance(end, Expr)))
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError("a Range is immutable")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (Range, (self.min, self.extent))
+        return (Range, (self.min, self.extent)) if self._last is POS_INF else (Range.up_to, (self._last,))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Range):
             return NotImplemented
-        return self.min is other.min and self.extent is other.extent
+        return self.min is other.min and self.extent is other.extent and self._last is other._last
 
     def __hash__(self) -> int:
-        return hash((self.min, self.extent))
+        return hash((self.min, self.extent, self._last))
 
     def __repr__(self) -> str:
+        if self._last is not POS_INF:
+            return f"Range.up_to({self._last})"
         return f"Range(min={self.min}, extent={self.extent})"

@@ -78,7 +78,8 @@ def _mul(known: Normalizer, node: Node) -> Linear:
 
 
 def _asserting(known: Normalizer, node: Node) -> Linear:
-    if known.cond(node.args[0]).op is not ops.BOOL:
+    claim = known.cond(node.args[0])
+    if claim.op is not ops.BOOL or not claim.data:  # one that never holds leaves no point
         known.met_partial = known.met_claim = True
     return known.form(node.args[1])
 

@@ -22,7 +22,7 @@ from intset.expr import ops
 from intset.expr.definedness import definedness, embedded_claims
 from intset.expr.evaluate import evaluate
 from intset.expr.length import may_be_long
-from intset.expr.node import Cond, Expr, Node, Var
+from intset.expr.node import Cond, Expr, Node, Var, truth
 from intset.expr.walk import conjuncts, free_vars, opaque_terms, without_assertions
 from intset.facts import DECLARED, Fact
 from intset.prover.cases import holds_by_cases
@@ -298,6 +298,13 @@ TIERS: dict[str, Callable[[Question], Verdict]] = {
 
 
 # -- what a proof rests on ----------------------------------------------------------------------------------------
+
+
+def is_without_points(basis: Basis) -> bool:
+    """Whether the tiers show that there is no point at which something could be false."""
+    from intset.context import Frame
+
+    return prove(Frame(basis.ranges, basis.facts, basis.defined), truth(False), basis.config).status == PROVED
 
 
 def needed_facts(goal: Cond, basis: Basis) -> tuple[Fact, ...]:

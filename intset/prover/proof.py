@@ -43,7 +43,6 @@ class Proof:
     status: "proved": true at every point of the domain where it is defined; "refuted": false at `counterexample` (it
         may hold elsewhere); "unknown": not decided within the budgets.
     by: the tier that decided: "linear", "isl", "points", "z3"; for an unknown, the last one that tried.
-    vacuous: proved because the domain is empty.
     counterexample: when refuted, `{Var: int}`, sizes included, inside ranges and facts; an opaque term is a key as
         well. It was checked by `evaluate`.
     reason: why it is unknown, in words; of what was decided, that a tier before was stopped by the clock.
@@ -53,13 +52,13 @@ class Proof:
     __slots__ = (
         "_certificate",
         "_used",
+        "_vacuous",
         "basis",
         "by",
         "counterexample",
         "goal",
         "reason",
         "status",
-        "vacuous",
     )
 
     def __init__(
@@ -72,11 +71,26 @@ class Proof:
         reason: str = "",
         basis: Basis | None = None,
     ) -> None:
-        self.goal, self.status, self.by, self.vacuous, self.reason = goal, status, by, vacuous, reason
+        self.goal, self.status, self.by, self.reason = goal, status, by, reason
         self.counterexample = None if counterexample is None else dict(counterexample)
         self.basis = _NOTHING if basis is None else basis
         self._used: tuple[Fact, ...] | None = None
         self._certificate: Certificate | None = None
+        self._vacuous: bool | None = vacuous or None  # a tier that proves a goal need not look for a point
+
+    @property
+    def vacuous(self) -> bool:
+        """Whether the goal is proved, and the domain known to be empty: the tiers are asked when this is."""
+        if self._vacuous is None:
+            self._vacuous = self._found_vacuous()
+        return self._vacuous
+
+    def _found_vacuous(self) -> bool:
+        if self.status != PROVED or self.basis is _NOTHING:
+            return False
+        from intset.prover.climb import is_without_points
+
+        return is_without_points(self.basis)
 
     @property
     def used(self) -> tuple[Fact, ...]:
@@ -118,11 +132,11 @@ class Proof:
 
     def __getstate__(self) -> tuple[Any, ...]:
         basis = self.basis._replace(ranges=dict(self.basis.ranges))
-        fields = (self.goal, self.status, self.by, self.vacuous, self.counterexample, self.reason)
+        fields = (self.goal, self.status, self.by, self._vacuous, self.counterexample, self.reason)
         return (*fields, basis, self.used, self._certificate)
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        self.goal, self.status, self.by, self.vacuous, self.counterexample, self.reason, *rest = state
+        self.goal, self.status, self.by, self._vacuous, self.counterexample, self.reason, *rest = state
         self.basis, self._used, self._certificate = rest
 
     def __repr__(self) -> str:

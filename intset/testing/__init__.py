@@ -1,8 +1,11 @@
 """Tests for domains, and the random questions behind them: for whoever adds a domain or uses the engine.
 
 `soundness(domain)`: the suite that every domain must pass; its report lists every wrong answer.
+`claims(count, seed, domains)`: every kind of question about random contexts whose ranges depend on one another and on
+    sizes, and may be empty; every claim in the answers held against enumeration and against the other claims.
 `sweep(count, seed, domains)`: random expressions over small boxes against enumeration; the findings as data.
 `question(seed)`: a random expression over a box with conditions, and the values it takes.
+`setting(number)`: a random context as `claims` draws it, with all its points.
 `intset.testing.strategies`: Hypothesis strategies for expressions, conditions and points; needs the extra `test`.
 `intset.testing.galois`: enumeration as the oracle for transfer functions of congruences and strided intervals.
 
@@ -14,7 +17,22 @@ Same seed, same questions, on every machine.
 """
 
 from intset.testing.cases import Case, Finding, cases, sweep
+from intset.testing.claims import claims
+from intset.testing.contexts import Setting, setting
 from intset.testing.questions import Question, question
-from intset.testing.soundness import Report, soundness
+from intset.testing.report import Report
+from intset.testing.soundness import soundness
 
-__all__ = ["Case", "Finding", "Question", "Report", "cases", "question", "soundness", "sweep"]
+__all__ = [
+    "Case",
+    "Finding",
+    "Question",
+    "Report",
+    "Setting",
+    "cases",
+    "claims",
+    "question",
+    "setting",
+    "soundness",
+    "sweep",
+]

@@ -25,5 +25,11 @@ def _divisions(part: Any) -> int:
 
 
 def _is_implicit(part: Any) -> bool:
-    divisions = _divisions(part)
-    return bool(divisions) and _divisions(part.remove_unknown_divs()) != divisions
+    """Whether some quantified variable has no definition. (isl can loop for ever in removing those that have none.)"""
+    space = part.get_local_space()
+    try:
+        for k in range(_divisions(part)):
+            space.get_div(k)
+    except isl().Error:
+        return True
+    return False

@@ -239,7 +239,7 @@ def range_between(low: End, high: End) -> Range:
     if low is POS_INF or high is NEG_INF:
         return Range(0, 0)
     if isinstance(low, Infinity):
-        return Range.everything()
+        return Range.up_to(high)
     if isinstance(high, Infinity):
         return Range(low, POS_INF)
     return Range(low, simplified_expr(high - low + 1))

@@ -1,0 +1,246 @@
+"""Random contexts whose ranges depend on one another and on sizes, with the truth by enumeration.
+
+Each setting has a few variables whose ranges may be empty, start below 0, and mention sizes and other variables; facts;
+variables that are kept; expressions over some of the variables only.
+
+Sizes are enumerated over a few small values, so a false claim about larger ones is not seen here.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from intset.errors import EvaluationError
+from intset.expr.build import ceildiv, maximum, minimum, select, truncdiv, truncmod
+from intset.expr.compiled import compiled
+from intset.expr.node import Cond, Expr, ShapeVar, Var
+from intset.expr.range import Range
+
+WIDEST = 9  # a range is enumerated up to so many values
+MAX_POINTS = 6_000
+
+Point = tuple[int, ...]
+
+
+@dataclass
+class Setting:
+    """A context, expressions over it, and its points: for each value of the parameters those of the other variables."""
+
+    number: int
+    sizes: dict[Var, range]
+    ranges: dict[Var, Range]
+    facts: list[Cond]
+    keep: tuple[Var, ...]
+    exprs: tuple[Expr, ...]
+    goals: list[Cond]
+    points: dict[Point, list[Point]] = field(default_factory=dict)  # sizes and kept variables -> everything
+
+    @property
+    def params(self) -> list[Var]:
+        return [*self.sizes, *self.keep]
+
+    @property
+    def everything(self) -> list[Var]:
+        return [*self.sizes, *self.ranges]
+
+    def under(self, *conditions: Cond) -> Setting:
+        """The setting of the points at which these conditions hold too."""
+        guards = [compiled(cond, self.everything) for cond in conditions]
+        left = {params: [p for p in points if _holds(guards, p)] for params, points in self.points.items()}
+        facts = [*self.facts, *conditions]
+        return replace(self, facts=facts, points={params: points for params, points in left.items() if points})
+
+    def values(self, *exprs: Expr) -> dict[Point, set[Point]]:
+        """For each value of the parameters the tuples that the expressions take where all are defined."""
+        functions = [compiled(e, self.everything) for e in exprs]
+        found: dict[Point, set[Point]] = {}
+        for params, points in self.points.items():
+            for point in points:
+                try:
+                    found.setdefault(params, set()).add(tuple(function(*point) for function in functions))
+                except (ZeroDivisionError, EvaluationError):
+                    continue
+        return {params: taken for params, taken in found.items() if taken}
+
+    def env(self, params: Point) -> dict[Var, int]:
+        return dict(zip(self.params, params, strict=True))
+
+    def text(self) -> str:
+        ranges = ", ".join(f"{v.name} in [{r.min}, {r.max}]" for v, r in self.ranges.items())
+        sizes = ", ".join(f"{v.name} {v.declared()}" for v in self.sizes)
+        kept = ", ".join(v.name for v in self.keep)
+        return f"#{self.number}: {self.exprs} for {ranges} where {self.facts} keep {kept}; {sizes}"
+
+
+class Drawing:
+    """Draws the parts of a setting."""
+
+    def __init__(self, number: int) -> None:
+        self.rng = random.Random(number)
+        self.number = number
+
+    def setting(self) -> Setting:
+        rng = self.rng
+        sizes = {self.size(name): range(0) for name in "nm"[: rng.choice((0, 1, 1, 1, 2))]}
+        for var in sizes:
+            low, high, step = var.declared()
+            first = -2 if low is None else low
+            sizes[var] = range(first, min(first + 5 * step, first + 9 if high is None else high + 1), step)
+        ranges: dict[Var, Range] = {}
+        for name in "ijkl"[: rng.choice((1, 2, 2, 3, 3, 4))]:
+            ranges[Var(name)] = self.range([*ranges], [*sizes])
+        if rng.random() < 0.05:
+            ranges[ShapeVar("s", lower=1, upper=6)] = self.range([*ranges], [*sizes])
+        shuffled = list(ranges.items())
+        rng.shuffle(shuffled)
+        variables = [*ranges]
+        keep = tuple(v for v in variables if rng.random() < 0.3) if rng.random() < 0.4 else ()
+        spoken = [*variables, *sizes] if rng.random() < 0.6 else [rng.choice(variables)]
+        facts = [self.condition([*variables, *sizes]) for _ in range(rng.choice((0, 0, 0, 1, 1, 2)))]
+        exprs = tuple(self.expression(spoken, rng.choice((0, 1, 1, 2, 2, 3))) for _ in range(rng.choice((1, 1, 2))))
+        goals = [self.condition([*variables, *sizes]), self.goal(exprs[0])]
+        return Setting(self.number, sizes, dict(shuffled), facts, keep, exprs, goals)
+
+    def size(self, name: str) -> Var:
+        rng = self.rng
+        if rng.random() < 0.1:
+            return Var(name)
+        lower = rng.choice((0, 0, 0, 1, 1, 2))
+        upper = lower + rng.randint(0, 6) if rng.random() < 0.2 else None
+        return ShapeVar(name, lower=lower, upper=upper)
+
+    def range(self, outer: list[Var], sizes: list[Var]) -> Range:
+        rng = self.rng
+        roll = rng.random()
+        if not outer or roll < 0.25:
+            if sizes and rng.random() < 0.5:
+                n = rng.choice(sizes)
+                return Range(rng.randint(-2, 2), rng.choice((n, n, n + rng.randint(-3, 2), n - rng.choice(sizes))))
+            return Range(
+                rng.randint(-4, 3), rng.choice((0, 1, 2, 3, 4, 4, 5, 6)) if rng.random() < 0.3 else rng.randint(1, 6)
+            )
+        other = rng.choice(outer)
+        more = rng.choice([*outer, *sizes])
+        ends = (
+            lambda: other + rng.randint(-3, 3),
+            lambda: rng.randint(-2, 4) - other,
+            lambda: minimum(other, rng.randint(-1, 4)),
+            lambda: maximum(other, rng.randint(-1, 4)) - 1,
+            lambda: other + more,
+            lambda: more - other,
+            lambda: other * 2 - rng.randint(0, 4),
+            lambda: other // 2,
+            lambda: other % 3,
+            lambda: abs(other) - 1,
+        )
+        low = rng.choice((0, 0, rng.randint(-3, 3), other, -other, rng.choice(ends)()))
+        if rng.random() < 0.25:
+            return Range(low, rng.choice((1, 2, 3, 4)))
+        end = rng.choice(ends)()
+        return Range(low, end if rng.random() < 0.6 else end - low)
+
+    def expression(self, leaves: list[Var], depth: int) -> Expr:
+        rng = self.rng
+        if depth == 0:
+            return rng.choice(leaves) + (rng.randint(-3, 3) if rng.random() < 0.3 else 0)
+        a = self.expression(leaves, depth - 1)
+        c = rng.choice((-3, -2, 2, 2, 3, 4, 5))
+
+        def other() -> Expr:
+            return self.expression(leaves, rng.randint(0, depth - 1))
+
+        makers = (
+            lambda: a + other(),
+            lambda: a + other(),
+            lambda: a - other(),
+            lambda: a * c + other(),
+            lambda: a * c + other(),
+            lambda: a * c,
+            lambda: a // c,
+            lambda: a % c,
+            lambda: rng.choice((truncdiv, truncmod, ceildiv))(a, c),
+            lambda: minimum(a, other()),
+            lambda: maximum(a, rng.randint(-3, 4)),
+            lambda: abs(a),
+            lambda: select(self.condition(leaves), a, other()),
+            lambda: a * rng.choice(leaves),
+            lambda: rng.choice((lambda x, y: x // y, lambda x, y: x % y))(a, rng.choice(leaves)),
+        )
+        return rng.choice(makers)()
+
+    def condition(self, leaves: list[Var]) -> Cond:
+        rng = self.rng
+        a = self.expression(leaves, rng.choice((0, 0, 1, 1)))
+        b = self.expression(leaves, 0) if rng.random() < 0.4 else rng.randint(-2, 5)
+        cond = rng.choice((a < b, a <= b, a > b, a >= b, a <= b, a >= b, a.eq(b), a.ne(b), (a % 3).eq(1)))
+        return cond | self.condition(leaves) if rng.random() < 0.1 else cond
+
+    def goal(self, e: Expr) -> Cond:
+        c = self.rng.randint(-3, 8)
+        return self.rng.choice((e <= c, e >= -c, e.ne(c)))
+
+
+def setting(number: int) -> Setting | None:
+    """The setting with this number, with its points: the same on every machine; `None` where there are too many."""
+    drawn = Drawing(number).setting()
+    try:
+        for params, point in _points(drawn):
+            drawn.points.setdefault(params, []).append(point)
+    except _TooLargeError:
+        return None
+    return drawn
+
+
+def _points(drawn: Setting) -> Iterator[tuple[Point, Point]]:
+    order = _outer_first(drawn.ranges)
+    variables = [*drawn.sizes, *order]
+    place = {var: k for k, var in enumerate(variables)}
+    limits = {
+        v: tuple(compiled(end, variables[: place[v]]) for end in (r.min, r.extent) if isinstance(end, Expr))
+        for v, r in drawn.ranges.items()
+    }
+    guards = [compiled(fact, variables) for fact in drawn.facts]
+    kept, shown = [place[v] for v in drawn.params], [place[v] for v in drawn.everything]
+    seen = 0
+    pending: list[Point] = [tuple(sizes) for sizes in itertools.product(*drawn.sizes.values())][::-1]
+    while pending:
+        point = pending.pop()
+        if len(point) == len(variables):
+            if _holds(guards, point):
+                yield tuple(point[k] for k in kept), tuple(point[k] for k in shown)
+            continue
+        var = variables[len(point)]
+        first, extent = (end(*point) for end in limits[var])
+        low, high, _ = var.declared()
+        span = range(
+            first if low is None else max(first, low), first + extent if high is None else min(first + extent, high + 1)
+        )
+        seen += len(span)
+        if len(span) > 4 * WIDEST or seen > MAX_POINTS:
+            raise _TooLargeError
+        pending.extend((*point, value) for value in reversed(span))
+
+
+class _TooLargeError(Exception):
+    """A setting has more points than are enumerated."""
+
+
+def _outer_first(ranges: Mapping[Var, Range]) -> list[Var]:
+    order: list[Var] = []
+    pending = dict(ranges)
+    while pending:
+        ready = [v for v, r in pending.items() if not any(w in pending for w in r.free_vars())]
+        order += ready
+        for var in ready:
+            del pending[var]
+    return order
+
+
+def _holds(guards: Sequence[Callable[..., bool]], point: Point) -> bool:
+    try:
+        return all(guard(*point) for guard in guards)
+    except (ZeroDivisionError, EvaluationError):
+        return False

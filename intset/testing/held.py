@@ -1,0 +1,251 @@
+"""Answers about a random setting, each held against the points of the setting.
+
+- An answer contains every true value; one that is exact has no other, wherever there is a true value at all.
+- Tight ends are attained; an empty set is empty; a count is the number of elements; a side of a box is no looser than
+  the bounds of its coordinate.
+- `at` replaces parameters in all of that, however it is reached.
+- A proved condition holds at every point, and is vacuous only where there is none; a refuted one fails at its
+  counterexample, which is a point of all ranges and facts.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from intset.context import Context
+from intset.domains.base import Bounds, End, IntSet, as_end
+from intset.domains.region import Region
+from intset.errors import BudgetError, CountError, EvaluationError
+from intset.expr.compiled import compiled
+from intset.expr.evaluate import evaluate
+from intset.expr.node import Cond, Expr, Var
+from intset.expr.walk import free_vars
+from intset.infinity import NEG_INF, POS_INF, Infinity
+from intset.testing.contexts import Point, Setting
+
+MEMBERS = 40  # points of a region that are tried
+PLACES = 3  # values of the parameters at which a set is tried
+WIDE = 60  # beyond this width only the elements themselves are tried, not what lies between
+
+Truth = Mapping[Point, set[int]]
+What = tuple[Any, ...]
+
+
+class FalseClaimError(AssertionError):
+    """A claim that the points of a setting contradict."""
+
+
+class Held:
+    """Questions about one setting to one context; a false answer raises `FalseClaimError`, which names it."""
+
+    def __init__(self, setting: Setting, ctx: Context, tally: Counter[str], rng: random.Random) -> None:
+        self.setting, self.ctx, self.tally, self.rng = setting, ctx, tally, rng
+
+    def require(self, holds: object, *what: object) -> None:
+        if not holds:
+            raise FalseClaimError(" ".join(map(str, (*what, "in", self.setting.text()))))
+
+    def truth(self, e: Expr) -> dict[Point, set[int]]:
+        """The values of `e` at each value of the parameters."""
+        return {params: {value for (value,) in taken} for params, taken in self.setting.values(e).items()}
+
+    # -- ends and sets ------------------------------------------------------------------------------------------------
+
+    def bounds(self, e: Expr, domain: str | None) -> Bounds:
+        """The bounds of `e`, which hold."""
+        found = self.ctx.bounds(e, keep=self.setting.keep, domain=domain)
+        self.ends(found, found.is_tight, found.is_empty, self.truth(e), (domain, "bounds", found))
+        return found
+
+    def ends(self, ends: tuple[End, End], is_tight: bool, is_empty: bool, truth: Truth, what: What) -> None:
+        self.require(not (is_empty and truth), "not empty", *what)
+        self.tally["tight"] += is_tight and bool(truth)
+        for params, taken in truth.items():
+            env = self.setting.env(params)
+            low, high = (self.at(end, env) for end in ends)
+            self._around((low, high), is_tight, taken, (*what, env))
+
+    def _around(self, ends: tuple[Any, Any], is_tight: bool, taken: set[int], what: What) -> None:
+        low, high = ends
+        self.require(low is NEG_INF or low <= min(taken), "too high", *what, sorted(taken))
+        self.require(high is POS_INF or high >= max(taken), "too low", *what, sorted(taken))
+        self.require(not is_tight or (low, high) == (min(taken), max(taken)), "not tight", *what, sorted(taken))
+
+    def at(self, end: End, env: Mapping[Any, int]) -> int | Infinity:
+        """The value of an end; an end has one wherever there is a true value."""
+        try:
+            return end if isinstance(end, Infinity) else evaluate(end, env)
+        except EvaluationError as error:
+            raise FalseClaimError(f"no value: {end} {env} ({error}) in {self.setting.text()}") from None
+
+    def values(self, e: Expr, domain: str | None) -> IntSet:
+        """The set of values of `e`, which holds."""
+        found, truth = self.ctx.value_set(e, keep=self.setting.keep, domain=domain), self.truth(e)
+        what = (domain, "set", found)
+        self.require(set(found.params) <= set(self.setting.params), "other parameters", found.params, *what)
+        self.ends(found.ends(), found.is_tight, found.is_empty, truth, what)
+        self.tally["exact"] += found.is_exact and bool(truth)
+        if found.is_exact:
+            self._counted(found, truth, what)
+        for params, taken in self.some(truth):
+            env = self.setting.env(params)
+            placed = self.placed(found, env)
+            self.require(not placed.params, "still depends on", placed.params, placed, *what, env)
+            self.members(placed, taken, (*what, env, "at", placed))
+            self.require(placed.is_exact or not found.is_exact, "exactness was lost", placed, *what)
+        return found
+
+    def _counted(self, found: IntSet, truth: Truth, what: What) -> None:
+        number = self.count(found)
+        if not found.params and not self.setting.params:
+            self.require(found.is_empty is not bool(truth), "emptiness", *what)
+        if number is None:
+            return
+        for params, taken in truth.items():
+            env = self.setting.env(params)
+            self.require(self.at(as_end(number), env) == len(taken), "count", number, *what, env, sorted(taken))
+
+    def some(self, truth: Mapping[Point, Any]) -> list[tuple[Point, Any]]:
+        """A few of the values of the parameters."""
+        return self.rng.sample([*truth.items()], min(PLACES, len(truth)))
+
+    def placed(self, s: Any, env: dict[Var, int]) -> Any:
+        """The set or region at given values, reached in one of several ways."""
+        roll = self.rng.random()
+        if roll < 0.5 or not env:
+            return s.at(env)
+        names = list(env)
+        self.rng.shuffle(names)
+        if roll < 0.7:  # one after another
+            for var in names:
+                s = s.at({var: env[var]})
+            return s
+        fresh = {var: Var(var.name + "'") for var in names}
+        shift = {var: self.rng.randint(-2, 2) for var in names}
+        if roll < 0.85:  # an expression of a new variable first
+            moved = s.at({var: new + shift[var] for var, new in fresh.items()})
+            return moved.at({new: env[var] - shift[var] for var, new in fresh.items()})
+        turned = {fresh[a]: fresh[b] for a, b in zip(names, names[1:] + names[:1], strict=True)}  # all at once
+        return s.at(fresh).at(turned).at({turned[new]: env[var] for var, new in fresh.items()})
+
+    def members(self, s: IntSet, taken: set[int], what: What, claims: bool = True) -> None:
+        """A set without parameters has the elements `taken`; where it claims to be exact (and `claims`), no other."""
+        around = range(min(taken) - 2, max(taken) + 3) if max(taken) - min(taken) < WIDE else sorted(taken)
+        element = Var("element")
+        try:
+            inside_at = compiled(s.condition(element), [element])
+            self.require(min(taken) in s, "lacks", min(taken), *what, sorted(taken))
+        except BudgetError:
+            return  # membership has no formula within the budget
+        for value in around:
+            inside = inside_at(value)
+            self.require(inside or value not in taken, "lacks", value, *what, sorted(taken))
+            self.require(
+                not inside or value in taken or not (s.is_exact and claims), "has", value, *what, sorted(taken)
+            )
+        low, high = (end if isinstance(end, Infinity) else int(end) for end in s.ends())
+        self._around((low, high), s.is_tight and claims, taken, what)
+        number = self.count(s) if s.is_exact and claims else None
+        self.require(number is None or number == len(taken), "count", number, *what, sorted(taken))
+
+    def count(self, s: IntSet | Region) -> int | Infinity | Expr | None:
+        """The number of elements; `None` where the answer is a refusal."""
+        try:
+            return s.count()
+        except (CountError, BudgetError):
+            return None
+
+    # -- regions ------------------------------------------------------------------------------------------------------
+
+    def region(self, domain: str | None) -> None:
+        """The image of all expressions, its box and its points."""
+        setting = self.setting
+        truth = setting.values(*setting.exprs)
+        try:
+            region = self.ctx.image(setting.exprs, keep=setting.keep, domain=domain)
+            self._boxes(region, truth, domain)
+            self._points_of(region, truth, domain)
+        except BudgetError:
+            self.tally["out of budget"] += 1
+
+    def _boxes(self, region: Region, truth: Mapping[Point, set[Point]], domain: str | None) -> None:
+        self.require(not (region.is_empty and truth), "not empty", domain, region)
+        if region.is_empty:
+            return
+        for k, side in enumerate(region.box):
+            alone = self.ctx.bounds(self.setting.exprs[k], keep=self.setting.keep, domain=domain)
+            what = (domain, "box", region.box, k)
+            projected = {params: {point[k] for point in taken} for params, taken in truth.items()}
+            self.ends((side.min, side.max), getattr(region, "is_tight", False), False, projected, what)
+            for params in projected:
+                self.no_looser((side.min, side.max), alone, self.setting.env(params), what)
+
+    def no_looser(self, ends: tuple[End, End], bounds: Bounds, env: Mapping[Var, int], what: What) -> None:
+        """A side of a box is as narrow as the bounds of its coordinate."""
+        (low, high), (first, last) = ([self.at(end, env) for end in pair] for pair in (ends, bounds))
+        self.require(first is NEG_INF or (low is not NEG_INF and low >= first), "looser than", bounds, *what, env)
+        self.require(last is POS_INF or (high is not POS_INF and high <= last), "looser than", bounds, *what, env)
+
+    def _points_of(self, region: Region, truth: Mapping[Point, set[Point]], domain: str | None) -> None:
+        self.tally["exact region"] += region.is_exact and bool(truth)
+        for params, taken in self.some(truth):
+            env = self.setting.env(params)
+            placed = self.placed(region, env)
+            what = (domain, "region", region, env, placed, sorted(taken))
+            self.require(not placed.params, "still depends on", placed.params, *what)
+            hulls = [range(min(column) - 1, max(column) + 2) for column in zip(*taken, strict=True)]
+            tried = list(taken)[:MEMBERS]
+            tried += [tuple(self.rng.choice(hull) for hull in hulls) for _ in range(MEMBERS)]
+            coordinates = [Var(f"x{k}") for k in range(len(hulls))]
+            inside_at = compiled(placed.condition(coordinates), coordinates)
+            self.require(tried[0] in placed, "lacks", tried[0], *what)
+            for point in tried:
+                inside = inside_at(*point)
+                self.require(inside or point not in taken, "lacks", point, *what)
+                self.require(not inside or point in taken or not placed.is_exact, "has", point, *what)
+            number = self.count(placed) if placed.is_exact else None
+            self.require(number is None or number == len(taken), "count", number, *what)
+
+    # -- proofs -------------------------------------------------------------------------------------------------------
+
+    def goals(self) -> None:
+        """What is proved or refuted."""
+        for goal in self.setting.goals:
+            self.goal(goal)
+
+    def goal(self, goal: Cond) -> None:
+        proof = self.ctx.prove(goal)
+        self.tally[proof.status] += 1
+        what = (goal, proof)
+        holds = compiled(goal, self.setting.everything)
+        points = 0
+        for point in itertools.chain(*self.setting.points.values()):
+            try:
+                true = holds(*point)
+            except (ZeroDivisionError, EvaluationError):
+                continue
+            points += 1
+            self.require(not proof.vacuous, "there is a point", point, *what)
+            self.require(proof.status != "proved" or true, "it fails at", point, *what)
+        if proof.status == "refuted":
+            self.counterexample(proof.counterexample or {}, goal)
+        elif proof and not points and not self.setting.sizes:  # all points are enumerated: there is none
+            self.require(proof.vacuous, "there is no point, and nothing says so", *what)
+
+    def counterexample(self, found: Mapping[Expr, int], goal: Cond) -> None:
+        """It lies in all ranges, declarations and facts, and the goal fails there."""
+        setting = self.setting
+        mentioned = free_vars(goal, *setting.facts, *(v for r in setting.ranges.values() for v in r.free_vars()))
+        for var in dict.fromkeys((*setting.ranges, *mentioned)):
+            low, high, step = var.declared()
+            value = found[var]
+            self.require((low is None or low <= value) and (high is None or value <= high) and value % step == 0, found)
+        for var, limits in setting.ranges.items():
+            first, last = (self.at(end, found) for end in (limits.min, limits.max))
+            self.require(first <= found[var] <= last, "outside", var, found, goal)
+        self.require(all(evaluate(fact, found) for fact in setting.facts), "no point of the context", found, goal)
+        self.require(not evaluate(goal, found), "the goal holds at", found, goal)
