@@ -33,7 +33,8 @@ Bounds: TypeAlias = Callable[[Node], Interval]
 # Beyond these z3 overflows the C stack (nested ite) or stops heeding its limits (nested products).
 MAX_NODES: Final = 20_000
 MAX_DEPTH: Final = 1_500
-MAX_DEGREE: Final = 8
+MAX_DEGREE: Final = 24
+MAX_DEGREE_DIVIDED: Final = 8  # where anything is divided by a term: z3 multiplies quotients out, uncounted by `rlimit`
 MAX_CONSTANT_BITS: Final = 1 << 16
 
 MAX_SHIFT: Final = 4096  # powers of 2 up to this one are written out
@@ -106,6 +107,7 @@ class Encoder:
         self._functions: dict[Opaque, Any] = {}
         self._serial = itertools.count()
         self._bounds: Bounds = _unknown
+        self._degree, self._max_degree = 0, MAX_DEGREE
         self._carriers: dict[Node, Carrier] = {}  # made by the encoding of a node, until `_enter` takes it
 
     def encode(self, root: Node, bounds: Bounds | None = None) -> Encoding:
@@ -164,8 +166,13 @@ class Encoder:
         below = [self._entries[arg] for arg in node.args]
         depth = 1 + max((entry.depth for entry in below), default=0)
         degree = _degree(node.op, [entry.degree for entry in below])
-        if depth > MAX_DEPTH or degree > MAX_DEGREE:
-            raise BudgetError(f"terms nested {depth} deep" if depth > MAX_DEPTH else f"a product of degree {degree}")
+        if depth > MAX_DEPTH:
+            raise BudgetError(f"terms nested {depth} deep")
+        self._degree = max(self._degree, degree)
+        if node.op in ops.DIVISIONS and node.args[1].op is not ops.CONST:
+            self._max_degree = MAX_DEGREE_DIVIDED
+        if self._degree > self._max_degree:
+            raise BudgetError(f"a product of degree {self._degree}")
         values = [entry.value for entry in below]
         value = _VALUES[node.op](self, node, values)
         defined = _DEFINED.get(node.op, _strict)(self, node, values, [entry.defined for entry in below])
