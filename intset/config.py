@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from intset.errors import InputError
+from intset.expr.digits import shown
 from intset.expr.node import as_int
 from intset.scopes import Block, entered_blocks
 
@@ -105,7 +106,7 @@ def checked(name: str, value: Any, where: str) -> Any:
 def _checked_tiers(value: Any, where: str) -> tuple[str, ...]:
     given = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
     if not isinstance(given, (list, tuple)):
-        raise InputError(f"{where}: tiers must be a list of names, not {value!r} of type {type(value).__name__}")
+        raise InputError(f"{where}: tiers must be a list of names, not {shown(value)} of type {type(value).__name__}")
     unknown = [tier for tier in given if not isinstance(tier, str) or tier not in TIERS]
     if unknown:
         raise InputError(f"{where}: unknown tier {unknown[0]!r}; known: {', '.join(TIERS)}")
@@ -120,7 +121,8 @@ def _checked_number(name: str, value: Any, where: str) -> int:
     number = as_int(value, f"{where}: {name}")
     least, most = _LIMITS.get(name, (0, None))
     if number < least:
-        raise InputError(f"{where}: {name} must {f'be at least {least}' if least else 'not be negative'}: {number}")
+        wanted = f"be at least {least}" if least else "not be negative"
+        raise InputError(f"{where}: {name} must {wanted}: {shown(number)}")
     if most is not None and number > most:
         raise InputError(f"{where}: {name} must be at most {most}")
     return number
@@ -187,5 +189,5 @@ def _file_table(file: Path) -> Mapping[str, Any]:
         table = table.get(key, {})
         if not isinstance(table, dict):
             place = ".".join(("tool", "intset")[: k + 1])
-            raise InputError(f"{place} in {file} must be a table, not {table!r}")
+            raise InputError(f"{place} in {file} must be a table, not {shown(table)}")
     return dict(table)

@@ -15,7 +15,9 @@ from intset.domains.registry import domain_named
 from intset.domains.relation import Relation
 from intset.errors import ContradictionWarning, InputError
 from intset.expr.definedness import definedness, embedded_claims
-from intset.expr.node import Cond, Expr, IntLike, Node, Var, as_cond, as_expr, as_int, truth
+from intset.expr.digits import shown
+from intset.expr.length import as_width
+from intset.expr.node import Cond, Expr, IntLike, Node, Var, as_cond, as_expr, truth
 from intset.expr.range import Range
 from intset.expr.walk import conjuncts
 from intset.facts import ASSERTED, ASSUMED, DERIVED, Fact
@@ -188,7 +190,7 @@ class Context:
         """
         given = (vars,) if isinstance(vars, Var) else vars
         if isinstance(given, (str, Set)) or not isinstance(given, Iterable):  # a set has no order of its own
-            raise InputError(f"vars must be a sequence of variables, not {vars!r}")
+            raise InputError(f"vars must be a sequence of variables, not {shown(vars)}")
         return cls(dict.fromkeys(checked_var(var) for var in given), conditions, domain)
 
     # -- what is known ------------------------------------------------------------------------------------------
@@ -277,7 +279,7 @@ class Context:
     def image(self, exprs: Sequence[IntLike], keep: Sequence[Var] = (), domain: str | None = None) -> Region:
         """The points that the tuple `exprs` reaches; parameters as for `bounds`."""
         if isinstance(exprs, Node) or not isinstance(exprs, Sequence):
-            raise InputError(f"image takes a tuple of expressions, not {exprs!r}")
+            raise InputError(f"image takes a tuple of expressions, not {shown(exprs)}")
         return self._ask("region", tuple(as_expr(e, "an expression") for e in exprs), keep, domain)  # type: ignore[no-any-return]
 
     def relation(
@@ -315,9 +317,7 @@ class Context:
         """Whether `e`, computed step by step in signed registers of `bits` bits, never overflows."""
         from intset.prover.width import fits
 
-        width = as_int(bits, "bits")
-        if width < 1:
-            raise InputError(f"bits must be at least 1, not {width}")
+        width = as_width(bits, "bits")
         return fits(self, as_expr(e, "the expression"), width)
 
     def explain(self, question: Any) -> Explanation:
@@ -420,7 +420,7 @@ def _listed(conditions: Any) -> Iterable[Any]:
     if isinstance(conditions, (Cond, Fact)):
         return (conditions,)
     if isinstance(conditions, str) or not isinstance(conditions, Iterable):
-        raise InputError(f"conditions are given as a list of them, not as {conditions!r}")
+        raise InputError(f"conditions are given as a list of them, not as {shown(conditions)}")
     return conditions
 
 

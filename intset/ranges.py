@@ -13,6 +13,7 @@ from typing import Any
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.build import maximum, minimum
+from intset.expr.digits import shown
 from intset.expr.node import Cond, Expr, PlainVar, Var, as_expr
 from intset.expr.range import Range
 from intset.facts import DECLARED, Fact
@@ -25,21 +26,21 @@ from intset.linear.knowledge import Knowledge
 
 def checked_var(var: object) -> Var:
     if not isinstance(var, Var):
-        raise InputError(f"a range belongs to a variable, not to {var!r}")
+        raise InputError(f"a range belongs to a variable, not to {shown(var)}")
     return var
 
 
 def checked_ranges(ranges: Mapping[Var, Range | None]) -> tuple[dict[Var, Range], tuple[Fact, ...]]:
     """The table of ranges, and what it cannot say: the last element of a range that has no first one."""
     if not isinstance(ranges, Mapping):
-        raise InputError(f"ranges are given as a mapping {{Var: Range}}, not as {ranges!r}")
+        raise InputError(f"ranges are given as a mapping {{Var: Range}}, not as {shown(ranges)}")
     table: dict[Var, Range] = {}
     constant = True
     for var, limits in ranges.items():
         if limits is None:
             limits = Range.everything()
         elif not isinstance(limits, Range):
-            raise InputError(f"the range of {var!r} must be a Range(min, extent), not {limits!r}")
+            raise InputError(f"the range of {var!r} must be a Range(min, extent), not {shown(limits)}")
         table[checked_var(var)] = limits
         constant = constant and limits.ends is not None
     if constant:

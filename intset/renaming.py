@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from intset.errors import InputError
+from intset.expr.digits import shown
 from intset.expr.node import Expr, IntLike, PlainVar, Var, as_expr
 from intset.expr.range import Range
 from intset.facts import DECLARED, DERIVED, Fact
@@ -21,7 +22,7 @@ def renamed(ctx: Context, replacements: Mapping[Var, IntLike], ranges: Mapping[V
     new: dict[Expr, Expr] = {}
     for var, value in replacements.items():
         if not isinstance(var, Var):
-            raise InputError(f"only variables can be renamed, not {var!r}")
+            raise InputError(f"only variables can be renamed, not {shown(var)}")
         new[var] = as_expr(value, f"what replaces {var.name}")
     table: dict[Var, Range | None] = {}
     facts = [fact.substitute(new) for fact in ctx.facts]

@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable
+
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from intset import Context, Range, ShapeVar, Var, const, parse
-from intset.expr.digits import number_of, number_text
+import intset
+from intset import (
+    Context,
+    CountError,
+    InputError,
+    IntSetError,
+    Range,
+    ShapeVar,
+    Var,
+    const,
+    evaluate,
+    parse,
+)
+from intset.check import Certificate
+from intset.expr.digits import decimal, number_of, number_text
 
+i, j = Var("i"), Var("j")
 I, N = Var("i"), ShapeVar("n", lower=0)
 BIG = 10**4500
 CTX = Context({I: Range(0, 8)})
@@ -60,3 +77,91 @@ def test_such_numbers_are_parsed():
         found = parse(text + " * i", {"i": I})
         assert parse(str(found), {"i": I}) is found
         assert value is None or found == const(value) * I
+
+
+LONG = 10**10_000  # more digits than Python converts, more bits than isl is given
+
+
+def long_questions() -> dict[str, intset.Expr]:
+    return {
+        "end": j,
+        "sum": i + j,
+        "product": i * const(LONG) // 3,
+        "remainder": (j * i) % LONG,
+        "short": j % 7,
+        "quotient": (i + j) // (LONG - 1),
+        "absolute": abs(j - LONG // 2),
+        "mixed": i % 2 * const(LONG) + j // 3,
+    }
+
+
+@pytest.mark.parametrize("name", sorted(long_questions()))
+@pytest.mark.parametrize("domain", ["auto", "interval", "stride", "modular", "isl", "points", "interval*modular"])
+def test_questions_about_long_numbers_are_answered(name: str, domain: str) -> None:
+    e, ctx = long_questions()[name], Context({i: Range(0, 8), j: Range(0, LONG)})
+    for point in ({i: 0, j: 0}, {i: 7, j: LONG - 1}, {i: 3, j: LONG // 2}):
+        value = evaluate(e, point)
+        found, elements = ctx.bounds(e, domain=domain), ctx.value_set(e, domain=domain)
+        region = ctx.image((e, i), domain=domain)
+        assert found[0] <= value <= found[1] and elements.contains(value)
+        assert all(bool(side.min <= v) and bool(v <= side.max) for side, v in zip(region.box, (value, point[i])))  # noqa: B905
+        with contextlib.suppress(CountError):
+            assert elements.count() >= 1 and region.count() >= 8
+        assert found.is_tight or domain != "auto" or name in ("quotient", "absolute", "mixed", "remainder")
+        assert repr(found) and repr(elements) and repr(region)
+
+
+SLOW = {"quotient", "absolute", "mixed", "remainder"}  # seconds each: certificates of long numbers
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.nightly] * (n in SLOW)) for n in long_questions()])
+def test_proofs_about_long_numbers_say_what_they_mean(name: str) -> None:
+    e, ctx = long_questions()[name], Context({i: Range(0, 8), j: Range(0, LONG)})
+    for goal in (e > -LONG, e < 5, e <= 8 * LONG):
+        proof = ctx.prove(goal)
+        assert repr(proof) and str(ctx.explain(goal))
+        if proof.counterexample is not None:
+            assert evaluate(goal, proof.counterexample) is False
+        with contextlib.suppress(InputError):  # no certificate is found for all of them
+            certificate = proof.certificate()
+            assert certificate.check(ctx) and Certificate.from_text(certificate.to_text()).check(ctx)
+            assert certificate.words()
+
+
+def test_isl_is_not_given_long_numbers() -> None:
+    ctx = Context({i: Range(0, 8), j: Range(0, LONG)})
+    answer = ctx.value_set(i % 2 * const(LONG) + j // 3, domain="isl")
+    assert answer.notes == ("isl gave up: a number of 33220 bits",) and not answer.is_exact
+    assert LONG not in Context({i: Range(0, 8)}).value_set(i * i % 5, domain="isl")
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        lambda: ShapeVar("n", lower=LONG, upper=5),
+        lambda: ShapeVar("n", multiple_of=-LONG),
+        lambda: Range(0, -LONG),
+        lambda: Context({i: (0, LONG)}),
+        lambda: Context({LONG: Range(0, 8)}),
+        lambda: Context(assume=[LONG]),
+        lambda: Context().fits(i, bits=LONG),
+        lambda: Context().fits(i, bits=-LONG),
+        lambda: evaluate(i, {i: 1}, bits=LONG),
+        lambda: evaluate(i, {i: LONG}, bits=8),
+        lambda: intset.using(isl_operations=-LONG),
+        lambda: intset.using(tiers=LONG),
+        lambda: parse(LONG),
+        lambda: parse("i", LONG),
+    ],
+)
+def test_refusals_name_long_numbers(question: Callable[[], object]) -> None:
+    with pytest.raises(IntSetError):
+        question()
+
+
+@given(st.integers(-(10**30), 10**30) | st.integers(0, 40_000).map(lambda k: 1 << k), st.sampled_from((-1, 0, 1)))
+@settings(max_examples=100, deadline=None)
+def test_decimal_digits_of_every_length(value: int, off: int) -> None:
+    for number in (value + off, -value + off):
+        assert number_of(decimal(number)) == number
+        assert number.bit_length() > 10_000 or decimal(number) == str(number)

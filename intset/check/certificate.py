@@ -20,6 +20,7 @@ from intset.check.evidence import Combination, Premise, Term, clip, combination_
 from intset.check.text import fields_of, text_of
 from intset.check.wellformed import is_well_formed
 from intset.errors import ParseError
+from intset.expr.digits import number_text
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.range import Range
 from intset.facts import Fact
@@ -96,11 +97,11 @@ class Certificate:
         if self.kind == "isl":
             return ("isl finds that this set, the points where it would fail, is empty:", f"  {clip(self.text)}")
         if self.kind == "points":
-            return (f"All {self.count} points of the box were tried.",)
+            return (f"All {number_text(self.count)} points of the box were tried.",)
         if self.kind == "z3":
             size = self.text.count("(assert")
             return (f"z3 finds the negated condition and its facts unsatisfiable ({size} assertions in SMT-LIB 2).",)
-        where = ", ".join(f"{e.name if isinstance(e, Var) else e} = {k}" for e, k in self.point.items())
+        where = ", ".join(f"{e.name if isinstance(e, Var) else e} = {number_text(k)}" for e, k in self.point.items())
         return (f"It fails at {where or 'the only point'}.",)
 
     def __str__(self) -> str:

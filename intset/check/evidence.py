@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from intset.expr.digits import number_text
 from intset.expr.node import Cond, Expr
 from intset.expr.printer import to_text
 
@@ -77,7 +78,7 @@ def combination_words(one: Combination) -> list[str]:
     for factor, premises in one.terms:
         product = " * ".join(f"[{clip(premise.cond)}]" for premise in premises)
         why = ", ".join(dict.fromkeys(_WHY.get(premise.why, premise.why) for premise in premises))
-        lines.append(f"  {factor} * {product}  ({why})")
+        lines.append(f"  {number_text(factor)} * {product}  ({why})")
     lines.append("The sum is a negative number: a contradiction.")
     return lines
 

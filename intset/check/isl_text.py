@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from intset.check.premises import premises_of
 from intset.expr import ops
+from intset.expr.digits import decimal
 from intset.expr.node import Cond, Expr, Node, constant_value
 from intset.expr.walk import postorder
 
@@ -79,7 +80,7 @@ class _Writer:
             self.overflow = True
             return "0"
         if op is ops.CONST:
-            return f"({node.data})" if node.data < 0 else str(node.data)
+            return f"({decimal(node.data)})" if node.data < 0 else decimal(node.data)
         if op is ops.BOOL:
             return "true" if node.data else "false"
         if op in _COMPARED:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from intset.check.premises import premises_of
 from intset.expr import ops
+from intset.expr.digits import decimal
 from intset.expr.node import Cond, Expr, Node, Opaque, Var, constant_value, make
 from intset.expr.range import Range
 from intset.expr.walk import postorder
@@ -199,7 +200,7 @@ class _Writer:
 
 
 def number(value: int) -> str:
-    return str(value) if value >= 0 else f"(- {-value})"
+    return decimal(value) if value >= 0 else f"(- {decimal(-value)})"
 
 
 def _runs(mask: int) -> list[tuple[int, int]]:

@@ -8,6 +8,7 @@ from typing import Any
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.build import asserting, bounded, logical_and, nonneg
+from intset.expr.digits import shown
 from intset.expr.node import Cond, Expr, Node, PlainVar, Var, make
 from intset.expr.range import Range
 from intset.expr.walk import free_vars, postorder, rewrite
@@ -40,7 +41,7 @@ def annotate_shapes(e: Any, shapes: Any) -> Any:
     if isinstance(e, (tuple, list)):
         return type(e)(annotate_shapes(part, shapes) for part in e)
     if not isinstance(e, Node):
-        raise InputError(f"annotate_shapes takes an expression or a condition, not {e!r}")
+        raise InputError(f"annotate_shapes takes an expression or a condition, not {shown(e)}")
     return annotated(e, size_claims(shapes))
 
 
@@ -95,13 +96,13 @@ def extents_of(shapes: Any) -> Iterable[Expr]:
     if isinstance(shapes, int) and not isinstance(shapes, bool):
         return []
     if isinstance(shapes, (str, bytes)) or not isinstance(shapes, Iterable):
-        raise InputError(f"a shape is made of expressions, not of {shapes!r}")
+        raise InputError(f"a shape is made of expressions, not of {shown(shapes)}")
     return [extent for part in shapes for extent in extents_of(part)]
 
 
 def _size(var: object) -> Var:
     if not isinstance(var, Var):
-        raise InputError(f"a size is a variable, not {var!r}")
+        raise InputError(f"a size is a variable, not {shown(var)}")
     return var
 
 

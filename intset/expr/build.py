@@ -7,7 +7,8 @@ from typing import Any
 
 from intset.errors import InputError
 from intset.expr import ops
-from intset.expr.node import Cond, Expr, IntLike, Opaque, as_cond, as_expr, as_int, divide, make, truth
+from intset.expr.length import as_width
+from intset.expr.node import Cond, Expr, IntLike, Opaque, as_cond, as_expr, divide, make, truth
 
 
 def floordiv(a: IntLike, b: IntLike) -> Expr:
@@ -59,9 +60,7 @@ def select(condition: Cond, if_true: IntLike, if_false: IntLike) -> Expr:
 
 def cast(value: IntLike, bits: int, signed: bool = True) -> Expr:
     """The value after storing it in `bits` bits: it wraps, as a two's complement register does."""
-    width = as_int(bits, "bits of cast")
-    if width < 1:
-        raise InputError(f"bits of cast must be at least 1, not {width}")
+    width = as_width(bits, "bits of cast")
     return make(ops.CAST, (as_expr(value),), (width, bool(signed)))  # type: ignore[no-any-return]
 
 

@@ -30,3 +30,27 @@ def number_of(text: str) -> int:
         parts = [low + high * base for low, high in zip(parts[::2], parts[1::2], strict=True)]
         base *= base
     return -parts[0] if text.startswith("-") else parts[0]
+
+
+def decimal(value: int) -> str:
+    """`value` in decimal digits, however many they are: what z3 and isl read."""
+    if value.bit_length() < _WIDE:
+        return str(value)
+    bases = [10**_CHUNK]
+    while bases[-1] ** 2 <= abs(value):
+        bases.append(bases[-1] ** 2)
+    parts = [abs(value)]  # the highest first
+    for base in reversed(bases):
+        parts = [half for part in parts for half in divmod(part, base)]
+    digits = "".join(f"{part:0{_CHUNK}d}" for part in parts).lstrip("0")
+    return f"-{digits}" if value < 0 else digits
+
+
+def shown(value: object) -> str:
+    """What a user handed over, as a message repeats it: a number of any length, alone or inside of something."""
+    if type(value) is int:
+        return number_text(value)
+    try:
+        return repr(value)
+    except ValueError:
+        return f"a {type(value).__name__} with a number of too many digits to show"

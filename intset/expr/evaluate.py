@@ -7,6 +7,8 @@ from typing import Any
 
 from intset.errors import InputError, MachineOverflowError, UndefinedError
 from intset.expr import ops
+from intset.expr.digits import number_text, shown
+from intset.expr.length import as_width
 from intset.expr.node import Node, Var, as_int
 from intset.expr.ops import Op, wrap
 from intset.expr.walk import opaque_terms
@@ -39,10 +41,8 @@ def evaluate(node: Node, env: Mapping[Any, Any] | None = None, bits: int | None 
     `select`, `&` and `|` are lazy: what is not needed is not evaluated, so it cannot raise.
     """
     if not isinstance(node, Node):
-        raise InputError(f"evaluate takes an expression or a condition, not {node!r}")
-    width = None if bits is None else as_int(bits, "bits")
-    if width is not None and width < 1:
-        raise InputError(f"bits must be at least 1, not {width}")
+        raise InputError(f"evaluate takes an expression or a condition, not {shown(node)}")
+    width = None if bits is None else as_width(bits, "bits")
     point: Mapping[Any, Any] = {} if env is None else env
     values: dict[Node, Any] = {}
     stack: list[tuple[int, Node]] = [(_START, node)]
@@ -93,9 +93,9 @@ def _apply(op: Op, node: Node, values: dict[Node, Any], point: Mapping[Any, Any]
     if op is ops.LOAD:
         return _load(node, args, point)
     if width is not None and op in (ops.SHL, ops.SHR) and not 0 <= args[1] < width:
-        raise MachineOverflowError(f"a shift by {args[1]} at {width} bits: {node!r}")
+        raise MachineOverflowError(f"a shift by {number_text(args[1])} at {width} bits: {node!r}")
     if width is not None and op in (ops.FLOORMOD, ops.TRUNCMOD) and args[1] == -1 and args[0] == -(1 << (width - 1)):
-        raise MachineOverflowError(f"{args[0]} % -1 traps at {width} bits: {node!r}")
+        raise MachineOverflowError(f"{number_text(args[0])} % -1 traps at {width} bits: {node!r}")
     assert op.meaning is not None
     try:
         return op.meaning(*args)
@@ -111,7 +111,7 @@ def _fit(value: Any, node: Node, width: int | None) -> Any:
         and value is not False
         and not -(1 << (width - 1)) <= value < 1 << (width - 1)
     ):
-        raise MachineOverflowError(f"{value} does not fit in {width} bits: {node!r}")
+        raise MachineOverflowError(f"{number_text(value)} does not fit in {width} bits: {node!r}")
     return value
 
 
@@ -139,5 +139,5 @@ def _load(node: Node, indices: list[int], point: Mapping[Any, Any]) -> int:
         else:
             value = source(*indices) if callable(source) else source[tuple(indices)]
     except (KeyError, IndexError) as error:
-        raise InputError(f"{symbol.name} has no element {tuple(indices)}") from error
+        raise InputError(f"{symbol.name} has no element {shown(tuple(indices))}") from error
     return as_int(value, f"the value of {node!r}")

@@ -5,11 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from intset.errors import InputError
 from intset.expr import ops
-from intset.expr.node import Node
+from intset.expr.digits import shown
+from intset.expr.node import Node, as_int
 from intset.expr.walk import postorder
 
 MAX_BITS = 1 << 17  # of a number that a search computes; an answer that takes longer ones is given up
+
+
+def as_width(bits: Any, what: str) -> int:
+    """How many bits a register has.
+
+    Raises
+    ------
+    InputError: that is no positive integer, or more than anything here is computed with.
+    """
+    width = as_int(bits, what)
+    if width < 1:
+        raise InputError(f"{what} must be at least 1, not {shown(width)}")
+    if width > MAX_BITS:
+        raise InputError(f"{what} must be at most {MAX_BITS}, not {shown(width)}")
+    return width
 
 
 def may_be_long(roots: Sequence[Node], leaves: Mapping[Any, int]) -> bool:

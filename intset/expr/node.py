@@ -14,6 +14,7 @@ from typing import Any, NoReturn, SupportsIndex, TypeAlias
 
 from intset.errors import InputError
 from intset.expr import ops
+from intset.expr.digits import shown
 from intset.expr.intern import ABOVE, LOCK, ORIGIN, intern
 from intset.expr.intern import Guest as Guest  # the names that other layers know from here
 from intset.expr.intern import Node as Node
@@ -262,7 +263,7 @@ class Var(Expr):
     @classmethod
     def _create(cls, name: str, uid: tuple[int, int], fields: dict[str, Any]) -> Any:
         if not isinstance(name, str) or not name:
-            raise InputError(f"a variable's name is a non-empty text, not {name!r}")
+            raise InputError(f"a variable's name is a non-empty text, not {shown(name)}")
         with LOCK:
             known = _VARIABLES.get(uid)
             if known is not None:
@@ -316,9 +317,9 @@ class ShapeVar(Var):
         high = None if upper is None else as_int(upper, f"upper of ShapeVar({name!r})")
         step = as_int(multiple_of, f"multiple_of of ShapeVar({name!r})")
         if step < 1:
-            raise InputError(f"multiple_of of ShapeVar({name!r}) must be at least 1, not {step}")
+            raise InputError(f"multiple_of of ShapeVar({name!r}) must be at least 1, not {shown(step)}")
         if low is not None and high is not None and -(-low // step) > high // step:
-            raise InputError(f"ShapeVar({name!r}) has no value: lower={low}, upper={high}, multiple_of={step}")
+            raise InputError(f"ShapeVar({name!r}) has no value: [{shown(low)}, {shown(high)}], step {shown(step)}")
         return cls._create(name, ORIGIN.next_uid(), {"lower": low, "upper": high, "multiple_of": step})  # type: ignore[no-any-return]
 
     def fields(self) -> dict[str, Any]:
@@ -352,7 +353,7 @@ class Opaque:
             ORIGIN.next_uid(),
         )
         if self.lower is not None and self.upper is not None and self.lower > self.upper:
-            raise InputError(f"Opaque({name!r}) has no value: lower={self.lower}, upper={self.upper}")
+            raise InputError(f"Opaque({name!r}) has no value: lower={shown(self.lower)}, upper={shown(self.upper)}")
 
     def _fill(self, name: str, rank: int, lower: int | None, upper: int | None, uid: tuple[int, int]) -> None:
         self.name, self.rank, self.lower, self.upper, self.uid = name, rank, lower, upper, uid
@@ -401,7 +402,7 @@ def as_int(value: object, what: str = "value") -> int:
     try:
         return operator.index(value)  # type: ignore[arg-type]
     except TypeError:
-        raise InputError(f"{what} must be an integer, not {value!r} of type {type(value).__name__}") from None
+        raise InputError(f"{what} must be an integer, not {shown(value)} of type {type(value).__name__}") from None
 
 
 def _constant(value: int) -> Expr:
@@ -430,7 +431,7 @@ def as_cond(value: object, what: str = "an operand") -> Cond:
         return value
     if isinstance(value, bool):
         raise InputError(f"{what} must be a condition, not Python's {value}: was it compared with 'is', 'in' or 'and'?")
-    raise InputError(f"{what} must be a condition, not {value!r} of type {type(value).__name__}")
+    raise InputError(f"{what} must be a condition, not {shown(value)} of type {type(value).__name__}")
 
 
 def constant_value(e: Expr) -> int | None:

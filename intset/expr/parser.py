@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from intset.errors import InputError, ParseError
 from intset.expr import build, ops
-from intset.expr.digits import number_of
+from intset.expr.digits import number_of, shown
 from intset.expr.node import Cond, Expr, IntLike, Node, Opaque, as_expr, const, divide, make, truth
 from intset.expr.printer import INFIX, Level
 
@@ -38,17 +38,17 @@ def parse(text: str, env: Mapping[str, IntLike | Cond | Opaque] | None = None) -
     20 * 2 + 1
     """
     if not isinstance(text, str):
-        raise InputError(f"parse takes a text, not {text!r} of type {type(text).__name__}")
+        raise InputError(f"parse takes a text, not {shown(text)} of type {type(text).__name__}")
     return _Parser(text, _names({} if env is None else env)).run()
 
 
 def _names(env: Mapping[str, Any]) -> dict[str, Name]:
     if not isinstance(env, Mapping):
-        raise InputError(f"env maps names to expressions; it is not {env!r}")
+        raise InputError(f"env maps names to expressions; it is not {shown(env)}")
     names: dict[str, Name] = {}
     for name, value in env.items():
         if not isinstance(name, str):
-            raise InputError(f"a key of env is a name, not {name!r}")
+            raise InputError(f"a key of env is a name, not {shown(name)}")
         names[name] = value if isinstance(value, (Cond, Opaque)) else as_expr(value, f"env[{name!r}]")
     return names
 
@@ -99,7 +99,7 @@ def _tokens(text: str) -> list[_Token]:
 
 def _cast(value: Expr, bits: Expr, signed: Cond | None = None) -> Expr:
     if signed is not None and signed.op is not ops.BOOL:
-        raise InputError(f"the third argument of cast is True or False, not {signed!r}")
+        raise InputError(f"the third argument of cast is True or False, not {shown(signed)}")
     return build.cast(value, int(bits), signed is None or signed.data)
 
 

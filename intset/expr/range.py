@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from intset.errors import InputError
+from intset.expr.digits import shown
 from intset.expr.node import Expr, IntLike, Var, as_expr, constant_value
 from intset.expr.walk import free_vars
 from intset.infinity import NEG_INF, POS_INF, Infinity
@@ -28,11 +29,11 @@ class Range:
         low = min if isinstance(min, Infinity) else as_expr(min, "min of a Range")
         width = extent if isinstance(extent, Infinity) else as_expr(extent, "extent of a Range")
         if low is POS_INF or width is NEG_INF or (low is NEG_INF and width is not POS_INF):
-            raise InputError(f"no such range: min={min!r}, extent={extent!r}")
+            raise InputError(f"no such range: min={shown(min)}, extent={shown(extent)}")
         if isinstance(width, Expr):
             number = constant_value(width)
             if number is not None and number < 0:
-                raise InputError(f"the extent of a Range must not be negative: {number}")
+                raise InputError(f"the extent of a Range must not be negative: {shown(number)}")
         object.__setattr__(self, "min", low)
         object.__setattr__(self, "extent", width)
         object.__setattr__(self, "_last", POS_INF)

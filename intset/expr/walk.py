@@ -7,6 +7,7 @@ from typing import Any
 
 from intset.errors import InputError
 from intset.expr import ops
+from intset.expr.digits import shown
 from intset.expr.node import Cond, Expr, IntLike, Node, Opaque, Var, as_expr, make
 
 FEW_ROOTS = 8  # so many roots are asked one by one, because each remembers its variables; more are walked together
@@ -90,7 +91,7 @@ def substitute(root: Any, replacements: Mapping[Any, IntLike]) -> Any:
     new: dict[Node, Any] = {}
     for key, value in replacements.items():
         if not isinstance(key, Expr):
-            raise InputError(f"only expressions can be replaced, not {key!r}")
+            raise InputError(f"only expressions can be replaced, not {shown(key)}")
         new[key] = as_expr(value, f"the replacement of {key!r}")
     return rewrite(root, new)
 

@@ -24,6 +24,7 @@ from intset.check.polynomials import UNIT, Expander, Poly, add, multiply
 from intset.check.premises import Literals, declared_conditions, literals, meaning, range_conditions
 from intset.expr import ops
 from intset.expr.definedness import definedness
+from intset.expr.digits import decimal, number_of
 from intset.expr.node import Cond, Expr, const, constant_value
 from intset.expr.walk import free_vars, opaque_terms, postorder
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 MAX_PREMISES = (48, 30, 16)  # so many premises may be taken alone, in products of two, in products of three
 MAX_MONOMIALS = 2_000
+MAX_BITS = 1 << 18  # of all coefficients together: z3's units do not count how long its numbers are
 MAX_NODES = 400
 RLIMIT = 2_000_000
 MAX_TRIED = 24  # cases
@@ -45,6 +47,11 @@ class Column(NamedTuple):
     premises: tuple[Premise, ...]
     poly: Poly
     is_zero: bool
+
+    @property
+    def bits(self) -> int:
+        """The length of its numbers."""
+        return sum(k.bit_length() for k in self.poly.values())
 
 
 def combinations(cert: Certificate) -> tuple[Combination, ...] | None:
@@ -187,6 +194,7 @@ def _fractional(columns: list[Column]) -> tuple[Any, int] | None:
     """An atom that is no integer in some solution of the relaxation, and the next integer above."""
     from intset.prover.smt_encode import load_z3
 
+    columns = _short(columns)
     monomials = list(dict.fromkeys(m for column in columns for m in column.poly if m))
     if len(monomials) > MAX_MONOMIALS or len(columns) > MAX_PREMISES[0]:
         return None
@@ -196,19 +204,36 @@ def _fractional(columns: list[Column]) -> tuple[Any, int] | None:
     solver.set(rlimit=RLIMIT)
     values = {m: z3.Real(f"v{number}", context) for number, m in enumerate(monomials)}
     for column in columns:
-        total = z3.Sum(
-            [z3.RealVal(0, context), *(values[m] * k if m else z3.RealVal(k, context) for m, k in column.poly.items())]
-        )
+        constant = z3.RealVal(decimal(column.poly.get(UNIT, 0)), context)
+        total = z3.Sum([constant, *(_times(values[m], k) for m, k in column.poly.items() if m)])
         solver.add(total == 0 if column.is_zero else total >= 0)
     if solver.check() != z3.sat:
         return None
     model = solver.model()
     for monomial, value in values.items():
         number = model.eval(value, model_completion=True)
-        top, bottom = int(number.numerator_as_long()), int(number.denominator_as_long())
+        top, bottom = _fraction(number)
         if bottom != 1 and sum(power for _, power in monomial) == 1:
             return monomial, -(-top // bottom)
     return None
+
+
+def _short(columns: list[Column]) -> list[Column]:
+    """The columns, without those of long numbers where z3 could not be trusted to stop."""
+    share = MAX_BITS // max(len(columns), 1)
+    return columns if sum(c.bits for c in columns) <= MAX_BITS else [c for c in columns if c.bits <= share]
+
+
+def _times(variable: Any, k: int) -> Any:
+    """`k` times a real variable of z3; its own conversion of `k` ends where Python's does, at some 4,300 digits."""
+    from intset.prover.smt_encode import load_z3
+
+    return variable * load_z3().RealVal(decimal(k), variable.ctx)
+
+
+def _fraction(value: Any) -> tuple[int, int]:
+    """Numerator and denominator of a rational number of z3."""
+    return number_of(value.numerator().as_string()), number_of(value.denominator().as_string())
 
 
 def _used(divisors: tuple[Any, ...], found: Combination) -> tuple[Any, ...]:
@@ -317,6 +342,7 @@ def _cancelling(columns: list[Column]) -> list[Column]:
 def _solve(columns: list[Column]) -> tuple[Term, ...] | None:
     from intset.prover.smt_encode import load_z3
 
+    columns = _short(columns)
     rows: dict[Any, list[tuple[int, int]]] = {UNIT: []}
     for number, column in enumerate(columns):
         for monomial, k in column.poly.items():
@@ -330,13 +356,13 @@ def _solve(columns: list[Column]) -> tuple[Term, ...] | None:
     weights = [z3.Real(f"w{number}", context) for number in range(len(columns))]
     solver.add([weight >= 0 for weight, column in zip(weights, columns, strict=True) if not column.is_zero])
     for monomial, row in rows.items():
-        total = z3.Sum([weights[number] * k for number, k in row])
+        total = z3.Sum([_times(weights[number], k) for number, k in row])
         solver.add(total == (0 if monomial else -1))
     if solver.check() != z3.sat:
         return None
     model = solver.model()
     values = [model.eval(weight, model_completion=True) for weight in weights]
-    fractions = [(int(v.numerator_as_long()), int(v.denominator_as_long())) for v in values]
+    fractions = [_fraction(value) for value in values]
     scale = lcm(*(bottom for _, bottom in fractions))
     factors = [top * (scale // bottom) for top, bottom in fractions]
     return tuple(Term(k, column.premises) for k, column in zip(factors, columns, strict=True) if k)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from intset.errors import EvaluationError, InputError
 from intset.expr import ops
+from intset.expr.digits import number_text, shown
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, Var, as_expr, constant_value
 from intset.expr.printer import to_text
@@ -103,12 +104,13 @@ def _differences(ctx: Context, proof: Proof) -> list[str]:
 
 def _at_counterexample(proof: Proof) -> list[str]:
     point = proof.counterexample or {}
-    where = ", ".join(f"{e.name if isinstance(e, Var) else e} = {k}" for e, k in point.items()) or "the only point"
+    values = [f"{e.name if isinstance(e, Var) else e} = {number_text(k)}" for e, k in point.items()]
+    where = ", ".join(values) or "the only point"
     lines = [f"It fails at {where}."]
     if proof.goal.op in ops.COMPARISONS:
         try:
             left, right = (evaluate(arg, point) for arg in proof.goal.args)
-            lines.append(f"There the left side is {left} and the right side is {right}.")
+            lines.append(f"There the left side is {shown(left)} and the right side is {shown(right)}.")
         except (EvaluationError, InputError):
             pass
     return lines

@@ -10,12 +10,12 @@ import time
 from collections.abc import Callable, Sequence
 from ctypes import ArgumentError
 from dataclasses import dataclass
-from decimal import Decimal
 from functools import partial
 from typing import Any, Final, Literal, TypeAlias
 
 from intset.errors import BudgetError, UndefinedError
 from intset.expr import ops
+from intset.expr.digits import number_of
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, Node, truth
 from intset.expr.walk import postorder
@@ -295,7 +295,7 @@ class _Engine:
 def _value(model: Any, term: Term) -> int:
     """The value of an integer term; terms that the model leaves open are free."""
     text: str = model.eval(term, model_completion=True).as_string()
-    return int(text) if len(text) < 4000 else int(Decimal(text))  # int() refuses long texts
+    return number_of(text)
 
 
 def _keeps_declaration(term: Expr, value: int) -> bool:

@@ -16,11 +16,11 @@ import itertools
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
 from intset.errors import BudgetError
 from intset.expr import ops
+from intset.expr.digits import decimal
 from intset.expr.node import Node, Opaque, Var, constant_value
 from intset.expr.ops import Op
 from intset.expr.walk import postorder
@@ -281,10 +281,10 @@ def _unknown(node: Node) -> Interval:
 
 
 def _digits(value: int) -> str:
-    """Decimal text; through `Decimal` when the text is longer than Python converts directly."""
+    """Decimal text of a number that is short enough for z3."""
     if value.bit_length() > MAX_CONSTANT_BITS + 1:
         raise BudgetError(f"a constant of {value.bit_length()} bits")
-    return str(value) if value.bit_length() < 10_000 else format(Decimal(value), "f")
+    return decimal(value)
 
 
 def _degree(op: Op, below: list[int]) -> int:

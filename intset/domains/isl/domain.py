@@ -9,7 +9,7 @@ from intset.domains.base import Bounds, IntervalSet, IntSet, empty_set
 from intset.domains.box import product_of
 from intset.domains.isl.coalesced import coalesced
 from intset.domains.isl.listed import listed_shape
-from intset.domains.isl.session import SpentError, budget, budget_aside, context, isl
+from intset.domains.isl.session import SpentError, budget, budget_aside, context, isl, number
 from intset.domains.isl.sets import IslRegion, IslSet, Presburger
 from intset.domains.isl.translate import Translation
 from intset.domains.outline import of_query, outer_ends
@@ -154,7 +154,7 @@ def domain_sample(translation: Translation, restriction: Any = None) -> dict[Exp
         return None
     values: dict[Expr, int] = {}
     for k, e in enumerate(translation.dims):
-        values[e] = int(str(point.get_coordinate_val(m.dim_type.set, k)))
+        values[e] = number(point.get_coordinate_val(m.dim_type.set, k))
     for k, e in enumerate(translation.params):
-        values[e] = int(str(point.get_coordinate_val(m.dim_type.param, k)))
+        values[e] = number(point.get_coordinate_val(m.dim_type.param, k))
     return values

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from intset.domains.isl.session import budget, context, isl
+from intset.domains.isl.session import MAX_BITS, budget, context, isl
 from intset.domains.isl.sets import Presburger
 from intset.domains.isl.translate import param_name
+from intset.errors import BudgetError
 from intset.expr.node import Expr
 
 _OPERATIONS = 2_000_000
@@ -21,8 +22,10 @@ def listed_shape(
 
     Raises
     ------
-    BudgetError: isl needs too many operations to bring them together.
+    BudgetError: isl needs too many operations to bring them together, or a coordinate is too long for it.
     """
+    if any(v.bit_length() > MAX_BITS for point in points for v in point):
+        raise BudgetError(f"a coordinate of more than {MAX_BITS} bits")
     m = isl()
     names = [param_name(p) for p in params]
     head = f"[{', '.join(names)}] -> " if names else ""

@@ -8,11 +8,12 @@ from typing import Any
 from intset import config as configuration
 from intset.domains.base import End, as_end
 from intset.domains.isl.coalesced import coalesced
-from intset.domains.isl.session import Budget, budget, context, is_limited, isl, number, val
+from intset.domains.isl.session import MAX_BITS, Budget, budget, context, is_limited, isl, number, val
 from intset.domains.isl.to_expr import pw_aff_to_expr
 from intset.domains.isl.translate import param_name
 from intset.domains.outline import Outline, Side
 from intset.errors import BudgetError, UndecidedError
+from intset.expr.digits import shown
 from intset.expr.node import Expr, IntLike, Var, constant_value
 from intset.expr.walk import free_vars, opaque_terms, substitute
 from intset.infinity import NEG_INF, POS_INF, Infinity
@@ -94,10 +95,10 @@ class Presburger:
             with own_budget():
                 current = self.get()
                 for k, coordinate in enumerate(point):
-                    current = current.fix_val(kinds.set, k, val(coordinate))
+                    current = current.fix_val(kinds.set, k, val(coordinate, max(MAX_BITS, coordinate.bit_length())))
                 return not current.is_empty()
         except BudgetError as error:
-            raise UndecidedError(f"whether {tuple(point)} is an element is not known: {error}") from error
+            raise UndecidedError(f"whether {shown(tuple(point))} is an element is not known: {error}") from error
 
     def at(self, values: Mapping[Var, IntLike]) -> Presburger:
         """The set with parameters replaced, all at once; empty where a parameter that is a term has no value.

@@ -17,6 +17,7 @@ from intset.expr.digits import number_of
 _LONG = 1 << 63
 _CHUNK_BITS = 62
 _NEGLIGIBLE = 32  # an account leaves out what uses less than this part of its budget: finding out how much takes time
+MAX_BITS = 4_096  # of a number that isl is given
 
 
 class IslError(IntSetError):
@@ -256,11 +257,18 @@ def _count(ctx: Any, block: Budget) -> int:
     return low + spent
 
 
-def val(n: int) -> Any:
-    """The integer `n`, of any size, as an isl value."""
+def val(n: int, most: int = MAX_BITS) -> Any:
+    """The integer `n` as an isl value.
+
+    Raises
+    ------
+    BudgetError: `n` has more than `most` bits: what isl then does takes long, and its operations do not count it.
+    """
     make, ctx = isl().Val.int_from_si, context()
     if -_LONG <= n < _LONG:
         return make(ctx, n)
+    if n.bit_length() > most:
+        raise BudgetError(f"a number of {n.bit_length()} bits")
     magnitude, base = abs(n), isl().Val.int_from_ui(ctx, 1 << _CHUNK_BITS)
     total = make(ctx, 0)
     for shift in reversed(range(0, magnitude.bit_length(), _CHUNK_BITS)):
