@@ -18,6 +18,7 @@ GOOD = {
     "isl_operations": (777, "777", "777"),
     "points": (0, "0", "0"),
     "z3_rlimit": (4321, " 4321 ", "4321"),
+    "z3_timeout_ms": (250, "250", "250"),
     "tiers": (("linear", "z3"), "linear, z3", '["linear", "z3"]'),
 }  # as an argument of `using`, as text of the environment, as TOML
 BAD = {
@@ -25,6 +26,7 @@ BAD = {
     "isl_operations": [0, -1, None, "many", "", 1.5, True, [1], 10**30, b"5"],
     "points": [-1, None, "x", 2.0, False, [], "1e3"],
     "z3_rlimit": [0, -5, None, "", 1.5, True, 2**32],
+    "z3_timeout_ms": [-1, None, "", 1.5, True, 2**32],
     "tiers": [3, None, "magic", "", "linear,", ["magic"], [3], [None], True, {"linear": 1}, {"linear"}, 1.5],
 }
 

@@ -1,7 +1,6 @@
 """Hash-consed expression nodes: equal structure is the same object.
 
-`Expr` denotes a mathematical integer, `Cond` a truth value. A node is its operation, its argument nodes and a payload
-(`data`); construction interns exactly what was written and simplifies nothing.
+An `Expr` is a mathematical integer, a `Cond` a truth value: an operation, arguments, `data`. Nothing is simplified.
 """
 
 from __future__ import annotations
