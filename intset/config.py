@@ -114,7 +114,12 @@ def _checked_tiers(value: Any, where: str) -> tuple[str, ...]:
 
 
 # What a budget may be: isl and z3 read 0, and what does not fit their counters, as no budget at all.
-_LIMITS = {"isl_operations": (1, 2**62), "points": (0, None), "z3_rlimit": (1, 2**32 - 1)}
+_LIMITS = {
+    "isl_operations": (1, 2**62),
+    "points": (0, None),
+    "z3_rlimit": (1, 2**32 - 1),
+    "z3_timeout_ms": (0, 2**32 - 1),
+}
 
 
 def _checked_number(name: str, value: Any, where: str) -> int:
