@@ -19,7 +19,7 @@ from typing import Any
 from intset.context import Context
 from intset.domains.base import Bounds, End, IntSet, as_end
 from intset.domains.region import Region
-from intset.errors import BudgetError, CountError, EvaluationError
+from intset.errors import BudgetError, CountError, EvaluationError, UndecidedError
 from intset.expr.compiled import compiled
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, Var
@@ -139,7 +139,7 @@ class Held:
         try:
             inside_at = compiled(s.condition(element), [element])
             self.require(min(taken) in s, "lacks", min(taken), *what, sorted(taken))
-        except BudgetError:
+        except (BudgetError, UndecidedError):
             return  # membership has no formula within the budget
         for value in around:
             inside = inside_at(value)
@@ -169,7 +169,7 @@ class Held:
             region = self.ctx.image(setting.exprs, keep=setting.keep, domain=domain)
             self._boxes(region, truth, domain)
             self._points_of(region, truth, domain)
-        except BudgetError:
+        except (BudgetError, UndecidedError):
             self.tally["out of budget"] += 1
 
     def _boxes(self, region: Region, truth: Mapping[Point, set[Point]], domain: str | None) -> None:
