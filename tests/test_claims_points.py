@@ -22,7 +22,10 @@ from intset.expr.compiled import compiled
 from intset.expr.node import Cond, Expr
 from intset.infinity import NEG_INF, POS_INF
 
-pytestmark = pytest.mark.filterwarnings("ignore::intset.errors.ContradictionWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::intset.errors.ContradictionWarning"),
+    pytest.mark.usefixtures("asked_anew"),
+]
 i, j, k = Var("i"), Var("j"), Var("k")
 n, m = ShapeVar("n", lower=1, upper=5), ShapeVar("m", lower=1, upper=4)
 even = ShapeVar("even", lower=2, upper=6, multiple_of=2)
@@ -41,8 +44,8 @@ class World:
     def variables(self) -> tuple[Var, ...]:
         return (*self.sizes, *self.ranges)
 
-    @cached_property
     def context(self) -> Context:
+        """A new one each time, which has been asked nothing."""
         return Context(self.ranges, assume=self.facts)
 
     @cached_property
@@ -113,8 +116,8 @@ TIERS = [("linear", "points"), ("linear", "isl"), ("linear", "isl", "points", "z
 GOALS: list[Callable[[Expr, int], Cond]] = [lambda e, c: e <= c, lambda e, c: e >= c, lambda e, c: e.ne(c)]
 
 
-def hold_proof(world: World, goal: Cond, tally: Counter[str]) -> None:
-    proof = world.context.prove(goal)
+def hold_proof(world: World, ctx: Context, goal: Cond, tally: Counter[str]) -> None:
+    proof = ctx.prove(goal)
     tally[proof.status] += 1
     truth = world.values(goal)
     assert proof.status != "proved" or all(truth.values()), (world, goal, proof.by)
@@ -133,14 +136,14 @@ def hold_proof(world: World, goal: Cond, tally: Counter[str]) -> None:
 @pytest.mark.parametrize("tiers", TIERS, ids="-".join)
 @pytest.mark.parametrize("name", WORLDS)
 def test_proofs(name: str, tiers: tuple[str, ...]) -> None:
-    world, tally = WORLDS[name], Counter[str]()
+    world, ctx, tally = WORLDS[name], WORLDS[name].context(), Counter[str]()
     with using(tiers=tiers):
         for number, e in enumerate(questions(world)):
             values = world.values(e).values()
             ends = sorted({min(values), max(values)}) if values else [0]
             for way, end, beyond in itertools.product(range(len(GOALS)), ends, (-1, 0, 1)):
                 if (number + way + beyond) % 3 == 0:
-                    hold_proof(world, GOALS[way](e, end + beyond), tally)
+                    hold_proof(world, ctx, GOALS[way](e, end + beyond), tally)
     assert tally["proved"] > 15 and (tally["refuted"] > 20 or not world.points), tally
 
 
@@ -167,9 +170,9 @@ def hold(world: World, e: Expr, bounds: Bounds, found: IntSet, tally: Counter[st
 @pytest.mark.parametrize("domain", ["auto", "interval", "stride", "points"])
 @pytest.mark.parametrize("name", WORLDS)
 def test_bounds_and_sets(name: str, domain: str) -> None:
-    world, tally = WORLDS[name], Counter[str]()
+    world, ctx, tally = WORLDS[name], WORLDS[name].context(), Counter[str]()
     for e in questions(world):
-        bounds, found = world.context.bounds(e, domain=domain), world.context.value_set(e, domain=domain)
+        bounds, found = ctx.bounds(e, domain=domain), ctx.value_set(e, domain=domain)
         hold(world, e, bounds, found, tally)
     assert domain != "auto" or world.sizes or tally["exact"] == len(questions(world)), tally
 

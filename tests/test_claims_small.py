@@ -23,7 +23,10 @@ from intset.expr.compiled import compiled
 from intset.expr.node import Cond, Expr
 from intset.infinity import NEG_INF, POS_INF
 
-pytestmark = pytest.mark.filterwarnings("ignore::intset.errors.ContradictionWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::intset.errors.ContradictionWarning"),
+    pytest.mark.usefixtures("asked_anew"),
+]
 i, j, k = Var("i"), Var("j"), Var("k")
 n, m = ShapeVar("n", lower=1, upper=9), ShapeVar("m", lower=1, upper=9)
 

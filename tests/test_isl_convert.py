@@ -30,7 +30,7 @@ from intset.infinity import POS_INF
 I, J, N, M = Var("i"), Var("j"), Var("n"), Var("m")
 WINDOW = range(-5, 8)
 SIZES = range(-2, 9)
-CHEAP = settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+CHEAP = settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @pytest.fixture(autouse=True)
