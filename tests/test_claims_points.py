@@ -29,6 +29,7 @@ pytestmark = [
 i, j, k = Var("i"), Var("j"), Var("k")
 n, m = ShapeVar("n", lower=1, upper=5), ShapeVar("m", lower=1, upper=4)
 even = ShapeVar("even", lower=2, upper=6, multiple_of=2)
+above = ShapeVar("above", lower=2)
 below = ShapeVar("below", lower=None, upper=3)
 third = ShapeVar("third", lower=-4, upper=7, multiple_of=3)
 WINDOW = range(-7, 10)  # holds every value of every world
@@ -79,6 +80,9 @@ def _truth(function: Callable[..., int], point: Iterable[int]) -> int | None:
 WORLDS = {
     "a box": World({i: Range(-1, 4), j: Range(2, 3)}),
     "a triangle": World({i: Range(0, 4), j: Range(0, i)}),
+    "a triangle that is never empty": World({i: Range(0, 4), j: Range(0, i + 1)}),
+    "a size with an upper end alone": World({below: Range(-3, 9), i: Range(0, 2)}),
+    "a size with a lower end alone": World({above: Range(-3, 9), i: Range(0, 2)}),
     "a triangle on its head": World({i: Range(0, 4), j: Range(i, 3)}),
     "limits that cross": World({i: Range(0, 3), j: Range(i * 2, 2 - i)}),
     "a chain": World({i: Range(0, 5), j: Range(1, i - 1), k: Range(j, 4 - j)}),
