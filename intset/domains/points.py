@@ -15,9 +15,11 @@ from intset.expr.build import logical_or, select
 from intset.expr.compiled import compiled
 from intset.expr.digits import number_text
 from intset.expr.length import may_be_long
-from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, as_int, sum_of, truth
-from intset.expr.walk import free_vars, opaque_terms
+from intset.expr.node import Cond, Expr, IntLike, Node, Var, as_expr, as_int, sum_of, truth
+from intset.expr.walk import free_vars, is_small, opaque_terms, postorder
 from intset.infinity import NEG_INF, POS_INF
+
+MAX_NODES = 64  # of the expressions and facts of a question; of longer ones fewer points are tried
 
 
 class PointSet(IntSet):
@@ -79,11 +81,20 @@ def box_of(query: Query, limit: int | None = None) -> tuple[list[Var], list[rang
         if low is None or high is None:
             return None
         spans.append(range(low, high + 1))
-    most = query.config.points if limit is None else min(limit, query.config.points)
+    roots = (*query.exprs, *query.facts)
+    most = _affordable(roots, query.config.points if limit is None else min(limit, query.config.points))
     bits = {var: max(abs(span.start), abs(span.stop)).bit_length() for var, span in zip(relaxed, spans, strict=True)}
-    if may_be_long((*query.exprs, *query.facts), bits):
+    if may_be_long(roots, bits):
         return None
     return (relaxed, spans) if all(length(span) <= most for span in spans) and prod(map(len, spans)) <= most else None
+
+
+def _affordable(roots: Sequence[Node], points: int) -> int:
+    """How many points may be tried, of `points`: fewer where what is evaluated at each of them is long."""
+    if is_small(MAX_NODES, roots):
+        return points
+    nodes = sum(1 for _ in postorder(roots))
+    return points * MAX_NODES**2 // nodes**2  # what is long is not compiled either, so that each node takes longer
 
 
 def values_of(query: Query, limit: int | None = None) -> list[tuple[int, ...]] | None:
