@@ -7,12 +7,13 @@ from bound_oracle import check
 from bound_random import Program
 
 from bound import infer_bound
-from intset.domains.isl.session import Account, context, isl
+from intset.domains.isl.session import budget, context, isl
 from intset.errors import BudgetError
+from intset.regions.account import Account
 
 
 def _hard(account: Account, operations: int) -> None:
-    with account.budget(operations):
+    with budget(operations, account):
         hard = isl().Set.read_from_str(
             context(),
             "[n, m] -> { [x, y, z] : exists a, b, c: x = 3a + 5b and y = 7b - 2c and z = 11c + a"
@@ -35,7 +36,7 @@ def test_what_is_given_up_is_charged_and_later_steps_get_what_is_left() -> None:
 
 def test_cheap_steps_are_not_charged_and_nothing_is_after_the_account_is_closed() -> None:
     account = Account(50_000, least=2_000)
-    with account.budget(40_000):
+    with budget(40_000, account):
         assert not isl().Set.read_from_str(context(), "{ [x] : 0 <= x < 10 }").is_empty()
     assert account.left == 50_000
     account.close()
@@ -46,7 +47,7 @@ def test_cheap_steps_are_not_charged_and_nothing_is_after_the_account_is_closed(
 
 def test_a_budget_inside_of_another_is_charged_once() -> None:
     account = Account(50_000, least=2_000)
-    with pytest.raises(BudgetError), account.budget(20_000):
+    with pytest.raises(BudgetError), budget(20_000, account):
         _hard(account, 10_000)
     assert 10_000 <= 50_000 - account.left < 20_000  # what the inner one used, and little else
 

@@ -38,11 +38,12 @@ from intset.expr.range import Range
 from intset.expr.walk import is_small
 from intset.linear.form import constant
 from intset.linear.lattice import Lattice, Vector, unit
+from intset.regions.product import has_select
 
 if TYPE_CHECKING:
     from bound.infer.infer_root_bound import Pass
 
-_OPERATIONS: Final = 1_000_000  # isl's, to find the lattice of one region
+_OPERATIONS: Final = 1_000_000  # of the domain, to find the lattice of one region
 _SHEAR_OPERATIONS: Final = 100_000
 _MAX_SHEARS: Final = 4  # one after another
 _MAX_NODES: Final = 16  # of the place where a sheared storage begins
@@ -80,17 +81,15 @@ def compact(known: Known, need: Need, fixed: Sequence[Var], box: Storage) -> Sto
     """
     if need.box is not None or not box.ranges:
         return box
-    from intset.domains.isl.lattices import lattice_of
-
     try:
-        with known.account.budget(_OPERATIONS):
-            found = lattice_of(need.unguarded)
+        with known.budget(_OPERATIONS):
+            found = need.unguarded.lattice()
         if found is None:
             return box
         around, params = found
         if not all(_is_visible(known, p, fixed) for p in params):
             return box
-        return _smallest(Folding(known, need, tuple(fixed), around, tuple(params)), box)
+        return _smallest(Folding(known, need, tuple(fixed), around, params), box)
     except BudgetError:
         return box
 
@@ -122,11 +121,9 @@ class Folding:
     @cached_property
     def numbers(self) -> Need:
         """The region as the counts of its points."""
-        from intset.domains.isl.lattices import in_coordinates
-
         known, need = self.known, self.need
-        with known.account.budget(_OPERATIONS):
-            inside = in_coordinates(need.unguarded, self.around.origin, self.all_vectors)
+        with known.budget(_OPERATIONS):
+            inside = need.unguarded.counted(self.around.origin, self.all_vectors)
         found = from_shape(known, need.dims, inside, need.exact)
         if found.box is not None:
             box = narrowed(known, with_where(known, found.box, need.guard.where), need.guard.also)
@@ -151,10 +148,8 @@ class Folding:
 
     def cheap_storage(self) -> Storage | None:
         """As `storage`, but only where it is found soon and begins at a place that is written shortly."""
-        from intset.regions.product import has_select
-
         try:
-            with self.known.account.budget(_SHEAR_OPERATIONS):
+            with self.known.budget(_SHEAR_OPERATIONS):
                 found = self.storage()
         except BudgetError:
             return None

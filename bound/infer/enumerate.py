@@ -22,8 +22,6 @@ MAX_POINTS: Final = 3000  # different (instance, element) pairs that a set may l
 
 def enumerated(known: Known, context: Context, exprs: Sequence[Expr], fixed: Sequence[Var]) -> Need | None:
     """The image of `exprs` in each instance; `None` where sizes, data or too many points are in the way."""
-    from intset.domains.isl.listed import listed_shape
-
     frame = frame_of(context)
     if opaque_terms(*exprs) or not is_small(_MAX_NODES, (*exprs, *frame.conditions)):
         return None
@@ -32,7 +30,7 @@ def enumerated(known: Known, context: Context, exprs: Sequence[Expr], fixed: Seq
     if values is None or len(values) > MAX_POINTS:
         return None
     try:
-        shape = listed_shape(sorted(values), fixed)
+        shape = known.shapes.listing(sorted(values), fixed, len(exprs))
     except BudgetError:
         return None
     return from_shape(known, len(exprs), shape, True)

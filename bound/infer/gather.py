@@ -26,6 +26,7 @@ from intset.expr.node import Expr, Var, as_expr
 from intset.expr.range import Range
 from intset.expr.walk import is_small
 from intset.linear.form import constant
+from intset.regions.product import has_select
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,19 +56,13 @@ def within(known: Known, need: Need, shape: Sequence[Expr]) -> Need:
     """The part of a region inside a tensor."""
     ends = whole(known, shape)
     if need.box is None:
-        from intset.domains.isl.boxes import box_shape
-        from intset.domains.isl.coalesced import coalesced
-        from intset.domains.isl.sets import Presburger
-
         if not ends.is_affine():
             return need
-        around = box_shape([(side.lows, side.highs) for side in ends.sides], ()).get()
+        around = known.shapes.box([(side.lows, side.highs) for side in ends.sides])
         need.limits = ends
-        current = need.unguarded.get()
-        if current.is_subset(around):
+        if around.includes(need.unguarded):
             return need
-        params = tuple(dict.fromkeys((*need.unguarded.params, *ends.variables())))
-        return need.replaced(Presburger(coalesced(current.intersect(around)), params), need.exact, need.notes)
+        return need.replaced(need.unguarded.intersect(around), need.exact, need.notes)
     sides = []
     for side, end in zip(need.box.sides, ends.sides, strict=True):
         low_known = any(known.is_nonneg(form) for form in side.lows)
@@ -231,8 +226,6 @@ def _is_same(known: Known, a: Expr, b: Expr) -> bool:
 
 
 def _is_short(e: Expr) -> bool:
-    from intset.regions.product import has_select
-
     return is_small(_MAX_NODES, (e,)) and not has_select(e)
 
 

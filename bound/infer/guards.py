@@ -10,6 +10,7 @@ from bound.infer.need import end_forms
 from bound.infer.stage_bounds import StageBounds, data_axes
 from bound.itervar import IterVar
 from intset import config
+from intset.domains.instanced import image_in_instances
 from intset.errors import BudgetError
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, Var
@@ -26,10 +27,6 @@ def outside_of_box(
 
     Beyond the end of the ranges of the roots `overrun` loops run on, kept from there by other guards.
     """
-    from intset.domains.combine import region_shape
-    from intset.domains.isl.boxes import simplified_in
-    from intset.domains.isl.to_expr import set_to_cond
-
     need = bounds.region
     axes = data_axes(bounds.op)
     point = [Var(f"x{k}") for k in range(len(axes))]
@@ -43,19 +40,14 @@ def outside_of_box(
             inside += [x <= high.expr() for high in end_forms(known, limits.max, ops.MIN)]
         if iv in overrun or iv in bounds.widened:
             inside += [x <= high.expr() for high in bounds.sides[iv].highs]
-    outer = closed(known, (*need.unguarded.free_params(), *_variables(inside)))
+    outer = closed(known, (*need.unguarded.variables(), *_variables(inside)))
     ranges: dict[Var, Range | None] = {**dict.fromkeys(point), **outer}
     kept = [v for v in (*known.size_ranges, *ranges) if v not in point]
     try:
         with config.using(isl_operations=known.account.allowed(_OPERATIONS)):
-            within = known.context.extended(ranges, inside).image(point, keep=kept, domain="isl")
-        shape = region_shape(within)
-        if shape is None:
-            raise BudgetError("where the guard matters is not known")
-        with known.account.budget(_OPERATIONS):
-            simple = simplified_in(need.unguarded, shape)
-            current = simple.get()
-            found = set_to_cond(current, values, simple.ordered_params(current))
+            within = image_in_instances(known.context.extended(ranges, inside), point, kept, known.regions).shape
+        with known.budget(_OPERATIONS):
+            found: Cond | None = need.unguarded.simplified(within).condition(values)
     except BudgetError:
         found = None
     parts = need.conditions(values) if found is None else [*need.guard.conditions(()), *conjuncts(found)]

@@ -73,7 +73,7 @@ def infer_bound(
         create_attach_path(normalized),
         create_read_graph(normalized),
         sizes,
-        Known(given, sizes.free, account_for(len(normalized.stages))),
+        Known(given, sizes.free, chosen, account_for(len(normalized.stages))),
         chosen,
         compute,
         compact,

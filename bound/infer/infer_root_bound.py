@@ -69,11 +69,6 @@ class Pass:
     _accesses: dict[Operation, dict[Tensor, list[Access]]] = field(default_factory=dict)
     _propagations: dict[object, Propagation] = field(default_factory=dict)
 
-    @property
-    def with_unions(self) -> bool:
-        """Whether the domain has unions of regions."""
-        return self.domain in ("auto", "isl")
-
     def accesses(self, op: Operation, tensor: Tensor) -> list[Access]:
         """How an operation reads a tensor, at the sizes that are fixed."""
         found = self._accesses.get(op)
@@ -97,7 +92,7 @@ def infer_root_bound(state: Pass, bounds: StageBounds) -> None:
             shape = state.sizes.shape(tensor)
             bounds.required[tensor] = Need(len(shape), whole(state.known, shape))
     else:
-        gather(state.known, bounds, needs, state.sizes.shape, state.with_unions)
+        gather(state.known, bounds, needs, state.sizes.shape, state.known.has_regions)
     if not isinstance(op, PlaceholderOp):
         gather_bound(state.known, bounds, state.compute, state.sizes.shape, state.threads)
 
@@ -136,7 +131,7 @@ def _iterations(state: Pass, bounds: StageBounds, reader: StageBounds) -> tuple[
     found = state._propagations.get(key)
     if found is None:
         it = pass_up(state.known, reader, leaves)
-        found = state._propagations[key] = Propagation(state.known, it, state.domain)
+        found = state._propagations[key] = Propagation(state.known, it)
     return found, leaves
 
 

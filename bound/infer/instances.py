@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from math import prod
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from bound.infer.known import Known
+from intset.domains.instanced import image_in_instances
 from intset.errors import BudgetError
 from intset.expr.build import logical_and
 from intset.expr.compiled import compiled
 from intset.expr.node import Expr, Var
 from intset.expr.range import Range
 from intset.linear.form import Linear
-
-if TYPE_CHECKING:
-    from intset.domains.isl.sets import Presburger
+from intset.regions.shape import Shape
 
 MAX_INSTANCES: Final = 20_000  # that are visited one by one
 _MAX_LISTED: Final = 3_000
 
 
-def instances(known: Known, variables: Sequence[Var]) -> Presburger:
-    """The values that the loop variables take together, as an isl set of parameters: these variables, and sizes.
+def instances(known: Known, variables: Sequence[Var]) -> Shape:
+    """The values that the loop variables take together, as a set without coordinates: its parameters are these,
+    and sizes.
 
     Loops that the ranges depend on beyond these run: threads that share the storage of a stage, for instance.
     """
@@ -34,13 +34,13 @@ def instances(known: Known, variables: Sequence[Var]) -> Presburger:
     return found
 
 
-def _instances(known: Known, variables: Sequence[Var]) -> Presburger:
+def _instances(known: Known, variables: Sequence[Var]) -> Shape:
     ranges = closed(known, variables)
     forms: list[Linear] = []
     for v, r in ranges.items():
         forms += [known.form(v - r.min), known.form(r.max - v)]  # type: ignore[operator]
     if all(isinstance(e, Var) for form in forms for e in form.terms):
-        return _parameters(forms, [v for v in ranges if v not in variables])
+        return _parameters(known, forms, [v for v in ranges if v not in variables])
     try:
         return _asked_instances(known, ranges, variables)
     except BudgetError:
@@ -52,10 +52,10 @@ def _instances(known: Known, variables: Sequence[Var]) -> Presburger:
         low, high = known.bounds(known.form(v))
         forms += [] if low is None else [known.form(v - low)]
         forms += [] if high is None else [known.form(high - v)]
-    return _parameters(forms)
+    return _parameters(known, forms)
 
 
-def size_limits(known: Known, params: Sequence[Expr]) -> Presburger:
+def size_limits(known: Known, params: Sequence[Expr]) -> Shape:
     """The parameters within what is known of each by itself."""
     forms: list[Linear] = []
     for param in params:
@@ -63,60 +63,32 @@ def size_limits(known: Known, params: Sequence[Expr]) -> Presburger:
         low, high = known.bounds(form)
         forms += [] if low is None else [form.shift(-low)]
         forms += [] if high is None else [form.scale(-1).shift(high)]
-    return _parameters(forms)
+    return _parameters(known, forms)
 
 
-def _parameters(forms: Sequence[Linear], running: Sequence[Var] = ()) -> Presburger:
+def _parameters(known: Known, forms: Sequence[Linear], running: Sequence[Var] = ()) -> Shape:
     """The set of parameters where all forms are at least 0, for some values of those that run."""
-    from intset.domains.isl.boxes import box_shape
-    from intset.domains.isl.session import isl
-    from intset.domains.isl.sets import Presburger
-    from intset.domains.isl.translate import param_name
-
-    shape = box_shape([], forms)
-    current, kind = shape.get().params(), isl().dim_type.param
-    for v in running:
-        current = current.project_out(kind, current.find_dim_by_name(kind, param_name(v)), 1)
-    return Presburger(current, tuple(p for p in shape.params if p not in running))
+    return known.shapes.box([], forms).without(running)
 
 
-def _asked_instances(known: Known, ranges: Mapping[Var, Range], variables: Sequence[Var]) -> Presburger:
-    from intset.domains.isl.instanced import image_in_instances
-
+def _asked_instances(known: Known, ranges: Mapping[Var, Range], variables: Sequence[Var]) -> Shape:
     inside = [v >= r.min for v, r in ranges.items()] + [v <= r.max for v, r in ranges.items()]
     # As conditions: of a range that is at most one point long, an empty one would not be told apart.
     context = known.context.extended(dict.fromkeys(ranges), inside)
-    region = image_in_instances(context, list(variables), list(known.size_ranges))
-    return _as_parameters(region.shape, variables)
+    found = image_in_instances(context, list(variables), list(known.size_ranges), known.regions)
+    return found.shape.fibred(variables)
 
 
-def _listed(known: Known, variables: Sequence[Var]) -> Presburger | None:
+def _listed(known: Known, variables: Sequence[Var]) -> Shape | None:
     """The instances as a list of points; `None` for open sizes, or where there are too many."""
-    from intset.domains.isl.listed import listed_shape
-
     visited = visit(known, variables)
     points = None if visited is None else sorted(visited)
     if points is None or len(points) > _MAX_LISTED:
         return None
     try:
-        return _as_parameters(listed_shape(points, ()) if points else _parameters([Linear(-1, {})]), variables)
+        return known.shapes.listing(points, (), len(variables)).fibred(variables)
     except BudgetError:
         return None
-
-
-def _as_parameters(shape: Presburger, variables: Sequence[Var]) -> Presburger:
-    """The set of parameters that a set of points is, coordinate by coordinate."""
-    from intset.domains.isl.session import isl
-    from intset.domains.isl.sets import Presburger
-    from intset.domains.isl.translate import param_name
-
-    kinds = isl().dim_type
-    current: Any = shape.get()
-    start = current.dim(kinds.param)
-    moved = current.move_dims(kinds.param, start, kinds.set, 0, current.dim(kinds.set))
-    for k, v in enumerate(variables[: current.dim(kinds.set)]):
-        moved = moved.set_dim_name(kinds.param, start + k, param_name(v))
-    return Presburger(moved.params(), (*shape.params, *variables))
 
 
 def visit(known: Known, variables: Sequence[Var]) -> Iterator[tuple[int, ...]] | None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from bound.schedule import simple
 from intset.assuming import frame_of
 from intset.context import Context
-from intset.domains.isl.session import Account
+from intset.domains.registry import domain_named, regions_of, strongest
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, constant_value
 from intset.expr.range import Range
@@ -17,18 +18,20 @@ from intset.infinity import POS_INF
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
 from intset.linear.knowledge import Knowledge
+from intset.regions.account import Account
 
 if TYPE_CHECKING:
-    from intset.domains.isl.sets import Presburger
+    from intset.domains.base import RegionDomain
+    from intset.regions.shape import Shape
 
 Ends = tuple[int | None, int | None]
 
-_FIRST, _PER_STAGE = 1_000_000, 150_000  # isl's operations, for all steps of the pass together
+_FIRST, _PER_STAGE = 1_000_000, 150_000  # operations of the domain, for all steps of the pass together
 _LEAST = 10_000  # for one step, however many the steps before it used
 
 
 def account_for(stages: int) -> Account:
-    """What isl may spend on a schedule of so many stages."""
+    """What the domain may spend on a schedule of so many stages."""
     return Account(_FIRST + _PER_STAGE * stages, _LEAST)
 
 
@@ -39,11 +42,13 @@ class Known:
     ----------
     context: the user's facts, and sizes that are at least 0.
     ranges: the range of every loop variable met so far. Each is entered once, before it is used, and never changes.
-    account: what isl may still spend on this schedule.
+    domain: the name of the domain that answers.
+    account: what that may still spend on this schedule.
     """
 
-    def __init__(self, context: Context, sizes: Iterable[Var] = (), account: Account | None = None) -> None:
-        self.account = account_for(1) if account is None else account
+    def __init__(self, context: Context, sizes: Iterable[Var], domain: str, account: Account) -> None:
+        self.domain, self.account = domain, account
+        self._shapes: Shape | None = None
         given = context.ranges
         self.sizes = tuple(var for var in sizes if var not in given)
         self.context = context.extended({var: Range(0, POS_INF) for var in self.sizes}) if self.sizes else context
@@ -57,12 +62,38 @@ class Known:
         self._is_plain = not facts.nonneg
         # By the terms of a form: a constant with which it is at least 0, and one with which that is not known.
         self._thresholds: dict[frozenset[tuple[Expr, int]], tuple[int | None, int | None]] = {}
-        self.instances: dict[tuple[Var, ...], Presburger] = {}  # kept by `instances`, a range never changes
+        self.instances: dict[tuple[Var, ...], Shape] = {}  # kept by `instances`, a range never changes
 
     @property
     def size_ranges(self) -> dict[Var, Range]:
         """The range of every variable of the context."""
         return dict(self.context.ranges)
+
+    @property
+    def regions(self) -> RegionDomain:
+        """The domain in which regions that are no boxes are kept."""
+        return regions_of(self.domain) or strongest()
+
+    @property
+    def has_regions(self) -> bool:
+        """Whether the domain that answers has regions."""
+        return regions_of(self.domain) is not None
+
+    @property
+    def asks_always(self) -> bool:
+        """Whether that is asked also where something cheaper is as exact."""
+        return regions_of(self.domain) is domain_named(self.domain)
+
+    @property
+    def shapes(self) -> Shape:
+        """The prototype of the sets of that domain."""
+        if self._shapes is None:
+            self._shapes = self.regions.everything(0)
+        return self._shapes
+
+    def budget(self, operations: int) -> AbstractContextManager[None]:
+        """What one step of the pass may cost that domain, at most what the account has left."""
+        return self.shapes.budget(operations, self.account)
 
     def add(self, var: Var, limits: Range) -> None:
         """Enter a loop variable."""

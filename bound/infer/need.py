@@ -1,19 +1,22 @@
-"""`Need`: a region while the pass works on it, as a `Box` where it is one, else as a Presburger set."""
+"""`Need`: a region while the pass works on it, as a `Box` where it is one, else as a `Shape`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from math import prod
-from typing import TYPE_CHECKING
 
 from bound.infer.box import Box, Interval, gaps_unknown, hull, interval, narrowed, nothing, union, with_where
 from bound.infer.instances import instances
 from bound.infer.known import Known
 from intset import config
 from intset.context import Context
+from intset.domains.algebra import own_shape
 from intset.domains.base import IntervalSet, IntSet
 from intset.domains.box import ProductRegion
+from intset.domains.instanced import image_in_instances
 from intset.domains.region import Region
+from intset.domains.shaped import own_budget
 from intset.errors import BudgetError, CountError
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, Var, as_expr
@@ -21,11 +24,9 @@ from intset.expr.range import Range
 from intset.expr.walk import conjuncts
 from intset.infinity import Infinity
 from intset.linear.form import Linear, constant
+from intset.regions.shape import Shape
 
-if TYPE_CHECKING:
-    from intset.domains.isl.sets import IslRegion, Presburger
-
-_OPERATIONS = 1_000_000  # isl's, for one union or one test
+_OPERATIONS = 1_000_000  # of the domain, for one union or one test
 _END_OPERATIONS = 2_000_000  # for the ends of one region
 _SHAPE_OPERATIONS = 300_000  # for a box whose ends are not affine
 _CONDITION_SHARE = 16  # of the operations of a query, for the condition of one region
@@ -50,7 +51,7 @@ class Need:
         self,
         dims: int,
         box: Box | None,
-        shape: Presburger | None = None,
+        shape: Shape | None = None,
         exact: bool = True,
         notes: Iterable[str] = (),
         guard: Box = NO_GUARD,
@@ -64,29 +65,20 @@ class Need:
         self.has_ends = True
         self.limits: Box | None = None  # the whole tensor, where that is known
 
-    @property
-    def shape(self) -> Presburger:
-        """The region as a Presburger set."""
+    def shape(self, known: Known) -> Shape:
+        """The region as a set."""
         if self._shape is None:
             if self.box is not None:
-                self._shape = shape_of(self.box)
+                self._shape = shape_of(known, self.box)
             else:
-                self._shape = _guarded(self.unguarded, self.guard)
+                self._shape = self.unguarded.within(shape_of(known, self.guard)).coalesced()
         return self._shape
 
     @property
-    def unguarded(self) -> Presburger:
-        """The set that the region is where the conditions of `guard` hold."""
-        if self._unguarded is None:
-            self._unguarded = self.shape
+    def unguarded(self) -> Shape:
+        """The set that a region, which is no box, is where the conditions of `guard` hold."""
+        assert self._unguarded is not None
         return self._unguarded
-
-    @property
-    def region(self) -> IslRegion:
-        """The region as one of the `isl` domain."""
-        from intset.domains.isl.sets import IslRegion
-
-        return IslRegion(self.shape, "isl", self.exact, self.notes, dims=self.dims)
 
     def hull(self, known: Known) -> Box:
         """The bounding box in each instance that is not empty."""
@@ -113,81 +105,63 @@ class Need:
         """
         if self.box is not None:
             return self.box.conditions(point)
-        from intset.domains.isl.sets import condition_of
-
-        inside = condition_of(self.unguarded, point, _CONDITION_SHARE)
+        with own_budget(self.unguarded, _CONDITION_SHARE):
+            inside = self.unguarded.condition(point)
         return [*self.guard.conditions(()), *conjuncts(inside)]
 
     def variables(self) -> tuple[Var, ...]:
         """The variables that the region depends on."""
         if self.box is not None:
             return self.box.variables()
-        return tuple(dict.fromkeys((*self.unguarded.free_params(), *self.guard.variables())))
+        return tuple(dict.fromkeys((*self.unguarded.variables(), *self.guard.variables())))
 
     def noted(self, *notes: str) -> Need:
         """The same elements, as a superset of what was asked for."""
         return self.replaced(self._unguarded, False, (*self.notes, *notes))
 
-    def replaced(self, unguarded: Presburger | None, exact: bool, notes: Iterable[str]) -> Need:
+    def replaced(self, unguarded: Shape | None, exact: bool, notes: Iterable[str]) -> Need:
         """The region with another set of elements under the same conditions."""
         need = Need(self.dims, self.box, unguarded, exact, notes, self.guard)
         need.limits = self.limits
         return need
 
 
-def _guarded(shape: Presburger, guard: Box) -> Presburger:
-    from intset.domains.isl.coalesced import coalesced
-    from intset.domains.isl.sets import Presburger
-
-    where = shape_of(guard)
-    params = tuple(dict.fromkeys((*shape.params, *where.params)))
-    return Presburger(coalesced(shape.get().intersect_params(where.get().params())), params)
-
-
-def shape_of(box: Box) -> Presburger:
-    """A box as a Presburger set."""
-    from intset.domains.isl.boxes import box_shape
-
+def shape_of(known: Known, box: Box) -> Shape:
+    """A box as a set."""
     if box.is_affine():
-        return box_shape([(side.lows, side.highs) for side in box.sides], box.where)
+        return known.shapes.box([(side.lows, side.highs) for side in box.sides], box.where)
     point = [Var(f"x{k}") for k in range(len(box.sides))]
-    from intset.domains.isl.instanced import image_in_instances
-
     context = Context().extended(dict.fromkeys(point), box.conditions(point))
     with config.using(isl_operations=_SHAPE_OPERATIONS):
-        return image_in_instances(context, point, box.variables()).shape
+        return image_in_instances(context, point, box.variables(), known.regions).shape
 
 
 def boxed(known: Known, need: Need) -> Need:
     """The box around a region in each instance, as a region."""
-    from intset.domains.isl.boxes import hull_shape
-
     if need.box is not None:
         return need
     try:
-        with known.account.budget(_OPERATIONS):
-            shape = hull_shape(need.shape)
+        with known.budget(_OPERATIONS):
+            shape: Shape | None = need.shape(known).hull()
     except BudgetError:
         shape = None
     return Need(need.dims, need.hull(known), shape, need.exact, need.notes)
 
 
-def from_shape(known: Known, dims: int, shape: Presburger, exact: bool, notes: Iterable[str] = ()) -> Need:
-    """A region of the `isl` domain, as a box where it is one."""
-    from intset.domains.isl.boxes import as_product
-
+def from_shape(known: Known, dims: int, shape: Shape, exact: bool, notes: Iterable[str] = ()) -> Need:
+    """A set as a region, as a box where it is one."""
     try:
-        with known.account.budget(_OPERATIONS):
+        with known.budget(_OPERATIONS):
             inside = _in_instances(known, shape)
         shape = inside
     except BudgetError:
         pass
-    if shape.get().is_empty():
+    if shape.is_empty():
         return Need(dims, nothing(dims), None, exact, notes)
     box = None
     try:
-        with known.account.budget(_OPERATIONS):
-            product = as_product(shape)
+        with known.budget(_OPERATIONS):
+            product = shape.product()
         if product is not None:
             sides = [interval(known, lows, highs) for lows, highs in product.sides]
             if all(side is not None for side in sides):
@@ -198,26 +172,17 @@ def from_shape(known: Known, dims: int, shape: Presburger, exact: bool, notes: I
     return Need(dims, box, shape, exact, notes)
 
 
-def _in_instances(known: Known, shape: Presburger) -> Presburger:
+def _in_instances(known: Known, shape: Shape) -> Shape:
     """The set without what lies outside of the ranges of the loops."""
-    from intset.domains.isl.coalesced import coalesced
-    from intset.domains.isl.sets import Presburger
-
-    loops = [v for v in shape.free_params() if v in known.ranges]
-    if not loops:
-        return shape
-    around = instances(known, loops)
-    return Presburger(
-        coalesced(shape.get().intersect_params(around.get())), tuple(dict.fromkeys((*shape.params, *around.params)))
-    )
+    loops = [v for v in shape.variables() if v in known.ranges]
+    return shape.within(instances(known, loops)).coalesced() if loops else shape
 
 
 def from_region(known: Known, region: Region, shape: Sequence[Expr]) -> Need:
     """What a domain answered about a tensor of this shape; an infinite end is that of the tensor."""
-    from intset.domains.isl.sets import IslRegion
-
-    if isinstance(region, IslRegion):
-        return from_shape(known, region.dims, region.shape, region.is_exact, region.notes)
+    own = own_shape(region)
+    if own is not None:
+        return from_shape(known, region.dims, own, region.is_exact, region.notes)
     sides = [_within(r, extent) for r, extent in zip(region.box, shape, strict=True)]
     is_box = all(a is b for a, b in zip(sides, region.box, strict=True)) and _is_its_box(known, region)
     exact = region.is_exact and is_box
@@ -300,28 +265,21 @@ def _joined(known: Known, dims: int, needs: Sequence[Need], with_unions: bool) -
 def _united(
     known: Known, dims: int, alone: Sequence[Box], others: Sequence[Need], exact: bool, notes: Sequence[str]
 ) -> Need:
-    from intset.domains.isl.coalesced import coalesced
-    from intset.domains.isl.sets import Presburger
-
     guard = _common_guard(alone) if not others else NO_GUARD
     if guard.is_conditional():
         return _united_below(known, dims, [Box(box.sides) for box in alone], guard, exact, notes)
     try:
-        with known.account.budget(_OPERATIONS):
-            shapes = [*(shape_of(box) for box in alone), *(need.shape for need in others)]
-            total = shapes[0].get()
-            for shape in shapes[1:]:
-                total = total.union(shape.get())
-            total = coalesced(total)
-            if total.n_basic_set() > MAX_PARTS:
-                total = coalesced(total.make_disjoint()) if total.n_basic_set() <= 2 * MAX_PARTS else total
-            params = tuple(dict.fromkeys(p for shape in shapes for p in shape.params))
-        if total.n_basic_set() <= MAX_PARTS:
-            need = from_shape(known, dims, Presburger(total, params), exact, notes)
+        with known.budget(_OPERATIONS):
+            shapes = [*(shape_of(known, box) for box in alone), *(need.shape(known) for need in others)]
+            total = shapes[0].united(shapes[1:])
+            if MAX_PARTS < total.parts() <= 2 * MAX_PARTS:
+                total = total.disjoint()
+        if total.parts() <= MAX_PARTS:
+            need = from_shape(known, dims, total, exact, notes)
             if not others and all(_is_alive(known, box) for box in alone):
                 need.set_hull(*hull(known, alone))
             return need
-        note = f"the region has {total.n_basic_set()} parts: its box was used"
+        note = f"the region has {total.parts()} parts: its box was used"
     except BudgetError as error:
         counted = _listed(known, dims, [*(Need(dims, box) for box in alone), *others], exact, notes)
         if counted is not None:
@@ -332,13 +290,15 @@ def _united(
 
 
 def _listed(known: Known, dims: int, needs: Sequence[Need], exact: bool, notes: Sequence[str]) -> Need | None:
-    """A union that isl cannot form, element by element; `None` where they are too many."""
+    """A union that cannot be formed, element by element; `None` where they are too many."""
     from bound.infer.visited import listed
-    from intset.domains.isl.listed import listed_shape
 
     try:
         found = listed(known, needs)
-        return None if found is None else from_shape(known, dims, listed_shape(found[1], found[0]), exact, notes)
+        if found is None:
+            return None
+        order, points = found
+        return from_shape(known, dims, known.shapes.listing(points, order, dims), exact, notes)
     except BudgetError:
         return None
 
@@ -357,24 +317,18 @@ def _united_below(known: Known, dims: int, bare: Sequence[Box], guard: Box, exac
     if need.box is not None:
         box = narrowed(known, with_where(known, need.box, guard.where), guard.also)
         return Need(dims, box, None, exact, notes)
-    return Need(dims, None, need.shape, exact, notes, guard)
+    return Need(dims, None, need.shape(known), exact, notes, guard)
 
 
-def _numeric_hull(shape: Presburger, limits: Box | None) -> Box:
+def _numeric_hull(shape: Shape, limits: Box | None) -> Box:
     """The box around all instances, for what has no ends that can be written; at the worst the whole tensor."""
-    from intset.domains.isl.session import isl, number
-
-    m = isl()
-    current = shape.get()
-    current = current.project_out(m.dim_type.param, 0, current.dim(m.dim_type.param))
     sides = []
-    for k in range(current.dim(m.dim_type.set)):
-        low, high = current.dim_min_val(k), current.dim_max_val(k)
-        if not (low.is_int() and high.is_int()):
+    for low, high in shape.without(shape.atoms()).sides():
+        if isinstance(low, Infinity) or isinstance(high, Infinity):
             if limits is None:
                 raise BudgetError("a region whose ends cannot be written")
             return limits
-        sides.append(Interval((constant(number(low)),), (constant(number(high)),)))
+        sides.append(Interval((constant(int(low)),), (constant(int(high)),)))
     return Box(tuple(sides))
 
 
@@ -383,17 +337,17 @@ def _is_alive(known: Known, box: Box) -> bool:
     return not (box.where or box.also or any(gaps_unknown(known, side) for side in box.sides))
 
 
-def _hull_of(known: Known, shape: Presburger) -> Box:
+def _hull_of(known: Known, shape: Shape) -> Box:
     """The bounding box of a region, where that is not empty."""
-    from intset.domains.isl.boxes import ends_of
-    from intset.domains.isl.to_expr import set_to_cond
-
-    with known.account.budget(_END_OPERATIONS):
-        ends = ends_of(shape)
-        alive = shape.get().params()
-        where = set_to_cond(alive, (), shape.ordered_params(alive))
+    where: Cond | None = None
+    with known.budget(_END_OPERATIONS):
+        ends = shape.sides()
+        with suppress(BudgetError):
+            where = shape.project(()).condition(())
     sides = []
     for low, high in ends:
+        if isinstance(low, Infinity) or isinstance(high, Infinity):
+            raise BudgetError("a region without end")
         lows, highs = end_forms(known, low, ops.MAX), end_forms(known, high, ops.MIN)
         sides.append(interval(known, lows, highs) or Interval((known.form(low),), (known.form(high),)))
     box = Box(tuple(sides))

@@ -49,7 +49,7 @@ from intset.expr.node import Expr, Var, as_expr
 from intset.expr.range import Range
 from intset.expr.walk import conjuncts, is_small, postorder, substitute
 
-_OPERATIONS: Final = 500_000  # isl's, for one stage
+_OPERATIONS: Final = 500_000  # of the domain, for one stage
 _TAILS: Final = (Tail.GUARD, Tail.SHRINK)
 _MAX_NODES: Final = 16  # of the start of a piece, for loops to count from there
 _TESTS: Final = (ops.LT, ops.LE, ops.GT, ops.GE, ops.EQ, ops.NE, *ops.DIVISIONS)
@@ -118,20 +118,18 @@ def pieces_of(
         return None
     if has_attached and any(_only_loop(bounds, iv) is None for iv in data_axes(bounds.op)):
         return None
-    from intset.domains.isl.pieces import disjoint_pieces, permuted
-
     assert isinstance(bounds.op, ComputeOp)
     leaves = _leaves(bounds)
     axes = bounds.op.axis
     order = sorted(range(len(axes)), key=lambda k: min(leaves[axes[k]], default=0))
     found = []
     try:
-        with known.account.budget(_OPERATIONS):
-            whole = _folding(known, bounds, from_shape(known, need.dims, permuted(need.unguarded, order), True))
+        with known.budget(_OPERATIONS):
+            whole = _folding(known, bounds, from_shape(known, need.dims, need.unguarded.project(order), True))
             if whole is None:
                 return None
             whole = whole if has_attached else _straight(whole)
-            parts = disjoint_pieces(whole.numbers.shape, 1 if has_attached else most)
+            parts = whole.numbers.shape(known).pieces(1 if has_attached else most)
             if parts is None:
                 return None
             around = Storage(whole.offset(), whole.steps(), ())
@@ -173,10 +171,8 @@ def _depth(place: int, leaves: Sequence[set[int]]) -> int:
 
 def _folding(known: Known, bounds: StageBounds, need: Need) -> Folding | None:
     """A region on the lattice around it; `None` for the empty one."""
-    from intset.domains.isl.lattices import lattice_of
-
-    found = lattice_of(need.shape)
-    return None if found is None else Folding(known, need, bounds.fixed, found[0], tuple(found[1]))
+    found = need.shape(known).lattice()
+    return None if found is None else Folding(known, need, bounds.fixed, *found)
 
 
 def _straight(folding: Folding) -> Folding:
@@ -242,15 +238,13 @@ class _Scan:
 
     def made(self) -> Piece | None:
         """The nest, or `None` where the loops cannot run over exactly this piece."""
-        from intset.domains.isl.pieces import loops_of
-
         numbers = [Var(f"t{k}") for k in range(len(self.axes))]
         found = _folding(self.known, self.bounds, self.need)
         if found is None:
             return None
         lattice = Storage(found.offset(), found.steps(), ())
         inside = self.need if lattice.is_identity else found.numbers
-        lines = loops_of(inside.shape, numbers)
+        lines = inside.shape(self.known).loops(numbers)
         if lines is None:
             return None
         known = self._outside()
@@ -280,12 +274,12 @@ class _Scan:
         around = instances(
             self.known, [v for v in (*numbers.variables(), *self.bounds.fixed) if v in self.known.ranges]
         )
-        return bool(around.get().is_subset(numbers.shape.get().params()))
+        return numbers.shape(self.known).project(()).includes(around)
 
     def _outside(self) -> Known:
         """What is known outside of the stage."""
         kept = closed(self.known, [*self.bounds.fixed, *(iv for _, iv in self.bounds.path)])
-        known = Known(self.known.context, account=self.known.account)
+        known = Known(self.known.context, (), self.known.domain, self.known.account)
         for v, limits in self.known.ranges.items():
             if v in kept:
                 known.add(v, limits)
@@ -369,11 +363,9 @@ class _Scan:
         return found
 
     def _iterations(self) -> list[int | None]:
-        from intset.domains.isl.pieces import projected_points
-
         found: list[int | None] = []
         for k in range(1, len(self.axes) + 1):
-            part = from_shape(self.known, k, projected_points(self.need.shape, k), True)
+            part = from_shape(self.known, k, self.need.shape(self.known).project(range(k)), True)
             try:
                 number = StageRegion(self.known, part, self.bounds.fixed).count_max()
             except CountError:

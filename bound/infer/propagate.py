@@ -14,13 +14,15 @@ from bound.infer.box import Box, Interval, Side, gaps_unknown, interval, nothing
 from bound.infer.enumerate import enumerated
 from bound.infer.instances import closed
 from bound.infer.known import Known
-from bound.infer.need import Need, from_region
+from bound.infer.need import Need, from_region, from_shape
 from bound.infer.pass_up import Iterations
 from bound.operation import PlaceholderOp
 from bound.tir.walk import loaded_tensor
 from intset.assuming import frame_of
 from intset.context import Context
+from intset.domains.instanced import image_in_instances
 from intset.domains.region import Region
+from intset.domains.registry import CHEAPEST
 from intset.errors import BudgetError
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.range import Range
@@ -29,7 +31,6 @@ from intset.infinity import POS_INF
 from intset.linear.form import Linear, constant
 
 _MAX_FORMS = 4  # ends of an interval that one sum may have
-_EXACT = ("auto", "isl")
 
 
 class Propagation:
@@ -37,11 +38,11 @@ class Propagation:
 
     Parameters
     ----------
-    domain: the domain that is asked where arithmetic on ends is not enough; "isl" is asked always.
+    known: names the domain that is asked where arithmetic on ends is not enough; one with regions is asked always.
     """
 
-    def __init__(self, known: Known, it: Iterations, domain: str) -> None:
-        self.known, self.it, self.domain = known, it, domain
+    def __init__(self, known: Known, it: Iterations) -> None:
+        self.known, self.it = known, it
         self._context: Context | None = None
         self._forms = {iv: known.form(value) for iv, value in it.values.items()}
         # A fixed loop of a length that depends on one that runs (threads sharing the storage): no box says that.
@@ -57,7 +58,7 @@ class Propagation:
 
     def _image(self, access: Access, shape: Sequence[Expr]) -> Need:
         extra = {var: Interval((self.known.form(r.min),), (self.known.form(r.max),)) for var, r in access.extra}  # type: ignore[arg-type]
-        if self.domain != "isl" and not (self._is_linked and self.domain in _EXACT):
+        if not (self.known.asks_always or (self._is_linked and self.known.has_regions)):
             box = self._box(access, extra)
             if box is not None:
                 return Need(len(shape), box, None, not self.it.notes, self.it.notes)
@@ -145,8 +146,8 @@ class Propagation:
         values = self.it.values
         exprs = [substitute(e, values) for e in access.indices]
         guards = [substitute(cond, values) for cond in access.conditions]
-        ranges, facts = _ranged(self.known, extra, self.domain)
-        if self.domain not in _EXACT:
+        ranges, facts = _ranged(self.known, extra)
+        if not self.known.has_regions:
             data = _data_variables(exprs, guards)
             exprs, guards = [substitute(e, data) for e in exprs], [substitute(cond, data) for cond in guards]
             ranges |= {var: _data_range(term) for term, var in data.items()}
@@ -156,37 +157,36 @@ class Propagation:
         if frame_of(context).known.empty:
             return Need(dims, nothing(dims), None, not self.it.notes, self.it.notes)
         try:
-            need = from_region(self.known, self._answer(context, exprs, kept), shape)
+            need = self._answer(context, exprs, kept, shape)
         except BudgetError as error:
-            listed = enumerated(self.known, context, exprs, list(self.it.fixed)) if self.domain in _EXACT else None
+            listed = enumerated(self.known, context, exprs, list(self.it.fixed)) if self.known.has_regions else None
             if listed is not None:
                 return listed.noted(*self.it.notes) if self.it.notes else listed
-            answer = context.image(exprs, keep=kept, domain="interval")
+            answer = context.image(exprs, keep=kept, domain=CHEAPEST)
             need = from_region(self.known, answer, shape).noted(str(error))
         if self.it.notes:
             need = need.noted(*self.it.notes)
-        if self.domain in _EXACT and (not need.exact or self._has_terms(need)):
+        if self.known.has_regions and (not need.exact or self._has_terms(need)):
             listed = enumerated(self.known, context, exprs, list(self.it.fixed))
             if listed is not None:
-                return Need(dims, listed.box, listed.shape, not self.it.notes, self.it.notes)
-        if not need.exact and self.domain != "interval":
-            need = self._narrower(need, context.image(exprs, keep=kept, domain="interval"), shape)
+                return Need(dims, listed.box, listed.shape(self.known), not self.it.notes, self.it.notes)
+        if not need.exact and self.known.domain != CHEAPEST:
+            need = self._narrower(need, context.image(exprs, keep=kept, domain=CHEAPEST), shape)
         return need
 
-    def _answer(self, context: Context, exprs: Sequence[Expr], kept: Sequence[Var]) -> Region:
-        if self.domain not in _EXACT:
-            return context.image(exprs, keep=kept, domain=self.domain)
-        from intset.domains.isl.instanced import image_in_instances
-
-        return image_in_instances(context, exprs, kept)
+    def _answer(self, context: Context, exprs: Sequence[Expr], kept: Sequence[Var], shape: Sequence[Expr]) -> Need:
+        known = self.known
+        if not known.has_regions:
+            return from_region(known, context.image(exprs, keep=kept, domain=known.domain), shape)
+        found = image_in_instances(context, exprs, kept, known.regions)
+        return from_shape(known, len(exprs), found.shape, not found.notes, found.notes)
 
     def _has_terms(self, need: Need) -> bool:
         """Whether the region depends on a term over loops that is not affine, such as a product of two."""
         if need.box is not None:
             return False
-        return any(
-            not isinstance(p, Var) and any(v in self.known.ranges for v in p.free_vars()) for p in need.shape.params
-        )
+        terms = [e for e in need.shape(self.known).atoms() if not isinstance(e, Var)]
+        return any(v in self.known.ranges for e in terms for v in e.free_vars())
 
     def _narrower(self, need: Need, answer: Region, shape: Sequence[Expr]) -> Need:
         """What is not exact, cut down to the intervals over the fixed loops where these say more."""
@@ -216,7 +216,7 @@ class Propagation:
         return self._context
 
     def _asking_over(self, running: Mapping[Var, Interval]) -> Context:
-        ranges, facts = _ranged(self.known, running, self.domain)
+        ranges, facts = _ranged(self.known, running)
         conditions = [*facts, *(form.expr() >= 0 for form in self.it.where), *self.it.conditions]
         # Said apart from the ranges: a variable that drops out of an index may have no value all the same.
         gaps = [gap for side in running.values() for gap in gaps_unknown(self.known, side)]
@@ -224,12 +224,12 @@ class Propagation:
         return self.known.context.extended({**closed(self.known, self.it.fixed), **ranges}, conditions)
 
 
-def _ranged(known: Known, intervals: Mapping[Var, Interval], domain: str) -> tuple[dict[Var, Range | None], list[Cond]]:
+def _ranged(known: Known, intervals: Mapping[Var, Interval]) -> tuple[dict[Var, Range | None], list[Cond]]:
     """Ranges for variables, and as conditions what a range does not say well to the domain."""
     ranges: dict[Var, Range | None] = {}
     facts: list[Cond] = []
     for var, side in intervals.items():
-        if domain not in _EXACT:
+        if not known.has_regions:
             ranges[var] = side.range()
             continue
         if len(side.lows) == 1 and len(side.highs) == 1 and all(_is_plain(f) for f in (*side.lows, *side.highs)):

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
-from typing import TYPE_CHECKING
 
 from bound.infer.box import Box, nothing
 from bound.infer.instances import instances
 from bound.infer.known import Known
 from bound.infer.need import Need
 from bound.infer.visited import counts_of, extents_of
+from intset.domains.algebra import made
 from intset.domains.box import product_of
 from intset.domains.combine import outline_of
 from intset.domains.region import Region
+from intset.domains.shaped import own_budget
 from intset.errors import BudgetError, CountError, UndecidedError
 from intset.expr.build import logical_and
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr
 from intset.expr.range import Range
 from intset.expr.walk import substitute
 from intset.infinity import Infinity
-
-if TYPE_CHECKING:
-    from intset.domains.isl.sets import IslRegion, Presburger
+from intset.regions.shape import Shape
 
 _MAX_POINTS = 400_000  # that are visited to count
 
@@ -47,7 +46,7 @@ class StageRegion(Region):
         self.fixed = tuple(fixed)
         self.aliases = dict(aliases or {})
         self.dims = need.dims
-        self.by = "box" if need.box is not None else "isl"
+        self.by = "box" if need.box is not None else known.regions.name
         self.is_exact, self.notes = need.exact, need.notes
         self._box: tuple[Range, ...] | None = None
 
@@ -71,7 +70,9 @@ class StageRegion(Region):
         if box is not None and not box.where and not box.also and not box.variables():
             return any(gap.const < 0 for side in box.sides for gap in side.gaps())
         try:
-            return self._alive().is_empty()
+            alive = self._alive()
+            with own_budget(alive):
+                return alive.is_empty()
         except BudgetError:
             return False
 
@@ -82,27 +83,17 @@ class StageRegion(Region):
         return self._box
 
     @property
-    def region(self) -> IslRegion:
-        """The region in the `isl` domain."""
-        return self._need.region
-
-    @property
-    def shape(self) -> Presburger:
-        """The region as a Presburger set; its parameters are not bounded by the ranges of the loops."""
-        return self._need.shape
+    def shape(self) -> Shape:
+        """The region as a set; its parameters are not bounded by the ranges of the loops."""
+        return self._need.shape(self._known)
 
     def _loops(self) -> list[Var]:
         """The loop variables whose values tell one instance from another."""
         return [v for v in dict.fromkeys((*self.params, *self.fixed)) if v in self._known.ranges]
 
-    def _alive(self) -> Presburger:
-        """The region as an isl set whose parameters are instances."""
-        from intset.domains.isl.sets import Presburger
-
-        shape = self._need.shape
-        around = instances(self._known, self._loops())
-        inside = shape.get().intersect_params(around.get())
-        return Presburger(inside, tuple(dict.fromkeys((*shape.params, *around.params))))
+    def _alive(self) -> Shape:
+        """The region as a set whose parameters are instances."""
+        return self.shape.within(instances(self._known, self._loops()))
 
     def count(self) -> int | Infinity | Expr:
         box = self._need.box
@@ -135,26 +126,15 @@ class StageRegion(Region):
             return listed
 
     def _counted(self) -> tuple[int | Infinity, int | Infinity]:
-        """The counts by isl; instances that the region does not depend on count all the same."""
-        from intset.domains.isl.instances import max_over
-        from intset.domains.isl.session import isl
-        from intset.domains.isl.translate import param_name
-
-        alive, kinds = self._alive(), isl().dim_type
-        current = alive.get()
-        names = {param_name(v) for v in self._loops()}
-        for k in reversed(range(current.dim(kinds.param))):
-            name = current.get_dim_name(kinds.param, k)
-            if name in names:
+        """The counts by the domain; instances that the region does not depend on count all the same."""
+        alive, loops = self._alive(), self._loops()
+        for size in alive.atoms():
+            if size in loops:
                 continue
-            if current.involves_dims(kinds.param, k, 1):
-                size = next(p for p in alive.params if param_name(p) == name)
-                if any(v in self._known.ranges for v in size.free_vars()):
-                    raise BudgetError(f"{size} is not affine")
-                raise CountError(f"the count depends on {size}: fix the sizes with infer_bound(..., at={{...}})")
-            current = current.project_out(kinds.param, k, 1)
-        number = current.dim(kinds.param)
-        return max_over(current.move_dims(kinds.set, 0, kinds.param, 0, number), number, _MAX_POINTS)
+            if any(v in self._known.ranges for v in size.free_vars()):
+                raise BudgetError(f"{size} is not affine")
+            raise CountError(f"the count depends on {size}: fix the sizes with infer_bound(..., at={{...}})")
+        return alive.counts(loops, _MAX_POINTS)
 
     def _simple_counts(self) -> tuple[int, int] | None:
         """The counts of a box of one size in instances that are a box, too."""
@@ -211,28 +191,24 @@ class StageRegion(Region):
             raise UndecidedError(f"the region has no condition that could be written: {error}") from error
 
     def as_isl(self) -> Region:
-        """The same elements as a Presburger set.
+        """The same elements, kept by the domain that has regions.
 
         Raises
         ------
-        UndecidedError: isl needs too many operations to form it.
+        UndecidedError: that needs too many operations to form it.
         """
-        try:
-            region = self._need.region
-        except BudgetError as error:
-            raise UndecidedError(f"the region cannot be formed: {error}") from error
-        region.outline = outline_of(self)
-        return region
+        return self._formed(lambda: self.shape)
 
     def in_instances(self) -> Region:
         """As for every region; raises as `as_isl` does."""
-        from intset.domains.isl.sets import IslRegion
+        return self._formed(self._alive)
 
+    def _formed(self, form: Callable[[], Shape]) -> Region:
         try:
-            alive = self._alive()
+            shape = form()
         except BudgetError as error:
             raise UndecidedError(f"the region cannot be formed: {error}") from error
-        return IslRegion(alive, "isl", self.is_exact, self.notes, self.dims, outline_of(self))
+        return made(shape, self.dims, self.is_exact, self.notes, outline_of(self), self._known.regions.name)
 
 
 def empty_region(known: Known, dims: int) -> StageRegion:

@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from bound.infer.instances import size_limits
 from bound.infer.known import Known
 from intset.context import Context
+from intset.domains.instanced import image_in_instances
 from intset.errors import BudgetError
 from intset.expr import ops
 from intset.expr.build import logical_and, logical_or
 from intset.expr.definedness import definedness
 from intset.expr.node import Cond, Expr, Var, as_cond
 from intset.expr.walk import conjuncts, free_vars, is_small
-
-if TYPE_CHECKING:
-    from intset.domains.isl.sets import Presburger
+from intset.regions.shape import Shape
 
 ALWAYS: Final = "always"
 SIZES: Final = "sizes"
 DATA: Final = "data"
 _MAX_NODES: Final = 120  # a condition of more nodes tells a reader nothing
 _MAX_PARTS: Final = 4
-_OPERATIONS: Final = 200_000
+_OPERATIONS: Final = 200_000  # of the domain, for one condition
 
 
 class Requirement(NamedTuple):
@@ -71,53 +70,37 @@ def mentioned(inside: Context, goals: Sequence[Cond]) -> tuple[Var, ...]:
 
 
 def _by_projection(known: Known, inside: Context, goals: Sequence[Cond], loops: set[Var]) -> Requirement | None:
-
     bad = _sizes_of(known, inside.extended(facts=[~logical_and(*goals)]), loops)
     alive = _sizes_of(known, inside, loops)
     if bad is None or alive is None:
         return None
-    with known.account.budget(_OPERATIONS):
-        if alive.get().is_subset(bad.get()):
+    with known.budget(_OPERATIONS):
+        if bad.includes(alive):
             return Requirement(ALWAYS)
-        condition = _outside_of(bad, size_limits(known, bad.params))
+        condition = _outside_of(bad, size_limits(known, bad.atoms()))
     if condition is None or not is_small(_MAX_NODES, (condition,)):
         return None
     return Requirement(SIZES, condition)
 
 
-def _outside_of(bad: Presburger, legal: Presburger) -> Cond | None:
+def _outside_of(bad: Shape, legal: Shape) -> Cond | None:
     """The condition on legal sizes that they are not among the bad ones; each alternative says what others do not."""
-    from intset.domains.isl.coalesced import coalesced
-    from intset.domains.isl.sets import Presburger
-    from intset.domains.isl.to_expr import set_to_cond
-
-    params = tuple(dict.fromkeys((*legal.params, *bad.params)))
-    parts = [part.to_set() for part in coalesced(legal.get().subtract(bad.get())).make_disjoint().get_basic_sets()]
-    if len(parts) > _MAX_PARTS:
+    parts = legal.subtract(bad).pieces(_MAX_PARTS)
+    if parts is None:
         return None
     alternatives = []
     for k, part in enumerate(parts):
-        around = legal.get()
+        around = legal
         for other in (*parts[:k], *parts[k + 1 :]):
             around = around.subtract(other)
-        shape = Presburger(part, params)
-        cond = set_to_cond(part, (), shape.ordered_params(part), Presburger(around, params).get())
-        if cond is None:
-            return None
-        alternatives.append(cond)
+        alternatives.append(part.simplified(around).condition(()))
     return logical_or(*sorted(alternatives, key=lambda cond: len(list(conjuncts(cond)))))
 
 
-def _sizes_of(known: Known, points: Context, loops: set[Var]) -> Presburger | None:
+def _sizes_of(known: Known, points: Context, loops: set[Var]) -> Shape | None:
     """The sizes for which there is a point, as a set of parameters; `None` where it is not known exactly."""
-    from intset.domains.isl.instanced import image_in_instances
-    from intset.domains.isl.sets import Presburger
-
-    region = image_in_instances(points, tuple(loops), tuple(known.size_ranges))
-    if not region.is_exact:
-        return None
-    shape = region.shape
-    return Presburger(shape.get().params(), shape.params)
+    found = image_in_instances(points, tuple(loops), tuple(known.size_ranges), known.regions)
+    return None if found.notes else found.shape.project(())
 
 
 # -- products of sizes: the ends of an index as expressions of sizes ---------------------------------------------------

@@ -15,11 +15,13 @@ from bound.infer.quotients import without_quotients
 from bound.infer.sample import happens
 from bound.infer.visited import extents_of
 from bound.schedule import simple
+from intset.domains.registry import CHEAPEST
 from intset.errors import BudgetError
 from intset.expr.node import Expr, Var, as_expr
 from intset.linear.form import Linear
+from intset.regions.product import has_select
 
-_OPERATIONS = 200_000  # isl's, for one dimension of one region
+_OPERATIONS = 200_000  # of the domain, for one dimension of one region
 _MAX_CORNERS = 64
 
 
@@ -63,7 +65,7 @@ def is_never_alive(known: Known, need: Need, fixed: Sequence[Var]) -> bool:
         return not any(prod(extents) for extents in visited)
     try:
         around = instances(known, (*need.variables(), *fixed))
-        return bool(need.shape.get().intersect_params(around.get()).is_empty())
+        return need.shape(known).within(around).is_empty()
     except BudgetError:
         return False
 
@@ -108,17 +110,12 @@ def _is_alive(box: Box, values: Mapping[Expr, int]) -> bool:
 
 
 def _asked(known: Known, need: Need, k: int, fixed: Sequence[Var]) -> Expr | None:
-    from intset.domains.isl.boxes import widest as widest_of
-    from intset.domains.isl.sets import Presburger
-    from intset.regions.product import has_select
-
     try:
-        shape = need.shape
+        shape = need.shape(known)
         around = instances(known, (*need.variables(), *fixed))
-        with known.account.budget(_OPERATIONS):
-            inside = shape.get().intersect_params(around.get())
-            params = tuple(dict.fromkeys((*shape.params, *around.params)))
-            found = widest_of(Presburger(inside, params), k, [v for v in params if v in known.ranges])
+        with known.budget(_OPERATIONS):
+            inside = shape.within(around)
+            found = inside.widest(k, [v for v in inside.atoms() if v in known.ranges])
     except BudgetError:
         return None
     if found is None or has_select(found) or any(v in known.ranges for v in found.free_vars()):
@@ -151,7 +148,7 @@ def _bounded(known: Known, side: Interval, most: Expr) -> Expr:
 def _without_loops(known: Known, e: Expr) -> Expr | None:
     """The most that an expression is over all values of loop variables, in sizes; `None` where that is not known."""
     if any(v in known.ranges for v in e.free_vars()):
-        high = known.context.extended(known.ranges).bounds(e, domain="interval")[1]
+        high = known.context.extended(known.ranges).bounds(e, domain=CHEAPEST)[1]
         if not isinstance(high, Expr) or any(v in known.ranges for v in high.free_vars()):
             return None
         return high

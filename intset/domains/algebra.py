@@ -17,16 +17,15 @@ pieces
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from typing import TypeVar
 
-from intset import config as configuration
 from intset.domains.box import product_of
 from intset.domains.combine import outline_of, region_shape
-from intset.domains.isl.sets import IslRegion
+from intset.domains.isl.sets import IslRegion, Presburger
 from intset.domains.isl.shape import IslShape, of
 from intset.domains.outline import Outline
 from intset.domains.region import Region
+from intset.domains.shaped import ShapeRegion, own_budget
 from intset.errors import BudgetError, InputError, UndecidedError
 from intset.expr.node import Expr, as_int
 from intset.infinity import Infinity
@@ -35,7 +34,6 @@ from intset.regions.shape import Shape
 
 T = TypeVar("T")
 
-SHARE = 4  # of the operations of a query, for one operation on a region
 MAX_PIECES = 64
 
 
@@ -46,21 +44,30 @@ def shape_of(region: Region) -> Shape:
     ------
     BudgetError: they are not known as such, only a box around them is.
     """
+    own = own_shape(region)
+    if own is not None:
+        return own
     found = region_shape(region)
     if found is None:
         raise BudgetError("the region is no Presburger set")
     return of(found)
 
 
-def own_budget(shape: Shape) -> AbstractContextManager[None]:
-    """The budget of one operation, by the configuration in force."""
-    return shape.budget(max(1, SHARE * configuration.current().isl_operations))
+def own_shape(region: Region) -> Shape | None:
+    """The shape that a region is kept as; `None` where it is kept in another way."""
+    if isinstance(region, ShapeRegion):
+        return region.shape
+    return of(region.shape) if isinstance(region, IslRegion) else None
 
 
-def made(shape: Shape, dims: int, exact: bool, notes: Sequence[str] = (), outline: Outline | None = None) -> Region:
+def made(
+    shape: Shape, dims: int, exact: bool, notes: Sequence[str] = (), outline: Outline | None = None, by: str = "isl"
+) -> Region:
     """A region of a shape."""
-    assert isinstance(shape, IslShape)
-    return IslRegion(shape, "isl", exact, tuple(dict.fromkeys(notes)), dims, outline)
+    once = tuple(dict.fromkeys(notes))
+    if isinstance(shape, IslShape):
+        return IslRegion(Presburger(shape.get(), shape.params), by, exact, once, dims, outline)
+    return ShapeRegion(shape, by, exact, once, outline)
 
 
 def difference(a: Region, b: Region) -> Region:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from intset.domains.base import Bounds, End, IntervalSet, IntSet, empty_set
+from intset.domains.base import Bounds, End, IntervalSet, IntSet, RegionDomain, empty_set
 from intset.domains.interval import has_parameters, is_independent, symbolic_bounds
 from intset.domains.points import points_bounds, points_image
 from intset.domains.query import Query
 from intset.domains.region import Region
-from intset.domains.registry import domain_named
+from intset.domains.registry import domain_named, strongest
 from intset.domains.run import dense_image
 from intset.domains.sides import Sides
 from intset.domains.stride import structural_image
@@ -30,6 +30,9 @@ class AutoDomain:
     """Climbs from the linear form to isl and enumeration, and stops at the first certified answer."""
 
     name: ClassVar[str] = "auto"
+
+    def top(self) -> RegionDomain:
+        return strongest()
 
     def bounds(self, query: Query) -> Bounds:
         if query.is_empty:

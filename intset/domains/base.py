@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 from intset.errors import InputError, UndecidedError
 from intset.expr import ops
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from intset.check.ends import BoundsCertificate
     from intset.domains.query import Query
     from intset.prover.proof import Proof
+    from intset.regions.shape import Shape
 
 End = Expr | Infinity
 
@@ -335,12 +336,56 @@ class Domain(Protocol):
         ...
 
 
+class Points(NamedTuple):
+    """The points that a query reaches, or more than these: then `notes` say why."""
+
+    shape: Shape
+    notes: tuple[str, ...]
+
+
+@runtime_checkable
+class RegionDomain(Domain, Protocol):
+    """A domain that has regions: sets of tuples with all the algebra of `Shape`.
+
+    Attributes
+    ----------
+    strength: of what it is exact on, compared with others; who may choose asks the strongest. isl has 100.
+    """
+
+    strength: ClassVar[int]
+
+    def everything(self, dims: int) -> Shape:
+        """All points with so many coordinates."""
+        ...
+
+    def points(self, query: Query) -> Points:
+        """The points that the expressions of a query reach together, over the variables that it keeps.
+
+        Raises
+        ------
+        BudgetError: they are out of the budget of who asks.
+        """
+        ...
+
+
+@runtime_checkable
+class ClimbingDomain(Domain, Protocol):
+    """A domain that asks another one, with regions, where nothing cheaper is certified."""
+
+    def top(self) -> RegionDomain:
+        """The domain that is asked last."""
+        ...
+
+
 __all__ = [
     "Bounds",
+    "ClimbingDomain",
     "Domain",
     "End",
     "IntSet",
     "IntervalSet",
+    "Points",
+    "RegionDomain",
     "as_end",
     "empty_set",
     "minimum",

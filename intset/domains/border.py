@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NoReturn
 
-from intset.domains.base import Bounds, End, IntSet
+from intset.domains.base import Bounds, End, IntSet, Points
 from intset.domains.query import Query
 from intset.domains.region import Region
-from intset.errors import DomainError
+from intset.errors import BudgetError, DomainError
 from intset.expr.node import Expr, constant_value
 from intset.infinity import NEG_INF, POS_INF, Infinity
+from intset.regions.shape import Shape
 
-METHODS = ("bounds", "region")  # what a domain may have besides `image`
+METHODS = ("bounds", "region", "everything", "points")  # what a domain may have besides `image`
 
 
 class Guarded:
@@ -32,6 +33,8 @@ class Guarded:
         for method in METHODS:
             if getattr(domain, method, None) is not None:
                 setattr(self, method, _METHODS[method].__get__(self))
+        if hasattr(self, "points"):
+            self.strength = getattr(domain, "strength", 0)
 
     def image(self, query: Query) -> IntSet:
         answer = self._asked("image", query)
@@ -62,9 +65,25 @@ class Guarded:
             self._refuse("region", answer, f"a Region of {len(query.exprs)} dimensions", f", which has {dims!r}")
         return answer
 
-    def _asked(self, method: str, query: Query) -> Any:
+    def _everything(self, dims: int) -> Shape:
+        answer = self._asked("everything", dims)
+        if not isinstance(answer, Shape):
+            self._refuse("everything", answer, "a Shape")
+        return answer
+
+    def _points(self, query: Query) -> Points:
+        answer = self._asked("points", query)
+        if not isinstance(answer, tuple) or len(answer) != 2 or not isinstance(answer[0], Shape):
+            self._refuse("points", answer, "a Shape with notes")
+        if answer[0].dims != len(query.exprs):
+            self._refuse("points", answer, f"a Shape of {len(query.exprs)} coordinates", f", with {answer[0].dims}")
+        return Points(answer[0], tuple(answer[1]))
+
+    def _asked(self, method: str, query: Any) -> Any:
         try:
             return getattr(self.domain, method)(query)
+        except BudgetError:
+            raise  # a refusal is an answer
         except Exception as error:
             raise DomainError(f"the domain {self.name!r}: {method} raised {_raised(error)}") from error
 
@@ -98,7 +117,12 @@ class Guarded:
         raise DomainError(f"the domain {self.name!r}: {method} must return {wanted}, not {found}{detail}")
 
 
-_METHODS: dict[str, Callable[..., Any]] = {"bounds": Guarded._bounds, "region": Guarded._region}
+_METHODS: dict[str, Callable[..., Any]] = {
+    "bounds": Guarded._bounds,
+    "region": Guarded._region,
+    "everything": Guarded._everything,
+    "points": Guarded._points,
+}
 
 
 def _cross(low: End, high: End) -> bool:

@@ -44,9 +44,8 @@ def presburger(point: Sequence[Var], inside: Sequence[Cond]) -> Presburger | Non
     Conditions are part of the set whatever they mention: one without variables, `False`, makes it empty.
     """
     from intset.context import Context
-    from intset.domains.isl.domain import image_of
     from intset.domains.isl.presburger import Presburger, own_budget
-    from intset.domains.isl.translate import Translation
+    from intset.domains.isl.translate import Translation, image_of
 
     query = query_in(frame_of(Context(dict.fromkeys(point))), tuple(point))
     try:

@@ -7,11 +7,12 @@ import importlib
 import warnings
 from functools import cache
 from importlib import metadata
-from typing import Any
+from typing import Any, Final
 
-from intset.domains.base import Domain
+from intset.domains.base import ClimbingDomain, Domain, RegionDomain
 from intset.domains.border import Guarded
 from intset.errors import DomainError, InputError, PluginWarning
+from intset.regions.shape import Shape
 
 ENTRY_POINTS = "intset.domains"
 
@@ -24,7 +25,10 @@ _BUILT_IN = {
     "isl": "intset.domains.isl.domain:IslDomain",
     "points": "intset.domains.points:PointsDomain",
 }
+CHEAPEST: Final = "interval"
+_WITH_REGIONS = ("isl",)  # of these
 _loaded: dict[str, Domain] = {}
+_answering: dict[str, RegionDomain | None] = {}  # by the name that is asked for, until another domain is registered
 
 
 def register(domain: Domain, name: str | None = None) -> Domain:
@@ -36,6 +40,7 @@ def register(domain: Domain, name: str | None = None) -> Domain:
     if not callable(getattr(instance, "image", None)):
         raise InputError(f"the domain {chosen!r} has no method image(query)")
     _loaded[chosen] = Guarded(instance, chosen)
+    _answering.clear()
     return domain
 
 
@@ -51,6 +56,7 @@ def _made(domain: Any, name: object) -> Any:
 def unregister(name: str) -> None:
     """Forget a domain that was registered by call."""
     _loaded.pop(name, None)
+    _answering.clear()
 
 
 def domain_names() -> tuple[str, ...]:
@@ -93,6 +99,37 @@ def domain_named(name: str) -> Domain:
     assert found is not None
     _loaded[name] = found
     return found
+
+
+def regions_of(name: str) -> RegionDomain | None:
+    """The domain with regions that answers for the one called `name`: itself, or the one that it climbs to; `None` for
+    no such."""
+    if name not in _answering:
+        domain = domain_named(name)
+        top = domain.top() if isinstance(domain, ClimbingDomain) else domain
+        _answering[name] = top if isinstance(top, RegionDomain) else None
+    return _answering[name]
+
+
+def strongest() -> RegionDomain:
+    """Of all domains with regions the strongest; one from outside before one of the same strength that is built in."""
+    outside = (*(point.name for point in _entry_points()), *_loaded)
+    names = [*(name for name in dict.fromkeys(outside) if name not in _BUILT_IN), *_WITH_REGIONS]
+    found = [domain for name in names if isinstance(domain := _found(name), RegionDomain)]
+    return max(found, key=lambda domain: domain.strength)
+
+
+def _found(name: str) -> Domain | None:
+    try:
+        return domain_named(name)
+    except DomainError:  # a plugin that cannot be loaded
+        return None
+
+
+def shapes_of(name: str) -> Shape:
+    """The prototype of the shapes that stand for sets in the domain called `name`, or where that has no regions in the
+    strongest that has: the point without coordinates."""
+    return (regions_of(name) or strongest()).everything(0)
 
 
 def check_name(name: Any, where: str) -> str:

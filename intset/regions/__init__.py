@@ -2,6 +2,7 @@
 
 shape.py      `Shape`: what a domain keeps; it does exactly what is asked of it, or refuses
 derived.py    the algebra on the core of `Shape`
+account.py    operations that several budgets share
 product.py    products of intervals: what a shape is where loops can run over it
 
 `intset.domains.region` has `Region`: a shape with claims.

@@ -24,11 +24,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from intset.expr.node import Cond, Expr, IntLike, Var
 from intset.infinity import Infinity
 from intset.regions import derived
+from intset.regions.account import Account
 from intset.regions.product import Product
 
 if TYPE_CHECKING:
@@ -96,6 +98,10 @@ class Shape(ABC):
 
     # -- what follows from it -----------------------------------------------------------------------------------
 
+    def united(self, others: Sequence[Shape]) -> Shape:
+        """The points of this set or of any of the others."""
+        return reduce(lambda total, other: total.union(other), others, self)
+
     def sides(self) -> list[tuple[End, End]]:
         """Both ends of each coordinate."""
         return [(self.end(k, -1), self.end(k, 1)) for k in range(self.dims)]
@@ -105,8 +111,9 @@ class Shape(ABC):
         coordinates."""
         return derived.product_with(self, other, shared)
 
-    def budget(self, operations: int) -> AbstractContextManager[None]:
-        """`with shape.budget(n):` lets the domain do at most so many operations in the block.
+    def budget(self, operations: int, account: Account | None = None) -> AbstractContextManager[None]:
+        """`with shape.budget(n):` lets the domain do at most so many operations in the block, and no more than an
+        account has left, which is charged.
 
         Raises
         ------

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from intset.domains.base import Bounds, IntervalSet, IntSet, empty_set
+from intset.domains.base import Bounds, IntervalSet, IntSet, Points, empty_set
 from intset.domains.box import product_of
 from intset.domains.isl.coalesced import coalesced
 from intset.domains.isl.listed import listed_shape
 from intset.domains.isl.session import SpentError, budget, budget_aside, context, isl, number
 from intset.domains.isl.sets import IslRegion, IslSet, Presburger
-from intset.domains.isl.translate import Translation
+from intset.domains.isl.shape import IslShape, universe
+from intset.domains.isl.translate import Translation, image_of
 from intset.domains.outline import of_query, outer_ends
 from intset.domains.points import values_of
 from intset.domains.query import Query
@@ -20,6 +21,7 @@ from intset.domains.sides import Sides
 from intset.errors import BudgetError
 from intset.expr.node import Cond, Expr
 from intset.expr.printer import to_text
+from intset.regions.shape import Shape
 
 MAX_LISTED = 1000  # points of a box that are listed where isl gives up
 
@@ -31,6 +33,7 @@ class IslDomain:
     """
 
     name: ClassVar[str] = "isl"
+    strength: ClassVar[int] = 100
 
     def image(self, query: Query) -> IntSet:
         if query.is_empty:
@@ -47,6 +50,14 @@ class IslDomain:
             return IslSet(shape, self.name, is_exact=not notes, notes=notes, outline=of_query(query, not notes))
         except BudgetError as error:
             return IntervalSet(*outer_ends(query, 0), "interval", notes=(f"isl gave up: {error}",))
+
+    def everything(self, dims: int) -> Shape:
+        return universe(dims)
+
+    def points(self, query: Query) -> Points:
+        translation = Translation(query)
+        found = IslShape(image_of(translation), translation.params)
+        return Points(found, relaxation_notes(query, translation))
 
     def bounds(self, query: Query) -> Bounds:
         answer = self.image(query)
@@ -89,22 +100,6 @@ def nothing(dims: int, by: str) -> Region:
     """The region of `dims` dimensions without points."""
     m = isl()
     return IslRegion(Presburger(m.Set.empty(m.Space.set_alloc(context(), 0, dims)), ()), by, dims=dims)
-
-
-def image_of(translation: Translation) -> Any:
-    """The isl set of the values that the query's expressions take together."""
-    m = isl()
-    maps = []
-    for form in translation.query.forms:
-        function = translation.affine(form)
-        one = m.Map.from_aff(function) if isinstance(function, m.Aff) else m.Map.from_pw_aff(function)
-        maps.append(one)
-    if not maps:
-        return translation.domain.project_out(m.dim_type.set, 0, len(translation.dims))
-    relation = maps[0]
-    for one in maps[1:]:
-        relation = relation.flat_range_product(one)
-    return relation.intersect_domain(translation.domain).range()
 
 
 def relaxation_notes(query: Query, translation: Translation) -> tuple[str, ...]:

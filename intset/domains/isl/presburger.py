@@ -136,17 +136,20 @@ class Presburger:
             kept.extend(more)
         return Presburger(result, dict.fromkeys(kept))  # type: ignore[arg-type]
 
-    def free_params(self) -> tuple[Var, ...]:
-        """The variables that the set really depends on."""
+    def used_params(self) -> tuple[Expr, ...]:
+        """The parameters that the set really depends on."""
         m = isl()
         current = self.get()
-        used = [
+        return tuple(
             p
             for p in self.params
             if (k := current.find_dim_by_name(m.dim_type.param, param_name(p))) >= 0
             and current.involves_dims(m.dim_type.param, k, 1)
-        ]
-        return free_vars(*used)
+        )
+
+    def free_params(self) -> tuple[Var, ...]:
+        """The variables that the set really depends on."""
+        return free_vars(*self.used_params())
 
 
 def simplified_expr(e: Expr) -> Expr:
@@ -205,30 +208,35 @@ def declared(shape: Presburger) -> Any:
 
 
 def end_of(shape: Presburger, position: int, side: int, share: int = SHARE) -> End:
+    """As `extreme_of`, under a budget of its own."""
+    with own_budget(share):
+        return extreme_of(shape, position, side)
+
+
+def extreme_of(shape: Presburger, position: int, side: int) -> End:
     """The smallest (`side` -1) or largest (+1) value of a dimension; crossed infinities when the set is empty.
 
     Raises
     ------
-    BudgetError: isl needs too many operations, or the end cannot be written.
+    BudgetError: the end cannot be written.
     """
-    with own_budget(share):
-        current = shape.get()
-        if not shape.free_params():
-            return constant_end(current, position, side)
-        if current.is_empty():
-            return POS_INF if side < 0 else NEG_INF
+    current = shape.get()
+    if not shape.free_params():
+        return constant_end(current, position, side)
+    if current.is_empty():
+        return POS_INF if side < 0 else NEG_INF
+    if not _has_end(current, position, side):
+        current = _without_empty_parts(current)  # isl finds no end where a disjunct is empty
         if not _has_end(current, position, side):
-            current = _without_empty_parts(current)  # isl finds no end where a disjunct is empty
-            if not _has_end(current, position, side):
-                return NEG_INF if side < 0 else POS_INF
-        piecewise = _piecewise_end(current, position, side)
-        if piecewise is None:  # for some parameters there is no end: for some that keep what they declare?
-            current = current.intersect_params(declared(shape))
-            piecewise = _piecewise_end(current, position, side)
-        if piecewise is None:
             return NEG_INF if side < 0 else POS_INF
-        params = shape.ordered_params(piecewise)
-        found = pw_aff_to_expr(piecewise.coalesce(), (), params, context=current.params())
+    piecewise = _piecewise_end(current, position, side)
+    if piecewise is None:  # for some parameters there is no end: for some that keep what they declare?
+        current = current.intersect_params(declared(shape))
+        piecewise = _piecewise_end(current, position, side)
+    if piecewise is None:
+        return NEG_INF if side < 0 else POS_INF
+    params = shape.ordered_params(piecewise)
+    found = pw_aff_to_expr(piecewise.coalesce(), (), params, context=current.params())
     if found is None:
         return POS_INF if side < 0 else NEG_INF
     return found

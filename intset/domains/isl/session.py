@@ -13,6 +13,7 @@ from typing import Any
 
 from intset.errors import BudgetError, InputError, IntSetError
 from intset.expr.digits import number_of
+from intset.regions.account import Account
 
 _LONG = 1 << 63
 _CHUNK_BITS = 62
@@ -70,38 +71,6 @@ def _innermost() -> Budget | None:
         _SESSION.context.set_max_operations(found.limit if found else 0)
         del running[alive:]
     return found
-
-
-class Account:
-    """What the budgets of one question may spend together: each leaves less for the later ones, never below `least`.
-
-    Example
-    -------
-    >>> account = Account(1_000_000, least=5_000)
-    >>> with account.budget(200_000):
-    ...     shape.is_subset(other)  # doctest: +SKIP
-    """
-
-    __slots__ = ("_is_open", "least", "left")
-
-    def __init__(self, operations: int, least: int) -> None:
-        self.left, self.least, self._is_open = operations, least, True
-
-    def budget(self, max_operations: int) -> Budget:
-        """As `budget`, of at most what is left; what it spends is charged."""
-        return Budget(max(1, self.allowed(max_operations)), account=self)
-
-    def allowed(self, max_operations: int) -> int:
-        """How many of `max_operations` a budget gets."""
-        return min(max_operations, max(self.left, self.least))
-
-    def charge(self, operations: int) -> None:
-        if self._is_open:
-            self.left -= operations
-
-    def close(self) -> None:
-        """Charge nothing from now on: what is asked later gets the same answer in any order."""
-        self._is_open = False
 
 
 class Budget:
@@ -193,8 +162,9 @@ class Budget:
             pass
 
 
-def budget(max_operations: int | None) -> Budget:
-    """`with budget(n):` lets isl do at most `n` operations in the block (`None`: no limit of its own).
+def budget(max_operations: int | None, account: Account | None = None) -> Budget:
+    """`with budget(n):` lets isl do at most `n` operations in the block (`None`: no limit of its own). With an account
+    it is at most what that has left; what the block used is charged.
 
     The count is deterministic; 10 000 operations take some 10 ms. Blocks nest: an inner one ends at the nearer of both
     limits, and what it used counts for the outer one. After the block, however it is left, isl works again.
@@ -205,7 +175,9 @@ def budget(max_operations: int | None) -> Budget:
         does not count, for isl answers some questions wrongly without an error (`count_val` does).
     IslError: isl refused an operation for another reason.
     """
-    return Budget(max_operations)
+    if account is not None and max_operations is not None:
+        max_operations = max(1, account.allowed(max_operations))
+    return Budget(max_operations, account=account)
 
 
 def budget_aside(max_operations: int) -> Budget:

@@ -88,10 +88,10 @@ class IslSet(IntSet):
         return f"<{type(self).__name__} {self.describe()} {flag} by {self.by}>"
 
 
-def condition_of(shape: Presburger, point: Sequence[Expr], share: int = SHARE) -> Cond:
+def condition_of(shape: Presburger, point: Sequence[Expr]) -> Cond:
     from intset.domains.isl.to_expr import set_to_cond
 
-    with own_budget(share):
+    with own_budget():
         current = shape.get()
         found = set_to_cond(current, point, shape.ordered_params(current), context=declared(shape))
     if found is None:

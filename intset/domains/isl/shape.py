@@ -11,12 +11,11 @@ from intset.domains.base import End
 from intset.domains.isl import boxes, instances, lattices, pieces
 from intset.domains.isl.coalesced import coalesced
 from intset.domains.isl.count import MAX_POINTS, count, count_symbolic
-from intset.domains.isl.domain import image_of
 from intset.domains.isl.listed import listed_shape
-from intset.domains.isl.presburger import Presburger, declared, end_of
+from intset.domains.isl.presburger import Presburger, declared, extreme_of
 from intset.domains.isl.session import budget, context, isl, number, val
 from intset.domains.isl.to_expr import set_to_cond
-from intset.domains.isl.translate import Translation, param_name
+from intset.domains.isl.translate import Translation, image_of, param_name
 from intset.domains.query import Query
 from intset.errors import BudgetError, CountError
 from intset.expr.node import Cond, Expr, IntLike, Var
@@ -25,6 +24,7 @@ from intset.infinity import Infinity
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
 from intset.linear.lattice import Lattice, Vector
+from intset.regions.account import Account
 from intset.regions.derived import PerInstance, coordinates
 from intset.regions.product import Product
 from intset.regions.shape import Shape
@@ -43,6 +43,9 @@ class IslShape(Presburger, Shape):
         """Another set over the parameters of this one and of others."""
         return IslShape(isl_set, tuple(dict.fromkeys(p for shape in (self, *others) for p in shape.params)))
 
+    def __reduce__(self) -> tuple[Callable[..., IslShape], tuple[Any, ...]]:
+        return of, (Presburger(self.get(), self.params),)
+
     # -- the core -----------------------------------------------------------------------------------------------
 
     def union(self, other: Shape) -> IslShape:
@@ -53,6 +56,12 @@ class IslShape(Presburger, Shape):
         both = of(other)
         return self._with(coalesced(self.get().intersect(both.get())), both)
 
+    def united(self, others: Sequence[Shape]) -> IslShape:
+        total, more = self.get(), [of(other) for other in others]
+        for other in more:
+            total = total.union(other.get())
+        return self._with(coalesced(total), *more)
+
     def subtract(self, other: Shape) -> IslShape:
         both = of(other)
         return self._with(coalesced(self.get().subtract(both.get())), both)
@@ -62,11 +71,14 @@ class IslShape(Presburger, Shape):
         current = self.get()
         if not len(dims):
             return self._with(isl().Set.from_params(current.params()))
-        for k in reversed(range(current.dim(kinds.set))):
-            if k not in dims:
-                current = current.project_out(kinds.set, k, 1)
+        end = current.dim(kinds.set)
+        for k in (*sorted(dims, reverse=True), -1):
+            if k + 1 < end:
+                current = current.project_out(kinds.set, k + 1, end - k - 1)
+            end = k
         left = sorted(dims)
-        return of(pieces.permuted(self._with(coalesced(current)), [left.index(k) for k in dims]))
+        rest = self._with(current if len(left) == self.dims else coalesced(current))
+        return of(pieces.permuted(rest, [left.index(k) for k in dims]))
 
     def restricted(self, point: Sequence[Var], condition: Cond) -> IslShape:
         inside = translated(point, condition)
@@ -83,7 +95,7 @@ class IslShape(Presburger, Shape):
         return found
 
     def end(self, k: int, side: int) -> End:
-        return end_of(self, k, side)
+        return extreme_of(self, k, side)
 
     def product_with(self, other: Shape, shared: int) -> IslShape:
         kinds = isl().dim_type
@@ -97,11 +109,11 @@ class IslShape(Presburger, Shape):
 
     # -- parameters ---------------------------------------------------------------------------------------------
 
-    def budget(self, operations: int) -> AbstractContextManager[None]:
-        return budget(operations)
+    def budget(self, operations: int, account: Account | None = None) -> AbstractContextManager[None]:
+        return budget(operations, account)
 
     def atoms(self) -> tuple[Expr, ...]:
-        return self.params
+        return self.used_params()
 
     def variables(self) -> tuple[Var, ...]:
         return self.free_params()
@@ -114,7 +126,7 @@ class IslShape(Presburger, Shape):
 
     def within(self, allowed: Shape) -> IslShape:
         around = of(allowed)
-        return self._with(coalesced(self.get().intersect_params(around.get().params())), around)
+        return self._with(self.get().intersect_params(around.get().params()), around)
 
     def lifted(self, params: Sequence[Var]) -> IslShape:
         kinds = isl().dim_type
@@ -130,7 +142,7 @@ class IslShape(Presburger, Shape):
 
     def _only_variables(self, params: Collection[Expr]) -> None:
         """A term such as `n*m` does not follow when `n` stops to be a parameter."""
-        for e in self.params:
+        for e in self.used_params():
             if not isinstance(e, Var) and any(v in params for v in e.free_vars()) and e not in params:
                 raise BudgetError(f"{e} is not affine")
 

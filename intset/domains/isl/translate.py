@@ -294,6 +294,22 @@ def _bounded(result: Any, kind: Any, position: int, interval: Any) -> Any:
     return result
 
 
+def image_of(translation: Translation) -> Any:
+    """The isl set of the values that the query's expressions take together."""
+    m = isl()
+    maps = []
+    for form in translation.query.forms:
+        function = translation.affine(form)
+        one = m.Map.from_aff(function) if isinstance(function, m.Aff) else m.Map.from_pw_aff(function)
+        maps.append(one)
+    if not maps:
+        return translation.domain.project_out(m.dim_type.set, 0, len(translation.dims))
+    relation = maps[0]
+    for one in maps[1:]:
+        relation = relation.flat_range_product(one)
+    return relation.intersect_domain(translation.domain).range()
+
+
 def _piecewise(value: Any) -> Any:
     m = isl()
     return m.PwAff.from_aff(value) if isinstance(value, m.Aff) else value

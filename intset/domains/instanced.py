@@ -11,11 +11,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from intset import config as configuration
-from intset.domains.isl.coalesced import coalesced
-from intset.domains.isl.domain import image_of, relaxation_notes
-from intset.domains.isl.session import budget, isl
-from intset.domains.isl.sets import IslRegion, Presburger
-from intset.domains.isl.translate import Translation
+from intset.assuming import frame_of
+from intset.domains.base import Points, RegionDomain
 from intset.domains.query import Query
 from intset.expr.node import Expr, Var
 from intset.expr.walk import free_vars
@@ -24,24 +21,23 @@ if TYPE_CHECKING:
     from intset.context import Context
 
 
-def image_in_instances(context: Context, exprs: Sequence[Expr], keep: Sequence[Var]) -> IslRegion:
+def image_in_instances(context: Context, exprs: Sequence[Expr], keep: Sequence[Var], domain: RegionDomain) -> Points:
     """The points that `exprs` reach for each value of the variables in `keep`; none where the facts exclude all.
 
     Raises
     ------
-    BudgetError: isl needs more operations than the configuration allows for one query.
+    BudgetError: the domain needs more operations than the configuration allows for one query.
     """
-    frame = context._frame.where_defined(exprs)
+    frame = frame_of(context).where_defined(exprs)
     config = configuration.current()
     kept = frozenset(keep)
     involved = [v for v in free_vars(*frame.conditions) if v in kept or v in frame.ranges]
     # Read through the ranges alone: what the facts decide would otherwise not be there to be seen.
     query = Query((*exprs, *involved), frame.ranges, frame.conditions, tuple(kept), frame.base, frame.base, config)
-    with budget(config.isl_operations):
-        translation = Translation(query)
-        points = image_of(translation)
-        points = coalesced(points.project_out(isl().dim_type.set, len(exprs), len(involved)))
+    kind = domain.everything(0)
+    with kind.budget(max(1, config.isl_operations)):
+        found = domain.points(query)
+        shape = found.shape.project(range(len(exprs)))
         if frame.known.empty:
-            points = isl().Set.empty(points.get_space())
-    notes = relaxation_notes(query, translation)
-    return IslRegion(Presburger(points, translation.params), "isl", not notes, notes, dims=len(exprs))
+            shape = kind.listing((), (), len(exprs))
+    return Points(shape, found.notes)
