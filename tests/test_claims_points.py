@@ -219,3 +219,19 @@ def test_loads(facts: tuple[Cond, ...], tiers: tuple[str, ...]) -> None:
                 chosen = {v: value for v, value in proof.counterexample.items() if v in ranges}
                 assert any(not true and chosen.items() <= at.items() for at, true in truth), (goal, facts, chosen)
     assert tally["proved"] >= 5 and (tally["refuted"] >= 5 or tally["unknown"] >= 30), tally
+
+
+def test_gaps_of_sums_with_sizes() -> None:
+    """Terms that leave gaps once they are laid on one another with the coefficients that they have."""
+    size, length = ShapeVar("size", lower=4), ShapeVar("length", lower=1)
+    long = Context({i: Range(0, 2), j: Range(0, size), k: Range(0, 2)})
+    assert {long.value_set(j - i * 2 + k * c).is_exact for c in (5, 6)} == {True}
+    for e, at in (
+        (j - i * 2 + k * 7, {size: 4}),
+        (length - i * 2, {length: 3}),
+        (length * 2 + j * 2, {size: 5, length: 1}),
+    ):
+        found = long.value_set(e)
+        truth = {evaluate(e, {i: a, j: b, k: c, **at}) for a in (0, 1) for b in range(at.get(size, 4)) for c in (0, 1)}
+        inside = {value for value in range(-9, 30) if value in found.at(at)}
+        assert truth <= inside and (inside == truth or not found.is_exact), (e, found)
