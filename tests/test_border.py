@@ -24,7 +24,8 @@ from intset import (
     const,
     register,
 )
-from intset.domains.registry import unregister
+from intset.domains.interval import IntervalDomain
+from intset.domains.registry import domain_names, unregister
 
 I, J = Var("i"), Var("j")
 CTX = Context({I: Range(0, 8), J: Range(0, 4)})
@@ -245,3 +246,18 @@ def test_a_plugin_that_cannot_be_loaded_is_named_and_skipped(tmp_path):
     assert done.returncode == 0, done.stderr
     for line, (name, (_, reason)) in zip(done.stdout.splitlines(), BROKEN.items(), strict=True):
         assert line.startswith(f"the domain {name!r}") and reason in line
+
+
+def test_a_product_goes_with_the_domain_it_is_made_of():
+    names = domain_names()
+    register(domain(image=3), "odd")
+    try:
+        with pytest.raises(DomainError):
+            CTX.bounds(I, domain="interval*odd")
+        register(IntervalDomain(), "odd")
+        assert CTX.bounds(I, domain="interval*odd") == CTX.bounds(I, domain="interval")
+    finally:
+        unregister("odd")
+    assert domain_names() == names
+    with pytest.raises(InputError):
+        Context({I: Range(0, 8)}).bounds(I, domain="interval*odd")

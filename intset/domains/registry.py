@@ -40,7 +40,7 @@ def register(domain: Domain, name: str | None = None) -> Domain:
     if not callable(getattr(instance, "image", None)):
         raise InputError(f"the domain {chosen!r} has no method image(query)")
     _loaded[chosen] = Guarded(instance, chosen)
-    _answering.clear()
+    _forget_what_is_built_from(chosen)
     return domain
 
 
@@ -56,6 +56,14 @@ def _made(domain: Any, name: object) -> Any:
 def unregister(name: str) -> None:
     """Forget a domain that was registered by call."""
     _loaded.pop(name, None)
+    _forget_what_is_built_from(name)
+
+
+def _forget_what_is_built_from(name: str) -> None:
+    """Products that were built on demand hold the domain that had the name; those registered by call are their own."""
+    for product, made in list(_loaded.items()):
+        if not isinstance(made, Guarded) and "*" in product and name in map(str.strip, product.split("*")):
+            del _loaded[product]
     _answering.clear()
 
 
