@@ -32,22 +32,23 @@ class Presburger:
     An isl object belongs to the context of one thread; in another thread it is read again from its text.
     """
 
-    __slots__ = ("_context", "_set", "params")
+    __slots__ = ("_held", "params")
 
     def __init__(self, isl_set: Any, params: Sequence[Expr]) -> None:
-        self._set = isl_set
-        self._context = context()
+        self._held = (context(), isl_set)  # in one place: no thread may see the set of one with the context of another
         self.params = tuple(params)
 
     def get(self) -> Any:
         here = context()
-        if self._context is not here:
-            self._set, self._context = isl().Set.read_from_str(here, str(self._set)), here
-        return self._set
+        owner, held = self._held
+        if owner is not here:
+            held = isl().Set.read_from_str(here, str(held))
+            self._held = (here, held)
+        return held
 
     def __reduce__(self) -> tuple[Callable[..., Presburger], tuple[Any, ...]]:
         names = tuple(param_name(p) for p in self.params)
-        return (_restore, (str(self._set), names, self.params))
+        return (_restore, (str(self._held[1]), names, self.params))
 
     def ordered_params(self, isl_object: Any) -> list[Expr]:
         """The parameters of `isl_object` in its own order."""
