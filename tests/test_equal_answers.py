@@ -81,6 +81,9 @@ def test_in_eight_threads_on_one_context(seed: int) -> None:
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # in a callback Python drops it
 @pytest.mark.parametrize("seed", DAILY[1::3])
 def test_after_interrupts(seed: int) -> None:
+    import islpy  # noqa: F401  # an extension module that is interrupted while it is imported ends the process
+    import z3  # noqa: F401
+
     rng, shared, stopped = random.Random(seed), scene(seed), 0
     ctx = shared.context()
 

@@ -395,7 +395,7 @@ def test_what_is_too_large_is_refused(session: SmtSession) -> None:
     assert proves(session, wide, i >= 29)
     many = sum_of(Var("x") for _ in range(1000))
     assert proves(session, many - many < 1)
-    assert session.check(cast(i, 10**9) > 0).reason.startswith("a constant of")
+    assert session.check(cast(i, 10**5) > 0).reason.startswith("a constant of")
     assert session.check(i < const(1 << 100_000)).status == "unknown"
     with pytest.raises(BudgetError):
         Encoder(z3.Context()).encode(const(1 << 100_000))

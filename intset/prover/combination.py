@@ -27,6 +27,7 @@ from intset.expr.definedness import definedness
 from intset.expr.digits import decimal, number_of
 from intset.expr.node import Cond, Expr, const, constant_value
 from intset.expr.walk import free_vars, opaque_terms, postorder
+from intset.prover.z3_solver import keeping_interrupts, load_z3
 
 if TYPE_CHECKING:
     from intset.context import Context
@@ -190,10 +191,9 @@ def _expression(poly: Poly, expander: Expander) -> Expr:
     return reduce(add_terms, parts)
 
 
+@keeping_interrupts()
 def _fractional(columns: list[Column]) -> tuple[Any, int] | None:
     """An atom that is no integer in some solution of the relaxation, and the next integer above."""
-    from intset.prover.smt_encode import load_z3
-
     columns = _short(columns)
     monomials = list(dict.fromkeys(m for column in columns for m in column.poly if m))
     if len(monomials) > MAX_MONOMIALS or len(columns) > MAX_PREMISES[0]:
@@ -226,8 +226,6 @@ def _short(columns: list[Column]) -> list[Column]:
 
 def _times(variable: Any, k: int) -> Any:
     """`k` times a real variable of z3; its own conversion of `k` ends where Python's does, at some 4,300 digits."""
-    from intset.prover.smt_encode import load_z3
-
     return variable * load_z3().RealVal(decimal(k), variable.ctx)
 
 
@@ -339,9 +337,8 @@ def _cancelling(columns: list[Column]) -> list[Column]:
         columns = kept
 
 
+@keeping_interrupts()
 def _solve(columns: list[Column]) -> tuple[Term, ...] | None:
-    from intset.prover.smt_encode import load_z3
-
     columns = _short(columns)
     rows: dict[Any, list[tuple[int, int]]] = {UNIT: []}
     for number, column in enumerate(columns):

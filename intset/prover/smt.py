@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from ctypes import ArgumentError
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Literal, TypeAlias
@@ -20,7 +19,7 @@ from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, Node, truth
 from intset.expr.walk import postorder
 from intset.prover.smt_encode import MAX_SHIFT, Bounds, Carrier, Encoder, Term
-from intset.prover.z3_solver import SUPPLY, load_z3
+from intset.prover.z3_solver import SUPPLY, keeping_interrupts, load_z3
 
 Fact: TypeAlias = tuple[Cond, Any]  # a condition that holds, and the label by which `core` names it
 Model: TypeAlias = dict[Expr, int]
@@ -115,7 +114,8 @@ class SmtSession:
             shift amounts. It need not be right for the answer to be right. It must not ask this session.
         core: whether to look for facts that can be left out of a proof.
         """
-        return _Engine(self._timeout_ms, core).answer(_Query(goal, tuple(facts), bounds), rlimit)
+        with keeping_interrupts():
+            return _Engine(self._timeout_ms, core).answer(_Query(goal, tuple(facts), bounds), rlimit)
 
     def check_facts(
         self, facts: Sequence[Fact], rlimit: int = DEFAULT_RLIMIT, bounds: Bounds | None = None
@@ -180,10 +180,6 @@ class _Engine:
             return self.decide(query, rlimit)
         except BudgetError as refusal:
             return query.unknown(str(refusal))
-        except ArgumentError as failure:
-            if "KeyboardInterrupt" in str(failure):  # ctypes says so of an interrupt while it looks at arguments
-                raise KeyboardInterrupt from None
-            raise
         except self.z3.Z3Exception as failure:
             return query.unknown(f"z3: {failure}")
 

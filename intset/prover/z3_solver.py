@@ -10,6 +10,9 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from ctypes import ArgumentError
 from typing import Any, Final, NamedTuple
 
 
@@ -26,6 +29,17 @@ class Workbench(NamedTuple):
         for name, value in limits.items():
             chosen.set(name, value)
         z3.Z3_solver_set_params(self.context.ref(), self.solver.solver, chosen.params)
+
+
+@contextmanager
+def keeping_interrupts() -> Iterator[None]:
+    """An interrupt in the middle of a call of z3 stays one: ctypes turns it into an error about an argument."""
+    try:
+        yield
+    except ArgumentError as failure:
+        if "KeyboardInterrupt" in str(failure):
+            raise KeyboardInterrupt from None
+        raise
 
 
 def load_z3() -> Any:
