@@ -50,3 +50,14 @@ def test_the_length_is_never_underestimated() -> None:
             assert evaluate(e, {i: 5}).bit_length() <= MAX_BITS
         else:
             raise AssertionError(f"step {k} was to become too long")
+
+
+def test_a_certificate_of_a_tower_computes_no_long_numbers() -> None:
+    """Checking all points of a box would compute numbers of millions of digits: another kind is found."""
+    i = Var("i")
+    e: Expr = i
+    for _ in range(20):
+        e = e * e
+    found = Context({i: Range(0, 1000)}).bounds(e).certificate()
+    assert found.lower is not None and found.lower.kind != "points"
+    assert found.upper is None and found.at_upper is None and found.check()
