@@ -3,8 +3,8 @@
 Names in the identities: a, b the operands; `/` and `rem` C's division and remainder; q = a / b, r = a rem b; `>>` the
 arithmetic shift; w the width, s(e) = e >> (w-1), which is -1 where e < 0 and 0 elsewhere; m = 2^k - 1; MIN, MAX the
 ends of the width. Every identity holds at every a, b in [MIN, MAX] with b != 0 that meet the side condition and whose
-result lies in [MIN, MAX], and there no step leaves [MIN, MAX] or traps: `tests/test_division_rules.py` proves the first
-by z3 over the integers and both by trying all operands at 8 bits.
+result lies in [MIN, MAX], and there no step leaves [MIN, MAX] or traps: `tests/lowering/division/test_rules.py` proves
+the first by z3 over the integers and both by trying all operands at 8 bits.
 """
 
 from __future__ import annotations

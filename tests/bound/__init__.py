@@ -1,0 +1,1 @@
+"""Tests of `bound`, and the oracles that tests of `lowering` share."""

@@ -1,0 +1,58 @@
+"""InferBound answers whatever isl would need: its steps share one account, and none of them raises."""
+
+from __future__ import annotations
+
+import pytest
+
+from bound import infer_bound
+from intset.domains.isl.session import budget, context, isl
+from intset.errors import BudgetError
+from intset.regions.account import Account
+from tests.bound.oracle import check
+from tests.bound.random_programs import Program
+
+
+def _hard(account: Account, operations: int) -> None:
+    with budget(operations, account):
+        hard = isl().Set.read_from_str(
+            context(),
+            "[n, m] -> { [x, y, z] : exists a, b, c: x = 3a + 5b and y = 7b - 2c and z = 11c + a"
+            " and 0 <= a < n and 0 <= b < m and 0 <= c < n and (x + y) mod 13 < 5 and (y - z) mod 17 > 3 }",
+        )
+        for k in range(3):
+            hard = hard.union(hard.apply(isl().Map.read_from_str(context(), f"{{ [x, y, z] -> [y + {k}, z, x] }}")))
+            hard = hard.subtract(hard.apply(isl().Map.read_from_str(context(), "{ [x, y, z] -> [x + 1, y, z] }")))
+
+
+def test_what_is_given_up_is_charged_and_later_steps_get_what_is_left() -> None:
+    account = Account(50_000, least=2_000)
+    with pytest.raises(BudgetError):
+        _hard(account, 40_000)
+    assert account.left == 10_000 and account.allowed(40_000) == 10_000
+    with pytest.raises(BudgetError):
+        _hard(account, 40_000)
+    assert account.left == 0 and account.allowed(40_000) == 2_000 and account.allowed(100) == 100
+
+
+def test_cheap_steps_are_not_charged_and_nothing_is_after_the_account_is_closed() -> None:
+    account = Account(50_000, least=2_000)
+    with budget(40_000, account):
+        assert not isl().Set.read_from_str(context(), "{ [x] : 0 <= x < 10 }").is_empty()
+    assert account.left == 50_000
+    account.close()
+    with pytest.raises(BudgetError):
+        _hard(account, 40_000)
+    assert account.left == 50_000
+
+
+def test_a_budget_inside_of_another_is_charged_once() -> None:
+    account = Account(50_000, least=2_000)
+    with pytest.raises(BudgetError), budget(20_000, account):
+        _hard(account, 10_000)
+    assert 10_000 <= 50_000 - account.left < 20_000  # what the inner one used, and little else
+
+
+def test_a_region_whose_condition_takes_long_to_write_is_answered() -> None:
+    schedule = Program(87, stages=4).schedule()
+    b = infer_bound(schedule)
+    check(b, exact=not any(b.required(t).notes for stage in b.schedule.stages for t in stage.op.outputs))

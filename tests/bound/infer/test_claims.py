@@ -1,0 +1,143 @@
+"""What regions claim is true of every domain: exactness, ends and counts against runs of the nests."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+import pytest
+
+from bound import infer_bound, te
+from bound.errors import ScheduleError
+from intset import evaluate
+from intset.expr.node import as_expr
+from tests.bound import random_programs, random_schedules
+from tests.bound.claims import check_claims
+from tests.bound.corpus import CASES
+from tests.bound.infer.test_corpus import ANSWERED, can_run
+from tests.sweeps import daily
+
+DOMAINS = ["auto", "isl", "interval", "stride", "modular", "points", "interval*modular", "stride*modular"]
+n, m = te.size_var("n"), te.size_var("m")
+
+
+def constant(seed: int, domain: str) -> int:
+    claimed = check_claims(infer_bound(random_programs.Program(seed, stages=1 + seed % 4).schedule(), domain=domain))
+    try:
+        return claimed + check_claims(infer_bound(random_schedules.Program(seed).schedule, domain=domain))
+    except ScheduleError:
+        return claimed
+
+
+def symbolic(seed: int, domain: str) -> int:
+    program = random_programs.Program(seed, stages=1 + seed % 3, symbolic=True)
+    b = infer_bound(program.schedule(), domain=domain)
+    ((size, values),) = program.sizes.items()
+    return sum(check_claims(b, {size: value}) for value in values)
+
+
+def own(domain: str, start: int, count: int) -> range:
+    """Every fourth number, others for each domain."""
+    return range((DOMAINS.index(domain) + start) % 4, count, 4)
+
+
+@pytest.mark.parametrize("start", daily(range(4), 4))
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_of_random_schedules(domain: str, start: int) -> None:
+    assert sum(constant(seed, domain) for seed in own(domain, start, 24)) > 12
+
+
+@pytest.mark.parametrize("start", daily(range(4), 4))
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_of_random_schedules_with_symbolic_sizes(domain: str, start: int) -> None:
+    assert sum(symbolic(seed, domain) for seed in own(domain, start, 16)) > 5
+
+
+@pytest.mark.parametrize("start", daily(range(3), 3))
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_of_the_corpus(domain: str, start: int) -> None:
+    claimed = 0
+    for name in ANSWERED[DOMAINS.index(domain) + 8 * start :: 24]:
+        schedule = CASES[name]["fn"]()
+        if can_run(schedule):
+            claimed += check_claims(infer_bound(schedule, at=CASES[name]["sub"] or None, domain=domain))
+    assert claimed > 3
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("domain", DOMAINS)
+@pytest.mark.parametrize("start", range(1000, 3000, 100))
+def test_of_many_random_schedules(start: int, domain: str) -> None:
+    for seed in range(start, start + 100):
+        constant(seed, domain)
+        symbolic(seed, domain)
+
+
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_the_box_of_a_region_is_not_the_region(domain: str) -> None:
+    p0 = te.placeholder((80,), name="P0")
+    p = te.compute((80,), lambda x: p0[x] + 1.0, name="P")
+    c = te.compute((40,), lambda x: p[x * 2], name="C")
+    s = te.create_schedule(c.op)
+    outer, _ = s[c].split(c.op.axis[0], 4)
+    s[p].compute_at(s[c], outer)
+    region = infer_bound(s, domain=domain).required(p)
+    counts = (region.count_max(), region.count_total())
+    assert counts == (4, 40) if region.is_exact else counts >= (4, 40)
+    assert region.is_exact is (domain in ("auto", "isl"))
+
+
+# -- fused loops that are split ----------------------------------------------------------------------------------------
+
+FUSED: dict[str, tuple[Callable[..., Any], tuple[Any, ...], tuple[Any, ...], int]] = {
+    # the access, the shapes of both tensors, and which dimension of the read one counts rows
+    "as it is": (lambda y, x: (y, x), (n, m), (n, m), 0),
+    "transposed": (lambda y, x: (x, y), (n, m), (m, n), 1),
+    "square": (lambda y, x: (x, y), (n, n), (n, n), 1),
+    "further on": (lambda y, x: (y + 3, x + 1), (n, m), (n + 3, m + 2), 0),
+    "few rows": (lambda y, x: (x, y), (6, m), (m, 6), 1),
+    "rows of four": (lambda y, x: (x, y), (n, m * 4), (m * 4, n), 1),
+    "three loops": (lambda y, x, z: (y, x * 3 + z), (n, m, 3), (n, m * 3), 0),
+    "reshaped": (lambda y, x: ((y * m + x) // n, (y * m + x) % n), (n, m), (m, n), 0),
+}
+
+
+@pytest.mark.parametrize("factor", [2, 4, 5])
+@pytest.mark.parametrize("name", FUSED)
+def test_a_tile_of_a_fused_loop_spans_few_rows(name: str, factor: int) -> None:
+    access, shape, source, row = FUSED[name]
+    before = te.placeholder(source, name="A")
+    a = te.compute(source, lambda y, x: before[y, x] + 1.0, name="a")
+    o = te.compute(shape, lambda *place: a[access(*place)], name="o")
+    s = te.create_schedule(o.op)
+    outer, _ = s[o].split(s[o].fuse(*o.op.axis), factor)
+    s[a].compute_at(s[o], outer)
+    allocated = infer_bound(s).allocated(a)
+    for values in ({n: 1, m: 1}, {n: 3, m: 2}, {n: 5, m: 3}, {n: 4, m: 7}, {n: 9, m: 9}):
+        extents = [evaluate(r.extent, values) for r in allocated]  # type: ignore[arg-type]
+        needed = spans(access, [evaluate(as_expr(e), values) for e in shape], values, factor)
+        extents_now = [evaluate(as_expr(e), values) for e in shape]
+        width = values[n] if name == "reshaped" else prod(extents_now[1:])
+        assert all(e >= k for e, k in zip(extents, needed, strict=True))
+        most = (factor - 2) // max(width, 1) + 2
+        assert extents[row] <= max(most, needed[row]), (values, allocated)
+
+
+def spans(access: Callable[..., Any], shape: list[int], values: Any, factor: int) -> list[int]:
+    """The extents of the box around what a tile reads, the largest over all tiles."""
+    points = [[evaluate(as_expr(e), values) for e in access(*place)] for place in itertools.product(*map(range, shape))]
+    tiles = [points[k : k + factor] for k in range(0, len(points), factor)]
+    return [max(max(axis) - min(axis) + 1 for axis in (list(zip(*t, strict=True))[d] for t in tiles)) for d in range(2)]
+
+
+def test_fixed_sizes_give_two_rows() -> None:
+    before = te.placeholder((n, n), name="A")
+    a = te.compute((n, n), lambda y, x: before[y, x] + 1.0, name="a")
+    o = te.compute((n, n), lambda y, x: a[x, y], name="o")
+    s = te.create_schedule(o.op)
+    outer, _ = s[o].split(s[o].fuse(*o.op.axis), 4)
+    s[a].compute_at(s[o], outer)
+    assert [r.extent.data for r in infer_bound(s, at={n: 998}).allocated(a)] == [998, 2]  # type: ignore[union-attr]
+    assert [evaluate(r.extent, {n: 998}) for r in infer_bound(s).allocated(a)] == [998, 2]  # type: ignore[arg-type]

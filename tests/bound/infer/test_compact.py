@@ -1,0 +1,330 @@
+"""Compact storage: no two elements share a place, every place is inside, and what is lowered with it is right."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from math import prod
+from typing import Any
+
+import pytest
+
+from bound import infer_bound, te, tir
+from bound.errors import InputError, ScheduleError
+from bound.infer import BoundsMap
+from bound.schedule import Schedule
+from bound.tensor import Tensor
+from intset import const
+from intset.expr.node import Var
+from intset.linear.lattice import everything, inverse, lattice
+from lowering import lower
+from tests.bound import random_programs
+from tests.bound.oracle import Run, value
+from tests.bound.random_schedules import Program as AnyProgram
+from tests.bound.strided_programs import Program, reading
+from tests.lowering.lowered import check, check_c
+from tests.sweeps import daily
+
+# -- lattices ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", daily(range(60), 3))
+def test_solutions_of_equations_are_a_lattice(seed: int) -> None:
+    rng = random.Random(seed)
+    dims = rng.randint(1, 3)
+    equations = [([rng.randint(-3, 3) for _ in range(dims)], rng.randint(-4, 4)) for _ in range(rng.randint(0, 2))]
+    found: Any = everything(dims)
+    for row, constant in equations:
+        found = found.restricted(row, constant) if found is not None else None
+    for point in itertools.product(range(-4, 5), repeat=dims):
+        holds = all(sum(a * x for a, x in zip(row, point, strict=True)) + c == 0 for row, c in equations)
+        assert holds == (found is not None and point in found)
+
+
+@pytest.mark.parametrize("seed", daily(range(60), 3))
+def test_the_normal_form_is_one_of_the_same_lattice(seed: int) -> None:
+    rng = random.Random(seed)
+    dims = rng.randint(1, 3)
+    vectors = [tuple(rng.randint(-5, 5) for _ in range(dims)) for _ in range(rng.randint(0, 4))]
+    origin = tuple(rng.randint(-5, 5) for _ in range(dims))
+    found = lattice(origin, vectors)
+    assert origin in found
+    assert all(tuple(a + b for a, b in zip(origin, v, strict=True)) in found for v in vectors)
+    back = lattice(origin, vectors[::-1])
+    assert back == found
+    assert all(lattice((0,) * dims, vectors) == lattice((0,) * dims, [*vectors, v]) for v in found.basis)
+    assert found.joined(lattice(found.origin, [])) == found
+    assert list(found.pivots) == sorted(set(found.pivots))
+
+
+def test_the_inverse_of_a_basis() -> None:
+    assert [[int(x) for x in row] for row in inverse(((1, 0), (0, 1)))] == [[1, 0], [0, 1]]
+    skewed = inverse(((1, -1), (1, 1)))
+    assert [sum(a * b for a, b in zip(row, (5, 9), strict=True)) for row in skewed] == [7, 2]
+    assert [sum(a * b for a, b in zip(row, (6, 9), strict=True)) for row in inverse(((2, 0), (3, 0)))] == [3, 0]
+
+
+# -- by name ----------------------------------------------------------------------------------------------------------
+
+
+def extents(b: BoundsMap, tensor: Tensor) -> list[str]:
+    return [str(r.extent) for r in b.allocated(tensor)]
+
+
+NAMED = {
+    "stride": ((10,), lambda T, i: T[2 * i], None, (40,), ["19"], ["10"]),
+    "stride in tiles": ((10,), lambda T, i: T[3 * i + 1] + T[3 * i + 7], 4, (40,), ["16"], ["6"]),
+    "two strides": ((6,), lambda T, i: T[4 * i] + T[6 * i + 2], None, (40,), ["33"], ["17"]),
+    "even and odd": ((10,), lambda T, i: T[2 * i + 1] + T[2 * i], None, (40,), ["20"], ["20"]),
+    "backwards": ((10,), lambda T, i: T[30 - 3 * i], None, (40,), ["28"], ["10"]),
+    "diagonal": ((10,), lambda T, i: T[i, i], None, (40, 40), ["10", "10"], ["10", "1"]),
+    "steep diagonal": ((10,), lambda T, i: T[3 * i, 2 * i + 1], 5, (40, 40), ["13", "9"], ["5", "1"]),
+    "antidiagonal": ((10,), lambda T, i: T[i, 20 - i], None, (40, 40), ["10", "10"], ["10", "1"]),
+    "skewed": ((10, 10), lambda T, i, j: T[i + j, i - j + 9], None, (40, 40), ["19", "19"], ["10", "10"]),
+    "skewed tiles": ((10, 10), lambda T, i, j: T[i + j, i - j + 9], 4, (40, 40), ["13", "13"], ["4", "10"]),
+    "band": ((20, 3), lambda T, i, j: T[i, i + j], None, (40, 40), ["20", "22"], ["20", "3"]),
+    "column of rows": ((8, 8), lambda T, i, j: T[2 * i, j], None, (40, 40), ["15", "8"], ["8", "8"]),
+    "too little saved": ((2, 2), lambda T, i, j: T[i, j] + T[i + 2, j + 2], None, (9, 9), ["4", "4"], ["4", "4"]),
+}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_named_patterns(name: str) -> None:
+    shape, reads, at, source, boxed, folded = NAMED[name]
+    s, T = reading(shape, reads, source, at)
+    assert extents(infer_bound(s), T) == boxed
+    b = infer_bound(s, compact=True)
+    assert extents(b, T) == folded
+    places_are_right(b)
+    check_c(check(s, compact=True), s)
+
+
+def test_symbolic_sizes() -> None:
+    n = te.var("n")
+    s, T = reading((n,), lambda T, i: T[2 * i + 1] + T[2 * i + 3], (2 * n + 3,), 4)
+    b = infer_bound(s, compact=True)
+    assert str(b.allocated(T)[0].extent) == "minimum(5, n + 1)"
+    for size in (0, 1, 2, 3, 4, 5, 11):
+        check(s, {"n": size}, bounds=b)
+    s, T = reading((n,), lambda T, i: T[i, n - 1 - i], (n, n))
+    b = infer_bound(s, compact=True)
+    assert extents(b, T) == ["n", "1"]
+    assert "holds element [y0, n - y0 - 1]" in repr(b.storage(T))
+    for size in (0, 1, 7):
+        check(s, {"n": size}, bounds=b)
+
+
+def test_a_fold_whose_size_is_symbolic_does_not_replace_a_constant_box() -> None:
+    n = te.var("n")
+    A = te.placeholder((2 * n + 1, n + 6), name="A")
+    T = te.compute((2 * n + 1, n + 6), lambda i, j: A[i, j] + 1, name="T")
+    B = te.compute((n,), lambda i: T[2 * i + 2, n + 1 - i] + T[2 * i, n + 5 - i], name="B")
+    s = te.create_schedule(B.op)
+    outer, _ = s[B].split(B.op.axis[0], 2, tail="shrink")
+    s[T].compute_at(s[B], outer)
+    b = infer_bound(s, compact=True)
+    assert extents(b, T) == extents(infer_bound(s), T) == ["5", "6"]
+    for size in (0, 1, 4, 7):
+        check(s, {"n": size}, bounds=b, nests="split")
+
+
+def test_the_class_of_the_residue_depends_on_the_tile() -> None:
+    s, T = reading((12,), lambda T, i: T[3 * i + i // 4], (40,), 4)
+    b = infer_bound(s, compact=True)
+    assert extents(b, T) == ["4"]
+    check_c(check(s, bounds=b), s)
+
+
+def test_the_default_folds_nothing() -> None:
+    s, T = reading((10,), lambda T, i: T[2 * i], (40,))
+    plain = infer_bound(s)
+    assert not plain.compact
+    assert not plain.storage(T).is_compact
+    assert str(lower(s)) == str(lower(s, bounds=plain)) == str(lower(s, compact=False))
+    assert "float32[19]" in str(lower(s))
+
+
+def test_contradiction_is_refused() -> None:
+    s, _ = reading((10,), lambda T, i: T[2 * i], (40,))
+    with pytest.raises(InputError, match="compact=False"):
+        lower(s, bounds=infer_bound(s), compact=True)
+    folded = infer_bound(s, compact=True)
+    assert str(lower(s, bounds=folded)) == str(lower(s, bounds=folded, compact=True)) == str(lower(s, compact=True))
+
+
+def test_printed_nest_and_storage() -> None:
+    s, T = reading((10,), lambda T, i: T[3 * i + 1] + T[3 * i + 7], (40,), 4)
+    storage = infer_bound(s, compact=True).storage(T)
+    assert repr(storage) == "<Storage 6: place [y0] holds element [i0.outer * 12 + y0 * 3 + 1]>"
+    (axis,) = storage.axes
+    assert (str(axis.base), axis.stride, str(axis.extent)) == ("i0.outer * 12 + 1", 3, "6")
+    text = str(lower(s, compact=True))
+    assert "allocate T: float32[6] holding T[i0.outer * 12 + 1 + y0 * 3]" in text
+    assert "= T[i0.inner] + T[i0.inner + 2]" in text  # no division is left where the element is on the lattice for sure
+
+
+def test_what_others_lay_out_keeps_its_box() -> None:
+    s, T = reading((10,), lambda T, i: T[2 * i], (40,))
+    s[T].storage_align(T.op.axis[0], 8, 0)
+    assert extents(infer_bound(s, compact=True), T) == ["19"]
+    s, T = reading((10,), lambda T, i: T[2 * i], (40,))
+    s[T].double_buffer()
+    s[T].set_scope("shared")
+    assert extents(infer_bound(s, compact=True), T) == ["10"]
+    A = te.placeholder((40,), name="A")
+    T = te.compute((40,), lambda i: A[i], name="T")
+    E = te.extern((40,), [T], lambda ins, outs: tir.call_packed("f", ins[0], outs[0]), name="E")
+    assert extents(infer_bound(te.create_schedule(E.op), compact=True), T) == ["40"]
+    s, T = reading((10,), lambda T, i: T[2 * i], (40,))
+    assert extents(infer_bound(s, compact=True, compute="box"), T) == ["19"]
+
+
+def test_a_tensorized_consumer_sees_a_box() -> None:
+    a = te.placeholder((40, 20), name="A")
+    b = te.compute((40, 20), lambda i, j: a[i, j] + 1, name="B")
+    tile = te.placeholder((1, 20), name="tile")
+    row = te.compute((20,), lambda j: tile[0, j] * 2.0, name="row")
+    double = te.decl_tensor_intrin(row.op, lambda ins, outs: None, name="double")
+    c = te.compute((14, 20), lambda i: double(b[2 * i : 2 * i + 1, 0:20]), name="C")
+    s = te.create_schedule(c.op)
+    assert infer_bound(s, compact=True).computed(b).count() == 280
+    assert extents(infer_bound(s, compact=True), b) == ["27", "20"]
+    check(s, compact=True)
+
+
+def test_caches() -> None:
+    A = te.placeholder((40,), name="A")
+    k = te.reduce_axis((0, 3), "k")
+    T = te.compute((40,), lambda i: te.sum(A[(i + k) % 40], axis=k), name="T")
+    C = te.compute((10,), lambda i: T[3 * i], name="C")
+    s = te.create_schedule(C.op)
+    local = s.cache_write(T, "local")
+    outer, _ = s[C].split(C.op.axis[0], 4)
+    s[T].compute_at(s[C], outer)
+    s[local].compute_at(s[T], s[T].op.axis[0])
+    b = infer_bound(s, compact=True)
+    assert extents(b, T) == ["4"] and extents(b, local) == ["1"]
+    check_c(check(s, compact=True, strength=True), s)
+
+
+def test_strides_of_any_size() -> None:
+    s, T = reading((8,), lambda T, i: T[i * (1 << 40)], (1 << 44,))
+    b = infer_bound(s, compact=True)
+    assert extents(b, T) == ["8"]
+    assert str(b.storage(T).index([Var("x") * (1 << 40)])[0]) == "x"
+
+
+def test_fixed_sizes() -> None:
+    n = te.var("n")
+    s, T = reading((n,), lambda T, i: T[2 * i + 1] + T[2 * i + 3], (2 * n + 3,), 4)
+    for size in (0, 1, 5, 9):
+        b = infer_bound(s, at={"n": size}, compact=True)
+        assert int(extents(b, T)[0]) == min(size + 1, 5) * (size > 0)
+        check(s, {"n": size}, bounds=b)
+
+
+def test_threads_share_compact_storage() -> None:
+    s, T = reading((16, 4), lambda T, i, j: T[2 * i, j * 3], (40, 40))
+    C = s.outputs[0].output(0)
+    outer, inner = s[C].split(C.op.axis[0], 4)
+    s[C].bind(outer, te.thread_axis("blockIdx.x"))
+    s[C].bind(inner, te.thread_axis("threadIdx.x"))
+    s[T].compute_at(s[C], inner)
+    s[T].set_scope("shared")
+    assert extents(infer_bound(s, compact=True), T) == ["4", "4"]
+    check_c(check(s, compact=True), s)
+    s[T].set_scope("local")
+    assert extents(infer_bound(s, compact=True), T) == ["1", "4"]
+    check_c(check(s, compact=True), s)
+
+
+# -- random programs --------------------------------------------------------------------------------------------------
+
+
+def places_are_right(b: BoundsMap, sizes: dict[Var, int] | None = None) -> int:
+    """Run the nests: in each instance every element has a place of its own, inside, that leads back to it."""
+    done = Run(b, sizes)
+    folded = 0
+    for stage in done.nests:
+        for tensor in stage.op.outputs:
+            storage = b.storage(tensor)
+            folded += storage.is_compact
+            point = [Var(f"x{k}") for k in range(tensor.ndim)]
+            place, back = storage.index(point), storage.coordinates(point)
+            room = [value(axis.extent, dict(sizes or {})) for axis in storage.axes]
+            for instance, points in done.seen[tensor].computed.items():
+                env: dict[Var, int] = {**(sizes or {}), **dict(zip(done.fixed[stage], instance, strict=True))}
+                places = set()
+                for x in points:
+                    at = tuple(value(e, {**env, **dict(zip(point, x, strict=True))}) for e in place)
+                    assert all(0 <= y < n for y, n in zip(at, room, strict=True)), (tensor, x, at, storage)
+                    assert tuple(value(e, {**env, **dict(zip(point, at, strict=True))}) for e in back) == x
+                    places.add(at)
+                assert len(places) == len(points)
+    return folded
+
+
+def never_larger(b: BoundsMap, plain: BoundsMap, tensors: list[Tensor]) -> None:
+    for tensor in tensors:
+        small, large = (prod(int(str(r.extent)) for r in x.allocated(tensor)) for x in (b, plain))
+        assert small <= large
+
+
+def run_strided(seed: int, symbolic: bool, with_c: bool = False) -> int:
+    program = Program(seed, symbolic)
+    try:
+        b = infer_bound(program.schedule, compact=True)
+    except ScheduleError:
+        return 0
+    size = dict.fromkeys(program.tensors[-1].shape[0].free_vars(), program.sizes.get("n", 0))
+    folded = places_are_right(b, size)
+    if not symbolic:
+        never_larger(b, infer_bound(program.schedule), program.tensors[1:])
+    f = check(program.schedule, program.sizes, bounds=b)
+    if with_c:
+        check_c(f, program.schedule, program.sizes)
+    return folded
+
+
+def run_any(schedule: Schedule, sizes: dict[str, int]) -> None:
+    try:
+        b = infer_bound(schedule, compact=True)
+    except ScheduleError:
+        return
+    check(schedule, sizes, bounds=b)
+
+
+@pytest.mark.parametrize("start", daily(range(0, 20, 10), 2))
+def test_strided_programs(start: int) -> None:
+    assert sum(run_strided(seed, seed % 3 == 0, seed % 10 == 1) for seed in range(start, start + 10)) > 3
+
+
+@pytest.mark.parametrize("start", daily(range(0, 10, 5), 2))
+def test_programs_of_all_kinds(start: int) -> None:
+    for seed in range(start, start + 5):
+        places_are_right(infer_bound(random_programs.Program(seed, stages=1 + seed % 4).schedule(), compact=True))
+        program = AnyProgram(seed, seed % 2 == 0)
+        run_any(program.schedule, program.sizes)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("start", range(1000, 4000, 100))
+def test_many_strided_programs(start: int) -> None:
+    for seed in range(start, start + 100):
+        run_strided(seed, seed % 3 == 0, seed % 10 == 1)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("start", range(1000, 4000, 100))
+def test_many_programs_of_all_kinds(start: int) -> None:
+    for seed in range(start, start + 100):
+        places_are_right(infer_bound(random_programs.Program(seed, stages=1 + seed % 6).schedule(), compact=True))
+        program = AnyProgram(seed, seed % 2 == 0)
+        run_any(program.schedule, program.sizes)
+
+
+def test_constants_are_expressions() -> None:
+    s, T = reading((10,), lambda T, i: T[2 * i], (40,))
+    storage = infer_bound(s, compact=True).storage(T)
+    assert storage.index([const(8)]) == (const(4),)
+    assert storage.coordinates([4]) == (const(8),)

@@ -1,0 +1,134 @@
+"""InferBound on the corpus of schedules, against the figures enumerated for them and by running the nests here."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import pytest
+
+from bound import infer_bound
+from bound.infer import BoundsMap
+from bound.infer.accesses import accesses
+from bound.operation import ExternOp
+from bound.schedule import Schedule
+from bound.schedule.stage import ScheduleError
+from bound.tensor import Tensor
+from intset.expr.evaluate import evaluate
+from intset.expr.node import Expr
+from tests.bound.corpus import CASES, recorded
+from tests.bound.oracle import check
+from tests.sweeps import daily
+
+ANSWERED = [name for name in CASES if not name.startswith("reject")]
+BY_ISL = [(name, "isl") for name in ANSWERED]
+
+
+def figures(name: str, schedule: Schedule) -> list[tuple[Tensor, dict[str, Any]]]:
+    """The tensors that have figures, with these; of several outputs the one that is read."""
+    found = []
+    for stage in schedule.stages:
+        row = recorded()[name].get("exact", {}).get(stage.name)
+        if row is not None and "exact" in row:
+            read = {t for other in schedule.stages for t in other.op.input_tensors}
+            outputs = [t for t in stage.op.outputs if t in read] or list(stage.op.outputs)
+            found.append((outputs[0], row))
+    return found
+
+
+def stored(b: BoundsMap, tensor: Tensor) -> int:
+    return prod(int(r.extent) for r in b.allocated(tensor))  # type: ignore[arg-type]
+
+
+def test_the_figures_are_there() -> None:
+    assert sum(len(figures(name, CASES[name]["fn"]())) for name in ANSWERED) == 132
+
+
+@pytest.mark.parametrize(("name", "domain"), [(name, "auto") for name in ANSWERED] + daily(BY_ISL, 4))
+def test_exactly_what_is_needed(name: str, domain: str) -> None:
+    case = CASES[name]
+    schedule = case["fn"]()
+    b = infer_bound(schedule, at=case["sub"] or None, domain=domain)
+    for tensor, row in figures(name, schedule):
+        exact = row["exact"]
+        required, computed = b.required(tensor), b.computed(tensor)
+        counts = (required.count_max(), required.count_total(), stored(b, tensor), computed.count_total())
+        assert counts == (exact["count_max"], exact["count_total"], exact["hull_alloc"], exact["count_total"])
+        assert required.is_exact and not required.notes
+
+
+@pytest.mark.parametrize("name", ANSWERED)
+def test_without_guards_no_more_than_the_local_need(name: str) -> None:
+    case = CASES[name]
+    schedule = case["fn"]()
+    b = infer_bound(schedule, at=case["sub"] or None, compute="box")
+    for tensor, row in figures(name, schedule):
+        assert stored(b, tensor) <= row["local"]["hull_alloc"]
+        total = b.computed(tensor).count_total()
+        assert isinstance(total, int) and total <= row["local"]["hull_total"]
+
+
+@pytest.mark.parametrize("name", ANSWERED)
+def test_intervals_store_no_more_than_tvm(name: str) -> None:
+    case = CASES[name]
+    schedule = case["fn"]()
+    b = infer_bound(schedule, at=case["sub"] or None, domain="interval")
+    for tensor, row in figures(name, schedule):
+        size = stored(b, tensor)
+        assert size >= row["exact"]["hull_alloc"]
+        assert size <= row["tvm_alloc"] or row["tvm_alloc"] < row["exact"]["hull_alloc"]
+
+
+def can_run(schedule: Schedule) -> bool:
+    """Whether the oracle can run the nests: no extern, and no index that depends on data."""
+    ops = [stage.op for stage in schedule.stages]
+    return not any(isinstance(op, ExternOp) or any(a.is_data_dependent for a in accesses(op)) for op in ops)
+
+
+@pytest.mark.parametrize("start", daily(range(4), 4))
+def test_the_nests_here_do_what_is_said_of_them(start: int) -> None:
+    ran = 0
+    for name in ANSWERED[start::4]:
+        case = CASES[name]
+        schedule = case["fn"]()
+        if not can_run(schedule):
+            continue
+        ran += 1
+        check(infer_bound(schedule, at=case["sub"] or None), regions=False)
+        check(infer_bound(schedule, at=case["sub"] or None, compute="box"), exact=False, regions=False)
+    assert ran > 22
+
+
+DOMAINS = ["auto", "interval", "stride", "isl", "modular", "interval*modular"]
+
+
+@pytest.mark.parametrize("start", daily(range(4), 4))
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_every_domain_is_sound(domain: str, start: int) -> None:
+    for name in ANSWERED[5 * start + DOMAINS.index(domain) :: 20]:
+        schedule = CASES[name]["fn"]()
+        if can_run(schedule):
+            check(infer_bound(schedule, at=CASES[name]["sub"] or None, domain=domain), exact=False, regions=False)
+
+
+@pytest.mark.parametrize("name", [name for name in ANSWERED if CASES[name]["sub"]])
+def test_symbolic_answers_hold_at_given_sizes(name: str) -> None:
+    case = CASES[name]
+    schedule = case["fn"]()
+    b = infer_bound(schedule)
+    sizes = {v: case["sub"][v.name] for v in b._state.sizes.all}
+    assert sizes
+    check(b, sizes, exact=False)
+    other = {v: max(n // 2, 1) for v, n in sizes.items()}
+    check(b, other, exact=False)
+    for tensor, row in figures(name, schedule):
+        extents = [r.extent for r in b.allocated(tensor)]
+        assert all(isinstance(e, Expr) and set(e.free_vars()) <= set(sizes) for e in extents)
+        assert prod(evaluate(e, sizes) for e in extents) >= row["exact"]["hull_alloc"]  # type: ignore[arg-type]
+
+
+def test_what_breaks_a_rule_is_refused() -> None:
+    with pytest.raises(ScheduleError, match=r"B cannot be computed at i of X: X does not read B"):
+        CASES["reject_attach_to_nonconsumer"]["fn"]()
+    with pytest.raises(ScheduleError, match=r"stage B: i.inner runs on threadIdx.x with extent 8, .* 16 .* stage C"):
+        infer_bound(CASES["reject_thread_extent_mismatch"]["fn"]())

@@ -1,0 +1,118 @@
+"""InferBound on a domain from outside: one that has regions makes it as exact as the built-in one does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+import pytest
+
+from bound import infer_bound, te
+from bound.infer import BoundsMap
+from intset.domains.base import ClimbingDomain, IntSet, Points, RegionDomain
+from intset.domains.isl.domain import IslDomain
+from intset.domains.isl.shape import IslShape
+from intset.domains.query import Query
+from intset.domains.registry import domain_named, regions_of, register, shapes_of, strongest, unregister
+from intset.domains.shaped import ShapeRegion
+from intset.errors import DomainError
+from tests.bound.corpus import CASES
+from tests.bound.infer.test_corpus import figures, stored
+from tests.intset.regions.core_shape import CoreShape
+
+NAMES = [
+    "doc_gather_disjoint",
+    "doc_ex6_fuse_split4",
+    "stencil2d_5pt_tile4x4",
+    "strided_2i_2i1",
+    "conv2d_s3_k2_gap",
+    "triangular_prefix",
+    "concat_two",
+    "product_index",
+    "sym_stencil_tile",
+    "fft_butterfly_xor",
+    "two_consumers_same_nest",
+]
+
+
+class CoreDomain:
+    """Shapes with nothing but the core; for one expression what isl says."""
+
+    name: ClassVar[str] = "core"
+    strength: ClassVar[int] = 10
+
+    def image(self, query: Query) -> IntSet:
+        return IslDomain().image(query)
+
+    def everything(self, dims: int) -> CoreShape:
+        shape = IslDomain().everything(dims)
+        assert isinstance(shape, IslShape)
+        return CoreShape(shape)
+
+    def points(self, query: Query) -> Points:
+        shape, notes = IslDomain().points(query)
+        assert isinstance(shape, IslShape)
+        return Points(CoreShape(shape), notes)
+
+
+@pytest.fixture(autouse=True)
+def core() -> Iterator[None]:
+    register(CoreDomain)
+    yield
+    unregister("core")
+
+
+def corners(domain: str) -> tuple[BoundsMap, te.Tensor]:
+    a = te.placeholder((4, 4), name="A")
+    t = te.compute((4, 4), lambda i, j: a[i, j] + 1, name="T")
+    c = te.compute((2, 2), lambda i, j: t[i, j] + t[i + 2, j + 2], name="C")
+    return infer_bound(te.create_schedule(c.op), domain=domain), t
+
+
+def test_corners_of_a_square_are_eight_elements() -> None:
+    b, t = corners("core")
+    required = b.required(t)
+    assert required.is_exact and not required.is_box and required.by == "core"
+    assert (required.count(), required.count_max(), required.count_total()) == (8, 8, 8)
+    whole = required.in_instances()
+    assert isinstance(whole, ShapeRegion) and whole.is_exact and whole.is_tight
+    assert [(x, y) for x in range(-1, 5) for y in range(-1, 5) if (x, y) in whole] == [
+        (x, y) for x in range(4) for y in range(4) if (x < 2) == (y < 2)
+    ]
+
+
+def test_capabilities_are_types() -> None:
+    assert isinstance(domain_named("core"), RegionDomain) and isinstance(domain_named("isl"), RegionDomain)
+    assert isinstance(domain_named("auto"), ClimbingDomain) and not isinstance(domain_named("auto"), RegionDomain)
+    for plain in ("interval", "stride", "modular", "interval*modular", "interval*isl", "points"):
+        assert regions_of(plain) is None
+    assert strongest() is domain_named("isl") is regions_of("auto")
+    assert isinstance(shapes_of("core"), CoreShape) and isinstance(shapes_of("interval"), IslShape)
+
+
+def test_auto_climbs_to_the_strongest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(CoreDomain, "strength", 200)
+    register(CoreDomain)
+    assert strongest() is domain_named("core") is regions_of("auto")
+    b, t = corners("auto")
+    assert b.required(t).by == "core" and b.required(t).count() == 8
+
+
+@pytest.mark.parametrize("method", ["everything", "points"])
+def test_what_is_no_shape_is_named(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(CoreDomain, method, lambda self, asked: [asked])
+    register(CoreDomain)
+    with pytest.raises(DomainError, match=f"the domain 'core': {method} must return a Shape"):
+        corners("core")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_exactly_what_is_needed(name: str) -> None:
+    schedule = CASES[name]["fn"]()
+    b = infer_bound(schedule, at=CASES[name]["sub"] or None, domain="core")
+    for tensor, row in figures(name, schedule):
+        exact = row["exact"]
+        required, computed = b.required(tensor), b.computed(tensor)
+        counts = (required.count_max(), required.count_total(), stored(b, tensor), computed.count_total())
+        assert counts == (exact["count_max"], exact["count_total"], exact["hull_alloc"], exact["count_total"])
+        assert required.is_exact and not required.notes

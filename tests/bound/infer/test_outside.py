@@ -1,0 +1,263 @@
+"""Accesses outside their tensors: found with a point, refused, asserted on sizes, checked on data."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bound import infer_bound, te, tir
+from bound.infer import Outside
+from intset import IntSetError
+from lowering import AccessError, CheckError, Function, lower, run, to_c
+from lowering.cli import main
+from tests.lowering.lowered import c_name, compile_c
+
+A = te.placeholder((10,), name="A")
+n, m = te.size_var("n"), te.size_var("m")
+N = te.placeholder((n,), name="N")
+IDX = te.placeholder((10,), name="idx", dtype="int32")
+
+
+def schedule_of(shape: Any, formula: Any, split: int | None = None) -> Any:
+    C = te.compute(shape, formula, name="C")
+    s = te.create_schedule(C.op)
+    if split is not None:
+        s[C].split(C.op.axis[0], split)
+    return s
+
+
+def only(shape: Any, formula: Any, split: int | None = None, **options: Any) -> Outside | None:
+    """The one access that is found, or `None`."""
+    found = infer_bound(schedule_of(shape, formula, split), **options).outside
+    assert len(found) <= 1, found
+    return found[0] if found else None
+
+
+def names(one: Outside) -> dict[str, int]:
+    return {str(e): value for e, value in (one.point or {}).items()}
+
+
+def test_an_access_outside_is_named_with_a_point_and_refused() -> None:
+    one = only((10,), lambda i: A[i + 5])
+    assert one is not None
+    assert (one.stage.name, one.tensor, str(one.index[0]), one.dim, one.depends) == ("C", A, "i + 5", 0, "always")
+    assert names(one)["i"] + 5 >= 10
+    s = schedule_of((10,), lambda i: A[i + 5])
+    with pytest.raises(AccessError, match=r"C reads A\[i \+ 5\] outside its extent 10 at i = "):
+        lower(s)
+    assert issubclass(AccessError, IntSetError)
+    assert "assert" not in str(lower(s, unsafe=True))
+
+
+@pytest.mark.parametrize("split", [None, 3, 4, 16])
+@pytest.mark.parametrize(
+    "formula",
+    [
+        lambda i: A[i],
+        lambda i: A[9 - i],
+        lambda i: tir.if_then_else(i + 5 < 10, A[i + 5], 0.0),
+        lambda i: tir.if_then_else(tir.all(i >= 1, i < 9), A[i + 1] + A[i - 1], 0.0),
+        lambda i: tir.if_then_else(tir.any(i < 5, A[i - 5] > 0.0), 1.0, 0.0),
+        lambda i: A[te.max(te.min(IDX[i], 9), 0)],
+        lambda i: tir.if_then_else(tir.all(IDX[i] >= 0, IDX[i] < 10), A[IDX[i]], 0.0),
+        lambda i: A[(i * 7 + 3) % 10],
+    ],
+)
+def test_legal_programs_are_left_alone(formula: Any, split: int | None) -> None:
+    s = schedule_of((10,), formula, split)
+    assert infer_bound(s).outside == ()
+    assert "assert" not in str(lower(s))
+
+
+@pytest.mark.parametrize(
+    ("shape", "formula", "requires"),
+    [
+        ((n,), lambda i: A[i], "n <= 10"),
+        ((n,), lambda i: A[i + 5], "n <= 5"),
+        ((m,), lambda i: N[i], "m <= n"),
+        ((m,), lambda i: N[i] + N[i + 2], None),
+        ((m,), lambda i: tir.if_then_else(i >= 1, N[i - 1], 0.0), "m <= n + 1"),
+        ((n, m), lambda i, j: A[i], "(n <= 10) | (m == 0)"),
+    ],
+)
+def test_what_depends_on_sizes_is_asserted(shape: Any, formula: Any, requires: str | None) -> None:
+    s = schedule_of(shape, formula)
+    found = infer_bound(s).outside
+    assert found and all(one.depends == "sizes" for one in found)
+    if requires is not None:
+        assert str(found[0].requires) in (requires, " | ".join(reversed(requires.split(" | "))))
+    text = str(lower(s))
+    assert text.count("inside its extent") == 1, text  # what another assertion implies is not asserted
+
+
+def test_no_size_is_legal() -> None:
+    one = only((n,), lambda i: N[i + 1])
+    assert one is not None and one.depends == "always"  # at n = 0 nothing is read, at every other size N[n] is
+    one = only((n, m), lambda i, j: te.placeholder((n * m,), name="M")[i * m + j + 1])
+    assert one is not None and one.depends == "always"
+
+
+def test_sizes_that_are_fixed() -> None:
+    assert only((n,), lambda i: A[i], at={"n": 10}) is None
+    one = only((n,), lambda i: A[i], at={"n": 12})
+    assert one is not None and one.depends == "always"
+    k = te.var("k")
+    one = only((4,), lambda i: A[i + k], at={"k": 8})
+    assert one is not None and names(one)["k"] == 8
+
+
+def test_negative_indices_and_empty_loops() -> None:
+    one = only((10,), lambda i: A[i - 1])
+    assert one is not None and names(one) == {"i": 0}
+    assert only((0,), lambda i: A[i + 100]) is None
+    r = te.reduce_axis((0, 0), "r")
+    assert only((10,), lambda i: te.sum(A[i + r + 100], axis=r)) is None
+
+
+def test_what_starts_a_reduction_is_read_without_its_loops() -> None:
+    r = te.reduce_axis((0, 0), "r")
+    one = only((12,), lambda i: te.sum(A[0], axis=r, init=A[i]))
+    assert one is not None and names(one)["i"] >= 10
+
+
+def test_an_inlined_access_is_that_of_its_consumer() -> None:
+    B = te.compute((20,), lambda i: A[i] * 2.0, name="B")
+    C = te.compute((5,), lambda i: B[i] + 1.0, name="C")
+    s = te.create_schedule(C.op)
+    assert infer_bound(s).outside == ()  # B is computed where it is needed
+    s[B].compute_inline()
+    assert infer_bound(s).outside == ()
+    D = te.compute((20,), lambda i: B[i] + 1.0, name="D")
+    s = te.create_schedule(D.op)
+    s[B].compute_inline()
+    assert [one.stage.name for one in infer_bound(s).outside] == ["D"]
+
+
+def test_a_state_of_a_scan_read_before_its_first_row() -> None:
+    def scan(back: int) -> Any:
+        state = te.placeholder((8, 3), name="state")
+        init = te.compute((1, 3), lambda _, i: 1.0, name="init")
+        update = te.compute((8, 3), lambda t, i: state[t - back, i] + 1.0, name="update")
+        return te.create_schedule(te.scan(init, update, state).op)
+
+    assert infer_bound(scan(1)).outside == ()
+    assert [str(one.index[0]) for one in infer_bound(scan(2)).outside] == ["t - 2"] or infer_bound(scan(2)).outside
+
+
+def test_two_accesses_of_one_tensor() -> None:
+    one = only((8,), lambda i: A[i] + A[i + 3])
+    assert one is not None and str(one.index[0]) == "i + 3"
+
+
+# -- data -----------------------------------------------------------------------------------------------------------
+
+
+def gather(value_range: tuple[int, int] | None, offset: int = 0) -> Any:
+    idx = te.placeholder((10,), name="idx", dtype="int32", value_range=value_range)
+    return schedule_of((10,), lambda i: A[idx[i] + offset])
+
+
+def called(f: Function, **arrays: Any) -> int:
+    """What the compiled function returns."""
+    text = to_c(f)
+    function = getattr(ctypes.CDLL(str(compile_c(text))), c_name(text))
+    return int(function(*(arrays[t.name].ctypes.data_as(ctypes.c_void_p) for t in f.params)))
+
+
+@pytest.mark.parametrize("bad", [None, -1, 10, 2**31 - 1, -(2**31)])
+def test_data_is_checked_before_the_access(bad: int | None) -> None:
+    f = lower(gather(None))
+    idx = np.arange(10, dtype="int32")[::-1].copy()
+    if bad is not None:
+        idx[7] = bad
+    a, c = np.arange(10, dtype="float32"), np.zeros(10, "float32")
+    if bad is None:
+        np.testing.assert_array_equal(run(f, {"A": a, "idx": idx})["C"], a[::-1])
+    else:
+        with pytest.raises(CheckError, match=r"C reads A\[idx\[i\] \+ 0\] inside A|C reads A\[idx\[i\]\] inside A"):
+            run(f, {"A": a, "idx": idx})
+    assert called(f, A=a, idx=idx, C=c) == (0 if bad is None else 1)
+
+
+def test_a_declared_range_proves_it() -> None:
+    assert "assert" not in str(lower(gather((0, 9))))
+    assert "assert" in str(lower(gather((0, 10))))
+    assert "assert" not in str(lower(gather((0, 10)), unsafe=True))
+    with pytest.raises(AccessError):  # whatever the data
+        lower(gather((0, 9), offset=20))
+
+
+def test_a_check_asks_only_where_the_access_happens() -> None:
+    s = schedule_of((10,), lambda i: tir.if_then_else(A[i] > 0.0, A[IDX[i]], 0.0))
+    f = lower(s)
+    a, idx = -np.ones(10, "float32"), np.full(10, 99, "int32")
+    np.testing.assert_array_equal(run(f, {"A": a, "idx": idx})["C"], np.zeros(10))
+    a[3] = 1.0
+    with pytest.raises(CheckError):
+        run(f, {"A": a, "idx": idx})
+    assert called(f, A=a, idx=idx, C=np.zeros(10, "float32")) == 1
+
+
+def test_an_index_of_an_index() -> None:
+    f = lower(schedule_of((10,), lambda i: A[IDX[IDX[i]]], split=4))
+    a, idx = np.arange(10, dtype="float32"), np.arange(10, dtype="int32")
+    np.testing.assert_array_equal(run(f, {"A": a, "idx": idx})["C"], a)
+    idx[2] = 77  # read first: of the two checks the inner one fails
+    with pytest.raises(CheckError, match=r"C reads idx\[idx\[i\]\]"):
+        run(f, {"A": a, "idx": idx})
+
+
+def test_a_loop_of_one_iteration_around_a_check() -> None:
+    f = lower(schedule_of((10,), lambda i: A[IDX[i]], split=1))
+    with pytest.raises(CheckError):
+        run(f, {"A": np.zeros(10, "float32"), "idx": np.full(10, -3, "int32")})
+
+
+def test_the_interpreter_names_every_index() -> None:
+    P = te.placeholder((4, 5), name="P")
+    f = lower(schedule_of((4,), lambda i: P[i + 4, i + 1]), unsafe=True)
+    with pytest.raises(AccessError, match=r"P\[4, 1\] is read outside the storage"):
+        run(f, {"P": np.zeros((4, 5), "float32")})
+
+
+# -- the command line -----------------------------------------------------------------------------------------------
+
+SCRIPT = """
+from bound import te
+A = te.placeholder((10,), name="A")
+n = te.size_var("n")
+C = te.compute({shape}, lambda i: A[i + 5], name="C")
+s = te.create_schedule(C.op)
+"""
+
+
+def written(path: Path, shape: str) -> str:
+    path.write_text(SCRIPT.format(shape=shape), encoding="utf-8")
+    return str(path)
+
+
+def test_the_commands_print_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = written(tmp_path / "outside.py", "(10,)")
+    for command in ("bounds", "explain"):
+        assert main([command, path]) == 0
+        assert "C reads A[i + 5] outside its extent 10 at i = 9" in capsys.readouterr().out
+        assert main([command, "--json", path]) == 0
+        entry = json.loads(capsys.readouterr().out)["files"][0]["schedules"][0]["outside"][0]
+        assert (entry["stage"], entry["tensor"], entry["index"], entry["point"]) == ("C", "A", ["i + 5"], {"i": 9})
+    assert main(["lower", path]) == 2
+    assert "outside its extent" in capsys.readouterr().err
+    assert main(["lower", "--unsafe", path]) == 0
+    assert "assert" not in capsys.readouterr().out
+
+
+def test_the_commands_name_the_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = written(tmp_path / "sized.py", "(n,)")
+    assert main(["bounds", path]) == 0
+    assert "the function asserts n <= 5" in capsys.readouterr().out
+    assert main(["lower", path]) == 0
+    assert "assert n <= 5" in capsys.readouterr().out

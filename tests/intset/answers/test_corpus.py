@@ -1,0 +1,219 @@
+"""The index corpus and random expressions: every domain sound, `auto` exact, every condition decided."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from functools import cache
+from typing import Any
+
+import pytest
+
+from intset import Var, domain_names, evaluate, parse
+from intset.testing import cases, sweep
+from lowering.cli.corpus import Problem, Row, read_rows
+from lowering.cli.enumeration import evaluate_many, true_values
+from lowering.cli.reference import Reference
+from lowering.cli.scoring import (
+    Comparison,
+    DomainScore,
+    compare_rows,
+    sample_sizes,
+    score_bound_predicates,
+    score_predicates,
+    score_row,
+)
+from tests import ROOT
+
+CORPUS = ROOT / "benchmarks" / "data" / "index_expressions.json"
+DOMAINS = ("auto", "interval", "stride", "modular", "interval*modular", "isl", "points")
+
+
+@cache
+def rows() -> tuple[Row, ...]:
+    return tuple(read_rows(CORPUS))
+
+
+@cache
+def problems() -> tuple[Problem, ...]:
+    return tuple(Problem(row) for row in rows())
+
+
+@cache
+def score(domain: str) -> DomainScore:
+    found = DomainScore(domain)
+    for problem in problems():
+        if not problem.row.is_predicate:
+            score_row(problem, found)
+    return found
+
+
+def test_the_corpus_is_complete() -> None:
+    kinds = Counter(row.kind for row in rows())
+    assert kinds == {"load": 159, "pred": 152, "store": 136}
+    assert sum(bool(row.params) for row in rows()) == 39
+    assert len(score("interval").index) == 400 and len(score("interval").sized) == 26
+
+
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_every_domain_is_sound_on_every_row(domain: str) -> None:
+    assert score(domain).violations() == []
+
+
+def test_auto_gives_the_exact_hull_of_every_row_with_constant_bounds() -> None:
+    inexact = [(s.row, s.expr, s.low, s.high, s.truth, s.notes) for s in score("auto").index if not s.exact]
+    assert inexact == []
+
+
+@pytest.mark.parametrize("domain", ["auto", "isl"])
+def test_the_exact_value_set_of_every_row(domain: str) -> None:
+    assert [(s.row, s.expr) for s in score(domain).index if not s.set_exact] == []
+
+
+def test_rows_with_sizes_get_a_finite_sound_bound() -> None:
+    sized = score("auto").sized
+    assert [(s.row, s.low, s.high) for s in sized if not s.finite] == []
+    assert all(s.samples >= 5 for s in sized)
+
+
+def test_products_of_sizes_are_tight() -> None:
+    for s in score("auto").sized:
+        if s.op.startswith(("matmul_dyn", "softmax_dyn")):
+            assert s.attained == s.samples, s
+
+
+def test_every_condition_is_decided() -> None:
+    found = [s for problem in problems() if problem.row.is_predicate for s in score_predicates(problem)]
+    assert len(found) == 152
+    assert [(s.row, s.text, s.found, s.violations) for s in found if not s.decided or s.violations] == []
+    assert all(s.found == s.truth for s in found)
+
+
+def test_bounds_as_conditions_are_decided() -> None:
+    constant = [p for p in problems() if not p.row.is_predicate and not p.sizes]
+    found = [s for problem in constant for s in score_bound_predicates(problem)]
+    assert len(found) == 1600
+    assert [(s.row, s.text, s.found, s.violations) for s in found if s.found != s.truth or s.violations] == []
+
+
+def test_a_comparison_is_json() -> None:
+    comparison = compare_rows(rows()[:12], ["interval", "auto"])
+    assert isinstance(comparison, Comparison)
+    data = json.loads(json.dumps(comparison.as_json()))
+    assert [row["domain"] for row in data["domains"]] == ["interval", "auto"]
+    assert data["violations"] == []
+
+
+# -- the oracles --------------------------------------------------------------------------------------------------
+
+
+def test_the_oracles_agree_with_the_recorded_truth() -> None:
+    """islpy called directly, and enumeration, against what the corpus records (each third row)."""
+    checked = 0
+    for problem in problems()[::3]:
+        row = problem.row
+        if row.params:
+            continue
+        oracle = Reference(row.variables, row.conditions)
+        for k, (text, truth) in enumerate(zip(row.exprs, row.truth, strict=True)):
+            checked += 1
+            if row.is_predicate:
+                assert oracle.holds(text) == truth
+                continue
+            assert oracle.ends(oracle.image(text)) == tuple(truth[:2])
+            elements = problem.elements(k)
+            if elements is not None:
+                assert (elements[0], elements[-1]) == tuple(truth[:2])
+    assert checked > 150
+
+
+def test_numpy_evaluation_is_the_reference_evaluation() -> None:
+    import numpy as np
+
+    x, y = Var("x"), Var("y")
+    texts = [
+        "x // 3 - y % 4",
+        "truncdiv(x, 4) + truncmod(y, 3)",
+        "ceildiv(x, 5) * y",
+        "min(x, y) - max(x, -y) + abs(x)",
+    ]
+    texts.append("x if x < y and not y == 3 or x >= 5 else y - x")
+    points = [(a, b) for a in range(-9, 10) for b in range(-9, 10)]
+    env = {x: np.array([a for a, _ in points]), y: np.array([b for _, b in points])}
+    for text in texts:
+        e = parse(text, {"x": x, "y": y})
+        assert evaluate_many(e, env).tolist() == [evaluate(e, {x: a, y: b}) for a, b in points]
+
+
+def test_enumeration_takes_conditions_on_linked_variables_into_account() -> None:
+    row = Row(
+        "",
+        0,
+        "",
+        "load",
+        (("i", "0", "4"), ("j", "0", "4"), ("k", "0", "9")),
+        (),
+        ("i + j < 3", "j > 0"),
+        ("i * 2",),
+        (None,),
+    )
+    problem = Problem(row)
+    elements = true_values(problem.exprs[0], problem.ranges, problem.conditions)
+    assert elements is not None and elements.tolist() == [0, 2]
+
+
+def test_a_wrong_answer_is_noticed() -> None:
+    """The score itself is tested: a domain that leaves out the largest value is reported."""
+    from intset import IntervalSet, register
+    from intset.domains.registry import unregister
+
+    class TooSmall:
+        name = "too_small"
+
+        def image(self, query: Any) -> IntervalSet:
+            return IntervalSet(0, 1, self.name, is_exact=True)
+
+    register(TooSmall())
+    try:
+        found = DomainScore("too_small")
+        score_row(problems()[10], found)
+        assert len(found.index) == 1 and len(found.index[0].violations) >= 3
+        sized = DomainScore("too_small")
+        score_row(problems()[4], sized)
+        assert sized.sized[0].violations
+    finally:
+        unregister("too_small")
+
+
+def test_sizes_that_are_tried_differ() -> None:
+    tried = list(sample_sizes(["n", "m"]))
+    assert len({tuple(sizes.values()) for sizes in tried}) == len(tried) >= 5
+    assert any(sizes["n"] != sizes["m"] for sizes in tried)
+
+
+# -- random expressions -------------------------------------------------------------------------------------------
+
+
+def assert_sweep(count: int, seed: int) -> None:
+    found = sweep(count, seed, domain_names())
+    assert found["not_empty"] > count // 2
+    assert found["wrong"] == []
+    unexplained = [entry for entry in found["inexact"] if not entry["notes"]]
+    assert unexplained == []
+    assert len(found["inexact"]) <= count // 100
+
+
+def test_random_expressions() -> None:
+    assert_sweep(150, seed=1)
+
+
+@pytest.mark.nightly
+def test_ten_thousand_random_expressions() -> None:
+    assert_sweep(10_000, seed=0)
+
+
+def test_the_sweep_is_reproducible_and_varied() -> None:
+    first = [case.text() for case in cases(60, seed=7)]
+    assert first == [case.text() for case in cases(60, seed=7)]
+    text = " ".join(first)
+    assert all(part in text for part in ("//", "%", "truncdiv", "select", "minimum", "cast", " where ", "<<"))

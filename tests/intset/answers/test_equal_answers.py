@@ -1,0 +1,118 @@
+"""The same question gets the same answer: alone, after others, beside others, after interrupts, in another process."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from functools import cache
+from typing import Any
+
+import pytest
+
+from tests import ROOT
+from tests.intset.answers.repeatable import PER_SCENE, Scene, alone, answers, scene
+
+DAILY = range(12)  # scenes of ten questions
+NIGHTLY = range(100, 300)
+expected = cache(alone)
+
+
+def differences(seed: int, of: Scene, found: list[str]) -> list[tuple[Any, ...]]:
+    return [
+        (seed, number, of.questions[number], first, second)
+        for number, (first, second) in enumerate(zip(expected(seed), found, strict=True))
+        if first != second
+    ]
+
+
+def check_orders(seed: int) -> None:
+    """In one context in another order, and in a context of the same variables that knows more."""
+    rng = random.Random(seed)
+    fresh = scene(seed)
+    order = rng.sample(range(PER_SCENE), PER_SCENE)
+    assert not differences(seed, fresh, answers(fresh, fresh.context(), order)), order
+    untouched, fresh = scene(seed), scene(seed)
+    wide = answers(fresh, fresh.wider_context())
+    assert not differences(seed, fresh, answers(fresh, fresh.context()))
+    answers(untouched, untouched.context())
+    assert answers(untouched, untouched.wider_context()) == wide
+
+
+@pytest.mark.parametrize("seed", DAILY)
+def test_in_any_order(seed: int) -> None:
+    check_orders(seed)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("seed", NIGHTLY)
+def test_in_any_order_at_length(seed: int) -> None:
+    check_orders(seed)
+
+
+@pytest.mark.parametrize("seed", DAILY[::3])
+def test_in_eight_threads_on_one_context(seed: int) -> None:
+    shared = scene(seed)
+    ctx, start = shared.context(), threading.Barrier(8)
+    found: dict[int, list[str]] = {}
+
+    def work(number: int) -> None:
+        order = random.Random(number).sample(range(PER_SCENE), PER_SCENE)
+        start.wait()
+        found[number] = answers(shared, ctx, order)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(found) == list(range(8))
+    for number in range(8):
+        assert not differences(seed, shared, found[number])
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timer")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # in a callback Python drops it
+@pytest.mark.parametrize("seed", DAILY[1::3])
+def test_after_interrupts(seed: int) -> None:
+    import islpy  # noqa: F401  # an extension module that is interrupted while it is imported ends the process
+    import z3  # noqa: F401
+
+    rng, shared, stopped = random.Random(seed), scene(seed), 0
+    ctx = shared.context()
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        for turn in range(40):
+            asked = shared.context() if turn % 4 == 0 else ctx
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 10 ** rng.uniform(-4, -1.5))
+                shared.questions[turn % PER_SCENE](asked)
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            except KeyboardInterrupt:
+                stopped += 1
+    finally:
+        with suppress(KeyboardInterrupt):
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert stopped
+    assert not differences(seed, shared, answers(shared, ctx))
+    assert not differences(seed, shared, answers(shared, shared.context()))
+
+
+def test_in_a_fresh_process_that_hashes_otherwise() -> None:
+    first, last = DAILY[2], DAILY[6]
+    environment = {**os.environ, "PYTHONHASHSEED": "4711", "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "tests.intset.answers.repeatable", str(first), str(last)]
+    ran = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600, check=False)
+    assert ran.returncode == 0, ran.stderr
+    for seed, found in zip(range(first, last + 1), json.loads(ran.stdout), strict=True):
+        assert not differences(seed, scene(seed), found)

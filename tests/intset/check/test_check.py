@@ -1,0 +1,252 @@
+"""The checker of certificates by itself: what it imports, its text, its program; and forgeries met before."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+import intset
+from intset import Context, Fact, Opaque, ParseError, Range, ShapeVar, Var, cast, nonneg, select
+from intset.check import Certificate
+from intset.check.__main__ import main
+from intset.check.claim import claim
+from intset.expr.node import const, truth
+from tests import ROOT
+
+SEARCHES = ("intset.context", "intset.domains", "intset.linear", "intset.prover", "bound", "lowering")
+
+i, j, x, y = (Var(name) for name in "ijxy")
+n, m = ShapeVar("n"), ShapeVar("m", 1, 64, multiple_of=4)
+A = Opaque("A", 1)
+
+
+def certificates() -> list[Certificate]:
+    """One of every kind, with every kind of node."""
+    proofs = [
+        Context({i: Range(0, n), j: Range(0, m)}).prove(((i * m + j) // m).eq(i)),
+        Context({i: Range(0, 128)}).prove(select(i < 64, i, i - 64) // 4 < 16),
+        Context({x: Range(0, 8), y: Range(0, 8)}).prove((x ^ y) < 8),
+        Context({i: Range(0, n * n)}).prove(i // n < n),
+        Context({i: Range(0, 3), j: Range(0, 3)}).prove(A[i] <= A[j]),
+        Context({i: Range(0, 0)}).prove(i > 5),
+        Context({x: None}, assume=[Fact(nonneg(x) < 10**5000, "derived")]).prove((cast(x, 8) <= 127) | truth(False)),
+    ]
+    return [proof.certificate() for proof in proofs]
+
+
+def test_the_checker_loads_nothing_that_searches(tmp_path):
+    texts = [cert.to_text() for cert in certificates()]
+    file = tmp_path / "certificates"
+    file.write_text("\n".join(texts) + "\n")
+    code = "import sys; from intset.check.__main__ import main; print(main(sys.argv[1:])); print(*sorted(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code, str(file)], capture_output=True, text=True, cwd=ROOT, check=True)
+    *lines, ended, modules = done.stdout.splitlines()
+    assert ended == "0" and len(lines) == len(texts) and all(line.startswith("accepted: ") for line in lines)
+    assert {"intset.check.linear", "islpy", "z3"} <= set(modules.split())
+    assert not [name for name in modules.split() if name.startswith(SEARCHES)]
+
+
+def test_the_text_of_a_certificate_is_a_line_that_gives_it_back():
+    for cert in certificates():
+        text = cert.to_text()
+        assert "\n" not in text and text.isascii()
+        again = Certificate.from_text(text)
+        assert again.check() and again.to_text() == text
+        assert again.goal is cert.goal and again.ranges == cert.ranges and again.facts == cert.facts
+        assert again.combinations == cert.combinations and again.point == cert.point
+
+
+def test_two_variables_of_one_name_stay_two():
+    twin = Var("i")
+    ctx = Context({i: Range(0, 4), twin: Range(4, 4)})
+    text = ctx.prove(i < twin).certificate().to_text()
+    again = Certificate.from_text(text)
+    assert again.check(ctx) and again.goal is (i < twin)
+    assert "i < i#2" in claim(again) and "i#2 in [4, 7]" in claim(again)
+    table = json.loads(text)
+    assert table["nodes"][0][1] == "i"
+    table["nodes"][0][1] = "k"  # the variable is alive here, under another name
+    with pytest.raises(ParseError, match="another in this process"):
+        Certificate.from_text(json.dumps(table))
+
+
+def test_what_a_size_declares_cannot_be_changed_in_the_text():
+    text = Context({}).prove(m >= 1).certificate().to_text()
+    table = json.loads(text)
+    (row,) = [k for k, row in enumerate(table["nodes"]) if row[0] == "var"]
+    table["nodes"][row][3] = 2
+    with pytest.raises(ParseError):
+        Certificate.from_text(json.dumps(table))
+    table["nodes"][row][2] = [1, 1]  # of another variable it may be said, if it has a value at all
+    assert Certificate.from_text(json.dumps(table)).goal is not (m >= 1)
+    table["nodes"][row][3:] = [65, 64, 4]
+    with pytest.raises(ParseError, match="has no value"):
+        Certificate.from_text(json.dumps(table))
+
+
+BAD = [
+    "",
+    "x",
+    "[]",
+    "{}",
+    "null",
+    "[" * 100_000,
+    '{"certificate": 2}',
+    '{"certificate": true}',
+    "9" * 5000,
+    "\x1b[31m",
+]
+
+
+@pytest.mark.parametrize("text", BAD)
+def test_bad_text_is_refused(text):
+    with pytest.raises(ParseError):
+        Certificate.from_text(text)
+
+
+def test_every_field_of_a_text_is_needed_and_none_is_added():
+    for cert in certificates():
+        table = json.loads(cert.to_text())
+        for field in table:
+            if field not in ("combinations", "count", "point", "text"):
+                with pytest.raises(ParseError):
+                    Certificate.from_text(json.dumps({k: v for k, v in table.items() if k != field}))
+        with pytest.raises(ParseError, match="no meaning"):
+            Certificate.from_text(json.dumps({**table, "trust": "me"}))
+        for row in range(len(table["nodes"])):
+            for bad in ([], ["nothing", []], ["add", [len(table["nodes"]), 0]], ["add", [-1, -1]], ["bool", [], 1], 7):
+                rows = [*table["nodes"][:row], bad, *table["nodes"][row + 1 :]]
+                with pytest.raises(ParseError):
+                    Certificate.from_text(json.dumps({**table, "nodes": rows}))
+
+
+def test_the_program_tells_its_verdicts(tmp_path, capsys):
+    good = Context({i: Range(0, n * n)}).prove(i // n < n).certificate()
+    bad = replace(good, goal=i // n < n - 1)
+    file = tmp_path / "some"
+
+    def ends(*lines: str) -> int:
+        file.write_text("\n".join(lines))
+        return main([str(file)])
+
+    assert ends(good.to_text(), "", good.to_text()) == 0
+    assert ends(good.to_text(), bad.to_text()) == 1
+    out = capsys.readouterr().out.splitlines()
+    assert out[-2].startswith("accepted: always: i // n < n given i in [0, n * n - 1]")
+    assert out[-1].startswith("REJECTED: always: i // n < n - 1")
+    assert ends(bad.to_text(), "\x1b[31mjunk", good.to_text()) == 2
+    told = capsys.readouterr()
+    assert len(told.out.splitlines()) == 2 and told.err.count("\n") == 1 and "some:2: " in told.err
+    file.write_bytes(b"\xff\xfe")
+    assert main([str(file)]) == 2
+    assert main([str(tmp_path / "nothing")]) == 2 == main([])
+
+
+def test_names_do_not_command_the_terminal(tmp_path, capsys):
+    evil = Var("\x1b[31mi\r\nREJECTED\u202e")
+    file = tmp_path / "evil"
+    file.write_text(Context({evil: Range(0, 4)}).prove(evil + Opaque("\x07")() * 0 < 4).certificate().to_text())
+    assert main([str(file)]) == 0
+    out = capsys.readouterr().out
+    assert out.count("\n") == 1 and out[:-1].isprintable() and "\\x1b[31mi\\r\\nREJECTED\\u202e" in out
+
+
+# -- forgeries met before -------------------------------------------------------------------------------------------
+
+
+def test_text_for_z3_is_written_by_the_checker():
+    limits = ((x, Range(0, 8)),)
+    assert not Certificate("z3", x < 3, ranges=limits, text="(assert false)").check()
+    assert not Certificate("z3", x < 3, ranges=limits, text="(assert false)", vacuous=True).check()
+    true = Context({x: Range(0, n * n)})
+    with intset.using(tiers="z3"):
+        cert = true.prove(x // n < n).certificate()
+    assert cert.kind == "z3" and cert.check(true)
+    for bad in ({"goal": x // n < n - 1}, {"ranges": ()}, {"vacuous": True}, {"text": cert.text + "\n(assert false)"}):
+        assert not replace(cert, **bad).check()
+
+
+def test_one_load_has_one_value_at_a_point():
+    goal = ~i.eq(j) | A[i].eq(A[j])
+    assert not Certificate("point", goal, point={i: 1, j: 1, A[i]: 0, A[j]: 1}).check()
+    assert Certificate("point", A[i].eq(A[j]), point={i: 1, j: 2, A[i]: 0, A[j]: 1}).check()
+    assert not Certificate("point", A[A[i]] >= A[i], point={i: 1, A[i]: 1, A[A[i]]: 0}).check()
+
+
+def test_a_load_that_is_not_reached_needs_no_value():
+    ctx = Context({x: Range(0, 4)})
+    goal = select(x < 0, A[10 // x], 3) > 5
+    proof = ctx.prove(goal)
+    assert proof.status == "refuted" and proof.certificate().check(ctx)
+    assert Certificate("point", goal, ranges=((x, Range(0, 4)),), point={x: 0}).check()
+    bounded = Opaque("T", 1, lower=0, upper=3)
+    lazy = select(x > 0, bounded[x], 7) < 7
+    assert Certificate("point", lazy, point={x: 0, bounded[x]: 9}).check()  # 9 is the value of nothing that is read
+    assert not Certificate("point", lazy, point={x: 1, bounded[x]: 9}).check()
+
+
+def test_a_point_refutes_only_inside_everything_that_is_stated():
+    ctx = Context({i: Range(0, 8), j: Range(0, i - 4)}, assume=[i < 7])
+    cert = Certificate("point", i >= 6, facts=ctx.facts, ranges=tuple(ctx.ranges.items()), point={i: 5, j: 0})
+    assert cert.check() and cert.check(ctx)
+    assert not replace(cert, point={i: 4, j: 0}).check()  # the range of j is empty there
+    assert not replace(cert, ranges=cert.ranges[:1]).check(ctx) and not replace(cert, facts=()).check(ctx)
+    assert not replace(cert, point={i: 5}).check() and not replace(cert, point={i: 5, j: 0.0}).check()
+    assert not Certificate("point", 1 // i > 5, point={i: 0}).check()
+    assert not Certificate("point", m > 60, point={m: 2}).check()  # no multiple of 4
+    assert not Certificate("point", nonneg(i) > 3, point={i: -1}).check()
+
+
+def test_vacuous_is_a_claim_about_facts_and_ranges():
+    """A goal that has a value nowhere makes no context empty."""
+    ctx = Context({x: Range(0, 8)})
+    goal = 1 // (x - x) > 3
+    for kind in ("linear", "isl", "points", "z3"):
+        cert = Certificate(kind, goal, True, ranges=((x, Range(0, 8)),), count=8 if kind == "points" else 0)
+        assert not cert.check() and not cert.check(ctx)
+    proof = ctx.prove(goal)
+    assert not proof or proof.certificate().check(ctx)
+
+
+def test_a_certificate_of_another_context_is_refused():
+    ctx = Context({i: Range(0, n)}, assume=[n < 9])
+    cert = ctx.prove(i < 8).certificate()
+    assert cert.check() and cert.check(ctx)
+    assert not cert.check(Context({i: Range(0, n)})) and not cert.check(Context({i: Range(0, n + 1)}, assume=[n < 9]))
+    asserted = replace(cert, facts=(Fact(i < 8, "asserted"),))
+    assert not asserted.check(ctx)
+
+
+def test_what_is_no_certificate_is_refused_not_raised():
+    cert = Context({}, assume=[x >= 3, y <= 2]).prove(2 * x - y >= 4).certificate()
+    (one,) = cert.combinations
+    term = one.terms[0]
+    shapes = [
+        {"kind": None}, {"kind": "other"}, {"kind": []}, {"goal": x}, {"goal": None}, {"vacuous": 1}, {"facts": None},
+        {"facts": (x >= 3,)}, {"facts": list(cert.facts)}, {"ranges": ((x, None),)},
+        {"ranges": ((x, Range(0, 1)),) * 2}, {"combinations": None},
+        {"combinations": (None,)}, {"text": "more"}, {"count": 1}, {"point": {x: 3}},
+        {"combinations": (one._replace(terms=(term._replace(factor=0.5),)),)},
+        {"combinations": (one._replace(terms=(term._replace(factor=True),)),)},
+        {"combinations": (one._replace(terms=((1, ()),)),)},
+        {"combinations": (one._replace(on=x),)},
+        {"combinations": (one._replace(divisors=((x, None),)),)},
+    ]  # fmt: skip
+    for bad in shapes:
+        assert not replace(cert, **bad).check(), bad
+
+
+def test_conditions_of_any_depth_are_read():
+    deep = x >= 0
+    for k in range(3_000):
+        deep = ~(deep & (x >= -k))
+    assert Certificate("linear", deep | truth(True)).check() in (True, False)
+    assert not Certificate("linear", deep).check()
+    power: intset.Expr = x + y + 1
+    for _ in range(12):
+        power = power * power
+    assert not Certificate("linear", power >= const(0)).check()

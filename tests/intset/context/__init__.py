@@ -1,0 +1,1 @@
+"""Contexts: ranges, facts, scopes, configuration."""

@@ -1,0 +1,1 @@
+"""Domains: transfer functions, sets, the border to what is foreign."""

@@ -1,0 +1,263 @@
+"""Domains from outside that do not keep the contract: named at the border, with the method and what came back."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from intset import (
+    NEG_INF,
+    POS_INF,
+    Bounds,
+    Context,
+    DomainError,
+    InputError,
+    IntervalSet,
+    IntSet,
+    Range,
+    Var,
+    const,
+    register,
+)
+from intset.domains.interval import IntervalDomain
+from intset.domains.registry import domain_names, unregister
+from tests import ROOT
+
+I, J = Var("i"), Var("j")
+CTX = Context({I: Range(0, 8), J: Range(0, 4)})
+ASK = {
+    "image": lambda name: CTX.value_set(I + J, domain=name),
+    "bounds": lambda name: CTX.bounds(I + J, domain=name),
+    "region": lambda name: CTX.image((I, J), domain=name),
+}
+
+
+class Unfinished(IntSet):
+    """A set whose constructor was forgotten, and whose ends are not two."""
+
+    def __init__(self, ends):
+        self._given = ends
+
+    def ends(self):
+        return self._given
+
+    def condition(self, e):
+        raise NotImplementedError
+
+    def count(self):
+        raise NotImplementedError
+
+
+class Odd(Unfinished):
+    def __init__(self, ends, is_exact=False):
+        IntSet.__init__(self, "odd", False, is_exact)
+        self._given = ends
+
+
+class Unprintable:
+    def __repr__(self):
+        raise RuntimeError("no")
+
+
+def broken_bounds(low, high):
+    found = Bounds(0, 1, True)
+    return type("Mine", (Bounds,), {"__new__": lambda cls: tuple.__new__(cls, (low, high))})() if found else None
+
+
+LINE = Context({I: Range(0, 3)}).image((I,))
+WRONG = {
+    "image": [
+        3, None, (0, 3), [0, 3], "x", Bounds(0, 3, True), Unprintable(), IntervalSet, range(3), LINE,
+        Unfinished((const(0), const(3))), Odd(None), Odd((const(0),)), Odd((0, 3)), Odd((const(5), const(3))),
+        Odd((POS_INF, const(3))), Odd((const(0), "n")), Odd((I, const(9))), Odd((const(0), const(3)), is_exact=1),
+    ],
+    "bounds": [
+        3, None, (0, 3), (const(0), const(3)), "x", IntervalSet(0, 3), Unprintable(), Bounds,
+        Bounds(5, 3, True), Bounds(POS_INF, 3, True), Bounds(0, NEG_INF, True), Bounds(0, I, True), Bounds(0, 3, 1),
+        Bounds(0, 3, None), broken_bounds(0, 3), broken_bounds(const(0), None),
+    ],
+    "region": [3, None, (Range(0, 8), Range(0, 4)), "x", IntervalSet(0, 3), Bounds(0, 3, True), Unprintable(), LINE],
+}  # fmt: skip
+
+
+def domain(**answers):
+    """A domain that answers these, and soundly where it is not asked to misbehave."""
+
+    def method(answer):
+        def run(self, query):
+            if isinstance(answer, BaseException):
+                raise answer
+            return answer
+
+        return run
+
+    methods = {"image": lambda self, query: IntervalSet(NEG_INF, POS_INF, "odd")}
+    return type("Foreign", (), {"name": "odd", **methods, **{what: method(a) for what, a in answers.items()}})
+
+
+@pytest.fixture
+def foreign():
+    count = itertools.count()
+    names = []
+
+    def make(**answers):
+        name = f"odd{next(count)}"
+        register(domain(**answers), name)
+        names.append(name)
+        return name
+
+    yield make
+    for name in names:
+        unregister(name)
+
+
+@pytest.mark.parametrize("method", WRONG)
+def test_what_is_no_answer_is_named(method, foreign):
+    for answer in WRONG[method]:
+        name = foreign(**{method: answer})
+        with pytest.raises(
+            DomainError, match=f"domain '{name}': {method} returned|domain '{name}': {method} must"
+        ) as e:
+            ASK[method](name)
+        assert "\n" not in str(e.value) and len(str(e.value)) < 250
+
+
+@pytest.mark.parametrize("method", WRONG)
+@pytest.mark.parametrize(
+    "error", [ValueError("bad"), InputError("bad"), KeyError("k"), RecursionError(), AssertionError(), DomainError("x")]
+)
+def test_what_it_raises_is_the_cause(method, error, foreign):
+    name = foreign(**{method: error})
+    with pytest.raises(DomainError, match=f"domain '{name}': {method} raised {type(error).__name__}") as caught:
+        ASK[method](name)
+    assert caught.value.__cause__ is error
+
+
+def test_an_interrupt_passes():
+    register(domain(image=KeyboardInterrupt()), "odd")
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            CTX.value_set(I, domain="odd")
+    finally:
+        unregister("odd")
+
+
+@pytest.mark.parametrize("answer", WRONG["image"])
+def test_what_is_asked_through_image_is_checked_too(answer, foreign):
+    name = foreign(image=answer)
+    for ask in (*ASK.values(), lambda name: CTX.bounds(I, domain=f"interval*{name}")):
+        with pytest.raises(DomainError, match=f"domain '{name}'"):
+            ask(name)
+
+
+def test_an_attribute_that_is_no_method_is_named(foreign):
+    register(type("Foreign", (), {"image": domain().image, "bounds": 3, "region": None}), "odd")
+    try:
+        with pytest.raises(DomainError, match="'odd': bounds raised TypeError"):
+            CTX.bounds(I, domain="odd")
+        assert CTX.image((I, J), domain="odd").dims == 2
+    finally:
+        unregister("odd")
+
+
+def test_what_is_an_answer_passes_unchanged(foreign):
+    given = IntervalSet(0, 10, "mine")
+    ends = Bounds(0, 10, False, "mine")
+    region = CTX.image((I, J))
+    name = foreign(image=given, bounds=ends, region=region)
+    assert [ask(name) for ask in ASK.values()] == [given, ends, region]
+    assert ASK["image"](name) is given and ASK["bounds"](name) is ends and ASK["region"](name) is region
+    assert CTX.bounds(I, domain=foreign(bounds=Bounds(POS_INF, NEG_INF, True))).is_empty
+
+
+def test_a_domain_that_cannot_be_made_is_named():
+    class Needs:
+        name = "needs"
+
+        def __init__(self, size):
+            self.size = size
+
+        def image(self, query):
+            return IntervalSet(0, self.size)
+
+    with pytest.raises(DomainError, match=r"'needs': Needs.. raised TypeError") as caught:
+        register(Needs)
+    assert isinstance(caught.value.__cause__, TypeError)
+
+
+BROKEN = {
+    "absent": ("no_such_module:Thing", "ModuleNotFoundError"),
+    "attribute": ("outside:Nothing", "AttributeError"),
+    "raising": ("raising:Thing", "RuntimeError: at import"),
+    "leaving": ("leaving:Thing", "SystemExit"),
+    "unmade": ("outside:Unmade", "TypeError"),
+    "imageless": ("outside:Imageless", "no method image"),
+}
+
+
+def test_a_plugin_that_cannot_be_loaded_is_named_and_skipped(tmp_path):
+    (tmp_path / "outside.py").write_text(textwrap.dedent("""
+        from tests.intset.domains.known_bits import KnownBits
+        class Unmade:
+            def __init__(self, size): pass
+        class Imageless: pass
+    """))  # fmt: skip
+    (tmp_path / "raising.py").write_text("raise RuntimeError('at import\\nand more')\n")
+    (tmp_path / "leaving.py").write_text("import sys; sys.exit(3)\n")
+    info = tmp_path / "outside-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: outside\nVersion: 1.0\n")
+    points = "\n".join(f"{name} = {value}" for name, (value, _) in BROKEN.items())
+    (info / "entry_points.txt").write_text(f"[intset.domains]\n{points}\nbits = outside:KnownBits\n")
+    (tmp_path / "corpus.json").write_text('[{"vars": {"i": [0, 8]}, "exprs": ["i * 2"]}]')
+    script = textwrap.dedent("""
+        import sys, warnings
+        from intset import Context, DomainError, InputError, Range, Var, domain_names
+        i = Var("i")
+        ctx = Context({i: Range(0, 9)})
+        assert ctx.bounds(i).ints() == (0, 8) and 13 in ctx.value_set(i * 8 + 5, domain="bits")
+        try:
+            ctx.bounds(i, domain="octagon")
+        except InputError as error:
+            assert "known: auto" in str(error)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            names = domain_names()
+        assert "bits" in names and "isl" in names, names
+        for name in sys.argv[1:]:
+            named = [str(w.message) for w in caught if repr(name) in str(w.message)]
+            assert name not in names and len(named) == 1 and "\\n" not in named[0], (name, named)
+            print(named[0])
+            try:
+                ctx.bounds(i, domain=name)
+            except DomainError as error:
+                assert str(error) == named[0]
+            else:
+                raise AssertionError(name)
+    """)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
+    command = [sys.executable, "-c", script, *BROKEN]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    for line, (name, (_, reason)) in zip(done.stdout.splitlines(), BROKEN.items(), strict=True):
+        assert line.startswith(f"the domain {name!r}") and reason in line
+
+
+def test_a_product_goes_with_the_domain_it_is_made_of():
+    names = domain_names()
+    register(domain(image=3), "odd")
+    try:
+        with pytest.raises(DomainError):
+            CTX.bounds(I, domain="interval*odd")
+        register(IntervalDomain(), "odd")
+        assert CTX.bounds(I, domain="interval*odd") == CTX.bounds(I, domain="interval")
+    finally:
+        unregister("odd")
+    assert domain_names() == names
+    with pytest.raises(InputError):
+        Context({I: Range(0, 8)}).bounds(I, domain="interval*odd")

@@ -1,0 +1,277 @@
+"""One soundness suite for all domains, one made outside the package included; and what each of them promises."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import pickle
+import random
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+import intset
+from intset import NEG_INF, POS_INF, Context, CountError, InputError, Range, ShapeVar, Var, evaluate, minimum, select
+from intset.config import Config
+from intset.domains.base import Bounds, IntervalSet
+from intset.domains.interval import IntervalDomain
+from intset.domains.registry import domain_names, register, unregister
+from intset.testing import question, soundness
+from tests import ROOT
+from tests.intset.domains.known_bits import KnownBits
+from tests.sweeps import daily
+
+pytestmark = pytest.mark.filterwarnings("ignore::intset.errors.ContradictionWarning")
+BUILT_IN = ("auto", "interval", "stride", "modular", "interval*modular", "isl", "points", "interval*isl")
+
+
+@pytest.fixture
+def known_bits():
+    register(KnownBits)
+    yield "bits"
+    unregister("bits")
+
+
+@pytest.mark.parametrize("domain", BUILT_IN)
+def test_every_domain_is_sound(domain):
+    report = soundness(domain, 120)
+    assert report.wrong == []
+    assert report.tally["asked"] == 120
+    if domain == "auto":
+        assert report.tally["exact hull"] == report.tally["exact set"] == 120
+
+
+def test_auto_is_exact_or_says_why():
+    for seed in range(1000, 1250):
+        q = question(seed)
+        bounds = Context(q.ranges, assume=q.conds).bounds(q.expr)
+        exact = bounds.is_empty if not q.values else (int(bounds[0]), int(bounds[1])) == (min(q.values), max(q.values))
+        assert exact or (not bounds.is_tight and bounds.notes), seed
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("domain", BUILT_IN)
+def test_every_domain_is_sound_on_ten_thousand_questions(domain):
+    assert soundness(domain, 10_000).wrong == []
+
+
+def test_a_domain_from_outside_passes_the_same_suite(known_bits):
+    assert soundness(known_bits, 120).wrong == []
+    i = Var("i")
+    found = Context({i: Range(0, 100)}).value_set(i * 8 + 5, domain=known_bits)
+    assert 13 in found and 12 not in found  # the low three bits are 101
+
+
+LIES = {
+    "lacks": lambda s: IntervalSet(s.max, s.max, s.by) if s.min is not NEG_INF else s,
+    "are called tight": lambda s: IntervalSet(s.min - 1, s.max, s.by, is_tight=True) if s.min is not NEG_INF else s,
+    "elements instead of": lambda s: IntervalSet(s.min, s.max, s.by, is_exact=True),
+    "is empty where": lambda s: IntervalSet(POS_INF, NEG_INF, s.by, is_exact=True),
+}
+
+
+@pytest.mark.parametrize("found", LIES)
+def test_the_suite_finds_what_is_false(found):
+    class Liar(IntervalDomain):
+        name = "liar"
+
+        def image(self, query):
+            answer = IntervalDomain().image(query)
+            return answer if answer.is_empty else LIES[found](answer)
+
+        def bounds(self, query):
+            answer = self.image(query)
+            return Bounds(*answer.ends(), answer.is_tight)
+
+    register(Liar)
+    try:
+        assert any(found in line for line in soundness("liar", 60).wrong)
+    finally:
+        unregister("liar")
+
+
+def test_a_domain_from_outside_joins_a_product(known_bits):
+    i = Var("i")
+    found = Context({i: Range(0, 10)}).value_set((i * 8) | 5, domain=f"interval*{known_bits}")
+    assert 5 in found and 6 not in found and 800 not in found
+
+
+def test_a_domain_is_found_through_its_entry_point(tmp_path):
+    (tmp_path / "outside.py").write_text("from tests.intset.domains.known_bits import KnownBits\n")
+    info = tmp_path / "outside-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: outside\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[intset.domains]\nbits = outside:KnownBits\n")
+    script = textwrap.dedent("""
+        from intset import Context, Range, Var, domain_names
+        i = Var("i")
+        assert "bits" in domain_names()
+        print(13 in Context({i: Range(0, 9)}).value_set(i * 8 + 5, domain="bits"))
+    """)
+    path = os.pathsep.join([str(tmp_path), str(ROOT)])
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.strip() == "True", done.stderr
+
+
+def test_a_registration_without_image_is_refused():
+    class Nothing:
+        name = "nothing"
+
+    with pytest.raises(InputError, match="no method image"):
+        register(Nothing)
+    assert "nothing" not in domain_names()
+
+
+# -- what each domain is exact on --------------------------------------------------------------------------------------
+
+i, j, k = Var("i"), Var("j"), Var("k")
+BOX = {i: Range(0, 6), j: Range(-2, 5), k: Range(3, 4)}
+
+
+@pytest.mark.parametrize("e", [i * 4 + j, j * 7 - i * 2 + k, -i, i * 100 + k * 3 - 1, i + i - k * 12])
+def test_stride_is_exact_on_affine_images_of_boxes(e):
+    found = Context(BOX).value_set(e, domain="stride")
+    listed = Context(BOX).value_set(e, domain="points")
+    assert found.is_exact and found.count() == listed.count()
+    assert all((v in found) == (v in listed) for v in range(int(listed.min) - 2, int(listed.max) + 3))
+
+
+def test_modular_meets_by_the_chinese_remainder_theorem():
+    x = Var("x")
+    found = Context({x: None}, assume=[(x % 2).eq(0), (x % 3).eq(1)]).value_set(x, domain="isl")
+    assert 4 in found and 10 in found and 6 not in found and 7 not in found
+    with_facts = Context({x: None}, assume=[(x % 4).eq(1)]).value_set(x * 2 + 1, domain="modular")
+    assert str(with_facts.describe()) == "8*Z + 3"
+
+
+def test_conditions_refine_the_light_domains():
+    ctx = Context({i: Range(0, 100), j: Range(0, 100)}, assume=[i + j * 4 < 14, (i % 4).eq(1)])
+    assert tuple(map(int, ctx.bounds(i, domain="interval*modular"))) == (1, 13)
+    assert tuple(map(int, ctx.bounds(j, domain="interval"))) == (0, 3)
+    assert tuple(map(int, ctx.bounds(j))) == (0, 3)
+    summed = Context({i: Range(0, 10), j: Range(0, 10)}, assume=[((i + j) % 8).eq(0)])
+    assert 8 in summed.value_set(i + j, domain="stride") and 9 not in summed.value_set(i + j, domain="stride")
+
+
+# -- sets --------------------------------------------------------------------------------------------------------------
+
+
+def test_counts_of_unbounded_and_parametric_sets():
+    n, x = ShapeVar("n"), Var("x")
+    assert Context({x: None}).value_set(x * 2).count() is POS_INF
+    assert Context({x: Range(0, POS_INF)}).value_set(x // 3).count() is POS_INF
+    half = Context({i: Range(0, n)}).value_set(i)
+    assert [int(intset.evaluate(half.count(), {n: v})) for v in range(4)] == [0, 1, 2, 3]
+    assert half.at({n: 5}).count() == 5
+
+
+def test_operations_between_sets_of_all_kinds():
+    three = Context({i: Range(0, 10)}).value_set(i * 3, domain="stride")
+    sets = [Context({i: Range(0, 10)}).value_set(i * 2 + 1, domain=d) for d in ("isl", "points", "stride")]
+    for odd in sets:
+        both, either = three & odd, three | odd
+        assert [v for v in range(-1, 30) if v in both] == [3, 9, 15]
+        assert [v for v in range(-1, 30) if v in either] == [v for v in range(30) if v in three or v in odd]
+        assert both <= three <= either and not either <= three
+        assert both.count() == 3 and either.is_exact
+
+
+def test_empty_everything_and_points_are_ordinary():
+    x = Var("x")
+    nothing = Context({x: Range(0, 0)}).value_set(x)
+    everything = Context({x: None}).value_set(x)
+    five = Context({x: Range(5, 1)}).value_set(x)
+    assert nothing.is_empty and nothing.count() == 0 and (nothing.min, nothing.max) == (POS_INF, NEG_INF)
+    assert everything.is_everything and not everything.is_empty
+    assert five.is_single_point and five.count() == 1 and int(five.min) == int(five.max) == 5
+    assert (nothing | five) == five and (nothing & five).is_empty and nothing <= five <= everything
+
+
+def test_membership_of_symbolic_sets_is_a_proof():
+    n = ShapeVar("n", lower=4)
+    s = Context({i: Range(0, n)}).value_set(i)
+    assert s.contains(3) and s.contains(n - 1)
+    refuted = s.contains(n)
+    assert refuted.status == "refuted" and n in refuted.counterexample
+    with pytest.raises(InputError, match="depends on n"):
+        _ = 3 in s
+
+
+def test_sets_and_regions_pickle():
+    n = ShapeVar("n")
+    ctx = Context({i: Range(0, n), j: Range(0, 4)})
+    for s in (ctx.value_set(j * 4 + 1), ctx.value_set(i * 2, domain="isl"), ctx.image((i, i + j))):
+        again = pickle.loads(pickle.dumps(s))
+        assert again.params == s.params and repr(again.at({n: 3})) == repr(s.at({n: 3}))
+
+
+@pytest.mark.parametrize("operations", daily([2_000, Config().isl_operations], 2))
+def test_a_region_that_is_hard_to_count_is_refused(operations):
+    n = ShapeVar("n")
+    with intset.using(isl_operations=operations):
+        hard = Context({i: Range(0, n), j: Range(0, n)}).image(((i * 7 + j) % 13, (i + j * 5) % 11))
+        with pytest.raises(CountError):
+            hard.count()
+
+
+def test_regions():
+    n = ShapeVar("n", lower=1)
+    ctx = Context({i: Range(0, n), j: Range(0, 3)})
+    r = ctx.image((i + j, j))
+    assert r.dims == 2 and r.is_exact and r.params == (n,)
+    assert r.at({n: 5}).count() == 15 and (4, 2) in r.at({n: 5}) and (1, 2) not in r.at({n: 5})
+    a, b = (
+        Context({i: Range(0, 2), j: Range(0, 2)}).image((i, j)),
+        Context({i: Range(2, 2), j: Range(2, 2)}).image((i, j)),
+    )
+    assert (a | b).count() == 8 and (a & b).is_empty and a <= a | b
+    assert [(int(s.min), int(s.extent)) for s in (a | b).box] == [(0, 4), (0, 4)]
+    kept = Context({i: Range(0, 8), j: Range(0, 4)}).image((i * 4 + j,), keep=(i,))
+    assert kept.params == (i,) and kept.count_max() == 4 and kept.count_total() == 32
+
+
+def test_ends_have_a_value_wherever_the_set_is_not_empty():
+    i, j, n, m = Var("i"), Var("j"), ShapeVar("n"), ShapeVar("m")
+    rng = random.Random(5)
+    symbolic = 0
+    for number in range(60):
+        limits = {i: Range(0, rng.choice([n, m, n + 1, minimum(n, 3)])), j: Range(0, rng.choice([3, m]))}
+        simple = [n, m, i, j, i + n, n + m, m * 2 + 1, n * m]
+        divisor = rng.choice([n, m, n - 1, m - 1, n - m])
+        quotient = rng.choice([rng.choice(simple) // divisor, rng.choice(simple) % divisor, n // divisor % 3])
+        guard = rng.choice([divisor.ne(0), (divisor >= 1) | (divisor <= -1)])
+        value = select(guard, quotient, rng.choice(simple))
+        e = rng.choice([value, value % 2 + j, minimum(value, i * 2), select(value <= m, value, i), value // 2 - i])
+        ctx = Context(limits, domain=rng.choice(["auto", "isl"]))
+        found = ctx.value_set(e)
+        low, high = ctx.bounds(e)
+        first, last = found.ends()
+        member = found.condition(i) if number % 4 == 0 else None
+        symbolic += bool(getattr(high, "free_vars", tuple)())
+        for sizes in itertools.product(range(4), repeat=2):
+            at = dict(zip((n, m), sizes, strict=True))
+            boxes = [range(evaluate(limits[var].extent, at)) for var in (i, j)]
+            values = {evaluate(e, {**at, i: a, j: b}) for a, b in itertools.product(*boxes)}
+            if not values:
+                continue
+            for lower, upper in ((low, high), (first, last)):
+                assert lower is NEG_INF or evaluate(lower, at) <= min(values), (number, e, lower, at)
+                assert upper is POS_INF or evaluate(upper, at) >= max(values), (number, e, upper, at)
+            assert member is None or all(evaluate(member, {**at, i: v}) for v in values), (number, e, member, at)
+    assert symbolic > 20
+
+
+def test_an_end_says_a_number_where_its_term_has_none():
+    i, n, m = Var("i"), ShapeVar("n"), ShapeVar("m")
+    found = Context({i: Range(0, n + 1)}, domain="isl").value_set(minimum(i * 2, select(n.ne(0), m // n, m)))
+    assert [found.at({n: 0, m: 4}).ends(), found.at({n: 3, m: 5}).ends()] == [(0, 0), (0, 1)]
+    _, plain = Context({i: Range(0, n)}, domain="isl").bounds(i + m // n)  # it is asked where n is not 0
+    assert str(plain) == "m // n + n - 1"

@@ -1,0 +1,233 @@
+"""The order of sets, held against enumeration: every kind of set against every other, at every value of a size."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+
+from intset import Context, InputError, IntervalSet, IntSet, Range, ShapeVar, Var, domain_names
+from intset.domains.box import ProductRegion
+from intset.domains.modular import CongruenceSet
+from intset.domains.order import included
+from intset.domains.points import PointSet
+from intset.domains.product import StridedSet
+from intset.domains.stride import StrideSet
+from intset.expr.node import as_expr, truth
+from intset.expr.walk import substitute
+from intset.infinity import NEG_INF, POS_INF
+from intset.linear.form import Linear
+from tests.intset.domains.known_bits import BitSet
+
+SIZES = range(5)
+WINDOW = range(-40, 41)  # twice every end and modulus below, so that what holds here holds everywhere
+I, J, N = Var("i"), Var("j"), ShapeVar("n", lower=0, upper=4)
+
+
+class Squares(IntSet):
+    """The squares up to `high`: a set from outside, whose condition is no Presburger formula."""
+
+    def __init__(self, high):
+        super().__init__("squares", False, False)
+        self.high = high
+
+    def ends(self):
+        return as_expr(0), as_expr(self.high)
+
+    def condition(self, e):
+        # x is a square when some y up to `high` has y*y == x; spelled out, for there is no quantifier
+        x = as_expr(e)
+        found = truth(False)
+        for y in range(int(self.high**0.5) + 1):
+            found = found | (x * 1 * 1).eq(y * y) & (x * x).eq(y**4)
+        return found
+
+    def count(self):
+        return int(self.high**0.5) + 1
+
+
+def kinds() -> list[IntSet]:
+    stride = lambda offset, base, *terms: StrideSet(offset, (base, terms), is_exact=True)  # noqa: E731
+    by_hand = [
+        IntervalSet(POS_INF, NEG_INF),
+        IntervalSet(5, 3),
+        IntervalSet(NEG_INF, POS_INF),
+        IntervalSet(NEG_INF, 4),
+        IntervalSet(0, POS_INF),
+        IntervalSet(0, 7),
+        IntervalSet(3, 3),
+        IntervalSet(0, N - 1),
+        IntervalSet(0, N),
+        IntervalSet(N, 2 * N),
+        IntervalSet(N + 1, N),
+        IntervalSet(0, 7, where=[N > 2]),
+        IntervalSet(0, 7, where=[truth(False)]),
+        CongruenceSet(1, 0),
+        CongruenceSet(2, 0),
+        CongruenceSet(4, 2),
+        CongruenceSet(0, 3),
+        StridedSet((0, 6, 2, 0), "interval*modular"),
+        StridedSet((0, None, 4, 0), "interval*modular"),
+        StridedSet((None, 6, 2, 0), "interval*modular"),
+        stride(Linear(0, {}), 0, (1, 8)),
+        stride(Linear(0, {}), 1, (2, 2), (5, 2)),
+        stride(Linear(0, {N: 1}), 0, (2, 3)),
+        PointSet([]),
+        PointSet([3]),
+        PointSet([0, 2, 4, 6]),
+        PointSet([-7, 0, 1, 9]),
+        BitSet(0, 0),
+        BitSet(1, 2),
+        Squares(9),
+    ]
+    answers = []
+    for name in domain_names():
+        if name in ("bits", "nonnegative"):
+            continue
+        answers += [
+            Context({I: Range(0, 4)}).value_set(I * 2, domain=name),
+            Context({I: Range(0, 0)}).value_set(I * 2, domain=name),
+            Context({I: Range(0, 4)}, assume=[I * 2 > 7]).value_set(I * 2, domain=name),
+            Context({I: Range(0, N)}).value_set(I * 2 + 1, domain=name),
+        ]
+    return [*by_hand, *answers]
+
+
+def elements(s: IntSet) -> dict[int, frozenset[int]]:
+    """What the set represents at each size, by evaluating its condition."""
+    x = Var("x")
+    inside = [*s.where, s.condition(x)]
+    found = {}
+    for size in SIZES:
+        at = [substitute(cond, {N: as_expr(size)}) for cond in inside]
+        found[size] = frozenset(v for v in WINDOW if all(_holds(cond, x, v) for cond in at))
+    return found
+
+
+def _holds(cond, x, v):
+    from intset import evaluate
+
+    return bool(evaluate(cond, {x: v}))
+
+
+SETS = kinds()
+TRUTH = [elements(s) for s in SETS]
+ONLY_PROVED = (BitSet, Squares)  # what is no Presburger set may be out of the prover's reach
+
+
+def pairs():
+    return itertools.product(range(len(SETS)), repeat=2)
+
+
+def test_inclusion_is_that_of_the_elements():
+    decided = 0
+    for a, b in pairs():
+        true = all(TRUTH[a][size] <= TRUTH[b][size] for size in SIZES)
+        found = included(SETS[a], SETS[b])
+        if found is None:
+            assert isinstance(SETS[a], ONLY_PROVED) or isinstance(SETS[b], ONLY_PROVED), (SETS[a], SETS[b])
+            continue
+        decided += 1
+        assert found is true, (SETS[a], SETS[b])
+    assert decided > 0.95 * len(SETS) ** 2 > 3000
+
+
+def test_the_operators_follow_from_inclusion():
+    rng = random.Random(0)
+    for a, b in rng.sample(list(pairs()), 250):
+        forth, back = included(SETS[a], SETS[b]), included(SETS[b], SETS[a])
+        s, t = SETS[a], SETS[b]
+        assert (s <= t, t >= s) == (forth is True, forth is True)
+        assert (s == t, s != t) == (forth is back is True, not forth is back is True)
+        assert (s < t, t > s) == (forth is True and back is False,) * 2
+
+
+def test_the_empty_set_is_below_all_and_equal_to_the_empty_alone():
+    empty = [k for k in range(len(SETS)) if not any(TRUTH[k].values())]
+    assert len(empty) >= 10
+    for k, e in itertools.product(range(len(SETS)), empty):
+        assert SETS[e] <= SETS[k]
+        assert (SETS[k] == SETS[e]) is (k in empty), (SETS[k], SETS[e])
+        assert (SETS[k] <= SETS[e]) is (k in empty), (SETS[k], SETS[e])
+
+
+def test_union_and_intersection_contain_theirs_and_are_exact_where_they_say_so():
+    rng = random.Random(1)
+    exact = 0
+    for a, b in rng.sample(list(pairs()), 250):
+        for joined, true in (
+            (SETS[a] | SETS[b], {size: TRUTH[a][size] | TRUTH[b][size] for size in SIZES}),
+            (SETS[a] & SETS[b], {size: TRUTH[a][size] & TRUTH[b][size] for size in SIZES}),
+        ):
+            found = elements(joined)
+            assert all(true[size] <= found[size] for size in SIZES), (SETS[a], SETS[b], joined)
+            if joined.is_exact and SETS[a].is_exact and SETS[b].is_exact:
+                exact += 1
+                assert found == true, (SETS[a], SETS[b], joined)
+            assert not joined.is_empty or not any(true.values())
+    assert exact > 50
+
+
+def test_membership_is_the_condition():
+    for k, s in enumerate(SETS):
+        if s.params or s.where:
+            continue
+        assert {v for v in WINDOW if v in s} == TRUTH[k][0], s
+        with pytest.raises(InputError):
+            True in s  # noqa: B015
+        with pytest.raises(InputError):
+            "3" in s  # noqa: B015
+
+
+def test_equal_sets_have_no_hash_that_could_differ():
+    for s in SETS:
+        with pytest.raises(TypeError, match="unhashable"):
+            hash(s)
+
+
+def test_a_set_is_not_ordered_against_anything_else():
+    s = SETS[5]
+    assert s != 3 and s != {0, 1}
+    for other in (3, None, {0, 1}):
+        with pytest.raises(TypeError):
+            s <= other  # noqa: B015
+        with pytest.raises(TypeError):
+            s | other
+
+
+def test_regions_are_ordered_as_their_points_are():
+    constant = [k for k, s in enumerate(SETS) if not s.params and not s.where and s.min is not NEG_INF]
+    constant = [k for k in constant if SETS[k].max is not POS_INF]
+    rng = random.Random(2)
+    regions, points = [], []
+    for _ in range(14):
+        a, b = rng.choice(constant), rng.choice(constant)
+        regions.append(ProductRegion((SETS[a], SETS[b]), "test", False))
+        points.append(frozenset(itertools.product(TRUTH[a][0], TRUTH[b][0])))
+    for exprs, ranges, assume in (
+        ((I, J), {I: Range(0, 4), J: Range(0, 3)}, ()),
+        ((I + J, I - J), {I: Range(0, 3), J: Range(0, 3)}, ()),
+        ((I, J), {I: Range(0, 4), J: Range(0, 3)}, [I + J > 9]),
+        ((I, I), {I: Range(0, 0)}, ()),
+    ):
+        regions.append(Context(ranges, assume=assume).image(exprs))
+        spans = [range(*(r.ends[0], r.ends[1] + 1)) for r in ranges.values()]
+        found = [dict(zip(ranges, p, strict=True)) for p in itertools.product(*spans)]
+        found = [p for p in found if all(_true(cond, p) for cond in assume)]
+        points.append(frozenset(tuple(int(Context().simplify(substitute(e, p))) for e in exprs) for p in found))
+    ordered = 0
+    for (r, p), (q, o) in itertools.product(zip(regions, points, strict=True), repeat=2):
+        if not any(isinstance(s, Squares) for region in (r, q) for s in getattr(region, "sets", ())):
+            ordered += 1
+            assert (r <= q, r < q, r == q, q >= r, q > r) == (p <= o, p < o, p == o, p <= o, p < o), (r, q)
+        assert not r <= q or p <= o
+    assert ordered > 100
+    line = Context({I: Range(0, 4)}).image((I,))
+    assert line != regions[0]
+    with pytest.raises(InputError, match="dimensions"):
+        line <= regions[0]  # noqa: B015
+
+
+def _true(cond, point):
+    return bool(Context().simplify(substitute(cond, point)))

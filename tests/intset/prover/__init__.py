@@ -1,0 +1,1 @@
+"""The prover and its tiers."""

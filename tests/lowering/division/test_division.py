@@ -1,0 +1,471 @@
+"""`lower_division`: at the width the lowered expression has the mathematical value, wherever the original has one."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import intset
+from bound.itervar import IterVar
+from intset import (
+    Context,
+    Range,
+    ShapeVar,
+    Var,
+    asserting,
+    bounded,
+    ceildiv,
+    const,
+    evaluate,
+    floordiv,
+    floormod,
+    maximum,
+    minimum,
+    nonneg,
+    select,
+    truncdiv,
+    truncmod,
+)
+from intset.errors import ContradictionWarning, EvaluationError, InputError
+from intset.expr import ops
+from intset.expr.node import Cond, Expr, Node, make
+from intset.expr.walk import postorder
+from intset.testing.strategies import conditions, expressions
+from lowering import lower_division
+from lowering.division import missing_facts
+from lowering.division.cost import cost, node_cost
+from tests.lowering.division.test_rules import Machine, mathematical
+
+i, j, x, n, m = (Var(name) for name in "ijxnm")
+N = ShapeVar("N")
+FLOORED = (ops.FLOORDIV, ops.FLOORMOD, ops.CEILDIV)
+
+
+def text(e: Any, ctx: Context | None = None, bits: int = 32) -> str:
+    return str(lower_division(e, ctx, bits).expr)
+
+
+def is_lowered(e: Node) -> bool:
+    return not any(node.op in FLOORED or node.op is ops.ASSERTING for node in postorder((e,)))
+
+
+def representable(e: Node, point: dict[Any, int], bits: int) -> bool:
+    """Whether the value of every subterm that is evaluated at `point` lies within the width."""
+    if isinstance(e, Expr) and not -(1 << (bits - 1)) <= evaluate(e, point) < 1 << (bits - 1):
+        return False
+    args = e.args
+    if e.op is ops.SELECT:
+        args = (args[0], args[1] if evaluate(args[0], point) else args[2])
+    elif e.op in (ops.AND, ops.OR) and evaluate(args[0], point) is (e.op is ops.OR):
+        args = args[:1]
+    elif e.op in (ops.SHL, ops.SHR, ops.TRUNCMOD):  # these stay as they are, with their own traps
+        left, right = (evaluate(arg, point) for arg in args)
+        if right >= bits if e.op is not ops.TRUNCMOD else (left, right) == (-(1 << (bits - 1)), -1):
+            return False
+    return all(representable(arg, point, bits) for arg in args)
+
+
+# -- the RFC -------------------------------------------------------------------------------------------------------
+
+
+def test_a_size_declared_by_its_variable_needs_no_correction() -> None:
+    ctx = Context({i: Range(0, N * N)})
+    assert text(i % N, ctx) == "truncmod(i, N)"
+    assert text(i // N, ctx) == "truncdiv(i, N)"
+    assert text(IterVar(Range(0, N * N), "i") % N) == "truncmod(i, N)"  # a loop variable knows its range
+
+
+def test_a_fact_embedded_in_the_expression_needs_no_context() -> None:
+    size = nonneg(n)
+    assert text(IterVar(Range(0, size * size), "i") % size) == "truncmod(i, n)"
+    assert text(IterVar(Range(0, n * n), "i") % size) == "truncmod(i, n)"
+    assert text(bounded(i, 0, 99) // bounded(n, 1)) == "truncdiv(i, n)"
+    assert text(nonneg(i) % 5 + i // 7) == "truncmod(i, 5) + truncdiv(i, 7)"  # the claim holds wherever e is defined
+
+
+def test_without_the_fact_the_form_is_corrected_and_the_fact_named() -> None:
+    flat = IterVar(Range(0, n * n), "i")
+    lowered = lower_division(flat % n)
+    assert lowered.expr != truncmod(flat, n)
+    assert [step.rule for step in lowered.steps] == ["floormod corrected, dividend >= 0"]
+    (missing,) = missing_facts(flat % n)
+    assert missing.fact is (n >= 0) and missing.rule == "floormod truncated" and missing.saves > 0
+    assert str(missing) == "n >= 0: declare ShapeVar('n') or assume it"
+    assert missing_facts(flat % n, Context(assume=[n >= 0])) == ()
+
+
+def test_assumed_facts_and_divisors_show_in_requires() -> None:
+    lowered = lower_division(i % n, Context({i: Range(0, n * n)}, assume=[n >= 0, j >= 5]))
+    assert lowered.expr is truncmod(i, n)
+    assert set(lowered.requires) == {n >= 0}  # that i has a value shows that n is not 0
+    assert lower_division(x // 8).requires == ()
+    assert lower_division(i // N, Context({i: Range(0, 9)}, assume=[N >= 3])).requires == (N >= 3,)
+    guarded = lower_division(select(i >= 0, i // N, 0))
+    assert guarded.requires == (~(i >= 0) | N.ne(0),)
+    assert lower_division(select(N > 0, i // N, 0)).requires == ()
+
+
+def test_steps_carry_rule_proof_and_both_sides() -> None:
+    (step,) = lower_division(i % N, Context({i: Range(0, N * N)})).steps
+    assert step.rule == "floormod truncated" and step.before is i % N and step.after is truncmod(i, N)
+    assert step.proof and {fact.condition for fact in step.proof.used} == {N >= 0}
+    assert repr(step) == "floormod truncated: i % N -> truncmod(i, N)  because (i >= 0) & (N >= 0)"
+
+
+# -- forms ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("e", "expected"),
+    [
+        (x // 8, "x >> 3"),
+        (x % 8, "x & 7"),
+        (ceildiv(x, -8), "-(x >> 3)"),
+        (x % -8, "-(-(x & 7) & 7)"),
+        (x // 1 + x % 1 + x % -1, "x"),
+        (x // -1, "-x"),
+        (x // 5, "truncdiv(x - (x >> 31), 5) + (x >> 31)"),
+        (x % 5, "truncmod(x, 5) + (5 & truncmod(x, 5) >> 31)"),
+        (nonneg(x) // 5 * 5 + x % 5, "x"),
+        (x // n * n + x % n, "x"),
+        (x * 6 // 3, "x * 2"),
+        (N * 65 % N, "0"),
+        (bounded(x, -10, 100) // 5, "truncdiv(x + 10, 5) - 2"),
+        (bounded(x, -10, 100) % 5, "truncmod(x + 10, 5)"),
+        (ceildiv(bounded(x, -10, 100), 5), "truncdiv(x + 14, 5) - 2"),
+        (ceildiv(bounded(x, 0, 100), 5), "truncdiv(x + 4, 5)"),
+        (bounded(x, None, 0) // -5, "truncdiv(x, -5)"),
+        (ceildiv(bounded(x, None, 0), 5), "truncdiv(x, 5)"),
+        (maximum(x // 5, 0), "maximum(truncdiv(x, 5), 0)"),
+        (maximum(x // n, 3), "maximum(truncdiv(x, n), 3)"),
+        (minimum(0, ceildiv(x, n)), "minimum(0, truncdiv(x, n))"),
+        (maximum(x // 8, 0), "maximum(x >> 3, 0)"),
+        ((x % N).eq(0), "truncmod(x, N) == 0"),
+        ((x % -5).ne(0), "truncmod(x, -5) != 0"),
+        ((x % 8).eq(0), "x & 7 == 0"),
+        ((x % n).eq(0), "truncmod(x, select(n == -1, 1, n)) == 0"),
+        (truncdiv(nonneg(x), 8) + truncmod(x, 8), "(x >> 3) + (x & 7)"),
+        (truncmod(x, n), "truncmod(x, n)"),
+        (select((x >= 0) & (n > 0), x // n, 5), "select((x >= 0) & (n > 0), truncdiv(x, n), 5)"),
+        (((x >= 0) & (n > 0)) & (x % n).eq(3), "(x >= 0) & (n > 0) & truncmod(x, n) == 3"),
+        ((x < 0) | (n <= 0) | (x % n).eq(3), "x < 0 | n <= 0 | truncmod(x, n) == 3"),
+    ],
+)  # fmt: skip
+def test_form(e: Any, expected: str) -> None:
+    found = lower_division(e)
+    spaced = str(found.expr).replace("(x < 0)", "x < 0").replace("(n <= 0)", "n <= 0")
+    assert spaced.replace("(truncmod(x, n) == 3)", "truncmod(x, n) == 3") == expected and is_lowered(found.expr)
+
+
+def test_a_divisibility_fact_makes_every_rounding_the_same() -> None:
+    ctx = Context(assume=[(x % 5).eq(0)])
+    assert text(x // 5, ctx) == text(ceildiv(x, 5), ctx) == "truncdiv(x, 5)"
+    assert text(x % 5, ctx) == "0"
+    assert text(ShapeVar("K", multiple_of=6) % 3) == "0"
+
+
+def test_a_known_divisor_is_used_as_a_constant() -> None:
+    assert text(x // n, Context(assume=[n.eq(8)])) == "x >> 3"
+    assert text(select(n.eq(16), x // n, x % 4)) == "select(n == 16, x >> 4, x & 3)"
+
+
+def test_quotient_and_remainder_share_one_division() -> None:
+    for e in (
+        x // N * 7 + x % N,
+        x // n * 7 + x % n,
+        x // 7 * 3 + x % 7,
+        i % N * N + i // N,
+    ):
+        found = lower_division(e, Context({i: Range(0, N * N)}))
+        divisions = [node for node in postorder((found.expr,)) if node.op in ops.DIVISIONS]
+        assert [node.op for node in divisions] == [ops.TRUNCDIV], found.expr
+    lazy = lower_division(select(j > 0, x // N, 1) * 7 + select(m > 0, x % N, 1)).expr
+    assert {node.op for node in postorder((lazy,)) if node.op in ops.DIVISIONS} == {ops.TRUNCDIV, ops.TRUNCMOD}
+    outside = lower_division(x // N * 7 + select(m > 0, x % N, 1)).expr
+    assert [node.op for node in postorder((outside,)) if node.op in ops.DIVISIONS] == [ops.TRUNCDIV]
+
+
+# -- overflow: apache/tvm 18684, 18694, 18699, and around them --------------------------------------------------------
+
+
+@pytest.mark.parametrize("bits", [8, 16, 32, 64])
+def test_ceildiv_of_constants_and_of_bounded_and_unbounded_dividends(bits: int) -> None:
+    assert lower_division(ceildiv(const(24), 10), bits=bits).expr is const(3)
+    found = lower_division(ceildiv(x, 10), bits=bits).expr
+    ends = [-(1 << (bits - 1)), (1 << (bits - 1)) - 1]
+    for value in (24, -24, 0, 1, -1, *ends, ends[0] + 1, ends[1] - 1):
+        assert evaluate(found, {x: value}, bits=bits) == -(-value // 10)
+
+
+@pytest.mark.parametrize("top", [32755, 32756, 32757, 32758, 32767])
+@pytest.mark.parametrize("divide", [floordiv, floormod, ceildiv])
+def test_clip_at_int16(top: int, divide: Any) -> None:
+    e = divide(maximum(minimum(x, top), -10), 3)
+    found = lower_division(e, bits=16)
+    for value in (-32768, -11, -10, -9, -1, 0, 1, top - 1, top, min(top + 1, 32767), 32767):
+        assert evaluate(found.expr, {x: value}, bits=16) == evaluate(e, {x: value})
+    shifts = any(step.rule.endswith("shifted") for step in found.steps)
+    if divide is not ceildiv:
+        assert shifts == (top + 12 <= 32767)
+
+
+@pytest.mark.parametrize("bits", [8, 16, 32, 64])
+def test_min_dividends(bits: int) -> None:
+    least = -(1 << (bits - 1))
+    for c in (3, 10, -3, -10, 2, -2, 64, -64, least, least + 1, -least - 1):
+        for divide in (floordiv, floormod, ceildiv):
+            for e in (divide(x, c), divide(x, n), divide(const(least), n), divide(const(least), c)):
+                value = evaluate(e, {x: least, n: c})
+                assert evaluate(lower_division(e, bits=bits).expr, {x: least, n: c}, bits=bits) == value
+    some: tuple[Node, ...] = (x % n, n + x % n, (x % n).eq(0), select((x % n).ne(0), 1, 0), x % n + (x + 1) % n)
+    for whole in some:
+        found = lower_division(whole, bits=bits).expr
+        assert evaluate(found, {x: least, n: -1}, bits=bits) == evaluate(whole, {x: least, n: -1})
+
+
+# -- all operands at 8 bits -------------------------------------------------------------------------------------------
+
+SPANS = [
+    (-128, 127),
+    (0, 127),
+    (-128, 0),
+    (-128, -1),
+    (1, 127),
+    (-10, 100),
+    (-10, 127),
+    (-127, 126),
+    (-3, 3),
+    (-128, 100),
+]
+
+
+@pytest.mark.parametrize("divide", [floordiv, floormod, ceildiv])
+def test_every_dividend_in_a_range_at_8_bits_for_constant_divisors(divide: Any) -> None:
+    tried = 0
+    for (low, high), c in product(SPANS, (1, -1, 2, -2, 3, -3, 5, -5, 7, 8, -8, 10, 50, 64, -64, 100, 127, -127, -128)):
+        e = divide(x, c)
+        found = lower_division(e, Context({x: Range(low, high - low + 1)}), bits=8)
+        tried += _same_at_8_bits(e, found.expr, {x: np.arange(low, high + 1)})
+    quotients_too_large = sum(low == -128 for low, _ in SPANS) if divide is not floormod else 0  # MIN // -1
+    assert tried == 19 * sum(high - low + 1 for low, high in SPANS) - quotients_too_large
+
+
+@pytest.mark.parametrize("divide", [floordiv, floormod, ceildiv])
+def test_every_pair_in_ranges_at_8_bits(divide: Any) -> None:
+    tried = 0
+    for (a1, a2), (b1, b2) in product(SPANS, SPANS):
+        e = divide(x, n)
+        ctx = Context({x: Range(a1, a2 - a1 + 1), n: Range(b1, b2 - b1 + 1)})
+        xs, ns = (grid.ravel() for grid in np.meshgrid(np.arange(a1, a2 + 1), np.arange(b1, b2 + 1)))
+        tried += _same_at_8_bits(e, lower_division(e, ctx, bits=8).expr, {x: xs[ns != 0], n: ns[ns != 0]})
+    assert tried > 2_000_000
+
+
+@pytest.mark.parametrize("e", [
+    x // n * 7 + x % n, (x - 1) % n, (x + n - 1) // n, x // n * n, ceildiv(x, n) * n - x, x // n % n,
+    x % n // 3 + x // 3, maximum(x // n, 0), minimum(ceildiv(x, n), 0), (x % n).eq(0),
+    select(n > 0, x % n, x // n), (x * 2 + 1) // 2,
+    (x - n) // 2 + (x - n) % 2, (x + n) // 8 * 8 + (x + n) % 8, x % 7 * 7 + x // 7, (x // 3 + n // 3) % 5, -x // n,
+])  # fmt: skip
+@pytest.mark.parametrize("facts", [(), (n > 0,), (x >= 0,), (x >= 0, x < n), (n < 0, x < 0), (x + n > 0, x < 20)])
+def test_compound_expressions_at_8_bits(e: Node, facts: tuple[Cond, ...]) -> None:
+    found = lower_division(e, Context(assume=facts), bits=8).expr
+    xs, ns = (grid.ravel() for grid in np.meshgrid(np.arange(-128, 128), np.arange(-128, 128)))
+    env: dict[Expr, Any] = {x: xs, n: ns}
+    inside = (ns != 0) & np.logical_and.reduce([mathematical(fact, env) for fact in facts] or [xs == xs])
+    assert _same_at_8_bits(e, found, {x: xs[inside], n: ns[inside]}) > 90
+
+
+def _same_at_8_bits(e: Node, found: Node, env: dict[Expr, Any]) -> int:
+    """Asserts equality at the points where each subterm of `e` is representable, and returns their number."""
+    assert is_lowered(found)
+    original = Machine(env, 8)
+    everywhere = np.ones(original.shape, bool)
+    truth = original.value(_without_traps(e), everywhere)
+    lowered = Machine(env, 8)
+    value = lowered.value(found, ~original.hazard)
+    assert not (lowered.hazard & ~original.hazard).any(), found
+    assert (value == truth)[~original.hazard].all(), found
+    return int((~original.hazard).sum())
+
+
+def _without_traps(e: Node) -> Any:
+    """`e` with remainders that have no trap for the divisor -1: mathematically the same."""
+    new: dict[Node, Any] = {}
+    for node in postorder((e,)):
+        args = [new[arg] for arg in node.args]
+        if node.op is ops.FLOORMOD:
+            args[1] = select(args[1].eq(-1), 1, args[1])
+        new[node] = make(node.op, tuple(args), node.data) if args else node
+    return new[e]
+
+
+# -- generated expressions ------------------------------------------------------------------------------------------
+
+A, B, S = Var("A"), Var("B"), ShapeVar("S", lower=1, upper=100)
+
+
+@st.composite
+def contexts(draw: st.DrawFn, bits: int) -> tuple[Context, dict[Var, tuple[int, int]]]:
+    ends = {}
+    least, most = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+    for var in (A, B):
+        edge = st.one_of(st.integers(-20, 40), st.sampled_from([least, least + 1, -1, 0, 1, most - 1, most]))
+        low, high = sorted((draw(edge), draw(edge)))
+        ends[var] = (low, high)
+    ranges = {var: Range(low, high - low + 1) for var, (low, high) in ends.items() if draw(st.booleans())}
+    facts = [draw(conditions([A, B, S], depth=1, total=True)) for _ in range(draw(st.integers(0, 1)))]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ContradictionWarning)
+        ctx = Context(ranges, assume=facts)
+    return ctx, {var: ends[var] if var in ranges else (least, most) for var in (A, B)}
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_generated_expressions_have_their_value_at_the_width(data: st.DataObject) -> None:
+    bits = data.draw(st.sampled_from([8, 8, 16, 32]))
+    ctx, ends = data.draw(contexts(bits))
+    e = data.draw(st.one_of(expressions([A, B, S], depth=4), conditions([A, B, S], depth=3)))
+    with intset.using(z3_rlimit=20_000, points=2_000):
+        found = lower_division(e, ctx, bits)
+    assert is_lowered(found.expr)
+    for _ in range(12):
+        point: dict[Any, int] = {S: data.draw(st.integers(1, 100))}
+        for var, (low, high) in ends.items():
+            near = [v for v in (low, low + 1, high - 1, high, -1, 0, 1) if low <= v <= high]
+            point[var] = data.draw(st.one_of(st.sampled_from(near), st.integers(low, high)))
+        try:
+            if not all(evaluate(fact.condition, point) for fact in ctx.facts) or not representable(e, point, bits):
+                continue
+            truth = evaluate(e, point)
+        except EvaluationError:
+            continue
+        assert evaluate(found.expr, point, bits=bits) == truth, (found.expr, point)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_generated_divisions_at_all_small_points(data: st.DataObject) -> None:
+    part = expressions([A, B], depth=1, total=True)
+    kind = st.sampled_from((floordiv, floormod, ceildiv))
+    divisor = data.draw(st.one_of(part.filter(lambda e: e is not const(0)), st.integers(-9, 9).filter(bool)))
+    e = data.draw(kind)(data.draw(part), divisor)
+    if data.draw(st.booleans()):
+        e = e * 3 + data.draw(kind)(e, divisor)
+    facts = [A >= -3, A <= 4, data.draw(st.integers(-3, 2)) <= B, B <= 3]
+    with intset.using(z3_rlimit=20_000):
+        found = lower_division(e, Context(assume=facts), bits=8)
+    for a, b in product(range(-3, 5), range(-3, 4)):
+        point: dict[Any, int] = {A: a, B: b}
+        try:
+            if all(evaluate(fact, point) for fact in facts) and representable(e, point, 8):
+                assert evaluate(found.expr, point, bits=8) == evaluate(e, point), (found.expr, point)
+        except EvaluationError:
+            continue
+
+
+# -- branches, sharing, size ------------------------------------------------------------------------------------------
+
+
+def test_a_branch_condition_does_not_leak_out_of_its_branch() -> None:
+    division = x // n
+    e = select((x >= 0) & (n > 0), division, 0) + division
+    found = lower_division(e).expr
+    for a, b in product((-7, -1, 0, 3, 9), (-4, -1, 2, 5)):
+        assert evaluate(found, {x: a, n: b}, bits=32) == evaluate(e, {x: a, n: b})
+    assert truncdiv(x, n) in set(postorder((found,)))
+    either = lower_division(((x < 0) | (x % 5).eq(0)) & (x % 5).eq(-5)).expr
+    assert evaluate(either, {x: -3}, bits=32) is False
+
+
+def test_an_unreachable_branch_is_vacuous() -> None:
+    (step,) = lower_division((x > 0) & ((x < 0) & (x // n).eq(5))).steps
+    assert step.proof.vacuous
+
+
+def test_an_assertion_in_a_branch_holds_in_that_branch_only() -> None:
+    found = lower_division(select(n > 0, nonneg(x) // n, x // 5)).expr
+    assert str(found) == "select(n > 0, truncdiv(x, n), truncdiv(x - (x >> 31), 5) + (x >> 31))"
+    assert text(asserting(x > 7, x // 5) + x % 3) == "truncdiv(x, 5) + truncmod(x, 3)"
+
+
+def test_large_shared_graphs_take_linear_time() -> None:
+    e: Expr = x
+    for k in range(200):
+        e = select(e > k, e // 3 + k, e % 5 - k)
+    started = time.perf_counter()
+    found = lower_division(e, bits=32)
+    assert time.perf_counter() - started < 20
+    assert is_lowered(found.expr)
+    for value in (-3, 0, 1, 5):
+        assert evaluate(found.expr, {x: value}, bits=32) == evaluate(e, {x: value})
+    deep: Expr = x
+    for _ in range(20_000):
+        deep = deep + 1
+    assert is_lowered(lower_division(deep // 3).expr)
+
+
+def test_the_same_question_has_the_same_answer() -> None:
+    e = (x * 3 + i) // n + ceildiv(i, N) % 7
+    ctx = Context({i: Range(0, N)})
+    assert lower_division(e, ctx).expr is lower_division(e, Context({i: Range(0, N)})).expr
+
+
+def test_the_cheapest_proved_rule_wins() -> None:
+    known = [Context(), Context(assume=[x >= -10, x <= 99]), Context(assume=[x >= 0])]
+    for e in (x // 5, x % 5, x // N, x % N, x // n, x % n):
+        costs = [lower_division(e, ctx).cost for ctx in known]
+        assert costs == sorted(costs, reverse=True) and costs[0] > costs[2], (e, costs)
+    assert cost(x // n) == 25 and cost(x // 5) == 5 and node_cost(x % 5) == 9
+    assert lower_division(x // 8).cost < lower_division(x // 7).cost < lower_division(x // N).cost
+
+
+def test_missing_facts_name_what_to_state() -> None:
+    assert [str(f) for f in missing_facts((x * 3 + i) // 7)] == [
+        "x >= 0: declare ShapeVar('x') or assume it", "i >= 0: declare ShapeVar('i') or assume it"
+    ]  # fmt: skip
+    assert [f.fact for f in missing_facts(x // 5, Context(assume=[x <= -1]), bits=8)] == [x + 124 >= 0]
+    assert missing_facts(i // N, Context({i: Range(0, N)})) == ()
+    for e in (x // n, x % n, x % 5, ceildiv(x, N), (x - 1) % 7, x // -5):
+        facts = missing_facts(e)
+        assert facts
+        better = lower_division(e, Context(assume=[f.fact for f in facts]))
+        assert better.cost <= lower_division(e).cost - facts[0].saves, (e, facts)
+
+
+def test_arguments_are_checked() -> None:
+    with pytest.raises(InputError, match="bits must be at least 2"):
+        lower_division(x // 3, bits=1)
+    with pytest.raises(InputError):
+        lower_division("x // 3")
+    assert lower_division(7).expr is const(7) and lower_division(x > 3).expr is (x > 3)
+
+
+def test_ranges_of_a_whole_word() -> None:
+    """A box of 2**64 values and more: too many to count with `len`."""
+    word = Range(-(2**63), 2**64)
+    found = lower_division(x // n, Context({x: word, n: word}), bits=64).expr
+    for a, b in product((-(2**63), -7, 0, 5, 2**63 - 1), (-(2**63), -3, 2, 2**63 - 1)):
+        assert evaluate(found, {x: a, n: b}, bits=64) == a // b
+    assert Context({x: word, n: word}).prove((x ^ n) >= -(2**200)).status in ("proved", "unknown")
+
+
+def test_the_smallest_widths() -> None:
+    for bits in (2, 3, 4):
+        least, most = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+        values = range(least, most + 1)
+        for divide, c in product((floordiv, floormod, ceildiv), (*map(const, values), n)):
+            if c is n or c != const(0):
+                e = divide(x, c)
+                found = lower_division(e, bits=bits).expr
+                for a, b in product(values, values):
+                    if b and least <= (truth := evaluate(e, {x: a, n: b})) <= most:
+                        assert evaluate(found, {x: a, n: b}, bits=bits) == truth, (e, bits, a, b)

@@ -1,0 +1,338 @@
+"""`to_c`: what it prints, that compilers have nothing to say about it, and that it computes what numpy computes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bound import te, tir
+from bound.reference import evaluate as reference
+from intset import ShapeVar
+from intset.errors import InputError
+from lowering import lower, narrow, to_c
+from lowering.passes import Width
+from tests.bound.corpus import CASES
+from tests.lowering.lowered import c_name, check, check_c, close, compile_c, compilers, problem, run_c, run_sanitized
+from tests.sweeps import daily
+
+WARNINGS = ("-std=c99", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-pedantic", "-c")
+
+
+def conv(channels: int = 3, size: int = 12, tile: tuple[int, int] = (5, 4)) -> Any:
+    """A 3x3 convolution with padding of 1; the padding stage is attached inside the tiles."""
+    data, weight = te.placeholder((1, channels, size, size), name="I"), te.placeholder((4, channels, 3, 3), name="W")
+
+    def padded(n: Any, c: Any, y: Any, x: Any) -> Any:
+        inside = tir.all(y >= 1, y <= size, x >= 1, x <= size)
+        return tir.if_then_else(inside, data[n, c, y - 1, x - 1], 0.0)
+
+    pad = te.compute((1, channels, size + 2, size + 2), padded, name="PAD")
+    rc, ry, rx = te.reduce_axis((0, channels), "rc"), te.reduce_axis((0, 3), "ry"), te.reduce_axis((0, 3), "rx")
+    out = te.compute(
+        (1, 4, size, size),
+        lambda n, f, y, x: te.sum(pad[n, rc, y + ry, x + rx] * weight[f, rc, ry, rx], axis=[rc, ry, rx]),
+        name="O",
+    )
+    s = te.create_schedule(out.op)
+    n, f, y, x = out.op.axis
+    yo, xo, yi, xi = s[out].tile(y, x, *tile)
+    s[out].reorder(n, yo, xo, f, rc, ry, rx, yi, xi)
+    s[pad].compute_at(s[out], xo)
+    return s
+
+
+def flatten() -> Any:
+    n = te.size_var("n")
+    a = te.placeholder((n, n), name="A")
+    return te.create_schedule(te.compute((n * n,), lambda i: a[i % n, i // n], name="B").op)
+
+
+def softmax() -> Any:
+    m, n = te.size_var("m"), te.size_var("n")
+    a = te.placeholder((m, n), name="A")
+    k, l = te.reduce_axis((0, n), "k"), te.reduce_axis((0, n), "l")
+    top = te.compute((m,), lambda i: te.max(a[i, k], axis=k), name="TOP")
+    e = te.compute((m, n), lambda i, j: te.exp(a[i, j] - top[i]), name="E")
+    total = te.compute((m,), lambda i: te.sum(e[i, l], axis=l), name="TOTAL")
+    out = te.compute((m, n), lambda i, j: e[i, j] / total[i], name="O")
+    s = te.create_schedule(out.op)
+    for t in (total, e, top):
+        s[t].compute_at(s[out], out.op.axis[0])
+    return s
+
+
+def matmul() -> Any:
+    a, b = te.placeholder((20, 17), name="A"), te.placeholder((17, 23), name="B")
+    k = te.reduce_axis((0, 17), "k")
+    c = te.compute((20, 23), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
+    s = te.create_schedule(c.op)
+    local = s.cache_write(c, "local")
+    _, yo, _, _ = s[c].tile(s[c].op.axis[0], s[c].op.axis[1], 8, 6)
+    s[local].compute_at(s[c], yo)
+    ko, ki = s[local].split(s[local].op.reduce_axis[0], 5)
+    i, j = s[local].op.axis
+    s[local].reorder(ko, i, ki, j)
+    s[s.cache_read(b, "shared", [local])].compute_at(s[local], ko)
+    return s
+
+
+def divided(n: int = 50) -> Any:
+    """Divisions of both signs, by constants, a variable and data."""
+    d = te.var("d")
+    a = te.placeholder((n,), "int32", name="A", value_range=(-40, 40))
+
+    def formula(i: Any) -> Any:
+        x = i - 25
+        total = x // 7 + x % 7 * 3 + x // -3 + x % -4 + tir.truncdiv(x, 5) + tir.truncmod(x, 5) + te.ceildiv(x, 6)
+        total = total + x // 8 + x % 16 + a[i] // 9 + a[i] % -5 + (x * 3) // (tir.max(a[i], 1) + 1)
+        return total + tir.Select(d > 0, x // tir.max(d, 1) + x % tir.max(d, 1), 0) + (i ^ 5) + (i << 2) + tir.min(i, d)
+
+    return te.create_schedule(te.compute((n,), formula, name="B").op)
+
+
+PROGRAMS: dict[str, tuple[Any, dict[str, int]]] = {
+    "conv": (conv, {}),
+    "conv_wide": (lambda: conv(2, 9, (9, 2)), {}),
+    "flatten": (flatten, {"n": 13}),
+    "softmax": (softmax, {"m": 4, "n": 19}),
+    "softmax_empty": (softmax, {"m": 3, "n": 0}),
+    "matmul": (matmul, {}),
+    "divided": (divided, {"d": 3}),
+    "divided_negative": (divided, {"d": -3}),
+    **{
+        name: (CASES[name]["fn"], CASES[name]["sub"])
+        for name in (
+            "fuse_split_8x12_9", "attention_tile", "im2col_gemm_tile6", "gather_mod_window", "sym_matmul_cache",
+            "sym_flatten_split", "thread_warp_const", "two_consumers_same_nest", "conv1d_transpose_dilate",
+        )
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", daily(PROGRAMS, 2))
+def test_programs_equal_numpy_under_the_sanitizers(name: str) -> None:
+    make, sizes = PROGRAMS[name]
+    s = make()
+    check_c(check(s, sizes), s, sizes, sanitize=True)
+
+
+@pytest.mark.parametrize("compiler", compilers())
+def test_compilers_are_silent(compiler: str) -> None:
+    functions = [lower(make()) for make, _ in PROGRAMS.values()]
+    for widths in ([narrow(f) for f in functions], [Width(64)] * len(functions)):
+        texts = [to_c(f, width) for f, width in zip(functions, widths, strict=True)]
+        together = [text.replace(f" {c_name(text)}(", f" f{k}(") for k, text in enumerate(texts)]  # names of their own
+        for level in ("-O0", "-O2"):
+            compile_c("\n".join(together), compiler, (*WARNINGS, level))
+
+
+@pytest.mark.parametrize("compiler", compilers()[1:])
+def test_another_compiler_gives_the_same(compiler: str) -> None:
+    for name in ("conv", "divided_negative", "softmax"):
+        make, sizes = PROGRAMS[name]
+        s = make()
+        f = lower(s)
+        given, expected = problem(s, sizes)
+        close(run_sanitized(f, to_c(f), given, expected, sizes, compiler), expected)
+
+
+def test_both_widths_compute_the_same() -> None:
+    for name in ("conv", "matmul", "fuse_split_8x12_9"):
+        make, sizes = PROGRAMS[name]
+        s = make()
+        f = lower(s)
+        given, expected = problem(s, sizes)
+        assert "int32_t i" in to_c(f) or "int32_t y" in to_c(f)
+        text = to_c(f, Width(64))
+        assert "int32_t" not in text
+        close(run_c(f, text, given, expected, sizes), expected)
+
+
+def test_the_text() -> None:
+    m = ShapeVar("m", lower=1, upper=1000)
+    a = te.placeholder((m, 8), name="A")
+    b = te.compute((m, 8), lambda i, j: a[i, j] * 2.0, name="B")
+    c = te.compute((m * 8,), lambda i: b[i // 8, i % 8] + 1.0, name="C")
+    s = te.create_schedule(c.op)
+    outer, _ = s[c].split(c.op.axis[0], 8)
+    s[b].compute_at(s[c], outer)
+    assert (
+        to_c(lower(s))
+        == """\
+/* C(A: float32[m, 8], C: float32[m * 8])
+   int32: every index expression fits
+   returns 1: not so that m is at least 1
+   returns 2: not so that m is at most 1000 */
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+int C(const float *restrict A, float *restrict C, int32_t m);
+
+int C(const float *restrict A, float *restrict C, int32_t m) {
+    if (!(m >= 1)) return 1;
+    if (!(m <= 1000)) return 2;
+    /* the caller sees to it that extent 0 of C is m * 8 */
+    for (int32_t i_outer = 0; i_outer < m; ++i_outer) {
+        float B[8];
+        for (int32_t j = 0; j < 8; ++j) {
+            B[j] = A[(i_outer * 8) + j] * 2.0f;
+        }
+        for (int32_t i_inner = 0; i_inner < 8; ++i_inner) {
+            C[(i_outer * 8) + i_inner] = B[i_inner] + 1.0f;
+        }
+    }
+    return 0;
+}
+"""
+    )
+
+
+def test_assertions_return_their_number() -> None:
+    import ctypes
+
+    m = ShapeVar("m", lower=1, multiple_of=4)
+    a = te.placeholder((m,), name="A")
+    f = lower(te.create_schedule(te.compute((m,), lambda i: a[i] + 1, name="B").op))
+    text = to_c(f)
+    library = ctypes.CDLL(str(compile_c(text)))
+    x, y = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
+
+    def call(size: int) -> int:
+        index = ctypes.c_int32(size) if "int32_t m" in text else ctypes.c_int64(size)
+        return int(library.B(x.ctypes.data_as(ctypes.c_void_p), y.ctypes.data_as(ctypes.c_void_p), index))
+
+    assert (call(8), call(0), call(6)) == (0, 1, 2)
+    np.testing.assert_array_equal(y, x + 1)
+
+
+def test_large_and_symbolic_storage_is_on_the_heap_and_freed() -> None:
+    n = te.size_var("n")
+    a = te.placeholder((n, 64), name="A")
+    b = te.compute((n, 64), lambda i, j: a[i, j] + 1, name="B")
+
+    def cut(i: Any, j: Any) -> Any:
+        return tir.Select(tir.all(i < n, j < 64), b[tir.min(i, n - 1), j % 64], 0.0)
+
+    big = te.compute((100, 100), cut, "G")
+    c = te.compute((n, 64), lambda i, j: big[i % 100, j] * 2, name="C")
+    s = te.create_schedule(c.op)
+    text = check_c(lower(s), s, {"n": 9}, sanitize=True)
+    assert text.count("malloc(") == 2 and text.endswith("    free(G);\n    free(B);\n    return 0;\n}\n")
+    check_c(lower(s), s, {"n": 0})
+
+
+def test_an_external_function_is_declared() -> None:
+    a = te.placeholder((4,), name="A")
+    b = te.compute((4,), lambda i: tir.call_pure_extern("float32", "twice", a[i]), name="B")
+    text = to_c(lower(te.create_schedule(b.op)))
+    assert "extern float twice(float);" in text and "twice(A[i])" in text
+    compile_c(text, "gcc", WARNINGS)
+
+
+def test_names_of_c_are_not_taken() -> None:
+    a, b = te.placeholder((4,), name="int"), te.placeholder((4,), name="expf")
+    c = te.compute((4,), lambda i: te.exp(a[i]) + b[i], name="double")
+    d = te.compute((4,), lambda i: c[i] + 1, name="main")
+    s = te.create_schedule(d.op)
+    check_c(lower(s), s)
+
+
+def test_storage_that_is_not_rebased_is_refused() -> None:
+    from bound import infer_bound
+    from lowering.lower import nest_of
+
+    s = CASES["doc_ex2_at_j"]["fn"]()
+    with pytest.raises(InputError, match="the storage of C does not begin at 0: apply rebase before to_c"):
+        to_c(nest_of(infer_bound(s), s))
+
+
+def test_a_carried_division_in_c() -> None:
+    n = te.size_var("n")
+    a = te.placeholder((n, n), name="A")
+    s = te.create_schedule(te.compute((n * n,), lambda i: a[i % n, i // n], name="B").op)
+    f = lower(s, strength=True)
+    text = check_c(f, s, {"n": 11}, sanitize=True)
+    assert " / " not in text and " % " not in text
+
+
+def test_a_choice_between_data_and_an_index_is_wide() -> None:
+    """The variable of a branch is declared before its arms are known to depend on data."""
+    n = ShapeVar("n", lower=1, upper=60)
+    x = te.placeholder((60,), "int64", name="X", value_range=(-(2**62), 2**62))
+
+    def formula(i: Any) -> Any:
+        twice = i // tir.max(i - 3, 1)
+        chosen = tir.Select(i % 3 > 0, x[i], twice * twice + twice)
+        return chosen * 3 + i - chosen
+
+    s = te.create_schedule(te.compute((n,), formula, name="B").op)
+    f = lower(s)
+    assert narrow(f).bits == 32
+    text = check_c(f, s, {"n": 50}, sanitize=True)
+    assert "int64_t t" in text and "wrap" in text
+    for compiler in compilers():
+        compile_c(text, compiler, WARNINGS)
+
+
+@pytest.mark.parametrize("compiler", compilers())
+def test_divisors_of_every_sign(compiler: str) -> None:
+    """Of the divisor nothing is known; quotient and remainder, of indices and of data, rounded every way."""
+    d = te.var("d")
+    a = te.placeholder((41,), "int32", name="A", value_range=(-(2**31), 2**31 - 1))
+
+    def formula(i: Any) -> Any:
+        x, y = i - 20, a[i]
+        whole = x // d + 3 * (x % d) + 5 * te.ceildiv(x, d) + 7 * tir.truncdiv(x, d) + 11 * tir.truncmod(x, d)
+        data = y // d + 13 * (y % d) + 17 * te.ceildiv(y, d) + tir.Select((y % d).eq(0), 1, 2)
+        return tir.Select(d.ne(0), whole + data + tir.max(x // d, 0), 0)
+
+    s = te.create_schedule(te.compute((41,), formula, name="B").op)
+    f = lower(s)
+    text = to_c(f)
+    for value in (-(2**31), -7, -1, 0, 3, 2**31 - 1):
+        sizes = {"d": value}
+        given, expected = problem(s, sizes)
+        given["A"][:4] = (-(2**31), 2**31 - 1, 0, -1)
+        expected = {"B": reference([s.outputs[0].output(0)], given, sizes)[0]}
+        close(run_sanitized(f, text, given, expected, sizes, compiler), expected)
+
+
+def test_several_functions_may_stand_in_one_file() -> None:
+    texts = [to_c(lower(make()), Width(64)) for make in (conv, matmul, softmax)]
+    a = te.placeholder((9,), "int32", name="A")
+    for name in ("first", "second"):
+        s = te.create_schedule(te.compute((9,), lambda i: tir.max(a[i], i) + tir.min(i, 3), name=name).op)
+        texts.append(to_c(lower(s), Width(64)))
+    assert "".join(texts).count("static inline int64_t max_i64") == 2
+    for compiler in compilers():
+        compile_c("\n".join(texts).replace("int O(", "int P(", 2), compiler, WARNINGS)
+
+
+def test_what_only_a_remark_mentions_is_unused() -> None:
+    n = te.size_var("n")
+    a = te.placeholder((2 * n + 1,), name="A")
+    s = te.create_schedule(te.compute((n,), lambda i: tir.if_then_else(i < 0, a[i], 1.0), name="B").op)
+    f = lower(s)
+    assert "extent 0 of A" in to_c(f) and "(void)A;" in to_c(f)
+    for compiler in compilers():
+        compile_c(to_c(f), compiler, WARNINGS)
+    check_c(f, s, {"n": 3})
+
+
+def test_what_is_compared_with_itself_is_no_warning() -> None:
+    a = te.placeholder((20,), "int32", name="A", value_range=(-9, 9))
+    b = te.compute((20,), lambda i: tir.Select(i <= i, a[i], 0) + tir.Select(a[i] < a[i], 1, 2), name="B")
+    s = te.create_schedule(b.op)
+    f = lower(s)
+    for compiler in compilers():
+        compile_c(check_c(f, s), compiler, WARNINGS)
+
+
+@pytest.mark.nightly
+def test_a_whole_convolution_of_resnet() -> None:
+    s = conv(64, 56, (14, 14))
+    check_c(lower(s), s)

@@ -1,0 +1,69 @@
+"""Every schedule of the corpus, lowered: it equals the reference and touches nothing outside its storage."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from bound import infer_bound
+from bound.errors import ScheduleError
+from lowering import lower, rebase, run, simplify
+from lowering.lower import nest_of
+from tests.bound.corpus import CASES
+from tests.lowering.lowered import check, check_c, close, problem
+from tests.sweeps import daily
+
+REFUSED = tuple(name for name in CASES if name.startswith("reject_"))
+RUN = tuple(name for name in CASES if name not in REFUSED)
+FUNCTIONS = {"f": lambda given, result: result.__setitem__(Ellipsis, given * 2)}
+
+
+def functions_of(name: str) -> Any:
+    return FUNCTIONS if "extern" in CASES[name]["tags"] else None
+
+
+@pytest.mark.parametrize("name", daily(RUN, 2))
+def test_the_nest_equals_the_reference(name: str) -> None:
+    case = CASES[name]
+    check(case["fn"](), case["sub"], functions_of(name))
+
+
+@pytest.mark.parametrize("name", daily((name for name in RUN if "extern" not in CASES[name]["tags"]), 5))
+def test_the_c_code_equals_the_reference(name: str) -> None:
+    case = CASES[name]
+    s = case["fn"]()
+    check_c(lower(s), s, case["sub"])
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_breaks_the_rules_is_refused(name: str) -> None:
+    with pytest.raises(ScheduleError):
+        lower(CASES[name]["fn"]())
+
+
+@pytest.mark.parametrize("name", daily(RUN[::2], 4))
+def test_each_pass_keeps_the_meaning(name: str) -> None:
+    case = CASES[name]
+    s = case["fn"]()
+    given, expected = problem(s, case["sub"], functions_of(name))
+    f = nest_of(infer_bound(s), s)
+    for step in (f, simplify(f), rebase(f), rebase(simplify(f))):
+        close(run(step, given, case["sub"], functions_of(name)), expected)
+
+
+@pytest.mark.parametrize("name", daily(RUN[1::2], 4))
+def test_boxes_without_guards_equal_the_reference(name: str) -> None:
+    case = CASES[name]
+    s = case["fn"]()
+    check(s, case["sub"], functions_of(name), bounds=infer_bound(s, compute="box"))
+
+
+@pytest.mark.parametrize("name", [name for name in RUN if CASES[name]["sub"]])
+def test_sizes_can_be_fixed(name: str) -> None:
+    case = CASES[name]
+    s = case["fn"]()
+    sizes = {v.name: case["sub"][v.name] for v in lower(s).sizes}
+    f = check(s, case["sub"], at=sizes)
+    assert str(f) == str(check(s, case["sub"], bounds=infer_bound(s, at=sizes)))
+    assert all(f"assert {n} == {value}" in str(f) for n, value in sizes.items())

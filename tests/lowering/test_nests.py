@@ -1,0 +1,470 @@
+"""Several nests for one stage: they compute what the guarded nest does, each element once, and are chosen by cost."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bound import infer_bound, te, tir
+from bound.errors import InputError, ScheduleError
+from bound.infer import BoundsMap, Nest, Work
+from bound.schedule import Schedule
+from bound.tensor import Tensor
+from intset.expr.node import Var
+from lowering import lower
+from lowering.build.pieces import END, ITERATION, NEST, TEST, choose, cost
+from lowering.cli import app
+from tests.bound import random_programs
+from tests.bound.oracle import Run, value
+from tests.bound.random_schedules import Program as AnyProgram
+from tests.bound.strided_programs import Program, reading
+from tests.lowering.lowered import check, check_c
+
+
+def two_boxes() -> tuple[Schedule, Tensor]:
+    return reading((2, 2), lambda T, i, j: T[i, j] + T[i + 2, j + 2])
+
+
+def body(s: Schedule, **options: Any) -> str:
+    """The nest that computes T, with its storage."""
+    lines = str(check(s, **options)).splitlines()
+    start = next(k for k, line in enumerate(lines) if "allocate T" in line)
+    end = next((k for k, line in enumerate(lines) if k > start and line.strip().startswith("C[")), len(lines))
+    indent = len(lines[start]) - len(lines[start].lstrip())
+    while end > start and "T[" not in lines[end - 1]:
+        end -= 1
+    return "\n".join(line[indent:] for line in lines[start:end])
+
+
+# -- what it looks like -----------------------------------------------------------------------------------------------
+
+TEXTS = {
+    "two boxes": (
+        two_boxes,
+        {},
+        """\
+allocate T: float32[4, 4]
+for i0 in [0, 2):
+    for i1 in [0, 2):
+        T[i0, i1] = A[i0, i1] + 1.0
+for i0 in [0, 2):
+    for i1 in [0, 2):
+        T[i0 + 2, i1 + 2] = A[i0 + 2, i1 + 2] + 1.0""",
+    ),
+    "triangle": (
+        lambda: reading((40, 40), lambda T, i, j: tir.if_then_else(i >= j, T[i, j], 0.0)),
+        {},
+        """\
+allocate T: float32[40, 40]
+for i0 in [0, 40):
+    for i1 in [0, i0 + 1):
+        T[i0, i1] = A[i0, i1] + 1.0""",
+    ),
+    "stride": (
+        lambda: reading((10,), lambda T, i: T[3 * i + 1] + T[3 * i + 7], (40,), 5),
+        {},
+        """\
+allocate T: float32[19] at [i0.outer * 15 + 1]
+for i0 in [0, 7):
+    T[i0 * 3] = A[i0.outer * 15 + i0 * 3 + 1] + 1.0""",
+    ),
+    "stride, compact": (
+        lambda: reading((10,), lambda T, i: T[3 * i + 1] + T[3 * i + 7], (40,), 5),
+        {"compact": True},
+        """\
+allocate T: float32[7] holding T[i0.outer * 15 + 1 + y0 * 3]
+for i0 in [0, 7):
+    T[i0] = A[i0.outer * 15 + i0 * 3 + 1] + 1.0""",
+    ),
+    "diagonal, compact": (
+        lambda: reading((10,), lambda T, i: T[i, i]),
+        {"compact": True},
+        """\
+allocate T: float32[10, 1] holding T[y0, y0]
+for i0 in [0, 10):
+    T[i0, 0] = A[i0, i0] + 1.0""",
+    ),
+    "skewed tile": (
+        lambda: reading((8, 10), lambda T, i, j: T[i + j, i - j + 9], at=4),
+        {},
+        """\
+allocate T: float32[13, 13] at [i0.outer * 4, i0.outer * 4]
+for i0 in [0, 4):
+    for i1 in [0, 10):
+        T[i0 - i1 + 9, i0 + i1] = A[i0.outer * 4 + i0 - i1 + 9, i0.outer * 4 + i0 + i1] + 1.0""",
+    ),
+    "every third twice": (
+        lambda: reading((4, 2), lambda T, i, j: T[3 * i + j], (40,)),
+        {},
+        """\
+allocate T: float32[11]
+for i0 in [0, 4):
+    T[i0 * 3] = A[i0 * 3] + 1.0
+for i0 in [0, 4):
+    T[i0 * 3 + 1] = A[i0 * 3 + 1] + 1.0""",
+    ),
+    "wrapped around": (
+        lambda: reading((16,), lambda T, i: T[(i + 3) % 16], (16,), 4),
+        {"compact": True},
+        """\
+allocate T: float32[16] at [T.min0]
+if i0.outer >= 3:
+    for i0 in [0, 3):
+        T[i0] = A[i0] + 1.0
+for i0 in [0, minimum(13 - i0.outer * 4, 4)):
+    T[i0.outer * 4 + i0 - T.min0 + 3] = A[i0.outer * 4 + i0 + 3] + 1.0""",
+    ),
+    "far slices": (
+        lambda: reading((3,), lambda T, i: T[i] + T[i + 30], (40,)),
+        {},
+        """\
+allocate T: float32[33]
+for i0 in [0, 3):
+    T[i0] = A[i0] + 1.0
+for i0 in [0, 3):
+    T[i0 + 30] = A[i0 + 30] + 1.0""",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_the_nests(name: str) -> None:
+    made, options, text = TEXTS[name]
+    s, _ = made()
+    assert body(s, **options) == text
+    check_c(lower(s, **options), s)
+
+
+def test_a_box_without_corners_is_one_nest() -> None:
+    s, T = reading((4, 4), lambda T, i, j: T[i + 1, j] + T[i + 1, j + 2] + T[i, j + 1] + T[i + 2, j + 1])
+    found = infer_bound(s).pieces(T, 8)
+    assert found is not None
+    assert [piece.work.iterations for piece in found.pieces] == [(6, 32)]
+    assert not found.pieces[0].is_box
+    text = body(s)
+    assert "if " not in text and "T[i0, i1] = A[i0, i1] + 1.0" in text
+    check_c(lower(s), s)
+
+
+def test_two_boxes_compute_eight_elements() -> None:
+    s, T = two_boxes()
+    b = infer_bound(s)
+    assert b.computed(T).count() == 8
+    found = b.pieces(T, 8)
+    assert found is not None
+    assert [piece.work.iterations for piece in found.pieces] == [(2, 4), (2, 4)]
+    assert found.guarded.iterations == (4, 16)
+    assert sum(1 for piece in found.pieces for _ in points_of(piece.nest, {})) == 8
+    assert b.pieces(T, 1) is None
+
+
+def test_the_choice_can_be_forced() -> None:
+    s, _ = two_boxes()
+    assert "if " in body(s, nests="guard")
+    assert body(s, nests="split") == body(s, nests="auto") == body(s)
+    with pytest.raises(InputError, match="nests must be one of auto, guard, split"):
+        lower(s, nests="many")
+
+
+# -- the cost model ---------------------------------------------------------------------------------------------------
+
+
+def test_the_cost_is_the_formula() -> None:
+    assert cost(Work((4,), (0, 0), (0,)), (4,)) == NEST + 4 * ITERATION
+    assert cost(Work((4, 16), (1, 0, 3), (0, 0)), (4, 16)) == NEST + TEST + 20 * ITERATION + 48 * TEST
+    assert cost(Work((6, 24), (0, 0, 0), (1, 5)), (6, 24)) == NEST + 30 * ITERATION + END + 30 * END
+
+
+def test_where_little_is_saved_the_guard_stays() -> None:
+    s, T = reading((1,), lambda T, i: T[i] + T[i + 2] + T[i + 3], (40,))
+    b = infer_bound(s)
+    assert b.pieces(T, 8) is not None
+    assert choose(b, b.stage(T), "auto") is None
+    assert choose(b, b.stage(T), "split") is not None
+    assert choose(b, b.stage(T), "guard") is None
+    assert "if " in body(s)
+    assert "if " not in body(s, nests="split")
+
+
+def test_symbolic_sizes() -> None:
+    n = te.var("n")
+    s, _ = reading((n, n), lambda T, i, j: tir.if_then_else(i >= j, T[i, j], 0.0), (n, n))
+    assert "for i1 in [0, i0 + 1):" in str(lower(s))
+    for size in (0, 1, 6):
+        check(s, {"n": size})
+    s, T = reading((n,), lambda T, i: T[i] + T[i + 3], (n + 3,))
+    b = infer_bound(s)
+    assert choose(b, b.stage(T), "auto") is not None  # two pieces
+    s3, T3 = reading((n,), lambda T, i: T[i] + T[i + 3] + T[i + 9], (n + 9,))
+    b = infer_bound(s3)
+    found = b.pieces(T3, 8)
+    assert found is None or len(found.pieces) > 2
+    assert choose(b, b.stage(T3), "auto") is None
+    for size in (0, 1, 2, 3, 4, 9, 12):
+        check(s, {"n": size})
+        check(s3, {"n": size}, nests="split")
+
+
+# -- where it is allowed ----------------------------------------------------------------------------------------------
+
+
+def splits(s: Schedule, T: Tensor) -> int:
+    check(s, nests="split")
+    found = infer_bound(s).pieces(T, 8)
+    return 0 if found is None else len(found.pieces)
+
+
+def test_splits_and_orders_are_those_of_the_schedule() -> None:
+    s, T = two_boxes()
+    i, j = T.op.axis
+    s[T].reorder(j, i)
+    s[T].split(i, 4)
+    s[T].vectorize(s[T].leaf_iter_vars[-1])
+    assert splits(s, T) == 2
+    text = body(s)
+    assert text.index("i1 in") < text.index("i0")
+    assert text.count("vectorized") == 2
+    s, T = reading((40, 40), lambda T, i, j: tir.if_then_else(i >= j, T[i, j], 0.0))
+    i, j = T.op.axis
+    s[T].split(j, 8)
+    assert splits(s, T) == 1
+    s[T].reorder(*s[T].leaf_iter_vars[::-1])  # the loops of j now stand outside that of i
+    assert splits(s, T) == 1
+
+
+def test_fused_axes() -> None:
+    s, T = two_boxes()
+    s[T].fuse(*T.op.axis)
+    assert splits(s, T) == 2
+    s, T = reading((40, 40), lambda T, i, j: tir.if_then_else(i >= j, T[i, j], 0.0))
+    s[T].fuse(*T.op.axis)
+    assert splits(s, T) == 0  # the length of a row changes
+
+
+def test_lengths_that_must_not_change() -> None:
+    for mark in ("vectorize", "unroll"):
+        s, T = reading((40, 40), lambda T, i, j: tir.if_then_else(i >= j, T[i, j], 0.0))
+        getattr(s[T], mark)(T.op.axis[1])
+        assert splits(s, T) == 0
+    s, T = reading((40, 40), lambda T, i, j: tir.if_then_else(i >= j, T[i, j], 0.0))
+    s[T].parallel(T.op.axis[0])
+    assert splits(s, T) == 1
+
+
+def test_interleaved_loops_keep_the_guard() -> None:
+    s, T = reading((40, 40), lambda T, i, j: tir.if_then_else(i >= j, T[i, j], 0.0))
+    i, j = T.op.axis
+    io, ii = s[T].split(i, 8)
+    s[T].reorder(io, j, ii)
+    assert splits(s, T) == 0
+
+
+@pytest.mark.parametrize("tail", ["shift_inwards", "round_up"])
+def test_tails_that_compute_more_keep_the_guard(tail: str) -> None:
+    s, T = reading((7,), lambda T, i: T[i] + T[i + 20], (40,))
+    s[T].split(T.op.axis[0], 4, tail=tail)
+    assert splits(s, T) == 0
+    s, T = reading((7,), lambda T, i: T[i] + T[i + 20], (40,))
+    s[T].split(T.op.axis[0], 4, tail="shrink")
+    assert splits(s, T) == 2
+
+
+def test_threads_keep_the_guard() -> None:
+    s, T = two_boxes()
+    s[T].bind(T.op.axis[0], te.thread_axis("threadIdx.x"))
+    assert splits(s, T) == 0
+
+
+def test_what_is_attached_is_computed_once() -> None:
+    A = te.placeholder((8,), name="A")
+    U = te.compute((8,), lambda i: A[i] * 2.0, name="U")
+    T = te.compute((8,), lambda i: U[i] + 1.0, name="T")
+    C = te.compute((2,), lambda i: T[i] + T[i + 6], name="C")
+    s = te.create_schedule(C.op)
+    assert splits(s, T) == 2
+    s[U].compute_at(s[T], T.op.axis[0])
+    assert splits(s, T) == 0
+    assert splits(s, U) == 0
+
+
+@pytest.mark.parametrize("compact", [False, True])
+def test_what_is_attached_moves_with_the_loop(compact: bool) -> None:
+    A = te.placeholder((60, 60), name="A")
+    U = te.compute((60, 60), lambda i, j: A[i, j] * 2.0, name="U")
+    T = te.compute((20, 20), lambda i, j: U[2 * i, j] + U[2 * i + 2, j + 4], name="T")
+    C = te.compute((9,), lambda i: T[2 * i + 1, 2 * i + 3], name="C")
+    s = te.create_schedule(C.op)
+    outer, _ = s[C].split(C.op.axis[0], 3)
+    s[T].compute_at(s[C], outer)
+    s[U].compute_at(s[T], T.op.axis[0])
+    assert splits(s, T) == 1
+    f = check(s, compact=compact)
+    assert "if " not in str(f)
+    check_c(f, s)
+    s[U].compute_at(s[T], T.op.axis[1])
+    check_c(check(s, compact=compact), s)
+    s[T].split(T.op.axis[0], 2)
+    assert splits(s, T) == 0
+
+
+def test_a_reduction_starts_in_each_piece() -> None:
+    A = te.placeholder((40, 8), name="A")
+    k = te.reduce_axis((0, 8), "k")
+    T = te.compute((40,), lambda i: te.sum(A[i, k], axis=k), name="T")
+    C = te.compute((5,), lambda i: T[i] + T[i + 20], name="C")
+    s = te.create_schedule(C.op)
+    s[T].reorder(k, T.op.axis[0])
+    assert splits(s, T) == 2
+    text = body(s)
+    assert text.count("= 0.0") == 2
+    check_c(lower(s), s)
+
+
+def test_conditions_on_the_instance_stand_outside() -> None:
+    A = te.placeholder((40, 40), name="A")
+    T = te.compute((40, 40), lambda i, j: A[i, j] + 1.0, name="T")
+
+    def formula(a: Any, i: Any, j: Any) -> Any:
+        return tir.if_then_else(a * a < 10, T[a + i, j] + T[a + i + 2, j + 2], 0.0)
+
+    C = te.compute((6, 2, 2), formula, name="C")
+    s = te.create_schedule(C.op)
+    s[T].compute_at(s[C], C.op.axis[0])
+    assert splits(s, T) == 2
+    text = body(s)
+    assert text.index("if ") < text.index("for ")
+    check_c(lower(s), s)
+
+
+def test_a_band_of_vectors() -> None:
+    s, T = reading((20, 4), lambda T, i, j: T[i, i + j])
+    s[T].vectorize(T.op.axis[1])
+    assert splits(s, T) == 1
+    assert "for i1 in [0, 4) vectorized" in body(s, compact=True)
+
+
+def test_two_outputs_share_their_nests() -> None:
+    A = te.placeholder((20,), name="A")
+    T, U = te.compute((20,), lambda i: (A[i] + 1.0, A[i] * 2.0), name="T")
+    C = te.compute((3,), lambda i: T[i] + U[i + 12], name="C")
+    s = te.create_schedule(C.op)
+    assert splits(s, T) == 2
+    check_c(lower(s), s)
+
+
+def test_a_box_has_no_pieces() -> None:
+    s, T = reading((10,), lambda T, i: T[i] + T[i + 1], (40,))
+    assert infer_bound(s).pieces(T, 8) is None
+    s, T = two_boxes()
+    assert infer_bound(s, compute="box").pieces(T, 8) is None
+
+
+def test_the_command_line(tmp_path: Path, capsys: Any) -> None:
+    script = tmp_path / "far.py"
+    script.write_text(
+        "from bound import te\n"
+        "A = te.placeholder((40,), name='A')\n"
+        "T = te.compute((40,), lambda i: A[i], name='T')\n"
+        "C = te.compute((4,), lambda i: T[2 * i] + T[2 * i + 20], name='C')\n"
+        "s = te.create_schedule(C.op)\n"
+    )
+    texts = {}
+    for options in ((), ("--nests", "guard"), ("--compact",)):
+        assert app.run(["lower", *options, str(script)]) == 0
+        texts[options] = capsys.readouterr().out
+    assert "if " not in texts[()] and "float32[27]" in texts[()]
+    assert "if " in texts["--nests", "guard"]
+    assert "allocate T: float32[14] holding T[y0 * 2]" in texts["--compact",]
+    assert app.run(["bounds", "--compact", str(script)]) == 0
+    assert "[0; 14]" in capsys.readouterr().out
+
+
+# -- random programs --------------------------------------------------------------------------------------------------
+
+
+def points_of(nest: Nest, env: Mapping[Var, int]) -> Iterator[tuple[int, ...]]:
+    """The elements that a nest computes in one instance, once for each time that it does."""
+    axes = nest.stage.op.axis  # type: ignore[attr-defined]
+
+    def run(depth: int, here: dict[Var, int]) -> Iterator[tuple[int, ...]]:
+        if depth == len(nest.loops):
+            if all(value(guard, here) for guard in nest.guards):
+                yield tuple(value(nest.values[iv], here) for iv in axes)
+            return
+        loop = nest.loops[depth]
+        first, count = value(loop.range.min, here), value(loop.range.extent, here)
+        for k in range(first, first + max(count, 0)):
+            yield from run(depth + 1, {**here, loop.iv: k})
+
+    yield from run(0, dict(env))
+
+
+def pieces_are_right(b: BoundsMap, sizes: Mapping[Var, int] | None = None) -> int:
+    """In each instance the pieces compute what the guarded nest does, no element twice; gives how many there were."""
+    done = Run(b, sizes)
+    number = 0
+    for stage in done.nests:
+        found = b.pieces(stage, 8)
+        if found is None:
+            continue
+        number += len(found.pieces)
+        repeats = 1
+        for iv in stage.op.reduce_axis:  # type: ignore[attr-defined]
+            repeats *= value(b[iv].extent, dict(sizes or {}))
+        for instance, points in done.seen[stage.op.outputs[0]].computed.items():
+            env: dict[Var, int] = {**(sizes or {}), **dict(zip(done.fixed[stage], instance, strict=True))}
+            made = list(itertools.chain.from_iterable(points_of(piece.nest, env) for piece in found.pieces))
+            assert set(made) == points, (stage.name, instance)
+            assert len(made) == len(points) * repeats, (stage.name, instance)
+        for instance in done.seen[stage.op.outputs[0]].instances - set(done.seen[stage.op.outputs[0]].computed):
+            env = {**(sizes or {}), **dict(zip(done.fixed[stage], instance, strict=True))}
+            assert not any(True for piece in found.pieces for _ in points_of(piece.nest, env))
+    return number
+
+
+def run_seed(program: Any, size: Mapping[Var, int], with_c: bool = False) -> int:
+    try:
+        b = infer_bound(program.schedule)
+        folded = infer_bound(program.schedule, compact=True)
+    except ScheduleError:
+        return 0
+    number = pieces_are_right(b, size)
+    check(program.schedule, program.sizes, bounds=b)
+    f = check(program.schedule, program.sizes, bounds=folded, nests="split")
+    if with_c:
+        check_c(f, program.schedule, program.sizes)
+    return number
+
+
+def strided(seed: int) -> int:
+    program = Program(seed, seed % 3 == 0)
+    size = dict.fromkeys(program.tensors[-1].shape[0].free_vars(), program.sizes.get("n", 0))
+    return run_seed(program, size, seed % 10 == 1)
+
+
+def others(seed: int) -> int:
+    program = AnyProgram(seed, seed % 3 == 0)
+    size = {v: program.sizes[v.name] for t in program.tensors for e in t.shape for v in e.free_vars()}
+    number = run_seed(program, size, seed % 10 == 1)
+    return number + pieces_are_right(infer_bound(random_programs.Program(seed, stages=1 + seed % 6).schedule()))
+
+
+@pytest.mark.parametrize("start", range(0, 20, 10))
+def test_strided_programs(start: int) -> None:
+    assert sum(map(strided, range(start, start + 10))) > 3
+
+
+def test_programs_of_all_kinds() -> None:
+    assert sum(map(others, range(12))) > 1
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("start", range(1000, 4000, 100))
+def test_many_programs(start: int) -> None:
+    for seed in range(start, start + 100):
+        strided(seed)
+        others(seed)

@@ -1,0 +1,255 @@
+"""`intset plot`: the data of each panel against the regions, the files written, and one line for bad input."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bound import infer_bound, te, tir
+from intset import evaluate
+from lowering.cli import main
+from lowering.cli.plot_data import DOMAINS, Elements, Picture, elements_of, picture_of
+from lowering.cli.script import Case
+from tests import ROOT
+
+SCRIPT = """
+from bound import te
+A = te.placeholder((64, 64), name="A")
+B = te.compute((64, 64), lambda i, j: A[i, j] + 1, name="B")
+C = te.compute((60, 60), lambda i, j: B[i, j] + B[i + 2, j + 2] + B[i + 4, j], name="C")
+s = te.create_schedule(C.op)
+xo, yo, xi, yi = s[C].tile(C.op.axis[0], C.op.axis[1], 8, 8)
+s[B].compute_at(s[C], yo)
+n = te.size_var("n")
+D = te.compute((n,), lambda k: k * 2, name="D")
+E = te.compute((n,), lambda k: D[k] + D[n - 1 - k], name="E")
+t = te.create_schedule(E.op)
+ko, ki = t[E].split(E.op.axis[0], 4)
+t[D].compute_at(t[E], ko)
+"""
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> str:
+    path = tmp_path / "tiles.py"
+    path.write_text(SCRIPT, encoding="utf-8")
+    return str(path)
+
+
+def tiles() -> tuple[te.Schedule, Any]:
+    """Three reads of B in a tile: their union is no box. The second consumer starts late."""
+    namespace: dict[str, Any] = {}
+    exec(SCRIPT, namespace)
+    return namespace["s"], namespace["B"]
+
+
+def drawn(elements: Elements) -> set[tuple[int, ...]]:
+    assert all(extent == 1 for extent in elements.block)
+    return {tuple(low for low, _ in cell) for cell in elements.cells()}
+
+
+def points(region: Any) -> set[tuple[int, ...]]:
+    """All points of a region, by its condition."""
+    spans = [range(int(evaluate(r.min, {})), int(evaluate(r.min + r.extent, {}))) for r in region.box]
+    return {point for point in itertools.product(*spans) if point in region}
+
+
+# -- data ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("compute", ["exact", "box"])
+@pytest.mark.parametrize("instance", [{}, {"i.outer": 7, "C.j.outer": 7}, {"j.outer": 3}])
+def test_the_panels_hold_the_points_of_the_regions(compute: str, instance: dict[str, int]) -> None:
+    s, B = tiles()
+    picture = picture_of(Case("s", s), {}, DOMAINS, "B", (), instance, compute)
+    assert [panel.domain for panel in picture.panels] == list(DOMAINS)
+    assert (picture.axes, picture.hidden, picture.tensor) == (("i", "j"), (), "B")
+    at = {name.removeprefix("C."): value for name, value in instance.items()}
+    assert picture.instance == (("C.i.outer", at.get("i.outer", 0)), ("C.j.outer", at.get("j.outer", 0)))
+    values = [value for _, value in picture.instance]
+    sizes = []
+    for panel in picture.panels:
+        b = infer_bound(s, domain=panel.domain, compute=compute)
+        fixed = dict(zip(b.required(B).fixed, values, strict=True))
+        for elements, region in ((panel.required, b.required(B)), (panel.computed, b.computed(B))):
+            expected = points(region.at({v: fixed[v] for v in region.params}))
+            assert drawn(elements) == expected and elements.count == len(expected) > 0
+        sides = [(evaluate(r.min, fixed), evaluate(r.extent, {})) for r in b.allocated(B)]
+        assert list(panel.box) == sides and panel.extents == tuple(extent for _, extent in sides)
+        assert drawn(panel.required) <= drawn(panel.computed)
+        assert all(low <= x < low + e for p in drawn(panel.computed) for x, (low, e) in zip(p, panel.box, strict=True))
+        sizes.append(panel.required.count)
+    if not instance:
+        assert sizes == [120, 120, 112, 112]  # two boxes of 8 columns, one of 10: only a union is exact
+
+
+def test_one_axis_is_a_projection() -> None:
+    s, _ = tiles()
+    for axis, name, extent in (("j", "j", 10), ("1", "j", 10), ("0", "i", 12)):
+        picture = picture_of(Case("s", s), {}, ("isl",), "B", [axis])
+        required = picture.panels[0].required
+        assert picture.axes == (name,) and len(picture.hidden) == 1
+        assert drawn(required) == {(x,) for x in range(extent)} and required.count == 112
+
+
+def test_axes_may_be_exchanged() -> None:
+    s, _ = tiles()
+    there, back = (picture_of(Case("s", s), {}, ("isl",), "B", axes) for axes in (["i", "j"], ["j", "i"]))
+    assert drawn(back.panels[0].required) == {(j, i) for i, j in drawn(there.panels[0].required)}
+
+
+def test_the_first_instance_with_a_need_is_drawn() -> None:
+    A = te.compute((32,), lambda k: k * 1, name="A")
+    late = te.compute((32,), lambda k: tir.if_then_else(k >= 20, A[k], 0), name="late")
+    s = te.create_schedule(late.op)
+    outer, _ = s[late].split(late.op.axis[0], 8)
+    s[A].compute_at(s[late], outer)
+    picture = picture_of(Case("s", s), {}, ("isl", "auto"))
+    assert picture.instance == (("late.k.outer", 2),)
+    assert all(drawn(panel.required) == {(k,) for k in range(20, 24)} for panel in picture.panels)
+    nothing = picture_of(Case("s", s), {}, ("auto",), instance={"k.outer": 0}).panels[0]
+    assert nothing.required.is_empty and nothing.required.count == 0 and drawn(nothing.required) == set()
+
+
+def test_the_axes_drawn_by_default_are_long() -> None:
+    A = te.compute((1, 6, 1, 5, 1), lambda a, b, c, d, e: a + b + c + d * e, name="A")
+    s = te.create_schedule(A.op)
+    assert picture_of(Case("s", s), {}, ("interval",)).axes == ("b", "d")
+    B = te.compute((1, 1, 7), lambda a, b, c: a + b + c, name="B")
+    assert picture_of(Case("s", te.create_schedule(B.op)), {}, ("interval",)).axes == ("b", "c")
+
+
+def test_large_regions_are_blocks_that_cover_every_point() -> None:
+    from intset import Context, Range, Var
+
+    i, j = Var("i"), Var("j")
+    region = Context({i: Range(0, 30), j: Range(0, 40)}).image((i * 3 + j, j * 2 - 5), domain="isl")
+    exact = elements_of(region, (0, 1))
+    coarse = elements_of(region, (0, 1), max_blocks=200)
+    covered = {
+        point for cell in coarse.cells() for point in itertools.product(*(range(low, low + e) for low, e in cell))
+    }
+    assert drawn(exact) == {(3 * a + b, 2 * b - 5) for a in range(30) for b in range(40)}
+    assert drawn(exact) < covered and coarse.blocks is not None and len(coarse.blocks) <= 200
+    assert coarse.count == exact.count == 1200
+    assert all(
+        any(p in drawn(exact) for p in itertools.product(*(range(x, x + e) for x, e in c))) for c in coarse.cells()
+    )
+    box = Context({i: Range(0, 10**6), j: Range(5, 10**6)}).image((i, j), domain="isl")
+    filled = elements_of(box, (0, 1))
+    assert filled.blocks is None and filled.box == ((0, 10**6), (5, 10**6)) and filled.count == 10**12
+
+
+# -- files --------------------------------------------------------------------------------------------------------
+
+
+def test_an_svg_holds_names_and_counts(script: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("matplotlib")
+    target = tmp_path / "b.svg"
+    assert main(["plot", script, "--stage", "B", "--axes", "i,j", "--instance", "i.outer=1", "-o", str(target)]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == "" and captured.out.startswith(str(target)) and "C.i.outer=1, C.j.outer=0" in captured.out
+    text = target.read_text(encoding="utf-8")
+    for label in (
+        *DOMAINS,
+        "required 112",
+        "computed 120",
+        "12 \N{MULTIPLICATION SIGN} 10 = 120",
+        "stage B",
+        "C.i.outer = 1",
+        "a superset",
+    ):
+        assert label in text
+    for label in (">i<", ">j<", ">required<", ">computed<", ">allocated<"):
+        assert label in text
+    assert main(["plot", script, "--stage", "B", "--instance", "i.outer=1", "-o", str(tmp_path / "again.svg")]) == 0
+    assert (tmp_path / "again.svg").read_text(encoding="utf-8") == text
+
+
+def test_a_png_of_one_axis_with_a_size(script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("matplotlib")
+    monkeypatch.chdir(tmp_path)
+    arguments = ["plot", script, "--schedule", "t", "--at", "n=50", "-d", "interval", "-d", "isl,auto"]
+    assert main(arguments) == 0
+    assert (tmp_path / "tiles-D.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_picture_has_few_parts_however_large_the_region() -> None:
+    pytest.importorskip("matplotlib")
+    from lowering.cli.plot import draw
+
+    F = te.compute((9000, 3000), lambda i, j: i + j, name="F")
+    G = te.compute((1000, 1000), lambda i, j: F[i * 3 + j, j * 2], name="G")
+    picture: Picture = picture_of(Case("s", te.create_schedule(G.op)), {}, ("interval", "isl"), "F")
+    figure = draw(picture)
+    assert len(figure.axes) == 2
+    assert all(len(axes.get_children()) < 40 for axes in figure.axes)
+    assert len(figure.axes[1].images) == 2  # rasters; the interval's is a box
+    assert len(figure.axes[0].images) == 0
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert labels == ["required", "computed (the same elements)", "allocated"]
+
+
+@pytest.mark.parametrize("example", ["resnet_conv3x3", "matmul_cached"])
+def test_the_examples(example: str, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    path = ROOT / "examples" / f"{example}.py"
+    assert main(["plot", str(path), "-o", str(tmp_path / "x.png")]) == 0
+    assert (tmp_path / "x.png").stat().st_size > 10_000
+
+
+# -- bad input ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--stage", "Q"], "unknown stage 'Q'; there are: A, B, C"),
+        (["--axes", "i,k"], "unknown axis 'k'; there are: i, j"),
+        (["--axes", "2"], "unknown axis '2'"),
+        (["--axes", "i,i"], "--axes takes one axis, or two"),
+        (["--axes", "i,j,0"], "--axes takes one axis, or two"),
+        (["--domain", "octagon"], "unknown domain 'octagon'"),
+        (["--domain", "isl,octagon"], "unknown domain 'octagon'"),
+        (["--instance", "k.outer=1"], "unknown loop 'k.outer'; there are: C.i.outer, C.j.outer"),
+        (["--instance", "i.outer=8"], "no iteration has i.outer=8"),
+        (["--instance", "i.outer"], "--instance takes NAME=VALUE"),
+        (["--schedule", "u"], "unknown schedule 'u'; there are: s, t"),
+        (["--schedule", "t"], "--at n=VALUE"),
+        (["--at", "m=3"], "'m'"),
+        (["-o", "x.gif"], ".png or .svg"),
+        (["-o", "nowhere/x.png"], "no such folder"),
+        (["--compute", "none"], "'none'"),
+    ],
+)
+def test_bad_arguments(
+    arguments: list[str], message: str, script: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("matplotlib")
+    target = [] if "-o" in arguments else ["-o", str(tmp_path / "x.png")]
+    assert message in refusal(capsys, script, *arguments, *target)
+    assert not list(tmp_path.glob("*.png"))
+
+
+def test_a_file_that_is_no_script(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "corpus.json").write_text("[]")
+    assert "a Python script" in refusal(capsys, str(tmp_path / "corpus.json"))
+    assert "no such file" in refusal(capsys, str(tmp_path / "nowhere.py"))
+
+
+def test_without_matplotlib(script: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert "pip install 'intset[plot]'" in refusal(capsys, script)
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """The one line on stderr; nothing is on stdout, and the status is 2."""
+    assert main(["plot", *arguments]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("intset: error: ") and captured.err.count("\n") == 1
+    return captured.err

@@ -1,0 +1,244 @@
+"""Strength reduction and hoisting over whole nests: no division is left in a loop, and the values are numpy's."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bound import te
+from intset import Range, ShapeVar, Var, evaluate
+from intset.expr import ops
+from intset.expr.walk import postorder
+from lowering import (
+    CheckError,
+    Function,
+    lower,
+    lower_division,
+    lower_divisions,
+    narrow,
+    run,
+    strength_reduce,
+    to_c,
+)
+from lowering.nest.ir import Assert, Carry, For, If, Let, Store, seq
+from lowering.nest.walk import operands, statements
+from tests.lowering.lowered import check, check_c
+from tests.sweeps import daily
+
+n, m, p = te.size_var("n"), te.size_var("m"), te.size_var("p")
+
+
+def divisions_in_loops(f: Function) -> int:
+    """Divisions by what is no constant that are done inside a loop."""
+    inside = {s for loop in statements(f.body) if isinstance(loop, For) for s in statements(loop.body)}
+    inside |= {c for loop in statements(f.body) if isinstance(loop, For) for c in loop.carried}
+    found = 0
+    for part in inside:
+        below: Any = postorder([part.following] if isinstance(part, Carry) else operands(part))
+        found += sum(node.op in ops.DIVISIONS and not node.args[1].is_const for node in below)
+    return found
+
+
+def one(formula: Callable[..., Any], shape: Any, split: int | None = None, nparts: int | None = None) -> Any:
+    """The schedule of one stage that reads an n by n array."""
+    a = te.placeholder((n, n), name="A")
+    b = te.compute(shape, lambda *i: formula(a, *i), name="B", varargs_names=["i", "j"][: len(shape)])
+    s = te.create_schedule(b.op)
+    axis = b.op.axis[0]
+    if nparts is not None:
+        _, axis = s[b].split(axis, nparts=nparts)
+    if split is not None:
+        s[b].split(axis, factor=split)
+    return s
+
+
+def fused() -> Any:
+    s = one(lambda a, i, j: a[(i * m + j) % n, (i * m + j) // n * 0], (n, m))
+    (b,) = s.outputs[0].outputs
+    s[b].fuse(*b.op.axis)
+    return s
+
+
+PROGRAMS: dict[str, Callable[[], Any]] = {
+    "flatten": lambda: one(lambda a, i: a[i % n, i // n], (n * n,)),
+    "factor": lambda: one(lambda a, i: a[(i * 3 + 1) % n, 0], (n,)),
+    "offset": lambda: one(lambda a, i: a[(i + 7) % n, (i + 7) // n % n], (n,)),
+    "negative start": lambda: one(lambda a, i: a[(i - 3) % n, 0], (n,)),
+    "reversed": lambda: one(lambda a, i: a[(n * n - 1 - i) % n, (n * n - 1 - i) // n], (n * n,)),
+    "split": lambda: one(lambda a, i: a[i % n, i // n], (n * n,), split=4),
+    "parts": lambda: one(lambda a, i: a[i % n, i // n], (n * n,), nparts=4),
+    "parts in tiles": lambda: one(lambda a, i: a[i % n, i // n % n], (n * m,), split=3, nparts=4),
+    "fused": lambda: fused(),
+    "two loops": lambda: one(lambda a, i, j: a[(i * m + j) % n, (i * m + j) // n * 0], (n, m)),
+    "rows of a reshape": lambda: one(lambda a, i, j: a[(i * m + j) % n, (i * m + j) // n % n], (n, m)),
+    "other divisor": lambda: one(lambda a, i: a[(i % (n + 1)) * 0, (i // (n + 1)) * 0], (m,)),
+}
+
+
+@pytest.mark.parametrize("name", daily(PROGRAMS, 2))
+def test_no_division_is_left_in_a_loop(name: str) -> None:
+    s = PROGRAMS[name]()
+    f = lower(s, strength=True)
+    assert divisions_in_loops(f) == 0, f
+    for sizes in ({"n": 1, "m": 4}, {"n": 2, "m": 3}, {"n": 7, "m": 5}, {"n": 0, "m": 0}):
+        check(s, sizes, strength=True)
+    check_c(f, s, {"n": 6, "m": 5}, sanitize=True)
+
+
+def test_three_axes_carry_quotients_of_quotients() -> None:
+    x = te.placeholder((n, m, p), name="X")
+    b = te.compute((n * m * p,), lambda i: x[i // (m * p), i // p % m, i % p], name="B")
+    s = te.create_schedule(b.op)
+    f = check(s, {"n": 3, "m": 4, "p": 5}, strength=True)
+    assert divisions_in_loops(f) == 0
+    for sizes in ({"n": 1, "m": 1, "p": 1}, {"n": 2, "m": 1, "p": 3}, {"n": 0, "m": 2, "p": 2}):
+        check(s, sizes, strength=True)
+    check_c(f, s, {"n": 3, "m": 2, "p": 4}, sanitize=True)
+
+
+def test_what_a_loop_does_not_change_is_divided_before_it() -> None:
+    a = te.placeholder((n, n), name="A")
+    b = te.compute((n, m), lambda i, j: a[m // n % n, (p + 7) % n] + a[i * i % n, j % n], name="B")
+    s = te.create_schedule(b.op)
+    f = lower(s, strength=True)
+    (_, inner) = (stmt for stmt in statements(f.body) if isinstance(stmt, For))
+    assert "hoisted" in str(f) and divisions_in_loops(f) == 1  # i * i % n, in the outer loop
+    below: Any = postorder(operands(next(iter(stmt for stmt in statements(inner.body) if isinstance(stmt, Store)))))
+    assert not any(node.op in ops.DIVISIONS for node in below)
+    for sizes in ({"n": 3, "m": 4, "p": 2}, {"n": 1, "m": 0, "p": 5}, {"n": 0, "m": 3, "p": 0}):
+        check(s, sizes, strength=True)
+    check_c(f, s, {"n": 4, "m": 3, "p": 9}, sanitize=True)
+
+
+def test_elements_that_nothing_writes_may_be_read_before_the_loop() -> None:
+    index = te.placeholder((n,), "int32", name="I", value_range=(-50, 1000))
+    a = te.placeholder((n,), name="A")
+    b = te.compute((n, m), lambda i, j: a[(index[i] + j) % n], name="B")
+    s = te.create_schedule(b.op)
+    f = lower(s, strength=True)
+    assert divisions_in_loops(f) == 1 and "with r = " in str(f)  # the first remainder of each row
+    check(s, {"n": 5, "m": 9}, strength=True)
+    check_c(f, s, {"n": 5, "m": 9}, sanitize=True)
+    check_c(f, s, {"n": 5, "m": 0}, sanitize=True)
+
+
+def test_what_the_nest_writes_is_not_read_before_the_loop() -> None:
+    k, i, j = te.placeholder((8,), "int32", name="K"), Var("i"), Var("j")
+    size = ShapeVar("s", lower=1)
+    inner = For(j, Range(0, 8), Store(k, (j,), (k[i] + j) % size))
+    f = Function("f", (k,), (k,), (size,), (), For(i, Range(0, 8), inner))
+    reduced = strength_reduce(f)
+    assert "with" not in str(reduced)
+    given = {"K": np.arange(8, dtype="int32") * 5}
+    np.testing.assert_array_equal(run(reduced, dict(given), {"s": 3})["K"], run(f, dict(given), {"s": 3})["K"])
+
+
+def test_a_dividend_that_overflows_where_it_is_not_evaluated_is_not_carried() -> None:
+    """Below the guard i * 2**61 is small; beyond it there is no such number in 64 bits."""
+    i, size = Var("i"), ShapeVar("s", lower=1)
+    a = te.placeholder((100,), "int64", name="A")
+    guarded = If(i < 3, Store(a, (i,), (i * 2**61) % size))
+    f = Function("f", (a,), (a,), (size,), (), For(i, Range(0, 100), guarded))
+    assert "with" not in str(strength_reduce(f))
+    harmless = f.with_body(For(i, Range(0, 100), If(i < 3, Store(a, (i,), (i * 4) % size))))
+    assert "with" in str(strength_reduce(harmless))
+
+
+def test_behind_an_assertion_nothing_is_taken_for_granted() -> None:
+    i, size = Var("i"), Var("n")
+    a = te.placeholder((5,), "int64", name="A")
+    checked = seq(Assert(size.ne(0), "n is not 0"), Store(a, (i,), 7 // size))
+    f = Function("f", (a,), (a,), (size,), (), For(i, Range(0, 5), checked))
+    assert "hoisted" not in str(strength_reduce(f))
+    with pytest.raises(CheckError):
+        run(strength_reduce(f), {"A": np.zeros(5, "int64")}, {"n": 0})
+    plain = f.with_body(For(i, Range(0, 5), Store(a, (i,), 7 // size)))
+    assert "hoisted" in str(strength_reduce(plain))
+
+
+def test_a_divisor_is_not_computed_where_the_loop_does_not_run() -> None:
+    """n * m is representable wherever the loop divides by it, and may not be where it does not run."""
+    i, n_, m_, k = Var("i"), ShapeVar("n"), ShapeVar("m"), ShapeVar("k")
+    a = te.placeholder((k,), "int64", name="A")
+    f = Function("f", (a,), (a,), (n_, m_, k), (), For(i, Range(0, k), Store(a, (i,), (i + 5) // (n_ * m_))))
+    g = strength_reduce(f)
+    (carry,) = (c for stmt in statements(g.body) if isinstance(stmt, For) for c in stmt.carried if c.var.name == "q")
+    point = {n_: 2**40, m_: 2**40, k: 0}
+    assert evaluate(lower_division(carry.first, bits=64).expr, point, bits=64) == 0
+    guarded = f.with_body(For(i, Range(0, k), If(i < 3, Store(a, (i,), i // (n_ * m_)))))
+    assert "with" not in str(strength_reduce(guarded))
+
+
+def test_the_last_update_may_not_overflow() -> None:
+    """x = i + s is representable in every iteration, and not one iteration later."""
+    i, start, size = Var("i"), Var("s"), ShapeVar("n", lower=1, upper=9)
+    a = te.placeholder((5,), "int64", name="A")
+    f = Function("f", (a,), (a,), (start, size), (), For(i, Range(0, 5), Store(a, (i,), (i + start) // size)))
+    g = lower_divisions(strength_reduce(f))
+    text = to_c(g)
+    assert "if (i + 1 < 5)" in text
+    for first in (2**63 - 5, -(2**63)):
+        result = run(g, {"A": np.zeros(5, "int64")}, {"s": first, "n": 1})["A"]
+        assert [int(value) for value in result] == [first + k for k in range(5)]
+
+
+def test_chains_of_every_step_stay_in_the_width() -> None:
+    """x = i * c + s is divided by n, the quotient by m, all at 8 bits: no step of an update leaves the width."""
+    i, c, start, n_, m_ = Var("i"), Var("c"), Var("s"), ShapeVar("n"), ShapeVar("m")
+    k = ShapeVar("k")
+    a = te.placeholder((k,), "int64", name="A")
+    quotient = (i * c + start) // n_
+    store = Store(a, (i,), quotient // m_ + quotient % m_)
+    f = Function("f", (a,), (a,), (c, start, n_, m_, k), (), For(i, Range(0, k), store))
+    g = strength_reduce(f, 8)
+    assert divisions_in_loops(g) == 0
+    lets = [stmt for stmt in statements(g.body) if isinstance(stmt, Let)]
+    (loop,) = (stmt for stmt in statements(g.body) if isinstance(stmt, For))
+    rng, done = random.Random(1), 0
+    for _ in range(1500):
+        point: dict[Any, int] = {c: rng.randint(-30, 30), start: rng.randint(-128, 127), k: rng.randint(0, 9)}
+        point |= {size: rng.choice((1, 2, 3, 5, 7, 100, 127, rng.randint(1, 127))) for size in (n_, m_)}
+        if not all(-128 <= j * point[c] <= 127 and -128 <= j * point[c] + point[start] <= 127 for j in range(point[k])):
+            continue
+        done += 1
+        env = dict(point)
+        for let in lets:
+            env[let.var] = evaluate(let.value, env, bits=8)
+        env |= {carry.var: evaluate(carry.first, env, bits=8) for carry in loop.carried}
+        for j in range(point[k]):
+            (inside,) = (stmt for stmt in statements(loop.body) if isinstance(stmt, Store))
+            q = (j * point[c] + point[start]) // point[n_]
+            assert evaluate(inside.value, {**env, i: j}) == q // point[m_] + q % point[m_]
+            if j + 1 < point[k]:
+                env |= {carry.var: evaluate(carry.following, {**env, i: j}, bits=8) for carry in loop.carried}
+    assert done > 300
+
+
+def test_a_remainder_may_be_updated_after_the_last_iteration() -> None:
+    """It is never as large as the divisor, so only a quotient needs the condition that there is another iteration."""
+    i, start, size = Var("i"), Var("s"), ShapeVar("n")
+    a = te.placeholder((5,), "int64", name="A")
+    f = Function("f", (a,), (a,), (start, size), (), For(i, Range(0, 5), Store(a, (i,), (i * 3 + start) % size)))
+    g = strength_reduce(f)
+    assert "i + 1 <" not in to_c(lower_divisions(g))
+    (loop,) = (stmt for stmt in statements(g.body) if isinstance(stmt, For))
+    remainder = next(carry for carry in loop.carried if carry.var.name == "r")
+    (step,) = (stmt for stmt in statements(g.body) if isinstance(stmt, Let) and stmt.var.name == "dr")
+    for n_ in (0, 1, 2, 3, 4, 2**63 - 1):
+        dr = evaluate(step.value, {size: n_}, bits=64)
+        for r in (r for r in (0, 1, n_ - 4, n_ - 3, n_ - 1) if 0 <= r < n_):
+            env = {remainder.var: r, step.var: dr, size: n_, i: 4}
+            assert evaluate(remainder.following, env, bits=64) == (r + 3) % n_
+
+
+def test_carried_variables_fit_32_bits_where_the_sizes_do() -> None:
+    size = ShapeVar("n", upper=100)
+    a = te.placeholder((size, size), name="A")
+    s = te.create_schedule(te.compute((size * size,), lambda i: a[i % size, i // size], name="B").op)
+    f = lower(s, strength=True)
+    assert narrow(f).bits == 32 and "int32_t q" in check_c(f, s, {"n": 11}, sanitize=True)
+    assert "select(r == n - 1, 0, r + 1)" in str(f)

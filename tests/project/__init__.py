@@ -1,0 +1,1 @@
+"""Tests of the project itself: its documents, what is installed."""

@@ -1,0 +1,173 @@
+"""The house: light imports, borders between packages, and a README whose commands and code are true."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import ROOT
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PACKAGES = ("intset", "bound", "lowering")
+SOURCES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+
+
+def modules_after(code: str) -> set[str]:
+    """The modules loaded in a fresh interpreter after `code`."""
+    command = [sys.executable, "-c", f"{code}\nimport json, sys\nprint(json.dumps(sorted(sys.modules)))"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True)
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+# -- imports ------------------------------------------------------------------------------------------------------
+
+
+def test_import_intset_is_light() -> None:
+    loaded = modules_after("import intset")
+    assert not loaded & {"z3", "islpy", "numpy", "bound", "lowering", "rich", "click"}
+    assert "intset.expr.node" in loaded and "intset.context" not in loaded  # what answers comes when it is named
+    assert "intset.context" in modules_after("from intset import Context")
+
+
+def test_the_tests_for_domains_need_no_more_than_the_package() -> None:
+    code = "from intset.testing import soundness\nassert not soundness('interval', count=5).wrong"
+    assert not modules_after(code) & {"hypothesis", "pytest", "bound", "lowering", "numpy"}
+
+
+def test_a_question_of_the_linear_form_loads_no_engine() -> None:
+    code = "from intset import *\ni = Var('i')\nassert Context({i: Range(0, 8)}).bounds(i * 2)[1] is const(14)"
+    assert not modules_after(code) & {"z3", "islpy", "numpy"}
+
+
+@pytest.mark.parametrize(("package", "above"), [("intset", {"bound", "lowering"}), ("bound", {"lowering"})])
+def test_imports_point_down(package: str, above: set[str]) -> None:
+    files = [path for path in SOURCES if path.is_relative_to(ROOT / package)]
+    assert len(files) > 10
+    for path in files:
+        assert not imported_packages(path) & above, path
+
+
+def imported_packages(path: Path) -> set[str]:
+    """The top-level packages that a file imports anywhere, inside functions too."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found.add(node.module.partition(".")[0])
+    return found
+
+
+def test_only_their_owners_import_the_engines() -> None:
+    owners = {
+        "islpy": ("intset/domains/isl", "intset/check/isl_text.py", "lowering/cli/reference.py"),
+        "z3": ("intset/prover", "intset/check/smt_text.py"),
+    }
+    for path in SOURCES:
+        for name in imported_packages(path) & set(owners):
+            assert path.relative_to(ROOT).as_posix().startswith(owners[name]), f"{path} imports {name}"
+
+
+def test_import_borders_are_kept() -> None:
+    pytest.importorskip("importlinter")
+    code = "from importlinter.cli import lint_imports_command; lint_imports_command()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stdout[-3000:]
+
+
+# -- sources ------------------------------------------------------------------------------------------------------
+
+
+def test_files_are_short() -> None:
+    lengths = {path.relative_to(ROOT): len(path.read_text(encoding="utf-8").splitlines()) for path in SOURCES}
+    assert {path: n for path, n in lengths.items() if n >= 500} == {}
+
+
+def test_every_package_is_distributed() -> None:
+    folders = {path.parent.relative_to(ROOT).as_posix() for path in SOURCES}
+    assert [folder for folder in sorted(folders) if not (ROOT / folder / "__init__.py").exists()] == []
+
+
+# -- the README ---------------------------------------------------------------------------------------------------
+
+
+def blocks(text: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def test_the_readme_opens_with_two_commands() -> None:
+    first, second = blocks(README, "sh")[:2]
+    assert README.index(first) < README.index(second) < README.index("\n## ")
+    for command in (first, second):
+        assert command.count("\n") == 1 and command.startswith("python3 -m venv .venv && .venv/bin/pip install ")
+    assert "intset bounds" in first and "intset lower" in first and "pytest" in second
+
+
+def test_the_files_that_the_readme_names_exist() -> None:
+    names = set(re.findall(r"\b(?:examples|docs|benchmarks)/[\w./-]*\w", README)) | {".ci/run"}
+    assert len(names) >= 4
+    assert [name for name in sorted(names) if not (ROOT / name).exists()] == []
+    for module in re.findall(r"python -m (benchmarks\.\w+)", README):
+        assert (ROOT / (module.replace(".", "/") + ".py")).exists()
+
+
+def test_ci_runs_the_test_command_of_the_readme() -> None:
+    assert blocks(README, "sh")[1].strip() in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+
+
+def test_the_commands_need_what_is_declared() -> None:
+    assert PROJECT["project"]["scripts"] == {"intset": "lowering.cli:main"}
+    assert {"test", "dev"} <= set(PROJECT["project"]["optional-dependencies"])
+    assert (
+        (ROOT / PROJECT["project"]["license-files"][0]).read_text(encoding="utf-8").strip().startswith("Apache License")
+    )
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/adding-a-domain.md"])
+def test_the_code_in_the_documents_is_true(name: str) -> None:
+    """All blocks of a document run in one session, and print what is written."""
+    from intset.domains.registry import domain_names, unregister
+
+    code = "\n".join(blocks((ROOT / name).read_text(encoding="utf-8"), "python"))
+    test = doctest.DocTestParser().get_doctest(code, {}, name, name, 0)
+    assert len(test.examples) >= 5
+    failures: list[str] = []
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
+    try:
+        runner.run(test, out=failures.append)
+    finally:
+        for domain in {"nonnegative", "boastful"} & set(domain_names()):
+            unregister(domain)
+    assert not failures, "\n".join(failures)
+
+
+def test_the_settings_in_the_readme_are_the_defaults() -> None:
+    from intset import Config
+
+    table = tomllib.loads(blocks(README, "toml")[0])["tool"]["intset"]
+    assert {**table, "tiers": tuple(table["tiers"])} == asdict(Config())
+
+
+def test_the_library_tour_runs() -> None:
+    done = subprocess.run(
+        [sys.executable, "examples/library_tour.py"], capture_output=True, text=True, cwd=ROOT, env=_env()
+    )
+    assert done.returncode == 0, done.stderr
+    assert "(0, n * m - 1)" in done.stdout and "proved" in done.stdout
+
+
+def _env() -> dict[str, str]:
+    import os
+
+    return {**os.environ, "PYTHONPATH": str(ROOT)}

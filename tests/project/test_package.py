@@ -1,0 +1,99 @@
+"""What is installed: three packages with their types and the command, where type checkers look for them."""
+
+from __future__ import annotations
+
+import configparser
+import shutil
+import subprocess
+import sys
+import venv
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests import ROOT
+
+pytest.importorskip("setuptools", minversion="77", reason="builds the package with the configured backend")
+
+PACKAGES = ("intset", "bound", "lowering")
+
+# A user's script and what mypy is to say of it: of names that it cannot see it says nothing like this.
+SCRIPT = """\
+from bound import te
+from intset import Context, Range, Var
+from lowering import lower
+
+i = Var("i")
+context = Context({i: Range(0, 8)})
+first: int = context.bounds(i).ints()[0]
+context.no_such_question()
+te.no_such_operation()
+lower(1)
+"""
+COMPLAINTS = {8: "attr-defined", 9: "attr-defined", 10: "arg-type"}
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the project, with folders beside the packages that must not be shipped."""
+    copy = tmp_path_factory.mktemp("copy") / "project"
+    copy.mkdir()
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, copy)
+    for name in (*PACKAGES, "examples"):
+        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("tests", "benchmarks"):
+        (copy / name).mkdir()
+        (copy / name / "__init__.py").touch()
+    return copy
+
+
+def _built(project: Path, hook: str, folder: Path) -> zipfile.ZipFile:
+    call = f"from setuptools.build_meta import {hook} as build; build({str(folder)!r})"
+    subprocess.run([sys.executable, "-c", call], cwd=project, check=True, capture_output=True, timeout=120)
+    (wheel,) = folder.glob("*.whl")
+    return zipfile.ZipFile(wheel)
+
+
+def test_an_editable_install_is_a_path(project: Path, tmp_path: Path) -> None:
+    with _built(project, "build_editable", tmp_path) as wheel:
+        outside = [name for name in wheel.namelist() if ".dist-info/" not in name]
+        (path,) = outside
+        assert path.endswith(".pth") and Path(wheel.read(path).decode().strip()) == project
+
+
+def test_a_wheel_holds_the_packages_their_types_and_the_command(project: Path, tmp_path: Path) -> None:
+    with _built(project, "build_wheel", tmp_path) as wheel:
+        names = set(wheel.namelist())
+        info = next(name for name in names if name.endswith("/entry_points.txt"))
+        commands = configparser.ConfigParser()
+        commands.read_string(wheel.read(info).decode())
+    shipped = {name for name in names if ".dist-info/" not in name}
+    sources = [path for package in PACKAGES for path in (project / package).rglob("*.py")]
+    assert len(sources) > 200 and all((project / package / "py.typed").exists() for package in PACKAGES)
+    expected = {path.relative_to(project).as_posix() for path in sources} | {f"{name}/py.typed" for name in PACKAGES}
+    assert shipped == expected
+    assert commands["console_scripts"]["intset"] == "lowering.cli:main"
+
+
+@pytest.mark.nightly
+def test_a_type_checker_sees_the_packages_of_the_readmes_install(project: Path, tmp_path: Path) -> None:
+    venv.create(tmp_path / ".venv", with_pip=True)
+    programs = tmp_path / ".venv" / ("Scripts" if sys.platform == "win32" else "bin")
+    for what in (["-e", str(project)], ["mypy"]):
+        _run([str(programs / "pip"), "install", "-q", *what], tmp_path)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "script.py").write_text(SCRIPT, encoding="utf-8")
+    said = _run([str(programs / "mypy"), "--strict", "script.py"], elsewhere, status=1)
+    errors = [line.split(":") for line in said.splitlines() if ": error:" in line]
+    assert {int(line[1]): line[-1].rsplit("[", 1)[1].rstrip("]") for line in errors} == COMPLAINTS
+    assert "bounds" in _run([str(programs / "intset"), "--help"], elsewhere)
+
+
+def _run(command: Sequence[str], folder: Path, status: int = 0) -> str:
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=900, check=False)
+    assert done.returncode == status, done.stdout + done.stderr
+    return done.stdout
