@@ -54,7 +54,7 @@ def lower(
         function asserts them.
     name: the name of the function; by default that of the first output.
     strength: whether loops carry quotients and remainders instead of dividing.
-    compact: whether strides are folded out of the allocations (`bound.infer.compact`); by default no, or with `bounds`
+    compact: whether strides are folded out of the allocations (`bound.infer.storage`); by default no, or with `bounds`
         as they were found.
     nests: what becomes of a stage whose region is no box: "guard", one nest with a guard; "split", a nest for each
         piece of the region, as far as there are such; "auto", the cheaper of both (`lowering.build.pieces`).

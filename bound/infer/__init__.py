@@ -15,13 +15,16 @@
 
 The phases are the ones of the InferBound document, under its names:
 
-    infer_bound             the pass: consumers before producers, InferRootBound and PassDownDomain for each stage
-    infer_root_bound        phases 1 to 4 for one stage
-      relax                 phase 1, InitialiseLeaves: which loops around a read are fixed, which are relaxed
-      pass_up               phase 2, PassUpDomain: a consumer's iterations in as few variables as possible
-      propagate             phase 3, PropBoundToInputs: the image of every access, guards included
-      gather                phase 4, GatherBound: the union over consumers; the ranges of the roots
-    pass_down               PassDownDomain: the ranges of all other axes, and the guards that remain
+    infer_bound               the pass: consumers before producers, InferRootBound and PassDownDomain for each stage
+    phases/infer_root_bound   phases 1 to 4 for one stage
+      relax                   phase 1, InitialiseLeaves: which loops around a read are fixed, which are relaxed
+      pass_up                 phase 2, PassUpDomain: a consumer's iterations in as few variables as possible
+      propagate               phase 3, PropBoundToInputs: the image of every access, guards included
+      gather                  phase 4, GatherBound: the union over consumers; the ranges of the roots
+    phases/pass_down          PassDownDomain: the ranges of all other axes, and the guards that remain
+
+They read `program/` (accesses, sizes), reckon with the regions of `needs/`, and leave to `storage/` where elements are
+kept and to `answers/` what is told of them.
 
 What a code generator needs
 ---------------------------
@@ -58,9 +61,10 @@ tensor, an operation or a stage of the schedule as written is accepted wherever 
   the affine map back. With `infer_bound(..., compact=True)` the lattice of what is computed is folded out: the place is
   no longer the distance from the mins, and `b.allocated(T)` gives the coordinates of place 0 and the number of places.
 - `b.pieces(stage, most)`: a stage with a guard for its region as nests without it, one for each disjoint piece, where
-  there are such (`bound.infer.pieces`).
+  there are such (`bound.infer.answers.pieces`).
 - `b.outside`: the accesses that leave their tensor, or may for some sizes or data: where nobody checks, they read
-  other memory. Empty says that all are proved to be inside. Found when it is first asked for (`bound.infer.outside`).
+  other memory. Empty says that all are proved to be inside. Found when it is first asked for
+  (`bound.infer.answers.outside`).
 - `b.computed(T)`: the elements the nest computes, a `Region` over the fixed loop variables (`b.required(T)`: those
   that are needed).
 
@@ -69,12 +73,12 @@ whose storage is shared by threads that run around it (`shared` at a `threadIdx`
 variables; run again for each of them it computes the same again.
 """
 
+from bound.infer.answers.outside import Outside
+from bound.infer.answers.pieces import Piece, Pieces, Work
+from bound.infer.answers.region import StageRegion
 from bound.infer.infer_bound import BoundsMap, infer_bound
-from bound.infer.outside import Outside
-from bound.infer.pass_down import Loop, Nest
-from bound.infer.pieces import Piece, Pieces, Work
-from bound.infer.region import StageRegion
-from bound.infer.storage import Storage, StorageAxis
+from bound.infer.phases.pass_down import Loop, Nest
+from bound.infer.storage.storage import Storage, StorageAxis
 
 __all__ = [
     "BoundsMap",

@@ -6,20 +6,20 @@ from collections.abc import Mapping
 from typing import Any
 
 from bound.errors import InputError, ScheduleError
-from bound.infer.compact import storage_of
-from bound.infer.explain import explain
-from bound.infer.graph import create_read_graph
-from bound.infer.infer_root_bound import Pass, infer_root_bound, prepare
-from bound.infer.known import Known, account_for
-from bound.infer.need import Need
-from bound.infer.outside import Outside, outside_of
-from bound.infer.pass_down import Nest, nest_of, pass_down
-from bound.infer.pieces import Pieces, pieces_of
-from bound.infer.region import StageRegion
-from bound.infer.sizes import Sizes
-from bound.infer.stage_bounds import StageBounds
-from bound.infer.storage import Storage
-from bound.infer.threads import check_threads, idle_threads
+from bound.infer.answers.explain import explain
+from bound.infer.answers.outside import Outside, outside_of
+from bound.infer.answers.pieces import Pieces, pieces_of
+from bound.infer.answers.region import StageRegion
+from bound.infer.needs.known import Known, account_for
+from bound.infer.needs.need import Need
+from bound.infer.phases.infer_root_bound import Pass, infer_root_bound, prepare
+from bound.infer.phases.pass_down import Nest, nest_of, pass_down
+from bound.infer.phases.stage_bounds import StageBounds
+from bound.infer.phases.threads import check_threads, idle_threads
+from bound.infer.program.graph import create_read_graph
+from bound.infer.program.sizes import Sizes
+from bound.infer.storage.compact import storage_of
+from bound.infer.storage.storage import Storage
 from bound.itervar import IterVar
 from bound.operation import Operation, PlaceholderOp
 from bound.schedule import AttachType, Rebase, Schedule, Stage
@@ -51,7 +51,7 @@ def infer_bound(
     domain: name of the domain that answers, instead of that of `ctx` or the configured one.
     compute: "exact": a nest is guarded where its box exceeds what is needed, so what is computed is what is required.
         "box": there are no such guards, what is computed is the box in each instance, and so is what that reads.
-    compact: whether strides and equations of what is computed are folded out of the storage (`bound.infer.compact`).
+    compact: whether strides and equations of what is computed are folded out of the storage (`storage.compact`).
 
     Raises
     ------
@@ -85,7 +85,7 @@ def infer_bound(
         infer_root_bound(state, bounds)
         pass_down(state.known, bounds)
         state.threads.update(idle_threads(bounds))
-    check_threads(state)
+    check_threads(state.bounds.values(), state.known, sizes)
     state.known.account.close()
     return BoundsMap(schedule, state)
 
@@ -218,7 +218,7 @@ class BoundsMap:
         """A stage as at most `most` nests over disjoint pieces of its region, none with a guard for the region.
 
         `None` where its region is a box, so that its nest has no such guard, and where there are no nests that mean
-        the same (`bound.infer.pieces`).
+        the same (`bound.infer.answers.pieces`).
         """
         stage = self.stage(key)
         bounds = self._stages.get(stage)
@@ -259,7 +259,7 @@ class BoundsMap:
     def outside(self) -> tuple[Outside, ...]:
         """The accesses that leave their tensor, or may for some sizes or data; found when they are first asked for.
 
-        Empty says that every access of the nest is proved to be inside (`bound.infer.outside`).
+        Empty says that every access of the nest is proved to be inside (`bound.infer.answers.outside`).
         """
         if self._outside is None:
             self._outside = outside_of(self._state)

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import intset
-from bound.infer.outside import ALWAYS, DATA, SIZES, Outside
-from bound.infer.reads import Read, reached
+from bound.infer.answers.outside import ALWAYS, DATA, SIZES, Outside
+from bound.infer.program.reads import Read, reached
 from bound.operation import ComputeOp, Operation
 from bound.tensor import Tensor
 from bound.tir.value import Operand

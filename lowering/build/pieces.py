@@ -1,7 +1,7 @@
 """One guarded nest or several nests without that guard: the cost model.
 
 A stage whose region is no box is computed by a nest over the box with a guard, or by nests over disjoint pieces of the
-region (`bound.infer.pieces`). Both run the body for the same elements, so the body is left out of the comparison. What
+region (`b.pieces`). Both run the body for the same elements, so the body is left out of the comparison. What
 else a nest costs, with its loops over the data from the outside in, `n_k` iterations of the first `k` of them (`n_0` is
 1) in the largest instance, `t_k` comparisons and divisions of the guards decided there, and `e_k` minima, maxima and
 divisions in the ends of loop `k`:

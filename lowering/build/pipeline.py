@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from bound.errors import ScheduleError
 from bound.infer import BoundsMap, Nest, Storage
-from bound.infer.graph import thread_of
+from bound.infer.program.graph import thread_of
 from bound.intrin import TensorComputeOp
 from bound.itervar import IterVar
 from bound.operation import ComputeOp, ExternOp, PlaceholderOp, ScanOp

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from bound.errors import ScheduleError
 from bound.infer import BoundsMap, Nest
-from bound.infer.graph import thread_of
+from bound.infer.program.graph import thread_of
 from bound.itervar import IterVar
 from bound.schedule import Stage
 from bound.tir import build, walk

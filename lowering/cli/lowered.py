@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bound.infer.outside import ALWAYS
+from bound.infer.answers.outside import ALWAYS
 from bound.operation import PlaceholderOp
 from bound.schedule import AttachType, Schedule
 from bound.tensor import Tensor

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bound.infer import BoundsMap, Outside
-from bound.infer.outside import ALWAYS, SIZES
+from bound.infer.answers.outside import ALWAYS, SIZES
 from intset.expr.node import Var
 from lowering.cli import tables
 

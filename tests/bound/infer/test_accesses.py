@@ -6,9 +6,9 @@ import itertools
 from typing import Any
 
 from bound import te, tir
-from bound.infer.accesses import Access, accesses
-from bound.infer.graph import create_read_graph
-from bound.infer.relax import initialise_leaves, storage_rank_of
+from bound.infer.phases.relax import initialise_leaves, storage_rank_of
+from bound.infer.program.accesses import Access, accesses
+from bound.infer.program.graph import create_read_graph
 from bound.itervar import IterVar
 from bound.schedule.attach import create_attach_path
 from bound.schedule.message import Ranges, pass_down_domain, pass_up_index, split_guards

@@ -1,0 +1,1 @@
+"""What `infer_bound` answers: regions, explanations, accesses outside of tensors, nests without a guard."""

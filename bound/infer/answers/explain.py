@@ -1,0 +1,189 @@
+"""Why a tensor has the bounds it has, in words: who asked for what, where, and what to do where precision was lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from bound.infer.answers.region import StageRegion
+from bound.infer.needs.box import Interval
+from bound.infer.needs.need import Need
+from bound.infer.phases.infer_root_bound import Pass, Request
+from bound.infer.phases.stage_bounds import StageBounds
+from bound.itervar import IterVar
+from bound.schedule import Stage
+from bound.tensor import Tensor
+from intset.errors import IntSetError
+from intset.expr.build import maximum, minimum
+from intset.expr.node import Cond, Expr, Var
+from intset.expr.range import Range
+from intset.expr.walk import opaque_terms, substitute
+
+_MAX_TEXT: Final = 240  # characters of one end or condition
+_ADVICE: Final = (  # what a note contains, and what helps
+    ("not affine", "fix the sizes in that term with infer_bound(..., at=...), or bound them with ctx="),
+    ("isl gave up", "allow more with intset.using(isl_operations=...), or fix the sizes with at="),
+    ("could not be written", "fix the sizes with infer_bound(..., at=...)"),
+    ("parts: its box", "attach the stage further in, where it is asked for less at a time"),
+    ("several needs", 'ask a domain with unions: domain="auto" or "isl"'),
+    ("bounded alone", 'ask a domain that relates the coordinates: domain="auto" or "isl"'),
+    ("was not used", "allow more with intset.using(isl_operations=...)"),
+)
+
+
+class _Words:
+    """Text in which loops of the same name are told apart by their stage."""
+
+    def __init__(self, stages: Iterable[Stage]) -> None:
+        owner: dict[Var, Stage] = {}
+        for stage in stages:
+            owner.update(dict.fromkeys(stage.all_iter_vars, stage))
+        self.owner = owner
+        self._full: dict[Var, Var] = {}
+
+    def loop(self, iv: IterVar) -> str:
+        stage = self.owner.get(iv)
+        return iv.name if stage is None else f"{stage.name}.{iv.name}"
+
+    def loops(self, loops: Sequence[IterVar]) -> str:
+        return ", ".join(self.loop(iv) for iv in loops) or "none"
+
+    def text(self, e: Expr | Cond) -> str:
+        names: Mapping[Any, Any] = {v: self._named(v) for v in e.free_vars() if isinstance(v, IterVar)}
+        written = str(substitute(e, names))
+        return written if len(written) <= _MAX_TEXT else f"{written[:_MAX_TEXT]}... ({len(written)} characters)"
+
+    def all(self, conditions: Iterable[Expr | Cond]) -> str:
+        return " and ".join(self.text(cond) for cond in conditions)
+
+    def _named(self, v: IterVar) -> Var:
+        if v not in self._full:
+            self._full[v] = Var(self.loop(v))
+        return self._full[v]
+
+
+def explain(
+    state: Pass,
+    bounds: StageBounds,
+    tensor: Tensor,
+    allocated: tuple[Range, ...],
+    region: Callable[[Need], StageRegion],
+) -> str:
+    """A paragraph: place, requests, regions, storage, and what was given up with what helps."""
+    words = _Words([b.stage for b in state.bounds.values()])
+    lines = [f"{tensor.name}: {_place(bounds, words)}"]
+    requests = state.requests.get(tensor, ())
+    for request in requests:
+        lines += _asked(state, words, request, tensor)
+    if bounds.stage.is_output:
+        lines.append("  it is an output: all of it is needed")
+    elif not requests:
+        lines.append("  nobody reads it")
+    required, computed = bounds.required[tensor], None if bounds.computed is None else bounds.made(tensor)
+    needed = _region(state, words, required) + _counts(region(required))
+    lines.append(f"  required: {needed}")
+    if computed is not None:
+        made = needed if computed is required else _region(state, words, computed) + _counts(region(computed))
+        lines.append(f"  computed: {'what is required' if made == needed else made}")
+    if bounds.guards:
+        lines.append(f"  its body runs where {words.all(bounds.guards)}")
+    extents = " x ".join(f"{words.text(_expr(r.extent))} from {words.text(_expr(r.min))}" for r in allocated)
+    lines.append(f"  stored in {extents or 'one element'}{_instances(bounds, words)}")
+    return "\n".join([*lines, *_given_up(bounds, tensor), *_undeclared(requests)])
+
+
+def _expr(end: object) -> Expr:
+    assert isinstance(end, Expr)
+    return end
+
+
+def _place(bounds: StageBounds, words: _Words) -> str:
+    if not bounds.path:
+        return "computed at the root" if bounds.computed is not None else "given"
+    path = [iv for _, iv in reversed(bounds.path)]
+    relaxed = [iv for iv in path if iv not in bounds.fixed]
+    shared = f"; the threads of {words.loops(relaxed)} share its storage" if relaxed else ""
+    return f"computed inside {words.loops(path)}{shared}"
+
+
+def _instances(bounds: StageBounds, words: _Words) -> str:
+    fixed = [v for v in bounds.fixed if isinstance(v, IterVar)]
+    return f", anew in every iteration of {words.loops(fixed)}" if fixed else ""
+
+
+def _asked(state: Pass, words: _Words, request: Request, tensor: Tensor) -> list[str]:
+    """Who reads what, which loops around that stay as they are while the tensor is computed, and what that makes."""
+    access, consumer = request.access, request.consumer
+    extra = dict(access.extra)
+    indices = ", ".join(_index(index, extra) for index in access.indices)
+    when = f" where {' and '.join(map(str, access.conditions))}" if access.conditions else ""
+    around = [iv for _, iv in reversed(consumer.path)]
+    where = f", inside {words.loops(around)}," if around else ""
+    fixed = [state.iv for state in reversed(request.loops) if state.is_fixed]
+    relaxed = [state.iv for state in reversed(request.loops) if not state.is_fixed]
+    lines = [f"  {consumer.stage.name}{where} reads {tensor.name}[{indices}]{when}"]
+    if fixed or relaxed:
+        lines.append(f"    loops fixed: {words.loops(fixed)}; relaxed: {words.loops(relaxed)}")
+    return [*lines, f"    asks for {_region(state, words, request.need)}"]
+
+
+def _index(index: Expr, extra: Mapping[Var, Range]) -> str:
+    """An index as the formula has it; a region that is read at once as a slice."""
+    inner = next((v for v in index.free_vars() if v in extra), None)
+    if inner is None:
+        return str(index)
+    limits = extra[inner]
+    start = substitute(index, {inner: _expr(limits.min)})
+    first = index.args[0] if index.op.name == "add" else start
+    return f"{first} : + {limits.extent}"
+
+
+def _region(state: Pass, words: _Words, need: Need) -> str:
+    try:
+        box = need.hull(state.known)
+        sides = " x ".join(_side(words, side) for side in box.sides) or "its only element"
+    except IntSetError as error:
+        return f"a region whose ends are not known ({error})"
+    where = words.all([*(form.expr() >= 0 for form in box.where), *box.also])
+    kind = "" if need.box is not None else "some of "
+    return f"{kind}{sides}{' where ' + where if where else ''}"
+
+
+def _side(words: _Words, side: Interval) -> str:
+    low, high = maximum(*(f.expr() for f in side.lows)), minimum(*(f.expr() for f in side.highs))
+    return f"[{words.text(low)}, {words.text(high)}]"
+
+
+def _counts(region: StageRegion) -> str:
+    """How many elements that is, where it can be counted."""
+    try:
+        most, total = region.count_max(), region.count_total()
+    except IntSetError:
+        return ""
+    return f": {most} elements" if most == total else f": at most {most} elements at a time, {total} in all"
+
+
+def _given_up(bounds: StageBounds, tensor: Tensor) -> list[str]:
+    needs = [bounds.required[tensor], *([] if bounds.computed is None else [bounds.computed])]
+    notes = dict.fromkeys(note for need in needs for note in need.notes)
+    lines = []
+    for note in notes:
+        lines.append(f"  precision was given up: {note}")
+        lines += [f"    {advice}" for part, advice in _ADVICE if part in note][:1]
+    if not notes and not all(need.exact for need in needs):
+        lines.append("  precision was given up: the domain does not promise to be exact here")
+        lines.append('    ask domain="auto", or fix the sizes with infer_bound(..., at=...)')
+    return lines
+
+
+def _undeclared(requests: Sequence[Request]) -> list[str]:
+    """Tensors that stand in an index without saying what their elements may be."""
+    terms = [term for request in requests for term in opaque_terms(*request.access.indices)]
+    loaded = {
+        getattr(term.data, "tensor", None) for term in terms if term.data.lower is None or term.data.upper is None
+    }
+    names = sorted(t.name for t in loaded if t is not None and t.value_range is None)
+    return [
+        f"  the index depends on {name}, any of whose values may occur: declare value_range= of {name} if it is less"
+        for name in names
+    ]

@@ -1,0 +1,258 @@
+"""Accesses outside their tensors: which there are, for which sizes, and what has to be checked while the program runs.
+
+Asked are the points at which the nest of a stage evaluates its formula: its loops, those it is computed in, the guards
+of both, and the conditions inside the formula. An index that leaves its tensor at one of them is an error of the
+program; the regions of InferBound are cut off at the ends of the tensor and do not show it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bound.infer.answers.required_sizes import ALWAYS, DATA, SIZES, Requirement, mentioned, requirement
+from bound.infer.needs.instances import closed
+from bound.infer.phases.infer_root_bound import Pass
+from bound.infer.phases.stage_bounds import StageBounds
+from bound.infer.program.accesses import implied
+from bound.infer.program.graph import thread_of
+from bound.infer.program.reads import Read, reads
+from bound.itervar import IterVar
+from bound.operation import ScanOp
+from bound.schedule import AttachType, Stage
+from bound.tensor import Tensor
+from bound.tir import walk
+from bound.tir.build import together
+from intset.assuming import frame_of
+from intset.context import Context
+from intset.errors import EvaluationError, InputError
+from intset.expr.evaluate import evaluate
+from intset.expr.node import Cond, Expr, Var, as_expr, const
+from intset.expr.range import Range
+from intset.expr.walk import conjuncts, free_vars, opaque_terms
+from intset.linear.form import Linear
+from intset.prover.proof import PROVED, REFUTED, Proof
+
+
+@dataclass(frozen=True)
+class Outside:
+    """An access that leaves its tensor in one dimension.
+
+    Attributes
+    ----------
+    stage: whose formula reads.
+    tensor: what it reads.
+    index: the indices, in the axes of the stage's operation.
+    dim: the dimension in which it is outside, or may be.
+    extent: how many elements the tensor has there, at the sizes that are fixed.
+    point: axes, sizes and elements read at which the access happens and is outside; `None` where none is known.
+    depends: on what it depends whether the access is outside: "always", for all sizes with which it happens at all;
+        "sizes", inside exactly where `requires` holds; "data", on elements that are read, or it could not be decided.
+    requires: the weakest condition on sizes under which the access is inside; `None` unless `depends` is "sizes".
+    open_ends: the conditions, over axes, that are not known to hold wherever the access happens.
+    """
+
+    stage: Stage
+    tensor: Tensor
+    index: tuple[Expr, ...]
+    dim: int
+    extent: Expr
+    point: Mapping[Expr, int] | None
+    depends: str
+    requires: Cond | None
+    open_ends: tuple[Cond, ...]
+
+    @property
+    def access(self) -> str:
+        """The access as the formula has it."""
+        return f"{self.tensor.name}[{', '.join(map(str, self.index))}]"
+
+    def where(self) -> str:
+        """The point in words: what the index depends on, sizes, and elements that are read."""
+        shown = {*free_vars(*self.index), *free_vars(self.extent)}
+        values = [
+            f"{e.name if isinstance(e, Var) else e} = {value}"
+            for e, value in (self.point or {}).items()
+            if not isinstance(e, IterVar) or e in shown
+        ]
+        return ", ".join(values)
+
+    def __str__(self) -> str:
+        if self.point is None:
+            return f"{self.stage.name} reads {self.access}, which is not known to be inside its extent {self.extent}"
+        at = self.where()
+        return f"{self.stage.name} reads {self.access} outside its extent {self.extent}{' at ' + at if at else ''}"
+
+
+def outside_of(state: Pass) -> tuple[Outside, ...]:
+    """Every access of a schedule that is not known to stay inside its tensor, producers first."""
+    found: list[Outside] = []
+    for stage in state.schedule.stages:
+        bounds = state.bounds.get(stage)
+        if bounds is None or bounds.computed is None:
+            continue
+        spaces: dict[bool, _Space] = {}
+        for read in dict.fromkeys(reads(bounds.op, _wanted(state, stage))):
+            space = spaces.get(read.at_start)
+            if space is None:
+                space = spaces[read.at_start] = _Space(state, bounds, read.at_start)
+            found += space.outside(read)
+    return tuple(found)
+
+
+def _wanted(state: Pass, stage: Stage) -> tuple[Tensor, ...]:
+    """The outputs of a stage that somebody asks for."""
+    if stage.is_output:
+        return stage.op.outputs
+    gone = AttachType.INLINED_ALREADY
+    return tuple(t for t in stage.op.outputs if any(c.attach_type is not gone for c in state.graph.get(t, ())))
+
+
+class _Space:
+    """The points at which a formula is evaluated, or what its reduction starts from."""
+
+    def __init__(self, state: Pass, bounds: StageBounds, at_start: bool) -> None:
+        self.state, self.bounds, self.known = state, bounds, state.known
+        self.values: dict[Any, Any] = {v: const(k) for v, k in state.sizes.fixed.items()}
+        self.values |= _thread_loops(bounds)
+        self.values |= bounds.values
+        skipped = _reducing(bounds) if at_start else set()
+        self.own = [iv for iv in bounds.stage.leaf_iter_vars if iv not in skipped]
+        self.rest: dict[Var, Range | None] = {
+            iv: bounds.ranges[iv] for iv in bounds.op.root_iter_vars if iv not in bounds.values
+        }
+        is_scan = isinstance(bounds.op, ScanOp)
+        own = () if is_scan and at_start else bounds.guards
+        guards = [guard for guard in own if not skipped & set(guard.free_vars())]
+        self.guards = tuple(dict.fromkeys((*self._outer_guards(), *guards)))
+        # where a stage stores in some of its threads only, it reads in fewer points than these
+        self.is_exact = bounds.stage.store_predicate is None
+        self._context: Context | None = None
+        self._forms: list[Linear] | None = None
+
+    def _outer_guards(self) -> Iterable[Cond]:
+        """What holds inside the loops around the stage: guards stand as far out as their variables allow."""
+        for outer, leaf in self.bounds.path:
+            if isinstance(outer.op, ScanOp):
+                continue
+            leaves = list(outer.leaf_iter_vars)
+            later = set(leaves[leaves.index(leaf) + 1 :])
+            for guard in self.state.bounds[outer].guards:
+                yield from (part for part in conjuncts(guard) if not later & set(part.free_vars()))
+
+    @property
+    def context(self) -> Context:
+        if self._context is None:
+            around = [leaf for _, leaf in self.bounds.path]
+            ranges: dict[Var, Range | None] = {**closed(self.known, (*around, *self.own)), **self.rest}
+            self._context = self.known.context.extended(ranges, self.guards)
+        return self._context
+
+    @property
+    def forms(self) -> list[Linear]:
+        """The guards as forms that are at least 0."""
+        if self._forms is None:
+            parts = (self.known.forms_of(guard) for guard in self.guards)
+            self._forms = [form for part in parts for kind, form in part or () if kind == "ge"]
+        return self._forms
+
+    def outside(self, read: Read) -> Iterable[Outside]:
+        """The dimensions in which a read is not known to stay inside."""
+        shape = self.state.sizes.shape(read.tensor)
+        index = [as_expr(walk.substitute(e, self.values)) for e in read.index]
+        inside: Context | None = None
+        for dim, (e, extent) in enumerate(zip(index, shape, strict=True)):
+            if not read.extra and self._stays(e, extent):
+                continue
+            inside = self._inside(read) if inside is None else inside
+            if frame_of(inside).known.empty:
+                return
+            goals = (e >= 0, e < extent)
+            proofs = [inside.prove(goal) for goal in goals]
+            if not all(proofs):
+                yield self._found(read, dim, extent, inside, proofs)
+
+    def _stays(self, e: Expr, extent: Expr) -> bool:
+        """Whether an index is inside by the ends of the loops and one guard."""
+        form, known = self.known.form(e), self.known
+        room = known.form(extent).shift(-1).minus(form)
+        return all(known.is_nonneg(end) or known.is_nonneg(end, self.forms) for end in (form, room))
+
+    def _inside(self, read: Read) -> Context:
+        extra = {var: self.state.sizes.range(r) for var, r in read.extra}
+        facts = implied(walk.substitute(read.when, self.values), True)
+        return self.context.extended(dict(extra), facts) if extra or facts else self.context
+
+    def _found(self, read: Read, dim: int, extent: Expr, inside: Context, proofs: Sequence[Proof]) -> Outside:
+        failed = [proof for proof in proofs if proof.status != PROVED]
+        refuted = [proof for proof in failed if proof.status == REFUTED]
+        on_data = not self.is_exact or _is_data(read.when) or bool(opaque_terms(*frame_of(inside).conditions))
+        goals = tuple(proof.goal for proof in failed)
+        if not on_data and bool(opaque_terms(*goals)):
+            within = together(*goals)
+            never = isinstance(within, Cond) and inside.prove(~within) and not inside.prove(within)
+            needs = Requirement(ALWAYS if never else DATA)
+        elif on_data:
+            needs = Requirement(DATA)
+        else:
+            needs = requirement(self.known, inside, goals, bool(refuted))
+        point = self._point(read, refuted[0], inside) if refuted else None
+        ends = tuple(
+            end
+            for end, proof in zip((read.index[dim] >= 0, read.index[dim] < extent), proofs, strict=True)
+            if proof.status != PROVED
+        )
+        return Outside(
+            self.bounds.stage, read.tensor, read.index, dim, extent, point, needs.depends, needs.condition, ends
+        )
+
+    def _point(self, read: Read, proof: Proof, inside: Context) -> dict[Expr, int]:
+        """A counterexample in the axes of the operation: they first, then sizes and what is read."""
+        values = proof.counterexample or {}
+        point: dict[Expr, int] = {}
+        for iv in self.bounds.op.root_iter_vars:
+            value = _value(self.values.get(iv, iv), values)
+            if value is not None:
+                point[iv] = value
+        point |= {var: values[var] for var, _ in read.extra if var in values}
+        point |= {v: k for v, k in self.state.sizes.fixed.items() if v in free_vars(*read.index)}
+        shape = self.state.sizes.shape(read.tensor)
+        sizes = {*mentioned(inside, (proof.goal,)), *free_vars(*shape, *read.index)}
+        shown = {e: k for e, k in values.items() if e in sizes or not isinstance(e, Var)}
+        return point | {e: k for e, k in shown.items() if not isinstance(e, IterVar)}
+
+
+def _value(e: Expr, values: Mapping[Expr, int]) -> int | None:
+    try:
+        return int(evaluate(e, values))
+    except (InputError, EvaluationError):
+        return None
+
+
+def _is_data(truth: Any) -> bool:
+    """Whether a truth value depends on elements of tensors, or on numbers that are no integers."""
+    return not isinstance(truth, Cond) or bool(opaque_terms(truth))
+
+
+def _reducing(bounds: StageBounds) -> set[Any]:
+    """The loops that only the reduction (the scan) runs over."""
+    op = bounds.op
+    if isinstance(op, ScanOp):
+        return set(free_vars(bounds.values.get(op.scan_axis, const(0))))
+    reduced = tuple(getattr(op, "reduce_axis", ()))
+    loops = free_vars(*(as_expr(bounds.values[iv]) for iv in reduced if iv in bounds.values))
+    data = free_vars(*(as_expr(e) for iv, e in bounds.values.items() if iv not in reduced))
+    leaves = {iv for iv in bounds.stage.leaf_iter_vars if iv.is_reduce}
+    on_data = [guard for guard in bounds.guards if not leaves & set(guard.free_vars())]
+    return set(loops) - set(data) - {v for guard in on_data for v in guard.free_vars()}
+
+
+def _thread_loops(bounds: StageBounds) -> dict[Any, Any]:
+    """The loop that stands for each thread axis: of the stage itself, else the nearest around it."""
+    around = [(thread_of(outer, leaf), leaf) for outer, leaf in reversed(bounds.path)]
+    own = [(thread_of(bounds.stage, leaf), leaf) for leaf in bounds.stage.leaf_iter_vars]
+    return {thread: leaf for thread, leaf in (*around, *own) if thread is not None and thread is not leaf}
+
+
+__all__ = ["ALWAYS", "DATA", "SIZES", "Outside", "outside_of"]

@@ -1,0 +1,407 @@
+"""Several nests for a stage whose region is no box: one for each disjoint piece that loops can run over exactly.
+
+The region is put into the coordinates of its lattice (`storage.compact`), so that strides and equations become steps
+of loops, and taken apart into disjoint convex pieces (where a quotient or remainder bounds it, one for each of
+its values), each in the coordinates of its own lattice again. A piece is written as intervals inside one another, the
+ends of each in terms of the loops around it, as CLooG does for one statement (Bastoul, Code generation in the
+polyhedral model is easier than you think, 2004). Then PassDownDomain runs once more for each piece, so splits, fuses
+and annotations are those of the stage.
+
+The nests are given only where they mean the same as the guarded one:
+
+- no loop runs on threads, is tensorized, or has a tail that computes elements twice or beyond the end
+  (`shift_inwards`, `round_up`);
+- where something is attached inside the loops of the stage, there is one piece (nothing is computed in two places),
+  each axis is one loop, and they keep their order: then the loops of the guarded nest, in terms of which the bounds of
+  what is attached are, are expressions in those of the piece (`Piece.moved`);
+- an axis whose ends depend on another one has all its loops inside those of the other, and none that must have one
+  length (fused, vectorized, unrolled, split into a number of parts).
+
+A reduction starts and updates the elements of each piece in the nest of that piece; no piece reads what another wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Final
+
+from bound.infer.answers.region import StageRegion
+from bound.infer.needs.box import Box, Interval, interval, narrowed, with_where
+from bound.infer.needs.instances import closed, instances
+from bound.infer.needs.known import Known
+from bound.infer.needs.need import Need, from_shape
+from bound.infer.needs.widest import widest
+from bound.infer.phases.pass_down import Nest, nest_of, pass_down, uniform_roots
+from bound.infer.phases.stage_bounds import StageBounds, data_axes
+from bound.infer.program.graph import thread_of
+from bound.infer.storage.compact import Folding, improved, places_of
+from bound.infer.storage.storage import Storage
+from bound.itervar import IterType, IterVar
+from bound.operation import ComputeOp
+from bound.schedule import Rebase, Split, Tail, simple
+from bound.schedule.relations import children, parents
+from intset.errors import BudgetError, CountError
+from intset.expr import ops
+from intset.expr.build import maximum
+from intset.expr.node import Expr, Var, as_expr
+from intset.expr.range import Range
+from intset.expr.walk import conjuncts, is_small, postorder, substitute
+
+_OPERATIONS: Final = 500_000  # of the domain, for one stage
+_TAILS: Final = (Tail.GUARD, Tail.SHRINK)
+_MAX_NODES: Final = 16  # of the start of a piece, for loops to count from there
+_TESTS: Final = (ops.LT, ops.LE, ops.GT, ops.GE, ops.EQ, ops.NE, *ops.DIVISIONS)
+_SLOW: Final = (ops.MIN, ops.MAX, ops.SELECT, *ops.DIVISIONS)
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a nest does besides its body, by depth: the axes of the data from the outside in, not split nor fused.
+
+    Attributes
+    ----------
+    iterations: how often the loop of each axis runs in the largest instance; `None` where that depends on sizes.
+    tests: the comparisons and divisions of guards in each iteration of each loop; the first of them once, outside.
+    ends: the minima, maxima and divisions in the ends of each loop, each time it is entered.
+    """
+
+    iterations: tuple[int | None, ...]
+    tests: tuple[int, ...]
+    ends: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One of the nests of a stage.
+
+    Attributes
+    ----------
+    nest: its loops, indices and guards, as those of the whole stage.
+    work: what it does besides its body.
+    moved: what stands for the loop variables of the guarded nest in what is attached inside.
+    is_box: whether the ends of no loop depend on another one of the stage.
+    """
+
+    nest: Nest
+    work: Work
+    is_box: bool
+    moved: Mapping[Var, Expr]
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """A stage as several nests, and as the guarded one.
+
+    Attributes
+    ----------
+    pieces: the nests; together they compute what the guarded one does, no element twice.
+    guarded: what the guarded nest does besides its body.
+    """
+
+    pieces: tuple[Piece, ...]
+    guarded: Work
+
+
+def pieces_of(
+    known: Known, bounds: StageBounds, shape: Sequence[Expr], most: int, has_attached: bool = False
+) -> Pieces | None:
+    """The stage as at most `most` nests that need no guard for its region; `None` where that is not possible.
+
+    Parameters
+    ----------
+    bounds: of the stage; shape: of its tensors; has_attached: whether stages are computed inside its loops.
+    """
+    need = bounds.region
+    if need.box is not None or not need.dims or not _is_simple(bounds):
+        return None
+    if has_attached and any(_only_loop(bounds, iv) is None for iv in data_axes(bounds.op)):
+        return None
+    assert isinstance(bounds.op, ComputeOp)
+    leaves = _leaves(bounds)
+    axes = bounds.op.axis
+    order = sorted(range(len(axes)), key=lambda k: min(leaves[axes[k]], default=0))
+    found = []
+    try:
+        with known.budget(_OPERATIONS):
+            whole = _folding(known, bounds, from_shape(known, need.dims, need.unguarded.project(order), True))
+            if whole is None:
+                return None
+            whole = whole if has_attached else _straight(whole)
+            parts = whole.numbers.shape(known).pieces(1 if has_attached else most)
+            if parts is None:
+                return None
+            around = Storage(whole.offset(), whole.steps(), ())
+            for part in parts:
+                numbers = from_shape(known, need.dims, part, True)
+                if len(parts) == 1 and around.is_identity:  # its ends are written as those of the storage are
+                    hull = need.hull(known)
+                    sides = tuple(hull.sides[k] for k in order)
+                    numbers.set_hull(Box(sides, hull.where, hull.also), need.has_ends)
+                made = _Scan(known, bounds, [axes[k] for k in order], leaves, around, numbers).made()
+                if made is None:
+                    return None
+                found.append(made)
+    except BudgetError:
+        return None
+    extents = [simple.number(widest(known, need, k, bounds.fixed, shape[k])) for k in order]
+    box = [None if None in extents[: k + 1] else prod(e or 0 for e in extents[: k + 1]) for k in range(len(extents))]
+    return Pieces(tuple(found), _work(box, nest_of(bounds), [leaves[axes[k]] for k in order]))
+
+
+def _work(iterations: Sequence[int | None], nest: Nest, leaves: Sequence[set[int]]) -> Work:
+    """What a nest does; `leaves`: the places of the loops of each axis."""
+    depth: dict[Var, int] = {loop.iv: _depth(place, leaves) for place, loop in enumerate(nest.loops)}
+    tests, ends = [0] * (len(leaves) + 1), [0] * len(leaves)
+    for guard in nest.guards:
+        for part in conjuncts(guard):
+            at = max((depth[v] + 1 for v in part.free_vars() if v in depth), default=0)
+            tests[at] += sum(1 for node in postorder((part,)) if node.op in _TESTS)
+    for loop in nest.loops:
+        roots = (as_expr(loop.range.min), as_expr(loop.range.extent))
+        ends[depth[loop.iv]] += sum(1 for node in postorder(roots) if node.op in _SLOW)
+    return Work(tuple(iterations), tuple(tests), tuple(ends))
+
+
+def _depth(place: int, leaves: Sequence[set[int]]) -> int:
+    """The innermost axis whose loops contain the one at `place`; a loop of a reduction is inside all of them."""
+    return max((k for k, places in enumerate(leaves) if place in places), default=len(leaves) - 1)
+
+
+def _folding(known: Known, bounds: StageBounds, need: Need) -> Folding | None:
+    """A region on the lattice around it; `None` for the empty one."""
+    found = need.shape(known).lattice()
+    return None if found is None else Folding(known, need, bounds.fixed, *found)
+
+
+def _straight(folding: Folding) -> Folding:
+    """In coordinates in which the region is a box, where shears lead to some: a skewed tile is one of these."""
+    joins = any(sum(1 for step in row if step) > 1 for row in folding.steps())
+    if not joins or folding.numbers.box is not None:
+        return folding
+    storage = folding.storage()
+    if storage is None or places_of(storage) is None:
+        return folding
+    best = improved(folding, storage)[1]
+    return best if best.numbers.box is not None else folding
+
+
+def _is_simple(bounds: StageBounds) -> bool:
+    stage = bounds.stage
+    if not isinstance(bounds.op, ComputeOp) or stage.store_predicate is not None:
+        return False
+    if any(thread_of(stage, iv) is not None for iv in stage.leaf_iter_vars):
+        return False
+    if any(attr.iter_type is IterType.TENSORIZED for attr in stage.iter_var_attrs.values()):
+        return False
+    return all(r.tail in _TAILS for r in bounds.relations if isinstance(r, Split))
+
+
+def _leaves(bounds: StageBounds) -> dict[IterVar, set[int]]:
+    """The places of the loops that each root axis is made of."""
+    place = {iv: {k} for k, iv in enumerate(bounds.stage.leaf_iter_vars)}
+    for relation in reversed(bounds.relations):
+        below = {k for child in children(relation) for k in place.get(child, ())}
+        for parent in parents(relation):
+            place[parent] = place.get(parent, set()) | below
+    return {iv: place.get(iv, set()) for iv in bounds.op.root_iter_vars}
+
+
+def _only_loop(bounds: StageBounds, iv: IterVar) -> IterVar | None:
+    """The loop that a root axis is, where it was not split or fused."""
+    for relation in bounds.relations:
+        if isinstance(relation, Rebase) and relation.parent is iv:
+            iv = relation.rebased
+        elif iv in parents(relation):
+            return None
+    return iv if iv in bounds.stage.leaf_iter_vars else None
+
+
+@dataclass(frozen=True)
+class _Scan:
+    """A piece on its way to a nest.
+
+    Attributes
+    ----------
+    axes: the data axes, in the order in which their loops begin.
+    leaves: the places of the loops of each root axis.
+    around: what the numbers that are the points of `need` stand for, in the order of `axes`.
+    """
+
+    known: Known
+    bounds: StageBounds
+    axes: Sequence[IterVar]
+    leaves: Mapping[IterVar, set[int]]
+    around: Storage
+    need: Need
+
+    def made(self) -> Piece | None:
+        """The nest, or `None` where the loops cannot run over exactly this piece."""
+        numbers = [Var(f"t{k}") for k in range(len(self.axes))]
+        found = _folding(self.known, self.bounds, self.need)
+        if found is None:
+            return None
+        lattice = Storage(found.offset(), found.steps(), ())
+        inside = self.need if lattice.is_identity else found.numbers
+        lines = inside.shape(self.known).loops(numbers)
+        if lines is None:
+            return None
+        known = self._outside()
+        hull = inside.hull(self.known)
+        is_known = inside.has_ends and self._is_alive(inside)
+        sides: list[Interval] = []
+        for number, line, around in zip(numbers, lines, hull.sides, strict=True):
+            side = interval(known, *line.sides[0])
+            if side is None:
+                return None
+            if is_known and not any(_depends(side, other) for other in numbers):
+                side = Interval(around.lows, side.highs)
+            sides.append(side)
+            known.add(number, side.range())
+        if not self._may_run(known, numbers, sides):
+            return None
+        guard = Box((), (), ())
+        guard = narrowed(known, with_where(known, guard, lines[0].where), lines[0].also)
+        guard = narrowed(known, with_where(known, guard, self.bounds.region.guard.where), self.bounds.region.guard.also)
+        nest = self._nest(known, numbers, sides, _with_equations(guard), lattice, hull)
+        is_box = not any(_depends(side, number) for side in sides for number in numbers)
+        work = _work(self._iterations(), nest, [self.leaves[iv] for iv in self.axes])
+        return Piece(nest, work, is_box, self._moved(nest))
+
+    def _is_alive(self, numbers: Need) -> bool:
+        """Whether the piece is known to have an element in every instance."""
+        around = instances(
+            self.known, [v for v in (*numbers.variables(), *self.bounds.fixed) if v in self.known.ranges]
+        )
+        return numbers.shape(self.known).project(()).includes(around)
+
+    def _outside(self) -> Known:
+        """What is known outside of the stage."""
+        kept = closed(self.known, [*self.bounds.fixed, *(iv for _, iv in self.bounds.path)])
+        known = Known(self.known.context, (), self.known.domain, self.known.account)
+        for v, limits in self.known.ranges.items():
+            if v in kept:
+                known.add(v, limits)
+        return known
+
+    def _may_run(self, known: Known, numbers: Sequence[Var], sides: Sequence[Interval]) -> bool:
+        """Whether the loops of the schedule stand in an order, and have lengths, that allow these ends."""
+        uniform = uniform_roots(self.bounds.stage, self.bounds.relations)
+        for k, (iv, side) in enumerate(zip(self.axes, sides, strict=True)):
+            if iv in uniform and any(v in known.ranges for v in _extent(side).free_vars()):
+                return False
+            for j in range(k):
+                outside, inside = self.leaves[self.axes[j]], self.leaves[iv]
+                if _depends(side, numbers[j]) and not max(outside, default=-1) < min(inside, default=len(self.leaves)):
+                    return False
+        return True
+
+    def _nest(
+        self,
+        known: Known,
+        numbers: Sequence[Var],
+        sides: Sequence[Interval],
+        guard: Box,
+        lattice: Storage,
+        hull: Box,
+    ) -> Nest:
+        """The loops over the numbers of the lattice, and the elements they stand for."""
+        whole = self.bounds
+        op = whole.op
+        assert isinstance(op, ComputeOp)
+        data = set(op.axis)
+        by_axis = dict(zip(self.axes, sides, strict=True))
+        box = Box(tuple(by_axis[iv] for iv in op.axis), guard.where, guard.also)
+        piece = replace(
+            whole,
+            computed=Need(len(op.axis), box),
+            sides={iv: by_axis.get(iv, side) for iv, side in whole.sides.items()},
+            ranges={iv: whole.ranges[iv] for iv in op.root_iter_vars if iv not in data}
+            | {iv: side.range() for iv, side in by_axis.items()},
+            loops={},
+            widened={iv for iv in whole.widened if iv not in data},
+            values={},
+            guards=(),
+        )
+        pass_down(known, piece)
+        nest = nest_of(piece)
+        values: dict[Expr, Expr] = {}
+        uniform = uniform_roots(whole.stage, whole.relations)
+        ranges = {loop.iv: loop.range for loop in nest.loops}
+        for number, iv, side, around in zip(numbers, self.axes, sides, hull.sides, strict=True):
+            leaf, start = _only_loop(whole, iv), around.range().min
+            assert isinstance(start, Expr)
+            if leaf is not None and iv not in uniform and any(_depends(side, other) for other in numbers):
+                # from the start of the whole piece, not from that of this row
+                start = start if _is_short(start) else as_expr(0)
+                values[number] = start + leaf
+                lows = [known.form(form.expr() - start).expr() for form in side.lows]
+                ranges[leaf] = Range(maximum(*lows), _extent(side))
+            else:
+                values[number] = substitute(nest.values[iv], values)
+        elements = self.around.at_numbers(lattice.at_numbers([values[number] for number in numbers]))
+        place = dict(zip(self.axes, elements, strict=True))
+        guards = tuple(substitute(g, values) for g in nest.guards)
+        return replace(
+            nest,
+            loops=tuple(replace(loop, range=_at(ranges[loop.iv], values)) for loop in nest.loops),
+            values={iv: place.get(iv, e) for iv, e in nest.values.items()},
+            guards=guards,
+            data_guards=tuple(substitute(g, values) for g in nest.data_guards),
+            reduce_guards=tuple(substitute(g, values) for g in nest.reduce_guards),
+        )
+
+    def _moved(self, nest: Nest) -> dict[Var, Expr]:
+        """What stands for the loops of the guarded nest that are axes of their own."""
+        found: dict[Var, Expr] = {}
+        for iv in self.axes:
+            leaf, first = _only_loop(self.bounds, iv), self.bounds.ranges[iv].min
+            if leaf is not None:
+                assert isinstance(first, Expr)
+                found[leaf] = nest.values[iv] if leaf is iv else self.known.form(nest.values[iv] - first).expr()
+        return found
+
+    def _iterations(self) -> list[int | None]:
+        found: list[int | None] = []
+        for k in range(1, len(self.axes) + 1):
+            part = from_shape(self.known, k, self.need.shape(self.known).project(range(k)), True)
+            try:
+                number = StageRegion(self.known, part, self.bounds.fixed).count_max()
+            except CountError:
+                number = None
+            found.append(number if isinstance(number, int) else None)
+        return found
+
+
+def _with_equations(guard: Box) -> Box:
+    """The conditions with an equation in the place of two inequalities."""
+    where, also, seen = [], list(guard.also), {form.key() for form in guard.where}
+    for form in guard.where:
+        negated = form.scale(-1)
+        if negated.key() not in seen:
+            where.append(form)
+        elif (equation := form.expr().eq(0)) not in also and negated.expr().eq(0) not in also:
+            also.append(equation)
+    return Box((), tuple(where), tuple(also))
+
+
+def _at(r: Range, values: Mapping[Expr, Expr]) -> Range:
+    return Range(substitute(as_expr(r.min), values), substitute(as_expr(r.extent), values))
+
+
+def _extent(side: Interval) -> Expr:
+    extent = side.range().extent
+    assert isinstance(extent, Expr)
+    return extent
+
+
+def _is_short(e: Expr) -> bool:
+    return is_small(_MAX_NODES, (e,)) and not any(node.op is ops.SELECT for node in postorder((e,)))
+
+
+def _depends(side: Interval, number: Var) -> bool:
+    return any(number in e.free_vars() for form in (*side.lows, *side.highs) for e in form.terms)
+
+
+__all__ = ["Piece", "Pieces", "Work", "pieces_of"]

@@ -1,0 +1,219 @@
+"""`StageRegion`: what `infer_bound` answers about the elements of a tensor: a `Region` that knows its instances."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+
+from bound.infer.needs.box import Box, nothing
+from bound.infer.needs.instances import instances
+from bound.infer.needs.known import Known
+from bound.infer.needs.need import Need
+from bound.infer.needs.visited import counts_of, extents_of
+from intset.domains.algebra import made
+from intset.domains.box import product_of
+from intset.domains.combine import outline_of
+from intset.domains.region import Region
+from intset.domains.shaped import own_budget
+from intset.errors import BudgetError, CountError, UndecidedError
+from intset.expr.build import logical_and
+from intset.expr.node import Cond, Expr, IntLike, Var, as_expr
+from intset.expr.range import Range
+from intset.expr.walk import substitute
+from intset.infinity import Infinity
+from intset.regions.shape import Shape
+
+_MAX_POINTS = 400_000  # that are visited to count
+
+
+class StageRegion(Region):
+    """Elements of a tensor, over the loop variables that tell the instances of its stage apart, and over sizes.
+
+    Attributes
+    ----------
+    fixed: those loop variables, outermost first; the region need not depend on each.
+    aliases: names by which `at` knows them too: a root axis for the loop that counts from 0 in its place.
+    """
+
+    def __init__(
+        self,
+        known: Known,
+        need: Need,
+        fixed: Sequence[Var],
+        aliases: Mapping[Var, tuple[Var, Expr]] | None = None,
+    ) -> None:
+        self._known, self._need = known, need
+        self.fixed = tuple(fixed)
+        self.aliases = dict(aliases or {})
+        self.dims = need.dims
+        self.by = "box" if need.box is not None else known.regions.name
+        self.is_exact, self.notes = need.exact, need.notes
+        self._box: tuple[Range, ...] | None = None
+
+    @property
+    def params(self) -> tuple[Var, ...]:
+        return self._need.variables()
+
+    @property
+    def is_box(self) -> bool:
+        """Whether the region is its box, in every instance."""
+        return self._need.box is not None
+
+    @property
+    def is_tight(self) -> bool:
+        hull = self._need.hull(self._known)
+        return self.is_exact and (hull is self._need.box or self._need.has_ends)
+
+    @property
+    def is_empty(self) -> bool:
+        box = self._need.box
+        if box is not None and not box.where and not box.also and not box.variables():
+            return any(gap.const < 0 for side in box.sides for gap in side.gaps())
+        try:
+            alive = self._alive()
+            with own_budget(alive):
+                return alive.is_empty()
+        except BudgetError:
+            return False
+
+    @property
+    def box(self) -> tuple[Range, ...]:
+        if self._box is None:
+            self._box = tuple(side.range() for side in self._need.hull(self._known).sides)
+        return self._box
+
+    @property
+    def shape(self) -> Shape:
+        """The region as a set; its parameters are not bounded by the ranges of the loops."""
+        return self._need.shape(self._known)
+
+    def _loops(self) -> list[Var]:
+        """The loop variables whose values tell one instance from another."""
+        return [v for v in dict.fromkeys((*self.params, *self.fixed)) if v in self._known.ranges]
+
+    def _alive(self) -> Shape:
+        """The region as a set whose parameters are instances."""
+        return self.shape.within(instances(self._known, self._loops()))
+
+    def count(self) -> int | Infinity | Expr:
+        box = self._need.box
+        if box is not None and not box.where and not box.also:
+            extents = [side.range().extent for side in box.sides]
+            numbers = [self._known.number(e) if isinstance(e, Expr) else None for e in extents]
+            if all(n is not None for n in numbers):
+                return prod(max(n, 0) for n in numbers if n is not None)
+        try:
+            return self.as_isl().count()
+        except UndecidedError as error:
+            raise CountError(f"counting is out of budget: {error}") from error
+
+    def count_max(self) -> int | Infinity:
+        return self._counts()[0]
+
+    def count_total(self) -> int | Infinity:
+        return self._counts()[1]
+
+    def _counts(self) -> tuple[int | Infinity, int | Infinity]:
+        simple = self._simple_counts() or self._visited_counts()
+        if simple is not None:
+            return simple
+        try:
+            return self._counted()
+        except BudgetError as error:
+            listed = counts_of(self._known, self._need, self.fixed)
+            if listed is None:
+                raise CountError(f"counting is out of budget: {error}") from error
+            return listed
+
+    def _counted(self) -> tuple[int | Infinity, int | Infinity]:
+        """The counts by the domain; instances that the region does not depend on count all the same."""
+        alive, loops = self._alive(), self._loops()
+        for size in alive.atoms():
+            if size in loops:
+                continue
+            if any(v in self._known.ranges for v in size.free_vars()):
+                raise BudgetError(f"{size} is not affine")
+            raise CountError(f"the count depends on {size}: fix the sizes with infer_bound(..., at={{...}})")
+        return alive.counts(loops, _MAX_POINTS)
+
+    def _simple_counts(self) -> tuple[int, int] | None:
+        """The counts of a box of one size in instances that are a box, too."""
+        box = self._need.box
+        if box is None or box.where or box.also:
+            return None
+        size = 1
+        for side in box.sides:
+            extents = side.extents()
+            if len(extents) != 1 or not extents[0].is_const:
+                return None
+            size *= max(extents[0].const, 0)
+        number = 1
+        for v in self._loops():
+            ends = self._known.ranges[v].constant()
+            if ends is None:
+                return None
+            number *= max(ends[1] - ends[0] + 1, 0)
+        return (size if number else 0), size * number
+
+    def _visited_counts(self) -> tuple[int, int] | None:
+        """The counts of a box whose ends are no affine functions, by looking at every instance."""
+        box = self._need.box
+        visited = None if box is None or box.is_affine() else extents_of(self._known, box, self.fixed)
+        if visited is None:
+            return None
+        most = total = 0
+        for extents in visited:
+            number = prod(extents)
+            most, total = max(most, number), total + number
+        return most, total
+
+    def at(self, values: Mapping[Var, IntLike]) -> Region:
+        """The region at values of loop variables or sizes; a root axis stands for the loop made from it.
+
+        It is empty outside of the ranges of the loops.
+        """
+        table: dict[Var, IntLike] = {}
+        for var, value in values.items():
+            alias = self.aliases.get(var)
+            if alias is None or var in self.params:
+                table[var] = value
+            else:
+                table[alias[0]] = as_expr(value) - substitute(alias[1], dict(values))
+        try:
+            return self.in_instances().at(table)
+        except UndecidedError as error:
+            return product_of(outline_of(self).sides, "box", (*self.notes, f"its box was used: {error}")).at(table)
+
+    def condition(self, point: Sequence[IntLike]) -> Cond:
+        try:
+            return logical_and(*self._need.conditions([as_expr(x) for x in point]))
+        except BudgetError as error:
+            raise UndecidedError(f"the region has no condition that could be written: {error}") from error
+
+    def as_isl(self) -> Region:
+        """The same elements, kept by the domain that has regions.
+
+        Raises
+        ------
+        UndecidedError: that needs too many operations to form it.
+        """
+        return self._formed(lambda: self.shape)
+
+    def in_instances(self) -> Region:
+        """As for every region; raises as `as_isl` does."""
+        return self._formed(self._alive)
+
+    def _formed(self, form: Callable[[], Shape]) -> Region:
+        try:
+            shape = form()
+        except BudgetError as error:
+            raise UndecidedError(f"the region cannot be formed: {error}") from error
+        return made(shape, self.dims, self.is_exact, self.notes, outline_of(self), self._known.regions.name)
+
+
+def empty_region(known: Known, dims: int) -> StageRegion:
+    """The region of a tensor that nobody reads."""
+    return StageRegion(known, Need(dims, nothing(dims)), ())
+
+
+__all__ = ["Box", "StageRegion", "empty_region"]

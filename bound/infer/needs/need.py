@@ -1,0 +1,268 @@
+"""`Need`: a region while the pass works on it, as a `Box` where it is one, else as a `Shape`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from math import prod
+
+from bound.infer.needs.box import Box, Interval, interval, narrowed, nothing, with_where
+from bound.infer.needs.instances import instances
+from bound.infer.needs.known import Known
+from intset import config
+from intset.context import Context
+from intset.domains.algebra import own_shape
+from intset.domains.base import IntervalSet, IntSet
+from intset.domains.box import ProductRegion
+from intset.domains.instanced import image_in_instances
+from intset.domains.region import Region
+from intset.domains.shaped import own_budget
+from intset.errors import BudgetError, CountError
+from intset.expr import ops
+from intset.expr.node import Cond, Expr, Var, as_expr
+from intset.expr.range import Range
+from intset.expr.walk import conjuncts
+from intset.infinity import Infinity
+from intset.linear.form import Linear, constant
+from intset.regions.shape import Shape
+
+_OPERATIONS = 1_000_000  # of the domain, for one test
+_END_OPERATIONS = 2_000_000  # for the ends of one region
+_SHAPE_OPERATIONS = 300_000  # for a box whose ends are not affine
+_CONDITION_SHARE = 16  # of the operations of a query, for the condition of one region
+NO_GUARD = Box(())
+
+
+class Need:
+    """A set of elements, over what is fixed.
+
+    Attributes
+    ----------
+    dims: the number of dimensions.
+    box: the box that the region is; `None` where it is none.
+    exact: whether it is known to be what was asked for, not more.
+    notes: where precision was given up.
+    guard: for what is no box: a box without sides; the region is the set where its conditions hold, else empty.
+    has_ends: whether the ends of the bounding box could be written, so that it is tight in each instance.
+    """
+
+    def __init__(
+        self,
+        dims: int,
+        box: Box | None,
+        shape: Shape | None = None,
+        exact: bool = True,
+        notes: Iterable[str] = (),
+        guard: Box = NO_GUARD,
+    ) -> None:
+        assert box is not None or shape is not None
+        self.dims, self.box, self.exact, self.notes = dims, box, exact, tuple(dict.fromkeys(notes))
+        self.guard = guard if box is None else NO_GUARD
+        self._unguarded = shape
+        self._shape = None if self.guard.is_conditional() else shape
+        self._hull: Box | None = box
+        self.has_ends = True
+        self.limits: Box | None = None  # the whole tensor, where that is known
+
+    def shape(self, known: Known) -> Shape:
+        """The region as a set."""
+        if self._shape is None:
+            if self.box is not None:
+                self._shape = shape_of(known, self.box)
+            else:
+                self._shape = self.unguarded.within(shape_of(known, self.guard)).coalesced()
+        return self._shape
+
+    @property
+    def unguarded(self) -> Shape:
+        """The set that a region, which is no box, is where the conditions of `guard` hold."""
+        assert self._unguarded is not None
+        return self._unguarded
+
+    def hull(self, known: Known) -> Box:
+        """The bounding box in each instance that is not empty."""
+        if self._hull is None:
+            try:
+                hull = _hull_of(known, self.unguarded)
+            except BudgetError:
+                hull, self.has_ends = _numeric_hull(self.unguarded, self.limits), False
+                self.notes = (*self.notes, "the ends in each instance could not be written: those of all were used")
+            self._hull = narrowed(known, with_where(known, hull, self.guard.where), self.guard.also)
+        return self._hull
+
+    def set_hull(self, box: Box, is_tight: bool) -> None:
+        """Write the bounding box in this way, if it is the bounding box."""
+        if self.box is None and is_tight and not self.guard.is_conditional():
+            self._hull = box
+
+    def conditions(self, point: Sequence[Expr]) -> list[Cond]:
+        """The conditions that `point` lies in the region.
+
+        Raises
+        ------
+        BudgetError: they cannot be written.
+        """
+        if self.box is not None:
+            return self.box.conditions(point)
+        with own_budget(self.unguarded, _CONDITION_SHARE):
+            inside = self.unguarded.condition(point)
+        return [*self.guard.conditions(()), *conjuncts(inside)]
+
+    def variables(self) -> tuple[Var, ...]:
+        """The variables that the region depends on."""
+        if self.box is not None:
+            return self.box.variables()
+        return tuple(dict.fromkeys((*self.unguarded.variables(), *self.guard.variables())))
+
+    def noted(self, *notes: str) -> Need:
+        """The same elements, as a superset of what was asked for."""
+        return self.replaced(self._unguarded, False, (*self.notes, *notes))
+
+    def replaced(self, unguarded: Shape | None, exact: bool, notes: Iterable[str]) -> Need:
+        """The region with another set of elements under the same conditions."""
+        need = Need(self.dims, self.box, unguarded, exact, notes, self.guard)
+        need.limits = self.limits
+        return need
+
+
+def shape_of(known: Known, box: Box) -> Shape:
+    """A box as a set."""
+    if box.is_affine():
+        return known.shapes.box([(side.lows, side.highs) for side in box.sides], box.where)
+    point = [Var(f"x{k}") for k in range(len(box.sides))]
+    context = Context().extended(dict.fromkeys(point), box.conditions(point))
+    with config.using(isl_operations=_SHAPE_OPERATIONS):
+        return image_in_instances(context, point, box.variables(), known.regions).shape
+
+
+def boxed(known: Known, need: Need) -> Need:
+    """The box around a region in each instance, as a region."""
+    if need.box is not None:
+        return need
+    try:
+        with known.budget(_OPERATIONS):
+            shape: Shape | None = need.shape(known).hull()
+    except BudgetError:
+        shape = None
+    return Need(need.dims, need.hull(known), shape, need.exact, need.notes)
+
+
+def from_shape(known: Known, dims: int, shape: Shape, exact: bool, notes: Iterable[str] = ()) -> Need:
+    """A set as a region, as a box where it is one."""
+    try:
+        with known.budget(_OPERATIONS):
+            inside = _in_instances(known, shape)
+        shape = inside
+    except BudgetError:
+        pass
+    if shape.is_empty():
+        return Need(dims, nothing(dims), None, exact, notes)
+    box = None
+    try:
+        with known.budget(_OPERATIONS):
+            product = shape.product()
+        if product is not None:
+            sides = [interval(known, lows, highs) for lows, highs in product.sides]
+            if all(side is not None for side in sides):
+                kept = tuple(side for side in sides if side is not None)
+                box = narrowed(known, with_where(known, Box(kept), product.where), product.also)
+    except BudgetError:
+        pass
+    return Need(dims, box, shape, exact, notes)
+
+
+def _in_instances(known: Known, shape: Shape) -> Shape:
+    """The set without what lies outside of the ranges of the loops."""
+    loops = [v for v in shape.variables() if v in known.ranges]
+    return shape.within(instances(known, loops)).coalesced() if loops else shape
+
+
+def from_region(known: Known, region: Region, shape: Sequence[Expr]) -> Need:
+    """What a domain answered about a tensor of this shape; an infinite end is that of the tensor."""
+    own = own_shape(region)
+    if own is not None:
+        return from_shape(known, region.dims, own, region.is_exact, region.notes)
+    sides = [_within(r, extent) for r, extent in zip(region.box, shape, strict=True)]
+    is_box = all(a is b for a, b in zip(sides, region.box, strict=True)) and _is_its_box(known, region)
+    exact = region.is_exact and is_box
+    notes = region.notes if exact or not region.is_exact else (*region.notes, "the box around a region that is none")
+    return Need(region.dims, box_of_ranges(known, sides), None, exact, notes)
+
+
+def _is_its_box(known: Known, region: Region) -> bool:
+    """Whether a region is known to be its bounding box: it has as many points, and none outside."""
+    if isinstance(region, ProductRegion):
+        pairs = zip(region.sets, region.box, strict=True)
+        return all(isinstance(s, IntervalSet) or _same_number(known, s, [r]) for s, r in pairs)
+    return _same_number(known, region, region.box)
+
+
+def _same_number(known: Known, elements: IntSet | Region, box: Sequence[Range]) -> bool:
+    try:
+        count = elements.count()
+    except CountError:
+        return False
+    extents = [r.extent for r in box if isinstance(r.extent, Expr)]
+    if isinstance(count, Infinity) or len(extents) < len(box):
+        return False
+    return known.form(count).same(known.form(prod(extents, start=as_expr(1))))
+
+
+def _within(r: Range, extent: Expr) -> Range:
+    if isinstance(r.min, Expr) and isinstance(r.extent, Expr):
+        return r
+    return Range(r.min, extent - r.min) if isinstance(r.min, Expr) else Range(0, extent)
+
+
+def box_of_ranges(known: Known, ranges: Iterable[Range]) -> Box:
+    """The box with these sides; ends that are minima or maxima are taken apart."""
+    sides = []
+    for r in ranges:
+        if not isinstance(r.min, Expr) or not isinstance(r.extent, Expr):
+            raise BudgetError("a region without end")
+        lows, highs = end_forms(known, r.min, ops.MAX), end_forms(known, r.max, ops.MIN)
+        last = r.min + r.extent - 1
+        sides.append(interval(known, lows, highs) or Interval((known.form(r.min),), (known.form(last),)))
+    return Box(tuple(sides))
+
+
+def end_forms(known: Known, end: object, op: ops.Op) -> list[Linear]:
+    """The forms whose maximum (minimum) an end is."""
+    assert isinstance(end, Expr)
+    found, stack = [], [end]
+    while stack:
+        top = stack.pop()
+        if top.op is op:
+            stack.extend(reversed(top.args))
+        else:
+            found.append(known.form(top))
+    return found
+
+
+def _numeric_hull(shape: Shape, limits: Box | None) -> Box:
+    """The box around all instances, for what has no ends that can be written; at the worst the whole tensor."""
+    sides = []
+    for low, high in shape.without(shape.atoms()).sides():
+        if isinstance(low, Infinity) or isinstance(high, Infinity):
+            if limits is None:
+                raise BudgetError("a region whose ends cannot be written")
+            return limits
+        sides.append(Interval((constant(int(low)),), (constant(int(high)),)))
+    return Box(tuple(sides))
+
+
+def _hull_of(known: Known, shape: Shape) -> Box:
+    """The bounding box of a region, where that is not empty."""
+    where: Cond | None = None
+    with known.budget(_END_OPERATIONS):
+        ends = shape.sides()
+        with suppress(BudgetError):
+            where = shape.project(()).condition(())
+    sides = []
+    for low, high in ends:
+        if isinstance(low, Infinity) or isinstance(high, Infinity):
+            raise BudgetError("a region without end")
+        lows, highs = end_forms(known, low, ops.MAX), end_forms(known, high, ops.MIN)
+        sides.append(interval(known, lows, highs) or Interval((known.form(low),), (known.form(high),)))
+    box = Box(tuple(sides))
+    return box if where is None else narrowed(known, box, conjuncts(where))

@@ -1,0 +1,1 @@
+"""The phases of the InferBound document, under its names."""

@@ -1,0 +1,145 @@
+"""InferRootBound: what the consumers of a stage need of it, and so the ranges of its root axes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from bound.infer.needs.box import whole
+from bound.infer.needs.known import Known
+from bound.infer.needs.need import Need
+from bound.infer.phases.gather import gather, gather_bound
+from bound.infer.phases.pass_up import pass_up
+from bound.infer.phases.propagate import Propagation
+from bound.infer.phases.relax import LoopState, initialise_leaves, storage_rank_of
+from bound.infer.phases.stage_bounds import StageBounds
+from bound.infer.program.accesses import Access, accesses
+from bound.infer.program.graph import ReadGraph, tag_of
+from bound.infer.program.sizes import Sizes
+from bound.itervar import IterVar
+from bound.operation import Operation, PlaceholderOp, ScanOp
+from bound.schedule import AttachType, Schedule, Stage
+from bound.schedule.attach import AttachPath
+from bound.schedule.scopes import needs_relax
+from bound.tensor import Tensor
+
+
+@dataclass(eq=False)
+class Request:
+    """What one consumer needs of a tensor.
+
+    Attributes
+    ----------
+    consumer: who asks.
+    loops: the loops around its formula, innermost first, each fixed or relaxed.
+    access: what it reads.
+    need: which elements that makes.
+    """
+
+    consumer: StageBounds
+    loops: tuple[LoopState, ...]
+    access: Access
+    need: Need
+
+
+@dataclass(eq=False)
+class Pass:
+    """What the pass works on.
+
+    Attributes
+    ----------
+    schedule: the normalized schedule; paths: the loops around each stage; graph: who reads what.
+    sizes, known: the sizes, and what is known of variables so far.
+    domain: the domain that answers; compute: "exact" or "box"; compact: whether storage leaves out strides.
+    bounds: what was found out about each stage.
+    requests: who asks for what of each tensor.
+    threads: those of which a stage starts more than it has work for, with their number.
+    """
+
+    schedule: Schedule
+    paths: dict[Stage, AttachPath]
+    graph: ReadGraph
+    sizes: Sizes
+    known: Known
+    domain: str
+    compute: str
+    compact: bool = False
+    bounds: dict[Stage, StageBounds] = field(default_factory=dict)
+    requests: dict[Tensor, list[Request]] = field(default_factory=dict)
+    threads: dict[IterVar, int] = field(default_factory=dict)
+    _accesses: dict[Operation, dict[Tensor, list[Access]]] = field(default_factory=dict)
+    _propagations: dict[object, Propagation] = field(default_factory=dict)
+
+    def accesses(self, op: Operation, tensor: Tensor) -> list[Access]:
+        """How an operation reads a tensor, at the sizes that are fixed."""
+        found = self._accesses.get(op)
+        if found is None:
+            found = self._accesses[op] = {}
+            for access in accesses(op):
+                found.setdefault(access.tensor, []).append(self.sizes.access(access))
+        return found.get(tensor, [])
+
+
+def infer_root_bound(state: Pass, bounds: StageBounds) -> None:
+    """InferRootBound: phases 1 to 4 for one stage."""
+    stage, op = bounds.stage, bounds.op
+    bounds.fixed = fixed_loops(bounds)
+    for iv in op.root_iter_vars:
+        if iv.dom is not None:
+            bounds.ranges[iv] = state.sizes.range(iv.dom)
+    needs = prop_bound_to_inputs(state, bounds)
+    if stage.is_output:
+        for tensor in op.outputs:
+            shape = state.sizes.shape(tensor)
+            bounds.required[tensor] = Need(len(shape), whole(state.known, shape))
+    else:
+        gather(state.known, bounds, needs, state.sizes.shape, state.known.has_regions)
+    if not isinstance(op, PlaceholderOp):
+        gather_bound(state.known, bounds, state.compute, state.sizes.shape, state.threads)
+
+
+def fixed_loops(bounds: StageBounds) -> tuple[IterVar, ...]:
+    """The loops of the attach path, outermost first, that tell one instance of the stage from another."""
+    rank = storage_rank_of(bounds.stage, bounds.path)
+    kept = [iv for stage, iv in bounds.path if not needs_relax(tag_of(stage, iv), rank, True)]
+    return tuple(reversed(kept))
+
+
+def prop_bound_to_inputs(state: Pass, bounds: StageBounds) -> dict[Tensor, list[Need]]:
+    """Phases 1 to 3: for each output of a stage the need of each access of each consumer."""
+    found: dict[Tensor, list[Need]] = {}
+    for tensor in bounds.op.outputs:
+        requests = state.requests[tensor] = []
+        for consumer in dict.fromkeys(state.graph.get(tensor, ())):
+            if consumer.attach_type is AttachType.INLINED_ALREADY:
+                continue
+            reader = state.bounds[consumer]
+            propagation, loops = _iterations(state, bounds, reader)
+            for access in state.accesses(consumer.op, tensor):
+                shape = state.sizes.shape(tensor)
+                need = propagation.image(access, shape)
+                if need.box is None:
+                    need.limits = whole(state.known, shape)
+                requests.append(Request(reader, loops, access, need))
+        found[tensor] = [request.need for request in requests]
+    return found
+
+
+def _iterations(state: Pass, bounds: StageBounds, reader: StageBounds) -> tuple[Propagation, tuple[LoopState, ...]]:
+    """Phases 1 and 2; the same for all producers that are computed in the same place and kept alike."""
+    leaves = initialise_leaves(bounds.stage, bounds.path, reader.stage, reader.path)
+    key = (reader.stage, tuple(leaf.is_fixed for leaf in leaves))
+    found = state._propagations.get(key)
+    if found is None:
+        it = pass_up(state.known, reader, leaves)
+        found = state._propagations[key] = Propagation(state.known, it)
+    return found, leaves
+
+
+def prepare(state: Pass, stage: Stage) -> StageBounds:
+    """The empty bounds of a stage."""
+    bounds = StageBounds(stage, state.paths[stage], state.sizes.relations(stage))
+    state.bounds[stage] = bounds
+    return bounds
+
+
+__all__ = ["Pass", "Request", "ScanOp", "infer_root_bound", "prepare"]

@@ -1,0 +1,281 @@
+"""PassDownDomain: from the ranges of the root axes to those of all others, and the guards that the loops leave over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from bound.errors import ScheduleError
+from bound.infer.needs.affine import without_products
+from bound.infer.needs.box import Interval
+from bound.infer.needs.known import Known, constant_extent
+from bound.infer.needs.need import Need
+from bound.infer.phases.guards import outside_of_box
+from bound.infer.phases.stage_bounds import StageBounds, data_axes
+from bound.infer.program.graph import thread_of
+from bound.itervar import IterType, IterVar
+from bound.schedule import Fuse, Rebase, Relation, Split, Stage, Tail, simple
+from bound.schedule.message import extent, low, overruns, pass_down_domain, pass_up_index
+from bound.schedule.relations import children, parents
+from intset.errors import BudgetError
+from intset.expr import ops
+from intset.expr.build import minimum
+from intset.expr.node import Cond, Expr, as_expr
+from intset.expr.range import Range
+
+
+@dataclass(frozen=True)
+class Loop:
+    """One loop of a nest.
+
+    Attributes
+    ----------
+    iv: the loop variable.
+    range: what it runs over, in sizes and variables of loops around it.
+    thread: the thread axis that it runs on, or `None`.
+    kind: what the loop means, annotations included.
+    """
+
+    iv: IterVar
+    range: Range
+    thread: IterVar | None
+    kind: IterType
+
+
+@dataclass(frozen=True)
+class Nest:
+    """The loops of a stage, as `bound.infer` describes them."""
+
+    stage: Stage
+    loops: tuple[Loop, ...]
+    values: Mapping[IterVar, Expr]
+    guards: tuple[Cond, ...]
+    data_guards: tuple[Cond, ...]
+    reduce_guards: tuple[Cond, ...]
+
+
+def pass_down(known: Known, bounds: StageBounds) -> None:
+    """PassDownDomain for one stage whose root ranges are known."""
+    stage = bounds.stage
+    threads = [iv for iv in stage.leaf_iter_vars if thread_of(stage, iv) is not None]
+    bounds.ranges = pass_down_domain(bounds.relations, bounds.ranges, threads)
+    for iv in stage.leaf_iter_vars:
+        if iv not in bounds.ranges:
+            if iv.dom is None:
+                raise ScheduleError(
+                    f"stage {stage.name}: the thread axis {iv.name} of env_threads has no extent: declare it, "
+                    f'as in thread_axis((0, 32), "{iv.thread_tag}")'
+                )
+            bounds.ranges[iv] = iv.dom
+    for iv in stage.leaf_iter_vars:  # outer loops first: a loop that shrinks depends on them
+        bounds.loops[iv] = _loop_range(known, bounds, iv)
+        known.add(iv, bounds.loops[iv])
+    leaves: dict[IterVar, Expr] = {iv: low(r) if constant_extent(r) == 1 else iv for iv, r in bounds.loops.items()}
+    values = pass_up_index(bounds.relations, bounds.ranges, leaves)
+    bounds.values = {iv: values[iv] for iv in stage.op.root_iter_vars if iv in values}
+    try:
+        bounds.guards = tuple(_all_guards(known, bounds, values))
+    except BudgetError as error:
+        need = bounds.region
+        note = f"{error}: the guard could not be written, the box is computed"
+        bounds.computed = Need(need.dims, need.hull(known), None, False, (*need.notes, note))
+        bounds.guards = tuple(_all_guards(known, bounds, values))
+
+
+def _loop_range(known: Known, bounds: StageBounds, iv: IterVar) -> Range:
+    """The range of a loop; in the last tile of a split that shrinks it ends where its parent does."""
+    split = shrinking(bounds, iv)
+    if split is None:
+        return bounds.ranges[iv]
+    total, width = extent(bounds.ranges[split.parent]), extent(bounds.ranges[iv])
+    if not overruns(split, bounds.ranges):
+        return bounds.ranges[iv]
+    choices = [width]
+    stack = [total]
+    while stack:
+        top = stack.pop()
+        if top.op is ops.MIN:
+            stack.extend(reversed(top.args))
+        else:
+            choices.append(known.form(without_products(known, top - simple.mul(split.outer, width))).expr())
+    return Range(0, minimum(*choices))
+
+
+def shrinking(bounds: StageBounds, iv: IterVar) -> Split | None:
+    """The split whose inner loop `iv` shrinks in the last tile: outer and inner are loops, in this order."""
+    place = {leaf: k for k, leaf in enumerate(bounds.stage.leaf_iter_vars)}
+    for relation in bounds.relations:
+        if isinstance(relation, Split) and relation.inner is iv and relation.tail is Tail.SHRINK:
+            is_thread = thread_of(bounds.stage, iv) is not None
+            ordered = relation.outer in place and iv in place and place[relation.outer] < place[iv]
+            return relation if ordered and not is_thread else None
+    return None
+
+
+# -- guards -----------------------------------------------------------------------------------------------------------
+
+
+def _all_guards(known: Known, bounds: StageBounds, values: Mapping[IterVar, Expr]) -> Iterable[Cond]:
+    """The conditions of the body, those on few loops first."""
+    found: dict[Cond, None] = dict.fromkeys(region_guards(known, bounds, values))
+    found.update(dict.fromkeys(split_guards(known, bounds, bounds.relations, values)))
+    depth = {leaf: k + 1 for k, leaf in enumerate(bounds.stage.leaf_iter_vars)}
+    return sorted(found, key=lambda cond: max((depth.get(v, 0) for v in cond.free_vars()), default=0))  # type: ignore[call-overload]
+
+
+def region_guards(known: Known, bounds: StageBounds, values: Mapping[IterVar, Expr]) -> list[Cond]:
+    """The conditions that keep the loops inside the computed region."""
+    need = bounds.region
+    found: list[Cond] = []
+    axes = data_axes(bounds.op)
+    if axes and need.box is None:
+        point = [values[iv] for iv in axes if iv in values]
+        found += outside_of_box(known, bounds, point, overrun_roots(bounds))
+    elif axes and need.box is not None:
+        found += [form.expr() >= 0 for form in need.box.where] + list(need.box.also)
+    for iv in bounds.widened:
+        if iv in values:
+            found += below(known, values[iv], bounds.sides[iv])
+    return found
+
+
+def below(known: Known, value: Expr, side: Interval) -> list[Cond]:
+    """The conditions, as far as they are not known to hold, that a value does not exceed an interval."""
+    form = known.form(value)
+    return [value <= high.expr() for high in side.highs if not known.is_nonneg(high.minus(form))]
+
+
+def split_guards(
+    known: Known, bounds: StageBounds, relations: Sequence[Relation], values: Mapping[IterVar, Expr]
+) -> list[Cond]:
+    """The conditions that keep the loops of splits inside their parents."""
+    found: list[Cond] = []
+    above = roots_above(bounds)
+    for relation in relations:
+        if not isinstance(relation, Split) or relation.parent not in values or shrinks(bounds, relation):
+            continue
+        root = above.get(relation.parent)
+        if root is not None and (overruns(relation, bounds.ranges) or runs_over(bounds, relation)):
+            found += below(known, values[root], bounds.sides[root])
+        elif overruns(relation, bounds.ranges):
+            end = extent(bounds.ranges[relation.parent]) - 1
+            value = values[relation.parent]
+            if not known.is_nonneg(known.form(end - value)):
+                found.append(value <= known.form(end).expr())
+    return found
+
+
+def overrun_roots(bounds: StageBounds) -> set[IterVar]:
+    """The roots beyond the end of whose range loops run, so that a guard keeps them inside of their interval."""
+    above = roots_above(bounds)
+    return {
+        above[r.parent]
+        for r in bounds.relations
+        if isinstance(r, Split)
+        and r.parent in above
+        and not shrinks(bounds, r)
+        and (overruns(r, bounds.ranges) or runs_over(bounds, r))
+    }
+
+
+def shrinks(bounds: StageBounds, split: Split) -> bool:
+    """Whether the inner loop ends where the parent does, so that no guard is needed."""
+    return split.tail is Tail.SHRINK and shrinking(bounds, split.inner) is split
+
+
+def roots_above(bounds: StageBounds) -> dict[IterVar, IterVar]:
+    """Each root, and each axis that is a root counted from 0, with the root."""
+    above = {iv: iv for iv in bounds.op.root_iter_vars}
+    for relation in bounds.relations:
+        if isinstance(relation, Rebase) and relation.parent in above:
+            above[relation.rebased] = above[relation.parent]
+    return above
+
+
+def runs_over(bounds: StageBounds, split: Split) -> bool:
+    """Whether a split further below computes more than its parent, so that the index may pass the end here."""
+    below_here = {split.outer, split.inner}
+    for relation in bounds.relations:
+        if any(parent in below_here for parent in parents(relation)):
+            below_here.update(children(relation))
+            if isinstance(relation, Split) and overruns_unguarded(bounds, relation):
+                return True
+    return False
+
+
+def overruns_unguarded(bounds: StageBounds, split: Split) -> bool:
+    """Whether a split computes whole tiles beyond the end of its parent."""
+    if split.tail is not Tail.ROUND_UP:
+        return False
+    total, outer, inner = (extent(bounds.ranges[iv]) for iv in (split.parent, split.outer, split.inner))
+    covered = simple.number(simple.mul(outer, inner))
+    return covered is None or covered != simple.number(total)
+
+
+# -- how ranges have to be --------------------------------------------------------------------------------------------
+
+
+def uniform_roots(stage: Stage, relations: Sequence[Relation], with_nparts: bool = True) -> set[IterVar]:
+    """The roots whose extent must not change from instance to instance.
+
+    Those that are fused, split into a number of parts or with tiles that shift (the index would not be affine), run on
+    threads, or become vector operations.
+    """
+    marked: set[IterVar] = set()
+    for iv in stage.leaf_iter_vars:
+        attr = stage.iter_var_attrs.get(iv)
+        if thread_of(stage, iv) is not None or (attr is not None and attr.iter_type in _FIXED_KINDS):
+            marked.add(iv)
+    for relation in reversed(relations):
+        if isinstance(relation, Fuse) or any(child in marked for child in children(relation)):
+            marked.update(parents(relation))
+        elif isinstance(relation, Split) and (
+            relation.tail in _FIXED_TAILS or (relation.factor is None and with_nparts)
+        ):
+            marked.add(relation.parent)
+    return marked
+
+
+_FIXED_KINDS = (IterType.UNROLLED, IterType.VECTORIZED, IterType.TENSORIZED)
+_FIXED_TAILS = (Tail.SHIFT_INWARDS, Tail.ROUND_UP)
+
+
+def rounded_up(relations: Sequence[Relation], root: IterVar, total: Expr) -> Expr:
+    """The extent of a root axis with the last tile of a split that rounds up."""
+    split = _split_of_root(relations, root)
+    if split is None or split.tail is not Tail.ROUND_UP:
+        return total
+    size = split.nparts if split.factor is None else split.factor
+    assert size is not None
+    return simple.mul(simple.ceildiv(total, size), size)
+
+
+def rounds_up(relations: Sequence[Relation], root: IterVar) -> bool:
+    """Whether a root axis is split with whole tiles at the end."""
+    split = _split_of_root(relations, root)
+    return split is not None and split.tail is Tail.ROUND_UP
+
+
+def _split_of_root(relations: Sequence[Relation], root: IterVar) -> Split | None:
+    axis = root
+    for relation in relations:
+        if isinstance(relation, Rebase) and relation.parent is axis:
+            axis = relation.rebased
+        elif isinstance(relation, Split) and relation.parent is axis:
+            return relation
+    return None
+
+
+def nest_of(bounds: StageBounds) -> Nest:
+    """The loops of a stage, for a code generator."""
+    stage = bounds.stage
+    loops = []
+    for iv in stage.leaf_iter_vars:
+        attr = stage.iter_var_attrs.get(iv)
+        kind = iv.iter_type if attr is None or attr.iter_type is None else attr.iter_type
+        loops.append(Loop(iv, bounds.loops[iv], thread_of(stage, iv), kind))
+    reducing = {iv for iv in stage.leaf_iter_vars if iv.is_reduce}
+    with_reduction = tuple(g for g in bounds.guards if any(v in reducing for v in g.free_vars()))
+    without = tuple(g for g in bounds.guards if g not in with_reduction)
+    values = {iv: as_expr(e) for iv, e in bounds.values.items()}
+    return Nest(stage, tuple(loops), values, bounds.guards, without, with_reduction)

@@ -1,0 +1,166 @@
+"""PassUpDomain, phase 2 of InferRootBound: the iterations of a consumer, in as few variables as possible.
+
+An axis all of whose loops are relaxed is a variable of its own that runs over its range, whatever was split and fused
+below it (case 1 of the document); only what lies between a fixed loop and a root is spelled out in loops (case 2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from bound.infer.needs.affine import without_products
+from bound.infer.needs.box import Interval
+from bound.infer.needs.known import Known, constant_extent
+from bound.infer.needs.need import end_forms
+from bound.infer.phases.pass_down import below, overruns_unguarded, roots_above, split_guards
+from bound.infer.phases.relax import LoopState
+from bound.infer.phases.stage_bounds import StageBounds, data_axes
+from bound.itervar import IterVar
+from bound.schedule import Fuse, Rebase, Relation, Split, simple
+from bound.schedule.message import extent, low, pass_up_index
+from bound.schedule.relations import children, parents
+from intset.errors import BudgetError
+from intset.expr import ops
+from intset.expr.node import Cond, Expr, Var
+from intset.expr.range import Range
+from intset.linear.form import Linear
+
+
+@dataclass
+class Iterations:
+    """The points at which the formula of a consumer is evaluated, for one instance of a producer.
+
+    Attributes
+    ----------
+    values: each root axis in terms of the variables.
+    relaxed: the variables that run, each over an interval whose ends are over the fixed and other relaxed ones.
+    fixed: the variables that the answer depends on.
+    where, conditions: what else holds: forms that are at least 0, and any conditions.
+    notes: what is not said exactly.
+    """
+
+    values: dict[IterVar, Expr]
+    relaxed: dict[Var, Interval]
+    fixed: dict[Var, Range]
+    where: list[Linear] = field(default_factory=list)
+    conditions: list[Cond] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def pass_up(known: Known, bounds: StageBounds, states: Sequence[LoopState]) -> Iterations:
+    """PassUpDomain.
+
+    Parameters
+    ----------
+    bounds: the consumer.
+    states: the loops around its formula, from `initialise_leaves`.
+    """
+    own = {state.iv: state for state in states if state.stage is bounds.stage}
+    points = {iv: low(r) for iv, r in bounds.loops.items() if constant_extent(r) == 1}
+    whole = _wholly_relaxed(bounds, own, points)
+    spelled = [r for r in bounds.relations if not all(parent in whole for parent in parents(r)) or not parents(r)]
+    hidden = {child for r in bounds.relations if r not in spelled for child in children(r)}
+    fixed: dict[Var, Range] = {}
+    start: dict[IterVar, Expr] = {}
+    relaxed: dict[Var, Interval] = {}
+    for iv, state in own.items():
+        if iv in points:
+            start[iv] = points[iv]
+        elif state.is_fixed:
+            fixed[iv] = bounds.loops[iv]
+            start[iv] = iv
+    above = roots_above(bounds)
+    for iv in whole:
+        if iv in hidden or iv in points and iv not in bounds.op.root_iter_vars:
+            continue
+        side = bounds.sides.get(iv) or _interval(known, bounds.loops.get(iv, bounds.ranges[iv]))
+        only = _only_element(side)
+        start[iv] = iv if only is None else only
+        if only is None:
+            relaxed[iv] = side
+    values = pass_up_index(spelled, bounds.ranges, start)
+    if any(isinstance(r, Split) and simple.number(extent(bounds.ranges[r.inner])) is None for r in spelled):
+        values = {iv: without_products(known, e) for iv, e in values.items()}
+    it = Iterations({iv: values[iv] for iv in bounds.op.root_iter_vars if iv in values}, relaxed, fixed)
+    for iv in bounds.op.root_iter_vars:  # what is no loop, such as the axes inside a tensorized tile
+        if iv not in it.values and iv in bounds.sides:
+            only = _only_element(bounds.sides[iv])
+            it.values[iv] = iv if only is None else only
+            if only is None:
+                relaxed[iv] = bounds.sides[iv]
+    _outer_loops(known, bounds, states, it)
+    _conditions(known, bounds, spelled, values, it, above)
+    return it
+
+
+def _only_element(side: Interval) -> Expr | None:
+    """The element of an interval that has one in every instance."""
+    if len(side.lows) == len(side.highs) == 1 and side.lows[0].same(side.highs[0]):
+        return side.lows[0].expr()
+    return None
+
+
+def _wholly_relaxed(
+    bounds: StageBounds, own: Mapping[IterVar, LoopState], points: Mapping[IterVar, Expr]
+) -> dict[IterVar, None]:
+    """The axes that run over their whole range while everything fixed stays as it is."""
+    whole = dict.fromkeys(iv for iv, state in own.items() if not state.is_fixed or iv in points)
+    above = roots_above(bounds)
+    for relation in reversed(bounds.relations):
+        if isinstance(relation, Split):
+            inside = not overruns_unguarded(bounds, relation) or relation.parent in above
+            if inside and relation.outer in whole and relation.inner in whole:
+                whole[relation.parent] = None
+        elif isinstance(relation, Fuse):
+            if relation.fused in whole:
+                whole[relation.outer] = whole[relation.inner] = None
+        elif isinstance(relation, Rebase) and relation.rebased in whole:
+            whole[relation.parent] = None
+    return whole
+
+
+def _interval(known: Known, r: Range) -> Interval:
+    assert isinstance(r.min, Expr)
+    return Interval(tuple(end_forms(known, r.min, ops.MAX)), tuple(end_forms(known, r.max, ops.MIN)))
+
+
+def _outer_loops(known: Known, bounds: StageBounds, states: Sequence[LoopState], it: Iterations) -> None:
+    """The loops around the consumer: fixed ones stay, relaxed ones run."""
+    for state in states:
+        if state.stage is bounds.stage:
+            continue
+        limits = known.ranges[state.iv]
+        if constant_extent(limits) == 1:
+            continue
+        if state.is_fixed:
+            it.fixed[state.iv] = limits
+        else:
+            it.relaxed[state.iv] = _interval(known, limits)
+
+
+def _conditions(
+    known: Known,
+    bounds: StageBounds,
+    spelled: Sequence[Relation],
+    values: Mapping[IterVar, Expr],
+    it: Iterations,
+    above: Mapping[IterVar, IterVar],
+) -> None:
+    """The guards of what is spelled out, and the computed region where it is more than the intervals say."""
+    it.conditions += split_guards(known, bounds, spelled, values)
+    need = bounds.region
+    for iv in bounds.widened:
+        if iv in values and iv not in it.relaxed:
+            it.conditions += below(known, values[iv], bounds.sides[iv])
+    if need.box is not None:
+        it.where += need.box.where
+        it.conditions += need.box.also
+        return
+    axes = data_axes(bounds.op)
+    if not axes:
+        return
+    try:
+        it.conditions += need.conditions([it.values[iv] for iv in axes])
+    except BudgetError as error:
+        it.notes.append(f"the guard of {bounds.stage.name} was not used: {error}")

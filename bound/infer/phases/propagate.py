@@ -1,0 +1,376 @@
+"""PropBoundToInputs, phase 3 of InferRootBound: which elements an access reaches over the iterations of a consumer.
+
+Where index and guards keep the intervals of the iterations apart, the image is a box, found by arithmetic on its ends.
+Everything else is asked of the domain as one question: the image of the whole tuple of indices, guards included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import product as pairs
+
+from bound.infer.needs.box import Box, Interval, Side, gaps_unknown, interval, nothing, whole, with_where
+from bound.infer.needs.enumerate import enumerated
+from bound.infer.needs.instances import closed
+from bound.infer.needs.known import Known
+from bound.infer.needs.need import Need, from_region, from_shape
+from bound.infer.phases.pass_up import Iterations
+from bound.infer.program.accesses import Access
+from bound.operation import PlaceholderOp
+from bound.tir.walk import loaded_tensor
+from intset.assuming import frame_of
+from intset.context import Context
+from intset.domains.instanced import image_in_instances
+from intset.domains.region import Region
+from intset.domains.registry import CHEAPEST
+from intset.errors import BudgetError
+from intset.expr.node import Cond, Expr, Var
+from intset.expr.range import Range
+from intset.expr.walk import opaque_terms, substitute
+from intset.infinity import POS_INF
+from intset.linear.form import Linear, constant
+
+_MAX_FORMS = 4  # ends of an interval that one sum may have
+
+
+class Propagation:
+    """The needs of one consumer, in one state of its loops.
+
+    Parameters
+    ----------
+    known: names the domain that is asked where arithmetic on ends is not enough; one with regions is asked always.
+    """
+
+    def __init__(self, known: Known, it: Iterations) -> None:
+        self.known, self.it = known, it
+        self._context: Context | None = None
+        self._forms = {iv: known.form(value) for iv, value in it.values.items()}
+        # A fixed loop of a length that depends on one that runs (threads sharing the storage): no box says that.
+        self._is_linked = any(v in it.relaxed for v in closed(known, it.fixed))
+
+    def image(self, access: Access, shape: Sequence[Expr]) -> Need:
+        """The elements of a tensor of this shape that `access` reaches, as a region over what is fixed."""
+        need = self._image(access, shape)
+        names = sorted(
+            {name for name in map(_made_from, opaque_terms(*access.indices, *access.conditions)) if name is not None}
+        )
+        return need.noted(f"of {', '.join(names)} a range is known, not which values occur") if names else need
+
+    def _image(self, access: Access, shape: Sequence[Expr]) -> Need:
+        extra = {var: Interval((self.known.form(r.min),), (self.known.form(r.max),)) for var, r in access.extra}  # type: ignore[arg-type]
+        if not (self.known.asks_always or (self._is_linked and self.known.has_regions)):
+            box = self._box(access, extra)
+            if box is not None:
+                return Need(len(shape), box, None, not self.it.notes, self.it.notes)
+        return self._asked(access, extra, shape)
+
+    # -- arithmetic on ends -------------------------------------------------------------------------------------
+
+    def _box(self, access: Access, extra: Mapping[Var, Interval]) -> Box | None:
+        conditions = [*self.it.conditions, *access.conditions]
+        relaxed = {**self._running(access), **extra}
+        rows = [self._in_variables(self.known.form(e)) for e in access.indices]
+        if not all(_is_affine_in(row, relaxed) for row in rows):
+            return None
+        ends: dict[Var, tuple[list[Linear], list[Linear]]] = {
+            var: (list(side.lows), list(side.highs)) for var, side in relaxed.items()
+        }
+        where = list(self.it.where)
+        also: dict[Cond, None] = {}
+        for cond in conditions:
+            forms = self.known.forms_of(cond)
+            if forms is None:
+                spelled = substitute(cond, self.it.values)
+                if opaque_terms(spelled) or any(v in relaxed for v in spelled.free_vars()):
+                    return None
+                also[spelled] = None
+                continue
+            for kind, form in forms:
+                if not _enter(self._in_variables(form), kind, ends, where):
+                    return None
+        moved = _independent(self.known, ends, where)
+        if moved is None:
+            return None
+        sides, shifts = moved
+        moved_rows = [_shifted(row, shifts) for row in rows]
+        if not all(_is_affine_in(row, relaxed) for row in moved_rows):
+            return None
+        box = self._product(moved_rows, sides, where)
+        return box if box is None or not also else Box(box.sides, box.where, tuple(also))
+
+    def _in_variables(self, form: Linear) -> Linear:
+        """A form over root axes as one over the variables."""
+        result = constant(form.const)
+        for e, k in form.terms.items():
+            value = self._forms.get(e)  # type: ignore[call-overload]
+            if value is None and not isinstance(e, Var) and any(v in self._forms for v in e.free_vars()):
+                value = self.known.form(substitute(e, self.it.values))
+            result = result.plus(Linear(0, {e: 1}) if value is None else value, k)
+        return result
+
+    def _product(self, rows: Sequence[Linear], sides: Mapping[Var, Interval], where: list[Linear]) -> Box | None:
+        """The image of independent intervals, where the dimensions share no variable and none leaves gaps."""
+        known = self.known
+        used: set[Var] = set()
+        result = []
+        for row in rows:
+            own = [(sides[e], k, e) for e, k in row.terms.items() if e in sides]  # type: ignore[index]
+            if any(e in used for _, _, e in own):
+                return None
+            used.update(e for _, _, e in own)  # type: ignore[misc]
+            own.sort(key=lambda term: abs(term[1]))
+            if not _is_contiguous(known, [(side, abs(k)) for side, k, _ in own]):
+                return None
+            if len(own) > 1:
+                for side, _, _ in own:
+                    where += gaps_unknown(known, side, where)
+            rest = Linear(row.const, {e: k for e, k in row.terms.items() if e not in sides})
+            lows = _sum(rest, [(side.lows if k > 0 else side.highs, k) for side, k, _ in own])
+            highs = _sum(rest, [(side.highs if k > 0 else side.lows, k) for side, k, _ in own])
+            if lows is None or highs is None:
+                return None
+            image = interval(known, lows, highs)
+            if image is None:
+                return None
+            result.append(image)
+        for var, unused in sides.items():
+            if var not in used:
+                where += gaps_unknown(known, unused, where)
+        if any(form.is_const and form.const < 0 for form in where):
+            return nothing(len(rows))
+        return with_where(known, Box(tuple(result)), where)
+
+    # -- asking the domain --------------------------------------------------------------------------------------
+
+    def _asked(self, access: Access, extra: Mapping[Var, Interval], shape: Sequence[Expr]) -> Need:
+        values = self.it.values
+        exprs = [substitute(e, values) for e in access.indices]
+        guards = [substitute(cond, values) for cond in access.conditions]
+        ranges, facts = _ranged(self.known, extra)
+        if not self.known.has_regions:
+            data = _data_variables(exprs, guards)
+            exprs, guards = [substitute(e, data) for e in exprs], [substitute(cond, data) for cond in guards]
+            ranges |= {var: _data_range(term) for term, var in data.items()}
+        context = self._asking(access).extended(ranges, [*facts, *guards])
+        kept = [*self.it.fixed, *(v for v in self.known.size_ranges if v not in self.it.relaxed)]
+        dims = len(exprs)
+        if frame_of(context).known.empty:
+            return Need(dims, nothing(dims), None, not self.it.notes, self.it.notes)
+        try:
+            need = self._answer(context, exprs, kept, shape)
+        except BudgetError as error:
+            listed = enumerated(self.known, context, exprs, list(self.it.fixed)) if self.known.has_regions else None
+            if listed is not None:
+                return listed.noted(*self.it.notes) if self.it.notes else listed
+            answer = context.image(exprs, keep=kept, domain=CHEAPEST)
+            need = from_region(self.known, answer, shape).noted(str(error))
+        if self.it.notes:
+            need = need.noted(*self.it.notes)
+        if self.known.has_regions and (not need.exact or self._has_terms(need)):
+            listed = enumerated(self.known, context, exprs, list(self.it.fixed))
+            if listed is not None:
+                return Need(dims, listed.box, listed.shape(self.known), not self.it.notes, self.it.notes)
+        if not need.exact and self.known.domain != CHEAPEST:
+            need = self._narrower(need, context.image(exprs, keep=kept, domain=CHEAPEST), shape)
+        return need
+
+    def _answer(self, context: Context, exprs: Sequence[Expr], kept: Sequence[Var], shape: Sequence[Expr]) -> Need:
+        known = self.known
+        if not known.has_regions:
+            return from_region(known, context.image(exprs, keep=kept, domain=known.domain), shape)
+        found = image_in_instances(context, exprs, kept, known.regions)
+        return from_shape(known, len(exprs), found.shape, not found.notes, found.notes)
+
+    def _has_terms(self, need: Need) -> bool:
+        """Whether the region depends on a term over loops that is not affine, such as a product of two."""
+        if need.box is not None:
+            return False
+        terms = [e for e in need.shape(self.known).atoms() if not isinstance(e, Var)]
+        return any(v in self.known.ranges for e in terms for v in e.free_vars())
+
+    def _narrower(self, need: Need, answer: Region, shape: Sequence[Expr]) -> Need:
+        """What is not exact, cut down to the intervals over the fixed loops where these say more."""
+        other = from_region(self.known, answer, shape).box
+        need.limits = whole(self.known, shape)
+        hull = need.hull(self.known)
+        assert other is not None
+        sides = [
+            interval(self.known, (*a.lows, *b.lows), (*a.highs, *b.highs)) or a
+            for a, b in zip(hull.sides, other.sides, strict=True)
+        ]
+        if all(a.same(b) for a, b in zip(sides, hull.sides, strict=True)):
+            return need
+        return Need(need.dims, Box(tuple(sides), hull.where, hull.also), None, False, need.notes)
+
+    def _running(self, access: Access) -> Mapping[Var, Interval]:
+        """The variables that run where the access is."""
+        if not access.before:
+            return self.it.relaxed
+        return {v: side for v, side in self.it.relaxed.items() if v not in access.before}
+
+    def _asking(self, access: Access) -> Context:
+        if access.before:
+            return self._asking_over(self._running(access))
+        if self._context is None:
+            self._context = self._asking_over(self.it.relaxed)
+        return self._context
+
+    def _asking_over(self, running: Mapping[Var, Interval]) -> Context:
+        ranges, facts = _ranged(self.known, running)
+        conditions = [*facts, *(form.expr() >= 0 for form in self.it.where), *self.it.conditions]
+        # Said apart from the ranges: a variable that drops out of an index may have no value all the same.
+        gaps = [gap for side in running.values() for gap in gaps_unknown(self.known, side)]
+        conditions += [gap.expr() >= 0 for gap in gaps if not _depends(gap, running)]
+        return self.known.context.extended({**closed(self.known, self.it.fixed), **ranges}, conditions)
+
+
+def _ranged(known: Known, intervals: Mapping[Var, Interval]) -> tuple[dict[Var, Range | None], list[Cond]]:
+    """Ranges for variables, and as conditions what a range does not say well to the domain."""
+    ranges: dict[Var, Range | None] = {}
+    facts: list[Cond] = []
+    for var, side in intervals.items():
+        if not known.has_regions:
+            ranges[var] = side.range()
+            continue
+        if len(side.lows) == 1 and len(side.highs) == 1 and all(_is_plain(f) for f in (*side.lows, *side.highs)):
+            limits = side.range()
+            ends = known.bounds(side.lows[0])[0], known.bounds(side.highs[0])[1]
+            if limits.constant() is None and ends[0] is not None and ends[0] == ends[1]:
+                # At most one point long: as conditions, so that an empty one is told apart.
+                ranges[var] = Range(ends[0], 2)
+                facts += [var >= limits.min, var <= limits.max]
+            else:
+                ranges[var] = limits
+            continue
+        lows, highs = [known.bounds(f)[0] for f in side.lows], [known.bounds(f)[1] for f in side.highs]
+        low = max((n for n in lows if n is not None), default=None)
+        high = min((n for n in highs if n is not None), default=None)
+        ranges[var] = side.range() if low is None or high is None else Range(low, max(high - low + 1, 0))
+        if low is None or high is None:
+            continue
+        facts += [var >= form.expr() for form in side.lows if not form.is_const]
+        facts += [var <= form.expr() for form in side.highs if not form.is_const]
+    return ranges, facts
+
+
+def _made_from(term: Expr) -> str | None:
+    """What an integer in an index is computed from; `None` for what is given, of which any value may occur."""
+    tensor = loaded_tensor(term)
+    if tensor is None:
+        return str(term.data.name)
+    return None if isinstance(tensor.op, PlaceholderOp) else tensor.name
+
+
+def _data_variables(exprs: Sequence[Expr], guards: Sequence[Cond]) -> dict[Expr, Var]:
+    """A variable for each element that is read in an index: it may be anything in its range, in every instance."""
+    return {term: Var(f"data{k}") for k, term in enumerate(opaque_terms(*exprs, *guards))}
+
+
+def _data_range(term: Expr) -> Range:
+    low, high = term.data.lower, term.data.upper
+    if low is None:
+        return Range.everything()
+    return Range(low, POS_INF if high is None else high - low + 1)
+
+
+def _is_plain(form: Linear) -> bool:
+    return all(isinstance(e, Var) for e in form.terms)
+
+
+def _is_affine_in(row: Linear, relaxed: Mapping[Var, object]) -> bool:
+    """Whether the terms of a form that are no variables depend on nothing relaxed, and not on data."""
+    return all(
+        isinstance(e, Var) or not (opaque_terms(e) or any(v in relaxed for v in e.free_vars())) for e in row.terms
+    )
+
+
+def _enter(form: Linear, kind: str, ends: dict[Var, tuple[list[Linear], list[Linear]]], where: list[Linear]) -> bool:
+    """Use the condition `form >= 0` (or `== 0`) as an end of a variable; `False` where it joins several."""
+    own = [e for e in form.terms if e in ends]
+    if len(own) > 1 or not _is_affine_in(form, ends):
+        return False
+    if not own:
+        where += [form] if kind == "ge" else [form, form.scale(-1)]
+        return True
+    var = own[0]
+    k = form.terms[var]
+    rest = Linear(form.const, {e: c for e, c in form.terms.items() if e is not var})
+    lows, highs = ends[var]  # type: ignore[index]
+    if abs(k) != 1:
+        if not rest.is_const or kind == "eq":
+            return False
+        (lows if k > 0 else highs).append(constant(-(rest.const // k) if k > 0 else rest.const // -k))
+        return True
+    end = rest.scale(-k)
+    if kind == "eq" or k > 0:
+        lows.append(end)
+    if kind == "eq" or k < 0:
+        highs.append(end)
+    return True
+
+
+def _independent(
+    known: Known, ends: Mapping[Var, tuple[list[Linear], list[Linear]]], where: Sequence[Linear]
+) -> tuple[dict[Var, Interval], dict[Var, Linear]] | None:
+    """Intervals whose ends depend on nothing relaxed, and what was taken off variables for that."""
+    if any(_depends(form, ends) for form in where):
+        return None
+    sides: dict[Var, Interval] = {}
+    shifts: dict[Var, Linear] = {}
+    for var, (lows, highs) in ends.items():
+        if any(_depends(form, ends) for form in (*lows, *highs)):
+            low = lows[0]
+            if len(lows) > 1:
+                return None
+            highs = [high.minus(low) for high in highs]
+            if any(_depends(high, ends) for high in highs):
+                return None
+            lows, shifts[var] = [constant(0)], low
+        side = interval(known, lows, highs)
+        if side is None:
+            return None
+        sides[var] = side
+    if any(e in shifts for low in shifts.values() for e in low.terms):
+        return None
+    return sides, shifts
+
+
+def _depends(form: Linear, ends: Mapping[Var, object]) -> bool:
+    return any(e in ends if isinstance(e, Var) else any(v in ends for v in e.free_vars()) for e in form.terms)
+
+
+def _shifted(row: Linear, shifts: Mapping[Var, Linear]) -> Linear:
+    result = row
+    for e, k in row.terms.items():
+        low = shifts.get(e)  # type: ignore[call-overload]
+        if low is not None:
+            result = result.plus(low, k)
+    return result
+
+
+def _is_contiguous(known: Known, terms: Sequence[tuple[Interval, int]]) -> bool:
+    """Whether a sum of independent intervals with these factors, the smallest first, reaches every integer between."""
+    reach = 0
+    for side, k in terms:
+        if k > reach + 1:
+            return False
+        steps = [known.bounds(gap)[0] for gap in side.gaps()]
+        least = 0 if any(n is None for n in steps) else min(n for n in steps if n is not None)
+        reach += k * max(least, 0)
+    return True
+
+
+def _sum(rest: Linear, terms: Sequence[tuple[Side, int]]) -> list[Linear] | None:
+    """The forms whose maximum (minimum) is `rest` plus multiples of maxima (minima)."""
+    number = 1
+    for side, _ in terms:
+        number *= len(side)
+    if number > _MAX_FORMS:
+        return None
+    found = []
+    for choice in pairs(*(side for side, _ in terms)):
+        total = rest
+        for form, (_, k) in zip(choice, terms, strict=True):
+            total = total.plus(form, k)
+        found.append(total)
+    return found

@@ -1,0 +1,72 @@
+"""`StageBounds`: all that the pass finds out about one stage."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from bound.infer.needs.box import Interval
+from bound.infer.needs.need import Need
+from bound.intrin import TensorComputeOp
+from bound.itervar import IterVar
+from bound.operation import ComputeOp, Operation
+from bound.schedule import Relation, Stage
+from bound.schedule.attach import AttachPath
+from bound.tensor import Tensor
+from intset.expr.node import Cond, Expr, Var
+from intset.expr.range import Range
+
+
+@dataclass(eq=False)
+class StageBounds:
+    """The bounds of one stage.
+
+    Attributes
+    ----------
+    stage, path: the stage, and the loops it is computed in, innermost first.
+    relations: those of the stage, with the sizes that are fixed put in.
+    fixed: the variables that tell one instance from another: the loops of the path that are not relaxed.
+    required: for each output what its consumers need.
+    computed: what the loops compute, in the dimensions of the outputs.
+    wholes: where every output is computed whole, each in its own dimensions.
+    sides: the interval that each root axis runs over.
+    ranges: the range of every axis, from which indices are made.
+    loops: the range of each leaf as a loop: that of `ranges`, or shorter in the last tile of a split that shrinks.
+    widened: the roots whose range is longer than their interval in some instance.
+    values: the value of each root axis in terms of the loops.
+    guards: the conditions under which the body runs.
+    """
+
+    stage: Stage
+    path: AttachPath
+    relations: tuple[Relation, ...] = ()
+    fixed: tuple[Var, ...] = ()
+    required: dict[Tensor, Need] = field(default_factory=dict)
+    computed: Need | None = None
+    wholes: dict[Tensor, Need] = field(default_factory=dict)
+    sides: dict[IterVar, Interval] = field(default_factory=dict)
+    ranges: dict[IterVar, Range] = field(default_factory=dict)
+    loops: dict[IterVar, Range] = field(default_factory=dict)
+    widened: set[IterVar] = field(default_factory=set)
+    values: dict[IterVar, Expr] = field(default_factory=dict)
+    guards: tuple[Cond, ...] = ()
+
+    @property
+    def op(self) -> Operation:
+        return self.stage.op
+
+    @property
+    def region(self) -> Need:
+        """`computed`, once it is known."""
+        assert self.computed is not None
+        return self.computed
+
+    def made(self, tensor: Tensor) -> Need:
+        """What is computed of one output; of a placeholder what is required."""
+        if self.computed is None:
+            return self.required[tensor]
+        return self.wholes.get(tensor, self.computed)
+
+
+def data_axes(op: Operation) -> tuple[IterVar, ...]:
+    """The axes that are the dimensions of the outputs; empty for what is computed as a whole."""
+    return op.axis if isinstance(op, (ComputeOp, TensorComputeOp)) else ()

@@ -1,0 +1,86 @@
+"""Loops that run on one thread axis must have one extent.
+
+A tile of which a small tensor leaves a part only keeps its threads: those beyond the end do nothing. What else these
+threads compute together may then be less than there are of them, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from bound.errors import ScheduleError
+from bound.infer.needs.known import Known, constant_extent
+from bound.infer.phases.stage_bounds import StageBounds
+from bound.infer.program.graph import thread_of
+from bound.infer.program.sizes import Sizes
+from bound.itervar import IterVar
+from bound.schedule import Rebase, Split, Stage, simple
+from bound.schedule.message import overruns, with_ancestors
+from intset.expr.node import Expr
+
+
+def check_threads(stages: Iterable[StageBounds], known: Known, sizes: Sizes) -> None:
+    """Refuse loops on the same thread axis whose extents are not known to be the same.
+
+    Raises
+    ------
+    ScheduleError: it names the two stages, their loops and both extents.
+    """
+    seen: dict[IterVar, tuple[Stage | None, IterVar, Expr]] = {}
+    for bounds in stages:
+        for iv, limits in bounds.loops.items():
+            thread = thread_of(bounds.stage, iv)
+            if thread is None:
+                continue
+            assert isinstance(limits.extent, Expr)
+            if thread.dom is not None and thread not in seen:
+                declared = sizes.range(thread.dom).extent
+                assert isinstance(declared, Expr)
+                seen[thread] = (None, thread, declared)
+            other = seen.setdefault(thread, (bounds.stage, iv, limits.extent))
+            if not _is_equal(known, other[2], limits.extent):
+                before = (
+                    "it was declared" if other[0] is None else f"it has for {other[1].name} of stage {other[0].name}"
+                )
+                raise ScheduleError(
+                    f"stage {bounds.stage.name}: {iv.name} runs on {thread.name} with extent {limits.extent}, "
+                    f"which is not known to be the extent {other[2]} that {before}"
+                )
+
+
+def idle_threads(bounds: StageBounds) -> dict[IterVar, int]:
+    """The threads of a stage that run beyond the end of an axis, with their number."""
+    found: dict[IterVar, int] = {}
+    for iv, limits in bounds.loops.items():
+        thread, number = thread_of(bounds.stage, iv), constant_extent(limits)
+        if thread is None or number is None:
+            continue
+        above = with_ancestors(bounds.relations, (iv,))
+        if any(isinstance(r, Split) and r.parent in above and overruns(r, bounds.ranges) for r in bounds.relations):
+            found[thread] = number
+    return found
+
+
+def started(bounds: StageBounds, root: IterVar, threads: Mapping[IterVar, int]) -> int | None:
+    """The extent of a root axis that gives the loop on a thread as many iterations as there are threads.
+
+    `None` where the schedule itself says how many these are.
+    """
+    axis, times = root, 1
+    for relation in bounds.relations:
+        if isinstance(relation, Rebase) and relation.parent is axis:
+            axis = relation.rebased
+        elif isinstance(relation, Split) and relation.parent is axis:
+            size = relation.nparts if relation.factor is None else relation.factor
+            number = simple.number(size) if size is not None else None
+            if number is None:
+                return None
+            axis, times = (relation.inner if relation.factor is None else relation.outer), times * number
+    thread = thread_of(bounds.stage, axis) if axis in bounds.stage.leaf_iter_vars else None
+    return None if thread is None or thread not in threads else threads[thread] * times
+
+
+def _is_equal(known: Known, a: Expr, b: Expr) -> bool:
+    if a is b or known.form(a).same(known.form(b)):
+        return True
+    return bool(known.context.prove(a.eq(b)))

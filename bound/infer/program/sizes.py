@@ -1,0 +1,180 @@
+"""Sizes of a schedule: which variables they are, and putting numbers in their place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from bound.errors import InputError, ScheduleError
+from bound.infer.program.accesses import Access
+from bound.itervar import IterVar
+from bound.operation import ComputeOp
+from bound.schedule import Fuse, Relation, Schedule, Split, Stage, Tail
+from bound.schedule.relations import children, parents
+from bound.tensor import Tensor
+from bound.tir.walk import variables
+from intset.expr.annotate import without_sizes
+from intset.expr.evaluate import evaluate
+from intset.expr.node import Cond, Expr, Var, as_int, const
+from intset.expr.range import Range
+from intset.expr.walk import free_vars, substitute
+
+
+class Sizes:
+    """The sizes of a schedule, some of them fixed.
+
+    Parameters
+    ----------
+    at: values of sizes, by variable or by name; names that this schedule does not have are left aside.
+
+    Raises
+    ------
+    InputError: no size has any of the names, or two have one; a value is no integer, or negative.
+    """
+
+    def __init__(self, schedule: Schedule, at: Mapping[Any, Any] | None) -> None:
+        shapes = [e for stage in schedule.stages for tensor in stage.op.outputs for e in tensor.extents]
+        self.all = tuple(v for v in free_vars(*shapes) if not isinstance(v, IterVar))
+        others = [] if at is None else list(_variables(schedule))
+        self.fixed: dict[Expr, int] = {}
+        missing = []
+        for key, value in (at or {}).items():
+            var = self._named(key, others)
+            if var is None:
+                missing.append(key)
+                continue
+            number = as_int(value, f"at[{getattr(key, 'name', key)!r}]")
+            if number < 0 and var in self.all:
+                raise InputError(f"at: the size {var.name} cannot be {number}")
+            self.fixed[var] = number
+        if missing and not self.fixed:
+            known = ", ".join(sorted({v.name for v in self.all})) or "none"
+            raise InputError(f"at: no size of this schedule is named {missing[0]!r}; the sizes are: {known}")
+
+    def _named(self, key: Any, others: Sequence[Var]) -> Var | None:
+        if isinstance(key, Expr):
+            key = without_sizes(key)[0]  # an extent as `T.shape` gives it
+        if isinstance(key, Var):
+            return key
+        if not isinstance(key, str):
+            raise InputError(f"at maps variables or their names to integers, {key!r} is neither")
+        found = [v for v in dict.fromkeys((*self.all, *others)) if v.name == key]
+        if len(found) > 1:
+            raise InputError(
+                f"at: {len(found)} sizes of this schedule are named {key!r}: give the variables themselves"
+            )
+        return found[0] if found else None
+
+    @property
+    def free(self) -> tuple[Var, ...]:
+        """The sizes that stay symbolic."""
+        return tuple(v for v in self.all if v not in self.fixed)
+
+    def expr(self, e: Expr) -> Expr:
+        if not self.fixed or e.is_const:
+            return e
+        return _folded(substitute(e, self.fixed))
+
+    def range(self, r: Range) -> Range:
+        if not self.fixed or not isinstance(r.min, Expr) or not isinstance(r.extent, Expr):
+            return r
+        low, extent = self.expr(r.min), self.expr(r.extent)
+        return Range(low, max(extent.data, 0) if extent.is_const else extent)
+
+    def shape(self, tensor: Tensor) -> tuple[Expr, ...]:
+        return tuple(self.expr(e) for e in tensor.extents)
+
+    def access(self, access: Access) -> Access:
+        """The access at the fixed sizes, with the conditions that keep data-dependent indices inside the tensor."""
+        conditions: tuple[Cond, ...] = (*access.conditions, *access.inside())
+        if not self.fixed:
+            return access if conditions == access.conditions else replace(access, conditions=conditions)
+        return Access(
+            access.tensor,
+            tuple(substitute(e, self.fixed) for e in access.indices),
+            tuple(substitute(cond, self.fixed) for cond in conditions),
+            tuple((var, self.range(r)) for var, r in access.extra),
+            access.before,
+        )
+
+    def relations(self, stage: Stage) -> tuple[Relation, ...]:
+        """The relations of a stage, with tails that its operation allows.
+
+        A reduction must not meet an element twice, nor one beyond the end: there whole tiles are cut by a guard, and
+        tiles that shift are refused. Whole tiles of an axis made by fusing are cut as well.
+        """
+        relations = stage.relations
+        if not any(isinstance(r, Split) for r in relations):
+            return tuple(relations)
+        return tuple(self._relation(stage, r) for r in relations)
+
+    def _relation(self, stage: Stage, relation: Relation) -> Relation:
+        if not isinstance(relation, Split):
+            return relation
+        tail = relation.tail
+        reduces = isinstance(stage.op, ComputeOp) and stage.op.reduction is not None
+        if relation.parent.is_reduce and tail is Tail.SHIFT_INWARDS:
+            raise ScheduleError(
+                f"stage {stage.name}: the split of {relation.parent.name} cannot shift its last tile inwards, "
+                "a reduction would count elements twice"
+            )
+        if tail is Tail.SHIFT_INWARDS and reduces:
+            _refuse_repeated(stage, relation)
+        if tail is Tail.ROUND_UP and (relation.parent.is_reduce or reduces or _is_of_fused(stage, relation)):
+            tail = Tail.GUARD
+        factor = None if relation.factor is None else self.expr(relation.factor)
+        nparts = None if relation.nparts is None else self.expr(relation.nparts)
+        same = tail is relation.tail and factor is relation.factor and nparts is relation.nparts
+        return relation if same else replace(relation, tail=tail, factor=factor, nparts=nparts)
+
+
+def _is_of_fused(stage: Stage, split: Split) -> bool:
+    """Whether the axis that is split was made by fusing others: beyond its end it stands for elements elsewhere."""
+    above = {split.parent}
+    for relation in reversed(stage.relations):
+        if any(child in above for child in children(relation)):
+            if isinstance(relation, Fuse):
+                return True
+            above.update(parents(relation))
+    return False
+
+
+def _refuse_repeated(stage: Stage, split: Split) -> None:
+    """A tile that is moved computes elements again: inside a loop of the reduction it would add to them again."""
+    made = {split.outer, split.inner}
+    for relation in stage.relations:
+        if any(parent in made for parent in parents(relation)):
+            made.update(children(relation))
+    outside = None
+    for leaf in stage.leaf_iter_vars:
+        if leaf.is_reduce:
+            outside = leaf if outside is None else outside
+        elif leaf in made and outside is not None:
+            raise ScheduleError(
+                f"stage {stage.name}: the split of {split.parent.name} cannot shift its last tile inwards inside the "
+                f"reduction loop {outside.name}, elements would be counted twice"
+            )
+
+
+def _variables(schedule: Schedule) -> Iterable[Var]:
+    """The variables in formulas and relations that are no loop axes."""
+    found: dict[Var, None] = {}
+    for stage in schedule.stages:
+        if isinstance(stage.op, ComputeOp):
+            found.update(dict.fromkeys(variables(*stage.op.body)))
+        for relation in stage.relations:
+            if isinstance(relation, Split):
+                sizes = [e for e in (relation.factor, relation.nparts) if e is not None]
+                found.update(dict.fromkeys(free_vars(*sizes)))
+        for iv in stage.op.root_iter_vars:
+            if iv.dom is not None:
+                found.update(dict.fromkeys(iv.dom.free_vars()))
+    return [v for v in found if not isinstance(v, IterVar)]
+
+
+def _folded(e: Expr) -> Expr:
+    """`e` as a number where it is one."""
+    if e.is_const or e.free_vars():
+        return e
+    return const(int(evaluate(e)))

@@ -1,0 +1,271 @@
+"""Compact storage: the lattice of what is computed, folded out of its bounding box.
+
+The elements of all instances lie on a lattice (`intset.linear.lattice`). In Hermite normal form, given the coordinates
+before it and the instance, coordinate `k` of an element lies in one residue class modulo a stride, or is determined. So
+the numbers `t` of the elements along the vectors of the lattice tell them apart; what is allocated is the bounding box
+of the `t`. `T[2*i]` is kept at `i`, `T[i, i]` at `[i, 0]`.
+
+- A basis of the lattice may be sheared: `T[i + j, i - j]` is kept at `[i, j]` (all but for constants), a band around a
+  diagonal in as many places as the band is wide. Single shears are tried one after another as long as one makes the box
+  smaller; only where extents are numbers.
+- Where a coordinate depends on two places, indices cost more. With numbers for extents a quarter of the places has to
+  be saved then, a half where the lattice leaves nothing out. With sizes, an axis must be proved to need no more places
+  than that of the plain storage, else the lattice is made denser in this direction, down to the plain storage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import permutations
+from math import prod
+from typing import Final
+
+from bound.infer.needs.box import narrowed, with_where
+from bound.infer.needs.known import Known
+from bound.infer.needs.need import Need, from_shape
+from bound.infer.needs.widest import widest
+from bound.infer.phases.infer_root_bound import Pass
+from bound.infer.phases.stage_bounds import StageBounds
+from bound.infer.storage.storage import FORMS, Storage, low_of, plain
+from bound.itervar import IterType
+from bound.operation import ComputeOp, PlaceholderOp
+from bound.schedule import Stage, simple
+from bound.tensor import Tensor
+from intset.errors import BudgetError
+from intset.expr.node import Expr, Var, as_expr
+from intset.expr.range import Range
+from intset.expr.walk import is_small
+from intset.linear.form import constant
+from intset.linear.lattice import Lattice, Vector, unit
+from intset.regions.product import has_select
+
+_OPERATIONS: Final = 1_000_000  # of the domain, to find the lattice of one region
+_SHEAR_OPERATIONS: Final = 100_000
+_MAX_SHEARS: Final = 4  # one after another
+_MAX_NODES: Final = 16  # of the place where a sheared storage begins
+_UNKNOWN: Final = Var("unknown")  # the extent of an axis for which no bound is found
+
+
+def storage_of(state: Pass, bounds: StageBounds, tensor: Tensor) -> Storage:
+    """The storage of an output of a stage."""
+    stage, shape = bounds.stage, state.sizes.shape(tensor)
+    if stage.is_output or isinstance(stage.op, PlaceholderOp):
+        return plain([Range(0, e) for e in shape])
+    need, known = bounds.made(tensor), state.known
+    lows = [side.range().min for side in need.hull(known).sides]
+    box = plain([Range(low, widest(known, need, k, bounds.fixed, shape[k])) for k, low in enumerate(lows)])
+    return compact(known, need, bounds.fixed, box) if state.compact and _may_fold(state, stage, tensor) else box
+
+
+def _may_fold(state: Pass, stage: Stage, tensor: Tensor) -> bool:
+    """Whether nothing but element accesses depends on the layout of a tensor."""
+    around = [stage, *(reader for reader in state.graph.get(tensor, ()))]
+    if not all(isinstance(s.op, ComputeOp) for s in around):
+        return False
+    attrs = [attr for s in around for attr in s.iter_var_attrs.values()]
+    is_aligned = any(attr.align is not None for attr in stage.iter_var_attrs.values())
+    return not is_aligned and not any(attr.iter_type is IterType.TENSORIZED for attr in attrs)
+
+
+def compact(known: Known, need: Need, fixed: Sequence[Var], box: Storage) -> Storage:
+    """Storage for a region without what its lattice leaves out.
+
+    Parameters
+    ----------
+    need: the elements; fixed: the loops that tell the instances apart.
+    box: the plain storage. It is the answer where the region is a box, and where too little is saved.
+    """
+    if need.box is not None or not box.ranges:
+        return box
+    try:
+        with known.budget(_OPERATIONS):
+            found = need.unguarded.lattice()
+        if found is None:
+            return box
+        around, params = found
+        if not all(_is_visible(known, p, fixed) for p in params):
+            return box
+        return _smallest(Folding(known, need, tuple(fixed), around, params), box)
+    except BudgetError:
+        return box
+
+
+@dataclass(frozen=True)
+class Folding:
+    """A region on a lattice over `(params, coordinates)`, and how its points are counted.
+
+    Attributes
+    ----------
+    columns: the vector that each coordinate of the storage counts; `None`: those of the Hermite normal form, each
+        counted in the place of its pivot.
+    """
+
+    known: Known
+    need: Need
+    fixed: tuple[Var, ...]
+    around: Lattice
+    params: tuple[Expr, ...]
+    columns: Mapping[int, Vector] | None = None
+
+    @property
+    def vectors(self) -> dict[int, Vector]:
+        if self.columns is not None:
+            return dict(self.columns)
+        first, pairs = len(self.params), zip(self.around.pivots, self.around.basis, strict=True)
+        return {pivot - first: vector for pivot, vector in pairs if pivot >= first}
+
+    @cached_property
+    def numbers(self) -> Need:
+        """The region as the counts of its points."""
+        known, need = self.known, self.need
+        with known.budget(_OPERATIONS):
+            inside = need.unguarded.counted(self.around.origin, self.all_vectors)
+        found = from_shape(known, need.dims, inside, need.exact)
+        if found.box is not None:
+            box = narrowed(known, with_where(known, found.box, need.guard.where), need.guard.also)
+            return Need(need.dims, box, inside, need.exact)
+        return Need(need.dims, None, found.unguarded, need.exact, (), need.guard)
+
+    def storage(self) -> Storage | None:
+        """The box around the counts as a storage; `None` where its ends are not known."""
+        known, numbers = self.known, self.numbers
+        hull = numbers.hull(known)
+        if not numbers.has_ends:
+            return None
+        ranges = []
+        for k, side in enumerate(hull.sides):
+            low, most = side.range().min, widest(known, numbers, k, self.fixed, _UNKNOWN)
+            if not isinstance(low, Expr) or _UNKNOWN in most.free_vars():
+                return None
+            if not all(_is_visible(known, e, self.fixed) for e in (low, most)):
+                return None
+            ranges.append(Range(low, most))
+        return Storage(self.offset(), self.steps(), tuple(ranges))
+
+    def cheap_storage(self) -> Storage | None:
+        """As `storage`, but only where it is found soon and begins at a place that is written shortly."""
+        try:
+            with self.known.budget(_SHEAR_OPERATIONS):
+                found = self.storage()
+        except BudgetError:
+            return None
+        lows = () if found is None else tuple(low_of(r) for r in found.ranges)
+        return found if all(is_small(_MAX_NODES, (low,)) and not has_select(low) for low in lows) else None
+
+    @property
+    def all_vectors(self) -> list[tuple[int | None, Vector]]:
+        """The vectors that start at a parameter, which nobody counts, then the others."""
+        first, pairs = len(self.params), zip(self.around.pivots, self.around.basis, strict=True)
+        return [*((None, vector) for pivot, vector in pairs if pivot < first), *self.vectors.items()]
+
+    def steps(self) -> tuple[Vector, ...]:
+        """How far each coordinate moves with each count."""
+        first, dims, columns = len(self.params), self.need.dims, self.vectors
+        nothing = (0,) * (first + dims)
+        return tuple(zip(*(columns.get(k, nothing)[first:] for k in range(dims)), strict=True))
+
+    def offset(self) -> tuple[Expr, ...]:
+        """Where the lattice lies, in terms of the parameters."""
+        first = len(self.params)
+        offset = [constant(x) for x in self.around.origin]
+        for pivot, vector in zip(self.around.pivots, self.around.basis, strict=True):
+            if pivot < first:
+                rest = FORMS.form(self.params[pivot]).minus(offset[pivot])
+                times = FORMS.form(rest.expr() // vector[pivot])
+                offset = [form.plus(times, step) if step else form for form, step in zip(offset, vector, strict=True)]
+        return tuple(form.expr() for form in offset[first:])
+
+    def denser(self, axes: Iterable[int]) -> Folding:
+        """On the lattice where these coordinates are free."""
+        first, dims = len(self.params), len(self.around.origin)
+        return replace(self, around=self.around.extended([unit(dims, first + k) for k in axes]), columns=None)
+
+    def sheared(self) -> Iterator[Folding]:
+        """With one count changed by another: `t_j + t_k` or `t_j - t_k` in the place of `t_j`."""
+        columns = self.vectors
+        for j, k in permutations(columns, 2):
+            for sign in (1, -1):
+                moved = tuple(x - sign * y for x, y in zip(columns[k], columns[j], strict=True))
+                yield replace(self, columns={**columns, k: moved})
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the lattice leaves elements out."""
+        columns, first = self.vectors, len(self.params)
+        return len(columns) < self.need.dims or any(v[first + k] > 1 for k, v in columns.items())
+
+
+def _smallest(folding: Folding, box: Storage) -> Storage:
+    """The smallest storage on the lattice or a denser one; `box` where nothing better is found."""
+    whole = places_of(box)
+    best, least = box, whole
+    while True:
+        storage = folding.storage() if folding.is_sparse else box
+        if storage is None:
+            return best
+        worse = [k for k in range(folding.need.dims) if not _is_at_most(folding.known, storage, box, k)]
+        if whole is None or least is None:
+            if not worse and folding.is_sparse:
+                return storage
+        elif places_of(storage) is not None:  # else the number depends on sizes, and that of the box does not
+            storage, _, places = improved(folding, storage)
+            if places < min(least, _limit(folding, storage, whole)):
+                best, least = storage, places
+        if not worse or not folding.is_sparse:
+            return best
+        folding = folding.denser(worse)
+
+
+def _limit(folding: Folding, storage: Storage, whole: int) -> int:
+    """The number of places that a storage has to stay below, by what its indices cost.
+
+    Where no coordinate depends on two places, anything saved is a gain; else a quarter has to be, and a half where no
+    element is left out by a stride or an equation.
+    """
+    if storage.is_separable:
+        return whole
+    return whole * 3 // 4 + 1 if folding.is_sparse else whole // 2 + 1
+
+
+def improved(folding: Folding, storage: Storage) -> tuple[Storage, Folding, int]:
+    """A storage with fewer places by shears, as long as one makes it smaller; with what it is of, and its places."""
+    places = places_of(storage)
+    assert places is not None
+    for _ in range(0 if folding.numbers.box is not None else _MAX_SHEARS):
+        found = [(other, option) for option in folding.sheared() if (other := option.cheap_storage()) is not None]
+        numbers = [n for other, _ in found if (n := places_of(other)) is not None]
+        if not numbers or min(numbers) >= places:
+            break
+        places = min(numbers)
+        storage, folding = next(pair for pair in found if places_of(pair[0]) == places)
+    return storage, folding, places
+
+
+def places_of(storage: Storage) -> int | None:
+    """The number of places, where it is one."""
+    numbers = [simple.number(as_expr(r.extent)) for r in storage.ranges]
+    return prod(n for n in numbers if n is not None) if None not in numbers else None
+
+
+def _is_visible(known: Known, e: Expr, fixed: Sequence[Var]) -> bool:
+    """Whether the value is known where the storage is allocated."""
+    return all(v not in known.ranges or v in fixed for v in e.free_vars())
+
+
+def _is_at_most(known: Known, storage: Storage, box: Storage, k: int) -> bool:
+    """Whether axis `k` of a storage is known to need no more places than that of the plain one.
+
+    Where a size is 0 nothing is stored, so all are taken to be at least 1.
+    """
+    mine, other = (as_expr(s.ranges[k].extent) for s in (storage, box))
+    a, b = simple.number(mine), simple.number(other)
+    if a is not None and b is not None:
+        return a <= b
+    row = storage.steps[k]
+    if not row[k] or not any(row[j] for j in range(len(row)) if j != k):
+        return True
+    difference = known.form(other - mine)
+    sizes = [known.form(v).shift(-1) for v in difference.terms if isinstance(v, Var) and v not in known.ranges]
+    return known.is_nonneg(difference, sizes)

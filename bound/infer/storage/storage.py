@@ -1,0 +1,144 @@
+"""Storage: at which place of an array each element of a tensor is kept.
+
+Plain storage is the bounding box of what is computed. Compact storage (`compact.py`) leaves out what strides
+and equations of the region exclude: with the number `t_j` of an element along each axis of the storage,
+
+    x_k = offset_k + sum(steps[k][j] * t_j)
+
+is affine, and exact the other way round on the elements that are kept, so no two of them share a place. Plain storage
+is the case of unit steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import lcm
+from typing import Final
+
+from intset.expr.node import Expr, IntLike, Var, as_expr, constant_value
+from intset.expr.range import Range
+from intset.expr.walk import substitute
+from intset.linear.canonical import Normalizer
+from intset.linear.form import constant
+from intset.linear.lattice import inverse, unit
+
+
+@dataclass(frozen=True)
+class StorageAxis:
+    """One axis of a storage.
+
+    Attributes
+    ----------
+    base: the coordinate of the tensor at place 0 of every axis; an expression in the loops around the storage.
+    stride: how far apart in the tensor two neighbours along this axis are; 0 where the coordinate follows from others.
+    extent: the number of places; the same in every instance.
+    """
+
+    base: Expr
+    stride: int
+    extent: Expr
+
+
+@dataclass(frozen=True, repr=False)
+class Storage:
+    """Where the elements of a tensor are kept in one instance of its stage.
+
+    Attributes
+    ----------
+    offset, steps: coordinate `k` of an element is `offset[k] + sum(steps[k][j] * t[j])`; the columns of `steps` are
+        independent, or 0 for an axis of the storage that counts nothing.
+    ranges: what the numbers `t` run over: mins over loop variables, extents the same in every instance.
+    """
+
+    offset: tuple[Expr, ...]
+    steps: tuple[tuple[int, ...], ...]
+    ranges: tuple[Range, ...]
+
+    def at(self, values: Mapping[Var, Expr]) -> Storage:
+        """The storage in terms of other loop variables."""
+        if not values:
+            return self
+        changed = dict(values)
+        ranges = tuple(Range(substitute(low_of(r), changed), r.extent) for r in self.ranges)
+        return Storage(tuple(substitute(e, changed) for e in self.offset), self.steps, ranges)
+
+    @property
+    def axes(self) -> tuple[StorageAxis, ...]:
+        origin = self.coordinates([0] * len(self.offset))
+        extents = [as_expr(r.extent) for r in self.ranges]
+        return tuple(StorageAxis(origin[k], self.steps[k][k], extent) for k, extent in enumerate(extents))
+
+    @property
+    def is_compact(self) -> bool:
+        """Whether anything is folded out of the bounding box."""
+        return any(row[j] != int(j == k) for k, row in enumerate(self.steps) for j in range(len(row)))
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether the numbers are the coordinates."""
+        return not self.is_compact and all(constant_value(e) == 0 for e in self.offset)
+
+    @property
+    def is_separable(self) -> bool:
+        """Whether no coordinate of the tensor depends on two of the storage."""
+        return all(sum(1 for step in row if step) <= 1 for row in self.steps)
+
+    @property
+    def allocated(self) -> tuple[Range, ...]:
+        """One range an axis: the coordinate of the tensor at place 0, and the number of places."""
+        if not self.is_compact:
+            return self.ranges
+        return tuple(Range(axis.base, axis.extent) for axis in self.axes)
+
+    def numbers(self, point: Sequence[IntLike]) -> tuple[Expr, ...]:
+        """The lattice coordinates `t` of an element; anything, where the point is no element of the region."""
+        rest = [FORMS.form(as_expr(x)).minus(FORMS.form(e)) for x, e in zip(point, self.offset, strict=True)]
+        found = []
+        for row in inverse(self.steps):
+            divisor = lcm(*(f.denominator for f in row))
+            form = constant(0)
+            for f, x in zip(row, rest, strict=True):
+                form = form.plus(x, int(f * divisor)) if f else form
+            found.append(FORMS.form(form.expr() // divisor).expr())
+        return tuple(found)
+
+    def index(self, point: Sequence[IntLike]) -> tuple[Expr, ...]:
+        """The place of an element: each at least 0 and below the extent of its axis."""
+        numbers = self.numbers(point)
+        return tuple(FORMS.form(t - low_of(r)).expr() for t, r in zip(numbers, self.ranges, strict=True))
+
+    def coordinates(self, place: Sequence[IntLike]) -> tuple[Expr, ...]:
+        """The element at a place, an affine function of it: the inverse of `index` on the region."""
+        return self.at_numbers([as_expr(y) + low_of(r) for y, r in zip(place, self.ranges, strict=True)])
+
+    def at_numbers(self, numbers: Sequence[Expr]) -> tuple[Expr, ...]:
+        """The element with the lattice coordinates `numbers`."""
+        forms = [FORMS.form(t) for t in numbers]
+        found = []
+        for start, row in zip(self.offset, self.steps, strict=True):
+            form = FORMS.form(start)
+            for step, t in zip(row, forms, strict=True):
+                form = form.plus(t, step) if step else form
+            found.append(form.expr())
+        return tuple(found)
+
+    def __repr__(self) -> str:
+        place = [Var(f"y{k}") for k in range(len(self.offset))]
+        element = ", ".join(map(str, self.coordinates(place)))
+        extents = " x ".join(str(r.extent) for r in self.ranges)
+        return f"<Storage {extents}: place [{', '.join(y.name for y in place)}] holds element [{element}]>"
+
+
+FORMS: Final = Normalizer({})
+
+
+def low_of(r: Range) -> Expr:
+    assert isinstance(r.min, Expr)
+    return r.min
+
+
+def plain(ranges: Sequence[Range]) -> Storage:
+    """The storage of a box: nothing is folded."""
+    dims = len(ranges)
+    return Storage((as_expr(0),) * dims, tuple(unit(dims, k) for k in range(dims)), tuple(ranges))
