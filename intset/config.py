@@ -19,6 +19,7 @@ from typing import Any
 from intset.errors import InputError
 from intset.expr.digits import shown
 from intset.expr.node import as_int
+from intset.names import check_name
 from intset.scopes import Block, entered_blocks
 
 
@@ -97,8 +98,6 @@ def checked(name: str, value: Any, where: str) -> Any:
     if name not in _FIELDS:
         raise InputError(f"{where}: unknown setting {name!r}; known: {', '.join(_FIELDS)}")
     if name == "domain":
-        from intset.domains.registry import check_name
-
         return check_name(value, where)
     return _checked_tiers(value, where) if name == "tiers" else _checked_number(name, value, where)
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping
 
 from intset.errors import InputError
 from intset.expr.digits import shown
@@ -11,34 +10,34 @@ from intset.expr.node import Expr, IntLike, PlainVar, Var, as_expr
 from intset.expr.range import Range
 from intset.facts import DECLARED, DERIVED, Fact
 
-if TYPE_CHECKING:
-    from intset.context import Context
 
-
-def renamed(ctx: Context, replacements: Mapping[Var, IntLike], ranges: Mapping[Var, Range | None]) -> Context:
-    """See `Context.renamed`."""
-    from intset.context import Context
-
+def renamed(
+    own: Mapping[Var, Range],
+    stated: Iterable[Fact],
+    replacements: Mapping[Var, IntLike],
+    ranges: Mapping[Var, Range | None],
+) -> tuple[dict[Var, Range | None], tuple[Fact, ...]]:
+    """The ranges and facts of a context that has the ranges `own` and states these facts; see `Context.renamed`."""
     new: dict[Expr, Expr] = {}
     for var, value in replacements.items():
         if not isinstance(var, Var):
             raise InputError(f"only variables can be renamed, not {shown(var)}")
         new[var] = as_expr(value, f"what replaces {var.name}")
     table: dict[Var, Range | None] = {}
-    facts = [fact.substitute(new) for fact in ctx.facts]
-    for var, limits in ctx.ranges.items():
+    facts = [fact.substitute(new) for fact in stated]
+    for var, limits in own.items():
         moved = _range(limits, new)
         instead = new.get(var)
         if instead is None:
             table[var] = moved
-        elif type(instead) is PlainVar and instead not in ranges and instead not in ctx.ranges:
+        elif type(instead) is PlainVar and instead not in ranges and instead not in own:
             table[instead] = moved
         else:
             facts += _inside(instead, moved)
     for old, into in new.items():
         assert isinstance(old, Var)
         facts += _declared(old, into)
-    return Context({**table, **ranges}, dict.fromkeys(facts), ctx.domain)
+    return {**table, **ranges}, tuple(dict.fromkeys(facts))
 
 
 def _range(limits: Range, new: Mapping[Expr, Expr]) -> Range:

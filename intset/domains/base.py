@@ -194,7 +194,8 @@ class IntSet(ABC):
     def contains(self, e: IntLike) -> Proof:
         """The proof that `e` is an element of the set represented, or a counterexample; unknown where the set has no
         condition that could be written."""
-        from intset.context import Context, undecided
+        from intset.context import Context
+        from intset.prover.proof import undecided
 
         try:
             inside = self.condition(as_expr(e))

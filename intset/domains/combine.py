@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from intset.assuming import frame_of
 from intset.domains.base import End, IntervalSet, IntSet, empty_set
 from intset.domains.outline import Outline
 from intset.domains.region import Region
@@ -47,7 +46,7 @@ def presburger(point: Sequence[Var], inside: Sequence[Cond]) -> Presburger | Non
     from intset.domains.isl.presburger import Presburger, own_budget
     from intset.domains.isl.translate import Translation, image_of
 
-    query = query_in(frame_of(Context(dict.fromkeys(point))), tuple(point))
+    query = query_in(Context(dict.fromkeys(point)).frame, tuple(point))
     try:
         with own_budget():
             translation = Translation(query, conditions=inside)

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from intset import config as configuration
-from intset.assuming import frame_of
 from intset.domains.base import Points, RegionDomain
 from intset.domains.query import Query
 from intset.expr.node import Expr, Var
@@ -28,7 +27,7 @@ def image_in_instances(context: Context, exprs: Sequence[Expr], keep: Sequence[V
     ------
     BudgetError: the domain needs more operations than the configuration allows for one query.
     """
-    frame = frame_of(context).where_defined(exprs)
+    frame = context.frame.where_defined(exprs)
     config = configuration.current()
     kept = frozenset(keep)
     involved = [v for v in free_vars(*frame.conditions) if v in kept or v in frame.ranges]

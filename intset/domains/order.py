@@ -83,7 +83,7 @@ def _declared(params: Sequence[Expr]) -> Any:
     from intset.context import Context
     from intset.domains.isl.translate import Translation
 
-    return Translation(query_in(Context()._frame, ()), seeds=params).domain.params()
+    return Translation(query_in(Context().frame, ()), seeds=params).domain.params()
 
 
 def _by_proof(a: IntSet | Region, b: IntSet | Region, dims: int) -> bool | None:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import warnings
-from functools import cache
 from importlib import metadata
-from typing import Any, Final
+from typing import Any
 
 from intset.domains.base import ClimbingDomain, Domain, RegionDomain
 from intset.domains.border import Guarded
+from intset.domains.product import ProductDomain
 from intset.errors import DomainError, InputError, PluginWarning
+from intset.names import CHEAPEST as CHEAPEST
+from intset.names import announce, check_name, entry_points, withdraw
 from intset.regions.shape import Shape
 
-ENTRY_POINTS = "intset.domains"
-
-_BUILT_IN = {
+_MODULES = {
     "auto": "intset.domains.auto:AutoDomain",
     "interval": "intset.domains.interval:IntervalDomain",
     "stride": "intset.domains.stride:StrideDomain",
@@ -25,7 +24,6 @@ _BUILT_IN = {
     "isl": "intset.domains.isl.domain:IslDomain",
     "points": "intset.domains.points:PointsDomain",
 }
-CHEAPEST: Final = "interval"
 _WITH_REGIONS = ("isl",)  # of these
 _loaded: dict[str, Domain] = {}
 _answering: dict[str, RegionDomain | None] = {}  # by the name that is asked for, until another domain is registered
@@ -40,6 +38,7 @@ def register(domain: Domain, name: str | None = None) -> Domain:
     if not callable(getattr(instance, "image", None)):
         raise InputError(f"the domain {chosen!r} has no method image(query)")
     _loaded[chosen] = Guarded(instance, chosen)
+    announce(chosen)
     _forget_what_is_built_from(chosen)
     return domain
 
@@ -56,6 +55,7 @@ def _made(domain: Any, name: object) -> Any:
 def unregister(name: str) -> None:
     """Forget a domain that was registered by call."""
     _loaded.pop(name, None)
+    withdraw(name)
     _forget_what_is_built_from(name)
 
 
@@ -69,8 +69,8 @@ def _forget_what_is_built_from(name: str) -> None:
 
 def domain_names() -> tuple[str, ...]:
     """The names of all domains that can be asked for; a plugin that cannot be loaded is left out, with a warning."""
-    names = dict.fromkeys((*_BUILT_IN, *_loaded))
-    for point in _entry_points():
+    names = dict.fromkeys((*_MODULES, *_loaded))
+    for point in entry_points():
         if point.name in names:
             continue
         try:
@@ -82,25 +82,18 @@ def domain_names() -> tuple[str, ...]:
     return tuple(names)
 
 
-def _announced() -> tuple[str, ...]:
-    """The names of all domains, loaded or not."""
-    return tuple(dict.fromkeys((*_BUILT_IN, *_loaded, *(point.name for point in _entry_points()))))
-
-
 def domain_named(name: str) -> Domain:
     """The domain registered as `name`; products such as `interval*modular` are built on demand."""
     found = _loaded.get(name)
     if found is not None:
         return found
     check_name(name, "domain")
-    if name in _BUILT_IN:
-        module, _, attribute = _BUILT_IN[name].partition(":")
+    if name in _MODULES:
+        module, _, attribute = _MODULES[name].partition(":")
         found = getattr(importlib.import_module(module), attribute)()
     else:
-        point = next((p for p in _entry_points() if p.name == name), None)
+        point = next((p for p in entry_points() if p.name == name), None)
         if point is None:
-            from intset.domains.product import ProductDomain
-
             found = ProductDomain([domain_named(part.strip()) for part in name.split("*")], name)
         else:
             found = _plugin(point)
@@ -121,8 +114,8 @@ def regions_of(name: str) -> RegionDomain | None:
 
 def strongest() -> RegionDomain:
     """Of all domains with regions the strongest; one from outside before one of the same strength that is built in."""
-    outside = (*(point.name for point in _entry_points()), *_loaded)
-    names = [*(name for name in dict.fromkeys(outside) if name not in _BUILT_IN), *_WITH_REGIONS]
+    outside = (*(point.name for point in entry_points()), *_loaded)
+    names = [*(name for name in dict.fromkeys(outside) if name not in _MODULES), *_WITH_REGIONS]
     found = [domain for name in names if isinstance(domain := _found(name), RegionDomain)]
     return max(found, key=lambda domain: domain.strength)
 
@@ -140,22 +133,6 @@ def shapes_of(name: str) -> Shape:
     return (regions_of(name) or strongest()).everything(0)
 
 
-def check_name(name: Any, where: str) -> str:
-    """`name` if it is known, else an error that lists what is."""
-    if isinstance(name, str) and (name in _BUILT_IN or name in _loaded):
-        return name
-    known = _announced()
-    if isinstance(name, str):
-        if name in known:
-            return name
-        parts = [part.strip() for part in name.split("*")]
-        if len(parts) > 1 and all(part in known for part in parts):
-            return name
-    close = difflib.get_close_matches(str(name), known, 1)
-    hint = f" (did you mean {close[0]!r}?)" if close else ""
-    raise InputError(f"{where}: unknown domain {name!r}{hint}; known: {', '.join(known)}, and products such as 'a*b'")
-
-
 def _plugin(point: metadata.EntryPoint) -> Domain:
     try:
         loaded = _made(point.load(), point.name)
@@ -167,8 +144,3 @@ def _plugin(point: metadata.EntryPoint) -> Domain:
     if not callable(getattr(loaded, "image", None)):
         raise DomainError(f"the domain {point.name!r}: its plugin {point.value} has no method image(query)")
     return Guarded(loaded, point.name)
-
-
-@cache
-def _entry_points() -> tuple[metadata.EntryPoint, ...]:
-    return tuple(metadata.entry_points(group=ENTRY_POINTS))

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from intset.config import Config
+from intset.config import Config, current
 from intset.domains.query import Query
 from intset.errors import EvaluationError, InputError
 from intset.expr.evaluate import evaluate
@@ -19,11 +19,10 @@ from intset.expr.node import Cond, Expr, Var
 from intset.expr.range import Range
 from intset.expr.walk import free_vars
 from intset.facts import Fact
-from intset.prover.climb import at_once, prove
-from intset.prover.proof import REFUTED, UNKNOWN, Proof
-
-if TYPE_CHECKING:
-    from intset.context import Frame
+from intset.frame import Frame
+from intset.prover.basis import REFUTED, UNKNOWN
+from intset.prover.climb import at_once, decide
+from intset.prover.proof import Proof
 
 MAX_PROOFS = 4096
 
@@ -75,16 +74,26 @@ def prove_once(frame: Frame, goal: Cond, config: Config) -> Proof:
     exact = (goal, budgets, frame.fingerprint)
     found = PROOFS.get(exact)
     if found is not None:
-        return frame.remember((goal, config), found)  # type: ignore[no-any-return]
-    found = at_once(frame, goal, config)
-    if found is None:
+        return frame.remember((goal, config), found)
+    decided = at_once(frame, goal, config)
+    if decided is not None:
+        found = Proof(goal, *decided)
+    else:
         kept = _Kept(frame, goal, config, budgets)
-        found = prove(frame.where_defined((goal,)), goal, config, kept.from_part)
+        answer = decide(frame.where_defined((goal,)), goal, config, kept.from_part)
+        found = answer if isinstance(answer, Proof) else Proof(goal, *answer)
         if found.status == UNKNOWN or found.reason:
             return found
         kept.keep(found)
     PROOFS.put(exact, found)
-    return frame.remember((goal, config), found)  # type: ignore[no-any-return]
+    return frame.remember((goal, config), found)
+
+
+def prove_in(frame: Frame, goal: Cond) -> Proof:
+    """The proof of `goal` in `frame`, under the configuration in force."""
+    config = current()
+    known = frame.answers.get((goal, config))
+    return known if isinstance(known, Proof) else prove_once(frame, goal, config)
 
 
 class _Kept:
@@ -106,7 +115,8 @@ class _Kept:
             self._key = key
             return found
         if found is None:
-            found = prove(type(frame)(dict(part.ranges), part.facts).where_defined((goal,)), goal, config)
+            inside = Frame(dict(part.ranges), part.facts).where_defined((goal,))
+            found = Proof(goal, *decide(inside, goal, config))
             if found.status != UNKNOWN and not found.reason:
                 PROOFS.put(key, found)
         if found.status != REFUTED:

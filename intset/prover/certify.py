@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from math import prod
-from typing import TYPE_CHECKING
 
 from intset.check.certificate import Certificate
 from intset.check.isl_text import emptiness_text
@@ -20,12 +19,9 @@ from intset.expr.node import Cond, Expr, Var, truth
 from intset.expr.range import Range
 from intset.expr.walk import conjuncts, free_vars
 from intset.facts import ASSERTED, Fact
+from intset.prover.basis import PROVED, REFUTED, Basis, Decided
 from intset.prover.combination import combinations
-from intset.prover.proof import PROVED, REFUTED, Basis
 from intset.prover.smt import SmtSession
-
-if TYPE_CHECKING:
-    from intset.prover.proof import Proof
 
 _ORDER = {
     "linear": ("linear", "isl", "points", "z3"),
@@ -35,8 +31,8 @@ _ORDER = {
 }
 
 
-def certify(proof: Proof) -> Certificate:
-    """The certificate of a proof, checked.
+def certify(goal: Cond, proof: Decided, used: Collection[Fact]) -> Certificate:
+    """The certificate of a goal that was decided by the facts `used`, checked.
 
     Raises
     ------
@@ -44,13 +40,13 @@ def certify(proof: Proof) -> Certificate:
     """
     basis = proof.basis
     if proof.status == REFUTED:
-        found: Certificate | None = refutation(proof.goal, basis, proof.counterexample or {})
+        found: Certificate | None = refutation(goal, basis, proof.counterexample or {})
     elif proof.status != PROVED:
         raise InputError(f"only a decided question has a certificate; this one is unknown: {proof.reason}")
     else:
-        found = first_accepted(_claims(proof), basis, _ORDER.get(proof.by, _ORDER["linear"]))
+        found = first_accepted(_claims(goal, proof, used), basis, _ORDER.get(proof.by, _ORDER["linear"]))
     if found is None:
-        raise InputError(f"no certificate was found for {proof.goal!r}")
+        raise InputError(f"no certificate was found for {goal!r}")
     return found
 
 
@@ -111,19 +107,18 @@ def first_accepted(claims: Iterable[Certificate], basis: Basis, kinds: Sequence[
     return None
 
 
-def _claims(proof: Proof) -> Iterator[Certificate]:
+def _claims(goal: Cond, proof: Decided, used: Collection[Fact]) -> Iterator[Certificate]:
     """What may be claimed, the strongest first: that no point exists, with the facts used alone, with all facts."""
     basis = proof.basis
     if proof.vacuous:
-        own = {part for need in definedness((proof.goal,)) for part in conjuncts(need)}  # asserted by the goal itself
+        own = {part for need in definedness((goal,)) for part in conjuncts(need)}  # asserted by the goal itself
         stated = tuple(fact for fact in basis.facts if fact.provenance != ASSERTED or fact.condition not in own)
-        yield Certificate("", proof.goal, True, stated, tuple(basis.ranges.items()))
+        yield Certificate("", goal, True, stated, tuple(basis.ranges.items()))
     else:
-        used = tuple(fact for fact in basis.facts if fact in proof.used)
-        yield claim_of(proof.goal, basis, used)
-    yield claim_of(proof.goal, basis, basis.facts)
+        yield claim_of(goal, basis, tuple(fact for fact in basis.facts if fact in used))
+    yield claim_of(goal, basis, basis.facts)
     if any(v in basis.ranges for limits in basis.ranges.values() for v in limits.free_vars()):
-        yield Certificate("", proof.goal, False, basis.facts, tuple(basis.ranges.items()))  # no range is empty
+        yield Certificate("", goal, False, basis.facts, tuple(basis.ranges.items()))  # no range is empty
 
 
 def claim_of(goal: Cond, basis: Basis, facts: tuple[Fact, ...]) -> Certificate:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
 from intset.config import Config
 from intset.domains.query import Query
@@ -25,12 +25,12 @@ from intset.expr.length import may_be_long
 from intset.expr.node import Cond, Expr, Node, Var, truth
 from intset.expr.walk import conjuncts, free_vars, opaque_terms, without_assertions
 from intset.facts import DECLARED, Fact
+from intset.frame import Frame
+from intset.linear.canonical import Normalizer
+from intset.prover.basis import PROVED, REFUTED, UNKNOWN, Basis, Decided
 from intset.prover.cases import holds_by_cases
-from intset.prover.proof import PROVED, REFUTED, UNKNOWN, Basis, Proof
 
-if TYPE_CHECKING:
-    from intset.context import Frame
-    from intset.linear.canonical import Normalizer
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -104,8 +104,8 @@ def _value_roots(goal: Cond) -> tuple[Expr, ...]:
     return tuple(found)
 
 
-def at_once(frame: Frame, goal: Cond, config: Config) -> Proof | None:
-    """The proof of a goal that the linear form shows to hold wherever it has a value; `None` where it does not."""
+def at_once(frame: Frame, goal: Cond, config: Config) -> Decided | None:
+    """The answer to a goal that the linear form shows to hold wherever it has a value; `None` where it does not."""
     known = frame.known
     if known.empty or config.tiers[:1] != ("linear",):
         return None
@@ -119,7 +119,7 @@ def at_once(frame: Frame, goal: Cond, config: Config) -> Proof | None:
             return None
         side = found
     basis = Basis(frame.ranges, frame.facts, (*frame.defined, *side) if side else frame.defined, side, config)
-    return Proof(goal, PROVED, "linear", basis=basis)
+    return Decided(PROVED, "linear", basis=basis)
 
 
 def _side_conditions(known: Normalizer, goal: Cond) -> tuple[Cond, ...] | None:
@@ -135,24 +135,29 @@ def _side_conditions(known: Normalizer, goal: Cond) -> tuple[Cond, ...] | None:
     return tuple(side)
 
 
-def prove(frame: Frame, goal: Cond, config: Config, elsewhere: Callable[[], Proof | None] | None = None) -> Proof:
+def nowhere() -> None:
+    """There is no other place to look for a proof."""
+
+
+def decide(frame: Frame, goal: Cond, config: Config, elsewhere: Callable[[], T | None] = nowhere) -> Decided | T:
     """Decide `goal` over the points of `frame`, within the budgets of `config`.
 
-    `elsewhere` is asked for the proof before the first tier that costs more than a look-up.
+    `elsewhere` is asked before the first tier that costs more than a look-up; what it has is the answer.
     """
     basis = Basis(frame.ranges, frame.facts, frame.defined, frame.requires, config)
     read = frame.reading
     if frame.known.empty or read.known.empty:
-        return Proof(goal, PROVED, "linear", vacuous=True, basis=basis._replace(requires=()))
+        return Decided(PROVED, "linear", True, basis=basis._replace(requires=()))
     question = Question(read, goal, config)
     last = Verdict(UNKNOWN, reason="no tier is enabled")
     by = stopped = ""
+    is_asked = False
     for tier in config.tiers:
-        if elsewhere is not None and tier != "linear":
+        if not is_asked and tier != "linear":
+            is_asked = True
             known = elsewhere()
             if known is not None:
                 return known
-            elsewhere = None
         verdict = TIERS[tier](question)
         by, last = tier, verdict
         stopped = verdict.reason if verdict.by_clock else stopped
@@ -160,10 +165,10 @@ def prove(frame: Frame, goal: Cond, config: Config, elsewhere: Callable[[], Proo
             break
     if last.status == REFUTED:
         assert last.point is not None
-        return Proof(goal, REFUTED, by, counterexample=last.point, reason=stopped, basis=basis)
+        return Decided(REFUTED, by, counterexample=last.point, reason=stopped, basis=basis)
     if last.status == PROVED:
-        return Proof(goal, PROVED, by, last.vacuous, reason=stopped, basis=basis)
-    return Proof(goal, UNKNOWN, by, reason=last.reason)
+        return Decided(PROVED, by, last.vacuous, reason=stopped, basis=basis)
+    return Decided(UNKNOWN, by, reason=last.reason)
 
 
 # -- tiers --------------------------------------------------------------------------------------------------------
@@ -302,9 +307,7 @@ TIERS: dict[str, Callable[[Question], Verdict]] = {
 
 def is_without_points(basis: Basis) -> bool:
     """Whether the tiers show that there is no point at which something could be false."""
-    from intset.context import Frame
-
-    return prove(Frame(basis.ranges, basis.facts, basis.defined), truth(False), basis.config).status == PROVED
+    return decide(Frame(basis.ranges, basis.facts, basis.defined), truth(False), basis.config).status == PROVED
 
 
 def needed_facts(goal: Cond, basis: Basis) -> tuple[Fact, ...]:
@@ -312,20 +315,16 @@ def needed_facts(goal: Cond, basis: Basis) -> tuple[Fact, ...]:
 
     The bounds that a `ShapeVar` declares count as facts: it is replaced by a plain variable to see whether they matter.
     """
-    from intset.context import Frame
-
     goal = without_assertions(goal)  # what it asserts is among the facts
     kept = list(basis.facts)
     for fact in tuple(kept):
         fewer = [other for other in kept if other is not fact]
-        if prove(Frame(basis.ranges, tuple(fewer), basis.defined), goal, basis.config).status == PROVED:
+        if decide(Frame(basis.ranges, tuple(fewer), basis.defined), goal, basis.config).status == PROVED:
             kept = fewer
     return (*kept, *_needed_declarations(kept, goal, basis))
 
 
 def _needed_declarations(kept: list[Fact], goal: Cond, basis: Basis) -> Iterator[Fact]:
-    from intset.context import Frame
-
     roots = (goal, *(fact.condition for fact in kept))
     sizes = dict.fromkeys(free_vars(*roots))
     for var in tuple(sizes):
@@ -342,7 +341,7 @@ def _needed_declarations(kept: list[Fact], goal: Cond, basis: Basis) -> Iterator
         }
         facts = tuple(Fact(fact.condition.substitute(plain), fact.provenance) for fact in kept)
         defined = tuple(need.substitute(plain) for need in basis.defined)
-        if prove(Frame(ranges, facts, defined), goal.substitute(plain), basis.config).status != PROVED:
+        if decide(Frame(ranges, facts, defined), goal.substitute(plain), basis.config).status != PROVED:
             yield from declared_facts(var)
 
 

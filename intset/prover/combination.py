@@ -14,7 +14,7 @@ from functools import reduce
 from math import gcd, lcm
 from operator import add as add_terms
 from operator import mul
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from intset.check import evidence as names
 from intset.check.certificate import Certificate
@@ -27,10 +27,8 @@ from intset.expr.definedness import definedness
 from intset.expr.digits import decimal, number_of
 from intset.expr.node import Cond, Expr, const, constant_value
 from intset.expr.walk import free_vars, opaque_terms, postorder
+from intset.frame import Frame
 from intset.prover.z3_solver import keeping_interrupts, load_z3
-
-if TYPE_CHECKING:
-    from intset.context import Context
 
 MAX_PREMISES = (48, 30, 16)  # so many premises may be taken alone, in products of two, in products of three
 MAX_MONOMIALS = 2_000
@@ -93,10 +91,8 @@ class Search:
     def __init__(
         self, cert: Certificate, premises: list[Premise], positive: Sequence[Expr], needs: Sequence[Cond]
     ) -> None:
-        from intset.context import Context
-
         self.premises, self.positive, self.needs = premises, positive, needs
-        self.known = Context(dict(cert.ranges)).extended(facts=cert.facts)
+        self.known = Frame.of(dict(cert.ranges), cert.facts)
         self.left = MAX_TRIED
 
     def refute(self, case: Literals, depth: int = 0) -> Combination | None:
@@ -125,7 +121,7 @@ class Search:
         return None
 
 
-def splits(columns: list[Column], case: Literals, positive: Sequence[Expr], known: Context) -> Iterator[Cond]:
+def splits(columns: list[Column], case: Literals, positive: Sequence[Expr], known: Frame) -> Iterator[Cond]:
     """Conditions on which it may help to split a case, the most promising first."""
     below = list(postorder([premise.cond for column in columns for premise in column.premises]))
     for node in below:  # what the linear form knows: `node == simple`, shown from both sides

@@ -10,25 +10,43 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from intset.check.certificate import Certificate
 from intset.check.ends import At, BoundsCertificate, attained_goal, nowhere
-from intset.context import Context
+from intset.config import Config
 from intset.domains.base import Bounds
 from intset.errors import EvaluationError, InputError
 from intset.expr.evaluate import evaluate
-from intset.expr.node import Expr, Var, as_expr, const, constant_value, truth
+from intset.expr.node import Cond, Expr, Var, as_expr, const, constant_value, truth
 from intset.expr.range import Range
 from intset.expr.walk import free_vars, opaque_terms, substitute
+from intset.facts import DERIVED, Fact
+from intset.frame import Frame
 from intset.infinity import Infinity
-from intset.prover.asked import AskedBounds
+from intset.prover.basis import REFUTED, Basis
+from intset.prover.cache import prove_in
 from intset.prover.certify import first_accepted, refutation
-from intset.prover.proof import REFUTED, Basis
 
 KINDS = ("linear", "isl", "points", "z3")
 LISTED = ("points", "linear", "isl", "z3")  # where the answer itself came from trying all points
 MAX_TRIED = 24  # points in sizes
 LARGE = (7, 3, None)  # sizes from which on the ends of ranges are told apart, as far as the facts allow
+
+
+class AskedBounds(NamedTuple):
+    """A question about the bounds of `expr`; the fields are those of the frame it was asked in."""
+
+    expr: Expr
+    ranges: Mapping[Var, Range]
+    facts: tuple[Fact, ...]
+    defined: tuple[Cond, ...]
+    keep: tuple[Var, ...]
+    config: Config
+
+    def certificate(self, answer: Bounds) -> BoundsCertificate:
+        """The certificate of the answer; `InputError` where none is found."""
+        return certify_bounds(self, answer)
 
 
 def certify_bounds(asked: AskedBounds, answer: Bounds) -> BoundsCertificate:
@@ -76,7 +94,7 @@ def _shown(
     goal = asked.expr >= end if side < 0 else asked.expr <= end
     found = first_accepted([_claim(asked, goal)], basis, kinds)
     if found is None:  # with fewer facts than all, perhaps
-        proof = Context(asked.ranges, assume=asked.facts).prove(goal)
+        proof = prove_in(Frame.of(asked.ranges, asked.facts), goal)
         found = proof.certificate() if proof else None
     return _found(found, f"for {goal!r}")
 
@@ -85,19 +103,19 @@ def _attained(asked: AskedBounds, basis: Basis, end: Expr | Infinity) -> tuple[A
     """A point at which the end is attained, and the certificate that it is; twice `None` where none is found."""
     if isinstance(end, Infinity):
         return None, None
-    ctx = Context(asked.ranges, assume=asked.facts)
+    within = Frame.of(asked.ranges, asked.facts)
     goal = asked.expr.ne(end)
     sizes = _sizes(asked, end)
     if not sizes:
-        proof = ctx.prove(goal)
+        proof = prove_in(within, goal)
         found = refutation(goal, basis, proof.counterexample or {}) if proof.status == REFUTED else None
         return (None, None) if found is None else (found.point, found)
     if opaque_terms(goal, *(fact.condition for fact in asked.facts)):
         return None, None
-    for values in itertools.islice(dict.fromkeys(_points(asked, ctx, end, sizes)), MAX_TRIED):
+    for values in itertools.islice(dict.fromkeys(_points(asked, within, end, sizes)), MAX_TRIED):
         at: At = {var: e if (number := constant_value(e)) is None else number for var, e in values}
         there = attained_goal(asked.expr, end, at, tuple(asked.ranges.items()), asked.facts)
-        if there is None or not ctx.prove(there):
+        if there is None or not prove_in(within, there):
             continue
         shown = first_accepted([_claim(asked, there)], basis, KINDS)
         if shown is not None and shown.goal is there and not shown.vacuous:
@@ -113,12 +131,12 @@ def _sizes(asked: AskedBounds, end: Expr) -> tuple[Var, ...]:
 
 
 def _points(
-    asked: AskedBounds, ctx: Context, end: Expr, sizes: tuple[Var, ...]
+    asked: AskedBounds, within: Frame, end: Expr, sizes: tuple[Var, ...]
 ) -> Iterator[tuple[tuple[Var, Expr], ...]]:
     """Points in sizes that agree with a counterexample of `e != end`, the likeliest first."""
     for least in LARGE:
         larger = [] if least is None else [size >= least for size in sizes]
-        proof = ctx.extended(facts=larger).prove(asked.expr.ne(end))
+        proof = prove_in(within.stating((*within.facts, *(Fact(size, DERIVED) for size in larger))), asked.expr.ne(end))
         if proof.status != REFUTED or proof.counterexample is None:
             continue
         point = proof.counterexample

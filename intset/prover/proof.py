@@ -3,36 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
-from intset.config import Config
+from intset.check.certificate import Certificate
 from intset.expr.digits import number_text
-from intset.expr.node import Cond, Expr, Var
-from intset.expr.range import Range
+from intset.expr.node import Cond, Expr, Var, truth
 from intset.facts import ASSUMED, Fact
-
-if TYPE_CHECKING:
-    from intset.check.certificate import Certificate
-
-PROVED, REFUTED, UNKNOWN = "proved", "refuted", "unknown"
-
-
-class Basis(NamedTuple):
-    """What a question was asked under.
-
-    Attributes
-    ----------
-    ranges, facts: those of the context.
-    defined: conditions under which the goal has a value, and that are not facts.
-    requires: those of them that are side conditions of the answer.
-    config: the budgets.
-    """
-
-    ranges: Mapping[Var, Range] = {}
-    facts: tuple[Fact, ...] = ()
-    defined: tuple[Cond, ...] = ()
-    requires: tuple[Cond, ...] = ()
-    config: Config = Config()
+from intset.prover.basis import NOTHING, PROVED, REFUTED, UNKNOWN, Basis, Decided
+from intset.prover.certify import certify
+from intset.prover.climb import is_without_points, needed_facts
 
 
 class Proof:
@@ -69,11 +48,11 @@ class Proof:
         vacuous: bool = False,
         counterexample: Mapping[Expr, int] | None = None,
         reason: str = "",
-        basis: Basis | None = None,
+        basis: Basis = NOTHING,
     ) -> None:
         self.goal, self.status, self.by, self.reason = goal, status, by, reason
         self.counterexample = None if counterexample is None else dict(counterexample)
-        self.basis = _NOTHING if basis is None else basis
+        self.basis = basis
         self._used: tuple[Fact, ...] | None = None
         self._certificate: Certificate | None = None
         self._vacuous: bool | None = vacuous or None  # a tier that proves a goal need not look for a point
@@ -86,10 +65,8 @@ class Proof:
         return self._vacuous
 
     def _found_vacuous(self) -> bool:
-        if self.status != PROVED or self.basis is _NOTHING:
+        if self.status != PROVED or self.basis is NOTHING:
             return False
-        from intset.prover.climb import is_without_points
-
         return is_without_points(self.basis)
 
     @property
@@ -100,11 +77,14 @@ class Proof:
         return self._used
 
     def _found_used(self) -> tuple[Fact, ...]:
-        if self.status != PROVED or self.basis is _NOTHING:
+        if self.status != PROVED or self.basis is NOTHING:
             return ()
-        from intset.prover.climb import needed_facts
-
         return needed_facts(self.goal, self.basis)
+
+    @property
+    def decided(self) -> Decided:
+        """How it was decided, as data."""
+        return Decided(self.status, self.by, self.vacuous, self.counterexample, self.reason, self.basis)
 
     @property
     def requires(self) -> tuple[Cond, ...]:
@@ -122,9 +102,7 @@ class Proof:
         InputError: the goal was not decided, or no certificate was found within the budgets.
         """
         if self._certificate is None:
-            from intset.prover.certify import certify
-
-            self._certificate = certify(self)
+            self._certificate = certify(self.goal, self.decided, () if self.vacuous else self.used)
         return self._certificate
 
     def __bool__(self) -> bool:
@@ -148,4 +126,9 @@ class Proof:
         return f"<Proof {self.status} by {self.by}: {self.goal}{extra}>"
 
 
-_NOTHING = Basis()
+def undecided(reason: str) -> Proof:
+    """The answer to a question that could not be asked: `reason` says why."""
+    return Proof(truth(False), UNKNOWN, "", reason=reason)
+
+
+__all__ = ["PROVED", "REFUTED", "UNKNOWN", "Basis", "Proof", "undecided"]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from intset import InputError, IntSetError, domain_names, using
-from intset.domains.registry import check_name
+from intset.names import check_name
 from lowering.cli import tables
 from lowering.cli.corpus import Problem, Row, read_rows
 from lowering.cli.outside import show_outside

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from intset import InputError
-from intset.domains.registry import check_name
+from intset.names import check_name
 from lowering.cli.plot_data import DOMAINS, Elements, Panel, Picture, Side, picture_of
 from lowering.cli.tables import say
 

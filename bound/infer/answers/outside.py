@@ -24,7 +24,6 @@ from bound.schedule import AttachType, Stage
 from bound.tensor import Tensor
 from bound.tir import walk
 from bound.tir.build import together
-from intset.assuming import frame_of
 from intset.context import Context
 from intset.errors import EvaluationError, InputError
 from intset.expr.evaluate import evaluate
@@ -166,7 +165,7 @@ class _Space:
             if not read.extra and self._stays(e, extent):
                 continue
             inside = self._inside(read) if inside is None else inside
-            if frame_of(inside).known.empty:
+            if inside.frame.known.empty:
                 return
             goals = (e >= 0, e < extent)
             proofs = [inside.prove(goal) for goal in goals]
@@ -187,7 +186,7 @@ class _Space:
     def _found(self, read: Read, dim: int, extent: Expr, inside: Context, proofs: Sequence[Proof]) -> Outside:
         failed = [proof for proof in proofs if proof.status != PROVED]
         refuted = [proof for proof in failed if proof.status == REFUTED]
-        on_data = not self.is_exact or _is_data(read.when) or bool(opaque_terms(*frame_of(inside).conditions))
+        on_data = not self.is_exact or _is_data(read.when) or bool(opaque_terms(*inside.frame.conditions))
         goals = tuple(proof.goal for proof in failed)
         if not on_data and bool(opaque_terms(*goals)):
             within = together(*goals)

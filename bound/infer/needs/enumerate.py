@@ -8,7 +8,6 @@ from typing import Final
 from bound.infer.needs.known import Known
 from bound.infer.needs.need import Need, from_shape
 from intset import config
-from intset.assuming import frame_of
 from intset.context import Context
 from intset.domains.points import values_of
 from intset.domains.query import Query
@@ -22,7 +21,7 @@ MAX_POINTS: Final = 3000  # different (instance, element) pairs that a set may l
 
 def enumerated(known: Known, context: Context, exprs: Sequence[Expr], fixed: Sequence[Var]) -> Need | None:
     """The image of `exprs` in each instance; `None` where sizes, data or too many points are in the way."""
-    frame = frame_of(context)
+    frame = context.frame
     if opaque_terms(*exprs) or not is_small(_MAX_NODES, (*exprs, *frame.conditions)):
         return None
     query = Query((*fixed, *exprs), frame.ranges, frame.conditions, (), frame.base, frame.known, config.current())

@@ -7,7 +7,6 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from bound.schedule import simple
-from intset.assuming import frame_of
 from intset.context import Context
 from intset.domains.registry import domain_named, regions_of, strongest
 from intset.expr import ops
@@ -52,7 +51,7 @@ class Known:
         given = context.ranges
         self.sizes = tuple(var for var in sizes if var not in given)
         self.context = context.extended({var: Range(0, POS_INF) for var in self.sizes}) if self.sizes else context
-        frame = frame_of(self.context)
+        frame = self.context.frame
         self.ranges: dict[Var, Range] = {}
         self._numeric: dict[Var, Ends] = dict(frame.known.ranges)
         self._limits = dict(frame.known.knowledge.limits)

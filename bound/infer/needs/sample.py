@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from bound.infer.needs.known import Known
-from intset.assuming import frame_of
 from intset.errors import EvaluationError
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, Var
@@ -37,7 +36,7 @@ def happens(known: Known, ranges: Mapping[Var, Range], conditions: Sequence[Cond
 def _instances(
     known: Known, roots: Sequence[Expr], ranges: Mapping[Var, Range], conditions: Sequence[Cond]
 ) -> Iterator[dict[Var, int]]:
-    facts = (*frame_of(known.context).conditions, *conditions)
+    facts = (*known.context.frame.conditions, *conditions)
     if opaque_terms(*facts):
         return  # whether they hold depends on data: no instance is known
     for point in _points(known, [*roots, *facts], ranges):

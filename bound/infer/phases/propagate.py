@@ -18,7 +18,6 @@ from bound.infer.phases.pass_up import Iterations
 from bound.infer.program.accesses import Access
 from bound.operation import PlaceholderOp
 from bound.tir.walk import loaded_tensor
-from intset.assuming import frame_of
 from intset.context import Context
 from intset.domains.instanced import image_in_instances
 from intset.domains.region import Region
@@ -154,7 +153,7 @@ class Propagation:
         context = self._asking(access).extended(ranges, [*facts, *guards])
         kept = [*self.it.fixed, *(v for v in self.known.size_ranges if v not in self.it.relaxed)]
         dims = len(exprs)
-        if frame_of(context).known.empty:
+        if context.frame.known.empty:
             return Need(dims, nothing(dims), None, not self.it.notes, self.it.notes)
         try:
             need = self._answer(context, exprs, kept, shape)

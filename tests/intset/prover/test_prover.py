@@ -30,7 +30,6 @@ from intset import (
     truncdiv,
     truncmod,
 )
-from intset.assuming import frame_of
 from intset.errors import ContradictionWarning
 from intset.testing.questions import question
 
@@ -447,6 +446,6 @@ def test_sums_that_grow_with_each_level_are_not_written_out_at_each():
             total = total * total % (n + 1) + total
         ctx = Context({i: Range(0, n)})
         ctx.bounds(total)
-        return sum(len(form.terms) for form in frame_of(ctx).known.forms.values() if form._expr is not None)
+        return sum(len(form.terms) for form in ctx.frame.known.forms.values() if form._expr is not None)
 
     assert written(160) < 3 * written(80)

@@ -1,0 +1,173 @@
+"""`Frame`: one scope, in which every question is asked: what is known in it, and what was answered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from intset.config import Config
+from intset.domains.query import Query
+from intset.expr.definedness import definedness, embedded_claims
+from intset.expr.node import Cond, Expr, Node, Var
+from intset.expr.range import Range
+from intset.expr.walk import conjuncts
+from intset.facts import ASSERTED, Fact
+from intset.linear.canonical import Normalizer
+from intset.linear.refine import narrow
+from intset.ranges import base_normalizer, checked_ranges, occupied
+from intset.stated import stated_as_ranges
+
+MAX_CACHED_ANSWERS = 4096
+T = TypeVar("T")
+
+
+class Frame:
+    """One scope: the facts that hold in it, canonical forms under them, and the answers found in it.
+
+    `defined` are conditions under which the question and the facts have a value; `requires` those of them, side
+    conditions of an answer, that do not follow from what is known.
+
+    A frame is never changed after it is made; leaving a scope drops the frame with everything that was cached in it.
+    """
+
+    def __init__(
+        self,
+        ranges: Mapping[Var, Range],
+        facts: tuple[Fact, ...],
+        defined: tuple[Cond, ...] = (),
+        requires: tuple[Cond, ...] = (),
+        base: Normalizer | None = None,
+    ) -> None:
+        self.ranges = ranges
+        self.facts = facts
+        self.defined = defined
+        self.requires = requires
+        self._fingerprint: tuple[Any, ...] | None = None
+        self._reading: Frame | None = None
+        self._contradiction: tuple[Fact, ...] | None = None
+        self._defined: dict[tuple[Node, ...], Frame] = {}
+        self.base = base_normalizer(ranges) if base is None else base
+        multiples = [(var % step).eq(0) for var in ranges if (step := var.declared()[2]) > 1]
+        full = occupied(ranges, self.base) if self.base.knowledge.limits else ()
+        if not facts and not defined and not multiples and not full:
+            self.conditions: tuple[Cond, ...] = ()
+            self.known = self.base
+            self.answers: dict[Any, Any] = {}
+            self.verdicts: dict[tuple[object, ...], str] = {}
+            return
+        stated = tuple(fact.condition for fact in facts)
+        held = [cond for cond in (*multiples, *full, *stated, *defined) if not _is_true(self.base, cond)]
+        if self.base.met_partial:  # a fact holds where it is defined
+            held += [need for need in definedness((*full, *stated)) if not _is_true(self.base, need)]
+        self.conditions = tuple(dict.fromkeys(held))
+        self.known = narrow(self.base, self.conditions) if self.conditions else self.base
+        self.answers = {}
+        self.verdicts = {}
+
+    @classmethod
+    def of(cls, ranges: Mapping[Var, Range | None], facts: Iterable[Fact] = ()) -> Frame:
+        """The scope of ranges that may have no first element, and facts."""
+        table, ends = checked_ranges(ranges)
+        return cls(table, (*ends, *facts))
+
+    @property
+    def fingerprint(self) -> tuple[Any, ...]:
+        """Ranges and facts as a key: equal for frames that state the same. Its parts are compared by identity."""
+        found = self._fingerprint
+        if found is None:
+            parts: list[Any] = [len(self.ranges)]
+            for var, limits in self.ranges.items():
+                parts += (var, limits.min, limits.extent)
+            for fact in self.facts:
+                parts += (fact.condition, fact.provenance)
+            found = self._fingerprint = tuple(parts)
+        return found
+
+    def stating(self, facts: tuple[Fact, ...]) -> Frame:
+        """The frame of the same ranges under other facts."""
+        return Frame(self.ranges, facts)
+
+    @property
+    def reading(self) -> Frame:
+        """The same points, with facts that could have been ranges as ranges; this frame where there are none."""
+        found = self._reading
+        if found is None:
+            found = self._reading = self._read()
+        return found
+
+    def _read(self) -> Frame:
+        narrower = stated_as_ranges(self.ranges, self.facts, self.base) if self.facts else None
+        return self if narrower is None else Frame(*narrower, self.defined, self.requires)
+
+    def query(self, exprs: Sequence[Expr], keep: Sequence[Var], config: Config) -> Query:
+        """The question for the values of `exprs` at the points of this frame."""
+        asked = Query(exprs, self.ranges, self.conditions, keep, self.base, self.known, config)
+        asked.verdicts = self.verdicts
+        return asked
+
+    def where_defined(self, roots: Sequence[Node]) -> Frame:
+        """This frame with the conditions under which `roots` are defined as facts."""
+        known = self.known
+        for root in roots:
+            if isinstance(root, Cond):
+                known.cond(root)
+            elif isinstance(root, Expr):
+                known.form(root)
+        if not known.met_partial:
+            return self
+        key = tuple(roots)
+        found = self._defined.get(key)
+        if found is None:
+            if len(self._defined) >= MAX_CACHED_ANSWERS:
+                self._defined.clear()
+            found = self._defined[key] = _where_defined(self, roots)
+        return found
+
+    def simplify(self, e: Expr) -> Expr:
+        """A canonical, usually shorter, expression that is equal wherever `e` is defined."""
+        known = self.where_defined((e,)).known
+        return known.regroup(known.form(e)).expr()
+
+    @property
+    def contradiction(self) -> tuple[Fact, ...]:
+        """Facts that exclude one another whatever the ranges are, as far as that is known; empty when none do."""
+        if self._contradiction is None:
+            self._contradiction = _contradicting(self.facts)
+        return self._contradiction
+
+    def remember(self, key: Any, answer: T) -> T:
+        """Keep an answer to give again."""
+        if len(self.answers) >= MAX_CACHED_ANSWERS:
+            self.answers.clear()
+        self.answers[key] = answer
+        return answer
+
+
+def _is_true(base: Normalizer, condition: Cond) -> bool:
+    return not base.clauses(condition)
+
+
+def _contradicting(facts: Sequence[Fact]) -> tuple[Fact, ...]:
+    """Facts of which none can be left out and that no values of the variables satisfy; empty when none are found."""
+    if not facts or not Frame({}, tuple(facts)).known.empty:
+        return ()
+    kept = list(facts)
+    for fact in facts:
+        fewer = [other for other in kept if other is not fact]
+        if fewer and Frame({}, tuple(fewer)).known.empty:
+            kept = fewer
+    return tuple(kept)
+
+
+def _where_defined(frame: Frame, roots: Sequence[Node]) -> Frame:
+    """`frame` restricted to the points where the roots have a value: their assertions hold, no divisor is 0."""
+    needs = [need for need in definedness(roots) if not _is_true(frame.known, need)]
+    if not needs:
+        return frame
+    claims = dict.fromkeys(part for claim in embedded_claims(roots) for part in conjuncts(claim))
+    asserted = tuple(Fact(claim, ASSERTED) for claim in claims)
+    inside = Frame(frame.ranges, (*frame.facts, *asserted), frame.defined, base=frame.base) if asserted else frame
+    open_needs = tuple(need for need in needs if not _is_true(inside.known, need))
+    if not open_needs:
+        return inside
+    return Frame(frame.ranges, inside.facts, (*frame.defined, *open_needs), open_needs, frame.base)

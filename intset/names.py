@@ -1,0 +1,52 @@
+"""The names of domains: which may be asked for, whether what they stand for is loaded or not."""
+
+from __future__ import annotations
+
+import difflib
+from functools import cache
+from importlib import metadata
+from typing import Any, Final
+
+from intset.errors import InputError
+
+ENTRY_POINTS: Final = "intset.domains"
+BUILT_IN: Final = ("auto", "interval", "stride", "modular", "interval*modular", "isl", "points")
+CHEAPEST: Final = "interval"
+_registered: dict[str, None] = {}
+
+
+def announce(name: str) -> None:
+    """Let `name` be asked for, from now on."""
+    _registered[name] = None
+
+
+def withdraw(name: str) -> None:
+    """Forget a name that was announced."""
+    _registered.pop(name, None)
+
+
+def announced() -> tuple[str, ...]:
+    """The names of all domains, built in, registered or to be loaded from a plugin."""
+    return tuple(dict.fromkeys((*BUILT_IN, *_registered, *(point.name for point in entry_points()))))
+
+
+@cache
+def entry_points() -> tuple[metadata.EntryPoint, ...]:
+    """The plugins that are installed."""
+    return tuple(metadata.entry_points(group=ENTRY_POINTS))
+
+
+def check_name(name: Any, where: str) -> str:
+    """`name` if it is known, else an error that lists what is."""
+    if isinstance(name, str) and (name in BUILT_IN or name in _registered):
+        return name
+    known = announced()
+    if isinstance(name, str):
+        if name in known:
+            return name
+        parts = [part.strip() for part in name.split("*")]
+        if len(parts) > 1 and all(part in known for part in parts):
+            return name
+    close = difflib.get_close_matches(str(name), known, 1)
+    hint = f" (did you mean {close[0]!r}?)" if close else ""
+    raise InputError(f"{where}: unknown domain {name!r}{hint}; known: {', '.join(known)}, and products such as 'a*b'")
