@@ -21,6 +21,7 @@ from intset.expr.range import Range
 from intset.expr.walk import conjuncts
 from intset.facts import ASSUMED, DERIVED, Fact
 from intset.frame import Frame
+from intset.itermap.itermap import IterMap, iter_map
 from intset.prover.cache import prove_once
 from intset.prover.ends import AskedBounds
 from intset.prover.explain import Explanation, explain
@@ -193,6 +194,16 @@ class Context:
             if isinstance(given, Node) or not isinstance(given, Sequence):
                 raise InputError(f"relation takes two tuples of expressions, not {given!r}")
         return Relation(self.image((*sources, *targets), keep, domain), len(sources))
+
+    def as_iter_map(self, exprs: Sequence[IntLike]) -> IterMap:
+        """The map from the variables that have ranges here to a tuple of indices: its split-and-fuse structure, whether
+        it is injective and surjective, its inverse, and what it leaves out; see `IterMap`.
+
+        >>> i, j = Var("i"), Var("j")
+        >>> Context({i: Range(0, 4), j: Range(0, 3)}).as_iter_map([i * 4 + j]).surjective.points
+        ((3,),)
+        """
+        return iter_map(self, tuple(self.frame.ranges), exprs)
 
     def prove(self, condition: Cond) -> Proof:
         """Whether `condition` holds at every point of this context: proved, refuted by a counterexample, or unknown."""

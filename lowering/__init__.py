@@ -3,12 +3,11 @@
 from lowering.annotate import annotate_shapes
 from lowering.codegen.c import to_c
 from lowering.division import lower_division
-from lowering.errors import AccessError, CheckError
+from lowering.errors import AccessError, CheckError, LayoutError
 from lowering.interpreter import run
+from lowering.layout import IndexMap
 from lowering.lower import lower
 from lowering.nest.ir import Function
-from lowering.nest.parser import parse_nest
-from lowering.nest.undef import undef
 from lowering.passes import (
     Width,
     drop_dead,
@@ -24,6 +23,8 @@ __all__ = [
     "AccessError",
     "CheckError",
     "Function",
+    "IndexMap",
+    "LayoutError",
     "Width",
     "annotate_shapes",
     "drop_dead",
@@ -31,12 +32,10 @@ __all__ = [
     "lower_division",
     "lower_divisions",
     "narrow",
-    "parse_nest",
     "rebase",
     "run",
     "simplify",
     "strength_reduce",
     "to_c",
-    "undef",
     "unique_names",
 ]

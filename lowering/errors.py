@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from intset.errors import IntSetError
+from intset.errors import InputError, IntSetError
 
 
 class AccessError(IntSetError, IndexError):
@@ -11,3 +11,11 @@ class AccessError(IntSetError, IndexError):
 
 class CheckError(IntSetError, AssertionError):
     """An assertion of a nest that does not hold."""
+
+
+class LayoutError(InputError):
+    """A map of indices that is none, or that cannot be used as asked; `points` are those that the message names."""
+
+    def __init__(self, message: str, points: tuple[tuple[int, ...], ...] = ()) -> None:
+        super().__init__(message)
+        self.points = points

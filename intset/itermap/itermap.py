@@ -1,0 +1,377 @@
+"""`IterMap`: a map of indices, and what is known of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from intset.errors import BudgetError, InputError, UndecidedError
+from intset.expr import ops
+from intset.expr.build import ceildiv, logical_and, logical_not, logical_or, minimum, select
+from intset.expr.node import Cond, Expr, IntLike, PlainVar, Var, as_expr, constant_value, make, truth
+from intset.expr.range import Range
+from intset.expr.walk import conjuncts, free_vars, opaque_terms, substitute
+from intset.itermap import general
+from intset.itermap.listed import Listed, listed
+from intset.itermap.scalars import Scalar, Scalars
+from intset.itermap.structure import Interval, NoStructureError, Structure, structure_of
+from intset.itermap.verdict import YES, Verdict, both, no, open_
+
+if TYPE_CHECKING:
+    from intset.context import Context
+    from intset.domains.region import Region
+
+
+class IterMap:
+    """The map from the points of a context to the tuples that expressions give there.
+
+    The new indices are looked at within their `ranges`: from the smallest, or 0 where that is below it, to the largest;
+    an index written `e % c` has the range `[0, c)`. Where no point is at all, an index has no values.
+
+    Attributes
+    ----------
+    found: whether the expressions have split-and-fuse structure: sums of digits of variables, or of fused ones, each
+        digit used once (offsets, gaps and indices that run downwards are allowed). Then the map is injective, and its
+        inverse and its padding are read off the structure; else they are asked of lists and relations.
+    reason: what is in the way of such structure.
+    ranges: of the new indices.
+    injective, surjective, bijective: a `Verdict` each; `surjective` is onto `ranges`.
+    places: variables that stand for the new indices in `padding`.
+    padding: the condition on `places` within `ranges` that no point arrives there.
+
+    Raises
+    ------
+    UndecidedError: from `padding` and `inverse`, where no condition or expression is known.
+
+    Example
+    -------
+    >>> from intset import Context, Range, Var
+    >>> i = Var("i")
+    >>> tiles = Context({i: Range(0, 14)}).as_iter_map([i // 8, i % 8])
+    >>> tiles.found, tiles.injective.status, tiles.surjective.points
+    (True, 'proved', ((1, 6),))
+    >>> io, ii = Var("io"), Var("ii")
+    >>> tiles.padding_at((io, ii)), tiles.inverse((io, ii))
+    (io * 8 + ii >= 14, {i: io * 8 + ii})
+    """
+
+    def __init__(self, ctx: Context, variables: Sequence[Var], exprs: Sequence[Expr]) -> None:
+        self.ctx, self.variables, self.exprs = ctx, tuple(variables), tuple(exprs)
+        self.places = tuple(PlainVar(f"y{k}") for k in range(len(self.exprs)))
+        own = set(self.variables)
+        self._own = own
+        self._held = {v: r for v, r in ctx.ranges.items() if v not in own}
+        self._conditions = [f.condition for f in ctx.facts if any(v in own for v in free_vars(f.condition))]
+        given = [e for v in self.variables for e in _ends(ctx.ranges[v])]
+        used = free_vars(*self.exprs, *given, *self._conditions)
+        self._sizes = tuple(v for v in used if v not in own)
+        self._opaque = bool(opaque_terms(*self.exprs, *given, *self._conditions))
+        extents = [r.extent for r in self._limits() if isinstance(r.extent, Expr)]
+        self._empty = logical_or(*(e <= 0 for e in extents if not e.is_const))
+
+    def _limits(self) -> list[Range]:
+        ranges = self.ctx.ranges
+        return [ranges[v] for v in self.variables]
+
+    # -- what answers -------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _around(self) -> Context:
+        """What is known of the sizes."""
+        facts = [f for f in self.ctx.facts if not any(v in self._own for v in free_vars(f.condition))]
+        return type(self.ctx)(self._held, domain=self.ctx.domain).extended(facts=facts)
+
+    @cached_property
+    def _there(self) -> Context:
+        """The places within their ranges."""
+        return self._around.extended(ranges=dict(zip(self.places, self.ranges, strict=True)))
+
+    @cached_property
+    def _box(self) -> dict[Var, tuple[int, int]] | None:
+        box = {v: r.ends for v, r in zip(self.variables, self._limits(), strict=True)}
+        found = {v: ends for v, ends in box.items() if ends is not None}
+        return found if len(found) == len(box) else None
+
+    @cached_property
+    def _listed(self) -> Listed | None:
+        if self._sizes or self._opaque or self._box is None:
+            return None
+        return listed(self.exprs, self._box, self._conditions)
+
+    @cached_property
+    def _read(self) -> Structure | str:
+        box: dict[Var, Interval] = {}
+        extents: list[Expr] = []
+        for v, limits in zip(self.variables, self._limits(), strict=True):
+            low, extent = limits.min, limits.extent
+            if not isinstance(low, Expr) or not isinstance(extent, Expr):
+                return f"{v} has no end"
+            if any(u in self._own for u in (*low.free_vars(), *extent.free_vars())):
+                return f"the range of {v} depends on another variable"
+            extents.append(extent)
+            box[v] = (low, extent)
+        if any((constant_value(e) or 1) <= 0 or constant_value(e) == 0 for e in extents):
+            return "there is no point"
+        alive = [e >= 1 for e in extents if not e.is_const]
+        scalars = Scalars(self._around.extended(facts=alive) if alive else self._around)
+        try:
+            return structure_of(self.exprs, {v: _short(scalars, pair) for v, pair in box.items()}, scalars)
+        except NoStructureError as error:
+            return str(error)
+
+    @property
+    def found(self) -> bool:
+        return isinstance(self._read, Structure)
+
+    @property
+    def reason(self) -> str:
+        return self._read if isinstance(self._read, str) else ""
+
+    # -- ranges -------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def ranges(self) -> tuple[Range, ...]:
+        return tuple(self._range(k, e) for k, e in enumerate(self.exprs))
+
+    def _range(self, k: int, e: Expr) -> Range:
+        if e.op is ops.FLOORMOD and isinstance(e.args[1], Expr) and not self._own.intersection(e.args[1].free_vars()):
+            c = self._around.simplify(e.args[1])
+            if self._around.prove(c > 0):
+                return Range(0, c)
+            if self._around.prove(c < 0):
+                return Range(self._around.simplify(c + 1), self._around.simplify(-c))
+        if self._listed is not None:
+            ends = self._listed.ends(k)
+            if ends is None:
+                return Range(0, 0)
+            start = min(0, ends[0])
+            return Range(start, max(0, ends[1] + 1 - start))
+        low, high = self.ctx.bounds(e, keep=tuple(self._held))
+        if not isinstance(low, Expr) or not isinstance(high, Expr):
+            return Range.everything()
+        known = self._around.extended(facts=[logical_not(self._empty)])
+        first = as_expr(0) if known.prove(low >= 0) else low if known.prove(low <= 0) else minimum(0, low)
+        return Range(first, self._extent(self._around.simplify(high - first + 1)))
+
+    def _extent(self, extent: Expr) -> Expr:
+        """The extent, which is right where there is a point: with 0 where there is none."""
+        extent = _rounded_up(extent)
+        if not self._sizes or self._around.prove(logical_not(self._empty)):
+            return extent
+        if self._around.extended(facts=[self._empty]).prove(extent.eq(0)):
+            return extent
+        return select(self._empty, 0, extent)
+
+    # -- properties ---------------------------------------------------------------------------------------------
+
+    @cached_property
+    def injective(self) -> Verdict:
+        if self._listed is not None:
+            return self._listed.injective
+        if self.found:
+            return YES
+        try:
+            verdict = general.injective(self.ctx, self.variables, self.exprs)
+        except BudgetError as error:
+            verdict = open_(str(error))
+        if verdict.status == "unknown" and self._sizes:
+            for sizes, small in self._small():
+                if small.injective.status == "refuted":
+                    return no(small.injective.points, sizes)
+        return verdict
+
+    @cached_property
+    def surjective(self) -> Verdict:
+        if any(not isinstance(e, Expr) for r in self.ranges for e in (r.min, r.extent)):
+            return open_("the ranges of the new indices are not known")
+        if self._listed is not None:
+            return self._listed.surjective([r.ends for r in self.ranges if r.ends is not None])
+        if isinstance(self._read, Structure) and not self._conditions:
+            return self._by_conditions(self._arriving)
+        verdict = general.surjective(self.ctx, self._sizes, self.exprs, self._there, self.places)
+        if verdict.status == "unknown" and self._sizes:
+            for sizes, small in self._small():
+                ends = self._sides_at(sizes)
+                missed = small.surjective(ends) if ends is not None else YES
+                if not missed:
+                    return no(missed.points, sizes)
+        return verdict
+
+    def _by_conditions(self, arriving: Sequence[Cond]) -> Verdict:
+        if not arriving:
+            return YES
+        proof = self._there.prove(logical_and(*arriving))
+        if proof.status == "refuted" and proof.counterexample is not None:
+            values = dict(proof.counterexample)
+            point = tuple(values.pop(y, 0) for y in self.places)
+            return no((point,), {v: k for v, k in values.items() if isinstance(v, Var)})
+        return YES if proof else open_(proof.reason or "neither a proof nor a place that is missed was found")
+
+    @property
+    def bijective(self) -> Verdict:
+        return both(self.injective, self.surjective)
+
+    def _small(self) -> Iterator[tuple[dict[Var, int], Listed]]:
+        return general.at_sizes(self.ctx, self.variables, self.exprs, self._sizes)
+
+    def _sides_at(self, sizes: dict[Var, int]) -> list[tuple[int, int]] | None:
+        found = []
+        for limits in self.ranges:
+            ends = [constant_value(self.ctx.simplify(substitute(e, sizes))) for e in _ends(limits)]
+            if any(end is None for end in ends) or len(ends) < 2:
+                return None
+            low, extent = (int(end) for end in ends if end is not None)
+            found.append((low, low + extent - 1))
+        return found
+
+    # -- back ---------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _decoded(self) -> tuple[dict[Var, Expr], list[Cond]]:
+        """The inverse and the conditions for it, over `places`, by structure."""
+        assert isinstance(self._read, Structure)
+        return self._read.decoded(self.places)
+
+    @cached_property
+    def _arriving(self) -> list[Cond]:
+        """The conditions for a place within the ranges to be reached that do not follow from the ranges."""
+        values, conditions = self._decoded
+        parts = [*conditions, *(substitute(cond, values) for cond in self._conditions)]
+        kept: dict[Cond, None] = {}
+        for cond in (self._short(part) for whole in parts for part in conjuncts(whole)):
+            if cond not in kept and not self._there.prove(cond):
+                kept[cond] = None
+        return list(kept)
+
+    def _short(self, cond: Cond) -> Cond:
+        """A comparison with both sides simplified, each on its own: it reads as the inverse does."""
+        if cond.op not in _OPPOSITE:
+            return cond
+        left, right = (self._there.simplify(side) for side in cond.args)
+        offset = constant_value(left.args[1]) if left.op in (ops.ADD, ops.SUB) else None
+        if offset is not None and right.is_const:  # x - 5 < 0 is x < 5
+            left, right = left.args[0], as_expr(right.data + (offset if left.op is ops.SUB else -offset))
+        short: Cond = make(cond.op, (left, right))
+        return short
+
+    @cached_property
+    def padding(self) -> Cond:
+        if isinstance(self._read, Structure):
+            return logical_or(*map(_opposite, self._arriving)) if self._arriving else truth(False)
+        try:
+            return general.padding(self.ctx, self.exprs, self._there, self.places)
+        except (UndecidedError, BudgetError):
+            if self._listed is None:
+                raise
+        return logical_not(self._listed.condition(self.places))
+
+    def padding_at(self, place: Sequence[IntLike]) -> Cond:
+        """The condition that no point arrives at a place within `ranges`."""
+        found: Cond = substitute(self.padding, self._as_places(place))
+        return found
+
+    def inverse(self, place: Sequence[IntLike]) -> dict[Var, Expr]:
+        """The values of the variables that arrive at a place; right where there is such a point.
+
+        Raises
+        ------
+        InputError: the map is not proved injective; or the place has another number of indices.
+        """
+        values = self._as_places(place)
+        return {v: substitute(e, values) for v, e in self._inverse.items()}
+
+    @cached_property
+    def _inverse(self) -> dict[Var, Expr]:
+        if not self.injective:
+            raise InputError(self.why_no_inverse())
+        if isinstance(self._read, Structure):
+            values, _ = self._decoded
+            return {v: self._there.simplify(values[v]) for v in self.variables}
+        try:
+            found: Sequence[Expr] = general.inverse(self.ctx, self.variables, self.exprs, self.places)
+        except (UndecidedError, BudgetError):
+            if self._listed is None:
+                raise
+            found = self._listed.inverse(self.places) or [as_expr(0)] * len(self.variables)
+        return dict(zip(self.variables, found, strict=True))
+
+    def why_no_inverse(self) -> str:
+        """In words, why a map that is not proved injective has no inverse."""
+        verdict = self.injective
+        if verdict.points:
+            a, b = verdict.points
+            at = ", ".join(f"{v.name} = {k}" for v, k in verdict.sizes.items())
+            return f"the map has no inverse: {a} and {b} arrive at one place{f' for {at}' if at else ''}"
+        return f"the map is not known to have an inverse: {verdict.reason}"
+
+    def _as_places(self, place: Sequence[IntLike]) -> dict[Var, Expr]:
+        if isinstance(place, (str, Expr)) or len(place) != len(self.places):
+            raise InputError(f"the map has {len(self.places)} new indices, not those of {place!r}")
+        return dict(zip(self.places, map(as_expr, place), strict=True))
+
+    def image(self) -> Region:
+        """The places that are reached."""
+        found = self.ctx.image(self.exprs, keep=tuple(self._held))
+        if found.is_exact or self._listed is None:
+            return found
+        reached = self._listed.condition(self.places)
+        return self._there.extended(facts=[reached]).image(self.places, domain="isl")
+
+    def __repr__(self) -> str:
+        names = ", ".join(v.name for v in self.variables)
+        how = "split and fuse" if self.found else self.reason
+        return f"<IterMap ({names}) -> ({', '.join(map(repr, self.exprs))}): {how}>"
+
+
+def iter_map(ctx: Context, variables: Sequence[Var], exprs: Sequence[IntLike]) -> IterMap:
+    """The map from the values of variables that have ranges in a context; what else it knows are sizes.
+
+    Raises
+    ------
+    InputError: no indices at all, one that is no integer, or a variable without a range.
+    """
+    if isinstance(exprs, (str, Expr)) or not isinstance(exprs, Sequence) or not exprs:
+        raise InputError(f"the indices must be a sequence of one or more expressions, not {exprs!r}")
+    missing = [v for v in variables if v not in ctx.ranges]
+    if missing:
+        raise InputError(f"{missing[0]} has no range")
+    return IterMap(ctx, variables, [as_expr(e, "an index") for e in exprs])
+
+
+def _ends(limits: Range) -> list[Expr]:
+    return [e for e in (limits.min, limits.extent) if isinstance(e, Expr)]
+
+
+def _short(scalars: Scalars, pair: Interval) -> tuple[Scalar, Scalar]:
+    return scalars.short(pair[0]), scalars.short(pair[1])
+
+
+def _rounded_up(extent: Expr) -> Expr:
+    """`(x - 1) // c + 1` and `(x + c - 1) // c` as `ceildiv(x, c)`."""
+    plus, divided = (1, extent.args[0]) if extent.op is ops.ADD and constant_value(extent.args[1]) == 1 else (0, extent)
+    if not isinstance(divided, Expr) or divided.op is not ops.FLOORDIV:
+        return extent
+    x, c = divided.args
+    if not isinstance(x, Expr) or not isinstance(c, Expr) or x.op not in (ops.ADD, ops.SUB):
+        return extent
+    offset, by = constant_value(x.args[1]), constant_value(c)
+    if plus and x.op is ops.SUB and offset == 1:
+        return ceildiv(x.args[0], c)
+    if not plus and x.op is ops.ADD and by is not None and by > 1 and offset == by - 1:
+        return ceildiv(x.args[0], c)
+    return extent
+
+
+_OPPOSITE = {ops.LT: ops.GE, ops.GE: ops.LT, ops.GT: ops.LE, ops.LE: ops.GT, ops.EQ: ops.NE, ops.NE: ops.EQ}
+
+
+def _opposite(cond: Cond) -> Cond:
+    """The negation, of a comparison as a comparison."""
+    if cond.op not in _OPPOSITE:
+        return logical_not(cond)
+    found: Cond = make(_OPPOSITE[cond.op], cond.args)
+    return found
+
+
+__all__ = ["IterMap", "iter_map"]

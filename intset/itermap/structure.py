@@ -1,0 +1,362 @@
+"""Split-and-fuse structure: index expressions read as digits of variables that were fused, and back.
+
+A *mark* is a number that runs through an interval: a variable, or a sum of digits that lie above one another (a fused
+variable), moved by an offset. A *digit* of it is `mark // lower % extent`. A map has structure when each of its indices
+is a sum of digits that lie above one another, and every mark is cut into digits once and whole: then the digits are
+read off the new indices from the highest to the lowest, the marks are put together from them, and so on down to the
+variables. Compare `DetectIterMap` of TVM's arith (2020); here digits may also be turned round, leave gaps, and begin at
+an offset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import lcm
+from typing import NamedTuple
+
+from intset.errors import BudgetError
+from intset.expr import ops
+from intset.expr.node import Cond, Expr, Var, as_expr
+from intset.expr.walk import postorder
+from intset.itermap.scalars import Scalar, Scalars
+
+MAX_TERMS = 32  # of an index
+MAX_NODES = 2_000  # of the index expressions together
+
+Interval = tuple[Scalar, Scalar]  # first, extent
+
+
+class NoStructureError(BudgetError):
+    """The indices are no sums of digits: the message says what is in the way."""
+
+
+class Mark:
+    """The values `source + offset`, where the source runs through `[0, extent)`."""
+
+    __slots__ = ("extent", "offset", "source")
+
+    def __init__(self, source: Var | Stack, extent: Scalar, offset: Scalar) -> None:
+        self.source, self.extent, self.offset = source, extent, offset
+
+
+class Digit(NamedTuple):
+    """`mark // lower % extent`; the highest digit of a mark reaches to its end."""
+
+    mark: Mark
+    lower: Scalar
+    extent: Scalar
+
+
+class Step(NamedTuple):
+    """A digit in a sum: times `scale`, which is above 0, and turned round (`extent - 1 - digit`) where `is_turned`."""
+
+    digit: Digit
+    scale: Scalar
+    is_turned: bool
+
+
+class Stack(NamedTuple):
+    """A sum of digits that lie above one another, from the lowest up; its values lie in `[base, base + span)`."""
+
+    base: Scalar
+    steps: tuple[Step, ...]
+    span: Scalar
+
+
+class Sum(NamedTuple):
+    """`base` and digits times factors."""
+
+    base: Scalar
+    terms: dict[Digit, Scalar]
+
+
+class Structure:
+    """The digits of index expressions.
+
+    Parameters
+    ----------
+    exprs: the indices.
+    box: first value and extent of each variable; all extents are at least 1.
+    scalars: arithmetic on sizes.
+    whole: whether a dividend is fused as a whole, or what the divisor divides is taken out of it first.
+    step: offsets are moved by multiples of this; 0 for the divisor where they are met first.
+
+    Raises
+    ------
+    NoStructureError: there is no such structure, or not within the budget.
+    """
+
+    def __init__(
+        self, exprs: Sequence[Expr], box: Mapping[Var, Interval], scalars: Scalars, whole: bool, step: int
+    ) -> None:
+        self.box, self.scalars, self._whole, self._step = box, scalars, whole, step
+        self._marks: dict[object, Mark] = {}
+        self._offsets: dict[object, Scalar] = {}  # of each source
+        self._sums: dict[Expr, Sum] = {}
+        self._read(exprs)
+        self.stacks = [self._stacked(self._sums[e]) for e in exprs]
+        self.marks = self._used()  # a mark before those that its source is made of
+
+    # -- reading ------------------------------------------------------------------------------------------------
+
+    def _read(self, exprs: Sequence[Expr]) -> None:
+        for number, node in enumerate(postorder(exprs)):
+            if number > MAX_NODES:
+                raise NoStructureError("the indices are too long")
+            if isinstance(node, Expr):
+                self._sums[node] = self._sum(node)
+
+    def _sum(self, e: Expr) -> Sum:
+        if not any(v in self.box for v in e.free_vars()):
+            return Sum(self.scalars.short(e), {})
+        if isinstance(e, Var):
+            low, extent = self.box[e]
+            if extent == 1:
+                return Sum(low, {})
+            return Sum(low, {Digit(self._mark(e, extent, 0), 1, extent): 1})
+        args = [self._sums[arg] for arg in e.args if isinstance(arg, Expr)]
+        if len(args) < len(e.args):
+            raise NoStructureError(f"{e.op.name} is no sum of digits")
+        if e.op is ops.ADD or e.op is ops.SUB:
+            return self._plus(args[0], args[1], 1 if e.op is ops.ADD else -1)
+        if e.op is ops.NEG:
+            return self._plus(Sum(0, {}), args[0], -1)
+        if e.op is ops.MUL and any(not arg.terms for arg in args):
+            scaled, factor = (args[0], args[1].base) if not args[1].terms else (args[1], args[0].base)
+            return self._plus(Sum(0, {}), scaled, factor)
+        if e.op is ops.FLOORDIV or e.op is ops.FLOORMOD:
+            if not args[1].terms and self.scalars.sign(args[1].base) > 0:
+                return self._divided(args[0], args[1].base, e.op)
+            raise NoStructureError(f"the divisor of {e} is not known to be a number above 0")
+        raise NoStructureError(f"{e} is no sum of digits")
+
+    def _plus(self, a: Sum, b: Sum, factor: Scalar) -> Sum:
+        do = self.scalars
+        terms = dict(a.terms)
+        for digit, scale in b.terms.items():
+            new = do.plus(terms.get(digit, 0), do.times(scale, factor))
+            if do.same(new, 0):
+                terms.pop(digit, None)
+            else:
+                terms[digit] = new
+        if len(terms) > MAX_TERMS:
+            raise NoStructureError(f"an index has more than {MAX_TERMS} digits")
+        return Sum(do.plus(a.base, do.times(b.base, factor)), terms)
+
+    def _divided(self, total: Sum, by: Scalar, op: ops.Op) -> Sum:
+        """The quotient or the remainder of a sum."""
+        do = self.scalars
+        quotient, rest = Sum(0, {}), total
+        if not self._whole:
+            quotient, rest = self._taken_out(total, by)
+        if not rest.terms:
+            return self._plain(quotient, rest.base, by, op)
+        stack = self._stacked(rest)
+        if do.at_least(stack.base, 0) and do.at_least(by, do.plus(stack.base, stack.span)):
+            return quotient if op is ops.FLOORDIV else rest
+        whole, digit = self._cut(stack, by, op)
+        if op is ops.FLOORMOD:
+            return Sum(0, {} if digit.extent == 1 else {digit: 1})
+        found = {} if digit.extent == 1 else {digit: 1}
+        return self._plus(quotient, Sum(whole, found), 1)  # type: ignore[arg-type]
+
+    def _plain(self, quotient: Sum, base: Scalar, by: Scalar, op: ops.Op) -> Sum:
+        value = as_expr(base) // by if op is ops.FLOORDIV else as_expr(base) % by
+        number = Sum(self.scalars.short(value), {})
+        return self._plus(quotient, number, 1) if op is ops.FLOORDIV else number
+
+    def _taken_out(self, total: Sum, by: Scalar) -> tuple[Sum, Sum]:
+        """What the divisor divides, as quotient, and the rest."""
+        divided: dict[Digit, Scalar] = {}
+        left: dict[Digit, Scalar] = {}
+        for digit, scale in total.terms.items():
+            ratio = self.scalars.ratio(scale, by)
+            if ratio is None:
+                left[digit] = scale
+            else:
+                divided[digit] = ratio
+        if isinstance(total.base, int) and isinstance(by, int):
+            times, base = divmod(total.base, by)
+            return Sum(times, divided), Sum(base, left)
+        ratio = self.scalars.ratio(total.base, by)
+        return (Sum(0, divided), Sum(total.base, left)) if ratio is None else (Sum(ratio, divided), Sum(0, left))
+
+    def _cut(self, stack: Stack, by: Scalar, op: ops.Op) -> tuple[Scalar, Digit]:
+        """`stack // by` as a number and a digit, or `stack % by` as a digit."""
+        do = self.scalars
+        single = stack.steps[0] if len(stack.steps) == 1 else None
+        if single and single.scale == 1 and not single.is_turned and do.same(stack.base, 0):
+            mark, lower, extent = single.digit
+            up = do.times(lower, by)
+            is_top = do.at_least(do.times(lower, extent), do.plus(mark.offset, mark.extent))
+            if is_top or do.ratio(extent, by) is not None:
+                rest = do.ceil(extent, by)
+                return 0, Digit(mark, up, rest) if op is ops.FLOORDIV else Digit(mark, lower, by)
+        source: Var | Stack = stack
+        extent = stack.span
+        if single and single.scale == 1 and not single.is_turned and isinstance(single.digit.mark.source, Var):
+            first, _, most = single.digit
+            if first.offset == 0 and do.same(most, first.extent):
+                source = first.source
+        moved, whole = self._moved(source, stack.base, by)
+        mark = self._mark(source, extent, moved)
+        if op is ops.FLOORMOD:
+            return 0, Digit(mark, 1, by)
+        return whole, Digit(mark, by, do.ceil(do.plus(moved, extent), by))
+
+    def _moved(self, source: Var | Stack, base: Scalar, by: Scalar) -> tuple[Scalar, Scalar]:
+        """The offset of the mark of a source whose values begin at `base`, and `(base - offset) / by`."""
+        do = self.scalars
+        key = self._key(source)
+        known = self._offsets.get(key)
+        if known is None:
+            moved = base % (self._step or by) if isinstance(base, int) and isinstance(by, int) else base
+            if not do.at_least(moved, 0):
+                raise NoStructureError("a dividend that may be negative by a number of sizes")
+            self._offsets[key] = moved
+        else:
+            moved = known
+        times = do.ratio(do.plus(base, do.times(moved, -1)), by)
+        if times is None:
+            raise NoStructureError("a dividend is cut at two offsets")
+        return moved, times
+
+    def _key(self, source: Var | Stack) -> object:
+        """Equal for equal sources, wherever they begin."""
+        return source if isinstance(source, Var) else source.steps
+
+    def _mark(self, source: Var | Stack, extent: Scalar, offset: Scalar) -> Mark:
+        key = (self._key(source), offset)
+        found = self._marks.get(key)
+        if found is None:
+            if isinstance(source, Stack):
+                source = source._replace(base=0)
+            found = self._marks[key] = Mark(source, extent, offset)
+        return found
+
+    def _stacked(self, total: Sum) -> Stack:
+        """The sum with its digits one above another."""
+        do = self.scalars
+        base, steps = total.base, []
+        for digit, scale in total.terms.items():
+            sign = do.sign(scale)
+            if not sign:
+                raise NoStructureError(f"whether {scale} is above 0 is not known")
+            if sign < 0:
+                base = do.plus(base, do.times(scale, do.plus(digit.extent, -1)))
+            steps.append(Step(digit, scale if sign > 0 else do.times(scale, -1), sign < 0))
+        ordered: list[Step] = []
+        reach: Scalar = 1  # one more than the largest value of what is below
+        while steps:
+            found = next((s for s in steps if do.same(s.scale, reach)), None) or self._lowest(steps)
+            if not do.at_least(found.scale, reach):
+                raise NoStructureError("the digits of a sum overlap")
+            steps = [s for s in steps if s is not found]
+            ordered.append(found)
+            reach = do.plus(reach, do.times(found.scale, do.plus(found.digit.extent, -1)))
+        return Stack(base, tuple(ordered), reach)
+
+    def _lowest(self, steps: Sequence[Step]) -> Step:
+        for step in steps:
+            if all(self.scalars.at_least(other.scale, step.scale) for other in steps):
+                return step
+        raise NoStructureError("which digit of a sum is the lowest depends on the sizes")
+
+    # -- is it whole? -------------------------------------------------------------------------------------------
+
+    def _used(self) -> list[Mark]:
+        digits: dict[Digit, None] = {}
+        sources: dict[Var, None] = {}
+        marks: dict[Mark, list[Digit]] = {}
+        waiting = list(self.stacks)
+        while waiting:
+            for step in waiting.pop().steps:
+                digit = step.digit
+                if digit in digits:
+                    raise NoStructureError("a digit is used twice")
+                digits[digit] = None
+                if digit.mark not in marks:
+                    source = digit.mark.source
+                    if isinstance(source, Stack):
+                        waiting.append(source)
+                    elif source in sources:
+                        raise NoStructureError(f"{source} is cut in two ways")
+                    else:
+                        sources[source] = None
+                marks.setdefault(digit.mark, []).append(digit)
+        lost = [v for v, (_, extent) in self.box.items() if v not in sources and extent != 1]
+        if lost:
+            raise NoStructureError(f"{lost[0]} does not reach the indices")
+        self.digits = {mark: self._in_order(mark, found) for mark, found in marks.items()}
+        made = list(self._marks.values())
+        return sorted(marks, key=made.index, reverse=True)
+
+    def _in_order(self, mark: Mark, digits: list[Digit]) -> list[Digit]:
+        """The digits of a mark from the lowest up, none missing."""
+        do = self.scalars
+        ordered: list[Digit] = []
+        reach: Scalar = 1
+        while digits:
+            found = next((d for d in digits if do.same(d.lower, reach)), None)
+            if found is None:
+                raise NoStructureError("a part of a dividend does not reach the indices, or does twice")
+            digits = [d for d in digits if d is not found]
+            ordered.append(found)
+            reach = do.times(reach, found.extent)
+        if not do.at_least(reach, do.plus(mark.offset, mark.extent)):
+            raise NoStructureError("the high part of a dividend does not reach the indices")
+        return ordered
+
+    # -- back ---------------------------------------------------------------------------------------------------
+
+    def decoded(self, place: Sequence[Expr]) -> tuple[dict[Var, Expr], list[Cond]]:
+        """The values of the variables that arrive at a place, and the conditions that there are such values."""
+        conditions: list[Cond] = []
+        values: dict[Digit, Expr] = {}
+        for stack, y in zip(self.stacks, place, strict=True):
+            self._decode(stack, y, values, conditions)
+        found: dict[Var, Expr] = {v: as_expr(low) for v, (low, _) in self.box.items()}
+        for mark in self.marks:
+            total = as_expr(0)
+            for digit in self.digits[mark]:
+                value = values[digit]
+                total = total + (value if digit.lower == 1 else value * digit.lower)
+            source_value = total if mark.offset == 0 else total - mark.offset
+            conditions += [source_value >= 0, source_value < mark.extent]
+            if isinstance(mark.source, Var):
+                low = self.box[mark.source][0]
+                found[mark.source] = source_value if low == 0 else source_value + low
+            else:
+                self._decode(mark.source, source_value, values, conditions)
+        return found, conditions
+
+    def _decode(self, stack: Stack, y: Expr, values: dict[Digit, Expr], conditions: list[Cond]) -> None:
+        left = y if stack.base == 0 else y - stack.base
+        for step in reversed(stack.steps):
+            digit, scale, is_turned = step
+            value = left if scale == 1 else left // scale
+            left = as_expr(0) if scale == 1 else left % scale
+            conditions += [value >= 0, value < digit.extent]
+            values[digit] = (as_expr(digit.extent) - 1) - value if is_turned else value
+        conditions.append(left.eq(0))
+
+
+def structure_of(exprs: Sequence[Expr], box: Mapping[Var, Interval], scalars: Scalars) -> Structure:
+    """The structure of index expressions.
+
+    Raises
+    ------
+    NoStructureError: they have none that is found.
+    """
+    divisors = [e.args[1] for e in postorder(exprs) if e.op in (ops.FLOORDIV, ops.FLOORMOD)]
+    numbers = [abs(e.data) for e in divisors if isinstance(e, Expr) and e.is_const and e.data]
+    ways = [(True, 0), (False, 0)]
+    if 1 < len(numbers) <= MAX_TERMS:
+        ways += [(True, lcm(*numbers)), (False, lcm(*numbers))]
+    reasons: list[NoStructureError] = []
+    for whole, step in ways:
+        try:
+            return Structure(exprs, box, scalars, whole, step)
+        except NoStructureError as error:
+            reasons.append(error)
+    raise reasons[0]

@@ -1,0 +1,337 @@
+"""`IndexMap`: where the elements of a tensor lie in another layout."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from intset.context import Context
+from intset.domains.region import Region
+from intset.errors import BudgetError, UndecidedError
+from intset.expr import ops
+from intset.expr.build import logical_and, logical_not, logical_or
+from intset.expr.evaluate import evaluate
+from intset.expr.node import Cond, Expr, IntLike, Var, as_int, constant_value, truth
+from intset.expr.range import Range
+from intset.expr.walk import free_vars, opaque_terms, substitute
+from intset.itermap.itermap import IterMap, iter_map
+from intset.itermap.verdict import YES, Verdict
+from lowering.errors import LayoutError
+from lowering.layout.given import checked_fn, checked_place, checked_shape
+from lowering.layout.vectors import on_grid
+
+if TYPE_CHECKING:
+    import numpy as np
+
+Extent = int | Expr
+
+
+class IndexMap:
+    """A map from old indices, within a shape, to new ones.
+
+    Parameters
+    ----------
+    fn: a function of the old indices that gives a list of new ones.
+    shape: the extents of the old indices: integers, or expressions of sizes.
+    ctx: what is known of the sizes.
+
+    Attributes
+    ----------
+    shape: the old extents.
+    ranges: of each new index, from the smallest, or 0 where that is below it, to the largest; an index written `e % c`
+        has the range `[0, c)`.
+    new_shape: the extents of `ranges`.
+    injective, surjective, bijective: a `Verdict` each: `.status` as that of a proof, `.points`, `.sizes`, and `bool()`
+        is true when proved. `surjective` is onto `ranges`.
+
+    Sizes stay symbolic in all answers. Of constant shapes of at most 4,096 points everything is known.
+
+    Raises
+    ------
+    LayoutError: the function takes another number of indices, gives none, or one that is no integer; the shape is no
+        tuple, has no extents or a negative one.
+
+    Example
+    -------
+    >>> m = IndexMap(lambda i: [(i + 2) // 8, (i + 2) % 8], (16,))
+    >>> m(5), m.new_shape, m.surjective.points
+    ((0, 7), (3, 8), ((0, 0),))
+    >>> m.inverse()(2, 1)
+    (15,)
+    """
+
+    def __init__(self, fn: Callable[..., Any], shape: tuple[Any, ...], ctx: Context | None = None) -> None:
+        about = Context() if ctx is None else ctx
+        if not isinstance(about, Context):
+            raise LayoutError(f"ctx must be a Context, not {about!r}")
+        extents = checked_shape(shape, about)
+        variables, exprs = checked_fn(fn, len(extents))
+        self._set(variables, [Range(0, e) for e in extents], exprs, about)
+
+    def _set(
+        self,
+        variables: Sequence[Var],
+        box: Sequence[Range],
+        exprs: Sequence[Expr],
+        ctx: Context,
+        where: Sequence[Cond] = (),
+        origin: IndexMap | None = None,
+    ) -> IndexMap:
+        self.variables, self.exprs, self.ctx, self._old = tuple(variables), tuple(exprs), ctx, tuple(box)
+        self._where, self._origin = tuple(where), origin
+        inside = ctx.extended(ranges=dict(zip(variables, box, strict=True)), facts=where)
+        self._map: IterMap = iter_map(inside, self.variables, self.exprs)
+        return self
+
+    # -- what it is ---------------------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> tuple[Extent, ...]:
+        return _extents(self._old)
+
+    @property
+    def ranges(self) -> tuple[Range, ...]:
+        found = self._map.ranges if self._origin is None else self._origin._old
+        for k, limits in enumerate(found):
+            if not isinstance(limits.min, Expr) or not isinstance(limits.extent, Expr):
+                raise LayoutError(f"new index {k}, {self.exprs[k]}, has no end that is known")
+        return found
+
+    @property
+    def new_shape(self) -> tuple[Extent, ...]:
+        return _extents(self.ranges)
+
+    def __call__(self, *old: IntLike) -> tuple[Any, ...]:
+        """The new indices of old ones: integers of integers, expressions of expressions."""
+        values = dict(zip(self.variables, checked_place(old, len(self.variables), "old"), strict=True))
+        return tuple(_plain(substitute(e, values)) for e in self.exprs)
+
+    def padding(self, *new: IntLike) -> Cond:
+        """The condition that no old index arrives at new ones, which lie within `ranges`; of numbers, in any place.
+
+        Raises
+        ------
+        LayoutError: no such condition is known.
+        """
+        place = checked_place(new, len(self.exprs), "new")
+        try:
+            found = _origin_padding(self._origin, place) if self._origin is not None else self._map.padding_at(place)
+        except (UndecidedError, BudgetError) as error:
+            raise LayoutError(f"the padding of the map is not known as a condition: {error}") from error
+        if free_vars(*place):
+            return found
+        outside = logical_or(*(logical_not(_inside(y, limits)) for y, limits in zip(place, self.ranges, strict=True)))
+        if free_vars(outside):
+            return outside | found
+        if evaluate(outside, {}):
+            return truth(True)
+        return found if free_vars(found) else truth(bool(evaluate(found, {})))
+
+    def image(self) -> Region:
+        """The new indices that old ones arrive at."""
+        return self._map.image()
+
+    @property
+    def injective(self) -> Verdict:
+        return self._map.injective if self._origin is None else YES
+
+    @property
+    def surjective(self) -> Verdict:
+        self.ranges  # noqa: B018  # refused where there are none
+        return self._map.surjective if self._origin is None else YES
+
+    @property
+    def bijective(self) -> Verdict:
+        self.ranges  # noqa: B018  # refused where there are none
+        return self._map.bijective if self._origin is None else YES
+
+    # -- other maps ---------------------------------------------------------------------------------------------
+
+    def inverse(self) -> IndexMap:
+        """The map from the new indices back to the old ones, right on the image; elsewhere it may give anything.
+
+        Raises
+        ------
+        LayoutError: the map is not proved injective; the message has two old points that collide, or the reason.
+        """
+        if self._origin is not None:
+            return self._origin
+        self._one_to_one()
+        places = self._map.places
+        try:
+            values = self._map.inverse(places)
+            padding = self._map.padding
+        except (UndecidedError, BudgetError) as error:
+            raise LayoutError(f"the inverse of the map is not known as expressions: {error}") from error
+        where = [] if padding.op is ops.BOOL and not padding.data else [logical_not(padding)]
+        exprs = [values[v] for v in self.variables]
+        return IndexMap.__new__(IndexMap)._set(places, self.ranges, exprs, self.ctx, where, self)
+
+    def _one_to_one(self) -> None:
+        if not self.injective:
+            raise LayoutError(self._map.why_no_inverse(), self.injective.points)
+
+    def then(self, other: IndexMap) -> IndexMap:
+        """The map that takes what this one gives on to what another makes of it.
+
+        Raises
+        ------
+        LayoutError: the other one is for another number of indices, or this one gives some outside its shape.
+        """
+        if not isinstance(other, IndexMap):
+            raise LayoutError(f"a map is followed by an IndexMap, not by {other!r}")
+        if len(other.variables) != len(self.exprs):
+            raise LayoutError(f"a map to {len(self.exprs)} indices is not followed by one of {len(other.variables)}")
+        ctx = (
+            self.ctx.extended(ranges=other.ctx.ranges, facts=other.ctx.facts) if other.ctx is not self.ctx else self.ctx
+        )
+        values = dict(zip(other.variables, self.exprs, strict=True))
+        own = dict(zip(self.variables, self._old, strict=True))
+        inside = ctx.extended(ranges=own, facts=self._where)
+        needed = [_inside(e, limits) for e, limits in zip(self.exprs, other._old, strict=True)]
+        proof = inside.prove(logical_and(*needed, *(substitute(cond, values) for cond in other._where)))
+        if not proof:
+            point = tuple((proof.counterexample or {}).get(v, 0) for v in self.variables)
+            why = f"{point} does not arrive in it" if proof.counterexample else proof.reason
+            shape = ", ".join(map(str, other.shape))
+            raise LayoutError(f"the map that follows is for the shape ({shape}): {why}", (point,))
+        keeps_places = other._origin is None  # an inverse goes back to a shape, whatever it is written with
+        exprs = [_simplified(inside, substitute(e, values), keeps_places) for e in other.exprs]
+        return IndexMap.__new__(IndexMap)._set(self.variables, self._old, exprs, ctx, self._where)
+
+    # -- arrays -------------------------------------------------------------------------------------------------
+
+    def pack(self, array: Any, fill: Any, sizes: Mapping[Var, int] | None = None) -> np.ndarray[Any, Any]:
+        """The array in the new layout, with `fill` where no element arrives.
+
+        Parameters
+        ----------
+        array: of the old shape.
+        fill: a value of the type of the array.
+        sizes: values of sizes that the shape of the array does not tell.
+
+        Raises
+        ------
+        LayoutError: the array has another shape; two elements would arrive at one place; `fill` is none of its values.
+        """
+        import numpy as np
+
+        old = np.asarray(array)
+        self._one_to_one()
+        values = self._sizes(old.shape, self.shape, sizes)
+        new_shape, places = self._at(old.shape, values)
+        filled = np.asarray(fill)
+        with np.errstate(all="ignore"):
+            kept = filled.astype(old.dtype)
+        rounds = old.dtype.kind in "fc" and filled.dtype.kind in "iuf"
+        if filled.shape or not (rounds or bool(kept == filled)):
+            raise LayoutError(f"{fill!r} is no value of the type {old.dtype}")
+        found = np.full(new_shape, kept, old.dtype)
+        found[places] = old
+        return found
+
+    def unpack(self, array: Any, sizes: Mapping[Var, int] | None = None) -> np.ndarray[Any, Any]:
+        """The array in the old layout: `unpack(pack(a, fill))` is `a`.
+
+        Parameters
+        ----------
+        array: of the new shape.
+        sizes: values of sizes that the shape of the array does not tell.
+
+        Raises
+        ------
+        LayoutError: the array has another shape.
+        """
+        import numpy as np
+
+        new = np.asarray(array)
+        values = self._sizes(new.shape, self.new_shape, sizes)
+        old_shape = tuple(max(0, self._number(e, values)) for e in self.shape)
+        new_shape, places = self._at(old_shape, values)
+        if new_shape != new.shape:
+            raise LayoutError(f"the new shape of the map is {new_shape}, that of the array is {new.shape}")
+        found: np.ndarray[Any, Any] = new[places]
+        return found
+
+    def _sizes(
+        self, shape: Sequence[int], extents: Sequence[Extent], given: Mapping[Var, int] | None
+    ) -> dict[Var, int]:
+        """Values of the sizes: those that are given, and those that stand alone as an extent."""
+        if len(shape) != len(extents):
+            raise LayoutError(f"an array of {len(extents)} dimensions is expected, not of {len(shape)}")
+        values = {v: as_int(k, f"the size {v}") for v, k in (given or {}).items()}
+        for actual, extent in zip(shape, extents, strict=True):
+            if isinstance(extent, Var) and extent not in values:
+                values[extent] = int(actual)
+        for k, (actual, extent) in enumerate(zip(shape, extents, strict=True)):
+            if max(0, self._number(extent, values)) != actual:
+                raise LayoutError(f"extent {k} of the array is {actual}, not {extent}")
+        return values
+
+    def _number(self, extent: Extent, values: Mapping[Var, int]) -> int:
+        if isinstance(extent, int):
+            return extent
+        missing = [v for v in extent.free_vars() if v not in values]
+        if missing:
+            raise LayoutError(f"the size {missing[0]} is not told by the shape of the array: pass it in sizes")
+        return int(evaluate(extent, {v: values[v] for v in extent.free_vars()}))
+
+    def _at(self, shape: tuple[int, ...], values: Mapping[Var, int]) -> tuple[tuple[int, ...], tuple[Any, ...]]:
+        """The new shape, and where each element lies in it."""
+        if self._origin is not None or self._where:
+            raise LayoutError("a map that is not defined everywhere in its shape packs no arrays")
+        at = dict(values)
+        new_shape = tuple(max(0, self._number(e, at)) for e in self.new_shape)
+        first = [r.min for r in self.ranges]
+        exprs = [substitute(e, at) for e in self.exprs]
+        for e in exprs:
+            if missing := [v for v in e.free_vars() if v not in self.variables]:
+                raise LayoutError(f"the size {missing[0]} is not told by the shape of the array: pass it in sizes")
+        places = []
+        for e, low in zip(exprs, first, strict=True):
+            assert isinstance(low, Expr)
+            places.append(on_grid(e, self.variables, shape) - self._number(low, at))
+        return new_shape, tuple(places)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _made, (self.variables, self._old, self.exprs, self.ctx, self._where, self._origin)
+
+    def __repr__(self) -> str:
+        old, new = (", ".join(map(str, names)) for names in (self.variables, self.exprs))
+        return f"<IndexMap ({old}) -> ({new}) on ({', '.join(map(str, self.shape))})>"
+
+
+def _made(*state: Any) -> IndexMap:
+    return IndexMap.__new__(IndexMap)._set(*state)
+
+
+def _extents(ranges: Sequence[Range]) -> tuple[Extent, ...]:
+    found: list[Extent] = []
+    for limits in ranges:
+        extent = limits.extent
+        assert isinstance(extent, Expr)
+        value = constant_value(extent)
+        found.append(extent if value is None else value)
+    return tuple(found)
+
+
+def _plain(e: Expr) -> Extent:
+    return e if e.free_vars() or opaque_terms(e) else int(evaluate(e, {}))
+
+
+def _inside(e: Expr, limits: Range) -> Cond:
+    low, extent = limits.min, limits.extent
+    assert isinstance(low, Expr) and isinstance(extent, Expr)
+    return (e >= low) & (e < low + extent)
+
+
+def _origin_padding(origin: IndexMap, place: Sequence[Expr]) -> Cond:
+    """Of the inverse of a map: every old index of the map is arrived at."""
+    return logical_or(*(logical_not(_inside(x, limits)) for x, limits in zip(place, origin._old, strict=True)))
+
+
+def _simplified(ctx: Context, e: Expr, keeps_places: bool) -> Expr:
+    """A shorter index; one written as a remainder stays one where it is to keep its places."""
+    if keeps_places and e.op is ops.FLOORMOD and isinstance(e.args[0], Expr) and isinstance(e.args[1], Expr):
+        return ctx.simplify(e.args[0]) % e.args[1]  # type: ignore[no-any-return]
+    return ctx.simplify(e)  # type: ignore[no-any-return]

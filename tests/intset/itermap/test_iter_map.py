@@ -1,0 +1,163 @@
+"""Split-and-fuse structure: what has it, what has not, and what is right of both."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+
+from intset import Cond, Context, Expr, InputError, Range, ShapeVar, Var, evaluate
+
+i, j, k = Var("i"), Var("j"), Var("k")
+n, m = ShapeVar("n"), ShapeVar("m", lower=1)
+
+
+def points_of(ctx: Context, sizes: dict[Var, int]) -> list[dict[Var, int]]:
+    box = {}
+    for v, limits in ctx.ranges.items():
+        low, extent = (int(evaluate(e, sizes)) for e in (limits.min, limits.extent))  # type: ignore[arg-type]
+        box[v] = range(low, low + extent)
+    rows = [{**sizes, **dict(zip(box, row, strict=True))} for row in itertools.product(*box.values())]
+    return [old for old in rows if all(evaluate(fact.condition, old) for fact in ctx.facts)]
+
+
+def check(ctx: Context, exprs: list[Expr], sizes: dict[Var, int] | None = None) -> None:
+    """What is found, against the points of a context, at values of its sizes."""
+    values = sizes or {}
+    found = ctx.as_iter_map(exprs)
+    reached: dict[tuple[int, ...], dict[Var, int]] = {}
+    for old in points_of(ctx, values):
+        new = tuple(evaluate(e, old) for e in exprs)
+        assert new not in reached or not found.injective
+        reached[new] = old
+    sides = []
+    for limits in found.ranges:
+        low, extent = (int(evaluate(e, values)) for e in (limits.min, limits.extent))  # type: ignore[arg-type]
+        sides.append(range(low, low + extent))
+    assert all(all(x in side for x, side in zip(new, sides, strict=True)) for new in reached)
+    padding = found.padding
+    for place in itertools.islice(itertools.product(*sides), 2000):
+        at = {**values, **dict(zip(found.places, place, strict=True))}
+        assert evaluate(padding, {v: at[v] for v in padding.free_vars()}) == (place not in reached), (exprs, place)
+    if found.injective:
+        back = found.inverse(found.places)
+        for new, old in reached.items():
+            at = {**values, **dict(zip(found.places, new, strict=True))}
+            assert all(evaluate(e, {u: at[u] for u in e.free_vars()}) == old[v] for v, e in back.items())
+    if found.surjective:
+        assert all(place in reached for place in itertools.product(*sides))
+
+
+FOUND: list[tuple[dict[Var, Range], list[Expr]]] = [
+    ({i: Range(0, 16)}, [i // 4, i % 4]),
+    ({i: Range(3, 13)}, [i // 4, i % 4]),
+    ({i: Range(0, 16)}, [(i + 2) // 8, (i + 2) // 4 % 2, (i + 2) % 4]),
+    ({i: Range(0, 5), j: Range(0, 6)}, [(i * 6 + j) // 4, (i * 6 + j) % 4]),
+    ({i: Range(0, 5), j: Range(0, 4)}, [(i * 4 + j) // 4, j]),
+    ({i: Range(0, 4), j: Range(0, 16)}, [(i * 16 + j) // 32, (i * 16 + j) // 8 % 4, (i * 16 + j) % 8]),
+    ({i: Range(0, 4), j: Range(0, 3)}, [i * 4 + j]),
+    ({i: Range(0, 4), j: Range(-1, 3)}, [30 - i * 5 - j * 2]),
+    ({i: Range(0, 12)}, [i % 6 // 2 * 2 + i // 6 * 10, 1 - i % 2]),
+    ({i: Range(0, 1), j: Range(0, 7)}, [j, i]),
+    ({i: Range(0, 27)}, [i // 9, i // 3 % 3, i % 3]),
+]
+
+
+@pytest.mark.parametrize(("ranges", "exprs"), FOUND)
+def test_structure_is_found(ranges: dict[Var, Range], exprs: list[Expr]) -> None:
+    found = Context(ranges).as_iter_map(exprs)
+    assert found.found and not found.reason and found.injective
+    check(Context(ranges), exprs)
+
+
+LOST: list[tuple[dict[Var, Range], list[Expr], bool]] = [
+    ({i: Range(0, 16)}, [i // 4], False),
+    ({i: Range(0, 16)}, [i // 4, i % 2], False),
+    ({i: Range(0, 4), j: Range(0, 4)}, [i, (i + j) % 4], True),
+    ({i: Range(0, 4), j: Range(0, 4)}, [i + j, j], True),
+    ({i: Range(0, 12)}, [i % 3, i % 4], True),
+    ({i: Range(0, 9)}, [i * i], True),
+    ({i: Range(0, 9), j: Range(0, i + 1)}, [i, j], True),
+    ({i: Range(0, 9), j: Range(0, 2)}, [i], False),
+]
+
+
+@pytest.mark.parametrize(("ranges", "exprs", "is_injective"), LOST)
+def test_what_has_no_structure_is_answered_all_the_same(
+    ranges: dict[Var, Range], exprs: list[Expr], is_injective: bool
+) -> None:
+    found = Context(ranges).as_iter_map(exprs)
+    assert not found.found and found.reason
+    assert found.injective.status == ("proved" if is_injective else "refuted")
+    if j not in ranges or ranges[j].ends is not None:
+        check(Context(ranges), exprs)
+
+
+def test_facts_on_the_variables() -> None:
+    ctx = Context({i: Range(0, 4), j: Range(0, 4)}, assume=[i * 4 + j < 14])
+    found = ctx.as_iter_map([i * 4 + j])
+    assert found.found and found.ranges == (Range(0, 14),) and found.bijective
+    check(ctx, [i * 4 + j])
+    check(ctx, [j, i])
+
+
+@pytest.mark.parametrize(
+    ("ranges", "exprs"),
+    [
+        ({i: Range(0, n)}, [i // 4, i % 4]),
+        ({i: Range(0, n), j: Range(0, m)}, [i * m + j]),
+        ({i: Range(0, n), j: Range(0, m)}, [(i * m + j) // 4, (i * m + j) % 4]),
+        ({i: Range(0, n * m)}, [i % m, i // m]),
+        ({i: Range(0, n)}, [i // m, i % m]),
+        ({i: Range(0, n)}, [n - 1 - i]),
+        ({i: Range(2, n)}, [(i + 1) // 3, (i + 1) % 3]),
+    ],
+)
+def test_symbolic_structure(ranges: dict[Var, Range], exprs: list[Expr]) -> None:
+    ctx = Context(ranges)
+    assert ctx.as_iter_map(exprs).found
+    for a, b in itertools.product((0, 1, 3, 6), (1, 2, 3)):
+        check(ctx, exprs, {n: a, m: b})
+
+
+def test_random_tilings() -> None:
+    rng = random.Random(3)
+    for _ in range(60):
+        ranges: dict[Var, Range] = {}
+        flat: Expr = i * 0
+        for v in (i, j, k)[: rng.randint(1, 3)]:
+            low, extent = rng.randint(-2, 2), rng.randint(1, 6)
+            ranges[v] = Range(low, extent)
+            flat = flat * extent + (v - low)
+        flat = flat + rng.choice([0, 0, 1, 3])
+        exprs, lower = [], 1
+        for _ in range(rng.randint(0, 2)):
+            step = rng.randint(2, 5)
+            exprs.append(flat // lower % step)
+            lower *= step
+        exprs.append(flat // lower)
+        rng.shuffle(exprs)
+        assert Context(ranges).as_iter_map(exprs).found
+        check(Context(ranges), exprs)
+
+
+def test_the_answers_are_conditions_and_values_of_what_is_passed() -> None:
+    found = Context({i: Range(0, 14)}).as_iter_map([i // 4, i % 4])
+    o, r = Var("o"), Var("r")
+    assert isinstance(found.padding, Cond) and str(found.padding_at((o, r))) == "o * 4 + r >= 14"
+    assert str(found.inverse((o, r))) == "{i: o * 4 + r}"
+    assert evaluate(found.inverse((o, 1))[i], {o: 2}) == 9
+    assert "split and fuse" in repr(found)
+
+
+def test_bad_questions() -> None:
+    ctx = Context({i: Range(0, 16)})
+    for exprs in ([], i, "i", [1.5]):
+        with pytest.raises(InputError):
+            ctx.as_iter_map(exprs)  # type: ignore[arg-type]
+    found = ctx.as_iter_map([i // 4])
+    with pytest.raises(InputError, match="arrive at one place"):
+        found.inverse(found.places)
+    with pytest.raises(InputError, match="1 new indices"):
+        found.padding_at((1, 2))
