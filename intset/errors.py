@@ -1,5 +1,9 @@
 """Every exception the package raises on purpose, under one root."""
 
+from __future__ import annotations
+
+from typing import Any
+
 
 class IntSetError(Exception):
     """Root of all errors raised by `intset`, `bound` and `lowering`."""
@@ -10,11 +14,22 @@ class InputError(IntSetError, ValueError):
 
 
 class ParseError(InputError):
-    """A text is not an expression; `position` is the offset of the first character that is wrong."""
+    """A text is not what it should be: an expression, a nest.
 
-    def __init__(self, message: str, position: int | None = None) -> None:
+    Attributes
+    ----------
+    position: the offset of the first character that is wrong.
+    line, column: the same of a text of several lines, both counted from 1.
+    """
+
+    def __init__(
+        self, message: str, position: int | None = None, line: int | None = None, column: int | None = None
+    ) -> None:
         super().__init__(message)
-        self.position = position
+        self.position, self.line, self.column = position, line, column
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (str(self), self.position, self.line, self.column))
 
 
 class EvaluationError(IntSetError, ArithmeticError):

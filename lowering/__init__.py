@@ -8,6 +8,8 @@ from lowering.interpreter import run
 from lowering.layout import IndexMap
 from lowering.lower import lower
 from lowering.nest.ir import Function
+from lowering.nest.parser import parse_nest
+from lowering.nest.undef import undef
 from lowering.passes import (
     Width,
     drop_dead,
@@ -32,10 +34,12 @@ __all__ = [
     "lower_division",
     "lower_divisions",
     "narrow",
+    "parse_nest",
     "rebase",
     "run",
     "simplify",
     "strength_reduce",
     "to_c",
+    "undef",
     "unique_names",
 ]

@@ -11,12 +11,12 @@ from bound import dtypes
 from bound.arrays import call_table
 from bound.tensor import Tensor
 from intset.errors import InputError, UndefinedError
-from intset.expr.node import Expr
 from intset.expr.ops import trunc_div, trunc_mod
 from lowering.binding import bound_values, by_tensor
 from lowering.codegen.python_nest import PythonNest
 from lowering.errors import AccessError, CheckError
 from lowering.nest.ir import Evaluate, Function
+from lowering.nest.walk import is_operand
 
 _SOURCES: dict[Any, Any] = {}
 Numbers = Sequence[int]
@@ -28,6 +28,7 @@ def run(
     sizes: Mapping[Any, Any] | None = None,
     functions: Mapping[str, Callable[..., Any]] | None = None,
     checked: bool = True,
+    undef: Callable[[str], Any] | None = None,
 ) -> dict[str, Any]:
     """Execute a lowered function.
 
@@ -43,6 +44,7 @@ def run(
     functions: what extern calls do, by name: called with arrays for the tensors, it fills those it computes.
     checked: whether every access is checked against the storage of its tensor. Unchecked, an access outside may give
         any value, but never touches memory outside the storage.
+    undef: gives a value of a type for each `undef()` that is executed; without it, 0.
 
     Returns
     -------
@@ -51,7 +53,7 @@ def run(
     Raises
     ------
     InputError: an array or size is missing, or has another shape or type than its tensor.
-    CheckError: an assertion of the nest does not hold.
+    CheckError: an assertion or an assumption of the nest does not hold.
     AccessError: an access outside the storage of a tensor; the message names the tensor, the indices, the extents.
     UndefinedError: an integer is divided by 0.
     """
@@ -61,7 +63,7 @@ def run(
     values, shapes = bound_values(f, passed, sizes or {})
     given = {tensor: _array(tensor, passed.get(tensor), shapes[tensor]) for tensor in f.params}
     flat = {tensor: _flat(array, tensor.dtype) for tensor, array in given.items()}
-    kernel = _kernel(f, checked, functions or {})
+    kernel = _kernel(f, checked, functions or {}, undef)
     try:
         with np.errstate(all="ignore"):
             kernel(shapes, flat, values)
@@ -82,7 +84,7 @@ def python_source(f: Function, checked: bool = True) -> str:
     return PythonNest(f, checked).source()
 
 
-def _kernel(f: Function, checked: bool, functions: Mapping[str, Callable[..., Any]]) -> Any:
+def _kernel(f: Function, checked: bool, functions: Mapping[str, Callable[..., Any]], draw: Any) -> Any:
     key = (f, checked)
     if key not in _SOURCES:
         if len(_SOURCES) > 64:
@@ -92,7 +94,8 @@ def _kernel(f: Function, checked: bool, functions: Mapping[str, Callable[..., An
         _SOURCES[key] = (compile(source, f"<nest {f.name}>", "exec"), nest.constants)
     code, constants = _SOURCES[key]
     env: dict[str, Any] = {**_environment(), **constants}
-    env["evaluate"] = lambda stmt, storage: _evaluate(stmt, storage, functions)
+    env["evaluate"] = lambda stmt, given, storage: _evaluate(stmt, given, storage, functions)
+    env["undef"] = lambda dtype: _drawn(draw, dtype)
     env.update({f"call_{name}": function for name, function in functions.items()})
     exec(code, env)
     return env["kernel"]
@@ -158,17 +161,34 @@ def _failed(message: str) -> NoReturn:
     raise CheckError(f"an assertion does not hold: {message}")
 
 
+def _refuted(condition: str) -> NoReturn:
+    raise CheckError(f"an assumption does not hold: {condition}")
+
+
+def _drawn(draw: Callable[[str], Any] | None, dtype: str) -> Any:
+    """A value for an `undef()`."""
+    if draw is None:
+        return 0.0 if dtypes.is_float(dtype) else dtype != "bool" and 0
+    value = draw(dtype)
+    if dtypes.is_float(dtype):
+        return float(value)
+    return bool(value) if dtype == "bool" else int(value)
+
+
 def _opaque(name: str) -> NoReturn:
     raise InputError(f"the opaque symbol {name} has no value")
 
 
-def _evaluate(stmt: Evaluate, storage: Mapping[Tensor, Any], functions: Mapping[str, Callable[..., Any]]) -> None:
+def _evaluate(
+    stmt: Evaluate, given: Any, storage: Mapping[Tensor, Any], functions: Mapping[str, Callable[..., Any]]
+) -> None:
     import numpy as np
 
     if stmt.call.name not in functions:
         raise InputError(f"the nest calls {stmt.call.name}, which is not known: pass it in functions")
     arrays = {t: np.asarray(flat).reshape(shape) for t, (flat, shape) in storage.items()}
-    args = [arrays[a] if isinstance(a, Tensor) else int(a) if isinstance(a, Expr) else a for a in stmt.call.args]
+    computed = iter(given)
+    args = [arrays[a] if isinstance(a, Tensor) else next(computed) if is_operand(a) else a for a in stmt.call.args]
     functions[stmt.call.name](*args)
 
 
@@ -207,6 +227,7 @@ def _environment() -> dict[str, Any]:
         **calls,
         "allocate": _allocate,
         "failed": _failed,
+        "refuted": _refuted,
         "outside": _outside,
         "opaque": _opaque,
         "ceildiv": _ceildiv,

@@ -29,6 +29,8 @@ def _node_text(node: Value, args: list[str]) -> str:
         return repr(node.data)
     if op is ValueOp.PARAM:
         return str(node.data[0])
+    if op is ValueOp.UNDEF:
+        return "undef()"
     if op is ValueOp.LOAD:
         return f"{node.data.name}[{', '.join(args)}]"
     if op in _INFIX:

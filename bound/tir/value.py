@@ -14,6 +14,7 @@ op           args                                    data
 ===========  ======================================  ==================================
 CONST                                                `float`, or `bool`
 PARAM                                                `(name, number)`, a scalar argument
+UNDEF                                                what tells it from others: a value nobody knows
 LOAD         the indices, each an Expr               the `Tensor`
 ADD ... ABS  the operands, Values of one dtype
 LT ... NE    two operands
@@ -64,6 +65,7 @@ class ValueOp(StrEnum):
 
     CONST = "const"
     PARAM = "param"
+    UNDEF = "undef"
     LOAD = "load"
     ADD = "+"
     SUB = "-"

@@ -39,7 +39,7 @@ def parse(text: str, env: Mapping[str, IntLike | Cond | Opaque] | None = None) -
     """
     if not isinstance(text, str):
         raise InputError(f"parse takes a text, not {shown(text)} of type {type(text).__name__}")
-    return _Parser(text, _names({} if env is None else env)).run()
+    return Reader(text, _names({} if env is None else env)).run()
 
 
 def _names(env: Mapping[str, Any]) -> dict[str, Name]:
@@ -56,7 +56,7 @@ def _names(env: Mapping[str, Any]) -> dict[str, Name]:
 _DECIMAL: Final = re.compile(r"[1-9](?:_?[0-9])*")
 
 
-class _Token(NamedTuple):
+class Token(NamedTuple):
     kind: str  # the group of _TOKEN that matched; "keyword"; "end"
     text: str
     position: int
@@ -68,7 +68,7 @@ _TOKEN: Final = re.compile(
           | (?P<number> [0-9][0-9A-Za-z_]* )
           | (?P<name> [^\W\d]\w*(?:\.[^\W\d]\w*)* )
           | (?P<refused> \*\* | && | \|\| )
-          | (?P<symbol> // | << | >> | [<>=!:]= | [-+*%&|^~<>()\[\],] )
+          | (?P<symbol> // | << | >> | [<>=!:]= | [-+*/%&|^~<>()\[\],] )
           | (?P<foreign> \S )
           | (?P<end> \Z )
         )
@@ -86,12 +86,13 @@ _REFUSED: Final = {
 }
 
 
-def _tokens(text: str) -> list[_Token]:
-    tokens: list[_Token] = []
+def tokens_of(text: str) -> list[Token]:
+    """The words of a text, the last of kind `end`."""
+    tokens: list[Token] = []
     for match in _TOKEN.finditer(text):
         kind = match.lastgroup or ""
         word, position = match[kind], match.start(kind)
-        tokens.append(_Token("keyword" if word in _KEYWORDS else kind, word, position))
+        tokens.append(Token("keyword" if word in _KEYWORDS else kind, word, position))
         if kind == "end":
             break
     return tokens
@@ -110,7 +111,7 @@ class _Function(NamedTuple):
     most: int | None
 
 
-_FUNCTIONS: Final = {
+FUNCTIONS: Final = {
     "abs": _Function(abs, "i", 1, 1),
     "asserting": _Function(build.asserting, "ci", 2, 2),
     "bounded": _Function(build.bounded, "i", 1, 3),
@@ -131,19 +132,19 @@ _FUNCTIONS: Final = {
     "truncmod": _Function(build.truncmod, "i", 2, 2),
 }
 
-_INTEGER: Final = {symbol: op for op, (symbol, _) in INFIX.items() if not op.boolean}
-_LOGICAL: Final = {"&": ops.AND, "|": ops.OR, "and": ops.AND, "or": ops.OR}
-_COMPARISONS: Final = {INFIX[op][0]: op for op in ops.COMPARISONS}
-_LEVELS: Final = dict(INFIX.values()) | {"and": Level.AND, "or": Level.OR}
+INTEGER: Final = {symbol: op for op, (symbol, _) in INFIX.items() if not op.boolean}
+LOGICAL: Final = {"&": ops.AND, "|": ops.OR, "and": ops.AND, "or": ops.OR}
+COMPARISONS: Final = {INFIX[op][0]: op for op in ops.COMPARISONS}
+_LEVELS: Final = {**dict(INFIX.values()), "and": Level.AND, "or": Level.OR, "/": Level.PRODUCT}
 _CLOSES: Final = {")": "(", "]": "["}
 
 
-class _Operand(NamedTuple):
+class Operand(NamedTuple):
     value: Any  # Expr or Cond
     position: int
 
 
-class _Pending:
+class Pending:
     """An operator or an open bracket that waits for operands."""
 
     __slots__ = ("first", "level", "opaque", "position", "subject", "symbols")
@@ -153,7 +154,7 @@ class _Pending:
         symbol: str,
         level: Level,
         position: int,
-        subject: _Token | None = None,
+        subject: Token | None = None,
         first: int = 0,
         opaque: Opaque | None = None,
     ) -> None:
@@ -165,16 +166,21 @@ class _Pending:
         self.opaque = opaque  # the symbol that is indexed
 
 
-class _Parser:
-    """Shunting-yard: an operator waits on a stack until one that binds less tightly, or a bracket, completes it."""
+class Reader:
+    """Shunting-yard: an operator waits on a stack until one that binds less tightly, or a bracket, completes it.
 
-    def __init__(self, text: str, names: dict[str, Name]) -> None:
+    What the words mean is in methods of their own: another language of this syntax overrides those.
+    """
+
+    refused: Mapping[str, str] = _REFUSED
+
+    def __init__(self, text: str, names: dict[str, Any]) -> None:
         self.text = text
         self.names = names
-        self.tokens = _tokens(text)
+        self.tokens = tokens_of(text)
         self.at = 0
-        self.operands: list[_Operand] = []
-        self.pending: list[_Pending] = []
+        self.operands: list[Operand] = []
+        self.pending: list[Pending] = []
 
     def run(self) -> Any:
         if self.tokens[0].kind == "end":
@@ -182,10 +188,8 @@ class _Parser:
         operand_next = True
         while not (self.tokens[self.at].kind == "end" and not operand_next):
             token = self.next()
-            if token.kind == "float":
-                raise self.error(f"{token.text} is not an integer", token.position)
-            if token.kind in ("refused", "foreign"):
-                raise self.error(_REFUSED.get(token.text, f"unexpected {token.text!r}"), token.position)
+            if token.kind in ("refused", "foreign") or token.text in self.refused:
+                raise self.error(self.refused.get(token.text, f"unexpected {token.text!r}"), token.position)
             operand_next = self.operand(token) if operand_next else self.operator(token)
         self.reduce(Level.BIND)
         if self.pending:
@@ -193,18 +197,21 @@ class _Parser:
             raise self.error(f"{bracket.symbols[0]!r} is never closed", bracket.position)
         return self.operands[0].value
 
-    def next(self) -> _Token:
+    def next(self) -> Token:
         self.at += 1
         return self.tokens[self.at - 1]
 
     def follows(self, symbol: str) -> bool:
         return self.tokens[self.at].text == symbol
 
-    def operand(self, token: _Token) -> bool:
+    def operand(self, token: Token) -> bool:
         """Read on where an operand is expected; whether one still is."""
         kind, text, position = token
         if kind == "number":
             self.push(const(self.integer(token)), position)
+            return False
+        if kind == "float":
+            self.push(self.fraction(token), position)
             return False
         if text == "-" and self.tokens[self.at].kind == "number":
             self.push(const(-self.integer(self.next())), position)
@@ -218,31 +225,31 @@ class _Parser:
             level = Level.NOT if text == "not" else Level.UNARY
             if self.pending and self.pending[-1].level > level:
                 raise self.error("'not' needs parentheses here", position)
-            self.pending.append(_Pending(f"unary {text}", level, position))
+            self.pending.append(Pending(f"unary {text}", level, position))
             return True
         if text == "(":
-            self.pending.append(_Pending("(", Level.ANY, position))
+            self.pending.append(Pending("(", Level.ANY, position))
             return True
         if text in _CLOSES and not any(waiting.level is Level.ANY for waiting in self.pending):
             raise self.error(f"{text!r} closes nothing", position)
         raise self.error(f"an operand is expected before {text!r}" if text else "an operand is expected", position)
 
-    def named(self, token: _Token) -> bool:
+    def named(self, token: Token) -> bool:
         _, name, position = token
         if self.follows(":="):
             if not self.pending or self.pending[-1].level is not Level.ANY:
                 raise self.error("':=' belongs right after a parenthesis or a comma", self.next().position)
             self.next()
-            self.pending.append(_Pending(":=", Level.BIND, position, token))
+            self.pending.append(Pending(":=", Level.BIND, position, token))
             return True
         if self.follows("("):
-            if name not in _FUNCTIONS:
-                raise self.unknown("function", name, _FUNCTIONS, position)
+            if not self.is_function(name):
+                raise self.unknown("function", name, FUNCTIONS, position)
             return self.open(token, None)
-        value = self.names.get(name)
+        value = self.meaning(name)
         if value is None:
             raise self.unknown("name", name, self.names, position)
-        if isinstance(value, Node):
+        if self.is_operand(value):
             self.push(value, position)
             return False
         if value.rank == 0:
@@ -252,10 +259,25 @@ class _Parser:
             raise self.error(f"{name} takes {value.rank} indices in [ ]", position)
         return self.open(token, value)
 
-    def open(self, token: _Token, opaque: Opaque | None) -> bool:
+    def is_function(self, name: str) -> bool:
+        return name in FUNCTIONS
+
+    def meaning(self, name: str) -> Any:
+        """What a name stands for, or `None`."""
+        return self.names.get(name)
+
+    def is_operand(self, value: Any) -> bool:
+        """Whether a name that means `value` is an operand as it stands; else it is a symbol that takes indices."""
+        return isinstance(value, Node)
+
+    def fraction(self, token: Token) -> Any:
+        """What a number with a fraction means."""
+        raise self.error(f"{token.text} is not an integer", token.position)
+
+    def open(self, token: Token, opaque: Opaque | None) -> bool:
         """Start the arguments of a call or the indices of an opaque term, both named by `token`."""
         bracket = self.next()
-        opened = _Pending(bracket.text, Level.ANY, bracket.position, token, len(self.operands), opaque)
+        opened = Pending(bracket.text, Level.ANY, bracket.position, token, len(self.operands), opaque)
         if bracket.text == "(" and self.follows(")"):
             self.next()
             self.call(token, [])
@@ -263,7 +285,7 @@ class _Parser:
         self.pending.append(opened)
         return True
 
-    def operator(self, token: _Token) -> bool:
+    def operator(self, token: Token) -> bool:
         """Read on where an operator or a closing bracket is expected; whether an operand is expected next."""
         _, text, position = token
         if text in _CLOSES:
@@ -277,28 +299,28 @@ class _Parser:
             self.reduce(Level.OR)
             if self.pending and self.pending[-1].symbols[0] == "if":
                 raise self.error("'else' is expected: write the inner 'if' in parentheses", position)
-            self.pending.append(_Pending("if", Level.CHOICE, position))
+            self.pending.append(Pending("if", Level.CHOICE, position))
         elif text == "else":
             self.reduce(Level.OR)
             if not self.pending or self.pending[-1].symbols[0] != "if":
                 raise self.error("'else' without 'if'", position)
             self.pending[-1].symbols[0] = "else"
-        elif text in _COMPARISONS:
+        elif text in COMPARISONS:
             self.reduce(Level.BITOR)
             if self.pending and self.pending[-1].level is Level.COMPARE:
                 self.pending[-1].symbols.append(text)
             else:
-                self.pending.append(_Pending(text, Level.COMPARE, position))
+                self.pending.append(Pending(text, Level.COMPARE, position))
         elif text in _LEVELS:
             self.reduce(_LEVELS[text])
-            self.pending.append(_Pending(text, _LEVELS[text], position))
+            self.pending.append(Pending(text, _LEVELS[text], position))
         elif text == "[":
             raise self.error("only an opaque symbol of the environment takes indices", position)
         else:
             raise self.error(f"an operator is expected before {text!r}", position)
         return True
 
-    def close(self, token: _Token) -> None:
+    def close(self, token: Token) -> None:
         self.reduce(Level.BIND)
         if not self.pending:
             raise self.error(f"{token.text!r} closes nothing", token.position)
@@ -315,15 +337,15 @@ class _Parser:
         else:
             self.index(bracket.opaque, bracket.subject, args)
 
-    def index(self, symbol: Opaque, subject: _Token, args: list[_Operand]) -> None:
+    def index(self, symbol: Opaque, subject: Token, args: list[Operand]) -> None:
         _, name, position = subject
         for arg in args:
             self.want(Expr, arg, f"an index of {name}")
         self.push(self.built(symbol, args, position), position)
 
-    def call(self, subject: _Token, args: list[_Operand]) -> None:
+    def call(self, subject: Token, args: list[Operand]) -> None:
         _, name, position = subject
-        function = _FUNCTIONS[name]
+        function = FUNCTIONS[name]
         if not function.least <= len(args) or (function.most is not None and len(args) > function.most):
             raise self.error(f"{name} takes {_arity(function)}, not {len(args)}", position)
         for k, arg in enumerate(args):
@@ -336,7 +358,7 @@ class _Parser:
         while self.pending and self.pending[-1].level >= level:
             self.complete(self.pending.pop())
 
-    def complete(self, operator: _Pending) -> None:
+    def complete(self, operator: Pending) -> None:
         symbol, position = operator.symbols[0], operator.position
         if operator.level is Level.COMPARE:
             self.chain(operator)
@@ -345,32 +367,35 @@ class _Parser:
         elif symbol == "if":
             raise self.error("'if' without 'else'", position)
         elif symbol == "else":
-            if_true, condition, if_false = self.take(3)
-            self.want(Cond, condition, "the condition of 'if'")
-            self.want(Expr, if_true, "what stands before 'if'")
-            self.want(Expr, if_false, "what stands after 'else'")
-            self.push(build.select(condition.value, if_true.value, if_false.value), if_true.position)
+            self.choice(*self.take(3))
         elif symbol.startswith("unary "):
             self.prefix(symbol.removeprefix("unary "), self.operands.pop(), position)
         else:
             left, right = self.take(2)
             self.binary(symbol, left, right, position)
 
-    def prefix(self, symbol: str, operand: _Operand, position: int) -> None:
+    def choice(self, if_true: Operand, condition: Operand, if_false: Operand) -> None:
+        """`if_true if condition else if_false`."""
+        self.want(Cond, condition, "the condition of 'if'")
+        self.want(Expr, if_true, "what stands before 'if'")
+        self.want(Expr, if_false, "what stands after 'else'")
+        self.push(build.select(condition.value, if_true.value, if_false.value), if_true.position)
+
+    def prefix(self, symbol: str, operand: Operand, position: int) -> None:
         if symbol != "~":
             self.want(Cond if symbol == "not" else Expr, operand, f"the operand of {symbol!r}")
         value = operand.value
         self.push(-value if symbol == "-" else +value if symbol == "+" else ~value, position)
 
-    def binary(self, symbol: str, a: _Operand, b: _Operand, position: int) -> None:
+    def binary(self, symbol: str, a: Operand, b: Operand, position: int) -> None:
         integer = isinstance(a.value, Expr)
-        if symbol in _INTEGER and symbol in _LOGICAL and integer is not isinstance(b.value, Expr):
+        if symbol in INTEGER and symbol in LOGICAL and integer is not isinstance(b.value, Expr):
             raise self.error(
                 f"{symbol!r} joins two integers or two conditions, not one of each "
                 "(it binds tighter than comparisons: write these in parentheses)",
                 position,
             )
-        likely, other = (_INTEGER, _LOGICAL) if integer else (_LOGICAL, _INTEGER)
+        likely, other = (INTEGER, LOGICAL) if integer else (LOGICAL, INTEGER)
         op = likely.get(symbol) or other[symbol]
         for operand in (a, b):
             self.want(Cond if op.boolean else Expr, operand, f"an operand of {symbol!r}")
@@ -380,29 +405,29 @@ class _Parser:
             value = make(op, (a.value, b.value))
         self.push(value, a.position)
 
-    def chain(self, operator: _Pending) -> None:
+    def chain(self, operator: Pending) -> None:
         operands = self.take(len(operator.symbols) + 1)
         for operand in operands:
             self.want(Expr, operand, f"an operand of {operator.symbols[0]!r}")
         links = zip(operator.symbols, operands, operands[1:], strict=False)
-        conditions = [make(_COMPARISONS[symbol], (a.value, b.value)) for symbol, a, b in links]
+        conditions = [make(COMPARISONS[symbol], (a.value, b.value)) for symbol, a, b in links]
         self.push(build.logical_and(*conditions), operands[0].position)
 
-    def take(self, number: int) -> list[_Operand]:
+    def take(self, number: int) -> list[Operand]:
         taken = self.operands[-number:]
         del self.operands[-number:]
         return taken
 
-    def push(self, value: Expr | Cond, position: int) -> None:
-        self.operands.append(_Operand(value, position))
+    def push(self, value: Any, position: int) -> None:
+        self.operands.append(Operand(value, position))
 
-    def built(self, function: Callable[..., Any], args: list[_Operand], position: int) -> Any:
+    def built(self, function: Callable[..., Any], args: list[Operand], position: int) -> Any:
         try:
             return function(*(arg.value for arg in args))
         except InputError as error:
             raise self.error(str(error), position) from None
 
-    def integer(self, token: _Token) -> int:
+    def integer(self, token: Token) -> int:
         try:
             return int(token.text, 0)
         except ValueError:
@@ -410,7 +435,7 @@ class _Parser:
                 return number_of(token.text.replace("_", ""))  # Python converts a limited number of digits only
             raise self.error(f"{token.text[:40]} is not an integer literal", token.position) from None
 
-    def want(self, kind: type[Node], operand: _Operand, what: str) -> None:
+    def want(self, kind: type[Node], operand: Operand, what: str) -> None:
         if isinstance(operand.value, kind):
             return
         wanted, found = ("an integer", "the condition") if kind is Expr else ("a condition", "the integer")

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from enum import IntEnum
 from itertools import count
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from intset.expr import ops
 from intset.expr.digits import number_text
-from intset.expr.node import Expr, Node, Var, const
+from intset.expr.node import Node, Var, const
 from intset.expr.ops import Op
-from intset.expr.walk import postorder
 
 
 class Level(IntEnum):
@@ -59,9 +59,10 @@ INFIX: Final[dict[Op, tuple[str, Level]]] = {
 PREFIX: Final[dict[Op, str]] = {ops.NEG: "-", ops.BITNOT: "~", ops.NOT: "~"}
 
 # A node's text: strings, and argument nodes, each with the level below which it needs parentheses.
-_Piece: TypeAlias = "str | tuple[Node, int]"
-_Layout: TypeAlias = tuple[int, list[_Piece]]
+Piece: TypeAlias = "str | tuple[Any, int]"
+Layout: TypeAlias = tuple[int, list[Piece]]
 
+_SHORT_NAME: Final = re.compile(r"t[0-9]+")
 _LONG: Final = 20_000  # characters of text from which on shared subexpressions get names
 
 
@@ -80,14 +81,30 @@ def to_text(node: Node, limit: int | None = None) -> str:
     """
     if limit is not None:
         return _abbreviated(node, limit)
-    layouts = {below: _layout(below) for below in postorder((node,))}
-    return "".join(_write(node, layouts.__getitem__, _shared(node, layouts), _names(layouts)))
+    return composed(node, layout_of)
+
+
+def composed(root: Any, layout: Callable[[Any], Layout]) -> str:
+    """The text of a node whose parts are laid out by `layout`; what that leaves out is not visited."""
+    layouts: dict[Any, Layout] = {}
+    waiting: dict[Any, Layout] = {}
+    stack = [root]
+    while stack:
+        node = stack[-1]
+        if node in layouts:
+            stack.pop()
+        elif node in waiting:
+            layouts[node] = waiting.pop(stack.pop())
+        else:
+            waiting[node] = found = layout(node)
+            stack += [piece[0] for piece in reversed(found[1]) if not isinstance(piece, str)]
+    return "".join(_write(root, layouts.__getitem__, _shared(root, layouts), _names(layouts)))
 
 
 def _abbreviated(node: Node, limit: int) -> str:
     texts: list[str] = []
     length = 0
-    for text in _write(node, _layout, (), iter(()), deepest=2 * limit):
+    for text in _write(node, layout_of, (), iter(()), deepest=2 * limit):
         texts.append(text)
         length += len(text)
         if length > limit:
@@ -96,15 +113,15 @@ def _abbreviated(node: Node, limit: int) -> str:
 
 
 def _write(
-    root: Node,
-    layout: Callable[[Node], _Layout],
-    shared: Collection[Node],
+    root: Any,
+    layout: Callable[[Any], Layout],
+    shared: Collection[Any],
     names: Iterator[str],
     deepest: int | None = None,
 ) -> Iterator[str]:
     """The text of `root`, bit by bit; no more than `deepest` pieces wait to be written."""
-    bound: dict[Node, str] = {}
-    stack: list[_Piece] = [(root, Level.ANY)]
+    bound: dict[Any, str] = {}
+    stack: list[Piece] = [(root, Level.ANY)]
     while stack:
         piece = stack.pop()
         if isinstance(piece, str):
@@ -128,17 +145,17 @@ def _write(
         stack.extend(reversed(pieces))
 
 
-def _shared(root: Node, layouts: dict[Node, _Layout]) -> Collection[Node]:
+def _shared(root: Any, layouts: dict[Any, Layout]) -> Collection[Any]:
     """The nodes to bind to a name: none when the text is short, else what is written more than once."""
-    length: dict[Node, int] = {}
+    length: dict[Any, int] = {}
     for node, (_, pieces) in layouts.items():
         total = sum(len(piece) if isinstance(piece, str) else length[piece[0]] for piece in pieces)
         length[node] = min(total, _LONG + 1)
     if length[root] <= _LONG:
         return ()
-    uses: Counter[Node] = Counter((root,))
-    shared: set[Node] = set()
-    # Users come before what they use. The claim `e >= 0` inside `nonneg(e)` is below the root, but never written.
+    uses: Counter[Any] = Counter((root,))
+    shared: set[Any] = set()
+    # users come before what they use
     for node in reversed(layouts):
         operands = [piece[0] for piece in layouts[node][1] if not isinstance(piece, str)]
         if uses[node]:
@@ -148,13 +165,14 @@ def _shared(root: Node, layouts: dict[Node, _Layout]) -> Collection[Node]:
     return shared
 
 
-def _names(nodes: Collection[Node]) -> Iterator[str]:
-    taken = {node.name for node in nodes if isinstance(node, Var)}
-    taken |= {node.data.name for node in nodes if node.op is ops.LOAD}
+def _names(layouts: dict[Any, Layout]) -> Iterator[str]:
+    texts = (piece for _, pieces in layouts.values() for piece in pieces if isinstance(piece, str))
+    taken = {word for text in texts for word in _SHORT_NAME.findall(text)}
     return (name for name in (f"t{k}" for k in count(1)) if name not in taken)
 
 
-def _layout(node: Node) -> _Layout:
+def layout_of(node: Node) -> Layout:
+    """How tightly the text of a node binds, and its pieces."""
     op, args = node.op, node.args
     if op in INFIX:
         symbol, level = INFIX[op]
@@ -170,19 +188,20 @@ def _layout(node: Node) -> _Layout:
     if op is ops.BOOL:
         return Level.ATOM, [str(node.data)]
     if op is ops.LOAD:
-        return Level.ATOM, _listed(f"{node.data.name}[", args, "]") if args else [node.data.name]
+        return Level.ATOM, listed(f"{node.data.name}[", args, "]") if args else [node.data.name]
     if op is ops.CAST:
         bits, signed = node.data
-        return Level.ATOM, _listed("cast(", args, f", {bits})" if signed else f", {bits}, False)")
+        return Level.ATOM, listed("cast(", args, f", {bits})" if signed else f", {bits}, False)")
     if node.op is ops.ASSERTING and node.data == ops.SIZE and isinstance(node.args[1], Var):
         return Level.ATOM, [node.args[1].name]
     if _is_nonneg(node):
-        return Level.ATOM, _listed("nonneg(", args[1:], ")")
-    return Level.ATOM, _listed(f"{op.name}(", args, ")")
+        return Level.ATOM, listed("nonneg(", args[1:], ")")
+    return Level.ATOM, listed(f"{op.name}(", args, ")")
 
 
-def _listed(start: str, args: tuple[Expr, ...], end: str) -> list[_Piece]:
-    pieces: list[_Piece] = [start]
+def listed(start: str, args: tuple[Any, ...], end: str) -> list[Piece]:
+    """The arguments between `start` and `end`, with commas."""
+    pieces: list[Piece] = [start]
     for k, arg in enumerate(args):
         pieces += [", ", (arg, Level.ANY)] if k else [(arg, Level.ANY)]
     return [*pieces, end]

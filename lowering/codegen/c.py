@@ -9,6 +9,7 @@ from lowering.codegen.c_ops import CSyntax
 from lowering.codegen.c_types import KEYWORDS, c_type
 from lowering.codegen.names import Names
 from lowering.nest.ir import Function
+from lowering.nest.walk import without_assumptions
 from lowering.passes.dead import drop_dead
 from lowering.passes.narrow import Width, narrow
 
@@ -18,7 +19,8 @@ def to_c(f: Function, width: Width | None = None) -> str:
 
     It returns 0, or the number of an assertion that does not hold, or -1 without memory. Index arithmetic is in 32 bits
     where that is proved to be enough, else in 64; a comment says which expression forced it. Loops on threads run one
-    after another. Division by a constant is left to the C compiler, which multiplies by a magic number.
+    after another. Assumptions are nothing in C, and `undef()` is 0. Division by a constant is left to the C compiler,
+    which multiplies by a magic number.
 
     Parameters
     ----------
@@ -29,7 +31,7 @@ def to_c(f: Function, width: Width | None = None) -> str:
     ------
     InputError: the nest calls a function of the host, or has elements of a type that C99 does not have.
     """
-    f = drop_dead(f)  # what is not used would be a warning
+    f = drop_dead(f.with_body(without_assumptions(f.body)))  # what is not used would be a warning
     chosen = narrow(f) if width is None else width
     names = Names(KEYWORDS)
     syntax = CSyntax(names, chosen.bits, f.name)

@@ -16,6 +16,7 @@ from intset.expr.node import make as make_node
 from intset.expr.walk import opaque_terms, postorder
 from lowering.codegen.c_ops import CSyntax
 from lowering.codegen.c_types import c_type
+from lowering.codegen.held import held
 from lowering.codegen.straight import Straight
 from lowering.codegen.text import opened
 from lowering.nest.ir import Allocate, Assert, Evaluate, For, Function, If, Let, Seq, ShapeOf, Stmt, Store
@@ -139,10 +140,10 @@ class CNest:
     def _store(self, stmt: Store) -> list[str]:
         tensor = stmt.tensor
         place = offset(stmt.indices, self.shapes[tensor])
-        before, (value, where) = self._operands(stmt.value, place)
-        if dtypes.is_int(tensor.dtype):
-            plain = constant_value(stmt.value) is not None if isinstance(stmt.value, Expr) else False
-            value = value if plain else f"({c_type(tensor.dtype, tensor.name)}){value}"
+        before, (value, where) = self._operands(held(stmt.value, tensor.dtype), place)
+        is_plain = isinstance(stmt.value, Expr) and constant_value(stmt.value) is not None
+        if isinstance(stmt.value, Expr) and not is_plain:
+            value = f"({c_type(tensor.dtype, tensor.name)}){value}"
         name = self.syntax.names.of(tensor, tensor.name)
         return [*before, f"{name}[{opened(where)}] = {opened(value)};"]
 

@@ -25,6 +25,7 @@ from lowering.codegen.c_types import (
 )
 from lowering.codegen.names import Names
 from lowering.codegen.text import opened
+from lowering.nest.undef import is_undef
 
 _INFIX: Final[dict[Op, str]] = {
     ops.ADD: "+", ops.SUB: "-", ops.MUL: "*", ops.TRUNCDIV: "/", ops.TRUNCMOD: "%",
@@ -81,11 +82,17 @@ class CSyntax:
         if node.op is ValueOp.CONST:
             c_type(node.dtype, f"a constant in {self.where}")
             return float_constant(node.data, node.dtype)
+        if is_undef(node):
+            return self._any_value(node)
         if node.op is ops.VAR:
             return self.names.of(node, node.name)
         if node.op is ValueOp.PARAM:
             return self.names.of(node, node.data[0])
         return None
+
+    def _any_value(self, node: Any) -> str:
+        dtype = "int32" if node.op is ops.LOAD else node.dtype
+        return "0" if dtypes.is_int(dtype) else "false" if dtype == "bool" else float_constant(0.0, dtype)
 
     def operation(self, node: Any, args: list[str]) -> str:
         if isinstance(node, Value):

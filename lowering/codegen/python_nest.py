@@ -7,18 +7,22 @@ from typing import Any, Final
 from bound import dtypes
 from bound.tensor import Tensor
 from intset.expr.node import Expr
+from lowering.codegen.held import held
 from lowering.codegen.names import Names
 from lowering.codegen.python_ops import PythonSyntax, wrapped
 from lowering.codegen.straight import Straight
-from lowering.nest.ir import Allocate, Assert, Evaluate, For, Function, If, Let, Seq, Stmt, Store
-from lowering.nest.walk import Visit, drive, range_ends
+from lowering.nest.ir import Allocate, Assert, Assume, Evaluate, For, Function, If, Let, Seq, Stmt, Store
+from lowering.nest.text import text
+from lowering.nest.undef import has_undef
+from lowering.nest.walk import Visit, drive, operands, range_ends
 
 # Python allows 20 blocks inside one another; a function of its own starts afresh.
 MAX_BLOCKS: Final = 12
 _RESERVED: Final = (
     *"False None True and as assert async await break class continue def del elif else except finally for from".split(),
     *"global if import in is lambda nonlocal not or pass raise return try while with yield match case type".split(),
-    *"min max abs int float range round shapes storage values kernel outside failed evaluate opaque allocate".split(),
+    *"min max abs int float range round shapes storage values kernel outside failed refuted undef evaluate".split(),
+    *"opaque allocate".split(),
     *"ceildiv truncdiv truncmod divide fmod float_floordiv float_floormod float_truncdiv float_min float_max".split(),
 )
 
@@ -142,8 +146,15 @@ class PythonNest:
         if isinstance(stmt, Assert):
             before, (cond,) = self._operands(stmt.cond)
             return [*before, f"if not {cond}: failed({stmt.message!r})"]
+        if isinstance(stmt, Assume):
+            if has_undef(stmt.cond):  # it says what may be read, not what is there
+                return ["pass"]
+            before, (cond,) = self._operands(stmt.cond)
+            return [*before, f"if not {cond}: refuted({text(stmt.cond)!r})"]
         assert isinstance(stmt, Evaluate)
-        return [f"evaluate({self.constant(stmt)}, {{{self._whole(stmt)}}})"]
+        before, args = self._operands(*operands(stmt))
+        given = "".join(f"{arg}, " for arg in args)
+        return [*before, f"evaluate({self.constant(stmt)}, ({given}), {{{self._whole(stmt)}}})"]
 
     def _whole(self, stmt: Evaluate) -> str:
         parts = []
@@ -154,7 +165,7 @@ class PythonNest:
         return ", ".join(parts)
 
     def _store(self, stmt: Store) -> list[str]:
-        before, (value, *indices) = self._operands(stmt.value, *stmt.indices)
+        before, (value, *indices) = self._operands(held(stmt.value, stmt.tensor.dtype), *stmt.indices)
         place, check, given = self.syntax.place(stmt.tensor, indices)
         dtype = stmt.tensor.dtype
         if dtypes.is_int(dtype):

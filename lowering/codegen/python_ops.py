@@ -16,6 +16,7 @@ from intset.expr.ops import Op
 from lowering.codegen.names import Names
 from lowering.codegen.text import opened
 from lowering.nest.ir import ShapeOf
+from lowering.nest.undef import is_undef
 
 _INFIX: Final[dict[Op, str]] = {
     ops.ADD: "+", ops.SUB: "-", ops.MUL: "*", ops.FLOORDIV: "//", ops.FLOORMOD: "%",
@@ -70,6 +71,8 @@ class PythonSyntax:
         tensor = loaded_tensor(node)
         if tensor is not None:
             return self.load(tensor, args)
+        if is_undef(node):
+            return f"undef({(node.data.dtype if node.op is ops.LOAD else node.dtype)!r})"
         return self._value(node, args) if isinstance(node, Value) else self._integer(node, args)
 
     def bind(self, node: Any, text: str) -> tuple[str, list[str]]:

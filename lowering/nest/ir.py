@@ -129,6 +129,17 @@ class Assert(Stmt):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class Assume(Stmt):
+    """The condition holds here, and until an element it reads is stored; nothing checks it where it is compiled.
+
+    `proved` says that it follows from the nest: what is not is the user's word, and passes keep it.
+    """
+
+    cond: Cond | Value
+    proved: bool = False
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Let(Stmt):
     """A name for a value: `var` is a variable for an integer, a parameter for anything else."""
 
@@ -152,6 +163,25 @@ class Allocate(Stmt):
 
 
 Condition: TypeAlias = "Cond | Value"
+
+
+@dataclass(frozen=True, eq=False)
+class Requirement:
+    """What a nest relies on and no longer says.
+
+    Attributes
+    ----------
+    cond: the condition, in the variables of the loops around it.
+    nest: the assumption inside the loops and branches it stood in.
+    """
+
+    cond: Cond | Value
+    nest: Stmt
+
+    def __str__(self) -> str:
+        return str(self.nest)
+
+    __repr__ = __str__
 
 
 class ShapeOf(Opaque):
@@ -180,6 +210,7 @@ class Function:
     ctx: what else is known, on the word of whoever asked for it; the analyses of the nest start from here.
     labels: what else a parameter may be called when arrays are passed: the tensor of the script that it stands for, and
         its name.
+    requires: the assumptions that `remove_assume` took out of the body.
     """
 
     name: str
@@ -190,6 +221,7 @@ class Function:
     body: Stmt
     ctx: Context = field(default_factory=Context)
     labels: Mapping[Any, Tensor] = field(default_factory=dict)
+    requires: tuple[Requirement, ...] = ()
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:

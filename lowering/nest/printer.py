@@ -14,105 +14,190 @@
 - `allocate T: type[extents] in scope at [origin]` is storage up to the end of its block; `scope` and `origin` are left
   out when the scope is not set and when the storage begins at element 0. Before `rebase`, the extents are ranges.
   Of storage that leaves elements out, `holding T[y0 * 2]` says which one is kept at the place `[y0]`.
-- `assert condition, "message"` is checked when it is reached. `x = value` names a value.
-- Sizes stand after the tensors in the head: `def f(A: float32[n], n):`.
+- `assert condition, "message"` is checked when it is reached. `assume condition` is taken for true until an element it
+  reads is stored, `assume condition, "proved"` is a consequence. `x = value` names a value. `undef()` is any value.
+- Sizes stand after the tensors in the head, then the scalars: `def f(A: float32[n], n, alpha: float32):`.
+- What is in sight has a name of its own: a name that is taken, or is none, is changed in the text.
+
+`parser.py` reads it back.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+from bound.tensor import Tensor
 from intset.expr.node import Expr, Var, constant_value
-from lowering.nest.ir import Allocate, Assert, Evaluate, For, Function, If, Let, LoopKind, Seq, Stmt, Store
+from lowering.nest.ir import (
+    Allocate,
+    Assert,
+    Assume,
+    Evaluate,
+    For,
+    Function,
+    If,
+    Let,
+    LoopKind,
+    Seq,
+    Stmt,
+    Store,
+    is_empty,
+)
+from lowering.nest.names import Naming, identifier, place_names
 from lowering.nest.text import range_text, text
+from lowering.nest.walk import children, is_operand
 
 _INDENT = "    "
 
 
+class Line(NamedTuple):
+    """A line of the text of a nest.
+
+    Attributes
+    ----------
+    text: the line with its indentation.
+    stmt: the statement it begins; `None` for the head and for `else:`.
+    path: which of `children` leads to the statement, from the body of the function on.
+    """
+
+    text: str
+    stmt: Stmt | None
+    path: tuple[int, ...] = ()
+
+
 def function_text(f: Function) -> str:
     """The whole function."""
-    params = [f"{t.name}: {t.dtype}[{', '.join(map(text, t.extents))}]" for t in f.params]
-    params += [v.name for v in f.sizes] + [f"{p.data[0]}: {p.dtype}" for p in f.scalars]
-    return "\n".join([f"def {f.name}({', '.join(params)}):", *_lines(f.body, 1)])
+    return "\n".join(line.text for line in function_lines(f))
+
+
+def function_lines(f: Function) -> Iterator[Line]:
+    """The lines of the function; the first, number 1, is its head."""
+    names = Naming(place_names(f.body))
+    tensors = [names.bound(t, t.name, 0) for t in f.params]
+    sizes = [names.bound(v, v.name, 0) for v in f.sizes]
+    scalars = [names.bound(p, str(p.data[0]), 0) for p in f.scalars]
+    params = [
+        f"{name}: {t.dtype}[{', '.join(text(e, names.of) for e in t.extents)}]"
+        for name, t in zip(tensors, f.params, strict=True)
+    ]
+    params += sizes + [f"{name}: {p.dtype}" for name, p in zip(scalars, f.scalars, strict=True)]
+    yield Line(f"def {identifier(f.name)}({', '.join(params)}):", None)
+    yield from _lines(f.body, 1, names)
 
 
 def stmt_text(stmt: Stmt) -> str:
     """A statement with all inside it."""
-    return "\n".join(_lines(stmt, 0))
+    return "\n".join(line.text for line in _lines(stmt, 0, Naming(place_names(stmt))))
 
 
-def _lines(root: Stmt, level: int) -> Iterator[str]:
-    stack: list[tuple[Stmt | str, int]] = [(root, level)]
+def statement_lines(f: Function) -> dict[tuple[int, ...], int]:
+    """The line of `str(f)` that each statement begins, by its path: which of `children` leads to it from the body on.
+
+    A sequence has no line of its own, unless it is empty.
+    """
+    return {line.path: k for k, line in enumerate(function_lines(f), 1) if line.stmt is not None}
+
+
+def _lines(root: Stmt, level: int, names: Naming) -> Iterator[Line]:
+    stack: list[tuple[Stmt | None, int, tuple[int, ...]]] = [(root, level, ())]
     while stack:
-        item, depth = stack.pop()
+        stmt, depth, path = stack.pop()
+        names.leave(depth)
         indent = _INDENT * depth
-        if isinstance(item, str):
-            yield indent + item
-        elif isinstance(item, Seq):
-            if item.stmts:
-                stack.extend((stmt, depth) for stmt in reversed(item.stmts))
-            else:
-                yield indent + "pass"
-        elif isinstance(item, For):
-            yield indent + _loop(item)
-            stack.append((item.body, depth + 1))
-        elif isinstance(item, If):
-            yield f"{indent}if {text(item.cond)}:"
-            if item.orelse is not None:
-                stack.append((item.orelse, depth + 1))
-                stack.append(("else:", depth))
-            stack.append((item.then, depth + 1))
-        else:
-            yield indent + _simple(item)
+        if stmt is None:
+            yield Line(f"{indent}else:", None)
+            continue
+        if isinstance(stmt, Seq) and not is_empty(stmt):
+            stack.extend((inner, depth, (*path, k)) for k, inner in reversed(list(enumerate(stmt.stmts))))
+            continue
+        yield Line(indent + _first_line(stmt, depth, names), stmt, path)
+        inside = list(enumerate(children(stmt)))
+        if len(inside) == 2:
+            stack += [(inside[1][1], depth + 1, (*path, 1)), (None, depth, ())]
+        if inside:
+            stack.append((inside[0][1], depth + 1, (*path, 0)))
 
 
-def _loop(loop: For) -> str:
+def _first_line(stmt: Stmt, depth: int, names: Naming) -> str:
+    if isinstance(stmt, Seq):
+        return "pass"
+    if isinstance(stmt, For):
+        return _loop(stmt, depth, names)
+    if isinstance(stmt, If):
+        return f"if {text(stmt.cond, names.of)}:"
+    if isinstance(stmt, Store):
+        target = names.of.get(stmt.tensor, stmt.tensor.name)
+        return f"{target}[{', '.join(text(e, names.of) for e in stmt.indices)}] = {text(stmt.value, names.of)}"
+    if isinstance(stmt, Assert):
+        return f"assert {text(stmt.cond, names.of)}, {quoted(stmt.message)}"
+    if isinstance(stmt, Assume):
+        return f"assume {text(stmt.cond, names.of)}" + (', "proved"' if stmt.proved else "")
+    if isinstance(stmt, Let):
+        value = text(stmt.value, names.of)
+        label = stmt.var.name if isinstance(stmt.var, Var) else str(stmt.var.data[0])
+        return f"{names.bound(stmt.var, label, depth)} = {value}"
+    if isinstance(stmt, Evaluate):
+        return f"{identifier(stmt.call.name)}({', '.join(_argument(a, names) for a in stmt.call.args)})"
+    if isinstance(stmt, Allocate):
+        return _allocation(stmt, depth, names)
+    return repr(type(stmt).__name__)
+
+
+def quoted(message: str) -> str:
+    """A text between quotes, on one line."""
+    return json.dumps(message, ensure_ascii=False)
+
+
+def _loop(loop: For, depth: int, names: Naming) -> str:
     on = ""
     if loop.thread:
         on = f" on {loop.thread}"
     elif loop.kind is not LoopKind.SERIAL:
         on = f" {loop.kind}"
-    carried = [f"{c.var} = {text(c.first)}, then {text(c.following)}" for c in loop.carried]
-    return f"for {loop.var} in {range_text(loop.range)}{on}{' with ' + '; '.join(carried) if carried else ''}:"
+    within = range_text(loop.range, names.of)
+    firsts = [text(c.first, names.of) for c in loop.carried]
+    var = names.bound(loop.var, loop.var.name, depth + 1)
+    labels = [names.bound(c.var, c.var.name, depth + 1) for c in loop.carried]
+    carried = [
+        f"{label} = {first}, then {text(c.following, names.of)}"
+        for label, first, c in zip(labels, firsts, loop.carried, strict=True)
+    ]
+    return f"for {var} in {within}{on}{' with ' + '; '.join(carried) if carried else ''}:"
 
 
-def _simple(stmt: Stmt) -> str:
-    if isinstance(stmt, Store):
-        return f"{stmt.tensor.name}[{', '.join(map(text, stmt.indices))}] = {text(stmt.value)}"
-    if isinstance(stmt, Assert):
-        return f'assert {text(stmt.cond)}, "{stmt.message}"'
-    if isinstance(stmt, Let):
-        name = stmt.var.name if isinstance(stmt.var, Var) else stmt.var.data[0]
-        return f"{name} = {text(stmt.value)}"
-    if isinstance(stmt, Evaluate):
-        return f"{stmt.call.name}({', '.join(map(_argument, stmt.call.args))})"
-    if isinstance(stmt, Allocate):
-        return _allocation(stmt)
-    return repr(type(stmt).__name__)
-
-
-def _argument(arg: Any) -> str:
+def _argument(arg: Any, names: Naming) -> str:
+    if isinstance(arg, Tensor):
+        return names.of.get(arg, arg.name)
+    if is_operand(arg):
+        return text(arg, names.of)
+    if isinstance(arg, str):
+        return quoted(arg)
     return str(getattr(arg, "name", None) or arg)
 
 
-def _allocation(stmt: Allocate) -> str:
+def _allocation(stmt: Allocate, depth: int, names: Naming) -> str:
     parts = []
     for r in stmt.ranges:
-        is_from_zero = isinstance(r.min, Expr) and r.min.is_const and r.min.data == 0
-        parts.append(str(r.extent) if is_from_zero else f"{r.min} : + {r.extent}")
+        assert isinstance(r.min, Expr) and isinstance(r.extent, Expr)
+        is_from_zero = r.min.is_const and r.min.data == 0
+        extent = text(r.extent, names.of)
+        parts.append(extent if is_from_zero else f"{text(r.min, names.of)} : + {extent}")
     scope = f" in {stmt.scope}" if stmt.scope else ""
     origin = stmt.origin or ()
+    starts = [text(e, names.of) for e in origin]
+    name = names.bound(stmt.tensor, stmt.tensor.name, depth)
     if stmt.steps is not None:
-        held = ", ".join(_held(start, row) for start, row in zip(origin, stmt.steps, strict=True))
-        at = f" holding {stmt.tensor.name}[{held}]"
+        held = ", ".join(_held(start, row, names) for start, row in zip(origin, stmt.steps, strict=True))
+        at = f" holding {name}[{held}]"
     else:
         is_zero = all(e.is_const and e.data == 0 for e in origin)
-        at = "" if is_zero else f" at [{', '.join(map(text, origin))}]"
-    return f"allocate {stmt.tensor.name}: {stmt.tensor.dtype}[{', '.join(parts)}]{scope}{at}"
+        at = "" if is_zero else f" at [{', '.join(starts)}]"
+    return f"allocate {name}: {stmt.tensor.dtype}[{', '.join(parts)}]{scope}{at}"
 
 
-def _held(start: Expr, row: Sequence[int]) -> str:
+def _held(start: Expr, row: Sequence[int], names: Naming) -> str:
     """A coordinate of the element at the place `y0, y1, ...`."""
     total = start
     for k, step in enumerate(row):
@@ -120,4 +205,4 @@ def _held(start: Expr, row: Sequence[int]) -> str:
             place = Var(f"y{k}")
             term = place if abs(step) == 1 else place * abs(step)
             total = total - term if step < 0 else term if constant_value(total) == 0 else total + term
-    return text(total)
+    return text(total, names.of)

@@ -9,8 +9,9 @@ from intset.context import Context
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.range import Range
 from intset.expr.walk import conjuncts, opaque_terms
-from intset.facts import ASSERTED, DERIVED, Fact
-from lowering.nest.ir import Assert, For, Function, If, Let, Stmt, Store, tensor_of
+from intset.facts import ASSERTED, ASSUMED, DERIVED, Fact
+from lowering.nest.ir import Assert, Assume, Evaluate, For, Function, If, Let, Stmt, Store, tensor_of
+from lowering.nest.undef import has_undef
 from lowering.nest.walk import statements
 
 
@@ -62,6 +63,8 @@ class Scope:
         """The scope of what follows a statement in the same sequence."""
         if isinstance(stmt, Assert):
             return self.where(stmt.cond, provenance=ASSERTED)
+        if isinstance(stmt, Assume) and not has_undef(stmt.cond):
+            return self.where(stmt.cond, provenance=ASSUMED)
         if isinstance(stmt, Let) and isinstance(stmt.var, Var) and isinstance(stmt.value, Expr):
             return self.where(stmt.var.eq(stmt.value))
         return self
@@ -81,5 +84,10 @@ class Scope:
 
 def scope_of(f: Function) -> Scope:
     """The scope of the body of a function."""
-    written = frozenset(stmt.tensor for stmt in statements(f.body) if isinstance(stmt, Store))
-    return Scope(None, {}, (), written, f.ctx)
+    return Scope(None, {}, (), written_in(f.body), f.ctx)
+
+
+def written_in(root: Stmt) -> frozenset[Tensor]:
+    """The tensors of which an element may be written inside a statement."""
+    stores = {stmt.tensor for stmt in statements(root) if isinstance(stmt, Store)}
+    return frozenset(stores.union(*(stmt.writes for stmt in statements(root) if isinstance(stmt, Evaluate))))

@@ -1,114 +1,122 @@
-"""The text of what statements compute with, in Python's syntax and with Python's precedence."""
+"""The text of what statements compute with, in Python's syntax and with Python's precedence.
+
+`operands.py` reads it back. A function that `bound.tir` does not know is written with the type of its result, as in
+`float32.twice(A[i])`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from typing import Any, Final
 
-from bound import dtypes
+from bound.tir.calls import FUNCTIONS, PREDICATES
 from bound.tir.opaque import IntFunction
 from bound.tir.value import Operand, Value, ValueOp
-from bound.tir.walk import substitute
+from bound.tir.walk import loaded_tensor, substitute
 from intset.expr import ops
-from intset.expr.node import Expr, Node, constant_value
+from intset.expr.node import Expr, Var, constant_value
+from intset.expr.printer import Layout, Level, composed, layout_of, listed
 from intset.expr.range import Range
-from intset.expr.walk import postorder, size
+from intset.expr.walk import size
 from intset.linear.form import Linear
+from lowering.nest.ir import ShapeOf
+from lowering.nest.undef import is_undef
 
-LIMIT: Final = 2000
-_ATOM: Final = 10
-_LEVEL: Final[dict[ValueOp, int]] = {
-    ValueOp.SELECT: 1,
-    ValueOp.OR: 2,
-    ValueOp.AND: 3,
-    ValueOp.NOT: 4,
-    **dict.fromkeys((ValueOp.LT, ValueOp.LE, ValueOp.GT, ValueOp.GE, ValueOp.EQ, ValueOp.NE), 5),
-    ValueOp.ADD: 6,
-    ValueOp.SUB: 6,
-    ValueOp.MUL: 7,
-    ValueOp.DIV: 7,
-    ValueOp.NEG: 8,
+Names = Mapping[Any, str]
+PLAIN: Final[Names] = {}
+
+INFIX: Final[dict[ValueOp, tuple[str, Level]]] = {
+    ValueOp.ADD: ("+", Level.SUM),
+    ValueOp.SUB: ("-", Level.SUM),
+    ValueOp.MUL: ("*", Level.PRODUCT),
+    ValueOp.DIV: ("/", Level.PRODUCT),
+    **{op: (str(op), Level.COMPARE) for op in (ValueOp.LT, ValueOp.LE, ValueOp.GT, ValueOp.GE)},
+    **{op: (str(op), Level.COMPARE) for op in (ValueOp.EQ, ValueOp.NE)},
+    ValueOp.AND: ("and", Level.AND),
+    ValueOp.OR: ("or", Level.OR),
 }
-_WORD: Final = {ValueOp.AND: "and", ValueOp.OR: "or"}
+CALLS: Final = frozenset(
+    (ValueOp.FLOORDIV, ValueOp.FLOORMOD, ValueOp.TRUNCDIV, ValueOp.TRUNCMOD, ValueOp.MIN, ValueOp.MAX, ValueOp.ABS)
+)
+_KNOWN: Final = {*FUNCTIONS, "pow"}
 
 
-def text(operand: Operand) -> str:
-    """An operand as text; what would be longer than about 2,000 characters is cut to `...`."""
-    if isinstance(operand, Node) and not _has_function(operand):
-        return repr(operand)
-    known: dict[Any, tuple[str, int]] = {}
-    below: Iterator[Any] = postorder((operand,))  # type: ignore[arg-type]  # values are walked like expressions
-    for node in below:
-        if isinstance(node, Value):
-            written, level = _value(node, [known[arg] if arg in known else (repr(arg), 0) for arg in node.args])
-        elif node.op is ops.LOAD and isinstance(node.data, IntFunction):
-            written, level = _function(node)
-        else:
-            written, level = repr(node), _ATOM if node.op in (ops.CONST, ops.VAR, ops.LOAD) else 0
-        known[node] = (written if len(written) <= LIMIT else "...", level)
-    return known[operand][0]
+def text(operand: Operand, names: Names = PLAIN) -> str:
+    """An operand as text. What would be long binds what occurs more than once to a name, as `intset`'s printer does.
+
+    Parameters
+    ----------
+    names: what variables, parameters and tensors are called, where it is not by their own names.
+    """
+    if not names and isinstance(operand, Var):
+        return operand.name
+    return composed(operand, lambda node: _layout(node, names))
 
 
-def _has_function(e: Node) -> bool:
-    return e.op is ops.LOAD and isinstance(e.data, IntFunction)
+def _layout(node: Any, names: Names) -> Layout:
+    if isinstance(node, Var):
+        return Level.ATOM, [names.get(node, node.name)]
+    if is_undef(node):
+        return Level.ATOM, ["undef()"]
+    tensor = loaded_tensor(node)
+    if tensor is not None:
+        return Level.ATOM, listed(f"{names.get(tensor, tensor.name)}[", node.args, "]")
+    if isinstance(node, Value):
+        return _value(node, names)
+    if node.op is ops.LOAD and isinstance(node.data, IntFunction):
+        return _value(substitute(node.data.body, dict(zip(node.data.params, node.args, strict=True))), names)
+    if node.op is ops.LOAD and isinstance(node.data, ShapeOf):
+        of = node.data.tensor
+        return Level.ATOM, listed(f"{names.get(of, of.name)}.shape[", node.args, "]")
+    if node.op is ops.ASSERTING and node.data == ops.SIZE and isinstance(node.args[1], Var):
+        return _layout(node.args[1], names)
+    return layout_of(node)
 
 
-def _function(node: Any) -> tuple[str, int]:
-    """An integer that depends on data, written as the formula it stands for."""
-    body = substitute(node.data.body, dict(zip(node.data.params, node.args, strict=True)))
-    if body.op is ValueOp.CAST:
-        return f"{body.dtype}({text(body.args[0])})", _ATOM
-    return text(body), 0
-
-
-def _value(node: Value, args: list[tuple[str, int]]) -> tuple[str, int]:
-    op = node.op
-    level = _LEVEL.get(op, _ATOM)
-    plain = [a for a, _ in args]
-
-    def at(k: int, needed: int) -> str:
-        return plain[k] if args[k][1] >= needed else f"({plain[k]})"
-
+def _value(node: Any, names: Names) -> Layout:
+    op, args = node.op, node.args
+    if op in INFIX:
+        symbol, level = INFIX[op]
+        left = level + 1 if level is Level.COMPARE else level
+        return level, [(args[0], left), f" {symbol} ", (args[1], level + 1)]
     if op is ValueOp.CONST:
-        return repr(node.data), _ATOM if node.data == node.data and not _is_negative(node.data) else 8
+        written = repr(node.data)
+        return (Level.UNARY if written.startswith("-") else Level.ATOM), [written]
     if op is ValueOp.PARAM:
-        return str(node.data[0]), _ATOM
-    if op is ValueOp.LOAD:
-        return f"{node.data.name}[{', '.join(plain)}]", _ATOM
-    if op is ValueOp.CALL:
-        return f"{node.data}({', '.join(plain)})", _ATOM
-    if op is ValueOp.CAST:
-        return f"{node.dtype}({plain[0]})", _ATOM
-    if op is ValueOp.SELECT:
-        return f"select({', '.join(plain)})", _ATOM
+        return Level.ATOM, [names.get(node, str(node.data[0]))]
     if op is ValueOp.NEG:
-        return f"-{at(0, level)}", level
+        return Level.UNARY, ["-", (args[0], Level.CLOSED if args[0].op is ValueOp.CONST else Level.UNARY)]
     if op is ValueOp.NOT:
-        return f"not {at(0, level)}", level
-    if len(args) == 2 and op in _LEVEL:
-        tight = level + 1
-        left = tight if level == _LEVEL[ValueOp.LT] else level
-        return f"{at(0, left)} {_WORD.get(op, op)} {at(1, tight)}", level
-    return f"{op}({', '.join(plain)})", _ATOM
+        return Level.NOT, ["not ", (args[0], Level.NOT)]
+    if op is ValueOp.CALL:
+        return Level.ATOM, listed(f"{_function(node)}(", args, ")")
+    if op is ValueOp.CAST:
+        return Level.ATOM, listed(f"{node.dtype}(", args, ")")
+    return Level.ATOM, listed(f"{op}(", args, ")")  # selects, and what CALLS holds
 
 
-def _is_negative(x: Any) -> bool:
-    return not isinstance(x, bool) and (x < 0 or str(x).startswith("-"))
+def _function(node: Value) -> str:
+    """The name of a function, with the type of its result where the name does not tell it."""
+    if node.data == "popcount":
+        return "popcount"
+    dtype = "bool" if node.data in PREDICATES else node.dtype
+    is_plain = all(isinstance(arg, Value) and arg.dtype != "bool" for arg in node.args) and node.dtype == dtype
+    return str(node.data) if node.data in _KNOWN and is_plain else f"{node.dtype}.{node.data}"
 
 
-def range_text(r: Range) -> str:
+def range_text(r: Range, names: Names = PLAIN) -> str:
     """A range as `[min, end)`."""
     low, extent = r.min, r.extent
     assert isinstance(low, Expr) and isinstance(extent, Expr)
-    if low.is_const and extent.is_const:
-        return f"[{low.data}, {low.data + extent.data})"
-    if low.is_const and low.data == 0:
-        return f"[0, {extent!r})"
-    return f"[{low!r}, {_total(low, extent)!r})"
+    return f"[{text(low, names)}, {text(end_of(low, extent), names)})"
 
 
-def _total(low: Expr, extent: Expr) -> Expr:
-    """The sum without what cancels in it; divisions stay those of a machine, as they are written."""
+def end_of(low: Expr, extent: Expr) -> Expr:
+    """Where a range ends, without what cancels in the sum; divisions stay those of a machine, as they are written."""
+    if extent.op is ops.SUB and extent.args[1] is low:
+        return extent.args[0]  # type: ignore[no-any-return]
+    if constant_value(low) == 0:
+        return extent
     rest = 0
     terms: dict[Expr, int] = {}
     stack: list[tuple[Any, int]] = [(extent, 1), (low, 1)]
@@ -125,7 +133,3 @@ def _total(low: Expr, extent: Expr) -> Expr:
             terms[e] = terms.get(e, 0) + times
     short = Linear(rest, {e: times for e, times in terms.items() if times}).expr()
     return short if size(short) < size(low + extent) else low + extent
-
-
-def type_text(dtype: str) -> str:
-    return dtypes.check(dtype)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeGuard, TypeVar
 
 from bound.tensor import Tensor
 from bound.tir import walk
 from bound.tir.opaque import IntFunction, integer
-from bound.tir.value import Operand, ValueOp
+from bound.tir.value import Operand, Value, ValueOp
 from intset.expr import ops
-from intset.expr.node import Expr
+from intset.expr.node import Expr, Node
 from intset.expr.range import Range
 from intset.expr.walk import postorder
-from lowering.nest.ir import Allocate, Assert, Evaluate, For, If, Let, Seq, Stmt, Store
+from lowering.nest.ir import Allocate, Assert, Assume, Evaluate, For, If, Let, Seq, Stmt, Store, seq
 
 R = TypeVar("R")
 S = TypeVar("S", bound=Stmt)
@@ -73,14 +73,21 @@ def operands(stmt: Stmt) -> tuple[Operand, ...]:
         return (stmt.cond,)
     if isinstance(stmt, Store):
         return (*stmt.indices, stmt.value)
-    if isinstance(stmt, Assert):
+    if isinstance(stmt, (Assert, Assume)):
         return (stmt.cond,)
     if isinstance(stmt, Let):
         return (stmt.value,)
     if isinstance(stmt, Allocate):
         ends = tuple(e for r in stmt.ranges for e in range_ends(r))
         return (*ends, *(stmt.origin or ()))
+    if isinstance(stmt, Evaluate):
+        return tuple(a for a in stmt.call.args if is_operand(a))
     return ()
+
+
+def is_operand(arg: object) -> TypeGuard[Operand]:
+    """Whether the argument of a host call is computed by the nest."""
+    return isinstance(arg, (Value, Node))
 
 
 def map_operands(stmt: S, change: OnOperand) -> S:
@@ -147,6 +154,20 @@ def replaced(root: Any, replacements: Mapping[Any, Any]) -> Any:
                 mapping = {p: walk.rewrite(a, dict(new)) for p, a in zip(call.data.params, call.args, strict=True)}
                 new[call] = integer(replaced(call.data.body, {**inner, **mapping}))
     return walk.rewrite(root, new)
+
+
+def without_assumptions(root: Stmt) -> Stmt:
+    """The nest without its `assume` statements."""
+
+    def visit(stmt: Stmt) -> Visit[Stmt]:
+        if isinstance(stmt, Assume):
+            return Seq()
+        inner: list[Stmt] = []
+        for child in children(stmt):
+            inner.append((yield visit(child)))  # noqa: PERF401  # a comprehension cannot yield
+        return seq(*inner) if isinstance(stmt, Seq) else with_children(stmt, tuple(inner))
+
+    return drive(visit(root))
 
 
 def substitute(root: Stmt, replacements: dict[Any, Any]) -> Stmt:

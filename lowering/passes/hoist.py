@@ -14,7 +14,7 @@ from intset.expr import ops
 from intset.expr.build import select
 from intset.expr.node import Expr, Var, constant_value
 from intset.expr.walk import free_vars, opaque_terms, postorder
-from lowering.nest.ir import Assert, For, Let, Seq, Stmt, seq
+from lowering.nest.ir import Assert, Assume, For, Let, Seq, Stmt, seq
 from lowering.nest.scope import Scope
 from lowering.nest.walk import operands, range_ends, statements, transform
 
@@ -93,7 +93,7 @@ def always_evaluated(body: Stmt) -> dict[Any, None]:
             count = constant_value(range_ends(stmt.range)[1])
             if count is not None and count >= 1:
                 stack.append(stmt.body)
-        else:
+        elif not isinstance(stmt, Assume):  # which nothing computes
             found |= dict.fromkeys(node for e in operands(stmt) for node in _strict(e))
     return found
 

@@ -14,7 +14,7 @@ from intset.expr import ops
 from intset.expr.node import Cond, Expr, Node, const
 from intset.expr.walk import opaque_terms, postorder
 from intset.prover.proof import Proof
-from lowering.nest.ir import Allocate, For, Function, If, Seq, Stmt, Store
+from lowering.nest.ir import Allocate, Assume, For, Function, If, Seq, Stmt, Store
 from lowering.nest.scope import Scope, scope_of
 from lowering.nest.walk import Visit, drive, operands, range_ends
 from lowering.passes.integers import parts_of
@@ -106,6 +106,8 @@ def _between(loop: For, scope: Scope) -> Scope:
 
 def _index_expressions(stmt: Stmt, scope: Scope, shapes: Shapes) -> list[tuple[Expr, Scope]]:
     """What the statement itself computes at the width of indices, each with what is known there."""
+    if isinstance(stmt, Assume):  # nothing computes it
+        return []
     found: dict[tuple[Expr, tuple[Cond, ...]], None] = {}
 
     def add(e: Expr, conditions: tuple[Cond, ...]) -> None:

@@ -16,7 +16,7 @@ from intset.expr.build import logical_and
 from intset.expr.node import Cond, Expr, Node, constant_value, make, truth
 from intset.expr.range import Range
 from intset.expr.walk import conjuncts, is_small, opaque_terms, postorder, rewrite, size
-from lowering.nest.ir import Assert, For, Function, If, Seq, Stmt, is_empty, seq, tensor_of
+from lowering.nest.ir import Assert, Assume, For, Function, If, Seq, Stmt, is_empty, seq, tensor_of
 from lowering.nest.scope import Scope, scope_of
 from lowering.nest.walk import Visit, drive, map_operands, range_ends
 from lowering.passes.integers import map_integers
@@ -47,6 +47,8 @@ def _visit(stmt: Stmt, scope: Scope, known: Mapping[Any, Any]) -> Visit[Stmt]:
         return made
     if isinstance(stmt, Assert):
         return _check(stmt, scope, known)
+    if isinstance(stmt, Assume):
+        return _assumed(stmt, scope, known)
     return map_operands(stmt, lambda e: shortened(walk.substitute(e, known), scope))
 
 
@@ -57,6 +59,12 @@ def _check(stmt: Assert, scope: Scope, known: Mapping[Any, Any]) -> Stmt:
         return stmt if cond is stmt.cond else replace(stmt, cond=cond)
     parts = [part for part in conjuncts(cond) if not scope.ctx.prove(part)]
     return replace(stmt, cond=logical_and(*parts)) if parts else Seq()
+
+
+def _assumed(stmt: Assume, scope: Scope, known: Mapping[Any, Any]) -> Stmt:
+    """An assumption, left out where it follows from what is known."""
+    new = map_operands(stmt, lambda e: walk.substitute(e, known))
+    return Seq() if isinstance(new.cond, Cond) and scope.ctx.prove(new.cond) else new
 
 
 def _loop(loop: For, scope: Scope, known: Mapping[Any, Any]) -> Visit[Stmt]:

@@ -356,8 +356,8 @@ def test_limit_abbreviates_without_walking_the_whole_expression(monkeypatch: pyt
     for _ in range(20_000):
         tower, left, right = tower * tower + tower, left + j, j + right
     visited: list[Any] = []
-    layout = printer._layout
-    monkeypatch.setattr(printer, "_layout", lambda node: visited.append(node) or layout(node))
+    layout = printer.layout_of
+    monkeypatch.setattr(printer, "layout_of", lambda node: visited.append(node) or layout(node))
     for node in (tower, left, right, -right, abs(left), select(left < 3, tower, right)):
         for limit in (0, 1, 10, 100, 1000):
             visited.clear()

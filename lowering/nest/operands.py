@@ -1,0 +1,389 @@
+"""What statements compute with, read from text: the words of `intset.parse`, with fractions, types and elements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from bound import dtypes
+from bound.tensor import Tensor, element
+from bound.tir import build
+from bound.tir.calls import FLOAT_FUNCTIONS, FLOAT_PAIRS, FUNCTIONS, PREDICATES, ROUNDINGS
+from bound.tir.opaque import integer
+from bound.tir.value import COMPARISONS, Value, ValueOp, make
+from intset.errors import InputError, ParseError
+from intset.expr import build as ints
+from intset.expr import ops
+from intset.expr.node import Cond, Expr, as_expr, divide
+from intset.expr.node import make as make_node
+from intset.expr.ops import Op
+from intset.expr.parser import FUNCTIONS as INTEGER_FUNCTIONS
+from intset.expr.parser import Operand, Reader, Token
+from lowering.nest.ir import ShapeOf
+from lowering.nest.untyped import Untyped, fraction, operation, typed, unknown
+
+_NUMBERS: Final = {"inf": float("inf"), "nan": float("nan")}
+_PAIRS: Final[dict[str, tuple[Op | None, ValueOp]]] = {
+    "+": (ops.ADD, ValueOp.ADD),
+    "-": (ops.SUB, ValueOp.SUB),
+    "*": (ops.MUL, ValueOp.MUL),
+    "/": (None, ValueOp.DIV),
+    "//": (ops.FLOORDIV, ValueOp.FLOORDIV),
+    "%": (ops.FLOORMOD, ValueOp.FLOORMOD),
+    "floordiv": (ops.FLOORDIV, ValueOp.FLOORDIV),
+    "floormod": (ops.FLOORMOD, ValueOp.FLOORMOD),
+    "truncdiv": (ops.TRUNCDIV, ValueOp.TRUNCDIV),
+    "truncmod": (ops.TRUNCMOD, ValueOp.TRUNCMOD),
+    "min": (ops.MIN, ValueOp.MIN),
+    "minimum": (ops.MIN, ValueOp.MIN),
+    "max": (ops.MAX, ValueOp.MAX),
+    "maximum": (ops.MAX, ValueOp.MAX),
+    "<": (ops.LT, ValueOp.LT),
+    "<=": (ops.LE, ValueOp.LE),
+    ">": (ops.GT, ValueOp.GT),
+    ">=": (ops.GE, ValueOp.GE),
+    "==": (ops.EQ, ValueOp.EQ),
+    "!=": (ops.NE, ValueOp.NE),
+}
+_LOGICAL: Final = {
+    "and": (ops.AND, ValueOp.AND),
+    "&": (ops.AND, ValueOp.AND),
+    "or": (ops.OR, ValueOp.OR),
+    "|": (ops.OR, ValueOp.OR),
+}
+_SHAPE: Final = ".shape"
+_FLOATS: Final = {*FLOAT_FUNCTIONS, *ROUNDINGS}
+_FLOAT_PAIRS: Final = {*FLOAT_PAIRS, "pow"}
+
+
+class OperandReader(Reader):
+    """Reads one operand of a nest.
+
+    Parameters
+    ----------
+    text: of the operand alone.
+    names: what is in sight: variables, values, tensors.
+    where: the error at an offset of the text.
+    shapes: the symbols of shapes that were met so far.
+    """
+
+    refused: Mapping[str, str] = {word: why for word, why in Reader.refused.items() if word != "/"}
+
+    def __init__(
+        self, text: str, names: dict[str, Any], where: Callable[[str, int], ParseError], shapes: dict[Tensor, ShapeOf]
+    ) -> None:
+        super().__init__(text, names)
+        self.where = where
+        self.shapes = shapes
+        self.undefs: list[int] = []
+
+    def error(self, message: str, position: int) -> ParseError:
+        return self.where(message, position)
+
+    def run(self) -> Any:
+        if self.tokens[0].kind == "end":
+            raise self.error("an operand is expected here", len(self.text))
+        return super().run()
+
+    # -- names and calls ----------------------------------------------------------------------------------------
+
+    def is_function(self, name: str) -> bool:
+        head, _, tail = name.partition(".")
+        return (
+            name in ("undef", "popcount")
+            or name in INTEGER_FUNCTIONS
+            or name in _PAIRS
+            or name in FUNCTIONS
+            or name in _FLOAT_PAIRS
+            or _is_type(name)
+            or (bool(tail) and _is_type(head))
+        )
+
+    def meaning(self, name: str) -> Any:
+        found = self.names.get(name)
+        if found is None and name in _NUMBERS:
+            return fraction(_NUMBERS[name])
+        if found is None and name.endswith(_SHAPE):
+            tensor = self.names.get(name.removesuffix(_SHAPE))
+            if isinstance(tensor, Tensor):
+                return self.shapes.setdefault(tensor, ShapeOf(tensor))
+        return found
+
+    def is_operand(self, value: Any) -> bool:
+        return isinstance(value, (Expr, Cond, Value, Untyped))
+
+    def named(self, token: Token) -> bool:
+        value = self.names.get(token.text)
+        if isinstance(value, Tensor) and not self.follows("("):
+            if not self.follows("["):
+                raise self.error(f"{token.text} is an array: its elements are read with indices in [ ]", token.position)
+            if self.tokens[self.at + 1].text == "]":
+                self.at += 2
+                self.index(value, token, [])
+                return False
+            return self.open(token, value)  # type: ignore[arg-type]  # what `index` takes
+        return super().named(token)
+
+    def fraction(self, token: Token) -> Any:
+        return fraction(float(token.text.replace("_", "")))
+
+    def index(self, symbol: Any, subject: Token, args: list[Operand]) -> None:
+        _, name, position = subject
+        for arg in args:
+            self.want(Expr, arg, f"an index of {name}")
+        self.without_undef(position, f"an index of {name}")
+        if not isinstance(symbol, Tensor):
+            self.push(self.built(symbol, args, position), position)
+            return
+        if len(args) != symbol.ndim:
+            count = f"{symbol.ndim} {'index' if symbol.ndim == 1 else 'indices'}"
+            raise self.error(f"{name} has {count}, not {len(args)}", position)
+        self.push(element(symbol, tuple(arg.value for arg in args)), position)
+
+    def without_undef(self, start: int, what: str) -> None:
+        """Refuse an `undef()` that was read since this place."""
+        for position in self.undefs:
+            if position >= start:
+                raise self.error(f"{what} is no place for undef()", position)
+
+    def call(self, subject: Token, args: list[Operand]) -> None:
+        _, name, position = subject
+        if name == "undef":
+            self._count(name, 0, args, position)
+            self.undefs.append(position)
+            self.push(unknown(), position)
+        elif name == "select":
+            self._count(name, 3, args, position)
+            self.choice(args[1], args[0], args[2])
+        elif name in _PAIRS and len(args) == 2:
+            self.binary(name, args[0], args[1], position)
+        elif name in ("logical_and", "logical_or", "logical_not", "abs") and args:
+            self._folded(name, args, position)
+        elif _is_type(name):
+            self._count(name, 1, args, position)
+            self.push(self._built(lambda x: _cast(name, x), args, position), position)
+        elif name == "popcount":
+            self._count(name, 1, args, position)
+            self.want(Expr, args[0], "the argument of popcount")
+            self.push(self._built(_popcount, args, position), position)
+        elif name in _FLOATS or name in PREDICATES:
+            self._count(name, 1, args, position)
+            self.push(self._built(lambda x: _float_call(name, x), args, position), position)
+        elif name in _FLOAT_PAIRS:
+            self._count(name, 2, args, position)
+            self.push(self._joined(lambda x, y: make(ValueOp.CALL, (x, y), x.dtype, name), args, position), position)
+        elif "." in name:
+            dtype, _, function = name.partition(".")
+            self.push(self._built(lambda *xs: _extern(dtype, function, xs), args, position), position)
+        else:
+            for k, arg in enumerate(args):
+                args[k] = arg._replace(value=typed(arg.value))
+            super().call(subject, args)
+
+    def _count(self, name: str, count: int, args: list[Operand], position: int) -> None:
+        if len(args) != count:
+            raise self.error(f"{name} takes {count} argument{'s' * (count != 1)}, not {len(args)}", position)
+
+    def _built(self, function: Callable[..., Any], args: list[Operand], position: int) -> Any:
+        """Like `built`; what a function refuses is an error at its place."""
+        return self.built(function, args, position)
+
+    def _folded(self, name: str, args: list[Operand], position: int) -> None:
+        if name == "abs":
+            self._count(name, 1, args, position)
+            self.push(self._built(lambda x: _unary(ValueOp.ABS, x), args, position), position)
+        elif name == "logical_not":
+            self._count(name, 1, args, position)
+            self.prefix("not", args[0], position)
+        else:
+            symbol = name.removeprefix("logical_")
+            self.push(args[0].value, args[0].position)
+            for arg in args[1:]:
+                self.binary(symbol, self.operands.pop(), arg, position)
+
+    # -- operators ----------------------------------------------------------------------------------------------
+
+    def choice(self, if_true: Operand, condition: Operand, if_false: Operand) -> None:
+        first = min(if_true.position, condition.position)
+        end = min(x.position for x in (if_true, if_false) if x.position > condition.position)
+        for position in self.undefs:
+            if condition.position <= position < end:
+                raise self.error("the condition of a choice is no place for undef()", position)
+        cond = self._truth(condition, "the condition of a choice")
+        a, b = if_true.value, if_false.value
+        if _is_truth(a) or _is_truth(b):
+            a, b = (typed(x, "bool") if isinstance(x, Untyped) else x for x in (a, b))
+            self.push(self.built(lambda: build.select(cond, a, b), [], first), first)
+            return
+        both = [if_true, if_false]
+        self.push(self._joined(lambda x, y: _select(cond, x, y), both, first), first)
+
+    def prefix(self, symbol: str, operand: Operand, position: int) -> None:
+        value = operand.value
+        if symbol == "not" or (symbol == "~" and not isinstance(value, Expr)):
+            cond = self._truth(operand, f"the operand of {symbol!r}")
+            self.push(build.negation(cond), position)
+        elif symbol == "~":
+            super().prefix(symbol, operand, position)
+        elif _is_truth(value):
+            raise self.error(f"the operand of {symbol!r} must be a number, not a condition", operand.position)
+        elif symbol == "-":
+            is_literal = isinstance(value, Untyped) and value.make is None and value.data is not None
+            self.push(fraction(-value.data) if is_literal else _unary(ValueOp.NEG, value), position)
+        else:
+            self.push(value, position)
+
+    def binary(self, symbol: str, a: Operand, b: Operand, position: int) -> None:
+        if symbol in _LOGICAL and (_is_truth(a.value) or _is_truth(b.value) or symbol in ("and", "or")):
+            pair = [self._truth(x, f"an operand of {symbol!r}") for x in (a, b)]
+            whole, general = _LOGICAL[symbol]
+            if isinstance(pair[0], Cond) and isinstance(pair[1], Cond):
+                self.push(make_node(whole, tuple(pair)), a.position)
+            else:
+                self.push(make(general, tuple(pair), "bool"), a.position)
+            return
+        if symbol not in _PAIRS:
+            a, b = (x._replace(value=typed(x.value)) for x in (a, b))
+            super().binary(symbol, a, b, position)
+            return
+        self.push(self._pair(symbol, a, b, position), a.position)
+
+    def chain(self, operator: Any) -> None:
+        taken = self.take(len(operator.symbols) + 1)
+        links = zip(operator.symbols, taken, taken[1:], strict=False)
+        conditions = [self._pair(symbol, a, b, operator.position) for symbol, a, b in links]
+        total = conditions[0]
+        for more in conditions[1:]:
+            total = build.logical(ValueOp.AND, total, more)
+        self.push(total, taken[0].position)
+
+    def _pair(self, symbol: str, a: Operand, b: Operand, position: int) -> Any:
+        whole, general = _PAIRS[symbol]
+        if general in (ValueOp.EQ, ValueOp.NE) and _is_truth(a.value) and _is_truth(b.value):
+            return make(general, (a.value, b.value), "bool")
+        for x in (a, b):
+            if _is_truth(x.value):
+                raise self.error(f"an operand of {symbol!r} must be a number, not a condition", x.position)
+        return self._joined(lambda x, y: _operation(whole, general, x, y), [a, b], position, general in COMPARISONS)
+
+    def _joined(self, function: Callable[..., Any], args: list[Operand], position: int, settles: bool = False) -> Any:
+        """`function` of two numbers, which get the type they have in common."""
+
+        def make_pair(x: Any, y: Any) -> Any:
+            pair = _matched(x, y)
+            if any(isinstance(p, Untyped) for p in pair):
+                if not settles:
+                    return operation(function, *pair)
+                dtype = dtypes.DEFAULT if any(isinstance(p, Untyped) and p.has_fraction for p in pair) else None
+                pair = _matched(*(typed(p, dtype) for p in pair))
+            return function(*pair)
+
+        return self.built(make_pair, args, position)
+
+    def _truth(self, operand: Operand, what: str) -> Any:
+        value = operand.value
+        if isinstance(value, Untyped) and not value.has_fraction and value.make is None:
+            return typed(value, "bool")
+        if not _is_truth(value):
+            raise self.error(f"{what} must be a condition, not {_kind(value)}", operand.position)
+        return value
+
+    def want(self, kind: Any, operand: Operand, what: str) -> None:
+        if kind is Expr and isinstance(operand.value, Untyped) and not operand.value.has_fraction:
+            return
+        if not isinstance(operand.value, kind):
+            wanted = "an integer" if kind is Expr else "a condition"
+            raise self.error(f"{what} must be {wanted}, not {_kind(operand.value)}", operand.position)
+
+
+def _is_type(name: str) -> bool:
+    try:
+        return bool(dtypes.check(name))
+    except InputError:
+        return False
+
+
+def _is_truth(x: Any) -> bool:
+    return build.is_truth(x)
+
+
+def _kind(value: Any) -> str:
+    if _is_truth(value):
+        return "a condition"
+    if isinstance(value, Expr):
+        return "an integer"
+    return f"a {value.dtype}" if isinstance(value, Value) else "a number with a fraction"
+
+
+def _matched(x: Any, y: Any) -> tuple[Any, Any]:
+    """Two numbers in the type they have in common; untyped ones stay so where the other does not tell their type."""
+    if isinstance(x, Untyped) and isinstance(y, Untyped):
+        return x, y
+    if isinstance(x, Untyped):
+        b, a = _matched(y, x)
+        return a, b
+    if isinstance(y, Untyped):
+        if isinstance(x, Value):
+            return x, typed(y, x.dtype)
+        if x.is_const or y.has_fraction:
+            return x, y
+        return x, typed(y, build.dtype_of(x))
+    if isinstance(x, Expr) and isinstance(y, Expr) or getattr(x, "dtype", 0) == getattr(y, "dtype", 1):
+        return x, y
+    a, b = build.matched(x, y)
+    return a, b
+
+
+def _operation(whole: Op | None, general: ValueOp, x: Any, y: Any) -> Any:
+    if isinstance(x, Expr) and isinstance(y, Expr):
+        if whole is None:
+            raise InputError("'/' is no operation on integers: use // (floor), truncdiv (C), or cast one to a float")
+        return divide(whole, x, y) if whole in ops.DIVISIONS else make_node(whole, (x, y))
+    return make(general, (x, y), "bool" if general in COMPARISONS else x.dtype)
+
+
+def _select(cond: Any, x: Any, y: Any) -> Any:
+    if not isinstance(x, Expr) or not isinstance(y, Expr):
+        return make(ValueOp.SELECT, (cond, x, y), x.dtype)
+    return ints.select(cond, x, y) if isinstance(cond, Cond) else build.select(cond, x, y)
+
+
+def _unary(op: ValueOp, x: Any) -> Any:
+    if isinstance(x, Untyped):
+        return operation(lambda y: _unary(op, y), x)
+    if isinstance(x, Expr):
+        return -x if op is ValueOp.NEG else abs(x)
+    return make(op, (x,), x.dtype)
+
+
+def _cast(dtype: str, x: Any) -> Any:
+    x = typed(x, "float64" if isinstance(x, Untyped) and x.has_fraction else None)
+    if dtype == "bool" or _is_truth(x):
+        return build.cast(dtype, x)
+    if isinstance(x, Expr) and dtypes.is_int(dtype):
+        return ints.cast(x, dtypes.bits(dtype), dtypes.signed(dtype))
+    made = make(ValueOp.CAST, (x,), dtype)
+    return integer(made) if dtypes.is_int(dtype) else made
+
+
+def _popcount(x: Any) -> Any:
+    x = typed(x)
+    return integer(make(ValueOp.CALL, (x,), build.dtype_of(x), "popcount"))
+
+
+def _float_call(name: str, x: Any) -> Any:
+    if isinstance(x, Untyped):
+        return operation(lambda y: _float_call(name, y), x, fractional=True)
+    if isinstance(x, (Expr, Cond)):
+        return FUNCTIONS[name](x)
+    return make(ValueOp.CALL, (x,), "bool" if name in PREDICATES else x.dtype, name)
+
+
+def _extern(dtype: str, name: str, args: tuple[Any, ...]) -> Any:
+    made = make(ValueOp.CALL, tuple(typed(x) for x in args), dtype, name)
+    return integer(made) if dtypes.is_int(dtype) else made
+
+
+def as_integer(x: Any) -> Expr:
+    """An operand that is known to be an integer, as an expression."""
+    return as_expr(typed(x))

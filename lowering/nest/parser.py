@@ -1,0 +1,472 @@
+"""`parse_nest`: a nest from its text, as `printer.py` writes it."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+from bound import dtypes
+from bound.operation import PlaceholderOp
+from bound.tensor import Tensor
+from bound.tir.calls import ExternCall
+from bound.tir.value import Value, parameter
+from intset.errors import InputError, ParseError
+from intset.expr import ops
+from intset.expr.node import Cond, Expr, ShapeVar, Var, const, constant_value
+from intset.expr.parser import tokens_of
+from intset.expr.range import Range
+from intset.expr.walk import postorder
+from lowering.nest.ir import (
+    Allocate,
+    Assert,
+    Assume,
+    Carry,
+    Evaluate,
+    For,
+    Function,
+    If,
+    Let,
+    LoopKind,
+    Stmt,
+    Store,
+    seq,
+)
+from lowering.nest.lines import Line, Part, lines_of
+from lowering.nest.operands import OperandReader
+from lowering.nest.ranges import range_between
+from lowering.nest.untyped import Untyped, typed
+from lowering.nest.walk import statements
+
+_KINDS: Final = {str(kind): kind for kind in (LoopKind.PARALLEL, LoopKind.VECTORIZED, LoopKind.UNROLLED)}
+_PROVED: Final = "proved"
+
+
+def parse_nest(text: str) -> Function:
+    """The function whose text this is: what `str` writes of a function, or the same written by hand.
+
+    A bare name in the head is an integer, a size (at least 0) where a shape uses it; `alpha: float32` is a scalar. A
+    parameter that is stored to, or that a host call names, is an output; parameters never overlap. A host call reads
+    and writes what it names. Numbers with a fraction, and `undef()`, have the type of what they stand with, else
+    float32 and int32. Empty lines, and lines that begin with `#`, say nothing.
+
+    Raises
+    ------
+    ParseError: the text is not that of a nest; `line` and `column`, from 1, tell where.
+    InputError: there is no text.
+
+    >>> print(parse_nest('''
+    ... def f(A: int32[n], n):
+    ...     for i in [0, n):
+    ...         if i > 0 and A[i] > 3: # only then
+    ...             A[i] = undef()
+    ... '''))
+    def f(A: int32[n], n):
+        for i in [0, n):
+            if (i > 0) & (A[i] > 3):
+                A[i] = undef()
+    """
+    if not isinstance(text, str):
+        raise InputError(f"parse_nest takes the text of a nest, not something of type {type(text).__name__}")
+    lines = lines_of(text)
+    if not lines:
+        raise InputError("parse_nest takes the text of a nest, and this text is empty")
+    return _Parser(lines).function()
+
+
+class _Block:
+    """Lines of one indentation that are being read."""
+
+    __slots__ = ("head", "indent", "names", "stmts")
+
+    def __init__(self, head: Line, indent: int | None, names: dict[str, Any]) -> None:
+        self.head, self.indent, self.names = head, indent, names
+        self.stmts: list[Stmt] = []
+
+
+class _Open(NamedTuple):
+    """A statement that waits for the block inside it."""
+
+    kind: str  # "for", "if", "else"
+    parts: tuple[Any, ...]
+
+
+class _Parser:
+    def __init__(self, lines: list[Line]) -> None:
+        self.lines = lines
+        self.shapes: dict[Tensor, Any] = {}
+
+    # -- the function -------------------------------------------------------------------------------------------
+
+    def function(self) -> Function:
+        name, tensors, sizes, scalars, names = self.head(self.lines[0])
+        body = self.body(names)
+        written = {stmt.tensor for stmt in statements(body) if isinstance(stmt, Store)}
+        written |= {t for stmt in statements(body) if isinstance(stmt, Evaluate) for t in stmt.writes}
+        outputs = tuple(t for t in tensors if t in written)
+        return Function(name, tensors, outputs, sizes, scalars, body)
+
+    def head(self, line: Line) -> tuple[str, tuple[Tensor, ...], tuple[Var, ...], tuple[Value, ...], dict[str, Any]]:
+        whole = line.all()
+        whole.expect("def", "a nest begins with its head, as in def f(A: int32[4]):")
+        name = whole.name("the name of the function")
+        whole.expect("(")
+        parts = whole.listed(")")
+        whole.expect(":")
+        whole.end()
+        names: dict[str, Any] = {}
+        arrays: list[tuple[str, Part]] = []
+        order: list[tuple[str, Part]] = []
+        for part in parts:
+            at = part.at_word()
+            label = part.name("the name of a parameter")
+            if label in names:
+                raise part.taken(label, at)
+            names[label] = None
+            order.append((label, part))
+            if not part.skip(":"):
+                part.end()
+                continue
+            dtype = self.dtype(part)
+            if part.skip("["):
+                names[label] = dtype
+                arrays.append((label, part))
+            elif dtypes.is_int(dtype):
+                raise part.error(f"an integer is a bare name: write {label}", part.start)
+            else:
+                part.end()
+                names[label] = parameter(label, dtype)
+        shapes = {label: part.listed("]") for label, part in arrays}
+        for _, part in arrays:
+            part.end()
+        sized = {word.text for extents in shapes.values() for e in extents for word in tokens_of(e.text)}
+        for label, value in names.items():
+            if value is None:
+                names[label] = ShapeVar(label) if label in sized else Var(label)
+        integers = {label: value for label, value in names.items() if isinstance(value, Var)}
+        for label, extents in shapes.items():
+            dims = tuple(self.integer(e, integers, "an extent") for e in extents)
+            names[label] = _tensor(label, dims, names[label])
+        found = [names[label] for label, _ in order]
+        return (
+            name,
+            tuple(t for t in found if isinstance(t, Tensor)),
+            tuple(v for v in found if isinstance(v, Var)),
+            tuple(p for p in found if isinstance(p, Value)),
+            names,
+        )
+
+    def dtype(self, part: Part) -> str:
+        at = part.at_word()
+        word = part.name("a type such as int32")
+        try:
+            return dtypes.check(word)
+        except InputError as error:
+            raise part.error(str(error), at) from None
+
+    # -- blocks -------------------------------------------------------------------------------------------------
+
+    def body(self, names: dict[str, Any]) -> Stmt:
+        blocks = [_Block(self.lines[0], None, names)]
+        waiting: list[_Open] = []
+        for line in self.lines[1:]:
+            block = blocks[-1]
+            if block.indent is None:
+                if line.indent <= block.head.indent:
+                    raise line.error("an indented block is expected here", line.indent)
+                block.indent = line.indent
+            while block.indent is not None and line.indent < block.indent and len(blocks) > 1:
+                self.close(blocks, waiting)
+                block = blocks[-1]
+            if line.indent != block.indent:
+                what = "is not that of any block around it" if line.indent < (block.indent or 0) else "is unexpected"
+                raise line.error(f"this indentation {what}", line.indent)
+            opened = self.statement(line, block)
+            if opened is not None:
+                kind, parts, inner = opened
+                waiting.append(_Open(kind, parts))
+                blocks.append(_Block(line, None, inner))
+        last = blocks[-1]
+        if last.indent is None:
+            raise last.head.error("an indented block is expected below this line", len(last.head.content))
+        while len(blocks) > 1:
+            self.close(blocks, waiting)
+        return seq(*blocks[0].stmts)
+
+    def close(self, blocks: list[_Block], waiting: list[_Open]) -> None:
+        inside = seq(*blocks.pop().stmts)
+        kind, parts = waiting.pop()
+        stmts = blocks[-1].stmts
+        if kind == "for":
+            var, within, loop_kind, thread, carried = parts
+            stmts.append(For(var, within, inside, loop_kind, thread, carried))
+        elif kind == "if":
+            stmts.append(If(parts[0], inside))
+        else:
+            before = stmts.pop()
+            assert isinstance(before, If)
+            stmts.append(If(before.cond, before.then, inside))
+
+    def statement(self, line: Line, block: _Block) -> tuple[str, tuple[Any, ...], dict[str, Any]] | None:
+        """Read a line: a statement joins its block; of one with a block of its own, what opens that."""
+        part = line.all()
+        word = part.peek()
+        if word == "for":
+            return self.loop(part, block.names)
+        if word == "if":
+            part.expect("if")
+            cond = self.condition(part.until(":"), block.names, "a condition")
+            part.expect(":")
+            part.end()
+            return "if", (cond,), dict(block.names)
+        if word == "else":
+            part.expect("else")
+            part.expect(":")
+            part.end()
+            before = block.stmts[-1] if block.stmts else None
+            if not isinstance(before, If) or before.orelse is not None:
+                raise line.error("there is no if for this else", line.indent)
+            return "else", (), dict(block.names)
+        if word == "pass":
+            part.expect("pass")
+            part.end()
+        elif word == "allocate":
+            block.stmts.append(self.allocation(part, block.names))
+        elif word in ("assert", "assume"):
+            block.stmts.append(self.claim(part, block.names))
+        elif word == "def":
+            raise line.error("a second function: parse_nest reads one", line.indent)
+        else:
+            block.stmts.append(self.simple(part, block.names))
+        return None
+
+    def loop(self, part: Part, names: dict[str, Any]) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
+        part.expect("for")
+        var = self.fresh(part, names, "the name of a loop variable")
+        part.expect("in")
+        part.expect("[")
+        low = self.integer(part.until(","), names, "the start of a range")
+        part.expect(",")
+        end = self.integer(part.until(")"), names, "the end of a range")
+        part.expect(")")
+        kind, thread = LoopKind.SERIAL, ""
+        if part.peek() in _KINDS:
+            kind = _KINDS[part.name("a kind of loop")]
+        elif part.skip("on"):
+            thread = part.name("the tag of a thread axis")
+            kind = LoopKind.VTHREAD if thread.startswith("vthread") else LoopKind.THREAD
+        inner = {**names, var.name: var}
+        carried: list[tuple[Var, Expr, Part]] = []
+        if part.skip("with"):
+            while True:
+                label = self.fresh(part, inner, "the name of a carried variable")
+                part.expect("=")
+                first = self.integer(part.until(","), names, "the first value of a carried variable")
+                part.expect(",")
+                part.expect("then")
+                carried.append((label, first, part.until(";:")))
+                inner[label.name] = label
+                if not part.skip(";"):
+                    break
+        part.expect(":")
+        part.end()
+        carries = tuple(
+            Carry(label, first, self.integer(text, inner, "the next value of a carried variable"), after_last=False)
+            for label, first, text in carried
+        )
+        return "for", (var, range_between(low, end), kind, thread, carries), inner
+
+    def fresh(self, part: Part, names: dict[str, Any], what: str) -> Var:
+        at = part.at_word()
+        label = part.name(what)
+        if label in names:
+            raise part.taken(label, at)
+        return Var(label)
+
+    # -- statements of one line ---------------------------------------------------------------------------------
+
+    def simple(self, part: Part, names: dict[str, Any]) -> Stmt:
+        at = part.at_word()
+        label = part.name("a statement")
+        if part.next_is("("):
+            return self.host_call(label, part, names, at)
+        if part.skip("="):
+            if label in names:
+                raise part.taken(label, at)
+            value = self.built(lambda: typed(self.operand(part.until(""), names)), part)
+            var = Var(label) if isinstance(value, Expr) else parameter(label, _dtype_of(value))
+            names[label] = var
+            return Let(var, value)
+        if not part.next_is("["):
+            raise part.error("a statement is expected: a store, a name for a value, a host call, for, if ...", at)
+        part.rewind(at)
+        target = part.until("=")
+        if not isinstance(names.get(label), Tensor):
+            if label not in names:
+                raise part.unknown(label, names, at)
+            raise part.error(f"{label} is no array and cannot be stored to", at)
+        element = self.operand(target, names)
+        if not _is_element(element, names[label]):
+            raise part.error("only an element of an array is stored to", at)
+        part.expect("=")
+        value = self.stored(part.until(""), names, names[label])
+        return Store(names[label], tuple(element.args), value)
+
+    def stored(self, text: Part, names: dict[str, Any], tensor: Tensor) -> Any:
+        value = self.operand(text, names)
+        dtype = tensor.dtype
+        if isinstance(value, Untyped):
+            is_known = dtypes.is_float(dtype) or not value.has_fraction
+            if not is_known or (dtype == "bool" and value.make is not None):
+                raise text.error(f"{tensor.name} holds {dtype}: convert the value, as in {dtype}(...)", text.at_word())
+            return typed(value, dtype)
+        is_truth = isinstance(value, Cond) or _dtype_of(value) == "bool"
+        fits = is_truth if dtype == "bool" else not is_truth
+        if not fits or (dtypes.is_int(dtype) and not isinstance(value, Expr)):
+            raise text.error(f"{tensor.name} holds {dtype}: convert the value, as in {dtype}(...)", text.at_word())
+        return value
+
+    def host_call(self, label: str, part: Part, names: dict[str, Any], at: int) -> Stmt:
+        part.expect("(")
+        args: list[Any] = []
+        for text in part.listed(")"):
+            word = text.text.strip()
+            if word.startswith('"'):
+                args.append(text.string())
+            elif isinstance(names.get(word), Tensor):
+                args.append(names[word])
+            else:
+                value = typed(self.operand(text, names))
+                args.append(value)
+        part.end()
+        tensors = tuple(dict.fromkeys(a for a in args if isinstance(a, Tensor)))
+        return Evaluate(ExternCall("packed", label, tuple(args)), tensors, tensors)
+
+    def claim(self, part: Part, names: dict[str, Any]) -> Stmt:
+        word = part.name("a statement")
+        text = part.until(",")
+        cond = self.condition(text, names, "a condition", has_undef=word == "assume")
+        at = part.at
+        message = part.string() if part.skip(",") else None
+        part.end()
+        if word == "assume":
+            if message not in (None, _PROVED):
+                raise part.error('an assumption is marked "proved", or not at all', at)
+            return Assume(cond, message == _PROVED)
+        if not isinstance(cond, Cond):
+            raise text.error("an assertion is a condition on integers", text.at_word())
+        return Assert(cond, text.text.strip() if message is None else message)
+
+    def allocation(self, part: Part, names: dict[str, Any]) -> Stmt:
+        part.expect("allocate")
+        at = part.at_word()
+        label = part.name("the name of an array")
+        if label in names:
+            raise part.taken(label, at)
+        part.expect(":")
+        dtype = self.dtype(part)
+        part.expect("[")
+        ranges = [self.storage_range(text, names) for text in part.listed("]")]
+        scope = ""
+        if part.skip("in"):
+            scope = part.name("the scope of an array")
+        tensor = _tensor(label, tuple(r.extent for r in ranges), dtype)
+        origin: tuple[Expr, ...] | None = tuple(const(0) for _ in ranges)
+        steps: tuple[tuple[int, ...], ...] | None = None
+        if part.skip("at"):
+            part.expect("[")
+            starts = part.listed("]")
+            if len(starts) != len(ranges):
+                raise part.error(f"{label} has {len(ranges)} dimensions, its origin has {len(starts)}", at)
+            origin = tuple(self.integer(text, names, "an origin") for text in starts)
+        elif part.skip("holding"):
+            part.expect(label)
+            part.expect("[")
+            places = [Var(f"y{k}") for k in range(len(ranges))]
+            inner = {**names, **{v.name: v for v in places}}
+            coordinates = [(text, self.integer(text, inner, "a coordinate")) for text in part.listed("]")]
+            held = [_held(e, places) for _, e in coordinates]
+            for (text, _), found in zip(coordinates, held, strict=True):
+                if found is None:
+                    raise text.error("a coordinate is a start plus multiples of y0, y1, ...", text.at_word())
+            origin = tuple(found[0] for found in held if found is not None)
+            steps = tuple(found[1] for found in held if found is not None)
+        part.end()
+        names[label] = tensor
+        return Allocate(tensor, tuple(ranges), scope, origin, steps)
+
+    def storage_range(self, text: Part, names: dict[str, Any]) -> Range:
+        first = text.until(":")
+        if not text.skip(":"):
+            return Range(const(0), self.integer(first, names, "an extent"))
+        text.expect("+")
+        low = self.integer(first, names, "the start of a range")
+        return Range(low, self.integer(text.until(""), names, "an extent"))
+
+    # -- operands -----------------------------------------------------------------------------------------------
+
+    def operand(self, part: Part, names: dict[str, Any]) -> Any:
+        return self.read(part, names)[0]
+
+    def read(self, part: Part, names: dict[str, Any]) -> tuple[Any, OperandReader]:
+        reader = OperandReader(
+            part.text, dict(names), lambda message, at: part.error(message, part.start + at), self.shapes
+        )
+        return reader.run(), reader
+
+    def integer(self, part: Part, names: dict[str, Any], what: str) -> Expr:
+        value, reader = self.read(part, names)
+        reader.without_undef(0, what)
+        if not isinstance(value, Expr):
+            raise part.error(f"{what} must be an integer", part.at_word())
+        return value
+
+    def condition(self, part: Part, names: dict[str, Any], what: str, has_undef: bool = False) -> Any:
+        value, reader = self.read(part, names)
+        if not has_undef:
+            reader.without_undef(0, what)
+        if not isinstance(value, Cond) and not (isinstance(value, Value) and value.dtype == "bool"):
+            raise part.error(f"{what} is expected here", part.at_word())
+        return value
+
+    def built(self, make: Any, part: Part) -> Any:
+        try:
+            return make()
+        except ParseError:
+            raise
+        except InputError as error:
+            raise part.error(str(error), part.start) from None
+
+
+def _tensor(label: str, extents: tuple[Any, ...], dtype: str) -> Tensor:
+    return PlaceholderOp(label, extents, dtype).outputs[0]
+
+
+def _dtype_of(value: Any) -> str:
+    return "bool" if isinstance(value, Cond) else str(value.dtype)
+
+
+def _is_element(value: Any, tensor: Tensor) -> bool:
+    return getattr(value, "data", None) is (tensor.element if dtypes.is_int(tensor.dtype) else tensor)
+
+
+def _held(coordinate: Expr, places: list[Var]) -> tuple[Expr, tuple[int, ...]] | None:
+    """The start of a coordinate, and its step for each place; `None` when it is of another form."""
+    steps = [0] * len(places)
+    numbers = {place: k for k, place in enumerate(places)}
+
+    def term(e: Expr) -> tuple[int, int] | None:
+        if e.op is ops.MUL and e.args[0] in numbers and (factor := constant_value(e.args[1])) is not None:
+            return numbers[e.args[0]], factor
+        return (numbers[e], 1) if isinstance(e, Var) and e in numbers else None
+
+    while True:
+        if (whole := term(coordinate)) is not None:
+            steps[whole[0]] += whole[1]
+            coordinate = const(0)
+            break
+        if coordinate.op not in (ops.ADD, ops.SUB) or (last := term(coordinate.args[1])) is None:
+            break
+        steps[last[0]] += last[1] if coordinate.op is ops.ADD else -last[1]
+        coordinate = coordinate.args[0]
+    if any(node in numbers for node in postorder((coordinate,))):
+        return None
+    return coordinate, tuple(steps)
