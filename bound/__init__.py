@@ -3,8 +3,8 @@
 `infer_bound` tells which elements of each tensor a schedule needs, computes and stores.
 """
 
-from bound import te, tir
+from bound import replay, te, tir
 from bound.infer import BoundsMap, infer_bound
 from bound.shapes import annotate_shapes
 
-__all__ = ["BoundsMap", "annotate_shapes", "infer_bound", "te", "tir"]
+__all__ = ["BoundsMap", "annotate_shapes", "infer_bound", "replay", "te", "tir"]

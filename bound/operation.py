@@ -75,13 +75,19 @@ class Operation:
 
 
 class PlaceholderOp(Operation):
-    """A tensor that is given."""
+    """A tensor that is given.
+
+    Attributes
+    ----------
+    dims: an axis for each dimension. None of them is a loop: they carry transforms from one reader to another.
+    """
 
     def __init__(
         self, name: str, shape: tuple[Expr, ...], dtype: str, value_range: tuple[int, int] | None = None, tag: str = ""
     ) -> None:
         super().__init__(name, tag)
         self.outputs = (Tensor(self, 0, shape, dtype, value_range),)
+        self.dims = tuple(IterVar(Range(0, extent), f"{name}.{k}") for k, extent in enumerate(shape))
 
 
 class ComputeOp(Operation):

@@ -79,6 +79,8 @@ class Stage:
     scope: its storage scope; empty means chosen from the threads around it.
     is_output: whether the schedule was asked for it.
     group: the group stage it belongs to, or `None`. A group is a stage without an operation.
+    compute_at_position: how many of its leading loops it shares with all stages that read it (`bound.replay`).
+    max_producer_position: how many of its leading loops a stage that it reads is computed in by such sharing.
     """
 
     def __init__(self, schedule: Schedule, op: Operation | None, is_output: bool = False) -> None:
@@ -99,6 +101,8 @@ class Stage:
         self.group: Stage | None = None
         self.env_thread_vars: tuple[IterVar, ...] = ()
         self.store_predicate: Any = None
+        self.compute_at_position = 0
+        self.max_producer_position = 0
 
     @property
     def op(self) -> Operation:
@@ -117,6 +121,14 @@ class Stage:
 
     def __repr__(self) -> str:
         return f"Stage({self.name})"
+
+    @property
+    def shared_loops(self) -> int:
+        """How many of its leading loops are loops of other stages as well (`bound.replay`)."""
+        own = self.compute_at_position
+        if own and not any(t.op is self._op for stage in self.schedule.stages for t in stage.op.input_tensors):
+            own = 0  # there is nobody to share them with
+        return max(own, self.max_producer_position)
 
     # --- axes ---------------------------------------------------------------------------------------------------
 

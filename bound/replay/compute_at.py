@@ -1,0 +1,127 @@
+"""`compute_at` as it is called: with repairs, each of which was tried, where it is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from bound.errors import InputError, ScheduleError
+from bound.itervar import IterVar
+from bound.replay.domain import REDUCTION, current, domain, position_of
+from bound.replay.place import BEST_EFFORT, STANDARD, Outcome, check_mode, place_at
+from bound.replay.reasons import Repair, ReplayError
+from bound.replay.recompute import recompute
+from bound.schedule import Schedule
+from bound.tensor import Tensor
+from intset.errors import IntSetError
+
+RECOMPUTE: Final = "recompute"
+
+
+def compute_at(
+    schedule: Schedule,
+    producer: Tensor,
+    consumer: Tensor,
+    pos: int,
+    mode: str = STANDARD,
+    repair: str | None = None,
+) -> Outcome:
+    """Compute `producer` inside the first `pos` loops of `consumer`, which reads it, perhaps through others.
+
+    The loops of what lies between the two, and of all that this concerns, are made like those of the consumer; the
+    loops that are then the same become one, of which each stage has its part.
+
+    Parameters
+    ----------
+    pos: a position among the loops of `consumer`; from the end where it is negative (-1: inside all of them).
+    mode: "standard": every tensor concerned shares exactly the loops that are asked for, or the call is refused.
+        "best_effort": each shares as many of them as it can. "most_inlined": each shares as many loops as it can.
+    repair: "recompute": where the call is refused, tensors that something else needs as well are cloned for it first.
+
+    Raises
+    ------
+    ReplayError: in mode "standard", with reasons and repairs. Nothing is changed.
+    ScheduleError: `consumer` does not depend on `producer`, or a stage would have to move that cannot be.
+    InputError: an unknown mode or repair, or a position outside -n-1..n for n loops.
+    """
+    check_mode(mode)
+    if repair not in (None, RECOMPUTE):
+        raise InputError(f"repair must be None or {RECOMPUTE!r}, not {repair!r}")
+    try:
+        return place_at(schedule, producer, consumer, pos, mode)
+    except ReplayError as error:
+        if repair == RECOMPUTE and _recomputed(schedule.copy(), producer, consumer, pos) is not None:
+            outcome = _recomputed(schedule, producer, consumer, pos)
+            assert outcome is not None
+            return outcome
+        first, last = current(schedule, producer), current(schedule, consumer)
+        found = tuple(_repairs(schedule, first, last, pos))
+        kinds = ", ".join(repair.text for repair in found)
+        raise ReplayError(f"{error}; what works instead: {kinds}", error.reasons, found) from None
+
+
+def _recomputed(schedule: Schedule, producer: Tensor, consumer: Tensor, pos: int) -> Outcome | None:
+    """Clone, then call again; `None` where there is nothing to clone, or that is refused, too."""
+    first = current(schedule, producer)
+    try:
+        clones = recompute(schedule, producer, consumer)
+        if not clones:
+            return None
+        done = place_at(schedule, clones.get(first, first), current(schedule, consumer), pos, STANDARD)
+    except ScheduleError:
+        return None
+    return Outcome(done.position, done.reasons, clones)
+
+
+def _repairs(schedule: Schedule, producer: Tensor, consumer: Tensor, pos: int) -> Iterator[Repair]:
+    depth = position_of(pos, domain(schedule, consumer).depth, consumer.name)
+    for less in range(depth - 1, -1, -1):
+
+        def at(s: Schedule, less: int = less) -> Outcome:
+            return place_at(s, producer, consumer, less, STANDARD)
+
+        if _works(schedule, at):
+            yield Repair("position", f"position {less} of {consumer.name}", at)
+            break
+
+    def best(s: Schedule) -> Outcome:
+        return place_at(s, producer, consumer, depth, BEST_EFFORT)
+
+    if _works(schedule, best):
+        yield Repair("mode", f"mode {BEST_EFFORT!r}", best)
+    order = _reductions_last(schedule, consumer)
+    if order is not None:
+
+        def reordered(s: Schedule) -> Outcome:
+            s[consumer].reorder(*order)
+            return place_at(s, producer, consumer, depth, STANDARD)
+
+        if _works(schedule, reordered):
+            names = ", ".join(iv.name for iv in order)
+            yield Repair("reorder", f"the loops of {consumer.name} in the order {names}", reordered)
+
+    def cloned(s: Schedule) -> Outcome:
+        outcome = _recomputed(s, producer, consumer, pos)
+        if outcome is None:
+            raise ScheduleError(f"compute_at of {producer.name}: there is nothing to recompute apart")
+        return outcome
+
+    if _works(schedule, cloned):
+        yield Repair(RECOMPUTE, f"repair={RECOMPUTE!r}", cloned)
+
+
+def _works(schedule: Schedule, call: Callable[[Schedule], Outcome]) -> bool:
+    try:
+        call(schedule.copy())
+    except IntSetError:
+        return False
+    return True
+
+
+def _reductions_last(schedule: Schedule, tensor: Tensor) -> tuple[IterVar, ...] | None:
+    """The loops of a tensor that are not shared yet, those of reductions behind all others; `None` where they are."""
+    found = domain(schedule, tensor)
+    stage = schedule[tensor]
+    free = found.loop[stage.shared_loops :]
+    order = tuple(sorted(free, key=lambda iv: found.kinds[iv] == REDUCTION))
+    return None if all(a is b for a, b in zip(order, free, strict=True)) else order

@@ -1,0 +1,149 @@
+"""`TensorDomain`: the axes of one tensor, from its dimensions to its loops, as a value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from bound.errors import InputError, ScheduleError
+from bound.itervar import IterVar
+from bound.operation import Operation, PlaceholderOp
+from bound.schedule import Fuse, Rebase, Relation, Schedule, Singleton, Split
+from bound.schedule.relations import children, parents
+from bound.tensor import Tensor
+from intset.expr.node import Expr
+
+ITERATION: Final = "i"
+REDUCTION: Final = "r"
+BROADCAST: Final = "b"
+
+
+@dataclass(frozen=True)
+class TensorDomain:
+    """What a schedule made of the axes of an operation. All outputs of an operation share it.
+
+    Attributes
+    ----------
+    op: the operation.
+    root: its axes, those of the dimensions before those it reduces over.
+    loop: the loops, from the outermost to the innermost. A placeholder has an axis a dimension and no real loop.
+    relations: how loops were made from roots, in order.
+    """
+
+    op: Operation
+    root: tuple[IterVar, ...]
+    loop: tuple[IterVar, ...]
+    relations: tuple[Relation, ...] = ()
+
+    @cached_property
+    def kinds(self) -> Mapping[IterVar, str]:
+        """Of each axis whether it is one of iteration ("i"), of reduction ("r"), or broadcast ("b").
+
+        Broadcast are data axes of constant extent 1, and what is split from such or fused of such alone. What is fused
+        of a reduction and anything else is a reduction.
+        """
+        kinds = {iv: _root_kind(iv) for iv in self.root}
+        for relation in self.relations:
+            kind = fused_kind(kinds[iv] for iv in parents(relation))
+            kinds.update(dict.fromkeys(children(relation), kind))
+        return kinds
+
+    @property
+    def depth(self) -> int:
+        """The number of loops."""
+        return len(self.loop)
+
+    def __str__(self) -> str:
+        kinds = self.kinds
+        loops = ", ".join(f"{iv.name}:{kinds[iv]}" for iv in self.loop)
+        roots = ", ".join(iv.name for iv in self.root)
+        made = "".join(f"; {_written(relation)}" for relation in self.relations)
+        return f"{self.op.name}[{loops}] of ({roots}){made}"
+
+    def __repr__(self) -> str:
+        return f"<TensorDomain {self}>"
+
+
+def _root_kind(iv: IterVar) -> str:
+    if iv.is_reduce:
+        return REDUCTION
+    extent = None if iv.dom is None else iv.dom.extent
+    return BROADCAST if isinstance(extent, Expr) and extent.is_const and extent.data == 1 else ITERATION
+
+
+def fused_kind(kinds: Iterable[str]) -> str:
+    """The kind of an axis made from axes of these kinds; an axis made from none is broadcast."""
+    found = set(kinds)
+    if REDUCTION in found:
+        return REDUCTION
+    return ITERATION if ITERATION in found else BROADCAST
+
+
+def _written(relation: Relation) -> str:
+    if isinstance(relation, Split):
+        size = f"factor={relation.factor}" if relation.nparts is None else f"nparts={relation.nparts}"
+        tail = "" if relation.tail == "guard" else f", {relation.tail}"
+        return f"split({relation.parent.name}, {size}{tail})"
+    if isinstance(relation, Fuse):
+        return f"fuse({relation.outer.name}, {relation.inner.name})"
+    return f"from 0 {relation.parent.name}" if isinstance(relation, Rebase) else "fuse()"
+
+
+def domain(schedule: Schedule, tensor: Tensor) -> TensorDomain:
+    """The domain of a tensor as the schedule has it now.
+
+    Raises
+    ------
+    InputError: `schedule` is no schedule, or `tensor` no tensor.
+    ScheduleError: the schedule does not compute the tensor.
+    """
+    op = current(schedule, tensor).op
+    if isinstance(op, PlaceholderOp):
+        return TensorDomain(op, op.dims, op.dims)
+    stage = schedule[op]
+    return TensorDomain(op, op.root_iter_vars, tuple(stage.leaf_iter_vars), tuple(stage.relations))
+
+
+def current(schedule: Schedule, tensor: Tensor) -> Tensor:
+    """The tensor that stands for `tensor` now; a refusal in one sentence for anything else."""
+    if not isinstance(schedule, Schedule):
+        raise InputError(f"a schedule made by te.create_schedule is needed, not {schedule!r}")
+    if not isinstance(tensor, Tensor):
+        raise InputError(f"a tensor is needed, not {tensor!r}")
+    if tensor not in schedule:
+        raise ScheduleError(f"{tensor.name} has no stage in this schedule: no output needs it")
+    return schedule.current(tensor)
+
+
+def position_of(given: object, depth: int, name: str) -> int:
+    """`given` as a position among `depth` loops: from the end where it is negative (-1: behind all loops).
+
+    Raises
+    ------
+    InputError: it is no integer, or outside -depth-1..depth.
+    """
+    if isinstance(given, bool) or not isinstance(given, int):
+        raise InputError(f"a position is an integer, not {given!r}")
+    if not -depth - 1 <= given <= depth:
+        raise InputError(f"position {given} of {name} is outside {-depth - 1}..{depth}: it has {depth} loops")
+    return given if given >= 0 else depth + 1 + given
+
+
+def ancestors(relations: Sequence[Relation], axes: Iterable[IterVar]) -> set[IterVar]:
+    """The axes and all that they were made from."""
+    found = set(axes)
+    for relation in reversed(relations):
+        if any(child in found for child in children(relation)):
+            found.update(parents(relation))
+    return found
+
+
+def made_alone(relations: Sequence[Relation], axes: Iterable[IterVar]) -> set[IterVar]:
+    """The axes and all that came from such alone; what is made from nothing counts as such."""
+    found = set(axes)
+    for relation in relations:
+        if isinstance(relation, Singleton) or all(parent in found for parent in parents(relation)):
+            found.update(children(relation))
+    return found

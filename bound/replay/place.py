@@ -1,0 +1,180 @@
+"""`compute_at` and `inline_at`: loops made one, for one tensor and all that has to follow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from bound.errors import InputError, ScheduleError
+from bound.operation import Operation, PlaceholderOp
+from bound.replay.carry import Carried, carry_loops, carry_position
+from bound.replay.chains import check_depends
+from bound.replay.domain import current, position_of
+from bound.replay.positions import settle
+from bound.replay.reasons import Reason, ReplayError
+from bound.replay.scene import Scene
+from bound.replay.spanning import C2P, Edge
+from bound.schedule import Schedule
+from bound.tensor import Tensor
+
+STANDARD: Final = "standard"
+BEST_EFFORT: Final = "best_effort"
+MOST_INLINED: Final = "most_inlined"
+MODES: Final = (STANDARD, BEST_EFFORT, MOST_INLINED)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a call did.
+
+    Attributes
+    ----------
+    position: how many of its leading loops the tensor now shares with all of its readers.
+    reasons: why tensors share fewer than was asked for.
+    clones: for each tensor that was cloned the clone.
+    """
+
+    position: int
+    reasons: tuple[Reason, ...] = ()
+    clones: Mapping[Tensor, Tensor] = field(default_factory=dict)
+
+
+def check_mode(mode: object) -> None:
+    if mode not in MODES:
+        raise InputError(f"mode must be one of {', '.join(MODES)}, not {mode!r}")
+
+
+def place_at(schedule: Schedule, producer: Tensor, consumer: Tensor, pos: int, mode: str) -> Outcome:
+    """`compute_at` without repairs: a refusal says why, not what to do."""
+    first, last = current(schedule, producer), current(schedule, consumer)
+    scene = Scene(schedule)
+    depth = position_of(pos, scene.domain(last).depth, last.name)
+    check_depends(scene.graph, first, last)
+    if mode == MOST_INLINED:
+        depth = scene.domain(last).depth
+    moving = _moving(scene, first, last)
+    if depth:
+        _refuse_immovable(scene, moving if mode == STANDARD else {first.op}, first, last)
+
+    def allowed(edge: Edge) -> bool:
+        inside = edge.target.op in moving
+        return inside or (edge.kind != C2P and edge.source.op in moving)
+
+    carried = carry_loops(scene, last, depth, allowed)
+    if mode == MOST_INLINED:
+        wanted = {op: scene.domains[op].depth for op in scene.ops if op in moving}
+        found = settle(scene, wanted, best=True)
+    else:
+        mapped = carry_position(scene, last, depth)
+        wanted = {op: mapped.position.get(op, 0) for op in scene.ops if op in moving}
+        found = [reason for op, reason in mapped.reasons.items() if op in moving]
+        found += settle(scene, wanted, best=mode == BEST_EFFORT)
+    reasons = _explained(scene, carried, found)
+    if mode == STANDARD and reasons:
+        _refuse_held(scene, carried, reasons)
+        asked = f"compute_at of {first.name} at position {depth} of {last.name}"
+        raise ReplayError(f"{asked}: {reasons[0]}", reasons)
+    scene.write()
+    return Outcome(scene.position[first.op], reasons)
+
+
+def _moving(scene: Scene, producer: Tensor, consumer: Tensor) -> set[Operation]:
+    """The operations up to the common consumer; without one, the producer and all that depend on it and are read."""
+    graph = scene.graph
+    behind = {producer, *graph.dependents((producer,))}
+    end = graph.common_consumer(producer, consumer)
+    if end is not None:
+        return {t.op for t in behind & graph.needed((end,))} - {end.op}
+    return {t.op for t in behind if graph.consumers(t)} | {producer.op}
+
+
+def _refuse_immovable(scene: Scene, moving: set[Operation], producer: Tensor, consumer: Tensor) -> None:
+    for op in scene.ops:
+        obstacle = scene.obstacle(op) if op in moving else None
+        if obstacle is not None:
+            call = f"compute_at of {producer.name} at {consumer.name}"
+            raise ScheduleError(f"stage {op.name}: {call} would have to move it, but it {obstacle}")
+
+
+def _refuse_held(scene: Scene, carried: Carried, reasons: tuple[Reason, ...]) -> None:
+    """Where a reader cannot be moved at all, that is the reason in words."""
+    for reason in reasons:
+        for tensor in (reason.tensor, reason.consumer):
+            obstacle = None if tensor is None else carried.held.get(tensor.op)
+            if tensor is not None and obstacle:
+                raise ScheduleError(f"stage {tensor.name}: compute_at would have to move it, but it {obstacle}")
+
+
+def _explained(scene: Scene, carried: Carried, found: list[Reason]) -> tuple[Reason, ...]:
+    """One reason a tensor, in the order of the schedule; loops that an earlier call holds are named as such."""
+    best: dict[Tensor, Reason] = {}
+    for reason in found:
+        best.setdefault(reason.tensor, reason)
+    return tuple(sorted(best.values(), key=lambda reason: scene.graph.number[reason.tensor]))
+
+
+def inline_at(schedule: Schedule, tensor: Tensor, pos: int, mode: str = STANDARD) -> Outcome:
+    """Share the first `pos` loops of one tensor with all of its readers; no loops are changed.
+
+    Raises
+    ------
+    ReplayError: in mode "standard", where not all of them can be shared.
+    InputError: an unknown mode, or a position outside the loops.
+    """
+    check_mode(mode)
+    now = current(schedule, tensor)
+    scene = Scene(schedule)
+    depth = position_of(pos, scene.domain(now).depth, now.name)
+    if mode == MOST_INLINED:
+        depth = scene.domain(now).depth
+    return _inline(scene, now, {now.op: depth}, mode, f"inline_at of {now.name} at position {depth}")
+
+
+def inline_all_at(schedule: Schedule, tensor: Tensor, pos: int, mode: str = STANDARD) -> Outcome:
+    """Share the first `pos` loops of one tensor, and of every other tensor those that are the same; no loops change.
+
+    Raises
+    ------
+    ReplayError: in mode "standard", where one tensor cannot share all of them.
+    InputError: an unknown mode, or a position outside the loops.
+    """
+    check_mode(mode)
+    now = current(schedule, tensor)
+    scene = Scene(schedule)
+    depth = position_of(pos, scene.domain(now).depth, now.name)
+    if mode == MOST_INLINED:
+        depth = scene.domain(now).depth
+    mapped = carry_position(scene, now, depth).position
+    wanted = {op: mapped[op] for op in scene.ops if op in mapped}
+    return _inline(scene, now, wanted, mode, f"inline_all_at of {now.name} at position {depth}")
+
+
+def inline_most(schedule: Schedule) -> tuple[Reason, ...]:
+    """Share as many leading loops of every tensor as can be; gives why the others are not. No loops are changed."""
+    if not isinstance(schedule, Schedule):
+        raise InputError(f"a schedule made by te.create_schedule is needed, not {schedule!r}")
+    scene = Scene(schedule)
+    wanted = {op: scene.domains[op].depth for op in scene.ops if scene.obstacle(op) is None}
+    reasons = tuple(settle(scene, wanted, best=True))
+    scene.write()
+    return reasons
+
+
+def _inline(scene: Scene, tensor: Tensor, wanted: Mapping[Operation, int], mode: str, call: str) -> Outcome:
+    standard = mode == STANDARD
+    kept: dict[Operation, int] = {}
+    for op, depth in wanted.items():
+        obstacle = scene.obstacle(op)
+        if obstacle is None:
+            kept[op] = depth
+        elif depth and (standard or op is tensor.op):
+            raise ScheduleError(f"stage {op.name}: {call} would have to move it, but it {obstacle}")
+    reasons = tuple(settle(scene, kept, best=not standard))
+    if standard and reasons:
+        raise ReplayError(f"{call}: {reasons[0]}", reasons)
+    scene.write()
+    return Outcome(scene.position[tensor.op], reasons)
+
+
+__all__ = ["MODES", "Outcome", "PlaceholderOp", "inline_all_at", "inline_at", "inline_most", "place_at"]

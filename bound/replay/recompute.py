@@ -1,0 +1,92 @@
+"""Clones: what several need of a tensor, computed apart for some of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from bound.itervar import IterVar
+from bound.operation import ComputeOp, Operation, PlaceholderOp, redirected
+from bound.replay.chains import Graph, check_depends
+from bound.replay.domain import current
+from bound.schedule import Fuse, Rebase, Relation, Schedule, Singleton, Split, Stage
+from bound.schedule.dataflow import insert_after, redirect
+from bound.tensor import Tensor
+from bound.tir import walk
+from bound.tir.reduce import Reduction
+from bound.tir.value import Value, ValueOp, make
+
+
+def recompute(schedule: Schedule, producer: Tensor, consumer: Tensor) -> dict[Tensor, Tensor]:
+    """Clone every computed tensor on chains from `producer` to `consumer` that something else needs as well.
+
+    The chains go over the clones, everything else over the originals: outputs, and what reads off the chains. A clone
+    has the loops of the original, shared with none. Gives the clone of each tensor; empty where nothing else needs any.
+    """
+    first, last = current(schedule, producer), current(schedule, consumer)
+    graph = Graph(schedule)
+    check_depends(graph, first, last)
+    inside = {first, *graph.dependents((first,))} & graph.needed((last,))
+    chain = {t.op for t in inside if not isinstance(t.op, PlaceholderOp)} - {last.op}
+    cloned: set[Operation] = set()
+    for stage in reversed(schedule.stages):
+        if stage.op in chain:
+            readers = {reader.op for t in stage.op.outputs for reader in graph.consumers(t)}
+            if stage.is_output or not readers <= chain | {last.op} or readers & cloned:
+                cloned.add(stage.op)
+    clones: dict[Tensor, Tensor] = {}
+    for stage in [stage for stage in schedule.stages if stage.op in cloned]:
+        op = stage.op
+        assert isinstance(op, ComputeOp)
+        copy, axes = _copy(op, clones)
+        made = insert_after(schedule, stage, copy)
+        _give_loops(stage, made, axes)
+        clones.update(zip(op.outputs, copy.outputs, strict=True))
+    own = {schedule[op]: clones for op in chain - cloned | {last.op}}
+    redirect(schedule, schedule.stages, {}, own)
+    return clones
+
+
+def _copy(op: ComputeOp, clones: Mapping[Tensor, Tensor]) -> tuple[ComputeOp, dict[IterVar, IterVar]]:
+    """The operation over axes of its own, reading clones where there are such."""
+    axes = {iv: _twin(iv) for iv in op.root_iter_vars}
+    body = tuple(_over(redirected(value, clones), axes) for value in op.body)
+    copy = ComputeOp(f"{op.name}.clone", tuple(axes[iv] for iv in op.axis), body, op.tag, op.attrs)
+    for old, new in zip(op.outputs, copy.outputs, strict=True):
+        new.value_range = old.value_range
+    return copy, axes
+
+
+def _over(value: Any, axes: Mapping[IterVar, IterVar]) -> Any:
+    new = walk.substitute(value, axes)
+    if isinstance(new, Value) and new.op is ValueOp.REDUCE:
+        data: Reduction = new.data
+        reduced = Reduction(data.combiner, tuple(axes[iv] for iv in data.axis), data.index)
+        return make(new.op, new.args, new.dtype, reduced)
+    return new
+
+
+def _twin(iv: IterVar) -> IterVar:
+    return IterVar(iv.dom, iv.name, iv.iter_type, iv.thread_tag, iv.sizes)
+
+
+def _give_loops(old: Stage, made: Stage, axes: dict[IterVar, IterVar]) -> None:
+    """The loops of one stage for another, with all that was said of them."""
+    for iv in old.all_iter_vars:
+        axes.setdefault(iv, _twin(iv))
+    made.relations = [_moved(relation, axes) for relation in old.relations]
+    made.all_iter_vars = [axes[iv] for iv in old.all_iter_vars]
+    made.leaf_iter_vars = [axes[iv] for iv in old.leaf_iter_vars]
+    made.iter_var_attrs = {axes[iv]: attr for iv, attr in old.iter_var_attrs.items() if iv in axes}
+    made.scope, made.double_buffered = old.scope, old.double_buffered
+
+
+def _moved(relation: Relation, axes: Mapping[IterVar, IterVar]) -> Relation:
+    if isinstance(relation, Split):
+        ends = axes[relation.parent], axes[relation.outer], axes[relation.inner]
+        return Split(*ends, relation.factor, relation.nparts, relation.tail)
+    if isinstance(relation, Fuse):
+        return Fuse(axes[relation.outer], axes[relation.inner], axes[relation.fused])
+    if isinstance(relation, Rebase):
+        return Rebase(axes[relation.parent], axes[relation.rebased])
+    return Singleton(axes[relation.iter])

@@ -1,0 +1,181 @@
+"""replayPasC and replayCasP: the loops of one tensor made like those of its reader, or of what it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from bound.itervar import IterVar
+from bound.replay.axes import AxisMap, axis_map
+from bound.replay.domain import REDUCTION, TensorDomain, ancestors, position_of
+from bound.replay.history import create, detect, history
+from bound.schedule import Relation
+from bound.schedule.relations import children, parents
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """A domain after a replay, and how many of its leading loops are those that were asked for."""
+
+    domain: TensorDomain
+    position: int
+
+
+def replay_producer_as_consumer(producer: TensorDomain, consumer: TensorDomain, position: int) -> Replayed:
+    """replayPasC: the producer with loops like the first `position` loops of a direct reader.
+
+    What is not needed for that stays as it was. The loops come in this order: those asked for; other loops of the
+    reader that came about on the way; the producer's own old loops; what is left of loops that were taken apart.
+    """
+    axes = axis_map(producer, consumer)
+    target = consumer.loop[: position_of(position, consumer.depth, consumer.op.name)]
+    return _replay(producer, consumer, target, axes.to_producer, (axes.added, axes.squeezed))
+
+
+def replay_consumer_as_producer(consumer: TensorDomain, producer: TensorDomain, position: int) -> Replayed:
+    """replayCasP: a direct reader with loops like the first `position` loops of the producer, reductions left out."""
+    axes = axis_map(producer, consumer)
+    depth = position_of(position, producer.depth, producer.op.name)
+    target = [iv for iv in producer.loop[:depth] if producer.kinds[iv] != REDUCTION]
+    return _replay(consumer, producer, target, axes.to_reader, (axes.squeezed, axes.added))
+
+
+def _replay(
+    own: TensorDomain,
+    model: TensorDomain,
+    target: Sequence[IterVar],
+    roots: Mapping[IterVar, IterVar],
+    only: tuple[Iterable[IterVar], Iterable[IterVar]],
+) -> Replayed:
+    """`own` with loops like `target`, which are loops of `model`.
+
+    Parameters
+    ----------
+    roots: from roots of the model to roots of `own`.
+    only: the broadcast roots that only the model has, and those that only `own` has.
+    """
+    needed = ancestors(model.relations, target)
+    shown = history([r for r in model.relations if any(iv in needed for iv in children(r))], only[0])
+    found = detect(shown, history(own.relations, only[1]), {iv: to for iv, to in roots.items() if iv in needed})
+    alive = dict.fromkeys(own.root)
+    applied = [r for r in own.relations if r in found.used]
+    for relation in applied:
+        _apply(relation, alive)
+    image, made = create(shown, {iv: to for iv, to in found.image.items() if to in alive})
+    for relation in made:
+        _apply(relation, alive)
+    head = list(dict.fromkeys(image[iv] for iv in target if iv in image))
+    for relation in own.relations:  # what was done to the rest before, as far as it can still be done
+        if relation not in found.used and all(iv in alive and iv not in head for iv in parents(relation)):
+            _apply(relation, alive)
+            applied.append(relation)
+    order = [*head, *(image[iv] for iv in model.loop if iv in image), *own.loop, *alive]
+    kept = [r for r in own.relations if r in applied]
+    loop = tuple(iv for iv in dict.fromkeys(order) if iv in alive)
+    return Replayed(TensorDomain(own.op, own.root, loop, (*kept, *made)), len(head))
+
+
+def _apply(relation: Relation, alive: dict[IterVar, None]) -> None:
+    for iv in parents(relation):
+        del alive[iv]
+    alive.update(dict.fromkeys(children(relation)))
+
+
+@dataclass(frozen=True, eq=False)
+class Matching:
+    """Which loops of a producer and of one of its readers are the same.
+
+    Attributes
+    ----------
+    axes: the map between their roots.
+    image: for each axis of the reader the axis of the producer that is the same.
+    mapped: the axes of the reader that come from mapped roots; all others are passed over.
+    alone: axes of one element that only the producer has; they are passed over, too.
+    """
+
+    producer: TensorDomain
+    reader: TensorDomain
+    axes: AxisMap
+    image: Mapping[IterVar, IterVar]
+    mapped: frozenset[IterVar]
+    alone: frozenset[IterVar]
+
+    def of_producer(self, position: int) -> int | None:
+        """How many loops of the producer are the first `position` loops of the reader; `None` where they differ."""
+        depth, place = self.producer.depth, 0
+        for iv in self.reader.loop[:position]:
+            if iv not in self.mapped:
+                continue
+            while place < depth and self.producer.loop[place] in self.alone:
+                place += 1
+            if place == depth or self.image.get(iv) is not self.producer.loop[place]:
+                return None
+            place += 1
+        return place
+
+    def of_reader(self, position: int) -> int | None:
+        """How deep the first `position` loops of the producer reach into the reader; `None` where they differ."""
+        if position > self.longest:
+            return None
+        return max((there + 1 for here, there in self.pairs if here < position), default=0)
+
+    @cached_property
+    def pairs(self) -> tuple[tuple[int, int], ...]:
+        """The places of loops that are the same in both, from the outermost as far as they agree."""
+        return self._agreement[0]
+
+    @property
+    def longest(self) -> int:
+        """The largest position of the producer at which the loops agree."""
+        return self._agreement[1]
+
+    @cached_property
+    def _agreement(self) -> tuple[tuple[tuple[int, int], ...], int]:
+        found: list[tuple[int, int]] = []
+        there = 0
+        for here, iv in enumerate(self.producer.loop):
+            if iv in self.alone or self.producer.kinds[iv] == REDUCTION:
+                continue
+            while there < self.reader.depth and self.reader.loop[there] not in self.mapped:
+                there += 1
+            if there == self.reader.depth or self.image.get(self.reader.loop[there]) is not iv:
+                return tuple(found), here
+            found.append((here, there))
+            there += 1
+        return tuple(found), self.producer.depth
+
+
+def matching(producer: TensorDomain, reader: TensorDomain) -> Matching:
+    """The loops that two neighbours have in common."""
+    axes = axis_map(producer, reader)
+    model, own = history(reader.relations, axes.added), history(producer.relations, axes.squeezed)
+    image = detect(model, own, axes.to_producer).image
+    mapped = _made_from_any(reader.relations, axes.to_reader.values())
+    return Matching(producer, reader, axes, image, mapped, frozenset(own.alone))
+
+
+def _made_from_any(relations: Sequence[Relation], roots: Iterable[IterVar]) -> frozenset[IterVar]:
+    found = set(roots)
+    for relation in relations:
+        if any(parent in found for parent in parents(relation)):
+            found.update(children(relation))
+    return frozenset(found)
+
+
+def matched_producer_position(producer: TensorDomain, consumer: TensorDomain, position: int) -> int | None:
+    """The position in the producer that is `position` in a direct reader; `None` where the loops differ.
+
+    Loops of the reader that come from none of the producer's axes do not count.
+    """
+    depth = position_of(position, consumer.depth, consumer.op.name)
+    return matching(producer, consumer).of_producer(depth)
+
+
+def matched_consumer_position(consumer: TensorDomain, producer: TensorDomain, position: int) -> int | None:
+    """The position in a direct reader that is `position` in the producer; `None` where the loops differ.
+
+    Reductions of the producer do not count, nor do loops of the reader that come from none of the producer's axes.
+    """
+    depth = position_of(position, producer.depth, producer.op.name)
+    return matching(producer, consumer).of_reader(depth)

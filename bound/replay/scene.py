@@ -1,0 +1,131 @@
+"""What a call of replay looks at and changes: domains and positions, apart from the schedule until written back."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from bound.itervar import IterType
+from bound.operation import ComputeOp, Operation, PlaceholderOp, ScanOp
+from bound.replay.domain import TensorDomain
+from bound.replay.loops import Leaf, Loops, shared_loops
+from bound.replay.replays import Matching, matching
+from bound.replay.spanning import Neighbours
+from bound.schedule import AttachType, IterVarAttr, Schedule, Stage
+from bound.schedule.relations import children
+
+
+class Scene(Neighbours):
+    """The stages of a schedule, with the loops and positions that they are to have.
+
+    Attributes
+    ----------
+    position: of each operation, how many of its leading loops are shared with all its readers.
+    before: the same when the call began; it only grows.
+    """
+
+    def __init__(self, schedule: Schedule) -> None:
+        super().__init__(schedule)
+        self.ops: tuple[Operation, ...] = tuple(stage.op for stage in schedule.stages)
+        for stage in schedule.stages:
+            for t in stage.op.outputs[:1]:
+                self.domain(t)
+        self.readers: dict[Operation, tuple[Operation, ...]] = {
+            op: tuple(dict.fromkeys(r.op for t in op.outputs for r in self.graph.consumers(t))) for op in self.ops
+        }
+        self.before = {op: schedule[op].compute_at_position for op in self.ops}
+        self.position = dict(self.before)
+        self._targets: dict[Stage, set[object]] = {}
+        for placed in (*schedule.stages, *schedule.groups):
+            if placed.attach_stage is not None:
+                self._targets.setdefault(placed.attach_stage, set()).add(placed.attach_ivar)
+        self._matches: dict[tuple[Operation, Operation], tuple[TensorDomain, TensorDomain, Matching]] = {}
+
+    def stage(self, op: Operation) -> Stage:
+        return self.schedule[op]
+
+    def match(self, producer: Operation, reader: Operation) -> Matching:
+        """The loops that an operation and one that reads it have in common now."""
+        here, there = self.domains[producer], self.domains[reader]
+        known = self._matches.get((producer, reader))
+        if known is None or known[0] is not here or known[1] is not there:
+            known = self._matches[producer, reader] = (here, there, matching(here, there))
+        return known[2]
+
+    def frozen(self, op: Operation) -> int:
+        """How many leading loops were shared before the call."""
+        return self.stage(op).shared_loops
+
+    def obstacle(self, op: Operation) -> str | None:
+        """Why the loops of a stage cannot be moved at all, in words."""
+        return obstacle(self.stage(op))
+
+    def attrs(self, op: Operation) -> dict[int, IterVarAttr]:
+        """What the stage says of its loops, by their places."""
+        said = self.stage(op).iter_var_attrs
+        return {k: said[iv] for k, iv in enumerate(self.domains[op].loop) if iv in said} if said else {}
+
+    def may_become(self, op: Operation, new: TensorDomain) -> bool:
+        """Whether nothing that was said of the loops of a stage would be lost."""
+        old, count = self.domains[op], self.frozen(op)
+        if new.loop[:count] != old.loop[:count] or self.obstacle(op) is not None:
+            return False
+        if isinstance(op, PlaceholderOp):
+            return True
+        left = set(new.loop)
+        stage = self.stage(op)
+        held = {iv for iv in old.loop if iv in stage.iter_var_attrs or iv in self._targets.get(stage, ())}
+        return held <= left
+
+    def loops(self, position: Mapping[Operation, int] | None = None) -> Loops:
+        """The nest that the positions make."""
+        wanted = self.position if position is None else position
+        shared = {op: count for op, count in wanted.items() if count and self.readers[op]}
+        match = {(op, reader): self.match(op, reader) for op in shared for reader in self.readers[op]}
+        attrs: dict[Leaf, IterVarAttr] = {
+            (op, k): attr for op in self.ops if self.stage(op).iter_var_attrs for k, attr in self.attrs(op).items()
+        }
+        return shared_loops(self.domains, shared, self.readers, match, attrs, self.fixed())
+
+    def fixed(self) -> Collection[Operation]:
+        """The operations that `Stage.compute_at`, or a group, computes inside a loop of another stage."""
+        return {op for op in self.ops if self.stage(op).get_attach_spec().attach_type is not AttachType.GROUP_ROOT}
+
+    def write(self) -> None:
+        """Make the schedule what was found."""
+        deep = dict.fromkeys(self.ops, 0)
+        for op, count in self.position.items():
+            for reader in self.readers[op] if count else ():
+                deep[reader] = max(deep[reader], self.match(op, reader).of_reader(count) or 0)
+        for op in self.ops:
+            if isinstance(op, PlaceholderOp):
+                continue
+            stage, domain = self.stage(op), self.domains[op]
+            if tuple(stage.leaf_iter_vars) != domain.loop or tuple(stage.relations) != domain.relations:
+                made = [iv for relation in domain.relations for iv in children(relation)]
+                stage.relations = list(domain.relations)
+                stage.all_iter_vars = [*domain.root, *made]
+                stage.leaf_iter_vars = list(domain.loop)
+                stage.iter_var_attrs = {
+                    iv: attr for iv, attr in stage.iter_var_attrs.items() if iv in {*domain.root, *made}
+                }
+            stage.compute_at_position = self.position[op]
+            stage.max_producer_position = deep[op]
+
+
+def obstacle(stage: Stage) -> str | None:
+    """Why replay cannot move a stage: it names what the stage is; `None` where it can."""
+    if isinstance(stage.op, PlaceholderOp):
+        return None
+    if stage.attach_type in (AttachType.INLINE, AttachType.INLINED_ALREADY):
+        return "is inlined"
+    if stage.group is not None:
+        return "belongs to a group"
+    if isinstance(stage.op, ScanOp):
+        return "is a scan"
+    if not isinstance(stage.op, ComputeOp):
+        return "is no operation made by te.compute"
+    if any(attr.iter_type is IterType.TENSORIZED for attr in stage.iter_var_attrs.values()):
+        return "is tensorized"
+    if stage.attach_type is AttachType.SCOPE and stage.attach_stage is not None:
+        return f"is placed in a loop of {stage.attach_stage.name} by compute_at"
+    return None

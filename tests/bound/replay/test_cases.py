@@ -1,0 +1,325 @@
+"""Positions, numbers of loops and loop domains of neutral cases: each is a program with one call, or a few."""
+
+from __future__ import annotations
+
+import pytest
+
+from bound import replay, te
+from bound.errors import ScheduleError
+from tests.bound.replay.programs import (
+    broadcast,
+    depths,
+    given,
+    numbers_of_loops,
+    over,
+    pointwise,
+    positions,
+    reduced,
+    two_reductions,
+)
+
+MODES = ("standard", "best_effort", "most_inlined")
+
+
+def rules(outcome):
+    return {reason.rule for reason in outcome.reasons}
+
+
+@pytest.mark.parametrize("mode", MODES[1:])
+def test_two_reductions_best(mode):
+    s, ts = two_reductions()
+    o = replay.compute_at(s, ts[0], ts[1], -1, mode)
+    assert (positions(s, *ts), o.position, rules(o)) == ([2, 1, 1, 0], 2, {"reduction"})
+    assert depths(s, *ts) == [0, 2, 2, 1]
+
+
+def test_two_reductions_standard():
+    s, ts = two_reductions()
+    assert replay.compute_at(s, ts[0], ts[1], 1).position == 1
+    assert positions(s, *ts) == [1, 1, 1, 0]
+    s, ts = two_reductions()
+    with pytest.raises(replay.ReplayError) as info:
+        replay.compute_at(s, ts[0], ts[1], -1)
+    assert [repair.kind for repair in info.value.repairs] == ["position", "mode", "recompute"]
+    first = info.value.reasons[0]
+    assert (first.rule, first.tensor, first.asked, first.allowed) == ("reduction", ts[1], 2, 1)
+    assert positions(s, *ts) == [0, 0, 0, 0]
+    wanted = {"position": [1, 1, 1, 0], "mode": [2, 1, 1, 0], "recompute": [0, 0, 0, 0]}
+    for repair in info.value.repairs:
+        tried = s.copy()
+        o = repair.apply(tried)
+        assert positions(tried, *ts) == wanted[repair.kind]
+        assert (repair.kind == "recompute") == bool(o.clones)
+    o = replay.compute_at(s, ts[0], ts[1], -1, repair="recompute")
+    assert list(o.clones) == [ts[0]] and positions(s, *ts, o.clones[ts[0]]) == [0, 0, 0, 0, 2]
+
+
+def test_outer_reductions():
+    s, ts = two_reductions(outer=True)
+    replay.compute_at(s, ts[0], ts[1], 1, "best_effort")
+    assert positions(s, *ts) == [1, 0, 0, 0]
+    s, ts = two_reductions(outer=True)
+    with pytest.raises(replay.ReplayError) as info:
+        replay.compute_at(s, ts[0], ts[1], 1)
+    assert [repair.kind for repair in info.value.repairs] == ["position", "mode", "reorder", "recompute"]
+    replay.compute_at(s, ts[0], ts[1], 1, "most_inlined")
+    assert positions(s, ts[0]) == [2]
+
+
+def consumers(common, output=False):
+    t0 = given(1000)
+    t1 = pointwise("T1", t0)
+    if common == 0:
+        t2, t3 = pointwise("T2", t1), pointwise("T3", t1)
+        return [t1, t2, t3], [t2, t3], t3
+    if common == 1:
+        t2, t3 = pointwise("T2", t1), pointwise("T3", t1)
+        t4 = pointwise("T4", t2, t3)
+        t5 = pointwise("T5", t4)
+        ts = [t1, t2, t3, t4, t5]
+        if output:
+            ts.append(pointwise("T6", t1))
+        return ts, ts[4:], t3
+    a = te.placeholder((50, 20), name="T0")
+    t1 = pointwise("T1", a)
+    t2 = pointwise("T2", t1)
+    t3, t4 = pointwise("T3", t2), pointwise("T4", t1)
+    t5 = pointwise("T5", t3, t4)
+    ts = [t1, t2, t3, t4, t5]
+    if output:
+        ts.append(pointwise("T6", t1))
+    return ts, ts[4:], t3
+
+
+def test_several_consumers():
+    ts, outputs, at = consumers(0)
+    s = te.create_schedule([t.op for t in outputs])
+    s[at].split(s[at].op.axis[0], 128)
+    replay.compute_at(s, ts[0], at, 1)
+    assert (numbers_of_loops(s, *ts), positions(s, *ts), depths(s, *ts)) == ([2, 2, 2], [1, 0, 0], [0, 1, 1])
+
+
+def test_common_consumer_first():
+    ts, outputs, at = consumers(1)
+    s = te.create_schedule([t.op for t in outputs])
+    s[at].split(s[at].op.axis[0], 128)
+    replay.compute_at(s, ts[0], at, 1)
+    assert (positions(s, *ts), numbers_of_loops(s, *ts)) == ([1, 1, 1, 0, 0], [2, 2, 2, 2, 1])
+
+
+@pytest.mark.parametrize("output", [False, True])
+def test_common_consumer_far(output):
+    ts, outputs, at = consumers(2, output)
+    s = te.create_schedule([t.op for t in outputs])
+    fused = s[at].fuse(*s[at].op.axis)
+    outer, _ = s[at].split(fused, 128)
+    s[at].split(outer, 4)
+    replay.compute_at(s, ts[0], at, 1)
+    assert numbers_of_loops(s, *ts) == [3] * len(ts)
+    assert positions(s, *ts) == [1, 1, 1, 1, 0] + [0] * output
+    if output:
+        assert depths(s, *ts[4:]) == [1, 1]
+
+
+def test_no_common_consumer():
+    ts, outputs, at = consumers(1, output=True)
+    s = te.create_schedule([t.op for t in outputs])
+    s[at].split(s[at].op.axis[0], 128)
+    replay.compute_at(s, ts[0], at, 1)
+    assert (positions(s, *ts), numbers_of_loops(s, *ts)) == ([1, 1, 1, 1, 0, 0], [2] * 6)
+
+
+def test_a_placeholder_is_the_producer():
+    t0 = given(64, 32)
+    t1, t2 = pointwise("T1", t0), pointwise("T2", t0)
+    t3 = pointwise("T3", t1, t2)
+    t4, t5 = pointwise("T4", t3), pointwise("T5", t3)
+    t6, t7 = pointwise("T6", t5, t4), pointwise("T7", t5)
+    s = te.create_schedule([t6.op, t7.op])
+    _outer, _ = s[t7].split(s[t7].fuse(*t7.op.axis), 128)
+    o = replay.compute_at(s, t0, t7, 1)
+    ts = (t1, t2, t3, t4, t5, t6, t7)
+    assert o.position == 0
+    assert (positions(s, *ts), depths(s, t6, t7)) == ([1, 1, 1, 1, 1, 0, 0], [1, 1])
+
+
+def transposed():
+    t0 = given(2, 3, 4)
+    t1 = pointwise("T1", t0)
+    t2 = pointwise("T2", t1)
+    t3 = te.compute((2, 4, 3), lambda i, j, k: t2[i, k, j] + 0, name="T3")
+    t4 = pointwise("T4", t3)
+    t5 = pointwise("T5", t4)
+    return te.create_schedule(t5.op), (t5, t4, t3, t2, t1)
+
+
+def test_transposed():
+    s, ts = transposed()
+    replay.inline_most(s)
+    assert positions(s, *ts) == [3, 3, 3, 1, 3]
+    s, ts = transposed()
+    replay.inline_all_at(s, ts[0], -1, "best_effort")
+    assert positions(s, *ts) == [3, 3, 3, 1, 1]
+
+
+def test_fused_in_a_chain():
+    chain = [given(2, 3, 4)]
+    for k in range(1, 6):
+        chain.append(pointwise(f"T{k}", chain[-1]))
+    ts = chain[:0:-1]
+    s = te.create_schedule(ts[0].op)
+    s[chain[3]].fuse(*chain[3].op.axis[1:])
+    replay.inline_most(s)
+    # T3 has two loops: the first is shared with T4 behind it, and with T2 before it
+    assert positions(s, *ts) == [3, 3, 1, 1, 3]
+
+
+def test_broadcast_fused_pairwise():
+    t0 = given(2, 3, 4)
+    t1 = pointwise("T1", t0)
+    t2 = pointwise("T2", t1)
+    t3 = broadcast("T3", t2, 1, 3, 5)
+    t4 = pointwise("T4", t3)
+    s = te.create_schedule(t4.op)
+    for t in (t3, t4):
+        i, b, j, c, k, d = t.op.axis
+        for pair in ((i, b), (j, c), (k, d)):
+            s[t].fuse(*pair)
+    replay.inline_most(s)
+    assert positions(s, t4, t3, t2, t1) == [3, 3, 3, 3]
+    producer, reader = replay.domain(s, t2), replay.domain(s, t3)
+    assert replay.matched_consumer_position(reader, producer, 3) == 3
+    assert replay.matched_producer_position(producer, reader, 3) == 3
+
+
+def test_persistent():
+    t0, t1 = given(8), given(8, 9, name="T1")
+    t2 = broadcast("T2", t0, 1)
+    t3 = over("T3", t1, t2)
+    t4 = pointwise("T4", t3)
+    t5 = reduced("T5", t4)
+    t6 = broadcast("T6", t5, 1)
+    t7 = over("T7", t3, t6)
+    s = te.create_schedule(t7.op)
+    o = replay.compute_at(s, t3, t7, -1, "most_inlined")
+    assert positions(s, t3) == [1]
+    assert ("persistent", t3) in {(reason.rule, reason.tensor) for reason in o.reasons}
+
+
+@pytest.mark.parametrize(("mode", "wanted"), [("best_effort", 1), ("standard", 2)])
+def test_outputs_together_and_an_unrolled_loop(mode, wanted):
+    t0 = given(8, 9)
+    t1, t2, t3 = te.compute((8, 9), lambda i, j: (t0[i, j], t0[i, j] * 2, t0[i, j] * 3), name="T")
+    t4, t5 = pointwise("T4", t1, t2), pointwise("T5", t3)
+    s = te.create_schedule([t4.op, t5.op])
+    s[t4].unroll(t4.op.axis[1])
+    replay.inline_at(s, t2, 2, mode)
+    assert positions(s, t1, t2, t3) == [wanted] * 3
+
+
+def test_squeezed():
+    t0 = given(1, 1000)
+    t1 = pointwise("T1", t0)
+    t2 = te.compute((1000,), lambda i: t1[0, i] + 0, name="T2")
+    t3 = pointwise("T3", t2)
+    s = te.create_schedule(t3.op)
+    fused = s[t1].fuse(*t1.op.axis)
+    s[t1].split(fused, 4)
+    replay.propagate(s, t1)
+    assert numbers_of_loops(s, t1, t2, t3) == [2, 2, 2]
+    replay.inline_most(s)
+    assert positions(s, t1, t2) == [2, 2]
+
+
+def test_only_the_first_loops_are_carried():
+    t0 = given(60)
+    t1 = pointwise("T1", t0)
+    t2 = pointwise("T2", t1)
+    s = te.create_schedule(t2.op)
+    outer, inner = s[t2].split(t2.op.axis[0], 10)
+    s[t2].split(outer, 3)
+    s[t2].split(inner, 5)
+    replay.propagate(s, t2, 2)
+    assert numbers_of_loops(s, t1) == [3]
+
+
+def test_design_rules():
+    t1 = pointwise("T1", given(4, 5, 6))
+    t2 = reduced("T2", t1, 1)
+    t3 = pointwise("T3", t2)
+    s = te.create_schedule(t3.op)
+    i, k = t2.op.axis
+    s[t2].reorder(i, t2.op.reduce_axis[0], k)
+    d1, d2, d3 = (replay.domain(s, t) for t in (t1, t2, t3))
+    assert replay.matched_producer_position(d1, d2, 2) == 2
+    assert replay.matched_consumer_position(d3, d2, 2) == 1
+    tried = s.copy()
+    replay.compute_at(tried, t1, t2, 2)
+    assert positions(tried, t1, t2) == [2, 0]
+    replay.inline_all_at(s, t2, 2, "best_effort")
+    assert positions(s, t1, t2) == [2, 1]
+
+
+@pytest.mark.parametrize(("pos", "wanted"), [(2, [1, 1]), (3, [2, 3])])
+def test_design_rules_of_broadcast(pos, wanted):
+    t1 = pointwise("T1", given(4, 6))
+    t2 = broadcast("T2", t1, 1)
+    t3 = over("T3", given(4, 5, 6, name="B"), t2)
+    s = te.create_schedule(t3.op)
+    d1, d2, d3 = (replay.domain(s, t) for t in (t1, t2, t3))
+    assert replay.matched_producer_position(d2, d3, 2) == 2
+    assert replay.matched_producer_position(d1, d2, 2) == 1
+    assert replay.compute_at(s, t1, t3, pos).position == wanted[0]
+    assert positions(s, t1, t2) == wanted
+
+
+def test_two_broadcasts_of_one_tensor():
+    t1 = pointwise("T1", given(6))
+    t2, t3 = broadcast("T2", t1, 0), broadcast("T3", t1, 1)
+    t4 = te.compute((6, 6), lambda i, j: t2[0, j] + t3[i, 0], name="T4")
+    s = te.create_schedule(t4.op)
+    reasons = replay.inline_most(s)
+    assert positions(s, t1, t2, t3) == [0, 2, 1]
+    assert [reason.rule for reason in reasons if reason.tensor is t1] == ["self_mapped"]
+
+
+def test_softmax():
+    t0 = given(8, 9)
+    t1 = reduced("T1", t0, by=te.max)
+    t2 = broadcast("T2", t1, 1)
+    t3 = over("T3", t0, t2)
+    t4 = reduced("T4", t3)
+    t5 = broadcast("T5", t4, 1)
+    t6 = over("T6", t3, t5)
+    s = te.create_schedule(t6.op)
+    replay.inline_most(s)
+    assert positions(s, t1, t2, t3, t4, t5, t6) == [1, 1, 1, 1, 1, 2]
+
+
+def test_chains():
+    tv0 = te.placeholder((8,), name="TV0")
+    tv2 = te.placeholder((8,), name="TV2")
+    tv1 = pointwise("TV1", tv0)
+    tv3 = pointwise("TV3", tv1, tv2)
+    tv4 = pointwise("TV4", tv3, tv0)
+    tv5 = pointwise("TV5", tv3, tv4)
+    s = te.create_schedule(tv5.op)
+    assert set(replay.dependency_chains(s, tv0, tv5)) == {
+        (tv0, tv1, tv3, tv4, tv5),
+        (tv0, tv1, tv3, tv5),
+        (tv0, tv4, tv5),
+    }
+    assert set(replay.use_chains(s, tv3)) == {(tv3, tv4, tv5), (tv3, tv5)}
+    assert replay.common_consumers(s, tv3) == (tv5,)
+    assert replay.common_consumer(s, tv3, tv4) is tv5
+    assert replay.producers(s, tv4) == (tv3, tv0) and replay.consumers(s, tv3) == (tv4, tv5)
+    with pytest.raises(ScheduleError, match="TV1 does not depend on TV3"):
+        replay.common_consumer(s, tv3, tv1)
+
+
+def test_spanning_tree_order():
+    t0 = given(4, 5)
+    t1 = pointwise("T1", t0)
+    t2 = pointwise("T2", t1)
+    s = te.create_schedule(t2.op)
+    assert [(e.kind, e.source, e.target) for e in replay.spanning_tree(s, t1)] == [("C2P", t1, t0), ("P2C", t1, t2)]
