@@ -43,9 +43,10 @@ class Frame:
         self.defined = defined
         self.requires = requires
         self._fingerprint: tuple[Any, ...] | None = None
-        self._reading: Frame | None = None
+        # `None` where it is this frame itself, which would be a circle; nothing before it was looked for.
+        self._reading: tuple[Frame | None, ...] = ()
         self._contradiction: tuple[Fact, ...] | None = None
-        self._defined: dict[tuple[Node, ...], Frame] = {}
+        self._defined: dict[tuple[Node, ...], tuple[Frame | None]] = {}
         self.base = base_normalizer(ranges) if base is None else base
         multiples = [(var % step).eq(0) for var in ranges if (step := var.declared()[2]) > 1]
         full = occupied(ranges, self.base) if self.base.knowledge.limits else ()
@@ -90,14 +91,13 @@ class Frame:
     @property
     def reading(self) -> Frame:
         """The same points, with facts that could have been ranges as ranges; this frame where there are none."""
+        if not self.facts:
+            return self
         found = self._reading
-        if found is None:
-            found = self._reading = self._read()
-        return found
-
-    def _read(self) -> Frame:
-        narrower = stated_as_ranges(self.ranges, self.facts, self.base) if self.facts else None
-        return self if narrower is None else Frame(*narrower, self.defined, self.requires)
+        if not found:
+            narrower = stated_as_ranges(self.ranges, self.facts, self.base)
+            found = self._reading = (None if narrower is None else Frame(*narrower, self.defined, self.requires),)
+        return found[0] or self
 
     def query(self, exprs: Sequence[Expr], keep: Sequence[Var], config: Config) -> Query:
         """The question for the values of `exprs` at the points of this frame."""
@@ -120,8 +120,9 @@ class Frame:
         if found is None:
             if len(self._defined) >= MAX_CACHED_ANSWERS:
                 self._defined.clear()
-            found = self._defined[key] = _where_defined(self, roots)
-        return found
+            inside = _where_defined(self, roots)
+            found = self._defined[key] = (None if inside is self else inside,)
+        return found[0] or self
 
     def simplify(self, e: Expr) -> Expr:
         """A canonical, usually shorter, expression that is equal wherever `e` is defined."""

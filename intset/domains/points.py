@@ -73,7 +73,8 @@ def length(span: range) -> int:
 def box_of(query: Query, limit: int | None = None) -> tuple[list[Var], list[range]] | None:
     """The variables that matter and their numeric ranges, when all are bounded and `limit` points are enough."""
     relaxed, params, _, _ = query.split_relevant(query.exprs)
-    if params or opaque_terms(*query.exprs, *query.facts):
+    roots = (*query.exprs, *query.facts)
+    if params or opaque_terms(*roots):
         return None
     spans = []
     for var in relaxed:
@@ -81,12 +82,11 @@ def box_of(query: Query, limit: int | None = None) -> tuple[list[Var], list[rang
         if low is None or high is None:
             return None
         spans.append(range(low, high + 1))
-    roots = (*query.exprs, *query.facts)
     most = _affordable(roots, query.config.points if limit is None else min(limit, query.config.points))
     bits = {var: max(abs(span.start), abs(span.stop)).bit_length() for var, span in zip(relaxed, spans, strict=True)}
-    if may_be_long(roots, bits):
+    if any(length(span) > most for span in spans) or prod(map(len, spans)) > most:
         return None
-    return (relaxed, spans) if all(length(span) <= most for span in spans) and prod(map(len, spans)) <= most else None
+    return None if may_be_long(roots, bits) else (relaxed, spans)
 
 
 def _affordable(roots: Sequence[Node], points: int) -> int:

@@ -11,9 +11,9 @@ from intset.domains.query import Query
 from intset.errors import EvaluationError, InputError
 from intset.expr import ops
 from intset.expr.evaluate import evaluate
-from intset.expr.length import may_be_long
+from intset.expr.length import some_may_be_long
 from intset.expr.node import Cond, Expr, Var
-from intset.expr.walk import free_vars, opaque_terms
+from intset.expr.walk import free_vars, opaque_terms, postorder
 from intset.linear.canonical import Normalizer
 from intset.linear.conditions import Clause
 from intset.linear.form import Linear, factors, is_affine
@@ -95,10 +95,11 @@ class _Values:
 
     def _evaluated(self, e: Expr) -> int:
         """The value of an expression, by one walk: its terms often share what is below them."""
-        for leaf in (*e.free_vars(), *opaque_terms(e)):
-            if leaf not in self.point:
-                self._chosen(leaf)
-        if may_be_long((e,), {leaf: value.bit_length() for leaf, value in self.point.items()}):
+        nodes = list(postorder((e,)))
+        for leaf in nodes:
+            if (leaf.op is ops.VAR or leaf.op is ops.LOAD) and leaf not in self.point:
+                self._chosen(leaf)  # type: ignore[arg-type]
+        if some_may_be_long(nodes, {leaf: value.bit_length() for leaf, value in self.point.items()}):
             raise EvaluationError("the value is too long to serve as a witness")
         return evaluate(e, self.point)  # type: ignore[no-any-return]
 

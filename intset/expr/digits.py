@@ -23,6 +23,8 @@ def number_of(text: str) -> int:
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdecimal()):
         raise ValueError(f"no decimal integer: {text[:40]!r}")
+    if len(digits) <= _CHUNK:
+        return int(text)
     parts = [int(digits[max(end - _CHUNK, 0) : end]) for end in range(len(digits), 0, -_CHUNK)]  # the lowest first
     base = 10**_CHUNK
     while len(parts) > 1:  # halves are joined, so that the work is that of a few large products

@@ -31,8 +31,30 @@ def as_width(bits: Any, what: str) -> int:
 
 def may_be_long(roots: Sequence[Node], leaves: Mapping[Any, int]) -> bool:
     """Whether a number of more than `MAX_BITS` bits may be met on the way, given how many bits the leaves have."""
+    return some_may_be_long(list(postorder(roots)), leaves)
+
+
+def some_may_be_long(nodes: Sequence[Node], leaves: Mapping[Any, int]) -> bool:
+    """The same of nodes in postorder."""
+    return not _is_surely_short(nodes, leaves) and _becomes_long(nodes, leaves)
+
+
+def _is_surely_short(nodes: Sequence[Node], leaves: Mapping[Any, int]) -> bool:
+    """What holds of most questions, and takes less than to look at the length of each node: without a product of what
+    varies, no step makes a number longer than by the longest constant and one bit."""
+    longest = max(1, *leaves.values()) if leaves else 1
+    for node in nodes:
+        op = node.op
+        if op is ops.CONST:
+            longest = max(longest, node.data.bit_length())
+        elif op is ops.SHL or (op is ops.MUL and all(arg.op is not ops.CONST for arg in node.args)):
+            return False
+    return (longest + 1) * (len(nodes) + 1) <= MAX_BITS
+
+
+def _becomes_long(nodes: Sequence[Node], leaves: Mapping[Any, int]) -> bool:
     bits: dict[Node, int] = {}
-    for node in postorder(roots):
+    for node in nodes:
         if node.op is ops.CONST:
             length = node.data.bit_length()
         elif not node.args or node.op is ops.LOAD:

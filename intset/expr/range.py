@@ -77,6 +77,8 @@ class Range:
 
     def free_vars(self) -> tuple[Var, ...]:
         """The variables of both ends."""
+        if self.ends is not None:
+            return ()
         return free_vars(*(end for end in (self.min, self.extent, self._last) if isinstance(end, Expr)))
 
     def __setattr__(self, name: str, value: object) -> NoReturn:

@@ -10,7 +10,7 @@ from intset.domains.box import product_of
 from intset.domains.isl.coalesced import coalesced
 from intset.domains.isl.listed import listed_shape
 from intset.domains.isl.session import SpentError, budget, budget_aside, context, isl, number
-from intset.domains.isl.sets import IslRegion, IslSet, Presburger
+from intset.domains.isl.sets import IslRegion, IslSet, Presburger, summary_of
 from intset.domains.isl.shape import IslShape, universe
 from intset.domains.isl.translate import Translation, image_of
 from intset.domains.outline import of_query, outer_ends
@@ -24,6 +24,7 @@ from intset.expr.printer import to_text
 from intset.regions.shape import Shape
 
 MAX_LISTED = 1000  # points of a box that are listed where isl gives up
+OPEN_END = ("no end was found that is there for all parameters",)
 
 
 class IslDomain:
@@ -61,10 +62,11 @@ class IslDomain:
 
     def bounds(self, query: Query) -> Bounds:
         answer = self.image(query)
-        ends = answer.ends()
-        open_end = answer.is_exact and not answer.is_tight and not answer.notes
-        notes = ("no end was found that is there for all parameters",) if open_end else answer.notes
-        return Bounds(*ends, answer.is_tight, self.name, notes)
+        if not isinstance(answer, IslSet):
+            return Bounds(*answer.ends(), answer.is_tight, self.name, answer.notes)
+        ends, is_tight, notes = summary_of(answer)
+        open_end = answer.is_exact and not is_tight and not notes
+        return Bounds(*ends, is_tight, self.name, OPEN_END if open_end else notes)
 
     def region(self, query: Query) -> Region:
         if query.is_empty:

@@ -139,6 +139,8 @@ class Presburger:
 
     def used_params(self) -> tuple[Expr, ...]:
         """The parameters that the set really depends on."""
+        if not self.params:
+            return ()
         m = isl()
         current = self.get()
         return tuple(
@@ -206,12 +208,6 @@ def declared(shape: Presburger) -> Any:
         if high is not None:
             result = result.upper_bound_val(m.dim_type.param, k, val(high))
     return result
-
-
-def end_of(shape: Presburger, position: int, side: int, share: int = SHARE) -> End:
-    """As `extreme_of`, under a budget of its own."""
-    with own_budget(share):
-        return extreme_of(shape, position, side)
 
 
 def extreme_of(shape: Presburger, position: int, side: int) -> End:
@@ -294,11 +290,11 @@ class Ends:
         self._found: dict[int, tuple[tuple[Side, ...], tuple[str, ...]]] = {}
 
     def sides(self, dims: int) -> tuple[Side, ...]:
-        return self._asked(dims)[0]
+        return self.found(dims)[0]
 
     def notes(self, dims: int) -> tuple[str, ...]:
         """What was given up; empty when the ends are those of the set represented."""
-        return self._asked(dims)[1]
+        return self.found(dims)[1]
 
     def notes_so_far(self) -> tuple[str, ...]:
         """As `notes`, if somebody has asked for the ends."""
@@ -306,22 +302,29 @@ class Ends:
         return () if found is None else found[1]
 
     def are_attained(self, dims: int) -> bool:
-        """Whether no end is infinite for some parameters only; not known counts as no."""
+        """Whether all ends are those of the set represented, and none is infinite for some parameters only; not known
+        counts as no."""
+        if not self.shape.params:
+            return not self.notes(dims)
+        sides, notes = self.found(dims)
+        if notes:
+            return False
         try:
-            return all(are_attained(self.shape, k, side) for k, side in enumerate(self.sides(dims)))
+            return all(are_attained(self.shape, k, side) for k, side in enumerate(sides))
         except BudgetError:
             return False
 
-    def _asked(self, dims: int) -> tuple[tuple[Side, ...], tuple[str, ...]]:
-        key = configuration.current().isl_operations
-        found = self._found.get(key)
+    def found(self, dims: int) -> tuple[tuple[Side, ...], tuple[str, ...]]:
+        """The ends and the notes."""
+        operations = configuration.current().isl_operations
+        found = self._found.get(operations)
         if found is None:
-            found = self._answer(dims)
+            found = self._answer(dims, operations)
             if not found[1] or not is_limited():  # what a budget around this one cut short is asked again
-                self._found[key] = found
+                self._found[operations] = found
         return found
 
-    def _answer(self, dims: int) -> tuple[tuple[Side, ...], tuple[str, ...]]:
+    def _answer(self, dims: int, operations: int) -> tuple[tuple[Side, ...], tuple[str, ...]]:
         sides: list[Side] = []
         notes: dict[str, None] = {}
         for k in range(dims):
@@ -329,7 +332,9 @@ class Ends:
             for side in (-1, 1):
                 try:
                     # where one end was out of reach, as much is not spent on each of the others
-                    ends.append(end_of(self.shape, k, side, 1 if notes else SHARE))
+                    with budget(max(1, operations * (1 if notes else SHARE))):
+                        end = extreme_of(self.shape, k, side)
+                    ends.append(end)
                 except BudgetError as error:
                     notes[f"the ends were given up: {error}"] = None
                     ends.append(self._outer(k, side))
@@ -345,14 +350,20 @@ class Ends:
         return Ends, (self.shape, self._known)
 
 
+def disjuncts(isl_set: Any) -> list[Any]:
+    """Sets of one disjunct each, whose union is `isl_set`."""
+    if isl_set.n_basic_set() == 1:
+        return [isl_set]
+    return [part.to_set() for part in isl_set.get_basic_sets()]
+
+
 def constant_end(isl_set: Any, position: int, side: int) -> End:
     """The end of a set without parameters, disjunct by disjunct.
 
     isl's own answer for the union is wrong when a disjunct is empty and was found to be (isl 0.27: NaN counts as 0).
     """
     best: int | None = None
-    for part in isl_set.get_basic_sets():
-        whole = part.to_set()
+    for whole in disjuncts(isl_set):
         value = whole.dim_min_val(position) if side < 0 else whole.dim_max_val(position)
         if value.is_nan():
             continue

@@ -55,7 +55,7 @@ def context() -> Any:
     if ctx is None:
         ctx = _SESSION.context = isl().Context()
         ctx.set_on_error(isl().on_error.CONTINUE)
-    elif _SESSION.running:
+    elif (running := _SESSION.running) and running[-1]() is None:
         _innermost()
     return ctx
 
@@ -63,6 +63,8 @@ def context() -> Any:
 def _innermost() -> Budget | None:
     """The budget in force. One that died was left by an interrupt before it could clean up; that is done here."""
     running = _SESSION.running
+    if not running:
+        return None
     alive = len(running)
     while alive and running[alive - 1]() is None:
         alive -= 1

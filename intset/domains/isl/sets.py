@@ -36,7 +36,7 @@ class IslSet(IntSet):
     @property
     def is_tight(self) -> bool:
         """Looked into when it is asked for: an end that only some parameters have is not attained for the others."""
-        return self._claims_tight and not self._ends.notes(1) and self._ends.are_attained(1)
+        return self._claims_tight and self._ends.are_attained(1)
 
     @is_tight.setter
     def is_tight(self, claim: bool) -> None:
@@ -86,6 +86,13 @@ class IslSet(IntSet):
     def __repr__(self) -> str:
         flag = "exact" if self.is_exact else "tight" if self._claims_tight else "superset"
         return f"<{type(self).__name__} {self.describe()} {flag} by {self.by}>"
+
+
+def summary_of(found: IslSet) -> tuple[tuple[End, End], bool, tuple[str, ...]]:
+    """The ends, whether they are attained, and the notes: what bounds consist of."""
+    sides, given_up = found._ends.found(1)
+    is_tight = found._claims_tight and not given_up and found._ends.are_attained(1)
+    return sides[0], is_tight, (*found._notes, *given_up)
 
 
 def condition_of(shape: Presburger, point: Sequence[Expr]) -> Cond:
@@ -171,7 +178,7 @@ class IslRegion(Region):
 
     @property
     def is_tight(self) -> bool:
-        return self.is_exact and not self._ends.notes(self.dims) and self._ends.are_attained(self.dims)
+        return self.is_exact and self._ends.are_attained(self.dims)
 
     @property
     def notes(self) -> tuple[str, ...]:
