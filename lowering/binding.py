@@ -9,8 +9,9 @@ from bound.tensor import Tensor
 from intset.errors import InputError
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Expr, Var, as_int
-from intset.expr.walk import without_assertions
-from lowering.nest.ir import Function
+from intset.expr.walk import opaque_terms, without_assertions
+from lowering.nest.ir import Assert, Function, ShapeOf
+from lowering.nest.walk import statements
 
 _SEARCHED: Final = 1 << 16  # how many values are tried for a size that stands in a shape in a nonlinear way
 
@@ -67,8 +68,25 @@ def bound_values(f: Function, arrays: Mapping[Tensor, Any], sizes: Mapping[Any, 
     if missing:
         raise InputError(f"the size {missing[0]} is not determined by the shapes of the arrays: pass it in sizes")
     shapes = {t: given[t] if t in given else _computed(t, known) for t in f.params}
+    _compare(f, given, known)
     scalars = [_scalar(p, sizes) for p in f.scalars]
     return (*(known[var] for var in f.sizes), *scalars), shapes
+
+
+def _compare(f: Function, given: Mapping[Tensor, tuple[int, ...]], known: Mapping[Var, int]) -> None:
+    """Refuse arrays of other shapes than their tensors; of those that the nest checks itself it says what is wrong."""
+    asserted = {
+        term.data.tensor
+        for stmt in statements(f.body)
+        if isinstance(stmt, Assert)
+        for term in opaque_terms(stmt.cond)
+        if isinstance(term.data, ShapeOf)
+    }
+    for tensor, shape in given.items():
+        if tensor not in asserted:
+            for k, (wanted, actual) in enumerate(zip(_computed(tensor, known), shape, strict=True)):
+                if wanted != actual:
+                    raise InputError(f"extent {k} of the array for {tensor.name} is {actual}, not {wanted}")
 
 
 def _shape_of(tensor: Tensor, array: Any) -> tuple[int, ...]:

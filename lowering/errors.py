@@ -6,7 +6,7 @@ from intset.errors import InputError, IntSetError
 
 
 class AccessError(IntSetError, IndexError):
-    """An access outside the storage of a tensor."""
+    """An access outside the storage of a tensor, or a read of an element that holds nothing yet."""
 
 
 class CheckError(IntSetError, AssertionError):

@@ -17,6 +17,7 @@ from lowering.codegen.python_nest import PythonNest
 from lowering.errors import AccessError, CheckError
 from lowering.nest.ir import Evaluate, Function
 from lowering.nest.walk import is_operand
+from lowering.unknown import Unknown, filled, of_unknown, plain
 
 _SOURCES: dict[Any, Any] = {}
 Numbers = Sequence[int]
@@ -42,8 +43,8 @@ def run(
         array gets a new one. Inputs are converted to the type of their tensor.
     sizes: values of variables and scalar parameters, by themselves or by name, where no shape tells them.
     functions: what extern calls do, by name: called with arrays for the tensors, it fills those it computes.
-    checked: whether every access is checked against the storage of its tensor. Unchecked, an access outside may give
-        any value, but never touches memory outside the storage.
+    checked: whether every access is checked against the storage of its tensor and what was written there. Unchecked,
+        an access outside may give any value, but never touches memory outside the storage.
     undef: gives a value of a type for each `undef()` that is executed; without it, 0.
 
     Returns
@@ -53,8 +54,10 @@ def run(
     Raises
     ------
     InputError: an array or size is missing, or has another shape or type than its tensor.
-    CheckError: an assertion or an assumption of the nest does not hold.
-    AccessError: an access outside the storage of a tensor; the message names the tensor, the indices, the extents.
+    CheckError: an assertion or an assumption of the nest does not hold, or a condition, an index or the end of a range
+        gets an `undef()` from memory.
+    AccessError: an access outside the storage of a tensor, or a read of an element that holds nothing yet; the message
+        names the tensor and the indices.
     UndefinedError: an integer is divided by 0.
     """
     import numpy as np
@@ -64,9 +67,10 @@ def run(
     given = {tensor: _array(tensor, passed.get(tensor), shapes[tensor]) for tensor in f.params}
     flat = {tensor: _flat(array, tensor.dtype) for tensor, array in given.items()}
     kernel = _kernel(f, checked, functions or {}, undef)
+    states = {t: bytearray([t in passed]) * len(flat[t]) for t in f.params}
     try:
         with np.errstate(all="ignore"):
-            kernel(shapes, flat, values)
+            kernel(shapes, flat, values, states)
     except ZeroDivisionError:
         raise UndefinedError(f"{f.name} divides an integer by 0") from None
     results: dict[str, Any] = {}
@@ -91,12 +95,14 @@ def _kernel(f: Function, checked: bool, functions: Mapping[str, Callable[..., An
             _SOURCES.clear()
         nest = PythonNest(f, checked)
         source = nest.source()
-        _SOURCES[key] = (compile(source, f"<nest {f.name}>", "exec"), nest.constants)
-    code, constants = _SOURCES[key]
-    env: dict[str, Any] = {**_environment(), **constants}
-    env["evaluate"] = lambda stmt, given, storage: _evaluate(stmt, given, storage, functions)
-    env["undef"] = lambda dtype: _drawn(draw, dtype)
-    env.update({f"call_{name}": function for name, function in functions.items()})
+        _SOURCES[key] = (compile(source, f"<nest {f.name}>", "exec"), nest.constants, nest.is_unknown)
+    code, constants, is_unknown = _SOURCES[key]
+    env: dict[str, Any] = {**_environment(), **{f"call_{name}": function for name, function in functions.items()}}
+    if is_unknown:
+        env = of_unknown(env)
+    env |= constants
+    env["evaluate"] = lambda stmt, given, storage: _evaluate(stmt, [*map(plain, given)], storage, functions)
+    env["undef"] = lambda dtype: Unknown(_drawn(draw, dtype)) if is_unknown else _drawn(draw, dtype)
     exec(code, env)
     return env["kernel"]
 
@@ -155,6 +161,13 @@ def _outside(name: str, how: str, indices: Numbers, extents: Numbers, origin: Nu
     place = ", ".join(str(i + o) for i, o in zip(indices, origin, strict=True))
     storage = ", ".join(f"{o}:{o + e}" for o, e in zip(origin, extents, strict=True))
     raise AccessError(f"{name}[{place}] is {how} outside the storage {name}[{storage}]")
+
+
+def _unread(name: str, indices: Numbers, extents: Numbers, origin: Numbers) -> NoReturn:
+    if any(not 0 <= i < e for i, e in zip(indices, extents, strict=True)):
+        _outside(name, "read", indices, extents, origin)
+    place = ", ".join(str(i + o) for i, o in zip(indices, origin, strict=True))
+    raise AccessError(f"{name}[{place}] is read before it is written")
 
 
 def _failed(message: str) -> NoReturn:
@@ -229,6 +242,8 @@ def _environment() -> dict[str, Any]:
         "failed": _failed,
         "refuted": _refuted,
         "outside": _outside,
+        "unread": _unread,
+        "filled": filled,
         "opaque": _opaque,
         "ceildiv": _ceildiv,
         "whole": _whole,

@@ -10,11 +10,12 @@ from intset.expr.node import Expr
 from lowering.codegen.held import held
 from lowering.codegen.names import Names
 from lowering.codegen.python_ops import PythonSyntax, wrapped
+from lowering.codegen.python_unknown import UnknownSyntax
 from lowering.codegen.straight import Straight
 from lowering.nest.ir import Allocate, Assert, Assume, Evaluate, For, Function, If, Let, Seq, Stmt, Store
 from lowering.nest.text import text
-from lowering.nest.undef import has_undef
-from lowering.nest.walk import Visit, drive, operands, range_ends
+from lowering.nest.undef import has_undef, permission
+from lowering.nest.walk import Visit, drive, operands, range_ends, statements, tensors_read
 
 # Python allows 20 blocks inside one another; a function of its own starts afresh.
 MAX_BLOCKS: Final = 12
@@ -22,15 +23,17 @@ _RESERVED: Final = (
     *"False None True and as assert async await break class continue def del elif else except finally for from".split(),
     *"global if import in is lambda nonlocal not or pass raise return try while with yield match case type".split(),
     *"min max abs int float range round shapes storage values kernel outside failed refuted undef evaluate".split(),
-    *"opaque allocate".split(),
+    *"opaque allocate unread filled permit keep known decided both either negated popcount states".split(),
     *"ceildiv truncdiv truncmod divide fmod float_floordiv float_floormod float_truncdiv float_min float_max".split(),
 )
 
 
 class PythonNest:
-    """The source of a function `kernel(shapes, storage, values)`.
+    """The source of a function `kernel(shapes, storage, values, states)`.
 
     `storage` maps tensors of the parameters to flat views, `values` holds sizes and scalars in the order of the head.
+    `states` maps those of which an element may be read before it is written to a byte for each element: 0 where
+    nothing is written, 2 where an `undef()` is, else 1. Where there are such, values made of one are `Unknown`.
     """
 
     def __init__(self, f: Function, checked: bool) -> None:
@@ -38,13 +41,15 @@ class PythonNest:
         self.checked = checked
         self.names = Names(_RESERVED)
         self.constants: dict[str, Any] = {}  # objects that the source refers to by name
-        self.syntax = PythonSyntax(self.names, checked, self.constant)
+        self.is_unknown = checked and any(has_undef(*operands(stmt)) for stmt in statements(f.body))
+        self.syntax = (UnknownSyntax if self.is_unknown else PythonSyntax)(self.names, checked, self.constant)
+        self.syntax.tracked = tracked_tensors(f) if checked else frozenset()
         self.functions: list[str] = []
         self.visible: list[str] = []
 
     def source(self) -> str:
         """The text of the module."""
-        lines = ["def kernel(shapes, storage, values):"]
+        lines = ["def kernel(shapes, storage, values, states):"]
         arguments = [self.syntax.leaf(v) for v in (*self.f.sizes, *self.f.scalars)]
         self.visible = [a for a in arguments if a is not None] + ["shapes"]
         if arguments:
@@ -58,6 +63,9 @@ class PythonNest:
         base = self.names.of(tensor, tensor.name)
         self.visible.append(base)
         lines = [f"{base} = storage[{self.constant(tensor)}]"]
+        if tensor in self.syntax.tracked:
+            self.visible.append(f"{base}_w")
+            lines.append(f"{base}_w = states[{self.constant(tensor)}]")
         return lines + self._extents(tensor, [f"shapes[{self.constant(tensor)}][{k}]" for k in range(tensor.ndim)])
 
     def _extents(self, tensor: Tensor, extents: list[str]) -> list[str]:
@@ -99,7 +107,7 @@ class PythonNest:
         if isinstance(stmt, If):
             before, (cond,) = self._operands(stmt.cond)
             then = yield self._stmt(stmt.then, depth + 1, blocks + 1)
-            lines = [*_at(depth, [*before, f"if {cond}:"]), *then]
+            lines = [*_at(depth, [*before, f"if {self.syntax.decided(cond)}:"]), *then]
             if stmt.orelse is not None:
                 lines += [*_at(depth, ["else:"]), *(yield self._stmt(stmt.orelse, depth + 1, blocks + 1))]
             return lines
@@ -145,16 +153,35 @@ class PythonNest:
             return [*before, f"{name} = {value}"]
         if isinstance(stmt, Assert):
             before, (cond,) = self._operands(stmt.cond)
-            return [*before, f"if not {cond}: failed({stmt.message!r})"]
+            return [*before, f"if not {self.syntax.decided(cond)}: failed({stmt.message!r})"]
         if isinstance(stmt, Assume):
             if has_undef(stmt.cond):  # it says what may be read, not what is there
-                return ["pass"]
+                return self._permission(stmt)
             before, (cond,) = self._operands(stmt.cond)
-            return [*before, f"if not {cond}: refuted({text(stmt.cond)!r})"]
+            return [*before, f"if not {self.syntax.decided(cond)}: refuted({text(stmt.cond)!r})"]
         assert isinstance(stmt, Evaluate)
         before, args = self._operands(*operands(stmt))
         given = "".join(f"{arg}, " for arg in args)
-        return [*before, f"evaluate({self.constant(stmt)}, ({given}), {{{self._whole(stmt)}}})"]
+        written = [self.names.of(t, t.name) for t in dict.fromkeys(stmt.writes) if t in self.syntax.tracked]
+        return [
+            *before,
+            f"evaluate({self.constant(stmt)}, ({given}), {{{self._whole(stmt)}}})",
+            *(f"filled({base}_w)" for base in written),
+        ]
+
+    def _permission(self, stmt: Assume) -> list[str]:
+        """`c or T[i] == undef()`: where c is false, the element may be read, whatever it holds."""
+        found = permission(stmt.cond)
+        if found is None or found[1] not in self.syntax.tracked:
+            return ["pass"]
+        guards, tensor, indices = found
+        before, texts = self._operands(*guards, *indices)
+        place, check, given = self.syntax.place(tensor, texts[len(guards) :])
+        base = self.names.of(tensor, tensor.name)
+        reached = " or ".join(texts[: len(guards)])
+        lines = [*([f"if not ({check}): outside({tensor.name!r}, 'read', {given})"] if check else [])]
+        lines.append(f"permit({base}_w, {place})")
+        return [*before, *([f"if not ({reached}):", *_at(1, lines)] if guards else lines)]
 
     def _whole(self, stmt: Evaluate) -> str:
         parts = []
@@ -171,15 +198,8 @@ class PythonNest:
         if dtypes.is_int(dtype):
             is_const = isinstance(stmt.value, Expr) and stmt.value.is_const
             value = value if is_const else wrapped(value, dtypes.bits(dtype), dtypes.signed(dtype))
-        target = f"{self.names.of(stmt.tensor, stmt.tensor.name)}[{place}] = {value}"
-        if not check:
-            return [*before, target]
-        # the value comes first: it may read what the store changes, and its own checks must name the read
-        return [
-            *before,
-            f"if not ({check}): outside({stmt.tensor.name!r}, 'written', {given})",
-            target,
-        ]
+        lines = [*before, f"if not ({check}): outside({stmt.tensor.name!r}, 'written', {given})"] if check else before
+        return [*lines, *self.syntax.store(stmt.tensor, place, value)]
 
     def _allocate(self, stmt: Allocate) -> list[str]:
         ends = [e for r in stmt.ranges for e in range_ends(r)]
@@ -200,8 +220,19 @@ class PythonNest:
         lines += self._extents(tensor, [f"max(0, {e})" if not e.isdigit() else e for e in extents])
         count = " * ".join(f"{base}_n{k}" for k in range(len(extents))) or "1"
         self.visible.append(base)
-        return [*lines, f"{base} = allocate({tensor.dtype!r}, {count})"]
+        lines.append(f"{base} = allocate({tensor.dtype!r}, {count})")
+        if tensor in self.syntax.tracked:
+            self.visible.append(f"{base}_w")
+            lines.append(f"{base}_w = bytearray({count})")
+        return lines
 
 
 def _at(depth: int, lines: list[str]) -> list[str]:
     return [f"{'    ' * depth}{line}" for line in lines]
+
+
+def tracked_tensors(f: Function) -> frozenset[Tensor]:
+    """The tensors of which an element could be read before it is written: what is allocated or put out, and read."""
+    read = {t for stmt in statements(f.body) for t in tensors_read(*operands(stmt))}
+    made = {stmt.tensor for stmt in statements(f.body) if isinstance(stmt, Allocate)}
+    return frozenset(read & (made | set(f.outputs)))

@@ -53,6 +53,7 @@ class PythonSyntax:
         self.constant = constant
         self.checked = checked
         self.storage: dict[Tensor, tuple[str, ...]] = {}  # per dimension: where the storage of a tensor begins, or ""
+        self.tracked: frozenset[Tensor] = frozenset()  # the tensors of which it is known which elements are written
 
     # -- the words of `Syntax` ----------------------------------------------------------------------------------
 
@@ -150,10 +151,31 @@ class PythonSyntax:
     def load(self, tensor: Tensor, indices: list[str]) -> str:
         """The element at the indices."""
         place, check, given = self.place(tensor, indices)
-        element = f"{self.names.of(tensor, tensor.name)}[{place}]"
+        base = self.names.of(tensor, tensor.name)
+        if tensor in self.tracked:
+            at = self.names.fresh("p")
+            is_read = f"{base}_w[({at} := {place})]"
+            held = self.element(tensor, at)
+            return f"({held} if {f'{check} and {is_read}' if check else is_read} else unread({tensor.name!r}, {given}))"
         if not check:
-            return element
-        return f"({element} if {check} else outside({tensor.name!r}, 'read', {given}))"
+            return self.element(tensor, place)
+        return f"({self.element(tensor, place)} if {check} else outside({tensor.name!r}, 'read', {given}))"
+
+    def store(self, tensor: Tensor, place: str, value: str) -> list[str]:
+        """The lines that put a value at a place. It is computed first: it may read what the store changes."""
+        base = self.names.of(tensor, tensor.name)
+        if tensor not in self.tracked:
+            return [f"{base}[{place}] = {value}"]
+        at = self.names.fresh("p")
+        return [f"{at} = {place}", f"{base}[{at}] = {value}", f"{base}_w[{at}] = 1"]
+
+    def decided(self, cond: str) -> str:
+        """The text of a truth value that decides what is executed."""
+        return cond
+
+    def element(self, tensor: Tensor, place: str) -> str:
+        """What the storage of a tensor holds at a place."""
+        return f"{self.names.of(tensor, tensor.name)}[{place}]"
 
     def place(self, tensor: Tensor, indices: list[str]) -> tuple[str, str, str]:
         """The number of an element in its storage, the check that it is inside, and what a message needs."""

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from bound import dtypes
+from bound.tensor import Tensor
 from bound.tir.value import Operand, Value, ValueOp, make
-from bound.tir.walk import nodes
+from bound.tir.walk import loaded_tensor, nodes
 from intset.expr import ops
 from intset.expr.intern import ORIGIN
 from intset.expr.node import Expr, Opaque
@@ -56,6 +57,27 @@ def is_undef(node: Any) -> bool:
 def undefs(*roots: Operand) -> Iterator[Value | Expr]:
     """The `undef()`s below operands, each once."""
     return (node for node in nodes(*roots) if is_undef(node))
+
+
+def permission(cond: Any) -> tuple[tuple[Any, ...], Tensor, tuple[Expr, ...]] | None:
+    """What `c or T[i] == undef()` permits to read where c is false: (the parts of c, T, i); `None` of another form."""
+    parts: list[Any] = []
+    stack = [cond]
+    while stack:
+        part = stack.pop()
+        if part.op in (ops.OR, ValueOp.OR):
+            stack += [part.args[1], part.args[0]]
+        else:
+            parts.append(part)
+    unknown = [part for part in parts if has_undef(part)]
+    if len(unknown) != 1 or unknown[0].op not in (ops.EQ, ValueOp.EQ):
+        return None
+    sides = unknown[0].args
+    held = sides[0] if is_undef(sides[1]) else sides[1] if is_undef(sides[0]) else None
+    tensor = None if held is None else loaded_tensor(held)
+    if held is None or tensor is None or has_undef(held):
+        return None
+    return tuple(part for part in parts if part is not unknown[0]), tensor, held.args
 
 
 def has_undef(*roots: Operand) -> bool:
