@@ -3,7 +3,7 @@
 from lowering.annotate import annotate_shapes
 from lowering.codegen.c import to_c
 from lowering.division import lower_division
-from lowering.errors import AccessError, CheckError, LayoutError
+from lowering.errors import AccessError, CheckError, CompilerError, LayoutError
 from lowering.interpreter import run
 from lowering.layout import IndexMap
 from lowering.lower import lower
@@ -24,6 +24,7 @@ from lowering.passes import (
 __all__ = [
     "AccessError",
     "CheckError",
+    "CompilerError",
     "Function",
     "IndexMap",
     "LayoutError",

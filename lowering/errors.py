@@ -19,3 +19,7 @@ class LayoutError(InputError):
     def __init__(self, message: str, points: tuple[tuple[int, ...], ...] = ()) -> None:
         super().__init__(message)
         self.points = points
+
+
+class CompilerError(IntSetError, RuntimeError):
+    """A nest cannot be compiled here: no compiler, a text it refuses, or a call that C cannot make."""

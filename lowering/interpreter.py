@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from bound import dtypes
 from bound.arrays import call_table
@@ -15,10 +15,12 @@ from intset.expr.ops import trunc_div, trunc_mod
 from lowering.binding import bound_values, by_tensor
 from lowering.codegen.python_nest import PythonNest
 from lowering.errors import AccessError, CheckError
+from lowering.native.call import run_native
 from lowering.nest.ir import Evaluate, Function
 from lowering.nest.walk import is_operand
 from lowering.unknown import Unknown, filled, of_unknown, plain
 
+BACKENDS: Final = ("python", "c")
 _SOURCES: dict[Any, Any] = {}
 Numbers = Sequence[int]
 
@@ -30,6 +32,7 @@ def run(
     functions: Mapping[str, Callable[..., Any]] | None = None,
     checked: bool = True,
     undef: Callable[[str], Any] | None = None,
+    backend: str = "python",
 ) -> dict[str, Any]:
     """Execute a lowered function.
 
@@ -46,6 +49,8 @@ def run(
     checked: whether every access is checked against the storage of its tensor and what was written there. Unchecked,
         an access outside may give any value, but never touches memory outside the storage.
     undef: gives a value of a type for each `undef()` that is executed; without it, 0.
+    backend: "python", the checked interpreter; or "c": the function is compiled (by `CC`, else the compiler that is
+        found), kept in the user's cache, and called. Shapes and assertions are checked alike, accesses are not.
 
     Returns
     -------
@@ -59,20 +64,26 @@ def run(
     AccessError: an access outside the storage of a tensor, or a read of an element that holds nothing yet; the message
         names the tensor and the indices.
     UndefinedError: an integer is divided by 0.
+    CompilerError: `backend="c"` without a compiler, or for a nest that calls a function of the host.
     """
     import numpy as np
 
+    if backend not in BACKENDS:
+        raise InputError(f"backend must be one of {', '.join(BACKENDS)}, not {backend!r}")
     passed = {t: _checked(t, array, t in f.outputs) for t, array in by_tensor(f, arrays).items()}
     values, shapes = bound_values(f, passed, sizes or {})
     given = {tensor: _array(tensor, passed.get(tensor), shapes[tensor]) for tensor in f.params}
-    flat = {tensor: _flat(array, tensor.dtype) for tensor, array in given.items()}
-    kernel = _kernel(f, checked, functions or {}, undef)
-    states = {t: bytearray([t in passed]) * len(flat[t]) for t in f.params}
-    try:
-        with np.errstate(all="ignore"):
-            kernel(shapes, flat, values, states)
-    except ZeroDivisionError:
-        raise UndefinedError(f"{f.name} divides an integer by 0") from None
+    if backend == "c":
+        run_native(f, given, values, shapes)
+    else:
+        flat = {tensor: _flat(array, tensor.dtype) for tensor, array in given.items()}
+        kernel = _kernel(f, checked, functions or {}, undef)
+        states = {t: bytearray([t in passed]) * len(flat[t]) for t in f.params}
+        try:
+            with np.errstate(all="ignore"):
+                kernel(shapes, flat, values, states)
+        except ZeroDivisionError:
+            raise UndefinedError(f"{f.name} divides an integer by 0") from None
     results: dict[str, Any] = {}
     for tensor in f.outputs:
         target = passed.get(tensor, given[tensor])

@@ -3,15 +3,38 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
+from typing import Final
 
 from lowering.codegen.c_nest import CNest
 from lowering.codegen.c_ops import CSyntax
+from lowering.codegen.c_storage import THREADS
 from lowering.codegen.c_types import KEYWORDS, c_type
 from lowering.codegen.names import Names
 from lowering.nest.ir import Function
 from lowering.nest.walk import without_assumptions
 from lowering.passes.dead import drop_dead
 from lowering.passes.narrow import Width, narrow
+
+BUILD: Final = "cc -std=c99 -O3 -march=native"
+
+
+@dataclass(frozen=True)
+class CFile:
+    """A function as a file of C.
+
+    Attributes
+    ----------
+    text: the file.
+    entry: the name of its function.
+    bits: the width of its sizes.
+    messages: what does not hold where the function returns 1, 2, ...
+    """
+
+    text: str
+    entry: str
+    bits: int
+    messages: tuple[str, ...]
 
 
 def to_c(f: Function, width: Width | None = None) -> str:
@@ -31,6 +54,11 @@ def to_c(f: Function, width: Width | None = None) -> str:
     ------
     InputError: the nest calls a function of the host, or has elements of a type that C99 does not have.
     """
+    return c_file(f, width).text
+
+
+def c_file(f: Function, width: Width | None = None) -> CFile:
+    """`to_c` with what a caller of the compiled function needs to know. Parameters and errors are those of `to_c`."""
     f = drop_dead(f.with_body(without_assumptions(f.body)))  # what is not used would be a warning
     chosen = narrow(f) if width is None else width
     names = Names(KEYWORDS)
@@ -54,6 +82,7 @@ def to_c(f: Function, width: Width | None = None) -> str:
     lines = [
         f"/* {_remark(f, chosen, nest)} */",
         *includes,
+        *(THREADS if "INTSET_THREAD" in text else ()),
         "",
         *([*helpers, ""] if helpers else []),
         head,
@@ -62,7 +91,7 @@ def to_c(f: Function, width: Width | None = None) -> str:
         *(f"    {line}" for line in (*unused, *body, "return 0;")),
         "}",
     ]
-    return "\n".join(lines) + "\n"
+    return CFile("\n".join(lines) + "\n", name, chosen.bits, tuple(nest.messages))
 
 
 def _once(helper: str) -> list[str]:
@@ -75,5 +104,6 @@ def _once(helper: str) -> list[str]:
 
 def _remark(f: Function, width: Width, nest: CNest) -> str:
     shapes = ", ".join(f"{t.name}: {t.dtype}[{', '.join(map(repr, t.extents))}]" for t in f.params)
-    results = "".join(f"\n   returns {message}" for message in nest.messages)
-    return f"{f.name}({shapes})\n   {width}{results}".replace("*/", "* /")
+    results = "".join(f"\n   returns {k}: not so that {message}" for k, message in enumerate(nest.messages, 1))
+    build = f"\n   build: {BUILD}{' -fopenmp' if nest.parallel else ''}"
+    return f"{f.name}({shapes})\n   {width}{build}{results}".replace("*/", "* /")

@@ -1,0 +1,123 @@
+"""`run(..., backend="c")`: compiled nests give what the interpreter gives, and fail as it does."""
+
+from __future__ import annotations
+
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bound import te, tir
+from bound.errors import ScheduleError
+from intset import ShapeVar
+from intset.errors import InputError
+from lowering import CheckError, CompilerError, lower, run
+from lowering.native.compiler import compiled_library
+from tests.bound.random_schedules import Program
+from tests.lowering.lowered import close, compilers, problem
+
+pytestmark = pytest.mark.skipif(not compilers(), reason="no C compiler")
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "intset"
+
+
+def doubled(n: Any = 6) -> Any:
+    a = te.placeholder((n, 4), name="A")
+    b = te.compute((n, 4), lambda i, j: a[i, j] * 2.0 + 1.0, name="B")
+    return te.create_schedule(b.op)
+
+
+@pytest.mark.parametrize("seed", range(7000, 7012))
+def test_random_programs_give_what_the_reference_gives(seed: int) -> None:
+    program = Program(seed, symbolic=seed % 2 == 0)
+    s = program.schedule
+    given, expected = problem(s, program.sizes)
+    try:
+        f = lower(s, strength=seed % 3 == 0)
+    except ScheduleError:
+        return
+    close(run(f, given, program.sizes, backend="c"), expected)
+    close(run(f, given, program.sizes), expected)
+
+
+def test_parallel_loops_with_storage_of_their_own() -> None:
+    a = te.placeholder((64, 300), name="A")
+    b = te.compute((64, 300), lambda i, j: a[i, j] + 1.0, name="B")
+    c = te.compute((64, 298), lambda i, j: b[i, j] + b[i, j + 1] + b[i, j + 2], name="C")
+    d = te.compute((64, 298), lambda i, j: c[i, j] * c[63 - i, j], name="D")
+    s = te.create_schedule(d.op)
+    outer, _ = s[c].split(c.op.axis[0], 32)
+    s[b].compute_at(s[c], outer)
+    s[c].parallel(outer)
+    f = lower(s)
+    given, expected = problem(s, {})
+    for _ in range(3):
+        close(run(f, given, backend="c"), expected)
+
+
+def test_assertions_and_shapes_are_checked_alike() -> None:
+    n = ShapeVar("n", lower=3)
+    f = lower(doubled(n))
+    for backend in ("python", "c"):
+        with pytest.raises(CheckError, match="n is at least 3"):
+            run(f, {"A": np.zeros((2, 4), "float32")}, backend=backend)
+        with pytest.raises(InputError, match="extent 1"):
+            run(f, {"A": np.zeros((5, 5), "float32")}, backend=backend)
+        out = np.full((5, 4), 7, "float32")
+        assert run(f, {"A": np.ones((5, 4), "float32"), "B": out}, backend=backend)["B"] is out and (out == 3).all()
+    k = te.var("k")
+    x = te.placeholder((k, k * 2), name="X")
+    y = te.compute((k, k * 2), lambda i, j: x[i, j] + 1.0, name="Y")
+    g = lower(te.create_schedule(y.op))
+    for backend in ("python", "c"):
+        with pytest.raises(CheckError, match="extent 1 of X"):
+            run(g, {"X": np.zeros((2, 5), "float32")}, {"k": 2}, backend=backend)
+
+
+def test_what_cannot_be_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    f = lower(doubled())
+    with pytest.raises(InputError, match="backend must be one of python, c, not 'rust'"):
+        run(f, {"A": np.zeros((6, 4), "float32")}, backend="rust")
+    a = te.placeholder((4,), name="A")
+    e = te.extern((4,), [a], lambda ins, outs: tir.call_packed("f", ins[0], outs[0]), name="E")
+    with pytest.raises(CompilerError, match="f, a function of the host"):
+        run(lower(te.create_schedule(e.op)), {"A": np.zeros(4, "float32")}, backend="c")
+    with pytest.raises(CompilerError, match="refuses the text"):
+        compiled_library("int f(void) { return x; }\n")
+    monkeypatch.setenv("CC", "no-such-compiler")
+    with pytest.raises(CompilerError, match="CC names 'no-such-compiler'"):
+        compiled_library("int f(void);\n")
+    monkeypatch.delenv("CC")
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(CompilerError, match="no C compiler is found"):
+        compiled_library("int f(void);\n")
+
+
+def test_the_cache_is_private_and_is_used(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = compiled_library("int f(void);\nint f(void) { return 1; }\n")
+    assert stat.S_IMODE(own_cache.stat().st_mode) == 0o700 and path.parent == own_cache
+    built = path.stat().st_mtime_ns
+    assert compiled_library("int f(void);\nint f(void) { return 1; }\n") == path and path.stat().st_mtime_ns == built
+    assert compiled_library("int f(void);\nint f(void) { return 2; }\n") != path
+    assert [p.suffix for p in own_cache.iterdir()] == [".so", ".so"]  # nothing else is left
+    path.unlink()
+    path.symlink_to("/dev/null")
+    assert not compiled_library("int f(void);\nint f(void) { return 1; }\n").is_symlink()
+
+
+def test_two_processes_at_once(own_cache: Path) -> None:
+    script = (
+        "import numpy as np; from tests.lowering.test_native import doubled; from lowering import lower, run;"
+        "print(run(lower(doubled()), {'A': np.ones((6, 4), 'float32')}, backend='c')['B'].sum())"
+    )
+    both = [subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    assert [process.communicate(timeout=120)[0].strip() for process in both] == ["72.0", "72.0"]
+    assert len(list(own_cache.iterdir())) == 1
