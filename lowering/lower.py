@@ -20,6 +20,7 @@ from lowering.nest.ir import Function, seq
 from lowering.nest.walk import substitute
 from lowering.passes import (
     drop_dead,
+    follow_guards,
     lower_divisions,
     name_minima,
     narrow,
@@ -57,7 +58,8 @@ def lower(
     compact: whether strides are folded out of the allocations (`bound.infer.storage`); by default no, or with `bounds`
         as they were found.
     nests: what becomes of a stage whose region is no box: "guard", one nest with a guard; "split", a nest for each
-        piece of the region, as far as there are such; "auto", the cheaper of both (`lowering.build.pieces`).
+        piece of the region, as far as there are such; "auto", the cheaper of both (`lowering.build.pieces`). Unless it
+        is "guard", what a guard says of one loop is the end of that loop (`lowering.passes.follow`).
     unsafe: whether accesses that may be outside their tensors (`bounds.outside`) are left as they are, unchecked.
 
     The function begins with the assertions that bind the shapes of its arrays, and those on sizes without which an
@@ -125,7 +127,8 @@ def before_divisions(
     f = f.with_body(
         seq(*shape_asserts(f, fixed, b.size_variables), substitute(f.body, {v: const(k) for v, k in fixed.items()}))
     )
-    f = drop_dead(rebase(simplify(name_minima(f))))
+    f = simplify(name_minima(f))
+    f = drop_dead(rebase(f if nests == "guard" else follow_guards(f)))
     return f, narrow(f).bits
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import prod
 from typing import Any, Final
 
 from bound import dtypes
@@ -11,21 +13,22 @@ from bound.tir.value import Operand, ValueOp
 from bound.tir.value import make as make_value
 from intset.errors import InputError
 from intset.expr import ops
-from intset.expr.node import Expr, const, constant_value
+from intset.expr.node import Expr, constant_value
 from intset.expr.node import make as make_node
 from intset.expr.walk import opaque_terms, postorder
 from lowering.codegen.c_ops import CSyntax
+from lowering.codegen.c_storage import CStorage, count
 from lowering.codegen.c_types import c_type
 from lowering.codegen.held import held
 from lowering.codegen.straight import Straight
 from lowering.codegen.text import opened
 from lowering.nest.ir import Allocate, Assert, Evaluate, For, Function, If, Let, Seq, ShapeOf, Stmt, Store
-from lowering.nest.walk import Visit, drive, needed_variables, range_ends, statements
+from lowering.nest.text import end_of
+from lowering.nest.walk import Visit, drive, needed_variables, range_ends, statements, touched
 from lowering.passes.narrow import offset
+from lowering.storage.plan import parallel_plan
 
-STACK_ARRAY: Final = 16 * 1024  # bytes up to which an array is on the stack
 ZEROED: Final = 64  # elements up to which an array is set to zero first, when that avoids a warning
-STACK_TOTAL: Final = 256 * 1024  # of all arrays on the stack together
 
 
 class CNest:
@@ -34,8 +37,9 @@ class CNest:
     def __init__(self, f: Function, syntax: CSyntax) -> None:
         self.f = f
         self.syntax = syntax
+        self.parallel, self.plan = parallel_plan(f)
+        self.storage = CStorage(self.plan, syntax)
         self.shapes: dict[Tensor, tuple[Expr, ...]] = {t: t.extents for t in f.params}
-        self.stack = 0
         self.checks = 0
         self.heap: list[str] = []  # arrays to be freed at the end, once they are there
         self.messages: list[str] = []
@@ -50,18 +54,48 @@ class CNest:
 
     def lines(self) -> list[str]:
         """The body, up to and without the final `return 0`."""
-        return [*drive(self._stmt(self.f.body)), *self._frees(0)]
+        stmts = self.f.body.stmts if isinstance(self.f.body, Seq) else (self.f.body,)
+        begin = next((k for k, stmt in enumerate(stmts) if not isinstance(stmt, (Assert, Let))), len(stmts))
+        lines = drive(self._sequence(stmts[:begin]))
+        lines += self.storage.head()
+        if self.storage.held:
+            self.heap.append(self.storage.held)
+        lines += drive(self._sequence(stmts[begin:]))
+        return [*lines, *self._frees(0)]
+
+    def _sequence(self, stmts: Sequence[Stmt]) -> Visit[list[str]]:
+        lines: list[str] = []
+        brief = self._brief(stmts)
+        for stmt in stmts:
+            if isinstance(stmt, Allocate) and stmt in brief.values():
+                self._note_shape(stmt)
+                continue
+            made = yield self._stmt(stmt)
+            used = [brief[t] for t in touched(stmt) if t in brief] if brief else []
+            pointers = [text for a in dict.fromkeys(used) if (text := self.storage.pointer(a)) is not None]
+            lines += ["{", *_in([*pointers, *made]), "}"] if pointers else made
+        return lines
+
+    def _brief(self, stmts: Sequence[Stmt]) -> dict[Tensor, Allocate]:
+        """The allocations that share their bytes: a pointer to one is in scope only in statements that use it.
+
+        So each pointer is the only one to its bytes while it is in scope, which `restrict` says.
+        """
+        shared = {s.tensor: s for s in stmts if isinstance(s, Allocate) and self.storage.is_shared(s)}
+        if shared:
+            for stmt in stmts:
+                if isinstance(stmt, (Let, Assert)):
+                    for tensor in touched(stmt):
+                        shared.pop(tensor, None)
+        return shared
 
     def _stmt(self, stmt: Stmt) -> Visit[list[str]]:
         lines: list[str]
         if isinstance(stmt, Seq):
-            lines = []
             live = len(self.heap)
-            for inner in stmt.stmts:
-                lines += yield self._stmt(inner)
-            if stmt is not self.f.body:
-                lines += self._frees(live)
-                del self.heap[live:]
+            lines = yield self._sequence(stmt.stmts)
+            lines += self._frees(live)
+            del self.heap[live:]
             return lines
         if isinstance(stmt, For):
             lines = yield self._loop(stmt)
@@ -87,7 +121,7 @@ class CNest:
 
     def _loop(self, loop: For) -> Visit[list[str]]:
         low, extent = range_ends(loop.range)
-        end = extent if constant_value(low) == 0 else _sum(low, extent)
+        end = end_of(low, extent)
         firsts = [c.first for c in loop.carried]
         before, (start, stop, *initial) = self._operands(low, end, *firsts)
         var = str(self.syntax.leaf(loop.var))
@@ -97,6 +131,7 @@ class CNest:
         for name, first, text in zip(names, firsts, initial, strict=True):
             is_wide = self.syntax.bits < 64 and opaque_terms(first)  # it fits, but is computed in 64 bits
             lines.append(f"{index} {name} = {f'({index}){text}' if is_wide else opened(text)};")
+        own = self.storage.thread_head(loop)
         body = yield self._block(loop.body)
         if names:
             more, following = self._operands(*(c.following for c in loop.carried))
@@ -106,8 +141,17 @@ class CNest:
             if not all(c.after_last for c in loop.carried):
                 update = [f"if ({var} + 1 < {opened(stop)}) {{", *_in(update), "}"]
             body += update
-        lines += self._remark(loop)
-        lines += [f"for ({index} {var} = {opened(start)}; {var} < {opened(stop)}; ++{var}) {{", *_in(body), "}"]
+        head = f"for ({index} {var} = {opened(start)}; {var} < {opened(stop)}; ++{var}) {{"
+        nest = [head, *_in(body), "}"]
+        if loop in self.parallel:
+            nest = (
+                [*pragma("parallel"), "{", *_in([*own, *pragma("for"), *nest]), "}"]
+                if own
+                else [*pragma("parallel for"), *nest]
+            )
+        else:
+            nest = [*self._remark(loop), *nest]
+        lines += nest
         return ["{", *_in(lines), "}"] if names else lines
 
     def _remark(self, loop: For) -> list[str]:
@@ -152,34 +196,35 @@ class CNest:
             return [f"/* the caller sees to it that {stmt.message} */"]
         before, (cond,) = self._operands(stmt.cond)
         self.checks += 1
-        self.messages.append(f"{self.checks}: not so that {stmt.message}")
+        self.messages.append(stmt.message)
         leave = [*self._frees(0), f"return {self.checks};"]
         if len(leave) == 1:
             return [*before, f"if (!({opened(cond)})) {leave[0]}"]
         return [*before, f"if (!({opened(cond)})) {{", *_in(leave), "}"]
 
-    def _allocate(self, stmt: Allocate) -> list[str]:
+    def _note_shape(self, stmt: Allocate) -> tuple[Expr, ...]:
         tensor = stmt.tensor
         for r in stmt.ranges:
             if constant_value(range_ends(r)[0]) != 0:
                 raise InputError(f"the storage of {tensor.name} does not begin at 0: apply rebase before to_c")
-        extents = tuple(range_ends(r)[1] for r in stmt.ranges)
-        self.shapes[tensor] = extents
+        self.shapes[tensor] = extents = tuple(range_ends(r)[1] for r in stmt.ranges)
+        return extents
+
+    def _allocate(self, stmt: Allocate) -> list[str]:
+        tensor = stmt.tensor
+        extents = self._note_shape(stmt)
+        pointer = self.storage.pointer(stmt, not self.storage.is_shared(stmt))
+        if pointer is not None:
+            return [pointer]
         dtype = c_type(tensor.dtype, tensor.name)
         name = self.syntax.names.of(tensor, tensor.name)
-        known = [constant_value(e) for e in extents]
-        if all(k is not None for k in known):
-            count = 1
-            for k in known:
-                count *= max(0, k or 0)
-            nbytes = count * max(1, dtypes.bits(tensor.dtype) // 8)
-            if nbytes <= STACK_ARRAY and self.stack + nbytes <= STACK_TOTAL:
-                self.stack += nbytes
-                # filled under conditions, a small array looks uninitialised to compilers that keep it in registers
-                is_zeroed = count <= ZEROED and tensor in self.conditional
-                return [f"{dtype} {name}[{max(1, count)}]{' = {0}' if is_zeroed else ''};"]
+        if stmt in self.plan.stack:
+            number = prod(max(0, constant_value(e) or 0) for e in extents)
+            # filled under conditions, a small array looks uninitialised to compilers that keep it in registers
+            is_zeroed = number <= ZEROED and tensor in self.conditional
+            return [f"{dtype} {name}[{max(1, number)}]{' = {0}' if is_zeroed else ''};"]
         before, sizes = self._operands(*extents)
-        counts = [_count(e, text) for e, text in zip(extents, sizes, strict=True) if constant_value(e) != 1]
+        counts = [count(e, text) for e, text in zip(extents, sizes, strict=True) if constant_value(e) != 1]
         factors = " * ".join(counts) or "1"
         lines = [*before, f"{dtype} *{name} = ({dtype} *)malloc(sizeof({dtype}) * ({factors}) + 1);"]
         leave = [*self._frees(0), "return -1;"]
@@ -194,6 +239,11 @@ class CNest:
         return Straight(self.syntax).emit([flat(e, self.shapes) for e in operands])
 
 
+def pragma(what: str) -> list[str]:
+    """An OpenMP pragma that compilers without OpenMP do not see."""
+    return ["#ifdef _OPENMP", f"#pragma omp {what}", "#endif"]
+
+
 def flat(operand: Operand, shapes: dict[Tensor, tuple[Expr, ...]]) -> Any:
     """An operand that reads elements by their number in storage."""
 
@@ -206,18 +256,6 @@ def flat(operand: Operand, shapes: dict[Tensor, tuple[Expr, ...]]) -> Any:
         return make_value(ValueOp.LOAD, (place,), tensor.dtype, tensor)
 
     return walk.rewrite(operand, on_load=on_load)
-
-
-def _count(extent: Expr, text: str) -> str:
-    known = constant_value(extent)
-    if known is not None:
-        return str(max(0, known))
-    return f"(size_t)({opened(text)} > 0 ? {opened(text)} : 0)"
-
-
-def _sum(low: Expr, extent: Expr) -> Expr:
-    a, b = constant_value(low), constant_value(extent)
-    return low + extent if a is None or b is None else const(a + b)
 
 
 def _in(lines: list[str]) -> list[str]:

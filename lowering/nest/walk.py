@@ -180,6 +180,16 @@ def tensors_read(*values: Operand) -> tuple[Tensor, ...]:
     return walk.input_tensors(values)
 
 
+def touched(root: Stmt) -> tuple[Tensor, ...]:
+    """The tensors whose elements the nest reads or stores, in the order of their first use; host calls left out."""
+    found: dict[Tensor, None] = {}
+    for stmt in statements(root):
+        found.update(dict.fromkeys(tensors_read(*operands(stmt))))
+        if isinstance(stmt, Store):
+            found[stmt.tensor] = None
+    return tuple(found)
+
+
 def variables(*values: Operand) -> tuple[Any, ...]:
     """The integer variables and the parameters below operands, in the order of their first use.
 

@@ -83,9 +83,8 @@ for i.outer in [0, 2):
     allocate B: float32[16] at [i.outer * 16]
     for i in [0, minimum(20 - i.outer * 16, 16)):
         B[i] = A[i.outer * 16 + i] + 1.0
-    for i.inner in [0, 16):
-        if i.outer * 16 + i.inner <= 19:
-            C[i.outer * 16 + i.inner] = B[i.inner] * 2.0""",
+    for i.inner in [0, minimum(20 - i.outer * 16, 16)):
+        C[i.outer * 16 + i.inner] = B[i.inner] * 2.0""",
     "doc_gather_disjoint": """\
 allocate T: float32[4, 4]
 for i in [0, 2):
