@@ -8,9 +8,8 @@ from typing import Any
 
 from intset import config as configuration
 from intset.assuming import Assuming, within_blocks
-from intset.domains.answers import bounds_by, region_by
-from intset.domains.base import IntSet
-from intset.domains.ends import Bounds
+from intset.domains.base import Bounds, IntSet, bounds_of
+from intset.domains.box import region_of_sets
 from intset.domains.region import Region
 from intset.domains.registry import domain_named
 from intset.domains.relation import Relation
@@ -253,11 +252,14 @@ class Context:
         answering = domain_named(chosen.domain)
         if what == "image":
             return frame.remember(key, answering.image(query))
+        method = getattr(answering, what, None)
         if what == "bounds":
-            ends = bounds_by(query, answering)
+            ends = method(query) if callable(method) else bounds_of(answering.image(query))
             asked = AskedBounds(exprs[0], frame.ranges, frame.facts, frame.defined, kept, chosen)
             return frame.remember(key, ends.answering(asked))
-        return frame.remember(key, region_by(query, answering))
+        if callable(method):
+            return frame.remember(key, method(query))
+        return frame.remember(key, region_of_sets(query, answering))
 
     def __reduce__(self) -> tuple[Any, ...]:
         frame = self.frame

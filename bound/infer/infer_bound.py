@@ -13,9 +13,11 @@ from bound.infer.answers.region import StageRegion
 from bound.infer.needs.known import Known, account_for
 from bound.infer.needs.need import Need
 from bound.infer.phases.infer_root_bound import Pass, infer_root_bound, prepare
-from bound.infer.phases.pass_down import Nest, nest_of, pass_down
+from bound.infer.phases.pass_down import Loop, Nest, nest_of, pass_down
+from bound.infer.phases.shared import enter_shared
 from bound.infer.phases.stage_bounds import StageBounds
 from bound.infer.phases.threads import check_threads, idle_threads
+from bound.infer.program import sharing as shared
 from bound.infer.program.graph import create_read_graph
 from bound.infer.program.sizes import Sizes
 from bound.infer.storage.compact import storage_of
@@ -66,7 +68,7 @@ def infer_bound(
         raise InputError(f"ctx must be a Context, not {ctx!r}")
     given = Context() if ctx is None else ctx
     chosen = config.current(domain or given.domain).domain
-    normalized = schedule.normalize()
+    normalized, sharing = shared.normalized(schedule)
     sizes = Sizes(normalized, at)
     state = Pass(
         normalized,
@@ -77,7 +79,9 @@ def infer_bound(
         chosen,
         compute,
         compact,
+        sharing,
     )
+    enter_shared(state)
     for stage in reversed(normalized.stages):
         if stage.attach_type is AttachType.INLINED_ALREADY or isinstance(stage.op, PlaceholderOp):
             continue
@@ -139,10 +143,14 @@ class BoundsMap:
             self._ranges = {}
             for bounds in self._stages.values():
                 self._ranges.update(bounds.ranges)
+                self._ranges.update({iv: bounds.sides[iv].range() for iv in bounds.aligned})
                 self._ranges.update(bounds.loops)
                 for iv, attr in bounds.stage.iter_var_attrs.items():
                     if attr.bind_thread is not None and iv in bounds.loops:
                         self._ranges.setdefault(attr.bind_thread, bounds.loops[iv])
+            for leaf, (stage, loop) in self._state.sharing.instead.items():
+                is_outer = loop in self._state.sharing.outer[stage]
+                self._ranges[leaf] = Range(loop, 1) if is_outer else self._ranges[loop]
             for stage in self.written.stages:  # axes that a rewrite left behind keep the domain they declare
                 for iv in stage.op.root_iter_vars:
                     if iv.dom is not None:
@@ -224,6 +232,8 @@ class BoundsMap:
         bounds = self._stages.get(stage)
         if bounds is None or bounds.computed is None:
             return None
+        if stage in self._state.sharing.path:
+            return None
         has_attached = any(self.attached(stage, iv) for iv in stage.leaf_iter_vars)
         shape = self._state.sizes.shape(stage.op.outputs[0])
         return pieces_of(self._state.known, bounds, shape, most, has_attached)
@@ -240,6 +250,29 @@ class BoundsMap:
         """The stages computed directly inside a loop of a stage, in the order in which they run."""
         stage = self.stage(key)
         return tuple(s for s in self._places().get(leaf, ()) if attachment(s)[0] is stage)
+
+    def loop_name(self, stage: Stage, leaf: IterVar) -> str:
+        """A loop of a stage by name, with that of the stage, or of all that share it: `T1+T2.i`."""
+        return self._state.sharing.name(stage, leaf)
+
+    def inside(self, leaf: IterVar) -> tuple[Stage, ...]:
+        """The stages computed directly inside a loop, whichever stages share it, in the order of the schedule."""
+        return tuple(self._places().get(leaf, ()))
+
+    def shared_path(self, key: Tensor | Operation | Stage) -> tuple[IterVar, ...]:
+        """The loops around the formula of a stage that others share, from where it is attached inwards.
+
+        A loop that is no leaf of the stage is one of another stage, in which this one is computed anew.
+        """
+        stage = self.stage(key)
+        path, place = self._state.sharing.path.get(stage, ()), attachment(stage)[1]
+        start = next((k + 1 for k, iv in enumerate(path) if iv is place), 0)
+        return path[start:]
+
+    def shared_loop(self, leaf: IterVar) -> Loop:
+        """A loop that several stages share, as the stage has it that its range comes from."""
+        stage = self._state.sharing.loops[leaf]
+        return next(loop for loop in self.nest(stage).loops if loop.iv is leaf)
 
     def roots(self) -> tuple[Stage, ...]:
         """The stages computed at the root, in the order in which they run."""

@@ -71,7 +71,9 @@ class Graph:
 
 def _read_by(tensor: Tensor) -> Chain:
     op = tensor.op
-    return walk.input_tensors((op.body[tensor.value_index],)) if isinstance(op, ComputeOp) else op.input_tensors
+    if isinstance(op, ComputeOp) and op.num_outputs > 1:
+        return walk.input_tensors((op.body[tensor.value_index],))
+    return op.input_tensors
 
 
 def _reached(start: Iterable[Tensor], step: Callable[[Tensor], Chain]) -> set[Tensor]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from bound.itervar import IterVar
 from bound.replay.domain import made_alone
-from bound.schedule import Fuse, Relation, Split
+from bound.schedule import Fuse, Rebase, Relation, Split
 from bound.schedule.relations import children, parents
 
 
@@ -51,7 +51,12 @@ class History:
         """The axis that `iv` becomes by being fused with axes that only this domain has, and these fusions."""
         fusions: list[Relation] = []
         relation = self.step(iv)
-        while isinstance(relation, Fuse):
+        while isinstance(relation, (Fuse, Rebase)):
+            if isinstance(relation, Rebase):
+                fusions.append(relation)
+                iv = relation.rebased
+                relation = self.step(iv)
+                continue
             other = relation.inner if relation.outer is iv else relation.outer
             if other not in self.alone:
                 break
@@ -80,6 +85,10 @@ def detect(model: History, own: History, start: Mapping[IterVar, IterVar]) -> Fo
     image = dict(start)
     used: dict[Relation, None] = {}
     for relation in model.relations:
+        if isinstance(relation, Rebase):
+            if relation.parent in image:
+                image[relation.rebased] = image[relation.parent]
+            continue
         if isinstance(relation, Fuse):
             alone = [iv in model.alone for iv in (relation.outer, relation.inner)]
             if alone != [False, False]:

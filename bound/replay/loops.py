@@ -37,11 +37,21 @@ class Node:
     leaves: the loops of stages that are this one, in the order of the stages.
     parent: the loop around it.
     depth: the number of loops around it.
+    places: the place of the leaf of each operation.
     """
 
     leaves: list[Leaf]
     parent: Node | None = None
     depth: int = 0
+    places: dict[Operation, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for op, place in self.leaves:
+            self.places.setdefault(op, place)
+
+    def leaf_of(self, op: Operation) -> Leaf | None:
+        """The leaf of an operation that is this loop."""
+        return (op, self.places[op]) if op in self.places else None
 
     def path(self) -> tuple[Node, ...]:
         """It and the loops around it, innermost first."""
@@ -94,6 +104,7 @@ class Loops:
     home: dict[Operation, Node | None] = field(default_factory=dict)
     strict: dict[Operation, bool] = field(default_factory=dict)
     conflict: Conflict | None = None
+    _owner: dict[Node, Leaf] = field(default_factory=dict)
 
     def body(self, op: Operation) -> Node | None:
         """The innermost shared loop around the formula of an operation."""
@@ -113,8 +124,12 @@ class Loops:
 
     def owner(self, node: Node) -> Leaf:
         """The leaf that the loop is made from: of those not shared with readers, the last with all elements."""
-        owners = [leaf for leaf in node.leaves if self.owns(leaf)]
-        return next((leaf for leaf in reversed(owners) if self.kind(leaf) != BROADCAST), owners[-1])
+        found = self._owner.get(node)
+        if found is None:
+            owners = [leaf for leaf in node.leaves if self.owns(leaf)]
+            found = next((leaf for leaf in reversed(owners) if self.kind(leaf) != BROADCAST), owners[-1])
+            self._owner[node] = found
+        return found
 
     def between(self, one: Leaf, other: Leaf) -> list[Leaf]:
         """The shortest way from one leaf to another over leaves that are one loop because of each other."""
@@ -213,8 +228,7 @@ def _nested(loops: Loops) -> Conflict | None:
     for op, chain in loops.chain.items():
         for around, node in pairwise(chain):
             if around not in outer[node]:
-                place = next(place for at, place in node.leaves if at is op)
-                outer[node][around] = (op, place)
+                outer[node][around] = (op, node.places[op])
                 inner[around].append(node)
     waiting = {node: len(around) for node, around in outer.items()}
     ready = deque(node for node, count in waiting.items() if not count)
@@ -340,9 +354,9 @@ def _unfinished(loops: Loops, at: Node | None, op: Operation, reader: Operation)
     """That `reader` is inside a loop that `op` runs but does not share with it."""
     node = at
     while node is not None:
-        own = _leaf_in(node, op)
+        own = node.leaf_of(op)
         if own is not None and loops.owns(own) and loops.kind(own) != BROADCAST:
-            its = _leaf_in(node, reader) or next(leaf for leaf in reversed(node.leaves) if leaf is not own)
+            its = node.leaf_of(reader) or next(leaf for leaf in reversed(node.leaves) if leaf is not own)
             return Conflict(PERSISTENT if loops.kind(own) == REDUCTION else ORDER, (own, its))
         node = node.parent
     return None
@@ -353,17 +367,13 @@ def _circular(loops: Loops, circle: Sequence[tuple[object, tuple[Operation, Oper
     for k, (item, (leaves, _)) in enumerate(circle):
         enters = circle[k - 1][1][1]
         if isinstance(item, Node) and leaves is not enters:
-            own = _leaf_in(item, leaves)
-            its = _leaf_in(item, enters)
+            own = item.leaf_of(leaves)
+            its = item.leaf_of(enters)
             if own is not None and its is not None:
                 rule = PERSISTENT if loops.kind(own) == REDUCTION else ORDER
                 return Conflict(rule, (own, its))
     item = next(item for item, _ in circle if isinstance(item, Node))
     return Conflict(ORDER, (item.leaves[0], item.leaves[-1]))
-
-
-def _leaf_in(node: Node, op: Operation) -> Leaf | None:
-    return next((leaf for leaf in node.leaves if leaf[0] is op), None)
 
 
 # -- one length -------------------------------------------------------------------------------------------------------

@@ -115,7 +115,7 @@ def _to_part(scene: Scene, loops: Loops, conflict: Conflict) -> Leaf:
         for before, leaf, after in zip(way, way[1:], way[2:], strict=False)
         if leaf in raised and before[0] in scene.readers[leaf[0]] and after[0] in scene.readers[leaf[0]]
     ]
-    return max(both or raised, key=lambda leaf: (scene.ops.index(leaf[0]), leaf[1]))
+    return max(both or raised, key=lambda leaf: (scene.rank[leaf[0]], leaf[1]))
 
 
 def _reason(loops: Loops, conflict: Conflict, leaf: Leaf, asked: int) -> Reason:

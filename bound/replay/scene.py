@@ -19,6 +19,8 @@ class Scene(Neighbours):
 
     Attributes
     ----------
+    ops: the operations in the order of the stages; rank: their places in an order of their own (`_ranked`).
+    readers: the operations that read each of them.
     position: of each operation, how many of its leading loops are shared with all its readers.
     before: the same when the call began; it only grows.
     """
@@ -29,9 +31,8 @@ class Scene(Neighbours):
         for stage in schedule.stages:
             for t in stage.op.outputs[:1]:
                 self.domain(t)
-        self.readers: dict[Operation, tuple[Operation, ...]] = {
-            op: tuple(dict.fromkeys(r.op for t in op.outputs for r in self.graph.consumers(t))) for op in self.ops
-        }
+        self.rank = self._ranked()
+        self.readers: dict[Operation, tuple[Operation, ...]] = {op: self._readers(op) for op in sorted_by(self.rank)}
         self.before = {op: schedule[op].compute_at_position for op in self.ops}
         self.position = dict(self.before)
         self._targets: dict[Stage, set[object]] = {}
@@ -39,6 +40,20 @@ class Scene(Neighbours):
             if placed.attach_stage is not None:
                 self._targets.setdefault(placed.attach_stage, set()).add(placed.attach_ivar)
         self._matches: dict[tuple[Operation, Operation], tuple[TensorDomain, TensorDomain, Matching]] = {}
+
+    def _ranked(self) -> dict[Operation, int]:
+        """The place of each operation in an order that does not depend on how outputs are listed: by the length of the
+        longest chain that leads to it, then by name."""
+        depth: dict[Operation, int] = {}
+        for op in self.ops:
+            depth[op] = max((depth[t.op] + 1 for t in op.input_tensors if t.op in depth), default=0)
+        number = {op: k for k, op in enumerate(self.ops)}
+        order = sorted(self.ops, key=lambda op: (depth[op], op.name, number[op]))
+        return {op: k for k, op in enumerate(order)}
+
+    def _readers(self, op: Operation) -> tuple[Operation, ...]:
+        found = dict.fromkeys(r.op for t in op.outputs for r in self.graph.consumers(t))
+        return tuple(sorted(found, key=self.rank.__getitem__))
 
     def stage(self, op: Operation) -> Stage:
         return self.schedule[op]
@@ -53,7 +68,8 @@ class Scene(Neighbours):
 
     def frozen(self, op: Operation) -> int:
         """How many leading loops were shared before the call."""
-        return self.stage(op).shared_loops
+        stage = self.stage(op)
+        return max(stage.compute_at_position if self.readers[op] else 0, stage.max_producer_position)
 
     def obstacle(self, op: Operation) -> str | None:
         """Why the loops of a stage cannot be moved at all, in words."""
@@ -84,7 +100,8 @@ class Scene(Neighbours):
         attrs: dict[Leaf, IterVarAttr] = {
             (op, k): attr for op in self.ops if self.stage(op).iter_var_attrs for k, attr in self.attrs(op).items()
         }
-        return shared_loops(self.domains, shared, self.readers, match, attrs, self.fixed())
+        domains = {op: self.domains[op] for op in self.readers}
+        return shared_loops(domains, shared, self.readers, match, attrs, self.fixed())
 
     def fixed(self) -> Collection[Operation]:
         """The operations that `Stage.compute_at`, or a group, computes inside a loop of another stage."""
@@ -110,6 +127,14 @@ class Scene(Neighbours):
                 }
             stage.compute_at_position = self.position[op]
             stage.max_producer_position = deep[op]
+        loops = self.loops()
+        same = {node: tuple(map(loops.axis, node.leaves)) for node in loops.node.values() if len(node.leaves) > 1}
+        self.schedule.same_loop = {iv: leaves for leaves in same.values() for iv in leaves}
+
+
+def sorted_by(rank: Mapping[Operation, int]) -> list[Operation]:
+    """The operations by their ranks."""
+    return sorted(rank, key=rank.__getitem__)
 
 
 def obstacle(stage: Stage) -> str | None:

@@ -99,4 +99,5 @@ def check_attachments(schedule: Schedule) -> dict[Stage, AttachPath]:
 def _encloses(path: AttachPath, consumer: Stage, consumer_path: AttachPath) -> bool:
     """Whether `consumer` runs inside the loop at the start of `path`."""
     target, axis = path[0]
-    return target is consumer or any(loop is axis for _, loop in consumer_path)
+    own = consumer.leaf_iter_vars  # a loop that is shared is a leaf of several stages
+    return target is consumer or any(loop is axis for loop in (*own, *(loop for _, loop in consumer_path)))

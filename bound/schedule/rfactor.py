@@ -36,6 +36,7 @@ def rfactor(schedule: Schedule, tensor: Tensor, axis: IterVar, factor_axis: int 
     if axis.iter_type is not IterType.COMM_REDUCE:
         raise ScheduleError(f"stage {op.name}: rfactor needs a reduction axis, {axis.name} is none")
     _refuse_attached(schedule, stage, "rfactor")
+    stage._whole_own("rfactor")
     place = as_int(factor_axis, "factor_axis")
     place = place if place >= 0 else len(op.axis) + 1 + place
     if not 0 <= place <= len(op.axis):

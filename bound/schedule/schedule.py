@@ -45,6 +45,7 @@ class Schedule:
     stages: a stage for each operation, producers before consumers.
     groups: the groups made by `create_group`.
     stage_map: the stage of each operation, those replaced included.
+    same_loop: for a leaf that stages share (`bound.replay`) all leaves that are this loop.
     """
 
     def __init__(self, outputs: tuple[Operation, ...]) -> None:
@@ -52,6 +53,7 @@ class Schedule:
         self.stages: list[Stage] = []
         self.groups: list[Stage] = []
         self.stage_map: dict[Operation, Stage] = {}
+        self.same_loop: dict[IterVar, tuple[IterVar, ...]] = {}
         self._reach: Reach | None = None
         wanted = set(outputs)
         for op in post_order(outputs):
@@ -140,6 +142,7 @@ class Schedule:
         new = object.__new__(Schedule)
         new.outputs = self.outputs
         new._reach = None
+        new.same_loop = dict(self.same_loop)
         twins = {stage: _twin(stage, new) for stage in (*self.stages, *self.groups)}
         for stage, twin in twins.items():
             twin.group = None if stage.group is None else twins[stage.group]

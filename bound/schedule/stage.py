@@ -150,6 +150,7 @@ class Stage:
         kind = self._tail(tail, parent)
         size = self._positive(nparts if factor is None else factor, "nparts" if factor is None else "factor", parent)
         position = self._loop_position(parent, "split")
+        self._not_shared("split", position)
         outer, inner = (parent.part(f"{parent.name}.{part}") for part in ("outer", "inner"))
         used_factor, used_nparts = (None, size) if factor is None else (size, None)
         used_tail = Tail.ROUND_UP if disable_predication else kind
@@ -162,6 +163,7 @@ class Stage:
         """One axis in the place of several that follow one another; none gives an axis of extent 1."""
         axes = tuple(args[0]) if len(args) == 1 and isinstance(args[0], (list, tuple)) else args
         if not axes:
+            self._whole_own("fuse of no axes")
             single = IterVar(Range(0, 1), "singleton", IterType.DATA_PAR)
             self.relations.append(Singleton(single))
             self.all_iter_vars.append(single)
@@ -176,6 +178,7 @@ class Stage:
                     f"stage {self.name}: cannot fuse {axes[k - 1].name} with {axes[k].name}, "
                     f"the second is not the next loop inside the first: the loops are {self._loops()}"
                 )
+        self._not_shared("fuse", *positions)
         fused: IterVar = axes[0]
         for inner in axes[1:]:
             outer, kind = fused, max(fused.iter_type, inner.iter_type)
@@ -193,6 +196,8 @@ class Stage:
         if len(set(positions)) != len(positions):
             repeated = next(axis for k, axis in enumerate(axes) if positions.index(positions[k]) != k)
             raise ScheduleError(f"stage {self.name}: reorder names the axis {repeated.name} twice")
+        moved = zip(sorted(positions), axes, strict=True)
+        self._not_shared("reorder", *(place for place, axis in moved if self.leaf_iter_vars[place] is not axis))
         for place, axis in zip(sorted(positions), axes, strict=True):
             self.leaf_iter_vars[place] = axis
 
@@ -203,7 +208,7 @@ class Stage:
         if x_parent is y_parent:
             raise ScheduleError(f"stage {self.name}: tile needs two axes, not {_label(x_parent)} twice")
         for parent, size, what in ((x_parent, x_factor, "x_factor"), (y_parent, y_factor, "y_factor")):
-            self._loop_position(parent, "tile")
+            self._not_shared("tile", self._loop_position(parent, "tile"))
             self._positive(size, what, parent)
         x_outer, x_inner = self.split(x_parent, factor=x_factor)
         y_outer, y_inner = self.split(y_parent, factor=y_factor)
@@ -231,10 +236,18 @@ class Stage:
                 raise ScheduleError(
                     f"stage {self.name}: {ivar.name} cannot be bound to {thread_ivar.name}, {other.name} already is"
                 )
+        for stage, other in self._same_loop(ivar):
+            attr = stage._attr(other)
+            if (attr.bind_thread or thread_ivar) is not thread_ivar or attr.iter_type is not None:
+                raise ScheduleError(
+                    f"stage {self.name}: {ivar.name} cannot be bound to {thread_ivar.name}, "
+                    f"it is one loop with {other.name} of {stage.name}, which is no such loop"
+                )
         self._annotate(ivar, bind_thread=thread_ivar)
 
     def vectorize(self, var: IterVar) -> None:
         """Run a loop as one vector operation."""
+        self._not_shared("vectorize", self._position(var, "vectorize"))
         self._set_kind(var, IterType.VECTORIZED)
 
     def unroll(self, var: IterVar) -> None:
@@ -248,6 +261,7 @@ class Stage:
     def tensorize(self, var: IterVar, tensor_intrin: Any) -> None:
         """Replace a loop and all inside it by an intrinsic."""
         self._position(var, "tensorize")
+        self._whole_own("tensorize")
         self._annotate(var, iter_type=IterType.TENSORIZED, tensor_intrin=tensor_intrin)
 
     def pragma(self, var: IterVar, pragma_type: str, pragma_value: Any = None) -> None:
@@ -345,7 +359,21 @@ class Stage:
 
     # --- checks -------------------------------------------------------------------------------------------------
 
+    def _not_shared(self, call: str, *places: int) -> None:
+        shared = self.shared_loops
+        first = min(places, default=shared)
+        if first < shared:
+            axis = self.leaf_iter_vars[first].name
+            raise ScheduleError(f"stage {self.name}: cannot {call} {axis}, which is a loop of other stages as well")
+
+    def _whole_own(self, call: str) -> None:
+        """Refuse what would take the loops of a stage from others that share them."""
+        if self.shared_loops:
+            axis = self.leaf_iter_vars[0].name
+            raise ScheduleError(f"stage {self.name}: {call} would take away {axis}, a loop of other stages as well")
+
     def _attachable(self, call: str) -> None:
+        self._whole_own(call)
         if self.attach_type is AttachType.SCAN_UPDATE:
             raise ScheduleError(f"stage {self.name}: {call} is not for the updates of a scan")
 
@@ -410,7 +438,20 @@ class Stage:
         if bound is not None:
             what = f"{axis.name}, which is bound to {bound.name}, cannot be {kind.name.lower()}"
             raise ScheduleError(f"stage {self.name}: {what}")
+        for stage, other in self._same_loop(axis):
+            attr = stage._attr(other)
+            runs_apart = other.is_reduce and kind is IterType.PARALLELIZED
+            if attr.bind_thread is not None or (attr.iter_type or kind) is not kind or runs_apart:
+                raise ScheduleError(
+                    f"stage {self.name}: {axis.name} cannot be {kind.name.lower()}, "
+                    f"it is one loop with {other.name} of {stage.name}, which cannot"
+                )
         self._annotate(axis, iter_type=kind)
+
+    def _same_loop(self, axis: IterVar) -> list[tuple[Stage, IterVar]]:
+        """The leaves of other stages that are one loop with a leaf of this one."""
+        others = [iv for iv in self.schedule.same_loop.get(axis, ()) if iv is not axis]
+        return [(s, iv) for iv in others for s in self.schedule.stages if any(iv is leaf for leaf in s.leaf_iter_vars)]
 
     def _attr(self, axis: IterVar) -> IterVarAttr:
         return self.iter_var_attrs.get(axis, _NO_ATTR)

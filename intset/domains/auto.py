@@ -9,15 +9,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from intset.domains.answers import bounds_of_points, region_of_points, set_of_points
-from intset.domains.base import IntervalSet, IntSet, empty_set
-from intset.domains.ends import Bounds, End
-from intset.domains.engines import strongest
-from intset.domains.linear_ends import has_parameters, is_independent, symbolic_bounds
-from intset.domains.points import PointsDomain, points_bounds, points_image
-from intset.domains.protocols import Regions
+from intset.domains.base import Bounds, End, IntervalSet, IntSet, RegionDomain, empty_set
+from intset.domains.interval import has_parameters, is_independent, symbolic_bounds
+from intset.domains.points import points_bounds, points_image
 from intset.domains.query import Query
 from intset.domains.region import Region
+from intset.domains.registry import domain_named, strongest
 from intset.domains.run import dense_image
 from intset.domains.sides import Sides
 from intset.domains.stride import structural_image
@@ -26,7 +23,6 @@ from intset.expr.node import Expr
 from intset.infinity import NEG_INF, POS_INF
 from intset.linear.form import Linear
 
-_POINTS = PointsDomain()
 FEW_POINTS = 400  # a box this small is enumerated in the time isl takes to set up
 
 
@@ -35,7 +31,7 @@ class AutoDomain:
 
     name: ClassVar[str] = "auto"
 
-    def top(self) -> Regions:
+    def top(self) -> RegionDomain:
         return strongest()
 
     def bounds(self, query: Query) -> Bounds:
@@ -48,12 +44,12 @@ class AutoDomain:
         few = points_bounds(query, FEW_POINTS)
         if few is not None:
             return few
-        exact = bounds_of_points(query, self.top())
+        exact = domain_named("isl").bounds(query)  # type: ignore[attr-defined]
         if exact.is_tight:
-            return exact
-        listed = _POINTS.bounds(query)
+            return exact  # type: ignore[no-any-return]
+        listed = domain_named("points").bounds(query)  # type: ignore[attr-defined]
         if listed.is_tight:
-            return listed
+            return listed  # type: ignore[no-any-return]
         return self._best_of(query, cheap, exact)
 
     def _cheap_bounds(self, query: Query, form: Linear) -> Bounds:
@@ -96,10 +92,10 @@ class AutoDomain:
         few = points_image(query, FEW_POINTS)
         if few is not None:
             return few
-        exact = set_of_points(query, self.top())
+        exact = domain_named("isl").image(query)
         if exact.is_exact:
             return exact
-        listed = _POINTS.image(query)
+        listed = domain_named("points").image(query)
         if listed.is_exact:
             return listed
         cheap = self._cheap_bounds(query, query.forms[0])
@@ -111,6 +107,6 @@ class AutoDomain:
         return exact
 
     def region(self, query: Query) -> Region:
-        found = region_of_points(query, self.top())
-        found.sides = Sides(query, self.bounds)
+        found: Region = domain_named("isl").region(query)  # type: ignore[attr-defined]
+        found.sides = Sides(query, self)
         return found

@@ -22,10 +22,12 @@ from intset.expr.node import Expr
 from lowering.build import formulas, stages
 from lowering.build.checks import Checks, checked, with_checks
 from lowering.build.fold import fold
+from lowering.build.formulas import Formula
 from lowering.build.pieces import choose
 from lowering.build.predicates import store_predicate
 from lowering.build.scans import scan_nest
-from lowering.build.stages import Attach
+from lowering.build.shared import Item, merged, ordered
+from lowering.build.stages import Attach, Level
 from lowering.nest.ir import Allocate, Evaluate, If, Seq, Stmt, seq
 from lowering.nest.walk import Visit, drive, substitute, transform
 
@@ -73,6 +75,7 @@ class _Pipeline:
         read = {t for op in live for t in op.input_tensors}
         self.wanted = frozenset(read | set(given))
         leaves = ((s, iv) for s in bounds.schedule.stages for iv in s.leaf_iter_vars)
+        self.numbers = {stage: k for k, stage in enumerate(bounds.schedule.stages)}
         self.has_threads = any(thread_of(stage, iv) is not None for stage, iv in leaves)
 
     def stages(self, run: Sequence[Stage], body: Stmt, moved: Mapping[Any, Expr] = _NOTHING) -> Visit[Stmt]:
@@ -80,17 +83,80 @@ class _Pipeline:
 
         `moved`: what stands for loops around the stages that `body` does not count any more.
         """
+        paths = {stage: self.bounds.shared_path(stage) for stage in run}
+        if any(paths.values()):
+            together, _ = yield self._together(paths, run, moved)
+            return seq(together, body)
         parts: list[Stmt] = []
         folded: dict[Tensor, Storage] = {}
         for stage in run:
             if isinstance(stage.op, PlaceholderOp):
                 continue
-            made = [t for t in formulas.stored(stage.op, self.wanted) if t not in self.given]
-            storages = {t: self.bounds.storage(t) for t in made}
-            folded |= {t: storage.at(moved) for t, storage in storages.items() if storage.is_compact}
-            parts += [Allocate(t, storage.ranges, stage.scope) for t, storage in storages.items()]
+            parts += self._storage(stage, folded, moved)
             parts.append((yield self.produce(stage)))
         return fold(seq(*(substitute(part, dict(moved)) for part in parts), body), folded)
+
+    def _together(
+        self, run: Mapping[Stage, Sequence[IterVar]], placed: Sequence[Stage], moved: Mapping[Any, Expr] = _NOTHING
+    ) -> Visit[tuple[Stmt, dict[Stage, int]]]:
+        """What a place holds where loops are shared, with the stages that do something in it.
+
+        Parameters
+        ----------
+        run: the stages there, each with the shared loops that are still to come around its formula.
+        placed: those of them that have their storage there.
+        """
+        items: list[Item] = []
+        groups: dict[Any, dict[Stage, Sequence[IterVar]]] = {}
+        for stage, path in run.items():
+            if not isinstance(stage.op, PlaceholderOp):
+                groups.setdefault(path[0] if path else stage, {})[stage] = path[1:]
+        for key, members in groups.items():
+            if isinstance(key, Stage):
+                items.append(Item({key: self.numbers[key]}, (yield self.produce(key))))
+                continue
+            for stage in members:
+                start = yield self._start(stage, key)
+                if start is not None:
+                    items.append(Item({stage: self.numbers[stage]}, start, starts=True))
+            inner = self.bounds.inside(key)
+            paths = {stage: self.bounds.shared_path(stage) for stage in inner}
+            body, inside = yield self._together({**members, **paths}, inner)
+            loop = stages.level_of(self.bounds.shared_loop(key), False, True)
+            items.append(Item(inside, loop.around(body)))
+        done = {stage: number for item in items for stage, number in item.stages.items()}
+        return self._with_storage(ordered(items), placed, moved), done
+
+    def _with_storage(self, items: Sequence[Item], placed: Sequence[Stage], moved: Mapping[Any, Expr]) -> Stmt:
+        """The items, each behind the storage of the stages that do something in it first."""
+        parts: list[Stmt] = []
+        folded: dict[Tensor, Storage] = {}
+        waiting = dict.fromkeys(placed)
+        for item in items:
+            for stage in [stage for stage in item.stages if stage in waiting]:
+                del waiting[stage]
+                parts += self._storage(stage, folded, moved)
+            parts.append(item.stmt)
+        return fold(seq(*(substitute(part, dict(moved)) for part in merged(parts))), folded)
+
+    def _storage(self, stage: Stage, folded: dict[Tensor, Storage], moved: Mapping[Any, Expr]) -> list[Stmt]:
+        """The allocations of a stage; what is compact is entered in `folded`."""
+        made = [t for t in formulas.stored(stage.op, self.wanted) if t not in self.given]
+        storages = {t: self.bounds.storage(t) for t in made}
+        folded |= {t: storage.at(moved) for t, storage in storages.items() if storage.is_compact}
+        return [Allocate(t, storage.ranges, stage.scope) for t, storage in storages.items()]
+
+    def _start(self, stage: Stage, loop: IterVar) -> Visit[Stmt | None]:
+        """What starts the reduction of a stage, if a shared loop is the first that it runs over."""
+        op = stage.op
+        if not isinstance(op, (ComputeOp, TensorComputeOp)):
+            return None
+        formula, levels, nest = self._formula(stage, op, self.bounds.nest(stage))
+        begin = stages.begin_of(levels)
+        if formula.init is None or begin is None or begin.var is not loop:
+            return None
+        made: Stmt = yield stages.start_nest(levels, nest.guards, formula)
+        return made
 
     def produce(self, stage: Stage) -> Visit[Stmt]:
         """The loops of one stage with everything attached to them."""
@@ -121,20 +187,30 @@ class _Pipeline:
 
         return attach
 
-    def _nest(self, stage: Stage, op: ComputeOp | TensorComputeOp, nest: Nest, attach: Attach) -> Visit[Stmt]:
+    def _formula(self, stage: Stage, op: ComputeOp | TensorComputeOp, nest: Nest) -> tuple[Formula, list[Level], Nest]:
+        """What a stage stores, over its loops, and these, from the outside in."""
         plain = checked(formulas.formula_of(op, formulas.stored(op, self.wanted)), op, self.checks)
         threads = self._threads(stage, nest)
         formula = formulas.substituted(plain, stages.values_in(nest, threads))
         levels = stages.levels_of(nest, formula, op.axis, op.reduce_axis)
         predicate = store_predicate(self.bounds, stage, nest, threads)
-        if formula.init is None:
-            body = formula.update if predicate is None else If(predicate, formula.update)
-            made: Stmt = yield stages.data_nest(levels, nest.guards, body, attach)
-            return made
         if predicate is not None:
-            formula = replace(formula, init=If(predicate, formula.init), update=If(predicate, formula.update))
+            init = None if formula.init is None else If(predicate, formula.init)
+            formula = replace(formula, init=init, update=If(predicate, formula.update))
+        return formula, levels, nest
+
+    def _nest(self, stage: Stage, op: ComputeOp | TensorComputeOp, nest: Nest, attach: Attach) -> Visit[Stmt]:
+        """The loops of a stage that are its own."""
+        formula, levels, _ = self._formula(stage, op, nest)
+        shared = set(self.bounds.shared_path(stage))
+        own = [level for level in levels if level.var not in shared]
+        begin = stages.begin_of(levels)
+        made: Stmt
+        if formula.init is None or (begin is not None and begin.var in shared):
+            made = yield stages.data_nest(own, nest.guards, formula.update, attach)
+            return made
         made = yield stages.reduction_nest(
-            levels, nest.data_guards, nest.reduce_guards, formula, attach, lambda var: self.bounds.attached(stage, var)
+            own, nest.data_guards, nest.reduce_guards, formula, attach, lambda var: self.bounds.attached(stage, var)
         )
         return made
 

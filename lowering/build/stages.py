@@ -57,7 +57,7 @@ def levels_of(nest: Nest, formula: Formula, axis: Sequence[IterVar], reduce_axis
     """The loops of a stage from the outside in; those of a tensor intrinsic follow those of the schedule."""
     data = set(free_vars(*(nest.values[iv] for iv in axis if iv in nest.values), *nest.data_guards))
     reducing = set(free_vars(*(nest.values[iv] for iv in reduce_axis if iv in nest.values)))
-    levels = [_level(loop, loop.iv in reducing, loop.iv in data) for loop in nest.loops]
+    levels = [level_of(loop, loop.iv in reducing, loop.iv in data) for loop in nest.loops]
     made = {level.var for level in levels}
     for iv, r in formula.extra:
         if iv not in made:
@@ -66,7 +66,8 @@ def levels_of(nest: Nest, formula: Formula, axis: Sequence[IterVar], reduce_axis
     return levels
 
 
-def _level(loop: Loop, reduces: bool, is_data: bool) -> Level:
+def level_of(loop: Loop, reduces: bool, is_data: bool) -> Level:
+    """The head of a loop."""
     tag = "" if loop.thread is None else loop.thread.thread_tag
     if tag:
         kind = LoopKind.VTHREAD if tag in ("vthread", "cthread") else LoopKind.THREAD
@@ -109,6 +110,22 @@ def reduction_nest(
     common = {k: guards for k, guards in placed.items() if k <= begin}
     nest = yield _wrap(levels[:begin], common, both, attach)
     return _guarded(common[0], nest)
+
+
+def begin_of(levels: Sequence[Level]) -> Level | None:
+    """The outermost loop that a reduction runs over."""
+    return next((level for level in levels if level.reduces), None)
+
+
+def start_nest(levels: Sequence[Level], guards: Sequence[Cond], formula: Formula) -> Visit[Stmt]:
+    """What starts a reduction, apart from the nest that goes on with it: the data loops from its first loop inwards."""
+    assert formula.init is not None
+    begin = next(k for k, level in enumerate(levels) if level.reduces)
+    starting = [level for level in levels[begin:] if not level.only_reduces]
+    left_out = {level.var for level in levels[begin:] if level.only_reduces}
+    placed = _placed(starting, [part for part in _parts(guards) if not left_out & set(part.free_vars())])
+    init = yield _wrap(starting, placed, formula.init, _nothing_attached)
+    return _guarded(placed[0], init)
 
 
 def _nothing_attached(var: IterVar, body: Stmt) -> Visit[Stmt]:

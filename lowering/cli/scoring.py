@@ -16,7 +16,7 @@ from time import perf_counter
 from typing import Any
 
 from intset import Cond, Context, Expr, InputError, IntSet, IntSetError, evaluate
-from intset.domains.base import Bounds, ShapeSet
+from intset.domains.base import Bounds
 from lowering.cli.corpus import Problem, Row
 from lowering.cli.reference import Reference
 
@@ -283,9 +283,10 @@ def _against(values: IntSet, truth: tuple[int, int] | None, elements: Any) -> tu
 
 
 def _members_agree(values: IntSet, truth: tuple[int, int], elements: Any, same_ends: bool) -> tuple[bool | None, bool]:
+    from intset.domains.isl.sets import IslSet
     from lowering.cli.enumeration import represented
 
-    if isinstance(values, ShapeSet):  # its conditions may be long, or have no form without quantifiers
+    if isinstance(values, IslSet):  # its conditions may be long, or have no form without quantifiers
         return _probed(values, truth, set(elements.tolist()), same_ends)
     members = represented(values, *truth)
     if members is None:
@@ -293,13 +294,15 @@ def _members_agree(values: IntSet, truth: tuple[int, int], elements: Any, same_e
     return bool(same_ends and members.sum() == len(elements)), bool(members[elements - truth[0]].all())
 
 
-def _probed(values: IntSet, truth: tuple[int, int], elements: set[int], same_ends: bool) -> tuple[bool, bool]:
+def _probed(values: Any, truth: tuple[int, int], elements: set[int], same_ends: bool) -> tuple[bool, bool]:
     """As `_members_agree`, trying each integer of the hull, or `PROBES` of them drawn at random where it is larger."""
-    window = range(truth[0], truth[1] + 1)
+    from intset.domains.isl.session import isl, val
+
+    shape, window = values.shape.get(), range(truth[0], truth[1] + 1)
     probes = window if len(window) <= PROBES else random.Random(0).sample(window, PROBES)
     same, contains = same_ends, True
     for probe in probes:
-        has = probe in values
+        has = not shape.fix_val(isl().dim_type.set, 0, val(probe)).is_empty()
         same &= has == (probe in elements)
         contains &= has or probe not in elements
     return same, contains

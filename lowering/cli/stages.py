@@ -62,7 +62,7 @@ def _stage(bounds: Any, stage: Any) -> dict[str, Any]:
         "stage": stage.name,
         "kind": kind,
         "scope": stage.scope,
-        "attach": [f"{at.name}.{axis.name}" for at, axis in bounds.attach_path(stage)],
+        "attach": [bounds.loop_name(at, axis) for at, axis in bounds.attach_path(stage)],
         "axes": axes,
         "tensors": [_tensor(bounds, tensor) for tensor in op.outputs],
     }

@@ -10,6 +10,7 @@ from bound.infer.needs.box import Interval
 from bound.infer.needs.need import Need
 from bound.infer.phases.infer_root_bound import Pass, Request
 from bound.infer.phases.stage_bounds import StageBounds
+from bound.infer.program.sharing import Sharing
 from bound.itervar import IterVar
 from bound.schedule import Stage
 from bound.tensor import Tensor
@@ -32,9 +33,10 @@ _ADVICE: Final = (  # what a note contains, and what helps
 
 
 class _Words:
-    """Text in which loops of the same name are told apart by their stage."""
+    """Text in which loops of the same name are told apart by their stage, or all of those that share them."""
 
-    def __init__(self, stages: Iterable[Stage]) -> None:
+    def __init__(self, stages: Iterable[Stage], sharing: Sharing) -> None:
+        self.sharing = sharing
         owner: dict[Var, Stage] = {}
         for stage in stages:
             owner.update(dict.fromkeys(stage.all_iter_vars, stage))
@@ -43,7 +45,7 @@ class _Words:
 
     def loop(self, iv: IterVar) -> str:
         stage = self.owner.get(iv)
-        return iv.name if stage is None else f"{stage.name}.{iv.name}"
+        return iv.name if stage is None else self.sharing.name(stage, iv)
 
     def loops(self, loops: Sequence[IterVar]) -> str:
         return ", ".join(self.loop(iv) for iv in loops) or "none"
@@ -70,7 +72,7 @@ def explain(
     region: Callable[[Need], StageRegion],
 ) -> str:
     """A paragraph: place, requests, regions, storage, and what was given up with what helps."""
-    words = _Words([b.stage for b in state.bounds.values()])
+    words = _Words([b.stage for b in state.bounds.values()], state.sharing)
     lines = [f"{tensor.name}: {_place(bounds, words)}"]
     requests = state.requests.get(tensor, ())
     for request in requests:

@@ -133,8 +133,8 @@ class _Space:
     def _outer_guards(self) -> Iterable[Cond]:
         """What holds inside the loops around the stage: guards stand as far out as their variables allow."""
         for outer, leaf in self.bounds.path:
-            if isinstance(outer.op, ScanOp):
-                continue
+            if isinstance(outer.op, ScanOp) or leaf in self.state.sharing.loops:
+                continue  # in a shared loop each stage has guards of its own
             leaves = list(outer.leaf_iter_vars)
             later = set(leaves[leaves.index(leaf) + 1 :])
             for guard in self.state.bounds[outer].guards:

@@ -110,6 +110,10 @@ def gather_bound(
     for k, iv in enumerate(data_axes(op)):
         side = bounds.sides[iv] = bounds.region.hull(known).sides[k]
         # A tile that only the end of the tensor cuts has one length; parts of a region that varies follow it.
+        if iv in bounds.aligned:
+            bounds.ranges[iv] = Range(0, rounded_up(bounds.relations, iv, shape[k]))
+            bounds.widened.add(iv)
+            continue
         is_cut = any(extent.is_const for extent in side.extents())
         is_uniform = iv in always or (iv in uniform and is_cut)
         bounds.ranges[iv] = _root_range(known, bounds, k, iv, is_uniform, iv in threaded, shape[k])

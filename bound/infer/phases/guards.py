@@ -40,6 +40,8 @@ def outside_of_box(
             inside += [x <= high.expr() for high in end_forms(known, limits.max, ops.MIN)]
         if iv in overrun or iv in bounds.widened:
             inside += [x <= high.expr() for high in bounds.sides[iv].highs]
+        if iv in bounds.aligned:
+            inside += [x >= low.expr() for low in bounds.sides[iv].lows]
     outer = closed(known, (*need.unguarded.variables(), *_variables(inside)))
     ranges: dict[Var, Range | None] = {**dict.fromkeys(point), **outer}
     kept = [v for v in (*known.size_ranges, *ranges) if v not in point]

@@ -11,9 +11,11 @@ from bound.infer.phases.gather import gather, gather_bound
 from bound.infer.phases.pass_up import pass_up
 from bound.infer.phases.propagate import Propagation
 from bound.infer.phases.relax import LoopState, initialise_leaves, storage_rank_of
+from bound.infer.phases.shared import own_share
 from bound.infer.phases.stage_bounds import StageBounds
 from bound.infer.program.accesses import Access, accesses
 from bound.infer.program.graph import ReadGraph, tag_of
+from bound.infer.program.sharing import Sharing
 from bound.infer.program.sizes import Sizes
 from bound.itervar import IterVar
 from bound.operation import Operation, PlaceholderOp, ScanOp
@@ -52,6 +54,7 @@ class Pass:
     domain: the domain that answers; compute: "exact" or "box"; compact: whether storage leaves out strides.
     bounds: what was found out about each stage.
     requests: who asks for what of each tensor.
+    sharing: the loops that several stages share.
     threads: those of which a stage starts more than it has work for, with their number.
     """
 
@@ -63,6 +66,7 @@ class Pass:
     domain: str
     compute: str
     compact: bool = False
+    sharing: Sharing = field(default_factory=Sharing)
     bounds: dict[Stage, StageBounds] = field(default_factory=dict)
     requests: dict[Tensor, list[Request]] = field(default_factory=dict)
     threads: dict[IterVar, int] = field(default_factory=dict)
@@ -82,12 +86,15 @@ class Pass:
 def infer_root_bound(state: Pass, bounds: StageBounds) -> None:
     """InferRootBound: phases 1 to 4 for one stage."""
     stage, op = bounds.stage, bounds.op
-    bounds.fixed = fixed_loops(bounds)
+    bounds.fixed = fixed_loops(state, bounds)
     for iv in op.root_iter_vars:
         if iv.dom is not None:
             bounds.ranges[iv] = state.sizes.range(iv.dom)
     needs = prop_bound_to_inputs(state, bounds)
-    if stage.is_output:
+    if stage.is_output and bounds.outer:
+        for tensor in op.outputs:
+            bounds.required[tensor] = own_share(state, bounds, tensor)
+    elif stage.is_output:
         for tensor in op.outputs:
             shape = state.sizes.shape(tensor)
             bounds.required[tensor] = Need(len(shape), whole(state.known, shape))
@@ -97,10 +104,14 @@ def infer_root_bound(state: Pass, bounds: StageBounds) -> None:
         gather_bound(state.known, bounds, state.compute, state.sizes.shape, state.threads)
 
 
-def fixed_loops(bounds: StageBounds) -> tuple[IterVar, ...]:
-    """The loops of the attach path, outermost first, that tell one instance of the stage from another."""
+def fixed_loops(state: Pass, bounds: StageBounds) -> tuple[IterVar, ...]:
+    """The loops of the attach path, outermost first, that tell one instance of the stage from another.
+
+    In a loop that is shared each stage has its own part, whatever threads run it.
+    """
     rank = storage_rank_of(bounds.stage, bounds.path)
-    kept = [iv for stage, iv in bounds.path if not needs_relax(tag_of(stage, iv), rank, True)]
+    shared = state.sharing.loops
+    kept = [iv for stage, iv in bounds.path if iv in shared or not needs_relax(tag_of(stage, iv), rank, True)]
     return tuple(reversed(kept))
 
 
@@ -126,7 +137,8 @@ def prop_bound_to_inputs(state: Pass, bounds: StageBounds) -> dict[Tensor, list[
 
 def _iterations(state: Pass, bounds: StageBounds, reader: StageBounds) -> tuple[Propagation, tuple[LoopState, ...]]:
     """Phases 1 and 2; the same for all producers that are computed in the same place and kept alike."""
-    leaves = initialise_leaves(bounds.stage, bounds.path, reader.stage, reader.path)
+    shared = state.sharing.loops
+    leaves = initialise_leaves(bounds.stage, bounds.path, reader.stage, reader.path, shared)
     key = (reader.stage, tuple(leaf.is_fixed for leaf in leaves))
     found = state._propagations.get(key)
     if found is None:
@@ -138,6 +150,8 @@ def _iterations(state: Pass, bounds: StageBounds, reader: StageBounds) -> tuple[
 def prepare(state: Pass, stage: Stage) -> StageBounds:
     """The empty bounds of a stage."""
     bounds = StageBounds(stage, state.paths[stage], state.sizes.relations(stage))
+    bounds.outer = state.sharing.outer.get(stage, ())
+    bounds.aligned = state.sharing.aligned.get(stage, frozenset())
     state.bounds[stage] = bounds
     return bounds
 

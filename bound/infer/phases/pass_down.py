@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bound.errors import ScheduleError
@@ -11,6 +11,7 @@ from bound.infer.needs.box import Interval
 from bound.infer.needs.known import Known, constant_extent
 from bound.infer.needs.need import Need
 from bound.infer.phases.guards import outside_of_box
+from bound.infer.phases.minimal import minimal
 from bound.infer.phases.stage_bounds import StageBounds, data_axes
 from bound.infer.program.graph import thread_of
 from bound.itervar import IterType, IterVar
@@ -57,7 +58,7 @@ class Nest:
 def pass_down(known: Known, bounds: StageBounds) -> None:
     """PassDownDomain for one stage whose root ranges are known."""
     stage = bounds.stage
-    threads = [iv for iv in stage.leaf_iter_vars if thread_of(stage, iv) is not None]
+    threads = [iv for iv in (*bounds.outer, *stage.leaf_iter_vars) if thread_of(stage, iv) is not None]
     bounds.ranges = pass_down_domain(bounds.relations, bounds.ranges, threads)
     for iv in stage.leaf_iter_vars:
         if iv not in bounds.ranges:
@@ -68,21 +69,22 @@ def pass_down(known: Known, bounds: StageBounds) -> None:
                 )
             bounds.ranges[iv] = iv.dom
     for iv in stage.leaf_iter_vars:  # outer loops first: a loop that shrinks depends on them
-        bounds.loops[iv] = _loop_range(known, bounds, iv)
+        bounds.loops[iv] = loop_range(known, bounds, iv)
         known.add(iv, bounds.loops[iv])
-    leaves: dict[IterVar, Expr] = {iv: low(r) if constant_extent(r) == 1 else iv for iv, r in bounds.loops.items()}
+    around = {iv: known.ranges[iv] for iv in bounds.outer}
+    leaves = {iv: low(r) if constant_extent(r) == 1 else iv for iv, r in {**around, **bounds.loops}.items()}
     values = pass_up_index(bounds.relations, bounds.ranges, leaves)
     bounds.values = {iv: values[iv] for iv in stage.op.root_iter_vars if iv in values}
     try:
-        bounds.guards = tuple(_all_guards(known, bounds, values))
+        bounds.guards = minimal(known, bounds, _all_guards(known, bounds, values))
     except BudgetError as error:
         need = bounds.region
         note = f"{error}: the guard could not be written, the box is computed"
         bounds.computed = Need(need.dims, need.hull(known), None, False, (*need.notes, note))
-        bounds.guards = tuple(_all_guards(known, bounds, values))
+        bounds.guards = minimal(known, bounds, _all_guards(known, bounds, values))
 
 
-def _loop_range(known: Known, bounds: StageBounds, iv: IterVar) -> Range:
+def loop_range(known: Known, bounds: StageBounds, iv: IterVar) -> Range:
     """The range of a loop; in the last tile of a split that shrinks it ends where its parent does."""
     split = shrinking(bounds, iv)
     if split is None:
@@ -103,7 +105,7 @@ def _loop_range(known: Known, bounds: StageBounds, iv: IterVar) -> Range:
 
 def shrinking(bounds: StageBounds, iv: IterVar) -> Split | None:
     """The split whose inner loop `iv` shrinks in the last tile: outer and inner are loops, in this order."""
-    place = {leaf: k for k, leaf in enumerate(bounds.stage.leaf_iter_vars)}
+    place = {leaf: k for k, leaf in enumerate((*bounds.outer, *bounds.stage.leaf_iter_vars))}
     for relation in bounds.relations:
         if isinstance(relation, Split) and relation.inner is iv and relation.tail is Tail.SHRINK:
             is_thread = thread_of(bounds.stage, iv) is not None
@@ -115,7 +117,7 @@ def shrinking(bounds: StageBounds, iv: IterVar) -> Split | None:
 # -- guards -----------------------------------------------------------------------------------------------------------
 
 
-def _all_guards(known: Known, bounds: StageBounds, values: Mapping[IterVar, Expr]) -> Iterable[Cond]:
+def _all_guards(known: Known, bounds: StageBounds, values: Mapping[IterVar, Expr]) -> list[Cond]:
     """The conditions of the body, those on few loops first."""
     found: dict[Cond, None] = dict.fromkeys(region_guards(known, bounds, values))
     found.update(dict.fromkeys(split_guards(known, bounds, bounds.relations, values)))
@@ -135,8 +137,20 @@ def region_guards(known: Known, bounds: StageBounds, values: Mapping[IterVar, Ex
         found += [form.expr() >= 0 for form in need.box.where] + list(need.box.also)
     for iv in bounds.widened:
         if iv in values:
-            found += below(known, values[iv], bounds.sides[iv])
+            found += within_side(known, bounds, iv, values[iv])
     return found
+
+
+def within_side(known: Known, bounds: StageBounds, iv: IterVar, value: Expr) -> list[Cond]:
+    """The conditions, as far as they are not known to hold, that a root axis of this value is inside its interval.
+
+    Loops begin where the interval does, but those that are loops of other stages as well.
+    """
+    side, above = bounds.sides[iv], below(known, value, bounds.sides[iv])
+    if iv not in bounds.aligned:
+        return above
+    form = known.form(value)
+    return [*(value >= low.expr() for low in side.lows if not known.is_nonneg(form.minus(low))), *above]
 
 
 def below(known: Known, value: Expr, side: Interval) -> list[Cond]:
@@ -156,7 +170,7 @@ def split_guards(
             continue
         root = above.get(relation.parent)
         if root is not None and (overruns(relation, bounds.ranges) or runs_over(bounds, relation)):
-            found += below(known, values[root], bounds.sides[root])
+            found += within_side(known, bounds, root, values[root])
         elif overruns(relation, bounds.ranges):
             end = extent(bounds.ranges[relation.parent]) - 1
             value = values[relation.parent]

@@ -13,7 +13,7 @@ from bound.infer.needs.affine import without_products
 from bound.infer.needs.box import Interval
 from bound.infer.needs.known import Known, constant_extent
 from bound.infer.needs.need import end_forms
-from bound.infer.phases.pass_down import below, overruns_unguarded, roots_above, split_guards
+from bound.infer.phases.pass_down import overruns_unguarded, roots_above, split_guards, within_side
 from bound.infer.phases.relax import LoopState
 from bound.infer.phases.stage_bounds import StageBounds, data_axes
 from bound.itervar import IterVar
@@ -70,6 +70,9 @@ def pass_up(known: Known, bounds: StageBounds, states: Sequence[LoopState]) -> I
         elif state.is_fixed:
             fixed[iv] = bounds.loops[iv]
             start[iv] = iv
+    for iv in bounds.outer:  # a loop around it that stands for one of its own
+        limits = known.ranges[iv]
+        start[iv] = low(limits) if constant_extent(limits) == 1 else iv
     above = roots_above(bounds)
     for iv in whole:
         if iv in hidden or iv in points and iv not in bounds.op.root_iter_vars:
@@ -152,7 +155,7 @@ def _conditions(
     need = bounds.region
     for iv in bounds.widened:
         if iv in values and iv not in it.relaxed:
-            it.conditions += below(known, values[iv], bounds.sides[iv])
+            it.conditions += within_side(known, bounds, iv, values[iv])
     if need.box is not None:
         it.where += need.box.where
         it.conditions += need.box.also

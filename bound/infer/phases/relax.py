@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 
 from bound.errors import ScheduleError
@@ -36,14 +37,18 @@ def storage_rank_of(stage: Stage, path: AttachPath) -> int:
 
 
 def initialise_leaves(
-    producer: Stage, producer_path: AttachPath, consumer: Stage, consumer_path: AttachPath
+    producer: Stage,
+    producer_path: AttachPath,
+    consumer: Stage,
+    consumer_path: AttachPath,
+    shared: Container[IterVar] = (),
 ) -> tuple[LoopState, ...]:
     """The loops around the consumer's formula, innermost first, each fixed or relaxed for the producer.
 
     A loop is fixed when the producer is computed inside it, unless the storage of the producer is shared by the
     threads the loop runs on. A loop on threads that the producer is not inside of is relaxed even where every thread
     has storage of its own (TVM fixes it): each thread then computes what any of them needs, for which of them it is
-    cannot be told outside of the loop.
+    cannot be told outside of the loop. In a loop that both share (`shared`) each thread serves itself.
     """
     rank = storage_rank_of(producer, producer_path)
     around = {iv for _, iv in producer_path}
@@ -52,7 +57,8 @@ def initialise_leaves(
     found = False
     for stage, iv in (*own, *consumer_path):
         found = found or iv in around
-        states.append(LoopState(stage, iv, found and not needs_relax(tag_of(stage, iv), rank, True)))
+        is_fixed = found and (iv in shared or not needs_relax(tag_of(stage, iv), rank, True))
+        states.append(LoopState(stage, iv, is_fixed))
     if not found and producer_path:
         at, axis = producer_path[0]
         raise ScheduleError(

@@ -24,6 +24,8 @@ class StageBounds:
     ----------
     stage, path: the stage, and the loops it is computed in, innermost first.
     relations: those of the stage, with the sizes that are fixed put in.
+    outer: the loops around it that stand for leading leaves of its own.
+    aligned: the root axes whose loops are those of other stages: they run over all of the axis.
     fixed: the variables that tell one instance from another: the loops of the path that are not relaxed.
     required: for each output what its consumers need.
     computed: what the loops compute, in the dimensions of the outputs.
@@ -39,6 +41,8 @@ class StageBounds:
     stage: Stage
     path: AttachPath
     relations: tuple[Relation, ...] = ()
+    outer: tuple[IterVar, ...] = ()
+    aligned: frozenset[IterVar] = frozenset()
     fixed: tuple[Var, ...] = ()
     required: dict[Tensor, Need] = field(default_factory=dict)
     computed: Need | None = None

@@ -47,7 +47,7 @@ REFUSALS: dict[str, Any] = {
     "count_max": CountError,
     "count_total": CountError,
     "condition": UndecidedError,
-    "conditions": UndecidedError,
+    "as_isl": UndecidedError,
     "in_instances": UndecidedError,
     **dict.fromkeys(("lexmin", "lexmax", "sample", "pieces"), UndecidedError),
     "__contains__": (UndecidedError, InputError),  # of what depends on sizes
@@ -57,6 +57,7 @@ DATA = {
     "by",
     "dims",
     "where",
+    "outline",
     "shape",
     "sets",
     "values",
@@ -98,11 +99,10 @@ def asked(s: IntSet | Region, other: Any, point: Any, values: dict[Var, int]) ->
         "substituted": lambda: s.substituted({v: as_expr(x) for v, x in values.items()}),  # type: ignore[union-attr]
         "contains": lambda: s.contains(point),  # type: ignore[union-attr]
         "condition": lambda: s.condition(point),
-        "in_instances": lambda: s.in_instances(),
-        "conditions": lambda: s.conditions(point if isinstance(s, Region) else (as_expr(point),)),
-        "outlined": lambda: s.outlined().sides,
+        "in_instances": lambda: s.in_instances(),  # type: ignore[union-attr]
+        "as_isl": lambda: s.as_isl(),  # type: ignore[union-attr]
     }
-    methods = ("count", "count_max", "count_total", "describe", "ends", "bounds")
+    methods = ("count", "count_max", "count_total", "describe", "ends")
     for name in (*methods, "hull", "lexmin", "lexmax", "sample", "pieces"):
         asks[name] = lambda name=name: getattr(s, name)()
     for name in (

@@ -8,11 +8,11 @@ import random
 import pytest
 
 from intset import Context, InputError, IntervalSet, IntSet, Range, ShapeVar, Var, domain_names
+from intset.domains.box import ProductRegion
 from intset.domains.modular import CongruenceSet
 from intset.domains.order import included
 from intset.domains.points import PointSet
 from intset.domains.product import StridedSet
-from intset.domains.region import ProductRegion
 from intset.domains.stride import StrideSet
 from intset.expr.node import as_expr, truth
 from intset.expr.walk import substitute

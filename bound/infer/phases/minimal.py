@@ -1,0 +1,110 @@
+"""Guards without those that others imply.
+
+A guard that holds wherever the loops and the other guards let the body run is left out; so none of what is left is
+implied by the rest. What starts a reduction runs under the guards on data alone, so a guard is left out only for others
+that know of no more reduction loops than it does itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from bound.infer.needs.instances import closed
+from bound.infer.needs.known import Known
+from bound.infer.phases.stage_bounds import StageBounds
+from intset import config
+from intset.errors import EvaluationError, InputError
+from intset.expr.evaluate import evaluate
+from intset.expr.node import Cond, Expr, Var
+from intset.expr.range import Range
+from intset.expr.walk import conjuncts, is_small
+
+_OPERATIONS: Final = 60_000  # of the domain, for one guard
+_MAX_GUARDS: Final = 12  # more are left as they are
+_MAX_NODES: Final = 400  # longer guards are left as they are
+_SIZES: Final = (7, 13, 101)  # values of open sizes at which a point is looked for where a guard is needed
+
+
+def minimal(known: Known, bounds: StageBounds, guards: Sequence[Cond]) -> tuple[Cond, ...]:
+    """The guards, in their order, without those that are implied; inner ones go first."""
+    kept = list(dict.fromkeys(part for guard in guards for part in conjuncts(guard)))
+    if len(kept) > _MAX_GUARDS or not is_small(_MAX_NODES, kept):
+        return tuple(guards)
+    removed = False
+    for guard in reversed(list(kept)):
+        reduced = _reductions(bounds, guard)
+        others = [other for other in kept if other is not guard and _reductions(bounds, other) <= reduced]
+        ranges = closed(known, [v for cond in (guard, *others) for v in cond.free_vars()])
+        if not _has_witness(known, ranges, guard, others) and _is_implied(known, ranges, guard, others):
+            kept.remove(guard)
+            removed = True
+    return tuple(kept) if removed else tuple(guards)
+
+
+def _reductions(bounds: StageBounds, guard: Cond) -> set[Var]:
+    own = set(bounds.stage.leaf_iter_vars)
+    return {v for v in guard.free_vars() if v in own and v.is_reduce}  # type: ignore[attr-defined]
+
+
+def _is_implied(known: Known, ranges: Mapping[Var, Range], guard: Cond, others: Sequence[Cond]) -> bool:
+    context = known.context.extended(dict(ranges), others)
+    if context.frame.known.empty:
+        return False  # the body never runs: some guard has to say so
+    with config.using(tiers=("linear", "isl"), isl_operations=known.account.allowed(_OPERATIONS)):
+        return bool(context.prove(guard))
+
+
+def _has_witness(known: Known, ranges: Mapping[Var, Range], guard: Cond, others: Sequence[Cond]) -> bool:
+    """Whether the guard is seen to keep an iteration from running that nothing else does.
+
+    Looked at are a few points: the loops of the guard at their ends, all others at their beginnings.
+    """
+    own = set(guard.free_vars())
+    sizes = [v for v in _mentioned((guard, *others), ranges) if v not in ranges]
+    facts = known.context.frame.conditions
+    place = {v: k for k, v in enumerate(known.ranges)}
+    for value in _SIZES if sizes else _SIZES[:1]:
+        point: dict[Expr, int] = {v: _declared_near(v, value) for v in sizes}
+        try:
+            for v in sorted(ranges, key=place.__getitem__):
+                r = ranges[v]
+                low = int(evaluate(_expr(r.min), point))
+                extent = int(evaluate(_expr(r.extent), point))
+                if extent < 1:
+                    raise EvaluationError("a loop that does not run")
+                point[v] = low + extent - 1 if v in own else low
+            inside = all(_within(known.context.ranges.get(v), point, point[v]) for v in sizes)
+            if inside and all(evaluate(cond, point) for cond in (*facts, *others)) and not evaluate(guard, point):
+                return True
+        except (EvaluationError, InputError):
+            continue
+    return False
+
+
+def _declared_near(v: Var, value: int) -> int:
+    """A value of a size near to `value` that the variable allows."""
+    low, high, step = v.declared()
+    value = value if low is None else max(value, low)
+    value = value if high is None else min(value, high)
+    return value - value % step
+
+
+def _within(r: Range | None, point: Mapping[Expr, int], value: int) -> bool:
+    if r is None:
+        return True
+    low = evaluate(r.min, point) if isinstance(r.min, Expr) else value
+    high = evaluate(r.max, point) if isinstance(r.max, Expr) else value
+    return bool(low <= value <= high)
+
+
+def _expr(end: object) -> Expr:
+    if not isinstance(end, Expr):
+        raise InputError("an open end")
+    return end
+
+
+def _mentioned(conditions: Iterable[Cond], ranges: Mapping[Var, Range]) -> list[Var]:
+    found = [v for cond in conditions for v in cond.free_vars()]
+    found += [v for r in ranges.values() for v in r.free_vars()]
+    return list(dict.fromkeys(found))

@@ -1,0 +1,197 @@
+"""Shared loops: a schedule in which stages share loops (`bound.replay`), made one in which each loop is one variable.
+
+In the normalized schedule a loop that several stages share is one variable, that of the stage that runs it:
+
+- a stage that shares leading loops with its readers is attached to the innermost of them, and these are no leaves of
+  its own any more: its relations lead to the variables of the loops around it;
+- stages that run a loop together, because something that both read is computed in it, have its variable as a leaf
+  each.
+
+A stage whose loops are not, axis by axis, those that it shares (a broadcast axis was fused into them) is attached in
+the same way, and what is needed of it there is computed by its own loops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from bound.errors import ScheduleError
+from bound.itervar import IterVar
+from bound.operation import Operation
+from bound.replay.domain import BROADCAST, ancestors
+from bound.replay.loops import Leaf, Loops, Node
+from bound.replay.scene import Scene
+from bound.schedule import AttachType, Fuse, IterVarAttr, Rebase, Relation, Schedule, Split, Stage
+from bound.schedule.attach import check_attachments
+from bound.schedule.normalize import inject_inline, legalize_invalid_attach, rebase_non_zero_min_loop
+from bound.schedule.relations import children
+
+
+@dataclass(eq=False)
+class Sharing:
+    """The shared loops of a normalized schedule.
+
+    Attributes
+    ----------
+    loops: each of them with the stage that it is a leaf of and that its range comes from.
+    stages: the stages of which each is a loop, in the order of the schedule.
+    outer: for a stage the shared loops that stand for leading leaves of its own, outermost first.
+    path: for a stage the shared loops around its formula, outermost first, with those of others in between.
+    aligned: the root axes whose loops run over all of the axis, because they are those of other stages.
+    instead: for a leaf the stage that had it and the loop that stands for it.
+    """
+
+    loops: dict[IterVar, Stage] = field(default_factory=dict)
+    stages: dict[IterVar, tuple[Stage, ...]] = field(default_factory=dict)
+    outer: dict[Stage, tuple[IterVar, ...]] = field(default_factory=dict)
+    path: dict[Stage, tuple[IterVar, ...]] = field(default_factory=dict)
+    aligned: dict[Stage, frozenset[IterVar]] = field(default_factory=dict)
+    instead: dict[IterVar, tuple[Stage, IterVar]] = field(default_factory=dict)
+
+    def name(self, stage: Stage, iv: IterVar) -> str:
+        """A loop with the stage it belongs to, or all that share it."""
+        return f"{'+'.join(s.name for s in self.stages.get(iv, (stage,)))}.{iv.name}"
+
+
+def normalized(schedule: Schedule) -> tuple[Schedule, Sharing]:
+    """The normalized copy of a schedule, and its shared loops.
+
+    Raises
+    ------
+    ScheduleError: the schedule is not legal.
+    """
+    if not any(stage.compute_at_position for stage in schedule.stages):
+        return schedule.normalize(), Sharing()
+    new = schedule.copy()
+    inject_inline(new)
+    scene = Scene(new)
+    loops = scene.loops()
+    if loops.conflict is not None:
+        (op, _), (other, _) = loops.conflict.apart
+        raise ScheduleError(
+            f"stage {op.name}: it cannot run in one loop with {other.name} any more ({loops.conflict.rule})"
+        )
+    rebase_non_zero_min_loop(new)
+    legalize_invalid_attach(new)
+    sharing = _shared(new, loops) if loops.node else Sharing()
+    check_attachments(new)
+    return new, sharing
+
+
+def _shared(schedule: Schedule, loops: Loops) -> Sharing:
+    sharing = Sharing()
+    leaves = {op: tuple(schedule[op].leaf_iter_vars) for op in loops.chain}
+    nodes = list(dict.fromkeys(loops.node.values()))
+    variable: dict[Node, IterVar] = {}
+    for node in nodes:
+        op, place = loops.owner(node)
+        variable[node] = leaves[op][place]
+        if len(node.leaves) > 1:
+            _join_attrs(schedule, leaves, node, variable[node])
+    moved: dict[tuple[Stage, IterVar], Node] = {}
+    for op in loops.chain:
+        stage = schedule[op]
+        moved |= {(stage, iv): loops.node[op, k] for k, iv in enumerate(leaves[op]) if (op, k) in loops.node}
+        if loops.strict[op]:
+            _rename(schedule, loops, sharing, variable, leaves[op], op)
+    for op, home in loops.home.items():
+        stage = schedule[op]
+        if home is not None:
+            stage.attach_type = AttachType.SCOPE
+            stage.attach_stage, stage.attach_ivar = _runner(schedule, loops, home), variable[home]
+        chain = loops.chain[op]
+        if loops.strict[op]:
+            sharing.path[stage] = tuple(variable[node] for node in reversed(chain[-1].path()))
+        elif home is not None:
+            sharing.path[stage] = tuple(variable[node] for node in reversed(home.path()))
+    for node in sorted(nodes, key=lambda node: node.depth):
+        if len(node.leaves) > 1 or any(inner.parent is node for inner in nodes):
+            sharing.loops[variable[node]] = schedule[loops.owner(node)[0]]
+            sharing.stages[variable[node]] = tuple(schedule[op] for op, _ in node.leaves)
+    for placed in (*schedule.stages, *schedule.groups):
+        target, axis = placed.attach_stage, placed.attach_ivar
+        if target is not None and axis is not None and (target, axis) in moved and target.op in loops.strict:
+            node = moved[target, axis]
+            if loops.strict[target.op] and not any(iv is axis for iv in target.leaf_iter_vars):
+                placed.attach_stage, placed.attach_ivar = _runner(schedule, loops, node), variable[node]
+    return sharing
+
+
+def _runner(schedule: Schedule, loops: Loops, node: Node) -> Stage:
+    """The stage whose leaf a loop is, that runs the loops around it as well."""
+    depth = node.depth + 1
+    owners = [leaf for leaf in node.leaves if loops.owns(leaf) and loops.kind(leaf) != BROADCAST]
+    full = [op for op, _ in owners if len(loops.chain[op][: loops.chain[op].index(node) + 1]) == depth]
+    return schedule[full[-1] if full else loops.owner(node)[0]]
+
+
+def _rename(
+    schedule: Schedule,
+    loops: Loops,
+    sharing: Sharing,
+    variable: Mapping[Node, IterVar],
+    leaves: tuple[IterVar, ...],
+    op: Operation,
+) -> None:
+    """Put the variables of shared loops in the place of the leaves of one stage."""
+    stage, domain = schedule[op], loops.domains[op]
+    outer: list[IterVar] = []
+    joined: list[Leaf] = []
+    for place, leaf in enumerate(leaves):
+        node = loops.node.get((op, place))
+        if node is None:
+            continue
+        joined.append((op, place))
+        if (op, place) not in loops.links:
+            continue
+        if loops.kind((op, place)) == BROADCAST and variable[node] is not leaf:
+            continue  # it has one element: nothing of the loop is its own
+        loop = variable[node]
+        if loop is not leaf:
+            stage.relations = _led_to(stage.relations, leaf, loop)
+            stage.all_iter_vars = [loop if iv is leaf else iv for iv in stage.all_iter_vars]
+            stage.leaf_iter_vars = [loop if iv is leaf else iv for iv in stage.leaf_iter_vars]
+            sharing.instead[leaf] = (stage, loop)
+        if not loops.owns((op, place)):
+            stage.leaf_iter_vars = [iv for iv in stage.leaf_iter_vars if iv is not loop]
+            outer.append(loop)
+    above = ancestors(domain.relations, [loops.axis(leaf) for leaf in joined])
+    sharing.outer[stage] = tuple(outer)
+    sharing.aligned[stage] = frozenset(iv for iv in op.root_iter_vars if iv in above and not iv.is_reduce)
+
+
+def _led_to(relations: list[Relation], leaf: IterVar, loop: IterVar) -> list[Relation]:
+    """The relations with another variable for one of the leaves."""
+    found: list[Relation] = []
+    was_made = False
+    for relation in relations:
+        made = any(child is leaf for child in children(relation))
+        was_made = was_made or made
+        found.append(_with_child(relation, leaf, loop) if made else relation)
+    return found if was_made else [*found, Rebase(leaf, loop)]
+
+
+def _with_child(relation: Relation, leaf: IterVar, loop: IterVar) -> Relation:
+    if isinstance(relation, Split):
+        return replace(relation, outer=loop) if relation.outer is leaf else replace(relation, inner=loop)
+    if isinstance(relation, Fuse):
+        return replace(relation, fused=loop)
+    return Rebase(relation.parent, loop) if isinstance(relation, Rebase) else replace(relation, iter=loop)
+
+
+def _join_attrs(schedule: Schedule, leaves: Mapping[Operation, tuple[IterVar, ...]], node: Node, loop: IterVar) -> None:
+    """What one stage says of its leaf holds for the loop."""
+    said = [schedule[op].iter_var_attrs.get(leaves[op][place]) for op, place in node.leaves]
+    kinds = [attr.iter_type for attr in said if attr is not None and attr.iter_type is not None]
+    threads = [attr.bind_thread for attr in said if attr is not None and attr.bind_thread is not None]
+    pragmas = tuple(dict.fromkeys(pragma for attr in said if attr is not None for pragma in attr.pragmas))
+    if not kinds and not threads and not pragmas:
+        return
+    joint = IterVarAttr(kinds[0] if kinds else None, threads[0] if threads else None, pragmas=pragmas)
+    for op, _ in node.leaves:
+        stage = schedule[op]
+        own = stage.iter_var_attrs.get(loop, IterVarAttr())
+        stage.iter_var_attrs[loop] = replace(
+            own, iter_type=joint.iter_type, bind_thread=joint.bind_thread, pragmas=joint.pragmas
+        )

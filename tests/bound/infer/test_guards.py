@@ -1,0 +1,108 @@
+"""Guards of a nest: each point once, and no guard that the loops and the other guards imply."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+
+from bound import infer_bound, te
+from intset import Context, ShapeVar
+from intset.expr.evaluate import evaluate
+
+
+def chain(seed):
+    """A stage with random splits, fusions and reorders."""
+    rng = random.Random(seed)
+    shape = tuple(rng.randint(2, 12) for _ in range(rng.choice((1, 1, 2))))
+    a = te.placeholder(shape, name="A")
+    t = te.compute(shape, lambda *i: a(*i) + 1, name="T")
+    s = te.create_schedule(t.op)
+    stage = s[t]
+    for _ in range(rng.randint(1, 5)):
+        leaves = stage.leaf_iter_vars
+        kind = rng.choice(("factor", "factor", "nparts", "fuse", "reorder"))
+        if kind == "fuse" and len(leaves) > 1:
+            k = rng.randrange(len(leaves) - 1)
+            stage.fuse(leaves[k], leaves[k + 1])
+        elif kind == "reorder" and len(leaves) > 1:
+            stage.reorder(*rng.sample(list(leaves), 2))
+        else:
+            stage.split(rng.choice(leaves), **{"nparts" if kind == "nparts" else "factor": rng.randint(2, 5)})
+    return t, infer_bound(s)
+
+
+def visits(nest, guards, axes):
+    """The points visited, one for each iteration that passes the guards."""
+    loops = [loop.iv for loop in nest.loops]
+    spans = [range(int(loop.range.extent)) for loop in nest.loops]
+    for values in itertools.product(*spans):
+        point = dict(zip(loops, values, strict=True))
+        if all(evaluate(guard, point) for guard in guards):
+            yield tuple(int(evaluate(nest.values[iv], point)) for iv in axes)
+
+
+def size(nest):
+    total = 1
+    for loop in nest.loops:
+        total *= int(loop.range.extent)
+    return total
+
+
+def check_chains(seeds):
+    seen = 0
+    for seed in seeds:
+        t, b = chain(seed)
+        nest = b.nest(t)
+        if size(nest) > 4000:
+            continue
+        want = sorted(itertools.product(*(range(int(e)) for e in t.shape)))
+        assert sorted(visits(nest, nest.guards, t.op.axis)) == want, seed
+        for guard in nest.guards:
+            fewer = [other for other in nest.guards if other is not guard]
+            assert sum(1 for _ in visits(nest, fewer, t.op.axis)) > len(want), (seed, guard)
+        seen += len(nest.guards)
+    return seen
+
+
+def test_no_guard_can_be_removed():
+    assert check_chains(range(60)) > 20
+
+
+@pytest.mark.nightly
+def test_no_guard_can_be_removed_nightly():
+    assert check_chains(range(60, 3000)) > 1000
+
+
+def tiled(n):
+    a = te.placeholder((n,), name="A")
+    t = te.compute((n,), lambda i: a[i] + 1, name="T")
+    s = te.create_schedule(t.op)
+    s[t].split(t.op.axis[0], 8)
+    return s, t
+
+
+def test_a_fact_about_divisibility_removes_its_guard():
+    n = te.var("n")
+    s, t = tiled(n)
+    assert len(infer_bound(s).nest(t).guards) == 1
+    assert infer_bound(s, ctx=Context(assume=[(n % 8).eq(0)])).nest(t).guards == ()
+    assert infer_bound(s, ctx=Context(assume=[(n % 24).eq(0)])).nest(t).guards == ()
+    assert len(infer_bound(s, ctx=Context(assume=[(n % 4).eq(0)])).nest(t).guards) == 1
+    assert len(infer_bound(s, ctx=Context(assume=[(n % 8).eq(4)])).nest(t).guards) == 1
+    m = ShapeVar("m", lower=1, upper=64)
+    s, t = tiled(m * 8)
+    assert infer_bound(s).nest(t).guards == ()
+
+
+def test_a_reduction_starts_where_its_data_guards_hold():
+    a = te.placeholder((6, 5), name="A")
+    r = te.reduce_axis((0, 5), "r")
+    t = te.compute((6,), lambda i: te.sum(a[i, r], axis=r), name="T")
+    s = te.create_schedule(t.op)
+    fused = s[t].fuse(t.op.axis[0], r)
+    s[t].split(fused, 4)
+    nest = infer_bound(s).nest(t)
+    points = list(visits(nest, nest.guards, (*t.op.axis, r)))
+    assert sorted(points) == sorted(itertools.product(range(6), range(5)))
