@@ -15,6 +15,7 @@ from lowering.nest.ir import Function
 from lowering.nest.walk import without_assumptions
 from lowering.passes.dead import drop_dead
 from lowering.passes.narrow import Width, narrow
+from lowering.passes.unroll import unroll
 
 BUILD: Final = "cc -std=c99 -O3 -march=native"
 
@@ -61,6 +62,7 @@ def c_file(f: Function, width: Width | None = None) -> CFile:
     """`to_c` with what a caller of the compiled function needs to know. Parameters and errors are those of `to_c`."""
     f = drop_dead(f.with_body(without_assumptions(f.body)))  # what is not used would be a warning
     chosen = narrow(f) if width is None else width
+    f = drop_dead(unroll(f))
     names = Names(KEYWORDS)
     syntax = CSyntax(names, chosen.bits, f.name)
     params = []
@@ -88,7 +90,7 @@ def c_file(f: Function, width: Width | None = None) -> CFile:
         head,
         "",
         f"{head[:-1]} {{",
-        *(f"    {line}" for line in (*unused, *body, "return 0;")),
+        *(f"    {line}" for line in (*unused, *nest.tables, *body, "return 0;")),
         "}",
     ]
     return CFile("\n".join(lines) + "\n", name, chosen.bits, tuple(nest.messages))

@@ -7,24 +7,29 @@ from math import prod
 from typing import Any, Final
 
 from bound import dtypes
+from bound.declare import placeholder
+from bound.schedule import simple
 from bound.tensor import Tensor
 from bound.tir import walk
-from bound.tir.value import Operand, ValueOp
+from bound.tir.value import Operand, Value, ValueOp, constant, load
 from bound.tir.value import make as make_value
 from intset.errors import InputError
 from intset.expr import ops
-from intset.expr.node import Expr, constant_value
+from intset.expr.node import Expr, Var, const, constant_value
 from intset.expr.node import make as make_node
 from intset.expr.walk import opaque_terms, postorder
+from intset.linear.canonical import Normalizer
+from intset.linear.form import Linear
 from lowering.codegen.c_ops import CSyntax
 from lowering.codegen.c_storage import CStorage, count
 from lowering.codegen.c_types import c_type
 from lowering.codegen.held import held
 from lowering.codegen.straight import Straight
+from lowering.codegen.tables import Table, tables_below
 from lowering.codegen.text import opened
-from lowering.nest.ir import Allocate, Assert, Evaluate, For, Function, If, Let, Seq, ShapeOf, Stmt, Store
+from lowering.nest.ir import Allocate, Assert, Evaluate, For, Function, If, Let, LoopKind, Seq, ShapeOf, Stmt, Store
 from lowering.nest.text import end_of
-from lowering.nest.walk import Visit, drive, needed_variables, range_ends, statements, touched
+from lowering.nest.walk import Visit, drive, needed_variables, operands, range_ends, statements, touched
 from lowering.passes.narrow import offset
 from lowering.storage.plan import parallel_plan
 
@@ -43,6 +48,9 @@ class CNest:
         self.checks = 0
         self.heap: list[str] = []  # arrays to be freed at the end, once they are there
         self.messages: list[str] = []
+        self.tables: list[str] = []  # their definitions
+        self._spans: dict[Var, tuple[int, int]] = {}  # of the loops around, where they are known
+        self._table_of: dict[Any, Tensor] = {}
         self.needed = needed_variables(f.body)
         self.conditional = {
             inner.tensor
@@ -132,7 +140,10 @@ class CNest:
             is_wide = self.syntax.bits < 64 and opaque_terms(first)  # it fits, but is computed in 64 bits
             lines.append(f"{index} {name} = {f'({index}){text}' if is_wide else opened(text)};")
         own = self.storage.thread_head(loop)
+        if loop.range.ends is not None:
+            self._spans[loop.var] = loop.range.ends
         body = yield self._block(loop.body)
+        self._spans.pop(loop.var, None)
         if names:
             more, following = self._operands(*(c.following for c in loop.carried))
             fresh = [self.syntax.names.fresh("next") for _ in names]
@@ -150,12 +161,39 @@ class CNest:
                 else [*pragma("parallel for"), *nest]
             )
         else:
-            nest = [*self._remark(loop), *nest]
+            simd = pragma("simd") if self._is_simd(loop) else []
+            nest = [*self._remark(loop), *simd, *nest]
         lines += nest
         return ["{", *_in(lines), "}"] if names else lines
 
+    def _is_simd(self, loop: For) -> bool:
+        """Whether iterations of a vectorized loop may run side by side: no two touch one element that one of them
+        stores, and there is nothing but stores inside."""
+        if loop.kind is not LoopKind.VECTORIZED or loop.carried:
+            return False
+        inside = loop.body.stmts if isinstance(loop.body, Seq) else (loop.body,)
+        if not all(isinstance(stmt, Store) for stmt in inside):
+            return False
+        stores = [stmt for stmt in inside if isinstance(stmt, Store)]
+        forms = Normalizer({})
+        for tensor in dict.fromkeys(stmt.tensor for stmt in stores):
+            shape = self.shapes[tensor]
+            places = [offset(s.indices, shape) for s in stores if s.tensor is tensor]
+            places += [
+                offset(node.args, shape)
+                for stmt in stores
+                for node in walk.nodes(*operands(stmt))
+                if walk.loaded_tensor(node) is tensor
+            ]
+            first = forms.form(places[0])
+            alone = Linear(first.const, {e: k for e, k in first.terms.items() if e is not loop.var})
+            is_moving = loop.var in first.terms and not any(loop.var in e.free_vars() for e in alone.terms)
+            if not is_moving or not all(forms.form(place).same(first) for place in places):
+                return False
+        return True
+
     def _remark(self, loop: For) -> list[str]:
-        what = loop.thread or ("" if loop.kind == "serial" else str(loop.kind))
+        what = loop.thread or ("" if loop.kind is LoopKind.SERIAL else str(loop.kind))
         return [f"/* {what} */"] if what else []
 
     # -- simple statements --------------------------------------------------------------------------------------
@@ -236,7 +274,30 @@ class CNest:
     # -- operands -----------------------------------------------------------------------------------------------
 
     def _operands(self, *operands: Operand) -> tuple[list[str], list[str]]:
-        return Straight(self.syntax).emit([flat(e, self.shapes) for e in operands])
+        return Straight(self.syntax).emit([flat(self._tabulated(e), self.shapes) for e in operands])
+
+    def _tabulated(self, operand: Operand) -> Operand:
+        """The operand with selections between constants as elements of tables."""
+        if not isinstance(operand, Value):
+            return operand
+        found = tables_below(operand, self._spans)
+        if not found:
+            return operand
+        new: Operand = walk.rewrite(operand, {node: self._element(table) for node, table in found.items()})
+        return new
+
+    def _element(self, table: Table) -> Value:
+        key = (table.values, table.dtype)
+        if key not in self._table_of:
+            tensor = self._table_of[key] = placeholder((len(table.values),), table.dtype, name="table")
+            self.shapes[tensor] = tensor.extents
+            name = self.syntax.names.of(tensor, "table")
+            values = ", ".join(str(self.syntax.leaf(constant(value, table.dtype))) for value in table.values)
+            ctype = c_type(table.dtype, "a constant table")
+            self.tables.append(f"static const {ctype} {name}[{len(table.values)}] = {{{values}}};")
+        indices = [simple.sub(v, low) for v, low in zip(table.variables, table.firsts, strict=True)]
+        place = offset(indices, [const(n) for n in table.extents])
+        return load(self._table_of[key], (place,))
 
 
 def pragma(what: str) -> list[str]:

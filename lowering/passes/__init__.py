@@ -8,6 +8,7 @@ dead.py        storage that nothing reads, and what fills it
 divisions.py   floor divisions become machine operations
 hoist.py       divisions that a loop does not change, done before it
 strength.py    divisions that a loop carries instead of computing
+unroll.py      unrolled loops written out
 unique.py      every variable in sight has a name of its own
 narrow.py      the width of index arithmetic
 intervals.py   whether an index is seen to fit, from the intervals of its parts

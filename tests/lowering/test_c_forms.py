@@ -1,0 +1,93 @@
+"""What annotations and constants become in C: unrolled loops, simd pragmas, tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bound import te, tir
+from lowering import lower, run, to_c
+from tests.lowering.lowered import close, compilers, problem
+
+pytestmark = pytest.mark.skipif(not compilers(), reason="no C compiler")
+
+
+def check_native(s: Any) -> str:
+    given, expected = problem(s, {})
+    f = lower(s)
+    close(run(f, given, backend="c"), expected)
+    return to_c(f)
+
+
+def matrix(rows: list[list[float]]) -> Any:
+    """A constant matrix as schedules write it: nested selections."""
+
+    def at(i: Any, j: Any) -> Any:
+        now: Any = tir.const(0.0, "float32")
+        for r, row in enumerate(rows):
+            for c, value in enumerate(row):
+                now = tir.Select(tir.all(i == r, j == c), tir.const(value, "float32"), now)
+        return now
+
+    return te.compute((len(rows), len(rows[0])), at, name="M")
+
+
+def transformed(unroll: bool) -> Any:
+    rows = [[1.0, 0.0, -1.0, 0.0], [0.0, 1.0, 1.0, 0.0], [0.0, -1.0, 1.0, 0.0], [0.0, 1.0, 0.0, -1.0]]
+    m = matrix(rows)
+    a = te.placeholder((4, 64), name="A")
+    k = te.reduce_axis((0, 4), "k")
+    b = te.compute((4, 64), lambda i, j: te.sum(m[i, k] * a[k, j], axis=k), name="B")
+    s = te.create_schedule(b.op)
+    s[m].compute_inline()
+    if unroll:
+        s[b].reorder(b.op.axis[0], k, b.op.axis[1])
+        s[b].unroll(b.op.axis[0])
+        s[b].unroll(k)
+    return s
+
+
+def test_selections_between_constants_are_a_table_in_rolled_loops() -> None:
+    text = check_native(transformed(unroll=False))
+    assert "static const float table[16]" in text and "?" not in text and "==" not in text
+
+
+def test_selections_between_constants_are_decided_in_unrolled_loops() -> None:
+    text = check_native(transformed(unroll=True))
+    assert "table" not in text and "==" not in text and text.count("for (") == 4 + 16
+
+
+def test_long_loops_stay_loops() -> None:
+    a = te.placeholder((1000,), name="A")
+    b = te.compute((1000,), lambda i: a[i] + 1.0, name="B")
+    s = te.create_schedule(b.op)
+    s[b].unroll(b.op.axis[0])
+    text = check_native(s)
+    assert text.count("B[") == 1
+
+
+def test_simd_only_where_iterations_are_apart() -> None:
+    a = te.placeholder((32, 40), name="A")
+    b = te.compute((32, 40), lambda i, j: a[i, j] * 2.0, name="B")
+    s = te.create_schedule(b.op)
+    s[b].vectorize(b.op.axis[1])
+    assert "#pragma omp simd" in check_native(s)
+    fused = te.create_schedule(b.op)
+    both = fused[b].fuse(*b.op.axis)
+    fused[b].vectorize(both)
+    assert check_native(fused)
+
+
+def test_a_ragged_vector_loop_has_no_guard_inside() -> None:
+    n = te.var("n")
+    a = te.placeholder((n,), name="A")
+    b = te.compute((n,), lambda i: a[i] + 1.0, name="B")
+    s = te.create_schedule(b.op)
+    _, inner = s[b].split(b.op.axis[0], 8)
+    s[b].vectorize(inner)
+    text = to_c(lower(s))
+    assert "if (i" not in text and "#pragma omp simd" in text
+    given = {"A": np.arange(13, dtype="float32")}
+    assert (run(lower(s), given, backend="c")["B"] == given["A"] + 1).all()
