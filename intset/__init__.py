@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from intset.domains.registry import domain_names, register
     from intset.domains.relation import Relation
     from intset.prover.proof import Proof
+    from intset.simplify.cost import COST, cost
 
 _WHAT_ANSWERS = {
     "Context": "intset.context",
@@ -75,6 +76,7 @@ _WHAT_ANSWERS = {
     "Relation": "intset.domains.relation",
     **dict.fromkeys(("domain_names", "register"), "intset.domains.registry"),
     "Proof": "intset.prover.proof",
+    **dict.fromkeys(("COST", "cost"), "intset.simplify.cost"),
 }
 
 if not TYPE_CHECKING:
@@ -91,6 +93,7 @@ if not TYPE_CHECKING:
 
 
 __all__ = [
+    "COST",
     "NEG_INF",
     "POS_INF",
     "Bounds",
@@ -128,6 +131,7 @@ __all__ = [
     "cast",
     "ceildiv",
     "const",
+    "cost",
     "domain_names",
     "evaluate",
     "floordiv",

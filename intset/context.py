@@ -29,6 +29,8 @@ from intset.prover.proof import Proof
 from intset.prover.width import fits
 from intset.ranges import checked_ranges, checked_var
 from intset.renaming import renamed
+from intset.simplify.cost import COST, weights
+from intset.simplify.engine import simplified
 
 
 class Context:
@@ -215,11 +217,51 @@ class Context:
             return found  # type: ignore[no-any-return]
         return prove_once(frame, goal, chosen)
 
-    def simplify(self, e: Any) -> Any:
-        """A canonical, usually shorter, expression (or condition) that is equal wherever `e` is defined."""
+    def simplify(self, e: Any, cost: Mapping[str, int] | None = None, bits: int | None = None) -> Any:
+        """The cheapest expression (or condition) that is found to be equal to `e` wherever `e` is defined.
+
+        Parameters
+        ----------
+        e: the expression or condition.
+        cost: weights of operations by name, each at least 1, in place of those of `intset.COST`.
+        bits: a width; no form is taken one of whose steps may need more bits than that, where none of `e` does.
+
+        Neither its cost (`intset.cost`) nor its number of operations is above that of `e`; simplified again, it stays
+        as it is. What `e` needs to be defined may be dropped, never added to: what stands under a branch stays there.
+
+        Raises
+        ------
+        InputError: `cost` names an operation that does not exist, or a weight below 1.
+
+        Example
+        -------
+        >>> x, y = Var("x"), Var("y")
+        >>> Context({x: Range(0, 8)}).simplify(minimum(x + y, y + 7) - y)
+        x
+        """
+        root = e if isinstance(e, Cond) else as_expr(e, "the expression")
+        table = weights(cost)
+        width = None if bits is None else as_width(bits, "bits")
+        frame = self.frame.where_defined((root,))
+        key = ("simplify", root, None if table is COST else tuple(table.items()), width)
+        found = frame.answers.get(key)
+        return frame.remember(key, simplified(root, frame.known, table, width)) if found is None else found
+
+    def canonical(self, e: Any) -> Any:
+        """The linear form of `e` as an expression (or the canonical condition): one for all that have that form.
+
+        It equals `e` wherever `e` is defined, and may be longer: it is for comparing and proving. `simplify` is for
+        print.
+
+        Example
+        -------
+        >>> x, y = Var("x"), Var("y")
+        >>> Context().canonical((x + y) * 2 - y), Context().canonical(x + (x + y))
+        (x * 2 + y, x * 2 + y)
+        """
         if isinstance(e, Cond):
             return self.frame.where_defined((e,)).known.cond(e)
-        return self.frame.simplify(as_expr(e, "the expression"))
+        return self.frame.canonical(as_expr(e, "the expression"))
 
     def fits(self, e: IntLike, bits: int = 32) -> Proof:
         """Whether `e`, computed step by step in signed registers of `bits` bits, never overflows."""

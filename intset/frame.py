@@ -124,8 +124,8 @@ class Frame:
             found = self._defined[key] = (None if inside is self else inside,)
         return found[0] or self
 
-    def simplify(self, e: Expr) -> Expr:
-        """A canonical, usually shorter, expression that is equal wherever `e` is defined."""
+    def canonical(self, e: Expr) -> Expr:
+        """The linear form of `e` as an expression: equal to `e` wherever that is defined."""
         known = self.where_defined((e,)).known
         return known.regroup(known.form(e)).expr()
 

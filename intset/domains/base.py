@@ -300,7 +300,7 @@ class IntervalSet(IntSet):
             return POS_INF
         from intset.context import Context
 
-        extent = Context(assume=self.where).simplify(self.high - self.low + 1)
+        extent = Context(assume=self.where).canonical(self.high - self.low + 1)
         number = constant_value(extent)
         return maximum(extent, 0) if number is None else max(number, 0)
 

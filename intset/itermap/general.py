@@ -113,7 +113,7 @@ def padding(ctx: Context, exprs: Sequence[Expr], around: Context, places: Sequen
         return truth(False)
     inside = reached.condition(places)
     outside = missed.condition(places)
-    shorter = logical_not(around.simplify(inside))
+    shorter = logical_not(around.canonical(inside))
     return outside if len(repr(outside)) <= len(repr(shorter)) else shorter
 
 

@@ -136,11 +136,11 @@ class IterMap:
 
     def _range(self, k: int, e: Expr) -> Range:
         if e.op is ops.FLOORMOD and isinstance(e.args[1], Expr) and not self._own.intersection(e.args[1].free_vars()):
-            c = self._around.simplify(e.args[1])
+            c = self._around.canonical(e.args[1])
             if self._around.prove(c > 0):
                 return Range(0, c)
             if self._around.prove(c < 0):
-                return Range(self._around.simplify(c + 1), self._around.simplify(-c))
+                return Range(self._around.canonical(c + 1), self._around.canonical(-c))
         if self._listed is not None:
             ends = self._listed.ends(k)
             if ends is None:
@@ -152,7 +152,7 @@ class IterMap:
             return Range.everything()
         known = self._around.extended(facts=[logical_not(self._empty)])
         first = as_expr(0) if known.prove(low >= 0) else low if known.prove(low <= 0) else minimum(0, low)
-        return Range(first, self._extent(self._around.simplify(high - first + 1)))
+        return Range(first, self._extent(self._around.canonical(high - first + 1)))
 
     def _extent(self, extent: Expr) -> Expr:
         """The extent, which is right where there is a point: with 0 where there is none."""
@@ -218,7 +218,7 @@ class IterMap:
     def _sides_at(self, sizes: dict[Var, int]) -> list[tuple[int, int]] | None:
         found = []
         for limits in self.ranges:
-            ends = [constant_value(self.ctx.simplify(substitute(e, sizes))) for e in _ends(limits)]
+            ends = [constant_value(self.ctx.canonical(substitute(e, sizes))) for e in _ends(limits)]
             if any(end is None for end in ends) or len(ends) < 2:
                 return None
             low, extent = (int(end) for end in ends if end is not None)
@@ -248,7 +248,7 @@ class IterMap:
         """A comparison with both sides simplified, each on its own: it reads as the inverse does."""
         if cond.op not in _OPPOSITE:
             return cond
-        left, right = (self._there.simplify(side) for side in cond.args)
+        left, right = (self._there.canonical(side) for side in cond.args)
         offset = constant_value(left.args[1]) if left.op in (ops.ADD, ops.SUB) else None
         if offset is not None and right.is_const:  # x - 5 < 0 is x < 5
             left, right = left.args[0], as_expr(right.data + (offset if left.op is ops.SUB else -offset))
@@ -287,7 +287,7 @@ class IterMap:
             raise InputError(self.why_no_inverse())
         if isinstance(self._read, Structure):
             values, _ = self._decoded
-            return {v: self._there.simplify(values[v]) for v in self.variables}
+            return {v: self._there.canonical(values[v]) for v in self.variables}
         try:
             found: Sequence[Expr] = general.inverse(self.ctx, self.variables, self.exprs, self.places)
         except (UndecidedError, BudgetError):

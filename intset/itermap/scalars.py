@@ -26,7 +26,7 @@ class Scalars:
         value = constant_value(x)
         if value is not None:
             return value
-        simple = self.ctx.simplify(x)
+        simple = self.ctx.canonical(x)
         value = constant_value(simple)
         return simple if value is None else value
 

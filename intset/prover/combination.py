@@ -126,7 +126,7 @@ def splits(columns: list[Column], case: Literals, positive: Sequence[Expr], know
     below = list(postorder([premise.cond for column in columns for premise in column.premises]))
     for node in below:  # what the linear form knows: `node == simple`, shown from both sides
         if isinstance(node, Expr) and node.op in _SIMPLIFIED:
-            simple = known.simplify(node)
+            simple = known.canonical(node)
             if simple is not node:
                 yield node - simple >= 1
                 yield simple - node >= 1

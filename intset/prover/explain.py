@@ -95,7 +95,7 @@ def _differences(ctx: Context, proof: Proof) -> list[str]:
     lines = []
     for part in list(conjuncts(proof.goal))[:4]:
         if part.op in ops.COMPARISONS:
-            difference = ctx.simplify(part.args[0] - part.args[1])
+            difference = ctx.canonical(part.args[0] - part.args[1])
             low, high = ctx.bounds(part.args[0] - part.args[1])
             sides = f"{_short(part.args[0])} - ({_short(part.args[1])})"
             lines.append(f"{sides} is {_short(difference)}, in [{low}, {high}].")

@@ -44,7 +44,7 @@ def fit_conditions(ctx: Context, e: Expr, bits: int) -> list[Cond]:
         if node.op in (ops.FLOORMOD, ops.TRUNCMOD):
             needs.append(node.args[0].ne(low) | node.args[1].ne(-1))
         for need in needs:
-            if ctx.simplify(need).op is ops.BOOL and ctx.simplify(need).data:
+            if ctx.canonical(need).op is ops.BOOL and ctx.canonical(need).data:
                 continue
             found.append(need if guard.op is ops.BOOL else logical_or(logical_not(guard), need))
     return found

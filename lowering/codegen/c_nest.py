@@ -24,6 +24,7 @@ from lowering.codegen.c_ops import CSyntax
 from lowering.codegen.c_storage import CStorage, count
 from lowering.codegen.c_types import c_type
 from lowering.codegen.held import held
+from lowering.codegen.place import place_of
 from lowering.codegen.straight import Straight
 from lowering.codegen.tables import Table, tables_below
 from lowering.codegen.text import opened
@@ -221,7 +222,7 @@ class CNest:
 
     def _store(self, stmt: Store) -> list[str]:
         tensor = stmt.tensor
-        place = offset(stmt.indices, self.shapes[tensor])
+        place = place_of(stmt.indices, self.shapes[tensor])
         before, (value, where) = self._operands(held(stmt.value, tensor.dtype), place)
         is_plain = isinstance(stmt.value, Expr) and constant_value(stmt.value) is not None
         if isinstance(stmt.value, Expr) and not is_plain:
@@ -311,7 +312,7 @@ def flat(operand: Operand, shapes: dict[Tensor, tuple[Expr, ...]]) -> Any:
     def on_load(tensor: Tensor, indices: tuple[Expr, ...]) -> Operand:
         if tensor not in shapes:
             raise InputError(f"{tensor.name} is read where it has no storage")
-        place = offset(indices, shapes[tensor])
+        place = place_of(indices, shapes[tensor])
         if dtypes.is_int(tensor.dtype):
             return make_node(ops.LOAD, (place,), tensor.element)  # type: ignore[no-any-return]
         return make_value(ValueOp.LOAD, (place,), tensor.dtype, tensor)

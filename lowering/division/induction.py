@@ -98,7 +98,7 @@ def induction(e: Expr, var: Var, limits: Range, ctx: Context | None = None, bits
         return None
     runs = extent >= 1
     inner = outer.extended(ranges={var: limits}, facts=[runs])
-    step = inner.simplify(x.substitute({var: var + 1}) - x)
+    step = inner.canonical(x.substitute({var: var + 1}) - x)
     proof = inner.prove(n >= 0)
     if not proof or _varies(step, var):
         return None
@@ -107,7 +107,7 @@ def induction(e: Expr, var: Var, limits: Range, ctx: Context | None = None, bits
 
     def outside(value: Expr) -> Expr:
         """`value` before the loop, where the loop may not run, and the divisor be 0."""
-        simple = outer.simplify(value)
+        simple = outer.canonical(value)
         if not simple.args:
             return simple  # type: ignore[no-any-return]
         return select(logical_and(*unsafe), value, 0) if unsafe else value
@@ -133,7 +133,7 @@ def induction(e: Expr, var: Var, limits: Range, ctx: Context | None = None, bits
         stays = _plus(q, dq.data) if dq.op is ops.CONST else q + dq
         parts = (r >= left, q + _plus(dq, 1), r - left, stays, _plus(r, dr.data) if dr.op is ops.CONST else r + dr)
     wraps, up, over, stay, back = parts
-    start = outer.simplify(x.substitute({var: first}))
+    start = outer.canonical(x.substitute({var: first}))
     return Carried(
         x,
         n,
@@ -153,9 +153,9 @@ def _update_after_last(outer: Context, x: Expr, n: Expr, var: Var, limits: Range
     """That x is representable one iteration after the last, when it is in all iterations, and its inputs are."""
     least, most = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
     assert isinstance(limits.min, Expr) and isinstance(limits.extent, Expr)
-    end = outer.simplify(limits.min + limits.extent)
-    after, last = (outer.simplify(x.substitute({var: value})) for value in (end, end - 1))
-    inputs = dict.fromkeys((limits.extent, outer.simplify(end - 1), last, *free_vars(x, limits.extent, limits.min)))
+    end = outer.canonical(limits.min + limits.extent)
+    after, last = (outer.canonical(x.substitute({var: value})) for value in (end, end - 1))
+    inputs = dict.fromkeys((limits.extent, outer.canonical(end - 1), last, *free_vars(x, limits.extent, limits.min)))
     facts = [limit for e in inputs if e is not var and not e.is_const for limit in (e >= least, e <= most)]
     ctx = outer.extended(facts=[limits.extent >= 1, n >= 1, *facts])
     return ctx.prove((after >= least) & (after <= most))

@@ -118,7 +118,7 @@ def _signs(ctx: Context, cond: Cond) -> list[Cond]:
 
 
 def _tidy(ctx: Context, cond: Cond) -> Cond:
-    simple: Cond = ctx.simplify(cond)
+    simple: Cond = ctx.canonical(cond)
     return simple if simple.op in ops.COMPARISONS and simple.args[1].op is ops.CONST else cond
 
 

@@ -216,7 +216,7 @@ class Lowering:
         before = _division_weight(e)
         if not before:
             return None
-        s = scope.ctx.simplify(e)
+        s = scope.ctx.simplify(e, bits=self.bits)
         if s is e or _division_weight(s) >= before:
             return None
         size = self._tree[e]

@@ -61,7 +61,7 @@ def _origin(stmt: Allocate, scope: Scope) -> tuple[Expr, ...]:
         total = start
         for step, low in zip(row, lows, strict=True):
             total = total + low * step if step else total
-        found.append(shorter(total, scope.ctx.simplify(total)))
+        found.append(shorter(total, scope.ctx))
     return tuple(found)
 
 

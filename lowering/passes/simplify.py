@@ -11,17 +11,20 @@ from bound.tir import walk
 from bound.tir.build import together
 from bound.tir.ranges import is_held
 from bound.tir.value import Operand, Value, ValueOp
+from intset.context import Context
 from intset.expr import ops
 from intset.expr.build import logical_and
 from intset.expr.node import Cond, Expr, Node, constant_value, make, truth
 from intset.expr.range import Range
-from intset.expr.walk import conjuncts, is_small, opaque_terms, postorder, rewrite, size
+from intset.expr.walk import conjuncts, is_small, opaque_terms, postorder, rewrite
+from intset.simplify import Pricing
 from lowering.nest.ir import Assert, Assume, For, Function, If, Seq, Stmt, is_empty, seq, tensor_of
 from lowering.nest.scope import Scope, scope_of
 from lowering.nest.walk import Visit, drive, map_operands, range_ends
 from lowering.passes.integers import map_integers
 
 MAX_NODES: Final = 200  # larger expressions are left as they are
+INDEX_BITS: Final = 32  # the width that indices are to fit where they do
 _MIRRORED: Final = {ops.LT: ops.GT, ops.LE: ops.GE, ops.GT: ops.LT, ops.GE: ops.LE, ops.EQ: ops.EQ, ops.NE: ops.NE}
 
 
@@ -124,7 +127,7 @@ def shortened(operand: Operand, scope: Scope) -> Any:
                     return truth(True)
                 if ctx.prove(~part):
                     return truth(False)
-        new = shorter(part, ctx.simplify(part))
+        new = shorter(part, ctx)
         return new if new is part or is_held(new) or not is_held(part) else part
 
     return _without_choice(map_integers(operand, change))
@@ -139,14 +142,17 @@ def _without_choice(operand: Operand) -> Any:
     return walk.rewrite(operand, decided) if decided else operand
 
 
-def shorter(e: Any, other: Any) -> Any:
-    """The one of two equal expressions that is written with fewer operations.
+def shorter(e: Any, ctx: Context) -> Any:
+    """`e` simplified; of equally cheap integers the one in the canonical order of terms, which is easier to read.
 
-    In doubt, of conditions the first, of integers the second: there the canonical order of terms is easier to read.
+    No step of the result needs a wider type than those of `e`.
     """
+    new = ctx.simplify(e, bits=INDEX_BITS)
     if isinstance(e, Cond):
-        return mirrored(other if weight(other) < weight(e) else e)
-    return other if weight(other) <= weight(e) else e
+        return mirrored(new)
+    ordered = ctx.canonical(e)
+    prices = Pricing()
+    return ordered if prices.price(ordered) == prices.price(new) else new
 
 
 def mirrored(cond: Cond) -> Cond:
@@ -158,15 +164,6 @@ def mirrored(cond: Cond) -> Cond:
     return rewrite(cond, new) if new else cond
 
 
-def weight(e: Node) -> tuple[int, int]:
-    """Divisions, then all operations."""
-    divisions = sum(1 for node in postorder((e,)) if node.op in ops.DIVISIONS)
-    return (divisions, size(e))
-
-
 def difference(index: Expr, low: Expr, scope: Scope) -> Expr:
     """`index - low`, simplified."""
-    if constant_value(low) == 0:
-        return index
-    e = index - low
-    return shorter(e, scope.ctx.simplify(e))  # type: ignore[no-any-return]
+    return index if constant_value(low) == 0 else shorter(index - low, scope.ctx)

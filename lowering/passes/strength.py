@@ -107,7 +107,7 @@ def _reduced(loop: For, around: Around) -> Stmt:
     known: dict[tuple[Expr, Expr], Carried] = {}  # by the canonical form of what is divided
     always = always_evaluated(loop.body)
     inside = around.inside(loop)
-    pairs = {e: (inside.scope.ctx.simplify(e.args[0]), e.args[1]) for e in _candidates(loop)}
+    pairs = {e: (inside.scope.ctx.canonical(e.args[0]), e.args[1]) for e in _candidates(loop)}
     for e, pair in pairs.items():
         is_computed = e in always or all(arg in always or inside.fits(arg) for arg in e.args)
         if pair in known or not is_computed or not _may_be_read_before(e, inside):

@@ -1,0 +1,46 @@
+"""Selects: arithmetic that both branches share stands outside.
+
+select(p, x + z, y + z) = select(p, x, y) + z          select(p, k*x, k*y) = k * select(p, x, y)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import gcd
+from typing import Any
+
+from intset.expr import ops
+from intset.expr.node import Expr, make
+from intset.expr.walk import postorder
+from intset.simplify import sums
+
+_PARTIAL = frozenset((*ops.DIVISIONS, ops.LOAD, ops.SHL, ops.SHR, ops.ASSERTING))
+
+
+def is_total(*roots: Any) -> bool:
+    """Whether the roots are defined everywhere, as their operations show."""
+    return not any(node.op in _PARTIAL and not _by_constant(node) for node in postorder(roots))
+
+
+def _by_constant(node: Any) -> bool:
+    return node.op in ops.DIVISIONS and node.args[1].op is ops.CONST and node.args[1].data != 0
+
+
+def candidates(node: Expr) -> Iterator[tuple[str, Any]]:
+    """The select with what both branches add, or are multiples of, outside of it.
+
+    What both branches evaluate is evaluated whichever is taken, so nothing is evaluated that was not.
+    """
+    cond, yes, no = node.args
+    a, b = sums.read(yes), sums.read(no)
+    shared = sums.common(a, b)
+    if shared.terms or shared.const:
+        rest = make(ops.SELECT, (cond, sums.write(a.plus(shared, -1)), sums.write(b.plus(shared, -1))))
+        yield "common addends of branches", sums.write(sums.of(0, {rest: 1}).plus(shared))
+    g = gcd(a.const, b.const, *a.terms.values(), *b.terms.values())
+    negative = bool(a.terms or b.terms) and all(k < 0 for one in (a, b) for k in (*one.terms.values(), one.const) if k)
+    for k in (-g,) if negative else (g,) if g > 1 else ():
+        x, y = a.divided(k), b.divided(k)
+        if x is not None and y is not None:
+            rest = make(ops.SELECT, (cond, sums.write(x), sums.write(y)))
+            yield "common factor of branches", sums.write(sums.of(0, {rest: k}))

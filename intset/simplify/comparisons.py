@@ -1,0 +1,216 @@
+"""Comparisons: written from the difference of their sides, decided side by side where a side is a choice.
+
+    x + z <= y + z             = x <= y
+    k*x + s <= k*y + c         = x <= y + q     where (c - s) // k is always q
+    x // c <= y                = x < (y + 1) * c, c > 0
+    min(x, y) < z              = x < z          where y >= z;  = (x < z) | (y < z) in general
+    select(p, x, y) < z        = p & (x < z)    where y >= z, and so on
+
+The direction stays as it was written, and the strictness where the other is not shorter; constants stand on the right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from intset.expr import ops
+from intset.expr.node import Cond, make
+from intset.expr.ops import Op
+from intset.linear.canonical import Normalizer
+from intset.linear.conditions import Clause
+from intset.linear.form import Linear
+from intset.simplify import sums
+from intset.simplify.sums import Sum
+
+if TYPE_CHECKING:
+    from intset.simplify.engine import Simplifier
+
+MIRRORED: Final = {ops.LT: ops.GT, ops.LE: ops.GE, ops.GT: ops.LT, ops.GE: ops.LE, ops.EQ: ops.EQ, ops.NE: ops.NE}
+_OTHER_STRICTNESS: Final = {ops.LT: ops.LE, ops.LE: ops.LT, ops.GT: ops.GE, ops.GE: ops.GT}
+_STRICT: Final = (ops.LT, ops.GT)
+_UPWARD: Final = (ops.GT, ops.GE)
+Candidate = tuple[str, Any]  # rule, condition
+
+
+def clause_of(known: Normalizer, cond: Cond) -> Clause | None:
+    """What a comparison that is not decided says, as a form against 0."""
+    if cond.op not in ops.COMPARISONS:
+        return None
+    found = known.clauses(cond)
+    return found[0] if len(found) == 1 and isinstance(found[0], tuple) else None
+
+
+def candidates(s: Simplifier, node: Any, known: Normalizer) -> Iterator[Candidate]:
+    """What the comparison may be written as."""
+    yield from _choices(s, node, known)
+    clause = clause_of(known, node)
+    if clause is None:
+        return
+    yield from _own_difference(s, node)
+    kind, form = clause
+    for one in _readings(known, kind, form):
+        yield "difference of the sides", stated(s, node.op, kind, sum_of_form(one), node)
+    if kind is ops.GE:
+        coarser = _without_small_part(known, form)
+        if coarser is not None:
+            yield "part too small to matter", stated(s, node.op, kind, sum_of_form(coarser), node)
+        for multiplied in _without_quotient(known, form):
+            for one in _readings(known, kind, multiplied):
+                yield "bound of a quotient", stated(s, node.op, kind, sum_of_form(one), node)
+
+
+def _readings(known: Normalizer, kind: Op, form: Linear) -> tuple[Linear, ...]:
+    regrouped = known.regroup(form)
+    return (form,) if regrouped is form else (form, regrouped)
+
+
+def sum_of_form(form: Linear) -> Sum:
+    return Sum(form.const, dict(form.ordered()))
+
+
+def _own_difference(s: Simplifier, node: Any) -> Iterator[Candidate]:
+    """The sides as they are written, without what they share."""
+    a, b = (sums.read(arg) for arg in node.args)
+    difference = a.plus(b, -1)
+    if len(difference.terms) + bool(difference.const) >= len(a.terms) + len(b.terms) + bool(a.const) + bool(b.const):
+        return
+    op = node.op
+    if op in (ops.EQ, ops.NE):
+        yield "common terms of the sides", stated(s, op, op, difference, node)
+        return
+    form = difference if op in _UPWARD else sums.scaled(difference, -1)
+    form = form.plus(Sum(-1, {})) if op in _STRICT else form
+    yield "common terms of the sides", stated(s, op, ops.GE, form, node)
+
+
+def stated(s: Simplifier, op: Op, kind: Op, form: Sum, like: Any = None) -> Cond:
+    """`form >= 0`, `== 0` or `!= 0` in the direction of `op`, and by it where the other strictness is not shorter."""
+    if kind is not ops.GE:
+        chosen: Op = kind
+        return _equation(chosen, form, like)
+    if op not in _OTHER_STRICTNESS:
+        op = ops.GE
+    first = _inequality(op, form)
+    other = _inequality(_OTHER_STRICTNESS[op], form)
+    return other if s.price(other) < s.price(first) else first
+
+
+def _parts(form: Sum) -> tuple[dict[Any, int], dict[Any, int]]:
+    return ({t: k for t, k in form.terms.items() if k > 0}, {t: -k for t, k in form.terms.items() if k < 0})
+
+
+def _inequality(op: Op, form: Sum) -> Cond:
+    """`form >= 0` by `op`: P + d >= N with the positive terms P and the negative ones N."""
+    high, low = _parts(form)
+    d = form.const + 1 if op in _STRICT else form.const
+    if not low:
+        upper, lower = Sum(0, high), Sum(-d, {})
+    elif not high or d > 0:
+        upper, lower = Sum(d, high), Sum(0, low)
+    else:
+        upper, lower = Sum(0, high), Sum(-d, low)
+    left, right = (upper, lower) if op in _UPWARD else (lower, upper)
+    return _constant_right(op, left, right)
+
+
+def _equation(op: Op, form: Sum, like: Any) -> Cond:
+    high, low = _parts(form)
+    d = form.const
+    if not low:
+        return _constant_right(op, Sum(0, high), Sum(-d, {}))
+    if not high:
+        return _constant_right(op, Sum(0, low), Sum(d, {}))
+    left, right = (Sum(d, high), Sum(0, low)) if d > 0 else (Sum(0, high), Sum(-d, low))
+    first = next(iter(sums.read(like.args[0]).terms), None) if like is not None else None
+    if first is not None and first in low and first not in high:
+        left, right = right, left
+    return _constant_right(op, left, right)
+
+
+def _constant_right(op: Op, left: Sum, right: Sum) -> Cond:
+    if not left.terms and right.terms:
+        left, right, op = right, left, MIRRORED[op]
+    return make(op, (sums.write(left), sums.write(right)))  # type: ignore[no-any-return]
+
+
+# -- forms against 0 ----------------------------------------------------------------------------------------------
+
+
+def _without_small_part(known: Normalizer, form: Linear) -> Linear | None:
+    """`g*h + s >= 0` as `h + q >= 0`, where `s // g` is always q."""
+    if len(form.terms) < 2:
+        return None
+    for g in sorted({abs(k) for k in form.terms.values() if abs(k) > 1}, reverse=True):
+        fine = Linear(form.const, {t: k for t, k in form.terms.items() if k % g})
+        if not fine.terms:
+            continue
+        low, high = known.bounds(fine)
+        if low is not None and high is not None and low // g == high // g:
+            return Linear(low // g, {t: k // g for t, k in form.terms.items() if k % g == 0})
+    return None
+
+
+def _without_quotient(known: Normalizer, form: Linear) -> Iterator[Linear]:
+    """`x//c + r >= 0` as `x + c*r >= 0`; `r - x//c >= 0` as `c*r + c - 1 - x >= 0`; c > 0."""
+    for term, k in form.terms.items():
+        if abs(k) != 1 or term.op is not ops.FLOORDIV or term.args[1].op is not ops.CONST:
+            continue
+        c = term.args[1].data
+        if c < 1:
+            continue
+        rest = Linear(form.const, {t: w for t, w in form.terms.items() if t is not term})
+        inner = known.form(term.args[0])
+        if k > 0:
+            yield inner.plus(rest, c)
+        else:
+            yield rest.scale(c).shift(c - 1).minus(inner)
+
+
+# -- choices --------------------------------------------------------------------------------------------------------
+
+
+def _choices(s: Simplifier, node: Any, known: Normalizer) -> Iterator[Candidate]:
+    """A comparison with a choice on one side, where the comparison with an operand of it is decided."""
+    for side in (0, 1):
+        choice, other = node.args[side], node.args[1 - side]
+        if choice.op is ops.MIN or choice.op is ops.MAX:
+            if node.op not in _OTHER_STRICTNESS:
+                continue
+            parts = [_with(node, side, arg, other) for arg in choice.args]
+            order = s.order(known)
+            for k in (0, 1):
+                verdict = order.decided(parts[k])
+                if verdict is None:
+                    continue
+                is_least = (node.op in _UPWARD) is (side == 1)  # the choice is on the smaller side
+                either = (choice.op is ops.MIN) is is_least
+                if verdict is not either:
+                    yield f"bounded side of {choice.op.name}", parts[1 - k]
+        elif choice.op is ops.SELECT:
+            yield from _by_branches(s, node, side, choice, other, known)
+
+
+def _with(node: Any, side: int, arg: Any, other: Any) -> Any:
+    return make(node.op, (arg, other) if side == 0 else (other, arg))
+
+
+def _by_branches(
+    s: Simplifier, node: Any, side: int, choice: Any, other: Any, known: Normalizer
+) -> Iterator[Candidate]:
+    """`select(p, x, y) < z` by what is decided of `x < z` under p, and of `y < z` else."""
+    p = choice.args[0]
+    arms = known.branches(choice)
+    parts = [_with(node, side, arm, other) for _, arm in arms]
+    yes, no = (s.order(reader).decided(part) for (reader, _), part in zip(arms, parts, strict=True))
+    if yes is not None and yes is no:
+        return
+    rule = "a branch decides"
+    if yes is True:
+        yield rule, p if no is False else make(ops.OR, (p, parts[1]))
+    elif yes is False:
+        yield rule, make(ops.NOT, (p,)) if no is True else make(ops.AND, (make(ops.NOT, (p,)), parts[1]))
+    elif no is True:
+        yield rule, make(ops.OR, (make(ops.NOT, (p,)), parts[0]))
+    elif no is False:
+        yield rule, make(ops.AND, (p, parts[0]))

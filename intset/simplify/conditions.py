@@ -1,0 +1,199 @@
+"""Conjunctions, disjunctions and negations: conditions that imply, exclude or complete one another.
+
+    p & q = p                  where p implies q                  (x <= y) & (y <= x) = x == y
+    p & q = False              where they exclude one another     (x <= y) & (x != y) = x < y
+    p & q = p & q'             where q equals q' wherever p holds
+
+and the same of disjunctions, by negation. A part is read under those before it; under those after it as well where
+they are defined everywhere, because leaving it out lets them be evaluated where they were not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from intset.expr import ops
+from intset.expr.node import Cond, make, truth
+from intset.expr.ops import Op
+from intset.expr.walk import is_small
+from intset.linear.canonical import Normalizer
+from intset.linear.conditions import Clause
+from intset.simplify import comparisons
+from intset.simplify.choices import is_total
+from intset.simplify.comparisons import clause_of, stated
+from intset.simplify.pattern import holds, instance
+from intset.simplify.rules import ALL
+
+if TYPE_CHECKING:
+    from intset.simplify.engine import Simplifier
+
+MAX_PARTS: Final = 12  # parts of a junction that are held against one another
+MAX_NARROWING: Final = 60  # nodes of a junction whose parts are read under one another
+MAX_DEPTH: Final = 3  # of what is known under what is known
+
+
+def parts_of(node: Any) -> list[Any]:
+    """The parts of a chain of conjunctions, or of disjunctions, from left to right, each once."""
+    op = node.op
+    found: dict[Any, None] = {}
+    seen: set[Any] = set()
+    stack = [node]
+    while stack:
+        e = stack.pop()
+        if e.op is not op:
+            found[e] = None
+        elif e not in seen:
+            seen.add(e)
+            stack.extend((e.args[1], e.args[0]))
+    return list(found)
+
+
+def joined(op: Op, parts: Sequence[Any]) -> Any:
+    """The junction of the parts, from left to right, truth values taken out."""
+    absorbing = op is ops.OR
+    kept: dict[Any, None] = {}
+    for part in parts:
+        if part.op is ops.BOOL:
+            if part.data is not absorbing:
+                continue
+            if not kept:
+                return part
+            kept[part] = None
+            break
+        if part.op is op:
+            kept.update(dict.fromkeys(parts_of(part)))
+        else:
+            kept[part] = None
+    if any(part.op is ops.BOOL for part in kept):
+        return truth(absorbing)
+    result: Any = None
+    for part in kept:
+        result = part if result is None else make(op, (result, part))
+    return truth(not absorbing) if result is None else result
+
+
+def candidates(s: Simplifier, node: Any, known: Normalizer, level: int) -> Iterator[tuple[str, Any]]:
+    """What a condition may be written as."""
+    if node.op in ops.COMPARISONS:
+        for rule, candidate in comparisons.candidates(s, node, known):
+            yield rule, s.trial(candidate, node, known)
+        if node.args[0].op is ops.CONST:
+            return
+    elif node.op is ops.NOT:
+        yield "negation", s.trial(negated(node.args[0]), node, known)
+    elif node.op is ops.AND or node.op is ops.OR:
+        yield from _junction(s, node, known, level)
+
+
+def negated(cond: Any) -> Any:
+    """The negation, pushed to the comparisons where that takes no more operations."""
+    if cond.op is ops.BOOL:
+        return truth(not cond.data)
+    if cond.op in ops.NEGATED:
+        return make(ops.NEGATED[cond.op], cond.args)
+    if cond.op is ops.NOT:
+        return cond.args[0]
+    if cond.op is ops.AND or cond.op is ops.OR:
+        parts = parts_of(cond)
+        flips = sum(1 if part.op in ops.NEGATED or part.op is ops.NOT else -1 for part in parts)
+        if flips >= -1:
+            other = ops.OR if cond.op is ops.AND else ops.AND
+            return joined(other, [negated(part) for part in parts])
+    return make(ops.NOT, (cond,))
+
+
+# -- junctions --------------------------------------------------------------------------------------------------------
+
+
+def _junction(s: Simplifier, node: Any, known: Normalizer, level: int) -> Iterator[tuple[str, Any]]:
+    parts = parts_of(node)
+    op = node.op
+    if len(parts) > MAX_PARTS:
+        yield "parts once", joined(op, parts)
+        return
+    total = [is_total(part) for part in parts]
+    if known.depth < MAX_DEPTH and is_small(MAX_NARROWING, (node,)):
+        yield from _under_others(s, op, parts, total, known)
+    yield from _merged(s, op, parts, total, known)
+
+
+def _under_others(
+    s: Simplifier, op: Op, parts: list[Any], total: list[bool], known: Normalizer
+) -> Iterator[tuple[str, Any]]:
+    """The junction without a part that the others imply or exclude, or with one that is shorter where they hold."""
+    neutral = op is ops.AND
+    for k in reversed(range(len(parts))):
+        others = [part for n, part in enumerate(parts) if n < k or (n > k and total[n])]
+        if not others:
+            continue
+        assumed = others if neutral else [negated(part) for part in others]
+        inner = known.narrowed(joined(ops.AND, assumed))
+        if inner.empty:
+            yield "parts exclude one another" if neutral else "parts complete one another", truth(not neutral)
+            return
+        if inner is known:
+            continue
+        verdict = s.order(inner).decided(parts[k])
+        if verdict is not None:
+            if verdict is neutral:
+                yield "implied by the others", joined(op, [*parts[:k], *parts[k + 1 :]])
+            else:
+                yield "parts exclude one another" if neutral else "parts complete one another", truth(not neutral)
+            return
+        new = s.run(parts[k], inner, 1)
+        if new is not parts[k] and s.is_better(s.price(new), s.price(parts[k])):
+            yield "shorter under the others", joined(op, [*parts[:k], new, *parts[k + 1 :]])
+
+
+def _merged(s: Simplifier, op: Op, parts: list[Any], total: list[bool], known: Normalizer) -> Iterator[tuple[str, Any]]:
+    """The junction with two of its parts made one."""
+    for j in range(1, len(parts)):
+        for i in range(j):
+            if j > i + 1 and not total[j]:
+                continue  # what stands between may guard it
+            left = [part for k, part in enumerate(parts) if k not in (i, j)]
+            pair = make(op, (parts[i], parts[j]))
+            merged = _one_comparison(s, op, parts[i], parts[j], known)
+            if merged is not None:
+                yield "two comparisons in one", joined(op, [*left[:i], merged, *left[i:]])
+            if len(parts) > 2:
+                for rule, result, binding in ALL.matches(pair):
+                    if holds(rule, binding, s.order(known).holds):
+                        made = instance(result, binding)
+                        if made is not None:
+                            yield rule.name, joined(op, [*left[:i], made, *left[i:]])
+
+
+def _one_comparison(s: Simplifier, op: Op, p: Any, q: Any, known: Normalizer) -> Cond | None:
+    a, b = clause_of(known, p), clause_of(known, q)
+    if a is None or b is None:
+        return None
+    if op is ops.OR:
+        a, b = _negated_clause(a), _negated_clause(b)
+    both = _both(a, b) or _both(b, a)
+    if both is None:
+        return None
+    if op is ops.OR:
+        both = _negated_clause(both)
+    like = p if p.op in (ops.LT, ops.LE, ops.GT, ops.GE) else q
+    return stated(s, like.op, both[0], comparisons.sum_of_form(known.regroup(both[1])), p)
+
+
+def _negated_clause(clause: Clause) -> Clause:
+    kind, form = clause
+    if kind is ops.GE:
+        return (ops.GE, form.scale(-1).shift(-1))
+    return (ops.NE if kind is ops.EQ else ops.EQ, form)
+
+
+def _both(a: Clause, b: Clause) -> Clause | None:
+    """One clause for `a` and `b` together, if there is one that is neither of them."""
+    if a[0] is not ops.GE:
+        return None
+    f, g = a[1], b[1]
+    if b[0] is ops.GE and f.same(g.scale(-1)):
+        return (ops.EQ, f)
+    if b[0] is ops.NE and (f.same(g) or f.same(g.scale(-1))):
+        return (ops.GE, f.shift(-1))
+    return None

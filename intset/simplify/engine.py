@@ -1,0 +1,289 @@
+"""The walk: every node, operands first, replaced by the cheapest of the expressions that are known to equal it.
+
+`Simplifier.run` guarantees: the result equals the input wherever the input is defined and the facts hold, neither its
+cost nor its number of operations is above the input's, and it is left as it is when it is given again. A node is
+finished when no candidate is better than it; what is better takes its place and is looked at in turn, so a result
+consists of finished nodes alone. Every replacement makes it cheaper or leaves operations out, so the walk ends; beyond
+`MAX_STEPS` nodes are left as they are.
+
+Candidates come from the linear form, from sums written anew (`moves.py`), from the tables of rules, and from what is
+decided of conditions (`conditions.py`). They are simplified by the same walk at level 1, where no candidate is tried
+that has to be dearer before it is cheaper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Set
+from typing import Any, Final, NamedTuple
+
+from intset.expr import ops
+from intset.expr.node import Cond, Expr, Node, const, make, truth
+from intset.expr.walk import is_small, postorder, rewrite
+from intset.linear.canonical import Normalizer
+from intset.linear.order import order_key
+from intset.linear.sums import is_sum, spine
+from intset.simplify import choices, conditions, lattice, moves, products
+from intset.simplify.comparisons import MIRRORED
+from intset.simplify.cost import COST, Price, Pricing
+from intset.simplify.order import Order
+from intset.simplify.pattern import folded, holds, instance
+from intset.simplify.rules import ALL
+from intset.simplify.width import no_wider
+
+MAX_STEPS: Final = 4_000  # nodes looked at, with what is known of each
+MAX_NODES: Final = 300  # a larger graph is compared with its linear form as a whole
+MAX_TEXT: Final = 40  # operations; ties are broken by text up to this many
+MAX_CANONICAL: Final = 64  # operations of a node whose linear form is tried
+MAX_DEPTH: Final = 6  # of candidates that are simplified for candidates
+
+
+class Rewrite(NamedTuple):
+    """One replacement: by which rule, what by what, under what is known where."""
+
+    rule: str
+    before: Any
+    after: Any
+    known: Normalizer
+
+
+Key = tuple[Node, Normalizer, int]  # level 0: everything is tried; 1: inside a candidate
+
+
+class Simplifier:
+    """One question: its prices, its budget, and what was found for each node."""
+
+    def __init__(self, table: Mapping[str, int] = COST, bits: int | None = None) -> None:
+        self.pricing = Pricing(table)
+        self.bits = bits
+        self.steps_left = MAX_STEPS
+        self.done: dict[Key, Any] = {}
+        self.next: dict[Key, Key] = {}  # what a node was replaced by, where it was
+        self.uses: dict[Key, list[Key]] = {}
+        self.rewrites: dict[Key, Rewrite] = {}
+        self._orders: dict[int, Order] = {}
+        self._depth = 0
+
+    def order(self, known: Normalizer) -> Order:
+        found = self._orders.get(id(known))
+        if found is None:
+            found = self._orders[id(known)] = Order(known)  # keeps `known`, so its id stays its own
+        return found
+
+    def price(self, e: Node) -> Price:
+        return self.pricing.price(e)
+
+    def is_better(self, a: Price, b: Price) -> bool:
+        return a[0] <= b[0] and a[1] <= b[1] and a != b
+
+    def rank(self, e: Node, have: Set[Node]) -> tuple[Any, ...]:
+        """How candidates are ordered: cost, operations, how much of it is not written as it was, text."""
+        cost, count = self.price(e)
+        if count > MAX_TEXT:
+            return (cost, count, 0, "", order_key(e))
+        return (cost, count, sum(1 for node in postorder((e,)) if node not in have), str(e), order_key(e))
+
+    # -- the walk -----------------------------------------------------------------------------------------------
+
+    def run(self, root: Node, known: Normalizer, level: int = 0) -> Any:
+        """The cheapest expression that is found for `root` under what is known."""
+        first: Key = (root, known, level)
+        stack = [first]
+        done = self.done
+        while stack:
+            key = stack[-1]
+            if key in done:
+                stack.pop()
+                continue
+            after = self.next.get(key)
+            if after is not None:
+                if after in done:
+                    done[key] = done[after]
+                    stack.pop()
+                else:
+                    stack.append(after)
+                continue
+            node = key[0]
+            if not node.args:
+                done[key] = self._leaf(node, key[1])
+                stack.pop()
+                continue
+            waiting = [child for child in self._children(key) if child not in done]
+            if waiting:
+                stack.extend(reversed(waiting))
+                continue
+            new = self._finished(key)
+            if new is node:
+                done[key] = node
+                stack.pop()
+            else:
+                self.next[key] = (new, key[1], level)
+        return done[first]
+
+    def _leaf(self, node: Any, known: Normalizer) -> Node:
+        if node.op is ops.VAR:
+            form = known.form(node)
+            if form.is_const:
+                return const(form.const)
+        return node  # type: ignore[no-any-return]
+
+    def _children(self, key: Key) -> list[Key]:
+        """What has to be finished first; of a select, its arms once its condition is."""
+        node, known, level = key
+        children: list[Key]
+        if is_sum(node):
+            children = [(leaf, known, level) for leaf in spine(node, {})[1] if leaf.args or leaf.op is ops.VAR]
+        elif node.op is ops.SELECT:
+            cond: Key = (node.args[0], known, level)
+            if cond not in self.done:
+                return [cond]
+            decided = self.done[cond]
+            if decided.op is ops.BOOL:
+                children = [cond, (node.args[1 if decided.data else 2], known, level)]
+            else:
+                arms = known.branches(node)  # type: ignore[arg-type]
+                children = [cond, *((arm, reader, level) for reader, arm in arms)]
+        elif node.op is ops.AND or node.op is ops.OR:
+            children = [(part, known, level) for part in conditions.parts_of(node)]
+        else:
+            children = [(arg, known, level) for arg in node.args]
+        self.uses[key] = children
+        return children
+
+    def _finished(self, key: Key) -> Any:
+        """The node with its operands finished; or, where that is itself, the best candidate for it."""
+        node, known, level = key
+        self.steps_left -= 1
+        new = self._rebuilt(key)
+        if new is not node:
+            return new
+        if self.steps_left < 0:
+            return node
+        here = self.price(node)
+        best: Any = node
+        best_rank: tuple[Any, ...] | None = None
+        best_rule = ""
+        have: Set[Node] = frozenset()
+        for rule, candidate in self._candidates(node, known, level):
+            if candidate is None or candidate is node:
+                continue
+            if not self.is_better(self.price(candidate), here):
+                continue
+            have = have or frozenset(postorder((node,)))
+            rank = self.rank(candidate, have)
+            if best_rank is None or rank < best_rank:
+                if self.bits is not None and level == 0 and not no_wider(candidate, node, known, self.bits):
+                    continue
+                best, best_rank, best_rule = candidate, rank, rule
+            if level or not candidate.args:
+                break
+        if best is not node and level == 0:
+            self.rewrites[key] = Rewrite(best_rule, node, best, known)
+        return best
+
+    def _rebuilt(self, key: Key) -> Any:
+        node, known, level = key
+        done = self.done
+        if is_sum(node):
+            new: dict[Node, Any] = {child[0]: done[child] for child in self.uses[key]}
+            return node if all(new[e] is e for e in new) else rewrite(node, new)
+        if node.op is ops.SELECT:
+            children = self.uses[key]
+            cond = done[children[0]]
+            if cond.op is ops.BOOL:
+                return done[children[1]]
+            return folded(ops.SELECT, (cond, *(done[child] for child in children[1:])))
+        if node.op is ops.AND or node.op is ops.OR:
+            parts = [done[child] for child in self.uses[key]]
+            same = all(part is child[0] for part, child in zip(parts, self.uses[key], strict=True))
+            return node if same else conditions.joined(node.op, parts)
+        if node.op is ops.ASSERTING:
+            return done[(node.args[1], known, level)]
+        args = tuple([done[(arg, known, level)] for arg in node.args])
+        if node.op in MIRRORED and args[0].op is ops.CONST and args[1].op is not ops.CONST:
+            return make(MIRRORED[node.op], args[::-1])
+        if all(a is b for a, b in zip(args, node.args, strict=True)) and any(arg.op is not ops.CONST for arg in args):
+            return node
+        made = folded(node.op, args, node.data)
+        return node if made is None else made
+
+    # -- candidates ---------------------------------------------------------------------------------------------
+
+    def _candidates(self, node: Any, known: Normalizer, level: int) -> Iterator[tuple[str, Any]]:
+        order = self.order(known)
+        if isinstance(node, Cond):
+            decided = order.decided(node) if node.op is not ops.NOT else None
+            if decided is not None:
+                yield "decided", truth(decided)
+                return
+            yield from self._by_rules(node, known, level)
+            yield from conditions.candidates(self, node, known, level)
+            return
+        form = known.form(node)
+        if form.is_const:
+            yield "constant", const(form.const)
+            return
+        yield from self._by_rules(node, known, level)
+        if is_sum(node):
+            yield from moves.written(node)
+            if level == 0:
+                for rule, candidate in moves.candidates(node):
+                    yield rule, self.trial(candidate, node, known)
+        elif node.op is ops.MIN or node.op is ops.MAX:
+            for rule, candidate in lattice.candidates(node, order):
+                yield rule, self.trial(candidate, node, known)
+        elif node.op in ops.DIVISIONS:
+            for rule, candidate in products.candidates(node):
+                yield rule, self.trial(candidate, node, known)
+        elif node.op is ops.SELECT:
+            for rule, candidate in choices.candidates(node):
+                yield rule, self.trial(candidate, node, known)
+        if level == 0:
+            yield "linear form", self._canonical(node, known)
+
+    def _by_rules(self, node: Node, known: Normalizer, level: int) -> Iterator[tuple[str, Any]]:
+        for rule, result, binding in ALL.matches(node):
+            if holds(rule, binding, self.order(known).holds):
+                made = instance(result, binding)
+                if made is not None:
+                    yield rule.name, self.trial(made, node, known)
+
+    def _canonical(self, node: Expr, known: Normalizer) -> Any:
+        count = self.price(node)[1]
+        if count > MAX_CANONICAL:
+            return None
+        form = known.form(node)
+        if len(form.terms) > 2 * count + 4:
+            return None
+        regrouped = known.regroup(form).expr()
+        if regrouped is node or self.price(regrouped)[1] > 2 * count + 8:
+            return None
+        return self.trial(regrouped, node, known)
+
+    def trial(self, candidate: Any, node: Node, known: Normalizer) -> Any:
+        """A candidate for `node`, simplified as far as its own nodes go."""
+        if candidate is None or candidate is node:
+            return None
+        if self._depth < MAX_DEPTH and self.steps_left > 0:
+            self._depth += 1
+            candidate = self.run(candidate, known, 1)
+            self._depth -= 1
+        return candidate
+
+
+def simplified(root: Any, known: Normalizer, table: Mapping[str, int] = COST, bits: int | None = None) -> Any:
+    """The cheapest expression or condition found to be equal to `root` under what `known` says."""
+    return run(Simplifier(table, bits), root, known)
+
+
+def run(simplifier: Simplifier, root: Any, known: Normalizer) -> Any:
+    """`root` simplified; a graph of very many nodes is replaced by its linear form where that is cheaper."""
+    while not is_small(MAX_NODES, (root,)):
+        whole = _as_a_whole(root, known)
+        if not simplifier.is_better(simplifier.price(whole), simplifier.price(root)):
+            return root
+        root = whole
+    return simplifier.run(root, known)
+
+
+def _as_a_whole(root: Any, known: Normalizer) -> Any:
+    return known.cond(root) if isinstance(root, Cond) else known.regroup(known.form(root)).expr()

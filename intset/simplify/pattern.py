@@ -1,0 +1,179 @@
+"""Rules as data: a pattern, what it becomes, and the condition under which both are equal.
+
+A rule is written in the expressions of the package. The variables of this module stand for anything: X, Y, Z, W for
+any integer expression, A, B, C, D for integer constants, P, Q, R for any condition. A commutative operation matches
+either way round, a comparison also mirrored (`y > x` for `x < y`), and its mirror image becomes the mirror image.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, Final
+
+from intset.expr import ops
+from intset.expr.node import Cond, Expr, Node, Var, const, make, truth
+from intset.expr.ops import Op
+
+X, Y, Z, W = (Var(name) for name in "xyzw")
+A, B, C, D = (Var(name) for name in "abcd")
+P, Q, R = (Var(name).ne(0) for name in "pqr")
+CONSTANTS: Final = (A, B, C, D)
+CONDITIONS: Final = (P, Q, R)
+COMMUTATIVE: Final = frozenset(
+    (ops.ADD, ops.MUL, ops.MIN, ops.MAX, ops.BITAND, ops.BITOR, ops.BITXOR, ops.AND, ops.OR, ops.EQ, ops.NE)
+)
+MIRRORED: Final = {ops.LT: ops.GT, ops.LE: ops.GE, ops.GT: ops.LT, ops.GE: ops.LE}
+MAX_VARIANTS: Final = 64
+MAX_SHIFT: Final = 4096  # numbers are not made longer than this by a shift
+
+Binding = dict[Node, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """`pattern` equals `result` wherever `pattern` is defined and the conditions `when` hold.
+
+    Attributes
+    ----------
+    name: what a step calls it.
+    pattern, result: the two sides.
+    when: conditions, each of which must be known to hold; of constants they are computed.
+    turned: whether commutative operations match either way round; not where the order guards something.
+    """
+
+    name: str
+    pattern: Any
+    result: Any
+    when: tuple[Cond, ...] = ()
+    turned: bool = True
+
+
+class Table:
+    """Rules by the operation that their patterns have at the root, with what stands below it."""
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        self.rules: Final = tuple(rules)
+        self._by_root: Final[dict[Op, list[tuple[tuple[Op | None, ...], Any, Any, Rule]]]] = {}
+        for rule in self.rules:
+            for pattern, result in variants(rule):
+                below = tuple(_fixed(arg) for arg in pattern.args)
+                self._by_root.setdefault(pattern.op, []).append((below, pattern, result, rule))
+
+    def __add__(self, other: Table) -> Table:
+        return Table((*self.rules, *other.rules))
+
+    def matches(self, e: Node) -> Iterator[tuple[Rule, Any, Binding]]:
+        """The rules whose pattern `e` is, with the result (as a pattern) and what the variables stand for."""
+        rows = self._by_root.get(e.op)
+        if not rows:
+            return
+        args = e.args
+        have = tuple([arg.op for arg in args])
+        for below, pattern, result, rule in rows:
+            for want, own in zip(below, have, strict=True):
+                if want is not None and want is not own:
+                    break
+            else:
+                binding: Binding = {}
+                if all(matched(p, arg, binding) for p, arg in zip(pattern.args, args, strict=True)):
+                    yield rule, result, binding
+
+
+def _fixed(pattern: Node) -> Op | None:
+    """The operation that a node must have to match; `None` for a variable of patterns."""
+    if pattern.op is ops.VAR:
+        return ops.CONST if any(pattern is one for one in CONSTANTS) else None
+    return None if any(pattern is one for one in CONDITIONS) else pattern.op
+
+
+def matched(pattern: Node, e: Node, binding: Binding) -> bool:
+    """Whether `e` is an instance of the pattern; `binding` is completed with what its variables stand for."""
+    if pattern.op is ops.VAR or any(pattern is one for one in CONDITIONS):
+        bound = binding.get(pattern)
+        if bound is not None:
+            return bound is e
+        if e.op.boolean is (pattern.op is ops.VAR) or _fixed(pattern) is ops.CONST and e.op is not ops.CONST:
+            return False
+        binding[pattern] = e
+        return True
+    if pattern.op is not e.op:
+        return False
+    if not pattern.args:
+        return pattern is e
+    return all(matched(p, arg, binding) for p, arg in zip(pattern.args, e.args, strict=True))
+
+
+def variants(rule: Rule) -> list[tuple[Any, Any]]:
+    """The pattern with its commutative operations and comparisons either way round, each with its result."""
+    turned = _turned(rule.pattern) if rule.turned else [rule.pattern]
+    found: dict[Any, Any] = {}
+    for pattern in turned[:MAX_VARIANTS]:
+        result = rule.result
+        if pattern.op is not rule.pattern.op and isinstance(result, Cond) and result.op in MIRRORED:
+            result = make(MIRRORED[result.op], result.args[::-1])
+        found.setdefault(pattern, result)
+    return list(found.items())
+
+
+def _turned(pattern: Node) -> list[Any]:
+    if not pattern.args or any(pattern is one for one in CONDITIONS):
+        return [pattern]
+    ways = [make(pattern.op, args, pattern.data) for args in product(*map(_turned, pattern.args))]
+    if pattern.op in COMMUTATIVE:
+        ways += [make(pattern.op, way.args[::-1]) for way in ways]
+    elif pattern.op in MIRRORED:
+        ways += [make(MIRRORED[pattern.op], way.args[::-1]) for way in ways]
+    return list(dict.fromkeys(ways))
+
+
+def instance(pattern: Any, binding: Mapping[Node, Any]) -> Any:
+    """The pattern with its variables replaced; what is made of constants alone is computed.
+
+    Returns `None` where that has no value.
+    """
+    bound = binding.get(pattern)
+    if bound is not None:
+        return bound
+    if not pattern.args:
+        return pattern
+    args = []
+    for arg in pattern.args:
+        made = instance(arg, binding)
+        if made is None:
+            return None
+        args.append(made)
+    return folded(pattern.op, tuple(args), pattern.data)
+
+
+def folded(op: Op, args: tuple[Any, ...], data: Any = None) -> Any:
+    """The node, or its value where all its arguments are constants; `None` where that has no value."""
+    if op.meaning is not None and all(arg.op is ops.CONST or arg.op is ops.BOOL for arg in args):
+        if op is ops.SHL and args[1].data > MAX_SHIFT:
+            return make(op, args)
+        try:
+            value = op.meaning(*(arg.data for arg in args))
+        except ZeroDivisionError:
+            return None
+        return truth(value) if op.boolean else const(value)
+    return make(op, args, data)
+
+
+Decide = Callable[[Cond], bool]
+
+
+def holds(rule: Rule, binding: Mapping[Node, Any], decide: Decide) -> bool:
+    """Whether the side conditions of a rule are known to hold for a binding."""
+    for need in rule.when:
+        made = instance(need, binding)
+        if made is None or (made.op is ops.BOOL and not made.data):
+            return False
+        if made.op is not ops.BOOL and not decide(made):
+            return False
+    return True
+
+
+def pattern_vars(rules: Sequence[Rule]) -> tuple[Expr, ...]:
+    """The variables that the patterns of these rules are written in."""
+    return tuple(dict.fromkeys(v for rule in rules for v in rule.pattern.free_vars()))

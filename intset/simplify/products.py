@@ -1,0 +1,73 @@
+"""Factors that dividend and divisor share.
+
+    (x*z) // (y*z) = x // y             (x*z) % (y*z) = (x % y) * z          and so for the other divisions
+
+A sum is a factor like a variable; nothing is multiplied out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import gcd, prod
+from typing import Any
+
+from intset.expr import ops
+from intset.expr.node import Expr, const, make
+from intset.simplify import sums
+from intset.simplify.pattern import folded
+
+_REMAINDERS = (ops.FLOORMOD, ops.TRUNCMOD)
+
+
+def candidates(node: Expr) -> Iterator[tuple[str, Any]]:
+    """The division without the factors that its operands share."""
+    a, b = node.args
+    if a is b:
+        return
+    (ka, fa), (kb, fb) = _taken_apart(a), _taken_apart(b)
+    if not kb or not ka:
+        return
+    shared: list[Expr] = []
+    left = list(fa)
+    rest: list[Expr] = []
+    for factor in fb:
+        place = next((k for k, f in enumerate(left) if f is factor), None)
+        if place is None:
+            rest.append(factor)
+        else:
+            shared.append(left.pop(place))
+    g = gcd(ka, kb)
+    if not shared and g == 1:
+        return
+    upper, lower = _product(ka // g, left), _product(kb // g, rest)
+    if lower.op is ops.CONST and abs(lower.data) == 1:
+        if node.op in _REMAINDERS:
+            yield "multiple of the divisor", const(0)
+        else:
+            yield "divisor cancels", upper if lower.data == 1 else sums.write(sums.scaled(sums.read(upper), -1))
+        return
+    reduced = folded(node.op, (upper, lower))
+    if reduced is None:
+        return
+    if node.op in _REMAINDERS:
+        reduced = _times(reduced, g, shared)
+    yield f"common factor, {node.op.name}", reduced
+
+
+def _taken_apart(e: Expr) -> tuple[int, list[Expr]]:
+    """(k, factors) with `e = k * product(factors)`, no factor a constant."""
+    parts = sums.factors_of(e)
+    scale = prod(f.data for f in parts if f.op is ops.CONST)
+    return scale, [f for f in parts if f.op is not ops.CONST]
+
+
+def _product(scale: int, factors: list[Expr]) -> Expr:
+    if not factors or scale == 0:
+        return const(scale)
+    e = sums.multiplied(factors)
+    return e if scale == 1 else make(ops.MUL, (e, const(scale)))
+
+
+def _times(e: Expr, scale: int, factors: list[Expr]) -> Expr:
+    result = e if not factors else make(ops.MUL, (e, sums.multiplied(factors)))
+    return result if scale == 1 else make(ops.MUL, (result, const(scale)))

@@ -1,0 +1,228 @@
+"""Sums: read as a constant and terms with coefficients, and written with few operations.
+
+    k*x + k*y = (x + y)*k            y*x + z*x = (y + z)*x            x*y*z + x*z = (y + 1)*x*z
+
+The terms stay in the order in which they were met; a sum does not begin with a negative term when another can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from intset.expr import ops
+from intset.expr.node import Expr, const, make
+from intset.linear.sums import is_sum, spine
+
+MAX_FACTORED: Final = 24  # terms; factors are looked for in sums of at most this many
+
+
+class Sum(NamedTuple):
+    """`const + sum(coefficient * term)`, no term a sum itself."""
+
+    const: int
+    terms: dict[Expr, int]
+
+    def plus(self, other: Sum, factor: int = 1) -> Sum:
+        """`self + factor * other`."""
+        terms = dict(self.terms)
+        for term, k in other.terms.items():
+            new = terms.get(term, 0) + factor * k
+            if new:
+                terms[term] = new
+            else:
+                terms.pop(term, None)
+        return Sum(self.const + factor * other.const, terms)
+
+    def without(self, term: Expr) -> Sum:
+        return Sum(self.const, {t: k for t, k in self.terms.items() if t is not term})
+
+    def divided(self, k: int) -> Sum | None:
+        """The exact quotient, or `None`."""
+        if self.const % k or any(c % k for c in self.terms.values()):
+            return None
+        return Sum(self.const // k, {t: c // k for t, c in self.terms.items()})
+
+
+def read(e: Expr) -> Sum:
+    """The sum that `e` is; any other expression is a sum of one term."""
+    if e.op is ops.VAR:
+        return Sum(0, {e: 1})
+    if e.op is ops.CONST:
+        return Sum(e.data, {})
+    if not is_sum(e) and e.op is not ops.MUL:
+        return Sum(0, {e: 1})
+    total, leaves = spine(e, {})
+    terms: dict[Expr, int] = {}
+    for leaf, k in leaves.items():
+        if not k:
+            continue
+        scale, term = _unscaled(leaf) if leaf.op is ops.MUL else (1, leaf)  # type: ignore[arg-type]
+        if term is None:
+            total += scale * k
+            continue
+        new = terms.get(term, 0) + scale * k  # type: ignore[call-overload]
+        if new:
+            terms[term] = new  # type: ignore[index]
+        else:
+            del terms[term]  # type: ignore[arg-type]
+    return Sum(total, terms)
+
+
+def _unscaled(e: Expr) -> tuple[int, Expr | None]:
+    """(k, the rest) for a product in which constants with the product k stand."""
+    scale, rest = 1, []
+    for factor in factors_of(e):
+        if factor.op is ops.CONST:
+            scale *= factor.data
+        else:
+            rest.append(factor)
+    if scale == 1 and e.op is ops.MUL:
+        return 1, e
+    return scale, multiplied(rest) if rest else None
+
+
+MAX_FACTORS: Final = 64
+
+
+def factors_of(e: Expr) -> list[Expr]:
+    """The factors of a product from left to right; of a longer product than is looked at, itself."""
+    found: list[Expr] = []
+    stack = [e]
+    while stack:
+        node = stack.pop()
+        if node.op is ops.MUL:
+            stack.extend((node.args[1], node.args[0]))
+        else:
+            found.append(node)
+        if len(found) + len(stack) > MAX_FACTORS:
+            return [e]
+    return found
+
+
+def multiplied(factors: list[Expr]) -> Expr:
+    """The product, from left to right; 1 for none."""
+    if not factors:
+        return const(1)
+    result = factors[0]
+    for factor in factors[1:]:
+        result = make(ops.MUL, (result, factor))
+    return result
+
+
+def write(total: Sum) -> Expr:
+    """The sum with few operations."""
+    terms = total.terms
+    if len(terms) < 2 or len(terms) > MAX_FACTORED:
+        return _added(list(terms.items()), total.const)
+    parts = [(k, factors_of(term) if term.op is ops.MUL else [term]) for term, k in terms.items()]
+    return _written(parts, total.const)
+
+
+_Part = tuple[int, list[Expr]]  # coefficient, factors
+
+
+def _written(parts: list[_Part], offset: int) -> Expr:
+    """The sum of the parts and the offset, common factors taken out as long as that saves an operation."""
+    done: list[tuple[Expr, int]] = []  # what was taken together, in the place of its first part
+    while True:
+        found = _best_factor(parts)
+        if found is None:
+            break
+        taken = [part for part in parts if _divides(found, part)]
+        first = parts.index(taken[0])
+        left = [part for part in parts if not _divides(found, part)]
+        if isinstance(found, int):
+            inner = _written([(1 if k == found else -1, f) for k, f in taken], 0)
+            parts = [*left[:first], (found, [inner]), *left[first:]]
+        else:
+            inside, extra = [], 0
+            for k, factors in taken:
+                rest = _removed(factors, found)
+                if rest:
+                    inside.append((k, rest))
+                else:
+                    extra += k
+            inner = _written(inside, extra)
+            scale, factors = 1, [inner, found]
+            if inner.op is ops.MUL and inner.args[1].op is ops.CONST:  # (x*4)*y counts as 4 * x*y
+                scale, factors = inner.args[1].data, [inner.args[0], found]
+            parts = [*left[:first], (scale, factors), *left[first:]]
+    done = [(multiplied(factors), k) for k, factors in parts]
+    return _added(done, offset)
+
+
+def _removed(factors: list[Expr], one: Expr) -> list[Expr]:
+    """The factors without one occurrence of `one`."""
+    place = next(k for k, f in enumerate(factors) if f is one)
+    return factors[:place] + factors[place + 1 :]
+
+
+def _divides(found: Expr | int, part: _Part) -> bool:
+    k, factors = part
+    if isinstance(found, int):
+        return abs(k) == abs(found)
+    return any(f is found for f in factors)
+
+
+def _best_factor(parts: list[_Part]) -> Expr | int | None:
+    """The coefficient or factor that most parts share, at least two."""
+    if len(parts) < 2:
+        return None
+    count: dict[Expr | int, int] = {}
+    for k, factors in parts:
+        if abs(k) > 1:
+            count[abs(k)] = count.get(abs(k), 0) + 1
+        for factor in dict.fromkeys(factors) if len(parts) > 1 else ():
+            count[factor] = count.get(factor, 0) + 1
+    best, most = None, 1
+    for found, number in count.items():
+        if number > most:
+            best, most = found, number
+    if isinstance(best, int):
+        signs = sum(1 if k > 0 else -1 for k, _ in parts if abs(k) == best)
+        return best if signs >= 0 else -best
+    return best
+
+
+def _scaled(term: Expr, k: int) -> Expr:
+    if k == 1:
+        return term
+    return make(ops.MUL, (term, const(k)))  # type: ignore[no-any-return]
+
+
+def _added(terms: list[tuple[Expr, int]], offset: int) -> Expr:
+    if not terms:
+        return const(offset)
+    place = next((n for n, (_, k) in enumerate(terms) if k > 0), None)
+    if place is None and offset:
+        total = const(offset)  # -5 - x
+        offset, rest = 0, terms
+    else:
+        if place is None:  # all negative: -x takes an operation, x * -4 takes none besides its own
+            place = next((n for n, (_, k) in enumerate(terms) if k != -1), 0)
+            first, k = terms[place]
+            total = make(ops.NEG, (first,)) if k == -1 else _scaled(first, k)
+        else:
+            total = _scaled(*terms[place])
+        rest = [*terms[:place], *terms[place + 1 :]]
+    for term, k in rest:
+        part = _scaled(term, abs(k))
+        total = make(ops.ADD if k > 0 else ops.SUB, (total, part))
+    if offset:
+        total = make(ops.ADD if offset > 0 else ops.SUB, (total, const(abs(offset))))
+    return total
+
+
+def common(a: Sum, b: Sum) -> Sum:
+    """What both sums add: terms with equal coefficients, and the constant where it is the same."""
+    terms = {t: k for t, k in a.terms.items() if b.terms.get(t) == k}
+    return Sum(a.const if a.const == b.const else 0, terms)
+
+
+def scaled(total: Sum, k: int) -> Sum:
+    return Sum(total.const * k, {t: c * k for t, c in total.terms.items()} if k else {})
+
+
+def of(const_: int, terms: Mapping[Expr, int]) -> Sum:
+    return Sum(const_, dict(terms))

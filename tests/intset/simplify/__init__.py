@@ -1,0 +1,1 @@
+"""Expressions: their nodes, meaning and text."""

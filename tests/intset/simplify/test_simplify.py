@@ -1,0 +1,162 @@
+"""`simplify`: what a reader expects of each kind, never dearer, left alone the second time, equal by enumeration."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+import intset
+from intset import (
+    COST,
+    Context,
+    EvaluationError,
+    InputError,
+    Range,
+    ShapeVar,
+    Var,
+    cost,
+    evaluate,
+    maximum,
+    minimum,
+    select,
+    truncdiv,
+    truncmod,
+)
+from intset.simplify import Pricing
+from tests.intset.simplify.expressions import random_case
+from tests.sweeps import daily
+
+x, y, z, o = (Var(name) for name in "xyzo")
+n = ShapeVar("n", lower=1)
+i = Var("i")
+FREE = Context({i: Range(0, n * n)})
+
+PAIRS: list[tuple[Any, Any]] = [
+    (minimum(maximum(x, y), x), x),
+    (minimum(minimum(13 - o * 5, 5), 13 - o * 5), minimum(13 - o * 5, 5)),
+    (minimum(x, y - z) + z, minimum(x + z, y)),
+    (minimum(x * 4, y * 4), minimum(x, y) * 4),
+    (maximum(x, y) + minimum(x, y), x + y),
+    (minimum(maximum(minimum(x + 1, z), y), maximum(minimum(x - 1, z), y)), maximum(minimum(x - 1, z), y)),
+    ((x < y) & (y <= x), intset.expr.node.truth(False)),
+    ((x < y) | (x >= y), intset.expr.node.truth(True)),
+    ((x < 10) & (x < 20), x < 10),
+    ((x // 8).eq(3) & (x % 8).eq(4), x.eq(28)),
+    (x // 4 < 3, x < 12),
+    (o * 32 <= y + o * 32 - 10, y >= 10),
+    (x < y, x < y),
+    (x * 32 * x % (x * y), x * 32 % y * x),
+    (x * 2 * x * y // (4 * x * x * x), y // (x * 2)),
+    (truncdiv(x * 2 * y * 3, 3 * y), x * 2),
+    (truncdiv(truncdiv(x, 2), 3), truncdiv(x, 6)),
+    (truncdiv(x, x), intset.const(1)),
+    (x - truncdiv(x, 3) * 3, truncmod(x, 3)),
+    (x % 2 + (x + 1) % 2, intset.const(1)),
+    (truncmod(x, 8) * (y + 10), truncmod(x, 8) * (y + 10)),
+    (i % (n * n), i),
+    (minimum(x, 11) < 10, x < 10),
+    (x + 1 < maximum(8, x), x < 7),
+    (select(x < 0, y, 0) + select(x < 0, 1, z), select(x < 0, y + 1, z)),
+    (minimum(x, y).eq(y), y <= x),
+    (minimum(x, y) < y, x < y),
+    ((x <= y) & x.ne(y), x < y),
+    ((x < y) | x.eq(y), x <= y),
+    (~((x < y) & (y < z)), (x >= y) | (y >= z)),
+    (maximum(0, 1 - x * 4) + x * 4, maximum(x * 4, 1)),
+]
+
+
+@pytest.mark.parametrize(("e", "expected"), PAIRS, ids=[str(e) for e, _ in PAIRS])
+def test_by_kind(e: Any, expected: Any) -> None:
+    assert FREE.simplify(e) is expected
+
+
+def test_what_the_branch_guards_stays_there() -> None:
+    table = intset.Opaque("t", rank=1)
+    e = select(x < 8, table[x] + 1, table[0] + 1)
+    assert Context().simplify(e) is select(x < 8, table[x], table[0]) + 1
+    guarded = select(y.ne(0), x // y, 0)
+    assert Context().simplify(guarded) is guarded
+
+
+def test_no_wider_type_where_it_is_asked_for() -> None:
+    word = Range(-(1 << 31), 1 << 32)
+    ctx = Context(dict.fromkeys((x, y, z), word))
+    e = minimum(x, y - z) + z
+    assert ctx.simplify(e) is minimum(x + z, y)
+    assert ctx.simplify(e, bits=32) is e
+    small = Context({v: Range(0, 100) for v in (x, y, z)})
+    assert small.simplify(e, bits=32) is minimum(x + z, y)
+
+
+def test_cost_is_of_the_tree() -> None:
+    e = x // 2 + y
+    assert cost(e) == COST["floordiv"] + COST["add"]
+    assert cost(e * e, {"floordiv": 1}) == 5
+    assert cost(7) == cost(x) == 0
+    tower: Any = x
+    for _ in range(200):
+        tower = tower + tower
+    assert cost(tower) == 2**200 - 1
+
+
+def test_weights_choose() -> None:
+    e = x * y + x * z
+    assert Context().simplify(e) is (y + z) * x
+    assert Context().simplify(x // 4 < y, cost={"mul": 100}) is (x // 4 < y)
+
+
+@pytest.mark.parametrize("table", [{"division": 2}, {"add": 0}, {"add": 1.5}, {"add": True}, ["add"]])
+def test_bad_weights_are_refused(table: Any) -> None:
+    with pytest.raises(InputError):
+        Context().simplify(x + x, cost=table)
+    with pytest.raises(InputError):
+        cost(x, table)
+
+
+def test_weights_are_read_only() -> None:
+    with pytest.raises(TypeError):
+        COST["add"] = 2  # type: ignore[index]
+
+
+@pytest.mark.filterwarnings("ignore::intset.ContradictionWarning")
+@pytest.mark.parametrize("seed", daily(range(20_000), 40))
+def test_random(seed: int) -> None:
+    case = random_case(random.Random(seed))
+    ctx = Context(case.ranges, assume=case.facts)
+    new = ctx.simplify(case.e)
+    prices = Pricing()
+    before, after = prices.price(case.e), prices.price(new)
+    assert after[0] <= before[0] and after[1] <= before[1]
+    assert ctx.simplify(new) is new
+    for point in case.points():
+        try:
+            expected = evaluate(case.e, point)
+        except EvaluationError:
+            continue
+        assert evaluate(new, point) == expected, (new, point)
+
+
+def test_towers() -> None:
+    """Shared graphs whose trees are exponential."""
+    for step in (
+        lambda e: e // 2 + e % 3,
+        lambda e: e + e,
+        lambda e: minimum(e, y) + maximum(e, y),
+        lambda e: e * e + 1,
+    ):
+        e: Any = x
+        for _ in range(200):
+            e = step(e)
+        new = Context({x: Range(0, 10**9)}).simplify(e)
+        assert Pricing().price(new) <= Pricing().price(e)
+
+
+def test_a_deep_chain() -> None:
+    e: Any = x
+    for k in range(1_000):
+        e = (e + k) * y
+    new = Context().simplify(e)
+    assert Pricing().price(new) <= Pricing().price(e)
