@@ -2,6 +2,7 @@
 
 from lowering.annotate import annotate_shapes
 from lowering.codegen.c import to_c
+from lowering.dataflow import Dataflow, Source, dataflow
 from lowering.division import lower_division
 from lowering.errors import AccessError, CheckError, CompilerError, LayoutError
 from lowering.interpreter import run
@@ -25,11 +26,14 @@ __all__ = [
     "AccessError",
     "CheckError",
     "CompilerError",
+    "Dataflow",
     "Function",
     "IndexMap",
     "LayoutError",
+    "Source",
     "Width",
     "annotate_shapes",
+    "dataflow",
     "drop_dead",
     "lower",
     "lower_division",

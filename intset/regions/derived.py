@@ -229,6 +229,19 @@ def lexicographic(shape: Shape, side: int) -> Shape:
     return shape
 
 
+def functions(shape: Shape, names: Sequence[Var]) -> list[tuple[Shape, tuple[Expr, ...]]]:
+    fibres = shape.fibred(names)
+    if fibres.is_empty():
+        return []
+    ends = fibres.sides()
+    values = tuple(low for low, _ in ends if isinstance(low, Expr))
+    point = coordinates(fibres.dims)
+    single = fibres.restricted(point, logical_and(*(x.eq(e) for x, e in zip(point, values, strict=False))))
+    if len(values) < fibres.dims or not single.includes(fibres):
+        raise BudgetError("a relation that is no function")
+    return [(shape.project(range(len(names))), values)]
+
+
 def sample(shape: Shape) -> tuple[int, ...] | None:
     if shape.is_empty():
         return None

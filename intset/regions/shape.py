@@ -239,6 +239,16 @@ class Shape(ABC):
         """The lexicographically largest point, for each value of the parameters at which there is one."""
         return derived.lexicographic(self, 1)
 
+    def functions(self, names: Sequence[Var]) -> list[tuple[Shape, tuple[Expr, ...]]]:
+        """The set as a function of its first coordinates, called `names`: disjoint sets of them that are together its
+        domain, each with the other coordinates there.
+
+        Raises
+        ------
+        BudgetError: also where some values of the first coordinates have more than one value.
+        """
+        return derived.functions(self, names)
+
     def sample(self) -> tuple[int, ...] | None:
         """A point of a set without parameters; `None` where it has none."""
         return derived.sample(self)

@@ -25,7 +25,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from bound.tensor import Tensor
@@ -60,11 +60,13 @@ class Line(NamedTuple):
     text: the line with its indentation.
     stmt: the statement it begins; `None` for the head and for `else:`.
     path: which of `children` leads to the statement, from the body of the function on.
+    names: what is called otherwise there than it says itself.
     """
 
     text: str
     stmt: Stmt | None
     path: tuple[int, ...] = ()
+    names: Mapping[Any, str] = {}
 
 
 def function_text(f: Function) -> str:
@@ -112,7 +114,7 @@ def _lines(root: Stmt, level: int, names: Naming) -> Iterator[Line]:
         if isinstance(stmt, Seq) and not is_empty(stmt):
             stack.extend((inner, depth, (*path, k)) for k, inner in reversed(list(enumerate(stmt.stmts))))
             continue
-        yield Line(indent + _first_line(stmt, depth, names), stmt, path)
+        yield Line(indent + _first_line(stmt, depth, names), stmt, path, dict(names.of))
         inside = list(enumerate(children(stmt)))
         if len(inside) == 2:
             stack += [(inside[1][1], depth + 1, (*path, 1)), (None, depth, ())]

@@ -14,7 +14,7 @@ from intset.domains.isl.count import MAX_POINTS, count, count_symbolic
 from intset.domains.isl.listed import listed_shape
 from intset.domains.isl.presburger import Presburger, declared, extreme_of
 from intset.domains.isl.session import budget, context, isl, number, val
-from intset.domains.isl.to_expr import set_to_cond
+from intset.domains.isl.to_expr import aff_to_expr, set_to_cond
 from intset.domains.isl.translate import Translation, image_of, param_name
 from intset.domains.query import Query
 from intset.errors import BudgetError, CountError
@@ -134,10 +134,10 @@ class IslShape(Presburger, Shape):
         current, shape = self.get(), self
         for place, v in enumerate(params):
             position = current.find_dim_by_name(kinds.param, param_name(v))
-            if position < 0:
-                current = current.insert_dims(kinds.set, place, 1)
-            else:
-                current = current.move_dims(kinds.set, place, kinds.param, position, 1)
+            current = current.insert_dims(kinds.set, place, 1)
+            if position >= 0:  # moved, it would keep its name, and isl tells spaces apart by names
+                current = current.equate(kinds.set, place, kinds.param, position)
+                current = current.project_out(kinds.param, position, 1)
         return IslShape(current, tuple(p for p in shape.params if p not in params))
 
     def _only_variables(self, params: Collection[Expr]) -> None:
@@ -229,6 +229,21 @@ class IslShape(Presburger, Shape):
             if "unbounded" not in str(error) and "bounded optimum" not in str(error):
                 raise
         raise BudgetError("a region without end has no lexicographic extremum")
+
+    def functions(self, names: Sequence[Var]) -> list[tuple[Shape, tuple[Expr, ...]]]:
+        m = isl()
+        kinds = m.dim_type
+        pairs = m.Map.from_range(self.get()).move_dims(kinds.in_, 0, kinds.out, 0, len(names))
+        if not pairs.is_single_valued():
+            raise BudgetError("a relation that is no function")
+        found: list[tuple[Shape, tuple[Expr, ...]]] = []
+        parts: list[tuple[Any, Any]] = []
+        m.PwMultiAff.from_map(pairs).coalesce().foreach_piece(lambda domain, values: parts.append((domain, values)))
+        for domain, values in parts:
+            params = self.ordered_params(domain)
+            exprs = [aff_to_expr(values.get_aff(k), names, params) for k in range(self.dims - len(names))]
+            found.append((self._with(domain), tuple(exprs)))
+        return found
 
     def sample(self) -> tuple[int, ...] | None:
         kinds = isl().dim_type

@@ -95,6 +95,10 @@ class _Reader:
     def _plus_quotient(self, form: Linear, factor: int, quotient: _Quotient) -> Linear:
         """`form + factor * quotient`, through `c*floor(x/c) = x - x%c` where that cancels terms of `form`."""
         dividend, divisor, _ = quotient
+        if divisor == 1:
+            return form.plus(dividend, factor)
+        if dividend.is_const:
+            return form.shift(factor * (dividend.const // divisor))
         times, rest = divmod(factor, divisor)
         if not rest:
             cleared = form.plus(dividend, times)
@@ -272,6 +276,8 @@ def _conjuncts(part: Any, dims: Sequence[Expr], params: Sequence[Expr]) -> list[
         form = reader.form(constraint, kind)
         if form is None:
             return None
+        if form.is_const and (form.const == 0 if constraint.is_equality() else form.const >= 0):
+            continue  # of divisions that stand for numbers
         found[_equation(form, reader.remainders) if constraint.is_equality() else _inequality(form)] = None
     return list(found)
 

@@ -1,0 +1,168 @@
+"""Which elements an operand reads, and under which conditions; which elements an assumption defines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from bound.tensor import Tensor
+from bound.tir.opaque import IntFunction
+from bound.tir.value import Operand, ValueOp
+from bound.tir.walk import loaded_tensor, nodes
+from intset.expr import ops
+from intset.expr.node import Cond, Expr
+from intset.expr.walk import conjuncts, opaque_terms
+from lowering.nest.ir import ShapeOf
+from lowering.nest.undef import has_undef
+from lowering.nest.walk import replaced
+
+MAX_WAYS = 8  # to one element that are told apart
+MAX_VISITS = 4_000  # of nodes of an operand, each once on each way to it
+
+
+class Way(NamedTuple):
+    """Conditions on integers that hold where something is reached; where `is_all` is false there are others."""
+
+    conditions: tuple[Cond, ...]
+    is_all: bool
+
+    def also(self, cond: Operand, holds: bool = True) -> Way:
+        """The way on to where another condition holds (or does not)."""
+        own, is_all = conditions_of(cond, holds)
+        return Way((*self.conditions, *own), self.is_all and is_all)
+
+    def joined(self, other: Way) -> Way:
+        return Way((*self.conditions, *other.conditions), self.is_all and other.is_all)
+
+
+def meaning(operand: Any, names: Mapping[Any, Any]) -> Any:
+    """An operand with what names stand for, and the extents of parameters in the place of their arrays' shapes."""
+    found = dict(names)
+    for node in nodes(operand):
+        if node.op is ops.LOAD and isinstance(node.data, ShapeOf) and node.args[0].is_const:
+            found[node] = node.data.tensor.extents[node.args[0].data]
+    return replaced(operand, found) if found else operand
+
+
+def conditions_of(cond: Operand, holds: bool = True) -> tuple[tuple[Cond, ...], bool]:
+    """The conjuncts of a condition, or of its opposite, that are about integers alone; whether these are all."""
+    found: list[Cond] = []
+    is_all = True
+    stack: list[tuple[Any, bool]] = [(cond, holds)]
+    while stack:
+        node, positive = stack.pop()
+        if node.op in (ops.NOT, ValueOp.NOT):
+            stack.append((node.args[0], not positive))
+        elif node.op in ((ops.AND, ValueOp.AND) if positive else (ops.OR, ValueOp.OR)):
+            stack += [(node.args[1], positive), (node.args[0], positive)]
+        elif isinstance(node, Cond) and not opaque_terms(node):
+            found += conjuncts(node if positive else ~node)
+        elif node.op is ValueOp.CONST and node.dtype == "bool" and bool(node.data) is positive:
+            continue
+        else:
+            is_all = False
+    return tuple(found), is_all
+
+
+def reads_of(
+    operands: Sequence[Any], meant: Callable[[Any], Any]
+) -> Iterator[tuple[Any, Tensor, tuple[Expr | None, ...], tuple[Way, ...]]]:
+    """Each element that operands read, its tensor and indices, and the ways to it: choices read one branch only.
+
+    Indices and ways are in the terms of `meant`, the elements as they are written.
+    """
+    found: dict[Any, list[Way]] = {}
+    done: set[tuple[Any, Way]] = set()
+    always = Way((), True)
+    stack: list[tuple[Any, Way]] = [(operand, always) for operand in reversed(operands)]
+    visits = 0
+    while stack:
+        node, way = stack.pop()
+        if (node, way) in done or (node, always) in done:
+            continue
+        done.add((node, way))
+        visits += 1
+        if visits > MAX_VISITS:
+            way = Way((), False)
+        if loaded_tensor(node) is not None:
+            found.setdefault(node, []).append(way)
+        inner = _branches(node)
+        if inner is None or visits > MAX_VISITS:
+            stack.extend((arg, way) for arg in reversed(_inside(node)))
+            continue
+        for arg, cond, holds in reversed(inner):
+            if cond is None:
+                stack.append((arg, way))
+                continue
+            own, is_all = conditions_of(meant(cond), holds)
+            stack.append((arg, way.joined(Way(own, is_all))))
+    for node, ways in found.items():
+        tensor = loaded_tensor(node)
+        assert tensor is not None
+        told = tuple(ways) if len(ways) <= MAX_WAYS else (Way((), False),)
+        yield node, tensor, indices_of([meant(e) for e in node.args]), (always,) if always in told else told
+
+
+def indices_of(args: Sequence[Expr]) -> tuple[Expr | None, ...]:
+    """The indices that depend on integers alone; `None` for one that depends on data."""
+    return tuple(None if opaque_terms(e) else e for e in args)
+
+
+def _inside(node: Any) -> Sequence[Any]:
+    if node.op is ops.LOAD and isinstance(node.data, IntFunction):
+        body = replaced(node.data.body, dict(zip(node.data.params, node.args, strict=True)))
+        return (body, *node.args)
+    return node.args  # type: ignore[no-any-return]
+
+
+def _branches(node: Any) -> list[tuple[Any, Any, bool]] | None:
+    """The arguments of a choice, each with the condition under which it is computed, and whether that has to hold."""
+    args = node.args
+    if node.op in (ops.SELECT, ValueOp.SELECT):
+        return [(args[0], None, True), (args[1], args[0], True), (args[2], args[0], False)]
+    if node.op in (ops.AND, ValueOp.AND) and len(args) == 2:
+        return [(args[0], None, True), (args[1], args[0], True)]
+    if node.op in (ops.OR, ValueOp.OR) and len(args) == 2:
+        return [(args[0], None, True), (args[1], args[0], False)]
+    return None
+
+
+def definitions(cond: Any) -> list[tuple[Way, Tensor, tuple[Expr | None, ...], Any]]:
+    """The elements that an assumption gives a value: where, which, and the value (`None` for `undef()`).
+
+    Only what is certain counts: `i < n or A[i] == 0` defines `A[i]` where `i >= n`.
+    """
+    found: list[tuple[Way, Tensor, tuple[Expr | None, ...], Any]] = []
+    stack: list[tuple[Any, Way]] = [(cond, Way((), True))]
+    while stack:
+        node, way = stack.pop()
+        if node.op in (ops.AND, ValueOp.AND):
+            stack += [(arg, way) for arg in reversed(node.args)]
+        elif node.op in (ops.OR, ValueOp.OR):
+            for k, arg in enumerate(node.args):
+                own, is_all = _none_of([other for j, other in enumerate(node.args) if j != k])
+                if is_all:
+                    stack.append((arg, way.joined(Way(own, True))))
+        elif node.op in (ops.EQ, ValueOp.EQ):
+            found += _equation(node, way)
+    return found
+
+
+def _none_of(conds: Sequence[Any]) -> tuple[tuple[Cond, ...], bool]:
+    parts = [conditions_of(cond, False) for cond in conds]
+    return tuple(part for own, _ in parts for part in own), all(is_all for _, is_all in parts)
+
+
+def _equation(node: Any, way: Way) -> list[tuple[Way, Tensor, tuple[Expr | None, ...], Any]]:
+    for element, value in (node.args, node.args[::-1]):
+        tensor = loaded_tensor(element)
+        if tensor is None:
+            continue
+        indices = indices_of(element.args)
+        if None in indices:
+            continue
+        if has_undef(value):
+            return [(way, tensor, indices, None)]
+        if not any(loaded_tensor(part) is not None for part in nodes(value)):
+            return [(way, tensor, indices, value)]
+    return []

@@ -1,0 +1,168 @@
+"""Dataflow of nests whose answer is plain to see."""
+
+from __future__ import annotations
+
+import pytest
+
+from intset import InputError, evaluate
+from lowering import Dataflow, Source, dataflow, parse_nest
+
+
+def told(sources: tuple[Source, ...]) -> list[str]:
+    return [f"{s.kind} {s.line} {s.at} {s.value}" for s in sources]
+
+
+def flow(text: str) -> Dataflow:
+    return dataflow(parse_nest(text))
+
+
+def test_a_recurrence_through_a_fused_index() -> None:
+    d = flow("""
+def f(A: int32[16]):
+    for i in [0, 4):
+        for j in [0, 4):
+            if i * 4 + j > 0:
+                A[i * 4 + j] = A[i * 4 + j - 1]
+""")
+    (sources,) = d.sources(5).values()
+    assert told(sources) == ["store 5 (i, j - 1) None", "store 5 (i - 1, 3) None", "entry None None None"]
+    i, j = (v for v in sources[0].where.free_vars())
+    for a in range(4):
+        for b in range(4):
+            met = [s for s in sources if evaluate(s.where, dict(zip((i, j), (a, b), strict=True)))]
+            assert len(met) == (a * 4 + b > 0)
+            if met:
+                assert met[0].kind == ("entry" if a * 4 + b == 1 else "store")
+    assert str(d.dead(5)) == "False"
+    read, written = d.touched("A")
+    assert read.is_exact and written.is_exact and (0,) in read and (0,) not in written and (15,) not in read
+
+
+def test_an_assumption_is_a_source() -> None:
+    d = flow("""
+def total(A: int32[4, 4], B: int32[1]):
+    for i in [0, 4):
+        for j in [0, 4):
+            assume i * 4 + j < 14 or A[i, j] == 0
+    B[0] = 0
+    for i in [0, 4):
+        for j in [0, 4):
+            B[0] = B[0] + A[i, j]
+""")
+    assert told(d.sources(8)["A[i, j]"]) == ["assume 4 (3, j) 0", "entry None None None"]
+    assert told(d.sources(8)["B[0]"]) == ["store 8 (i, j - 1) None", "store 8 (i - 1, 3) None", "store 5 () 0"]
+    assert told(d.sources(4)["A[i, j]"]) == ["entry None None None"]
+
+
+def test_storage_is_new_each_time_and_stores_that_nobody_reads_are_dead() -> None:
+    d = flow("""
+def g(A: int32[n], C: int32[n], n):
+    for i in [0, n):
+        allocate T: int32[4]
+        for j in [0, 3):
+            T[j] = i + j
+        C[i] = T[1] + T[3]
+        A[i] = 5
+    for i in [0, n):
+        if i < 10:
+            A[i] = C[i] * 2
+        if C[i] > 3:
+            A[i] = 1
+    for i in [0, n):
+        C[i] = A[i]
+""")
+    assert told(d.sources(6)["T[1]"]) == ["store 5 (i, 1) None"]  # it may wrap
+    assert told(d.sources(6)["T[3]"]) == ["unwritten None None None"]
+    assert [evaluate(d.dead(5), dict.fromkeys(d.dead(5).free_vars(), k)) for k in range(3)] == [True, False, True]
+    assert str(d.dead(7)) == "i <= 9"
+    assert told(d.sources(11)["C[i]"]) == ["store 6 (i,) None"]
+    (doubt,) = d.sources(14)["A[i]"]
+    assert doubt.kind == "unknown" and doubt.line == 12
+    assert str(d.dead(10)) == str(d.dead(12)) == "False"
+
+
+def test_values_are_those_that_the_element_holds() -> None:
+    d = flow("""
+def f(A: int8[8], F: float32[2], B: int32[8]):
+    for i in [0, 8):
+        A[i] = i * 40
+        B[i] = i * 40
+    F[0] = 0.5
+    for i in [0, 4):
+        B[i] = A[i] + B[i + 4]
+        B[i] = undef()
+        if F[0] == 0.5:
+            B[i] = B[i]
+    A[0] = 3
+    A[1] = A[0] + 1
+    B[0] = A[1] * 2
+""")
+    assert [s.value for s in d.sources(7)["A[i]"]] == [None]
+    (four,) = d.sources(7)["B[i + 4]"]
+    assert evaluate(four.value, {four.value.free_vars()[0]: 3}) == 280
+    assert [s.value for s in d.sources(10)["B[i]"]] == [None] and d.sources(10)["B[i]"][0].kind == "store"
+    assert evaluate(d.sources(13)["A[1]"][0].value, {}) == 4
+
+
+def test_choices_read_one_branch() -> None:
+    d = flow("""
+def f(A: int32[8], B: int32[8]):
+    for i in [0, 8):
+        B[i] = select(i < 3, A[i], B[7 - i])
+        A[i] = 0
+""")
+    sources = d.sources(3)
+    (entry,) = sources["A[i]"]
+    assert entry.kind == "entry" and str(entry.where) == "i <= 2"
+    assert [s.kind for s in sources["B[7 - i]"]] == ["store", "entry"]
+    i = entry.where.free_vars()[0]
+    store, before = sources["B[7 - i]"]
+    assert [evaluate(store.where, {i: k}) for k in range(8)] == [k >= 4 for k in range(8)]
+    assert [evaluate(before.where, {i: k}) for k in range(8)] == [k == 3 for k in range(8)]
+
+
+def test_what_depends_on_data_is_unknown_and_not_dead() -> None:
+    d = flow("""
+def f(A: int32[8], idx: int32[8], B: int32[8]):
+    for i in [0, 8):
+        A[i] = i
+    for i in [0, 8):
+        B[i] = A[idx[i]]
+    for i in [0, 8):
+        A[i] = 1
+        A[idx[i]] = 2
+        B[i] = A[i]
+""")
+    assert {k: [s.kind for s in v] for k, v in d.sources(5).items()} == {"idx[i]": ["entry"], "A[idx[i]]": ["unknown"]}
+    assert str(d.dead(3)) == "False"
+    assert [(s.kind, s.line) for s in d.sources(9)["A[i]"]] == [("unknown", 8)]
+    assert str(d.dead(8)) == "False"
+    read, written = d.touched("A")
+    assert not read.is_exact and not written.is_exact and (7,) in written and d.touched("idx")[0].is_exact
+
+
+def test_a_host_call_reads_and_writes_what_it_names() -> None:
+    d = flow("""
+def f(A: int32[8], B: int32[8]):
+    for i in [0, 8):
+        A[i] = i
+    shuffle(A, 3)
+    for i in [0, 8):
+        B[i] = A[i]
+""")
+    assert str(d.dead(3)) == "False" and [s.kind for s in d.sources(4)["A"]] == ["unknown"]
+    assert [(s.kind, s.line) for s in d.sources(6)["A[i]"]] == [("unknown", 4)]
+
+
+def test_bad_questions() -> None:
+    d = flow("def f(A: int32[8]):\n    A[0] = 1\n    if A[0] > 1:\n        A[1] = 2\n    else:\n        A[1] = 3\n")
+    for line in (0, 1, 5, 7, "2", True):
+        with pytest.raises(InputError):
+            d.sources(line)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="line 3 stores nothing"):
+        d.dead(3)
+    with pytest.raises(InputError, match="B"):
+        d.touched("B")
+    with pytest.raises(InputError):
+        dataflow("def f(): pass")  # type: ignore[arg-type]
+    assert d.sources(2) == {} and [s.kind for s in d.sources(3)["A[0]"]] == ["store"]
