@@ -98,6 +98,7 @@ class DomainScore:
     """The sums for one domain."""
 
     domain: str
+    probes: int = PROBES
     index: list[IndexScore] = field(default_factory=list)
     sized: list[SizeScore] = field(default_factory=list)
 
@@ -193,13 +194,13 @@ def score_row(problem: Problem, score: DomainScore) -> None:
         if problem.sizes:
             score.sized.append(_score_sized(problem, k, score.domain))
         else:
-            score.index.append(_score_index(problem, k, score.domain))
+            score.index.append(_score_index(problem, k, score.domain, score.probes))
 
 
 # -- index expressions --------------------------------------------------------------------------------------------
 
 
-def _score_index(problem: Problem, k: int, domain: str) -> IndexScore:
+def _score_index(problem: Problem, k: int, domain: str, probes: int) -> IndexScore:
     row, expr = problem.row, problem.exprs[k]
     bounds, seconds = _timed(lambda: problem.context(domain).bounds(expr))
     values, set_seconds = _timed(lambda: problem.context(domain).value_set(expr))
@@ -207,7 +208,7 @@ def _score_index(problem: Problem, k: int, domain: str) -> IndexScore:
     truth = _true_ends(problem, k, elements)
     low, high = numbers(bounds)
     found = list(_end_violations(low, high, truth, bounds))
-    represented, contains = _against(values, truth, elements)
+    represented, contains = _against(values, truth, elements, probes)
     if not contains:
         found.append("the value set lacks a true value")
     if values.is_exact and represented is False:
@@ -266,7 +267,7 @@ def _end_violations(low: int | None, high: int | None, truth: tuple[int, int] | 
         yield f"[{bounds[0]}, {bounds[1]}] claims to be tight, but the truth is [{truth[0]}, {truth[1]}]"
 
 
-def _against(values: IntSet, truth: tuple[int, int] | None, elements: Any) -> tuple[bool | None, bool]:
+def _against(values: IntSet, truth: tuple[int, int] | None, elements: Any, probes: int) -> tuple[bool | None, bool]:
     """(represents exactly the true elements, has all of them); the former is `None` where that was not found out."""
     if truth is None or values.is_empty:
         return values.is_empty and truth is None, truth is None
@@ -277,29 +278,31 @@ def _against(values: IntSet, truth: tuple[int, int] | None, elements: Any) -> tu
     if elements is None:
         return (None if same_ends else False), True
     try:
-        return _members_agree(values, truth, elements, same_ends)
+        return _members_agree(values, truth, elements, same_ends, probes)
     except IntSetError:
         return (None if same_ends else False), True
 
 
-def _members_agree(values: IntSet, truth: tuple[int, int], elements: Any, same_ends: bool) -> tuple[bool | None, bool]:
+def _members_agree(
+    values: IntSet, truth: tuple[int, int], elements: Any, same_ends: bool, most: int
+) -> tuple[bool | None, bool]:
     from intset.domains.isl.sets import IslSet
     from lowering.cli.enumeration import represented
 
     if isinstance(values, IslSet):  # its conditions may be long, or have no form without quantifiers
-        return _probed(values, truth, set(elements.tolist()), same_ends)
+        return _probed(values, truth, set(elements.tolist()), same_ends, most)
     members = represented(values, *truth)
     if members is None:
         return None, True
     return bool(same_ends and members.sum() == len(elements)), bool(members[elements - truth[0]].all())
 
 
-def _probed(values: Any, truth: tuple[int, int], elements: set[int], same_ends: bool) -> tuple[bool, bool]:
-    """As `_members_agree`, trying each integer of the hull, or `PROBES` of them drawn at random where it is larger."""
+def _probed(values: Any, truth: tuple[int, int], elements: set[int], same_ends: bool, most: int) -> tuple[bool, bool]:
+    """As `_members_agree`, trying each integer of the hull, or `most` of them drawn at random where it is larger."""
     from intset.domains.isl.session import isl, val
 
     shape, window = values.shape.get(), range(truth[0], truth[1] + 1)
-    probes = window if len(window) <= PROBES else random.Random(0).sample(window, PROBES)
+    probes = window if len(window) <= most else random.Random(0).sample(window, most)
     same, contains = same_ends, True
     for probe in probes:
         has = not shape.fix_val(isl().dim_type.set, 0, val(probe)).is_empty()

@@ -29,6 +29,7 @@ from intset.domains.points import PointSet
 from intset.expr.node import as_expr
 from intset.infinity import NEG_INF, POS_INF
 from intset.testing.questions import Question, expression, question
+from tests.sweeps import daily
 
 BUDGETS: list[dict[str, Any]] = [
     {"isl_operations": 1, "points": 0},
@@ -40,6 +41,7 @@ BUDGETS: list[dict[str, Any]] = [
     {"isl_operations": 4000, "points": 0},
     {},
 ]
+SEEDS = daily([range(6), range(6, 60)], 2)
 NOT_KNOWN = object()
 # What may be refused, and how; everything else must answer.
 REFUSALS: dict[str, Any] = {
@@ -181,10 +183,11 @@ def truth_of(q: Question, exprs: Iterable[Expr]) -> set[tuple[int, ...]]:
 
 
 @pytest.mark.filterwarnings("ignore::intset.ContradictionWarning")
+@pytest.mark.parametrize("seeds", SEEDS, ids=str)
 @pytest.mark.parametrize("budget", BUDGETS, ids=str)
 @pytest.mark.parametrize("domain", ["auto", "isl"])
-def test_sets_answer_under_any_budget(budget: dict[str, Any], domain: str) -> None:
-    for seed in range(40):
+def test_sets_answer_under_any_budget(budget: dict[str, Any], domain: str, seeds: range) -> None:
+    for seed in seeds:
         q = question(seed)
         rng = random.Random(seed)
         second = expression(rng, q.variables, 3)
@@ -199,10 +202,11 @@ def test_sets_answer_under_any_budget(budget: dict[str, Any], domain: str) -> No
 
 
 @pytest.mark.filterwarnings("ignore::intset.ContradictionWarning")
+@pytest.mark.parametrize("seeds", SEEDS, ids=str)
 @pytest.mark.parametrize("budget", BUDGETS, ids=str)
 @pytest.mark.parametrize("domain", ["auto", "isl", "stride"])
-def test_regions_answer_under_any_budget(budget: dict[str, Any], domain: str) -> None:
-    for seed in range(30):
+def test_regions_answer_under_any_budget(budget: dict[str, Any], domain: str, seeds: range) -> None:
+    for seed in seeds:
         q = question(seed)
         rng = random.Random(seed)
         exprs = (q.expr, expression(rng, q.variables, 2))
@@ -240,8 +244,9 @@ def check_region(r: Region, truth: set[tuple[int, ...]], other: Region, more: se
         assert not found["__le__"] or truth <= more
 
 
+@pytest.mark.parametrize("number", daily(range(3), 3))
 @pytest.mark.parametrize("budget", BUDGETS, ids=str)
-def test_symbolic_regions_answer_under_any_budget(budget: dict[str, Any]) -> None:
+def test_symbolic_regions_answer_under_any_budget(budget: dict[str, Any], number: int) -> None:
     i, j, n, q = Var("i"), Var("j"), ShapeVar("n", lower=1, upper=40), ShapeVar("q", lower=1)
     ctx = Context({i: Range(1, 7), j: Range(0, n)})
     images = [
@@ -249,7 +254,7 @@ def test_symbolic_regions_answer_under_any_budget(budget: dict[str, Any]) -> Non
         ((i * j) // 3, j % 5 + i),
         (i // n + j, j // 4 - i % 3),
     ]
-    for exprs in images:
+    for exprs in images[number : number + 1]:
         with using(**budget):
             region = ctx.image(exprs)
             for size in (1, 7):

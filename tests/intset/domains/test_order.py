@@ -14,11 +14,13 @@ from intset.domains.order import included
 from intset.domains.points import PointSet
 from intset.domains.product import StridedSet
 from intset.domains.stride import StrideSet
+from intset.expr.compiled import compiled
 from intset.expr.node import as_expr, truth
 from intset.expr.walk import substitute
 from intset.infinity import NEG_INF, POS_INF
 from intset.linear.form import Linear
 from tests.intset.domains.known_bits import BitSet
+from tests.sweeps import daily
 
 SIZES = range(5)
 WINDOW = range(-40, 41)  # twice every end and modulus below, so that what holds here holds everywhere
@@ -99,16 +101,10 @@ def elements(s: IntSet) -> dict[int, frozenset[int]]:
     x = Var("x")
     inside = [*s.where, s.condition(x)]
     found = {}
+    holds = [compiled(cond, (N, x)) for cond in inside]
     for size in SIZES:
-        at = [substitute(cond, {N: as_expr(size)}) for cond in inside]
-        found[size] = frozenset(v for v in WINDOW if all(_holds(cond, x, v) for cond in at))
+        found[size] = frozenset(v for v in WINDOW if all(hold(size, v) for hold in holds))
     return found
-
-
-def _holds(cond, x, v):
-    from intset import evaluate
-
-    return bool(evaluate(cond, {x: v}))
 
 
 SETS = kinds()
@@ -120,9 +116,10 @@ def pairs():
     return itertools.product(range(len(SETS)), repeat=2)
 
 
-def test_inclusion_is_that_of_the_elements():
+@pytest.mark.parametrize("start", daily(range(3), 3))
+def test_inclusion_is_that_of_the_elements(start):
     decided = 0
-    for a, b in pairs():
+    for a, b in list(pairs())[start::3]:
         true = all(TRUTH[a][size] <= TRUTH[b][size] for size in SIZES)
         found = included(SETS[a], SETS[b])
         if found is None:
@@ -130,12 +127,12 @@ def test_inclusion_is_that_of_the_elements():
             continue
         decided += 1
         assert found is true, (SETS[a], SETS[b])
-    assert decided > 0.95 * len(SETS) ** 2 > 3000
+    assert decided > 0.95 * len(SETS) ** 2 // 3 > 1000
 
 
 def test_the_operators_follow_from_inclusion():
     rng = random.Random(0)
-    for a, b in rng.sample(list(pairs()), 250):
+    for a, b in rng.sample(list(pairs()), 120):
         forth, back = included(SETS[a], SETS[b]), included(SETS[b], SETS[a])
         s, t = SETS[a], SETS[b]
         assert (s <= t, t >= s) == (forth is True, forth is True)
@@ -143,10 +140,11 @@ def test_the_operators_follow_from_inclusion():
         assert (s < t, t > s) == (forth is True and back is False,) * 2
 
 
-def test_the_empty_set_is_below_all_and_equal_to_the_empty_alone():
+@pytest.mark.parametrize("start", daily(range(3), 3))
+def test_the_empty_set_is_below_all_and_equal_to_the_empty_alone(start):
     empty = [k for k in range(len(SETS)) if not any(TRUTH[k].values())]
     assert len(empty) >= 10
-    for k, e in itertools.product(range(len(SETS)), empty):
+    for k, e in list(itertools.product(range(len(SETS)), empty))[start::3]:
         assert SETS[e] <= SETS[k]
         assert (SETS[k] == SETS[e]) is (k in empty), (SETS[k], SETS[e])
         assert (SETS[k] <= SETS[e]) is (k in empty), (SETS[k], SETS[e])
@@ -155,7 +153,7 @@ def test_the_empty_set_is_below_all_and_equal_to_the_empty_alone():
 def test_union_and_intersection_contain_theirs_and_are_exact_where_they_say_so():
     rng = random.Random(1)
     exact = 0
-    for a, b in rng.sample(list(pairs()), 250):
+    for a, b in rng.sample(list(pairs()), 120):
         for joined, true in (
             (SETS[a] | SETS[b], {size: TRUTH[a][size] | TRUTH[b][size] for size in SIZES}),
             (SETS[a] & SETS[b], {size: TRUTH[a][size] & TRUTH[b][size] for size in SIZES}),
@@ -166,7 +164,7 @@ def test_union_and_intersection_contain_theirs_and_are_exact_where_they_say_so()
                 exact += 1
                 assert found == true, (SETS[a], SETS[b], joined)
             assert not joined.is_empty or not any(true.values())
-    assert exact > 50
+    assert exact > 25
 
 
 def test_membership_is_the_condition():
@@ -201,7 +199,7 @@ def test_regions_are_ordered_as_their_points_are():
     constant = [k for k in constant if SETS[k].max is not POS_INF]
     rng = random.Random(2)
     regions, points = [], []
-    for _ in range(14):
+    for _ in range(9):
         a, b = rng.choice(constant), rng.choice(constant)
         regions.append(ProductRegion((SETS[a], SETS[b]), "test", False))
         points.append(frozenset(itertools.product(TRUTH[a][0], TRUTH[b][0])))
@@ -222,7 +220,7 @@ def test_regions_are_ordered_as_their_points_are():
             ordered += 1
             assert (r <= q, r < q, r == q, q >= r, q > r) == (p <= o, p < o, p == o, p <= o, p < o), (r, q)
         assert not r <= q or p <= o
-    assert ordered > 100
+    assert ordered > 60
     line = Context({I: Range(0, 4)}).image((I,))
     assert line != regions[0]
     with pytest.raises(InputError, match="dimensions"):
