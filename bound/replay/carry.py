@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from bound.errors import InputError, ScheduleError
-from bound.operation import Operation
+from bound.operation import ComputeOp, Operation
 from bound.replay import reasons as why
-from bound.replay.domain import TensorDomain, current, position_of
+from bound.replay.axes import reads
+from bound.replay.domain import TensorDomain, ancestors, current, position_of
 from bound.replay.positions import rule_at
 from bound.replay.reasons import Reason
 from bound.replay.replays import Replayed, replay_consumer_as_producer, replay_producer_as_consumer
@@ -26,7 +27,7 @@ class Carried:
     ----------
     position: of each operation that the tree leads to.
     reasons: of those whose loops agree with fewer than those asked for.
-    held: those whose loops could not be made like the others', for an earlier call or for what they are.
+    held: the rules by which loops could not be made like the others'.
     """
 
     position: dict[Operation, int]
@@ -44,18 +45,23 @@ def carry_loops(scene: Scene, start: Tensor, position: int, allowed: Allowed) ->
             new = _replayed(scene, edge, asked)
             if new.domain.loop == scene.domains[op].loop:
                 place = new.position if new.position == _mapped(scene, edge, asked) else None
-            elif scene.may_become(op, new.domain):
-                scene.domains[op] = new.domain
-                place = matched(scene, edge, asked)
             else:
-                result.held[op] = scene.obstacle(op) or ""
+                rule = scene.held(op, new.domain)
+                if rule is None:
+                    scene.domains[op] = new.domain
+                    place = matched(scene, edge, asked)
+                else:
+                    result.held[op] = rule
         result.position[op] = place if place is not None else _largest(scene, edge, asked, result)
     return result
 
 
-def carry_position(scene: Scene, start: Tensor, position: int) -> Carried:
-    """Where the position of `start` is in all tensors, as loops are now; as much of it as they agree with."""
-    result = Carried({start.op: position})
+def carry_position(scene: Scene, start: Tensor, position: int, held: Mapping[Operation, str]) -> Carried:
+    """Where the position of `start` is in all tensors, as loops are now; as much of it as they agree with.
+
+    `held`: the rules by which loops could not be made to agree.
+    """
+    result = Carried({start.op: position}, held=dict(held))
     for edge in tree(scene, start, position):
         asked = result.position[edge.source.op]
         place = matched(scene, edge, asked)
@@ -97,11 +103,29 @@ def _largest(scene: Scene, edge: Edge, asked: int, result: Carried) -> int:
     else:
         axis = match.producer.loop[match.longest]
         rule = rule_at(match, match.longest)
-    if edge.target.op in result.held and place < scene.frozen(edge.target.op):
-        rule = why.FROZEN
+    rule = result.held.get(edge.target.op, rule)
     consumer = edge.source if edge.kind == C2P else edge.target
     result.reasons[edge.target.op] = Reason(rule, tensor, axis, consumer, wanted, place)
     return place
+
+
+def unmapped(scene: Scene, op: Operation, mapped: Carried, chain: Collection[Operation]) -> Reason | None:
+    """Why an operation does not share a loop of a reader with which it is read otherwise than at the same axis.
+
+    A loop of the reader whose axis occurs in no index of the read does not concern it.
+    """
+    allowed = mapped.position.get(op, 0)
+    for reader in scene.readers[op]:
+        depth = mapped.position.get(reader, 0) if reader in chain else 0
+        if not depth or not isinstance(reader, ComputeOp):
+            continue
+        match = scene.match(op, reader)
+        used = {v for indices in reads(op, reader) for index in indices for v in index.free_vars()}
+        for iv in match.reader.loop[:depth]:
+            roots = ancestors(match.reader.relations, (iv,)) & used
+            if iv not in match.mapped and roots:
+                return Reason(why.UNMAPPED, op.outputs[0], iv, reader.outputs[0], allowed + 1, allowed)
+    return None
 
 
 def propagate(
@@ -127,8 +151,10 @@ def propagate(
     depth = position_of(pos, scene.domain(start).depth, start.name)
     before = dict(scene.domains)
     result = carry_loops(scene, start, depth, lambda edge: inside is None or edge.target.op in inside)
-    for op, obstacle in result.held.items():
-        reason = f"it {obstacle}" if obstacle else "its loops are shared or annotated"
+    for op, rule in result.held.items():
+        obstacle = scene.obstacle(op)
+        said = "are shared" if rule == why.FROZEN else "are annotated, or others are computed in them"
+        reason = f"it {obstacle}" if obstacle else f"its loops {said}"
         raise ScheduleError(f"stage {op.name}: propagate would have to change its loops, but {reason}")
     scene.write()
     changed = [op for op in scene.ops if before[op].loop != scene.domains[op].loop]

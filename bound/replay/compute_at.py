@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 from bound.errors import InputError, ScheduleError
 from bound.itervar import IterVar
 from bound.replay.domain import REDUCTION, current, domain, position_of
-from bound.replay.place import BEST_EFFORT, STANDARD, Outcome, check_mode, place_at
+from bound.replay.place import BEST_EFFORT, STANDARD, Outcome, check_mode, place_at, works
 from bound.replay.reasons import Repair, ReplayError
 from bound.replay.recompute import recompute
 from bound.schedule import Schedule
 from bound.tensor import Tensor
-from intset.errors import IntSetError
 
 RECOMPUTE: Final = "recompute"
 
@@ -80,14 +79,14 @@ def _repairs(schedule: Schedule, producer: Tensor, consumer: Tensor, pos: int) -
         def at(s: Schedule, less: int = less) -> Outcome:
             return place_at(s, producer, consumer, less, STANDARD)
 
-        if _works(schedule, at):
+        if works(schedule, at):
             yield Repair("position", f"position {less} of {consumer.name}", at)
             break
 
     def best(s: Schedule) -> Outcome:
         return place_at(s, producer, consumer, depth, BEST_EFFORT)
 
-    if _works(schedule, best):
+    if works(schedule, best):
         yield Repair("mode", f"mode {BEST_EFFORT!r}", best)
     order = _reductions_last(schedule, consumer)
     if order is not None:
@@ -96,7 +95,7 @@ def _repairs(schedule: Schedule, producer: Tensor, consumer: Tensor, pos: int) -
             s[consumer].reorder(*order)
             return place_at(s, producer, consumer, depth, STANDARD)
 
-        if _works(schedule, reordered):
+        if works(schedule, reordered):
             names = ", ".join(iv.name for iv in order)
             yield Repair("reorder", f"the loops of {consumer.name} in the order {names}", reordered)
 
@@ -106,16 +105,8 @@ def _repairs(schedule: Schedule, producer: Tensor, consumer: Tensor, pos: int) -
             raise ScheduleError(f"compute_at of {producer.name}: there is nothing to recompute apart")
         return outcome
 
-    if _works(schedule, cloned):
+    if works(schedule, cloned):
         yield Repair(RECOMPUTE, f"repair={RECOMPUTE!r}", cloned)
-
-
-def _works(schedule: Schedule, call: Callable[[Schedule], Outcome]) -> bool:
-    try:
-        call(schedule.copy())
-    except IntSetError:
-        return False
-    return True
 
 
 def _reductions_last(schedule: Schedule, tensor: Tensor) -> tuple[IterVar, ...] | None:

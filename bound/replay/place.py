@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from bound.errors import InputError, ScheduleError
-from bound.operation import Operation, PlaceholderOp
-from bound.replay.carry import Carried, carry_loops, carry_position
+from bound.operation import Operation
+from bound.replay.carry import Carried, carry_loops, carry_position, unmapped
 from bound.replay.chains import check_depends
 from bound.replay.domain import current, position_of
 from bound.replay.positions import settle
-from bound.replay.reasons import Reason, ReplayError
+from bound.replay.reasons import Reason, Repair, ReplayError
 from bound.replay.scene import Scene
 from bound.replay.spanning import C2P, Edge
 from bound.schedule import Schedule
 from bound.tensor import Tensor
+from intset.errors import IntSetError
 
 STANDARD: Final = "standard"
 BEST_EFFORT: Final = "best_effort"
@@ -66,11 +67,14 @@ def place_at(schedule: Schedule, producer: Tensor, consumer: Tensor, pos: int, m
         wanted = {op: scene.domains[op].depth for op in scene.ops if op in moving}
         found = settle(scene, wanted, best=True)
     else:
-        mapped = carry_position(scene, last, depth)
+        mapped = carry_position(scene, last, depth, carried.held)
         wanted = {op: mapped.position.get(op, 0) for op in scene.ops if op in moving}
         found = [reason for op, reason in mapped.reasons.items() if op in moving]
+        chain = {t.op for t in scene.graph.needed((last,))} | {last.op}
+        apart = [unmapped(scene, op, mapped, chain) for op in scene.ops if op in moving and op in chain]
+        found += [reason for reason in apart if reason is not None]
         found += settle(scene, wanted, best=mode == BEST_EFFORT)
-    reasons = _explained(scene, carried, found)
+    reasons = _explained(scene, found)
     if mode == STANDARD and reasons:
         _refuse_held(scene, carried, reasons)
         asked = f"compute_at of {first.name} at position {depth} of {last.name}"
@@ -101,13 +105,13 @@ def _refuse_held(scene: Scene, carried: Carried, reasons: tuple[Reason, ...]) ->
     """Where a reader cannot be moved at all, that is the reason in words."""
     for reason in reasons:
         for tensor in (reason.tensor, reason.consumer):
-            obstacle = None if tensor is None else carried.held.get(tensor.op)
-            if tensor is not None and obstacle:
+            obstacle = scene.obstacle(tensor.op) if tensor is not None and tensor.op in carried.held else None
+            if tensor is not None and obstacle is not None:
                 raise ScheduleError(f"stage {tensor.name}: compute_at would have to move it, but it {obstacle}")
 
 
-def _explained(scene: Scene, carried: Carried, found: list[Reason]) -> tuple[Reason, ...]:
-    """One reason a tensor, in the order of the schedule; loops that an earlier call holds are named as such."""
+def _explained(scene: Scene, found: list[Reason]) -> tuple[Reason, ...]:
+    """One reason a tensor, in the order of the schedule."""
     best: dict[Tensor, Reason] = {}
     for reason in found:
         best.setdefault(reason.tensor, reason)
@@ -128,7 +132,12 @@ def inline_at(schedule: Schedule, tensor: Tensor, pos: int, mode: str = STANDARD
     depth = position_of(pos, scene.domain(now).depth, now.name)
     if mode == MOST_INLINED:
         depth = scene.domain(now).depth
-    return _inline(scene, now, {now.op: depth}, mode, f"inline_at of {now.name} at position {depth}")
+    call = f"inline_at of {now.name} at position {depth}"
+
+    def again(s: Schedule, pos: int, mode: str) -> Outcome:
+        return inline_at(s, tensor, pos, mode)
+
+    return _inline(scene, now, {now.op: depth}, (depth, mode), call, again)
 
 
 def inline_all_at(schedule: Schedule, tensor: Tensor, pos: int, mode: str = STANDARD) -> Outcome:
@@ -145,9 +154,14 @@ def inline_all_at(schedule: Schedule, tensor: Tensor, pos: int, mode: str = STAN
     depth = position_of(pos, scene.domain(now).depth, now.name)
     if mode == MOST_INLINED:
         depth = scene.domain(now).depth
-    mapped = carry_position(scene, now, depth).position
+    mapped = carry_position(scene, now, depth, {}).position
     wanted = {op: mapped[op] for op in scene.ops if op in mapped}
-    return _inline(scene, now, wanted, mode, f"inline_all_at of {now.name} at position {depth}")
+    call = f"inline_all_at of {now.name} at position {depth}"
+
+    def again(s: Schedule, pos: int, mode: str) -> Outcome:
+        return inline_all_at(s, tensor, pos, mode)
+
+    return _inline(scene, now, wanted, (depth, mode), call, again)
 
 
 def inline_most(schedule: Schedule) -> tuple[Reason, ...]:
@@ -161,20 +175,53 @@ def inline_most(schedule: Schedule) -> tuple[Reason, ...]:
     return reasons
 
 
-def _inline(scene: Scene, tensor: Tensor, wanted: Mapping[Operation, int], mode: str, call: str) -> Outcome:
+def _repairs(schedule: Schedule, again: Callable[[Schedule, int, str], Outcome], depth: int) -> tuple[Repair, ...]:
+    """The next smaller position that works, and doing what can be done."""
+
+    def best(s: Schedule) -> Outcome:
+        return again(s, depth, BEST_EFFORT)
+
+    found = [Repair("mode", f"mode {BEST_EFFORT!r}", best)]
+    for less in range(depth - 1, -1, -1):
+
+        def at(s: Schedule, less: int = less) -> Outcome:
+            return again(s, less, STANDARD)
+
+        if works(schedule, at):
+            found.insert(0, Repair("position", f"position {less}", at))
+            break
+    return tuple(repair for repair in found if works(schedule, repair.apply))
+
+
+def works(schedule: Schedule, call: Callable[[Schedule], Outcome]) -> bool:
+    """Whether a call is accepted, tried on a copy."""
+    try:
+        call(schedule.copy())
+    except IntSetError:
+        return False
+    return True
+
+
+def _inline(
+    scene: Scene,
+    tensor: Tensor,
+    wanted: Mapping[Operation, int],
+    asked: tuple[int, str],
+    call: str,
+    again: Callable[[Schedule, int, str], Outcome],
+) -> Outcome:
+    """Raise positions as `wanted`; `again` does the call anew, at another position or in another mode."""
+    depth, mode = asked
     standard = mode == STANDARD
     kept: dict[Operation, int] = {}
-    for op, depth in wanted.items():
+    for op, place in wanted.items():
         obstacle = scene.obstacle(op)
         if obstacle is None:
-            kept[op] = depth
-        elif depth and (standard or op is tensor.op):
+            kept[op] = place
+        elif wanted[op] and (standard or op is tensor.op):
             raise ScheduleError(f"stage {op.name}: {call} would have to move it, but it {obstacle}")
     reasons = tuple(settle(scene, kept, best=not standard))
     if standard and reasons:
-        raise ReplayError(f"{call}: {reasons[0]}", reasons)
+        raise ReplayError(f"{call}: {reasons[0]}", reasons, _repairs(scene.schedule, again, depth))
     scene.write()
     return Outcome(scene.position[tensor.op], reasons)
-
-
-__all__ = ["MODES", "Outcome", "PlaceholderOp", "inline_all_at", "inline_at", "inline_most", "place_at"]

@@ -60,7 +60,8 @@ class Reason:
         axis = "the loop" if self.axis is None else self.axis.name
         consumer = "a reader" if self.consumer is None else self.consumer.name
         because = _BECAUSE[self.rule].format(axis=axis, tensor=self.tensor.name, consumer=consumer)
-        return f"{self.tensor.name} can share {self.allowed} loops, not {self.asked}: {because} ({self.rule})"
+        loops = "1 loop" if self.allowed == 1 else f"{self.allowed} loops"
+        return f"{self.tensor.name} can share {loops}, not {self.asked}: {because} ({self.rule})"
 
 
 @dataclass(frozen=True, eq=False)

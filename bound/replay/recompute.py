@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from bound.errors import ScheduleError
 from bound.itervar import IterVar
 from bound.operation import ComputeOp, Operation, PlaceholderOp, redirected
 from bound.replay.chains import Graph, check_depends
@@ -37,7 +38,8 @@ def recompute(schedule: Schedule, producer: Tensor, consumer: Tensor) -> dict[Te
     clones: dict[Tensor, Tensor] = {}
     for stage in [stage for stage in schedule.stages if stage.op in cloned]:
         op = stage.op
-        assert isinstance(op, ComputeOp)
+        if not isinstance(op, ComputeOp):
+            raise ScheduleError(f"stage {op.name}: only an operation made by te.compute can be cloned")
         copy, axes = _copy(op, clones)
         made = insert_after(schedule, stage, copy)
         _give_loops(stage, made, axes)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from bound.errors import InputError
 from bound.itervar import IterVar
 from bound.replay.axes import AxisMap, axis_map
 from bound.replay.domain import REDUCTION, TensorDomain, ancestors, position_of
@@ -28,6 +29,7 @@ def replay_producer_as_consumer(producer: TensorDomain, consumer: TensorDomain, 
     What is not needed for that stays as it was. The loops come in this order: those asked for; other loops of the
     reader that came about on the way; the producer's own old loops; what is left of loops that were taken apart.
     """
+    _check(producer, consumer)
     axes = axis_map(producer, consumer)
     target = consumer.loop[: position_of(position, consumer.depth, consumer.op.name)]
     return _replay(producer, consumer, target, axes.to_producer, (axes.added, axes.squeezed))
@@ -35,10 +37,20 @@ def replay_producer_as_consumer(producer: TensorDomain, consumer: TensorDomain, 
 
 def replay_consumer_as_producer(consumer: TensorDomain, producer: TensorDomain, position: int) -> Replayed:
     """replayCasP: a direct reader with loops like the first `position` loops of the producer, reductions left out."""
+    _check(producer, consumer)
     axes = axis_map(producer, consumer)
     depth = position_of(position, producer.depth, producer.op.name)
     target = [iv for iv in producer.loop[:depth] if producer.kinds[iv] != REDUCTION]
     return _replay(consumer, producer, target, axes.to_reader, (axes.squeezed, axes.added))
+
+
+def _check(producer: TensorDomain, consumer: TensorDomain) -> None:
+    """Refuse what are no domains of a tensor and of one that reads it."""
+    for given in (producer, consumer):
+        if not isinstance(given, TensorDomain):
+            raise InputError(f"a domain made by replay.domain is needed, not {given!r}")
+    if not any(tensor.op is producer.op for tensor in consumer.op.input_tensors):
+        raise InputError(f"{consumer.op.name} does not read {producer.op.name}")
 
 
 def _replay(
@@ -168,6 +180,7 @@ def matched_producer_position(producer: TensorDomain, consumer: TensorDomain, po
 
     Loops of the reader that come from none of the producer's axes do not count.
     """
+    _check(producer, consumer)
     depth = position_of(position, consumer.depth, consumer.op.name)
     return matching(producer, consumer).of_producer(depth)
 
@@ -177,5 +190,6 @@ def matched_consumer_position(consumer: TensorDomain, producer: TensorDomain, po
 
     Reductions of the producer do not count, nor do loops of the reader that come from none of the producer's axes.
     """
+    _check(producer, consumer)
     depth = position_of(position, producer.depth, producer.op.name)
     return matching(producer, consumer).of_reader(depth)

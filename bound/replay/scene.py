@@ -8,6 +8,7 @@ from bound.itervar import IterType
 from bound.operation import ComputeOp, Operation, PlaceholderOp, ScanOp
 from bound.replay.domain import TensorDomain
 from bound.replay.loops import Leaf, Loops, shared_loops
+from bound.replay.reasons import FROZEN, KIND, MISMATCH
 from bound.replay.replays import Matching, matching
 from bound.replay.spanning import Neighbours
 from bound.schedule import AttachType, IterVarAttr, Schedule, Stage
@@ -80,17 +81,22 @@ class Scene(Neighbours):
         said = self.stage(op).iter_var_attrs
         return {k: said[iv] for k, iv in enumerate(self.domains[op].loop) if iv in said} if said else {}
 
-    def may_become(self, op: Operation, new: TensorDomain) -> bool:
-        """Whether nothing that was said of the loops of a stage would be lost."""
-        old, count = self.domains[op], self.frozen(op)
-        if new.loop[:count] != old.loop[:count] or self.obstacle(op) is not None:
-            return False
+    def held(self, op: Operation, new: TensorDomain) -> str | None:
+        """The rule by which the loops of a stage cannot become those of `new`; `None` where they can.
+
+        Loops that are shared stay, and so do those of which something was said, or at which a stage is computed.
+        """
         if isinstance(op, PlaceholderOp):
-            return True
+            return None
+        old, count = self.domains[op], self.frozen(op)
+        if new.loop[:count] != old.loop[:count]:
+            return FROZEN
+        if self.obstacle(op) is not None:
+            return MISMATCH
         left = set(new.loop)
         stage = self.stage(op)
         held = {iv for iv in old.loop if iv in stage.iter_var_attrs or iv in self._targets.get(stage, ())}
-        return held <= left
+        return None if held <= left else KIND
 
     def loops(self, position: Mapping[Operation, int] | None = None) -> Loops:
         """The nest that the positions make."""

@@ -238,7 +238,7 @@ class Stage:
                 )
         for stage, other in self._same_loop(ivar):
             attr = stage._attr(other)
-            if (attr.bind_thread or thread_ivar) is not thread_ivar or attr.iter_type is not None:
+            if attr.bind_thread not in (None, thread_ivar) or attr.iter_type is not None:
                 raise ScheduleError(
                     f"stage {self.name}: {ivar.name} cannot be bound to {thread_ivar.name}, "
                     f"it is one loop with {other.name} of {stage.name}, which is no such loop"

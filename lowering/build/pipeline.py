@@ -26,7 +26,7 @@ from lowering.build.formulas import Formula
 from lowering.build.pieces import choose
 from lowering.build.predicates import store_predicate
 from lowering.build.scans import scan_nest
-from lowering.build.shared import Item, merged, ordered
+from lowering.build.shared import Item, around, merged, ordered
 from lowering.build.stages import Attach, Level
 from lowering.nest.ir import Allocate, Evaluate, If, Seq, Stmt, seq
 from lowering.nest.walk import Visit, drive, substitute, transform
@@ -123,20 +123,20 @@ class _Pipeline:
             paths = {stage: self.bounds.shared_path(stage) for stage in inner}
             body, inside = yield self._together({**members, **paths}, inner)
             loop = stages.level_of(self.bounds.shared_loop(key), False, True)
-            items.append(Item(inside, loop.around(body)))
+            items.append(Item(inside, around(loop.around(body))))
         done = {stage: number for item in items for stage, number in item.stages.items()}
         return self._with_storage(ordered(items), placed, moved), done
 
     def _with_storage(self, items: Sequence[Item], placed: Sequence[Stage], moved: Mapping[Any, Expr]) -> Stmt:
-        """The items, each behind the storage of the stages that do something in it first."""
-        parts: list[Stmt] = []
+        """The items, behind the storage of the stages that have theirs here."""
         folded: dict[Tensor, Storage] = {}
         waiting = dict.fromkeys(placed)
+        storage: list[Stmt] = []
         for item in items:
             for stage in [stage for stage in item.stages if stage in waiting]:
                 del waiting[stage]
-                parts += self._storage(stage, folded, moved)
-            parts.append(item.stmt)
+                storage += self._storage(stage, folded, moved)
+        parts = [*storage, *(item.stmt for item in items)]
         return fold(seq(*(substitute(part, dict(moved)) for part in merged(parts))), folded)
 
     def _storage(self, stage: Stage, folded: dict[Tensor, Storage], moved: Mapping[Any, Expr]) -> list[Stmt]:

@@ -9,15 +9,19 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 from bound.errors import ScheduleError
 from bound.schedule import Stage
 from bound.tensor import Tensor
 from intset.expr.node import Cond
 from intset.expr.walk import opaque_terms
-from lowering.nest.ir import If, Stmt, seq
+from intset.linear.canonical import Normalizer
+from lowering.nest.ir import Allocate, For, If, Seq, Stmt, seq
 from lowering.nest.walk import operands, statements, tensors_read
+
+_FORMS: Final = Normalizer({})
 
 
 @dataclass(eq=False)
@@ -94,6 +98,24 @@ def merged(stmts: Iterable[Stmt]) -> list[Stmt]:
 
 
 def _is_same(one: If, other: If) -> bool:
-    cond = one.cond
-    is_on_loops = isinstance(cond, Cond) and not opaque_terms(cond)
-    return is_on_loops and cond is other.cond and one.orelse is None and other.orelse is None
+    if one.orelse is not None or other.orelse is not None:
+        return False
+    if not (isinstance(one.cond, Cond) and isinstance(other.cond, Cond)) or opaque_terms(one.cond, other.cond):
+        return False
+    return one.cond is other.cond or _FORMS.cond(one.cond) is _FORMS.cond(other.cond)
+
+
+def around(loop: For) -> Stmt:
+    """A loop, inside the condition of all of its body where that does not depend on it."""
+    body = loop.body
+    stmts = body.stmts if isinstance(body, Seq) else (body,)
+    storage = tuple(stmt for stmt in stmts if isinstance(stmt, Allocate))
+    rest = stmts[len(storage) :]
+    if len(rest) != 1 or stmts[: len(storage)] != storage:
+        return loop
+    only = rest[0]
+    if not isinstance(only, If) or only.orelse is not None or not isinstance(only.cond, Cond):
+        return loop
+    if loop.var in only.cond.free_vars() or opaque_terms(only.cond):
+        return loop
+    return If(only.cond, replace(loop, body=seq(*storage, only.then)))

@@ -15,24 +15,26 @@ from bound.infer.needs.known import Known
 from bound.infer.phases.stage_bounds import StageBounds
 from intset import config
 from intset.errors import EvaluationError, InputError
+from intset.expr import ops
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.range import Range
-from intset.expr.walk import conjuncts, is_small
+from intset.expr.walk import conjuncts, is_small, postorder
 
 _OPERATIONS: Final = 60_000  # of the domain, for one guard
 _MAX_GUARDS: Final = 12  # more are left as they are
 _MAX_NODES: Final = 400  # longer guards are left as they are
+_SLOW: Final = (*ops.DIVISIONS, ops.MIN, ops.MAX, ops.SELECT)
 _SIZES: Final = (7, 13, 101)  # values of open sizes at which a point is looked for where a guard is needed
 
 
 def minimal(known: Known, bounds: StageBounds, guards: Sequence[Cond]) -> tuple[Cond, ...]:
-    """The guards, in their order, without those that are implied; inner ones go first."""
+    """The guards, in their order, without those that are implied; of equal ones the cheapest stays."""
     kept = list(dict.fromkeys(part for guard in guards for part in conjuncts(guard)))
     if len(kept) > _MAX_GUARDS or not is_small(_MAX_NODES, kept):
         return tuple(guards)
     removed = False
-    for guard in reversed(list(kept)):
+    for guard in sorted(kept, key=_cost, reverse=True):
         reduced = _reductions(bounds, guard)
         others = [other for other in kept if other is not guard and _reductions(bounds, other) <= reduced]
         ranges = closed(known, [v for cond in (guard, *others) for v in cond.free_vars()])
@@ -40,6 +42,12 @@ def minimal(known: Known, bounds: StageBounds, guards: Sequence[Cond]) -> tuple[
             kept.remove(guard)
             removed = True
     return tuple(kept) if removed else tuple(guards)
+
+
+def _cost(guard: Cond) -> tuple[int, int]:
+    """The divisions in a guard, and its size."""
+    nodes = list(postorder((guard,)))
+    return sum(1 for node in nodes if node.op in _SLOW), len(nodes)
 
 
 def _reductions(bounds: StageBounds, guard: Cond) -> set[Var]:

@@ -21,11 +21,14 @@ MODES = ("standard", "best_effort", "most_inlined")
 class Dag:
     """Tensors of integers: pointwise, reductions, broadcasts, squeezes, transpositions, several outputs at once."""
 
-    def __init__(self, seed: int, most: int = 7, sizes: tuple[int, ...] = (2, 3, 4, 5)) -> None:
+    def __init__(self, seed: int, most: int = 7, sizes: tuple[int, ...] = (2, 3, 4, 5), symbolic: bool = False) -> None:
         self.rng = random.Random(seed)
         rng = self.rng
         dims = rng.choice((1, 2, 2, 2, 3))
-        shape = tuple(rng.choice(sizes) for _ in range(dims))
+        numbers = [rng.choice(sizes) for _ in range(dims)]
+        shape: list[Any] = list(numbers)
+        if symbolic:
+            shape[rng.randrange(dims)] = te.var("n")
         self.tensors: list[Tensor] = [te.placeholder(shape, name="A", dtype="int32")]
         for k in range(rng.randint(2, most)):
             self.tensors += self._more(f"T{k + 1}")
@@ -34,12 +37,12 @@ class Dag:
         outputs = [t for t in computed if t not in read or rng.random() < 0.15]
         rng.shuffle(outputs)
         self.outputs = list(dict.fromkeys(t.op for t in outputs))
-        self.input = rng and np.random.default_rng(seed).integers(-4, 5, shape).astype("int32")
+        self.input = np.random.default_rng(seed).integers(-4, 5, numbers).astype("int32")
 
     def _more(self, name: str) -> list[Tensor]:
         rng = self.rng
         t = rng.choice(self.tensors[-3:]) if rng.random() < 0.8 else rng.choice(self.tensors)
-        shape = [int(e) for e in t.shape]
+        shape = [_number(e) for e in t.extents]
         kind = rng.choice(
             ("pointwise", "pointwise", "join", "join", "reduce", "broadcast", "squeeze", "transpose", "two")
         )
@@ -52,8 +55,8 @@ class Dag:
         if kind == "broadcast" and t.ndim < 4:
             d = rng.randint(0, t.ndim)
             return [te.compute([*shape[:d], 1, *shape[d:]], lambda *i: t(*i[:d], *i[d + 1 :]) * 2, name=name)]
-        if kind == "squeeze" and 1 in shape and t.ndim > 1:
-            d = shape.index(1)
+        if kind == "squeeze" and any(map(_is_one, shape)) and t.ndim > 1:
+            d = next(k for k, e in enumerate(shape) if _is_one(e))
             return [te.compute([*shape[:d], *shape[d + 1 :]], lambda *i: t(*i[:d], 0, *i[d:]) + 1, name=name)]
         if kind == "transpose" and t.ndim > 1:
             a, b = rng.sample(range(t.ndim), 2)
@@ -76,8 +79,11 @@ class Dag:
         rng = self.rng
         others = []
         for o in self.tensors[1:]:
-            its = [int(e) for e in o.shape]
-            fits = len(its) == len(shape) and all(a == b or 1 in (a, b) for a, b in zip(its, shape, strict=True))
+            its = [_number(e) for e in o.extents]
+            fits = len(its) == len(shape) and all(
+                a is b or _is_one(a) or _is_one(b) or (isinstance(a, int) and a == b)
+                for a, b in zip(its, shape, strict=True)
+            )
             if o is not t and fits:
                 others.append(o)
         if not others:
@@ -86,10 +92,11 @@ class Dag:
                 return te.compute([*shape[:d], n, *shape[d:]], lambda *i: t(*i[:d], *i[d + 1 :]) + i[d], name=name)
             return te.compute(shape, lambda *i: t(*i) - 1, name=name)
         o = rng.choice(others)
-        out = [max(a, int(b)) for a, b in zip(shape, o.shape, strict=True)]
+        out = [_number(b) if _is_one(a) else a for a, b in zip(shape, o.extents, strict=True)]
 
         def read(x: Tensor, i: Any) -> Any:
-            return x(*(0 if int(e) == 1 and n != 1 else v for v, e, n in zip(i, x.shape, out, strict=True)))
+            pairs = zip(i, map(_number, x.extents), out, strict=True)
+            return x(*(0 if _is_one(e) and not _is_one(n) else v for v, e, n in pairs))
 
         return te.compute(out, lambda *i: read(t, i) + read(o, i), name=name)
 
@@ -99,14 +106,14 @@ class Dag:
     def computed(self) -> list[Tensor]:
         return self.tensors[1:]
 
-    def transform(self, s: Schedule, times: int) -> None:
+    def transform(self, s: Schedule, times: int, others: bool = False) -> None:
         rng = self.rng
         for _ in range(times):
             stage = s[rng.choice([t for t in self.computed() if t in s])]
             leaves = stage.leaf_iter_vars
             if not leaves:
                 continue
-            kind = rng.choice(("split", "split", "fuse", "reorder", "unroll"))
+            kind = rng.choice(("split", "split", "split", "fuse", "fuse", "reorder", "reorder", "unroll", "place"))
             try:
                 if kind == "split":
                     tail = rng.choice(("guard", "guard", "guard", "shrink", "round_up"))
@@ -117,10 +124,28 @@ class Dag:
                     stage.fuse(leaves[k], leaves[k + 1])
                 elif kind == "reorder" and len(leaves) > 1:
                     stage.reorder(*rng.sample(list(leaves), 2))
+                elif kind == "place" and others:
+                    self._place(s, stage)
                 elif kind == "unroll" and rng.random() < 0.2:
                     stage.unroll(rng.choice(leaves))
             except ScheduleError:
                 pass
+
+    def _place(self, s: Schedule, stage: Any) -> None:
+        """A call of the schedule language that says where a stage is computed."""
+        rng = self.rng
+        kind = rng.choice(("at", "at", "inline", "parallel", "root"))
+        leaf = rng.choice(stage.leaf_iter_vars)
+        if kind == "at":
+            below = [s[t] for t in self.computed() if t in s and stage.op.outputs[0] in _behind(s, t)]
+            if below:
+                rng.choice(below).compute_at(stage, leaf)
+        elif kind == "inline":
+            stage.compute_inline()
+        elif kind == "parallel":
+            stage.parallel(leaf)
+        else:
+            stage.compute_root()
 
     def call(self, s: Schedule) -> Any:
         """One call of replay; a refusal is returned."""
@@ -143,10 +168,12 @@ class Dag:
             return replay.compute_at(s, rng.choice(above), t, pos, mode)
         except replay.ReplayError as error:
             return error
+        except ScheduleError as error:  # a stage that cannot be moved
+            return str(error)
 
     def check(self, s: Schedule, **how: Any) -> str:
         """Lower, run and compare; gives the nest."""
-        wanted = [t for op in self.outputs for t in op.outputs]
+        wanted = {t: evaluate(t, {"A": self.input}) for op in self.outputs for t in op.outputs}
         arrays = {"A": self.input}
         compute = how.pop("compute", "exact")
         bounds = None
@@ -157,12 +184,20 @@ class Dag:
         f = lower(s, bounds=bounds, **how)
         for t in wanted:
             now = s.current(t)
-            arrays[now.name] = np.zeros([int(e) for e in t.shape], "int32")
+            arrays[now.name] = np.zeros(wanted[t].shape, "int32")
         given = {k: v for k, v in arrays.items() if any(p.name == k for p in f.params)}
         run(f, given)
         for t in wanted:
-            np.testing.assert_array_equal(given[s.current(t).name], evaluate(t, {"A": self.input}), str(f))
+            np.testing.assert_array_equal(given[s.current(t).name], wanted[t], str(f))
         return str(f)
+
+
+def _number(e: Any) -> Any:
+    return int(e) if e.is_const else e
+
+
+def _is_one(e: Any) -> bool:
+    return isinstance(e, int) and e == 1
 
 
 def _behind(s: Schedule, p: Tensor) -> set[Tensor]:

@@ -323,3 +323,46 @@ def test_spanning_tree_order():
     t2 = pointwise("T2", t1)
     s = te.create_schedule(t2.op)
     assert [(e.kind, e.source, e.target) for e in replay.spanning_tree(s, t1)] == [("C2P", t1, t0), ("P2C", t1, t2)]
+
+
+def test_read_at_a_neighbour():
+    t1 = pointwise("T1", given(8, 9))
+    t2 = te.compute((8, 8), lambda i, j: t1[i, j] + t1[i, j + 1], name="T2")
+    s = te.create_schedule(t2.op)
+    with pytest.raises(replay.ReplayError) as info:
+        replay.compute_at(s, t1, t2, 2)
+    assert [(r.rule, r.axis.name, r.allowed) for r in info.value.reasons] == [("unmapped", "j", 1)]
+    assert [repair.kind for repair in info.value.repairs] == ["position", "mode"]
+    o = replay.compute_at(s.copy(), t1, t2, 2, "best_effort")
+    assert (o.position, rules(o)) == (1, {"unmapped"})
+    assert replay.compute_at(s, t1, t2, 1).position == 1
+
+
+def test_loops_of_an_earlier_call_stay():
+    t1 = pointwise("T1", given(8, 9))
+    t2 = pointwise("T2", t1)
+    t3 = pointwise("T3", t2)
+    s = te.create_schedule(t3.op)
+    replay.compute_at(s, t1, t2, 1)
+    s[t3].split(t3.op.axis[0], 2)
+    before = replay.domain(s, t2)
+    with pytest.raises(replay.ReplayError) as info:
+        replay.compute_at(s, t1, t3, 1)
+    assert "frozen" in {reason.rule for reason in info.value.reasons}
+    assert {repair.kind for repair in info.value.repairs} >= {"position", "mode"}
+    o = replay.compute_at(s, t1, t3, 1, "best_effort")
+    assert (o.position, positions(s, t1, t2)) == (1, [1, 0])
+    assert replay.domain(s, t2) == before
+
+
+@pytest.mark.parametrize("call", [replay.inline_at, replay.inline_all_at])
+def test_repairs_of_inlining(call):
+    s, ts = two_reductions()
+    with pytest.raises(replay.ReplayError) as info:
+        call(s, ts[1], 2)
+    assert [repair.kind for repair in info.value.repairs] == ["position", "mode"]
+    for repair in info.value.repairs:
+        tried = s.copy()
+        repair.apply(tried)
+        assert positions(tried, ts[1]) == [1]
+    assert positions(s, *ts) == [0] * 4

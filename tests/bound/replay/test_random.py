@@ -19,7 +19,7 @@ def state(s):
 
 def tried(seed, most):
     """One program with a few calls; gives how many loops are shared, and how many calls were refused."""
-    d = Dag(seed, most)
+    d = Dag(seed, most, symbolic=seed % 3 == 0)
     s = d.schedule()
     d.transform(s, d.rng.randint(0, 5))
     refused = 0
@@ -52,7 +52,7 @@ def all_of(seeds, most):
 
 
 def test_programs():
-    shared, refused = all_of(range(120), 4)
+    shared, refused = all_of(range(60), 4)
     assert shared > 0.5 and refused > 5
 
 

@@ -1,0 +1,262 @@
+"""Nests of shared loops, as they are printed, explained and refused."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+from bound import infer_bound, replay, te
+from bound.errors import InputError, ScheduleError
+from bound.reference import evaluate
+from lowering import lower, run
+from tests.bound.replay.programs import broadcast, given, over, pointwise, positions, reduced, two_reductions
+
+
+def lowered(s, output, array, **how):
+    """The nest, after it was run and compared."""
+    f = lower(s, **how)
+    out = np.zeros(evaluate(output, {array[0]: array[1]}).shape, output.dtype)
+    run(f, {array[0]: array[1], s.current(output).name: out})
+    np.testing.assert_allclose(out, evaluate(output, {array[0]: array[1]}), rtol=1e-5)
+    return str(f)
+
+
+NUMBERS = ("T0", np.linspace(-3, 5, 72, dtype="float32").reshape(8, 9))
+
+
+def test_two_reductions_in_one_loop():
+    s, ts = two_reductions()
+    replay.compute_at(s, ts[0], ts[1], -1, "best_effort")
+    assert lowered(s, ts[3], NUMBERS) == (
+        "def T4(T0: float32[8, 9], T4: float32[8]):\n"
+        "    for i0 in [0, 8):\n"
+        "        allocate T2: float32[1] at [i0]\n"
+        "        allocate T3: float32[1] at [i0]\n"
+        "        T2[0] = -inf\n"
+        "        T3[0] = inf\n"
+        "        for r1 in [0, 9):\n"
+        "            allocate T1: float32[1, 1] at [i0, r1]\n"
+        "            T1[0, 0] = T0[i0, r1] + 1.0\n"
+        "            T2[0] = max(T2[0], T1[0, 0])\n"
+        "            T3[0] = min(T3[0], T1[0, 0])\n"
+        "        T4[i0] = T2[0] + T3[0] + 1.0"
+    )
+    b = infer_bound(s)
+    assert [b[iv].extent.data for iv in s[ts[0]].leaf_iter_vars] == [1, 1]
+    assert len(b.required(ts[0]).params) == 2
+    assert "T1+T2+T3.r1" in b.explain(ts[0])
+
+
+def test_the_clone_runs_in_its_loop_alone():
+    s, ts = two_reductions()
+    replay.compute_at(s, ts[0], ts[1], -1, repair="recompute")
+    text = lowered(s, ts[3], NUMBERS)
+    assert "T1.clone: float32[1, 1]" in text and "T1: float32[8, 9]" in text
+
+
+def test_a_guard_around_all_stages_of_a_loop():
+    n = te.var("n")
+    t1 = pointwise("T1", te.placeholder((n, 9), name="T0"))
+    t2, t3 = reduced("T2", t1, by=te.max), reduced("T3", t1, by=te.min)
+    t4 = pointwise("T4", t2, t3)
+    s = te.create_schedule(t4.op)
+    s[t4].split(t4.op.axis[0], 4)
+    replay.compute_at(s, t1, t4, 2)
+    replay.inline_most(s)
+    text = lowered(s, t4, NUMBERS)
+    assert text.count(" if ") == 1 and text.count("for ") == 3
+
+
+def test_fused_and_split_loops_run_once():
+    t1 = pointwise("T1", given(8, 9))
+    t2 = pointwise("T2", t1)
+    s = te.create_schedule(t2.op)
+    s[t2].split(s[t2].fuse(*t2.op.axis), 5)
+    replay.compute_at(s, t1, t2, 2)
+    text = lowered(s, t2, NUMBERS)
+    assert text.count("for ") == 2 and text.count(" if ") == 1
+    b = infer_bound(s)
+    assert int(b.required(t1).count_max()) == 1 and int(b.required(t1).count_total()) == 72
+    assert b.required(t1) <= b.computed(t1)
+
+
+def test_an_output_shares_loops():
+    t1 = pointwise("T1", given(8, 9))
+    t2 = pointwise("T2", t1)
+    s = te.create_schedule([t1.op, t2.op])
+    s[t2].split(t2.op.axis[1], 4)
+    replay.compute_at(s, t1, t2, 2)
+    b = infer_bound(s)
+    assert int(b.required(t1).count_max()) == 4 and int(b.required(t1).count_total()) == 72
+    f = lower(s)
+    x, y = np.zeros((8, 9), "float32"), np.zeros((8, 9), "float32")
+    run(f, {"T0": NUMBERS[1], "T1": x, "T2": y})
+    np.testing.assert_allclose((x, y), (NUMBERS[1] + 1, NUMBERS[1] + 2), rtol=1e-5)
+
+
+def test_what_has_no_axis_for_a_loop_is_computed_anew():
+    t1 = pointwise("T1", given(8))
+    t2 = broadcast("T2", t1, 1)
+    big = te.compute((8, 5), lambda i, j: i * 2 + j, name="B")
+    t3 = over("T3", big, t2)
+    s = te.create_schedule(t3.op)
+    s[t2].reorder(*t2.op.axis[::-1])
+    s[t3].reorder(*t3.op.axis[::-1])
+    assert replay.compute_at(s, t1, t3, 2).position == 1
+    text = lowered(s, t3, ("T0", np.arange(8, dtype="float32")))
+    assert text.count("for ") == 2 + ("allocate B" in text) * 2
+
+
+def test_of_a_fused_broadcast_what_is_needed():
+    """T2 has one element where T3 has five: the loop they share is longer than that of T2."""
+    t1 = pointwise("T1", given(8))
+    t2 = broadcast("T2", t1, 1)
+    t3 = te.compute((8, 5), lambda i, j: t2[i, 0] + j, name="T3")
+    s = te.create_schedule(t3.op)
+    s[t3].split(s[t3].fuse(*t3.op.axis), 3)
+    for pos in (1, 2):
+        tried = s.copy()
+        replay.compute_at(tried, t1, t3, pos, "best_effort")
+        assert positions(tried, t2) == [pos]
+        lowered(tried, t3, ("T0", np.arange(8, dtype="float32")))
+        b = infer_bound(tried)
+        assert b.required(t2) <= b.computed(t2)
+
+
+def test_annotations_hold_for_the_loop():
+    t1 = pointwise("T1", given(8, 9))
+    t2 = pointwise("T2", t1)
+    s = te.create_schedule(t2.op)
+    replay.compute_at(s, t1, t2, 2)
+    x, y = te.thread_axis("threadIdx.x"), te.thread_axis("threadIdx.y")
+    s[t1].bind(t1.op.axis[0], x)
+    with pytest.raises(ScheduleError, match="one loop with i0 of T1"):
+        s[t2].bind(t2.op.axis[0], y)
+    with pytest.raises(ScheduleError, match="one loop with i0 of T1"):
+        s[t2].unroll(t2.op.axis[0])
+    s[t2].bind(t2.op.axis[0], x)
+    s[t2].parallel(t2.op.axis[1])
+    text = lowered(s, t2, NUMBERS)
+    assert "on threadIdx.x" in text and "parallel" in text
+
+
+def test_a_reduction_is_not_parallel_through_another_stage():
+    s, ts = two_reductions()
+    replay.compute_at(s, ts[0], ts[1], -1, "best_effort")
+    with pytest.raises(ScheduleError, match="cannot be parallelized"):
+        s[ts[0]].parallel(ts[0].op.axis[1])
+    s, ts = two_reductions()
+    s[ts[0]].parallel(ts[0].op.axis[1])
+    o = replay.compute_at(s, ts[0], ts[1], -1, "best_effort")
+    assert o.position == 1 and "kind" in {reason.rule for reason in o.reasons}
+
+
+def test_what_would_take_a_shared_loop_is_refused():
+    t1 = pointwise("T1", given(8, 9))
+    t2 = pointwise("T2", t1)
+    t3 = pointwise("T3", t2)
+    s = te.create_schedule(t3.op)
+    replay.compute_at(s, t1, t3, 1)
+    first, second = (s[t2].leaf_iter_vars[k] for k in (0, 1))
+    before = [(list(stage.leaf_iter_vars), stage.compute_at_position) for stage in s.stages]
+    for call in (
+        lambda: s[t2].split(first, 2),
+        lambda: s[t2].fuse(first, second),
+        lambda: s[t2].reorder(second, first),
+        lambda: s[t2].vectorize(first),
+        lambda: s[t2].compute_at(s[t3], t3.op.axis[0]),
+        s[t2].compute_root,
+        s[t2].compute_inline,
+        lambda: s.cache_read(t2, "local", [t3]),
+        lambda: s.cache_write(t2, "local"),
+    ):
+        with pytest.raises(ScheduleError, match="of other stages as well"):
+            call()
+    assert [(list(stage.leaf_iter_vars), stage.compute_at_position) for stage in s.stages] == before
+    s[t2].split(second, 2)
+    lowered(s, t3, NUMBERS)
+
+
+def test_others_are_computed_in_a_shared_loop():
+    x = pointwise("X", given(8, 9))
+    t1 = pointwise("T1", x)
+    t2, t3 = pointwise("T2", t1, x), pointwise("T3", t1, x)
+    t4 = pointwise("T4", t2, t3)
+    s = te.create_schedule(t4.op)
+    replay.compute_at(s, t1, t4, 1)
+    s[x].compute_at(s[t2], s[t2].leaf_iter_vars[0])
+    text = lowered(s, t4, NUMBERS)
+    assert "allocate X: float32[1, 9]" in text and text.count("for i0") == 1
+
+
+def test_a_copy_stands_alone():
+    s, ts = two_reductions()
+    before = lowered(s, ts[3], NUMBERS)
+    copied = s.copy()
+    replay.compute_at(copied, ts[0], ts[1], -1, "best_effort")
+    assert lowered(s, ts[3], NUMBERS) == before != lowered(copied, ts[3], NUMBERS)
+    again = pickle.loads(pickle.dumps(copied))
+    assert [stage.compute_at_position for stage in again.stages] == [
+        stage.compute_at_position for stage in copied.stages
+    ]
+
+
+BAD = {
+    "unknown tensor": (lambda s, a, t, o: replay.compute_at(s, o, t[1], 1), ScheduleError, "has no stage"),
+    "mode": (lambda s, a, t, o: replay.compute_at(s, t[0], t[1], 1, "all"), InputError, "mode must be one of"),
+    "repair": (lambda s, a, t, o: replay.compute_at(s, t[0], t[1], 1, repair="x"), InputError, "repair must be"),
+    "too deep": (lambda s, a, t, o: replay.compute_at(s, t[0], t[1], 3, "best_effort"), InputError, "outside -3..2"),
+    "too far": (lambda s, a, t, o: replay.compute_at(s, t[0], t[1], -4), InputError, "outside -3..2"),
+    "no integer": (lambda s, a, t, o: replay.compute_at(s, t[0], t[1], True), InputError, "is an integer"),
+    "not behind": (lambda s, a, t, o: replay.compute_at(s, t[1], t[0], 1), ScheduleError, "does not depend on"),
+    "itself": (lambda s, a, t, o: replay.compute_at(s, t[0], t[0], 1), ScheduleError, "does not depend on"),
+    "no schedule": (lambda s, a, t, o: replay.inline_most(t[0]), InputError, "create_schedule"),
+    "no domain": (lambda s, a, t, o: replay.matched_producer_position(t[0], t[1], 1), InputError, "replay.domain"),
+    "no reader": (
+        lambda s, a, t, o: replay.matched_producer_position(replay.domain(s, t[0]), replay.domain(s, t[3]), 1),
+        InputError,
+        "T4 does not read T1",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input(case):
+    s, ts = two_reductions()
+    call, error, text = BAD[case]
+    with pytest.raises(error, match=text) as info:
+        call(s, None, ts, given(8, 9, name="other"))
+    assert "\n" not in str(info.value)
+    assert positions(s, *ts) == [0] * 4
+
+
+def unmovable(kind):
+    t1 = pointwise("T1", given(8, 9))
+    if kind == "extern":
+        from bound import tir
+
+        t2 = te.extern((8, 9), [t1], lambda ins, outs: tir.call_packed("copy", ins[0], outs[0]), name="T2")
+    else:
+        t2 = pointwise("T2", t1)
+    t3 = pointwise("T3", t2)
+    s = te.create_schedule(t3.op)
+    if kind == "inlined":
+        s[t2].compute_inline()
+    elif kind == "placed":
+        s[t2].compute_at(s[t3], t3.op.axis[0])
+    elif kind == "grouped":
+        s.create_group(t2, t1)
+    return s, (t1, t2, t3)
+
+
+@pytest.mark.parametrize("kind", ["inlined", "placed", "grouped", "extern"])
+def test_a_stage_that_cannot_be_moved(kind):
+    s, (t1, t2, t3) = unmovable(kind)
+    before = repr(s), positions(s, t1, t2, t3)
+    with pytest.raises(ScheduleError, match="stage T2: compute_at of T1 at T3 would have to move it"):
+        replay.compute_at(s, t1, t3, 1)
+    assert (repr(s), positions(s, t1, t2, t3)) == before
+    replay.inline_most(s)
+    assert positions(s, t2) == [0]
