@@ -8,8 +8,9 @@ from typing import Any
 
 from intset import config as configuration
 from intset.assuming import Assuming, within_blocks
-from intset.domains.base import Bounds, IntSet, bounds_of
-from intset.domains.box import region_of_sets
+from intset.domains.answers import bounds_by, region_by
+from intset.domains.base import IntSet
+from intset.domains.ends import Bounds
 from intset.domains.region import Region
 from intset.domains.registry import domain_named
 from intset.domains.relation import Relation
@@ -294,14 +295,11 @@ class Context:
         answering = domain_named(chosen.domain)
         if what == "image":
             return frame.remember(key, answering.image(query))
-        method = getattr(answering, what, None)
         if what == "bounds":
-            ends = method(query) if callable(method) else bounds_of(answering.image(query))
+            ends = bounds_by(query, answering)
             asked = AskedBounds(exprs[0], frame.ranges, frame.facts, frame.defined, kept, chosen)
             return frame.remember(key, ends.answering(asked))
-        if callable(method):
-            return frame.remember(key, method(query))
-        return frame.remember(key, region_of_sets(query, answering))
+        return frame.remember(key, region_by(query, answering))
 
     def __reduce__(self) -> tuple[Any, ...]:
         frame = self.frame

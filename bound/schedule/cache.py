@@ -73,10 +73,6 @@ def cache_write(schedule: Schedule, tensors: tuple[Any, ...], scope: str) -> tup
     missing = next((iv for iv in data_leaves if iv not in ranges), None)
     if missing is not None:
         raise ScheduleError(f"stage {op.name}: cache_write cannot keep {missing.name}, which mixes data and reduction")
-    kept = pass_up_index(stage.relations, ranges, dict(zip(data_leaves, data_leaves, strict=True)))
-    lost = next((iv for iv in roots if iv not in kept), None)
-    if lost is not None:
-        raise ScheduleError(f"stage {op.name}: cache_write cannot keep {lost.name}, which is fused with a reduction")
     leaf_of_root = pass_down_index(stage.relations, ranges, {iv: iv for iv in roots})
     place = tuple(leaf_of_root[iv] for iv in data_leaves)
     cached_op: ComputeOp | TensorComputeOp

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from intset.domains.base import Bounds, End, IntervalSet, IntSet, RegionDomain, empty_set
-from intset.domains.interval import has_parameters, is_independent, symbolic_bounds
-from intset.domains.points import points_bounds, points_image
+from intset.domains.answers import bounds_of_points, region_of_points, set_of_points
+from intset.domains.base import IntervalSet, IntSet, empty_set
+from intset.domains.ends import Bounds, End
+from intset.domains.engines import strongest
+from intset.domains.linear_ends import has_parameters, is_independent, symbolic_bounds
+from intset.domains.points import PointsDomain, points_bounds, points_image
+from intset.domains.protocols import Regions
 from intset.domains.query import Query
 from intset.domains.region import Region
-from intset.domains.registry import domain_named, strongest
 from intset.domains.run import dense_image
 from intset.domains.sides import Sides
 from intset.domains.stride import structural_image
@@ -23,6 +26,7 @@ from intset.expr.node import Expr
 from intset.infinity import NEG_INF, POS_INF
 from intset.linear.form import Linear
 
+_POINTS = PointsDomain()
 FEW_POINTS = 400  # a box this small is enumerated in the time isl takes to set up
 
 
@@ -31,7 +35,7 @@ class AutoDomain:
 
     name: ClassVar[str] = "auto"
 
-    def top(self) -> RegionDomain:
+    def top(self) -> Regions:
         return strongest()
 
     def bounds(self, query: Query) -> Bounds:
@@ -44,12 +48,12 @@ class AutoDomain:
         few = points_bounds(query, FEW_POINTS)
         if few is not None:
             return few
-        exact = domain_named("isl").bounds(query)  # type: ignore[attr-defined]
+        exact = bounds_of_points(query, self.top())
         if exact.is_tight:
-            return exact  # type: ignore[no-any-return]
-        listed = domain_named("points").bounds(query)  # type: ignore[attr-defined]
+            return exact
+        listed = _POINTS.bounds(query)
         if listed.is_tight:
-            return listed  # type: ignore[no-any-return]
+            return listed
         return self._best_of(query, cheap, exact)
 
     def _cheap_bounds(self, query: Query, form: Linear) -> Bounds:
@@ -92,10 +96,10 @@ class AutoDomain:
         few = points_image(query, FEW_POINTS)
         if few is not None:
             return few
-        exact = domain_named("isl").image(query)
+        exact = set_of_points(query, self.top())
         if exact.is_exact:
             return exact
-        listed = domain_named("points").image(query)
+        listed = _POINTS.image(query)
         if listed.is_exact:
             return listed
         cheap = self._cheap_bounds(query, query.forms[0])
@@ -107,6 +111,6 @@ class AutoDomain:
         return exact
 
     def region(self, query: Query) -> Region:
-        found: Region = domain_named("isl").region(query)  # type: ignore[attr-defined]
-        found.sides = Sides(query, self)
+        found = region_of_points(query, self.top())
+        found.sides = Sides(query, self.bounds)
         return found

@@ -1,108 +1,44 @@
-"""What every domain answers with (`IntSet`; `region.py` has `Region`), and the `Domain` protocol.
+"""What every domain answers with: `IntSet`, and the kinds of sets that operations between any two of them give.
 
-An IntSet backend is one module: a class that implements `Domain`, registered by name. The one question is `image`:
-given iteration variables with their ranges, the facts that hold, and a tuple of index expressions, which points do they
-reach?
+An IntSet backend is one module: a class that implements `Domain` (`protocols.py`), registered by name. The one question
+is `image`: given iteration variables with their ranges, the facts that hold, and a tuple of index expressions, which
+points do they reach?
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
 
-from intset.errors import InputError, UndecidedError
+from intset.domains import order
+from intset.domains.budgeted import (
+    Ends,
+    condition_of,
+    count_of,
+    has_point,
+    is_empty,
+    joined,
+    placed,
+    shape_of_conditions,
+)
+from intset.domains.ends import Bounds, End, as_end
+from intset.domains.outline import Outline
+from intset.domains.protocols import ClimbingDomain, Domain, Points, RegionDomain, Regions
+from intset.domains.sides import end_at
+from intset.errors import BudgetError, EvaluationError, InputError, UndecidedError
 from intset.expr import ops
-from intset.expr.build import logical_and, maximum, minimum
-from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, as_int, const, constant_value, truth
-from intset.expr.walk import free_vars
+from intset.expr.build import logical_and, maximum
+from intset.expr.evaluate import evaluate
+from intset.expr.node import Cond, Expr, IntLike, Var, as_cond, as_expr, as_int, constant_value, truth
+from intset.expr.walk import conjuncts, free_vars, substitute
+from intset.facts import ASSUMED, Fact
+from intset.frame import Frame
 from intset.infinity import NEG_INF, POS_INF, Infinity
-
-if TYPE_CHECKING:
-    from intset.check.ends import BoundsCertificate
-    from intset.domains.query import Query
-    from intset.prover.proof import Proof
-    from intset.regions.shape import Shape
-
-End = Expr | Infinity
-
-
-class Asked(Protocol):
-    """A question about bounds, of which nothing but what it needs is kept; it finds the certificate of its answer."""
-
-    def certificate(self, answer: Bounds) -> BoundsCertificate: ...
-
-
-class Bounds(tuple[End, End]):
-    """The two ends of a set, `(low, high)`.
-
-    `is_tight`: both are attained (for every value of the parameters at which the set is not empty). `notes`: what was
-    given up, in words, when they are not known to be attained. `by`: the domain that answered. An empty set has the
-    ends `(POS_INF, NEG_INF)`.
-    """
-
-    is_tight: bool
-    notes: tuple[str, ...]
-    by: str
-    asked: Asked | None = None  # what they answer, when a context was asked
-
-    def __new__(
-        cls, low: End | int, high: End | int, is_tight: bool, by: str = "", notes: Sequence[str] = ()
-    ) -> Bounds:
-        self = super().__new__(cls, (as_end(low), as_end(high)))
-        self.is_tight, self.by, self.notes = is_tight, by, tuple(notes)
-        return self
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (Bounds, (self[0], self[1], self.is_tight, self.by, self.notes), {"asked": self.asked})
-
-    def answering(self, asked: Asked) -> Bounds:
-        """These bounds as the answer to a question."""
-        answer = self if self.asked is None else Bounds(self[0], self[1], self.is_tight, self.by, self.notes)
-        answer.asked = asked
-        return answer
-
-    def certificate(self) -> BoundsCertificate:
-        """Why the ends are the ends: certificates of both, and points at which they are attained.
-
-        Raises
-        ------
-        InputError: no certificate was found within the budgets, or the bounds are not the answer of a context.
-        """
-        if self.asked is None:
-            raise InputError("only bounds that a context answers with have a certificate")
-        return self.asked.certificate(self)
-
-    @property
-    def is_empty(self) -> bool:
-        return self[0] is POS_INF and self[1] is NEG_INF
-
-    def ints(self) -> tuple[int, int]:
-        """Both ends as Python integers.
-
-        Raises
-        ------
-        InputError: an end is infinite or depends on a size, or the set is empty; the message names the end.
-        """
-        if self.is_empty:
-            raise InputError("an empty set has no ends: its bounds are (POS_INF, NEG_INF)")
-        low, high = (_number(end, side) for end, side in zip(self, ("lower", "upper"), strict=True))
-        return low, high
-
-    def __repr__(self) -> str:
-        return f"({self[0]}, {self[1]})" + ("" if self.is_tight else " not known to be tight")
-
-
-def _number(end: End, side: str) -> int:
-    if isinstance(end, Infinity):
-        raise InputError(f"the {side} end is {end}, not an integer")
-    if free := end.free_vars():
-        raise InputError(f"the {side} end {end!r} depends on {', '.join(v.name for v in free)}")
-    return int(end)
-
-
-def as_end(value: End | int) -> End:
-    return value if isinstance(value, (Expr, Infinity)) else const(value)
+from intset.names import CHEAPEST
+from intset.prover.cache import prove_in
+from intset.prover.proof import Proof, undecided
+from intset.regions.shape import Shape
 
 
 class IntSet(ABC):
@@ -187,59 +123,86 @@ class IntSet(ABC):
         """`5 in s`, for a set that does not depend on parameters."""
         if self.params:
             raise InputError(f"the set depends on {', '.join(p.name for p in self.params)}: use s.contains(e)")
-        from intset.expr.evaluate import evaluate
-
         return bool(evaluate(self.condition(as_int(value, "an element"))))
 
     def contains(self, e: IntLike) -> Proof:
         """The proof that `e` is an element of the set represented, or a counterexample; unknown where the set has no
         condition that could be written."""
-        from intset.context import Context
-        from intset.prover.proof import undecided
-
         try:
             inside = self.condition(as_expr(e))
         except UndecidedError as error:
             return undecided(str(error))
-        return Context(assume=self.where).prove(inside)
+        return prove_in(self._frame(), inside)
+
+    def _frame(self) -> Frame:
+        """What holds of the parameters, as a scope."""
+        return Frame.of({}, [Fact(part, ASSUMED) for cond in self.where for part in conjuncts(cond)])
 
     def at(self, values: Mapping[Var, IntLike]) -> IntSet:
         """The set at the given values of parameters."""
-        from intset.domains.combine import set_at
-
-        return set_at(self, values)
+        table = {var: as_expr(value) for var, value in values.items()}
+        if table.keys().isdisjoint((*self.params, *free_vars(*self.where))):
+            return self
+        where = tuple(as_cond(substitute(cond, table)) for cond in self.where)
+        if any(_is_false(cond) for cond in where if not free_vars(cond)):
+            return empty_set(self.by)
+        found = self.substituted(table)
+        found.where = where
+        return found
 
     def substituted(self, values: Mapping[Var, Expr]) -> IntSet:
         """What `at` gives where some of these parameters occur. A kind of set that says nothing here keeps its elements
-        where they are a Presburger set, else its ends."""
-        from intset.domains.combine import hull_at
+        where they are a shape, else its ends."""
+        try:
+            shape = placed(self.shape, values)
+        except BudgetError:
+            note = "the elements are not known at given values, only their ends"
+            return _interval_at(self, values, False, (*self.notes, note))
+        flags = {"is_exact": self.is_exact, "is_tight": self.is_tight, "notes": self.notes}
+        return ShapeSet(shape, self.by, outline=self.outlined().at(values), **flags)
 
-        return hull_at(self, values)
+    # -- as other sets are ---------------------------------------------------------------------------------------
+
+    dims: ClassVar[int] = 1
+
+    @property
+    def shape(self) -> Shape:
+        """The set represented, as a shape.
+
+        Raises
+        ------
+        BudgetError: it is none, or needs too many operations.
+        """
+        return shape_of_conditions(self)
+
+    def conditions(self, point: Sequence[Expr]) -> tuple[Cond, ...]:
+        """What holds of `point` and the parameters where `point` is an element."""
+        return (*self.where, self.condition(point[0]))
+
+    def in_instances(self) -> IntSet:
+        """As for regions."""
+        return self
+
+    def outlined(self) -> Outline:
+        """What is known of the set without its shape; it is not asked for its ends before somebody needs them."""
+        return Outline(lambda: [self.ends()])
 
     def __or__(self, other: IntSet) -> IntSet:
         """The union of the sets represented, or a superset of it when it has no representation."""
-        from intset.domains.combine import combine
-
-        return combine(self, other, "union")
+        return _union(self, other) if isinstance(other, IntSet) else NotImplemented
 
     def __and__(self, other: IntSet) -> IntSet:
         """The intersection of the sets represented, or a superset of it when it has no representation."""
-        from intset.domains.combine import combine
-
-        return combine(self, other, "intersect")
+        return _intersection(self, other) if isinstance(other, IntSet) else NotImplemented
 
     def __le__(self, other: IntSet) -> bool:
         """Whether every element of this set is known to be one of `other`, for all parameters (comparing what is
         represented)."""
-        from intset.domains.order import is_subset
-
-        return is_subset(self, other) if isinstance(other, IntSet) else NotImplemented
+        return order.is_subset(self, other) if isinstance(other, IntSet) else NotImplemented
 
     def __lt__(self, other: IntSet) -> bool:
         """Whether this set is known to be a subset of `other`, and to differ from it for some parameters."""
-        from intset.domains.order import is_proper_subset
-
-        return is_proper_subset(self, other) if isinstance(other, IntSet) else NotImplemented
+        return order.is_proper_subset(self, other) if isinstance(other, IntSet) else NotImplemented
 
     def __ge__(self, other: IntSet) -> bool:
         return other <= self if isinstance(other, IntSet) else NotImplemented
@@ -276,9 +239,7 @@ class IntervalSet(IntSet):
             self.low, self.high = POS_INF, NEG_INF
 
     def substituted(self, values: Mapping[Var, Expr]) -> IntSet:
-        from intset.domains.combine import interval_at
-
-        return interval_at(self, values, self.is_exact, self.notes)
+        return _interval_at(self, values, self.is_exact, self.notes)
 
     def ends(self) -> tuple[End, End]:
         return self.low, self.high
@@ -298,11 +259,135 @@ class IntervalSet(IntSet):
             return 0
         if isinstance(self.low, Infinity) or isinstance(self.high, Infinity):
             return POS_INF
-        from intset.context import Context
-
-        extent = Context(assume=self.where).canonical(self.high - self.low + 1)
+        extent = self._frame().canonical(self.high - self.low + 1)
         number = constant_value(extent)
         return maximum(extent, 0) if number is None else max(number, 0)
+
+
+class ShapeSet(IntSet):
+    """The points of a shape with one coordinate.
+
+    `outline` answers where the budget of the shape does not suffice: then the ends are looser, and `is_tight` is false.
+    """
+
+    def __init__(self, shape: Shape, by: str, outline: Outline | None = None, **flags: Any) -> None:
+        self._shape, self._outline = shape, outline
+        self._ends = Ends(shape, 1, outline)
+        super().__init__(by, flags.pop("is_tight", False), flags.pop("is_exact", False), **flags)
+
+    @property
+    def shape(self) -> Shape:
+        return self._shape
+
+    def outlined(self) -> Outline:
+        return super().outlined() if self._outline is None else self._outline
+
+    def ends(self) -> tuple[End, End]:
+        return self._ends.sides()[0]
+
+    @property
+    def is_tight(self) -> bool:
+        """Looked into when it is asked for: an end that only some parameters have is not attained for the others."""
+        return self._claims_tight and self._ends.are_attained()
+
+    @is_tight.setter
+    def is_tight(self, claim: bool) -> None:
+        self._claims_tight = claim
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return (*self._notes, *self._ends.notes_so_far())
+
+    @notes.setter
+    def notes(self, notes: tuple[str, ...]) -> None:
+        self._notes = notes
+
+    def bounds(self) -> Bounds:
+        """The ends, whether they are attained, and what was given up, in one go."""
+        sides, given_up = self._ends.found()
+        is_tight = self._claims_tight and not given_up and self._ends.are_attained()
+        return Bounds(*sides[0], is_tight, self.by, (*self._notes, *given_up))
+
+    @property
+    def is_empty(self) -> bool:
+        return is_empty(self._shape)
+
+    @property
+    def params(self) -> tuple[Var, ...]:
+        return self._shape.variables()
+
+    def condition(self, e: IntLike) -> Cond:
+        return condition_of(self._shape, (e,), "set")
+
+    def __contains__(self, value: object) -> bool:
+        return super().__contains__(value) if self.params else has_point(self._shape, (as_int(value, "an element"),))
+
+    def count(self) -> int | Infinity | Expr:
+        return count_of(self._shape, self._outline)
+
+    def substituted(self, values: Mapping[Var, Expr]) -> IntSet:
+        outline = None if self._outline is None else self._outline.at(values)
+        try:
+            shape = placed(self._shape, values)
+        except BudgetError as error:
+            low, high = (NEG_INF, POS_INF) if outline is None else outline.sides[0]
+            notes = (*self.notes, f"the values were put into the ends alone: {error}")
+            return IntervalSet(low, high, self.by, notes=notes)
+        flags = {"is_exact": self.is_exact, "is_tight": self._claims_tight, "notes": self._notes}
+        return ShapeSet(shape, self.by, outline, **flags)
+
+    def describe(self) -> str:
+        return self._shape.describe()
+
+    def __repr__(self) -> str:
+        flag = "exact" if self.is_exact else "tight" if self._claims_tight else "superset"
+        return f"<{type(self).__name__} {self.describe()} {flag} by {self.by}>"
+
+
+def _is_false(cond: Cond) -> bool:
+    """Whether a condition without variables does not hold; where it has no value, nothing holds."""
+    try:
+        return not evaluate(cond)
+    except EvaluationError:
+        return True
+
+
+def _interval_at(s: IntSet, table: Mapping[Var, IntLike], is_exact: bool, notes: Sequence[str]) -> IntSet:
+    """The interval between the ends of `s` at given values."""
+    low, high = (end_at(end, table) for end in s.ends())
+    if low is None or high is None:
+        return empty_set(s.by)
+    return IntervalSet(low, high, by=s.by, is_tight=s.is_tight, is_exact=is_exact, notes=notes)
+
+
+def _union(a: IntSet, b: IntSet) -> IntSet:
+    if a.is_empty or b.is_empty:
+        return b if a.is_empty else a
+    where = tuple(cond for cond in dict.fromkeys(a.where) if cond in b.where)  # elements are there where one has some
+    return _joined(a, b, lambda x, y: x.union(y), a.outlined().united(b.outlined()), where)
+
+
+def _intersection(a: IntSet, b: IntSet) -> IntSet:
+    if a.is_empty or b.is_empty:
+        return empty_set(a.by)
+    where = tuple(dict.fromkeys((*a.where, *b.where)))
+    return _joined(a, b, lambda x, y: x.intersect(y), a.outlined().intersected(b.outlined()), where)
+
+
+def _joined(
+    a: IntSet, b: IntSet, operation: Callable[[Shape, Shape], Shape], outline: Outline, where: tuple[Cond, ...]
+) -> IntSet:
+    """What two sets give together; exact only when both are."""
+    notes = tuple(dict.fromkeys((*a.notes, *b.notes)))
+    try:
+        shape = joined(a, b, operation)
+    except BudgetError as error:
+        low, high = outline.sides[0]
+        by = a.by if a.by == b.by else CHEAPEST
+        return IntervalSet(low, high, by, notes=(*notes, f"joined as intervals: {error}"), where=where)
+    by = a.by if a.by == b.by else shape.by
+    found = ShapeSet(shape, by, outline, is_exact=a.is_exact and b.is_exact, notes=notes, where=where)
+    return empty_set(by) if found.is_empty else found
 
 
 def bounds_of(found: IntSet) -> Bounds:
@@ -315,69 +400,6 @@ def empty_set(by: str) -> IntervalSet:
     return IntervalSet(POS_INF, NEG_INF, by, is_exact=True)
 
 
-@runtime_checkable
-class Domain(Protocol):
-    """One way to describe sets.
-
-    A domain answers `image` for one expression with an `IntSet`, and may answer `region` for several; a sound superset
-    is always allowed, an exception never is. `bounds` may be cheaper than `image`; the default takes its ends.
-
-    A complete domain that knows nothing but the declared ranges:
-
-    >>> class Everything:
-    ...     name = "everything"
-    ...     def image(self, query):
-    ...         return IntervalSet(NEG_INF, POS_INF, self.name)
-    """
-
-    name: ClassVar[str]
-
-    def image(self, query: Query) -> IntSet:
-        """The set of values of the query's only expression."""
-        ...
-
-
-class Points(NamedTuple):
-    """The points that a query reaches, or more than these: then `notes` say why."""
-
-    shape: Shape
-    notes: tuple[str, ...]
-
-
-@runtime_checkable
-class RegionDomain(Domain, Protocol):
-    """A domain that has regions: sets of tuples with all the algebra of `Shape`.
-
-    Attributes
-    ----------
-    strength: of what it is exact on, compared with others; who may choose asks the strongest. isl has 100.
-    """
-
-    strength: ClassVar[int]
-
-    def everything(self, dims: int) -> Shape:
-        """All points with so many coordinates."""
-        ...
-
-    def points(self, query: Query) -> Points:
-        """The points that the expressions of a query reach together, over the variables that it keeps.
-
-        Raises
-        ------
-        BudgetError: they are out of the budget of who asks.
-        """
-        ...
-
-
-@runtime_checkable
-class ClimbingDomain(Domain, Protocol):
-    """A domain that asks another one, with regions, where nothing cheaper is certified."""
-
-    def top(self) -> RegionDomain:
-        """The domain that is asked last."""
-        ...
-
-
 __all__ = [
     "Bounds",
     "ClimbingDomain",
@@ -387,7 +409,8 @@ __all__ = [
     "IntervalSet",
     "Points",
     "RegionDomain",
+    "Regions",
+    "ShapeSet",
     "as_end",
     "empty_set",
-    "minimum",
 ]

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from intset import config as configuration
-from intset.domains.base import Points, RegionDomain
+from intset.domains.protocols import Points, Regions
 from intset.domains.query import Query
 from intset.expr.node import Expr, Var
 from intset.expr.walk import free_vars
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from intset.context import Context
 
 
-def image_in_instances(context: Context, exprs: Sequence[Expr], keep: Sequence[Var], domain: RegionDomain) -> Points:
+def image_in_instances(context: Context, exprs: Sequence[Expr], keep: Sequence[Var], domain: Regions) -> Points:
     """The points that `exprs` reach for each value of the variables in `keep`; none where the facts exclude all.
 
     Raises

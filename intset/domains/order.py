@@ -5,72 +5,62 @@ Two sets are compared as functions of their parameters, at the values that the p
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
 
-from intset.domains.base import IntSet
-from intset.domains.combine import conditions, query_in, region_shape, shape_of
-from intset.domains.region import Region
+from intset.domains.budgeted import Represented, own_budget
 from intset.errors import BudgetError, InputError, UndecidedError
 from intset.expr.build import logical_and
-from intset.expr.node import Expr, Var
+from intset.expr.node import Cond, Expr, Var
+from intset.expr.walk import conjuncts
+from intset.facts import DERIVED, Fact
+from intset.frame import Frame
+from intset.linear.canonical import Normalizer
+from intset.prover.cache import prove_in
+from intset.regions.derived import coordinates
 
-if TYPE_CHECKING:
-    from intset.domains.isl.sets import Presburger
 
-
-def included(a: IntSet | Region, b: IntSet | Region) -> bool | None:
+def included(a: Represented, b: Represented) -> bool | None:
     """Whether every element that `a` represents is one that `b` represents; `None` where that is not known.
 
     Raises
     ------
     InputError: the two have elements of different dimension.
     """
-    dims = dimensions(a)
-    if dims != dimensions(b):
-        raise InputError(f"elements of {dims} dimensions are not compared with elements of {dimensions(b)}")
+    if a.dims != b.dims:
+        raise InputError(f"elements of {a.dims} dimensions are not compared with elements of {b.dims}")
     if a is b:
         return True
     try:
-        a = a.in_instances() if isinstance(a, Region) else a
+        a = a.in_instances()
         if a.is_empty:
             return True
-        decided = _by_shapes(_shape(a), _shape(b))
-        return _by_proof(a, b, dims) if decided is None else decided
+        decided = _by_shapes(a, b)
+        return _by_proof(a, b) if decided is None else decided
     except (BudgetError, UndecidedError):
         return None
 
 
-def is_subset(a: IntSet | Region, b: IntSet | Region) -> bool:
+def is_subset(a: Represented, b: Represented) -> bool:
     """Whether `a` is known to be a subset of `b`."""
     return included(a, b) is True
 
 
-def is_proper_subset(a: IntSet | Region, b: IntSet | Region) -> bool:
+def is_proper_subset(a: Represented, b: Represented) -> bool:
     """Whether `a` is known to be a subset of `b`, and `b` known not to be one of `a`."""
     return included(a, b) is True and included(b, a) is False
 
 
-def dimensions(s: IntSet | Region) -> int:
-    return s.dims if isinstance(s, Region) else 1
-
-
-def _shape(s: IntSet | Region) -> Presburger | None:
-    return region_shape(s) if isinstance(s, Region) else shape_of(s)
-
-
-def _by_shapes(a: Presburger | None, b: Presburger | None) -> bool | None:
-    from intset.domains.isl.presburger import own_budget
-
-    if a is None or b is None:
-        return None
-    params = tuple(dict.fromkeys((*a.params, *b.params)))
+def _by_shapes(a: Represented, b: Represented) -> bool | None:
     try:
-        with own_budget():
-            if a.get().is_subset(b.get()):
+        left, right = a.shape, b.shape
+        with own_budget(left):
+            right = right.like(left)
+            if right.includes(left):
                 return True
             # Only one of them may know what the parameters declare.
-            if a.get().intersect_params(_declared(params)).is_subset(b.get()):
+            params = tuple(dict.fromkeys((*left.atoms(), *right.atoms())))
+            declared = left.where((), logical_and(*_declared(params)))
+            if right.includes(left.within(declared)):
                 return True
     except BudgetError:
         return None
@@ -78,18 +68,21 @@ def _by_shapes(a: Presburger | None, b: Presburger | None) -> bool | None:
     return False if all(isinstance(p, Var) for p in params) else None
 
 
-def _declared(params: Sequence[Expr]) -> Any:
-    """The isl set of the values that the variables of `params` declare to have."""
-    from intset.context import Context
-    from intset.domains.isl.translate import Translation
+def _declared(params: Iterable[Expr]) -> list[Cond]:
+    """What is known of parameters by what their variables declare."""
+    plain, found = Normalizer({}), []
+    for e in params:
+        plain.form(e)
+        low, high = plain.atom_bounds(e)
+        found += [] if low is None else [e >= low]
+        found += [] if high is None else [e <= high]
+        step = e.declared()[2] if isinstance(e, Var) else 1
+        found += [(e % step).eq(0)] if step > 1 else []
+    return found
 
-    return Translation(query_in(Context().frame, ()), seeds=params).domain.params()
 
-
-def _by_proof(a: IntSet | Region, b: IntSet | Region, dims: int) -> bool | None:
-    from intset.context import Context
-
-    point = tuple(Var(f"x{k}") for k in range(dims))
-    ctx = Context(dict.fromkeys(point)).extended(facts=conditions(a, point))
-    status = ctx.prove(logical_and(*conditions(b, point))).status
+def _by_proof(a: Represented, b: Represented) -> bool | None:
+    point = coordinates(a.dims)
+    facts = [Fact(part, DERIVED) for cond in a.conditions(point) for part in conjuncts(cond)]
+    status = prove_in(Frame.of(dict.fromkeys(point), facts), logical_and(*b.conditions(point))).status
     return {"proved": True, "refuted": False}.get(status)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from intset.domains.base import Bounds, End
-from intset.domains.interval import has_parameters, symbolic_bounds
+from intset.domains.consistency import values_of
+from intset.domains.ends import Bounds, End
+from intset.domains.linear_ends import has_parameters, symbolic_bounds
 from intset.domains.query import Query
 from intset.domains.sides import end_at, larger, smaller
 from intset.expr.node import IntLike, Var
@@ -37,9 +38,15 @@ class Outline:
         """The number of elements; `None` where they cannot be listed."""
         return None if self._counted is None else self._counted()
 
-    def joined(self, other: Outline, operation: str) -> Outline:
-        """That of the "union" or the "intersect"ion."""
-        join = union_of_ends if operation == "union" else intersection_of_ends
+    def united(self, other: Outline) -> Outline:
+        """That of the union."""
+        return self._joined(other, union_of_ends)
+
+    def intersected(self, other: Outline) -> Outline:
+        """That of the intersection."""
+        return self._joined(other, intersection_of_ends)
+
+    def _joined(self, other: Outline, join: Callable[[Side, Side], Side]) -> Outline:
         return Outline(lambda: [join(a, b) for a, b in zip(self.sides, other.sides, strict=True)])
 
     def at(self, values: Mapping[Var, IntLike]) -> Outline:
@@ -57,8 +64,6 @@ def of_query(query: Query, is_exact: bool) -> Outline:
     """The outline of an image; `is_exact`: whether the set is the image, so that its elements are those listed."""
 
     def counted() -> int | None:
-        from intset.domains.points import values_of
-
         values = values_of(query)
         return None if values is None else len(values)
 

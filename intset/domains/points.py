@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Sequence
-from math import prod
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from intset.domains.base import Bounds, End, IntervalSet, IntSet, as_end, empty_set
+from intset.domains.consistency import values_of
+from intset.domains.enumeration import runs
 from intset.domains.query import Query
-from intset.domains.witness import Point
-from intset.errors import EvaluationError
-from intset.expr.build import logical_or, select
-from intset.expr.compiled import compiled
+from intset.expr.build import logical_or
 from intset.expr.digits import number_text
-from intset.expr.length import may_be_long
-from intset.expr.node import Cond, Expr, IntLike, Node, Var, as_expr, as_int, sum_of, truth
-from intset.expr.walk import free_vars, is_small, opaque_terms, postorder
+from intset.expr.node import Cond, IntLike, as_expr, as_int, truth
 from intset.infinity import NEG_INF, POS_INF
-
-MAX_NODES = 64  # of the expressions and facts of a question; of longer ones fewer points are tried
 
 
 class PointSet(IntSet):
@@ -49,88 +42,6 @@ class PointSet(IntSet):
     def describe(self) -> str:
         shown = ", ".join(map(number_text, self.values[:12]))
         return f"{{{shown}{', ...' if len(self.values) > 12 else ''}}}"
-
-
-def runs(values: Sequence[int]) -> Iterator[tuple[int, int, int]]:
-    """Sorted values as maximal arithmetic runs `(first, last, step)`."""
-    k = 0
-    while k < len(values):
-        end = k + 1
-        step = values[end] - values[k] if end < len(values) else 0
-        while end < len(values) and values[end] - values[end - 1] == step:
-            end += 1
-        if end - k == 2 and step > 1:
-            end, step = k + 1, 0
-        yield values[k], values[end - 1], step if end - k > 1 else 0
-        k = end
-
-
-def length(span: range) -> int:
-    """The number of points of a range of step 1; unlike `len`, of a range of any length."""
-    return max(0, span.stop - span.start)
-
-
-def box_of(query: Query, limit: int | None = None) -> tuple[list[Var], list[range]] | None:
-    """The variables that matter and their numeric ranges, when all are bounded and `limit` points are enough."""
-    relaxed, params, _, _ = query.split_relevant(query.exprs)
-    roots = (*query.exprs, *query.facts)
-    if params or opaque_terms(*roots):
-        return None
-    spans = []
-    for var in relaxed:
-        low, high = query.known.atom_bounds(var)
-        if low is None or high is None:
-            return None
-        spans.append(range(low, high + 1))
-    most = _affordable(roots, query.config.points if limit is None else min(limit, query.config.points))
-    bits = {var: max(abs(span.start), abs(span.stop)).bit_length() for var, span in zip(relaxed, spans, strict=True)}
-    if any(length(span) > most for span in spans) or prod(map(len, spans)) > most:
-        return None
-    return None if may_be_long(roots, bits) else (relaxed, spans)
-
-
-def _affordable(roots: Sequence[Node], points: int) -> int:
-    """How many points may be tried, of `points`: fewer where what is evaluated at each of them is long."""
-    if is_small(MAX_NODES, roots):
-        return points
-    nodes = sum(1 for _ in postorder(roots))
-    return points * MAX_NODES**2 // nodes**2  # what is long is not compiled either, so that each node takes longer
-
-
-def values_of(query: Query, limit: int | None = None) -> list[tuple[int, ...]] | None:
-    """All tuples of values that the expressions take, or `None` when the box is too large or symbolic."""
-    box = box_of(query, limit)
-    if box is None:
-        return None
-    variables, spans = box
-    _, _, touching, leftover = query.split_relevant(query.exprs)
-    if leftover:
-        from intset.domains.isl.domain import consistency
-
-        state = consistency(query, leftover)
-        if state != "holds":
-            return [] if state == "empty" else None
-    checks = [*touching, *symbolic_limits(query, variables)]
-    functions = [compiled(e, variables) for e in query.exprs]
-    guards = [compiled(check, variables) for check in checks]
-    found: dict[tuple[int, ...], None] = {}
-    for point in itertools.product(*spans):
-        try:
-            if all(guard(*point) for guard in guards):
-                found[tuple(function(*point) for function in functions)] = None
-        except (ZeroDivisionError, EvaluationError):
-            continue
-    return list(found)
-
-
-def facts_hold(query: Query, facts: Sequence[Cond]) -> str:
-    """Whether facts hold together somewhere, by enumeration: "holds", "empty" or "unknown" (box too large)."""
-    variables = free_vars(*facts)
-    if not variables:
-        return "unknown"
-    alone = Query([sum_of(variables)], query.ranges, facts, (), query.base, query.known, query.config)
-    values = values_of(alone)
-    return "unknown" if values is None else "holds" if values else "empty"
 
 
 def points_image(query: Query, limit: int | None = None) -> PointSet | None:
@@ -170,46 +81,3 @@ class PointsDomain:
     def bounds(self, query: Query) -> Bounds:
         answer = self.image(query)
         return Bounds(*answer.ends(), answer.is_tight, self.name, answer.notes)
-
-
-def false_point(query: Query, goal: Cond) -> tuple[str, Point | None] | None:
-    """Try `goal` at every point of the box.
-
-    Returns ("always", None) when it never fails, ("never", None) when there is no point, ("fails", point) at the first
-    failure; `None` when the box is symbolic, unbounded or too large.
-    """
-    roots = Query([_as_value(goal)], query.ranges, query.facts, (), query.base, query.known, query.config)
-    box = box_of(roots)
-    if box is None:
-        return None
-    variables, spans = box
-    _, _, touching, leftover = roots.split_relevant(roots.exprs)
-    if leftover:
-        return None
-    checks = [compiled(check, variables) for check in (*touching, *symbolic_limits(query, variables))]
-    test = compiled(goal, variables)
-    seen = False
-    for point in itertools.product(*spans):
-        try:
-            if not all(check(*point) for check in checks):
-                continue
-            seen = True
-            if not test(*point):
-                return "fails", dict(zip(variables, point, strict=True))
-        except (ZeroDivisionError, EvaluationError):
-            continue
-    return ("always" if seen else "never"), None
-
-
-def symbolic_limits(query: Query, variables: Sequence[Var]) -> list[Cond]:
-    """The conditions that keep variables inside ranges whose ends are not constants."""
-    found: list[Cond] = []
-    for var in variables:
-        limits = query.ranges[var]
-        if limits.constant() is None:
-            found += [var >= limits.min, var <= limits.max]
-    return found
-
-
-def _as_value(goal: Cond) -> Expr:
-    return select(goal, 1, 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from intset.expr.node import Cond, Expr, Node, Var
@@ -95,18 +95,6 @@ class Query:
     def kept_ties(self) -> list[tuple[Var, frozenset[Var]]]:
         """The kept variables whose ranges say something about relaxed ones, with these."""
         return [(var, own) for var, own in self.ties.items() if var in self.keep] if self.keep else []
-
-    def is_touched(self, roots: Iterable[Node]) -> bool:
-        """Whether a fact speaks of a variable of `roots`, directly or through ranges and other facts; or may, unseen,
-        exclude every point. The range of a variable that is kept counts as a fact about those that it depends on."""
-        if not self.facts and not self.kept_ties:
-            return False
-        relaxed, _, touching, leftover = self.split_relevant(tuple(roots))
-        if touching or any(not own.isdisjoint(relaxed) for _, own in self.kept_ties):
-            return True
-        from intset.domains.isl.domain import consistency
-
-        return bool(leftover) and consistency(self, leftover) != "holds"
 
     def split_relevant(self, roots: Sequence[Node]) -> tuple[list[Var], list[Var], list[Cond], list[Cond]]:
         """(relaxed variables, parameters, facts that touch them, facts that do not), closed over shared variables.

@@ -1,18 +1,55 @@
-"""`Region`: a set of n-dimensional points with claims, and the algebra on it (`algebra.py` says what it answers)."""
+"""`Region`: a set of n-dimensional points with claims, and the algebra on it.
+
+A `Shape` is exact or refuses (`intset.regions`); a region is a sound superset of what was asked for. So an operation on
+regions is exact when it is on the shapes and the regions are; where a shape refuses, or a region is a superset that
+would make the answer wrong, the answer is a superset with a note, or where that would be unsound a typed refusal:
+
+=====================  ==================================================================================
+union, projection      the box
+intersection           the box
+difference             the left side, also when the right one is a superset: it may hold points that are to stay
+emptiness, inclusion   not known to be
+extremum, sample,      `UndecidedError`
+pieces
+=====================  ==================================================================================
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, SupportsIndex
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import SupportsIndex, TypeVar
 
-from intset.errors import CountError, InputError
-from intset.expr.node import Cond, Expr, IntLike, Var, as_int
+from intset.domains import order
+from intset.domains.base import IntervalSet, IntSet
+from intset.domains.budgeted import (
+    SHARE,
+    Ends,
+    condition_of,
+    count_of,
+    has_point,
+    is_empty,
+    joined,
+    own_budget,
+    placed,
+    range_between,
+    shape_of_conditions,
+)
+from intset.domains.ends import End
+from intset.domains.outline import Outline, Side
+from intset.domains.sides import Sides
+from intset.errors import BudgetError, CountError, InputError, UndecidedError
+from intset.expr.build import logical_and
+from intset.expr.evaluate import evaluate
+from intset.expr.node import Cond, Expr, IntLike, Var, as_int, const
 from intset.expr.range import Range
-from intset.infinity import Infinity
+from intset.infinity import NEG_INF, POS_INF, Infinity
+from intset.regions.derived import PerInstance, coordinates
+from intset.regions.shape import Shape
 
-if TYPE_CHECKING:
-    from intset.domains.sides import Sides
+T = TypeVar("T")
+MAX_PIECES = 64
 
 
 class Region(ABC):
@@ -32,6 +69,11 @@ class Region(ABC):
     is_exact: bool
     notes: tuple[str, ...]
     sides: Sides | None = None  # what is known of each coordinate alone, where that may be more
+
+    @property
+    def is_tight(self) -> bool:
+        """Whether every side of the box is known to be attained."""
+        return False
 
     @property
     @abstractmethod
@@ -65,33 +107,45 @@ class Region(ABC):
 
     def __or__(self, other: Region) -> Region:
         """The union of the regions represented, or a box around it when it has no representation."""
-        from intset.domains.combine import combine_regions
-
-        return combine_regions(self, other, "union")
+        if not isinstance(other, Region):
+            return NotImplemented
+        outline = self.outlined().united(other.outlined())
+        return _joined(self, other, lambda x, y: x.union(y), outline)
 
     def __and__(self, other: Region) -> Region:
         """The intersection of the regions represented, or a box around it when it has no representation."""
-        from intset.domains.combine import combine_regions
-
-        return combine_regions(self, other, "intersect")
+        if not isinstance(other, Region):
+            return NotImplemented
+        outline = self.outlined().intersected(other.outlined())
+        return _joined(self, other, lambda x, y: x.intersect(y), outline)
 
     def __sub__(self, other: Region) -> Region:
         """The points of this region that are not in `other`; more where one of them is not exact."""
-        from intset.domains import algebra
-
-        return algebra.difference(self, other) if isinstance(other, Region) else NotImplemented
+        return _difference(self, other) if isinstance(other, Region) else NotImplemented
 
     def project(self, dims: Sequence[int]) -> Region:
         """The region in some of its dimensions, in the order given."""
-        from intset.domains import algebra
-
-        return algebra.project(self, dims)
+        chosen = [as_int(k, "a dimension") for k in dims]
+        if any(not 0 <= k < self.dims for k in chosen) or len(set(chosen)) < len(chosen):
+            raise InputError(f"dimensions of a region of {self.dims} are different numbers from 0, not {tuple(chosen)}")
+        outline = Outline(lambda: [self.outlined().sides[k] for k in chosen])
+        try:
+            shape = self.shape
+            with own_budget(shape):
+                found = shape.project(chosen)
+        except BudgetError as error:
+            return product_of(outline.sides, self.by, (*self.notes, f"projected as a box: {error}"))
+        return made(found, self.is_exact, self.notes, outline, self.by)
 
     def hull(self) -> Region:
         """The box around the region, for each value of the parameters."""
-        from intset.domains import algebra
-
-        return algebra.hull(self)
+        try:
+            shape = self.shape
+            with own_budget(shape):
+                found = shape.hull()
+        except BudgetError as error:
+            return product_of(self.outlined().sides, self.by, (*self.notes, f"the box of all instances: {error}"))
+        return made(found, self.is_exact, self.notes, self.outlined(), self.by)
 
     def lexmin(self) -> tuple[Expr, ...] | None:
         """The lexicographically smallest point, over `params`; right where the region is not empty, `None` where it is
@@ -101,15 +155,23 @@ class Region(ABC):
         ------
         UndecidedError: there is no end, or the region is not exact, or the budget does not suffice.
         """
-        from intset.domains import algebra
-
-        return algebra.extremum(self, -1)
+        return self._extremum(-1, "the smallest point")
 
     def lexmax(self) -> tuple[Expr, ...] | None:
         """The lexicographically largest point, as `lexmin` gives the smallest."""
-        from intset.domains import algebra
+        return self._extremum(1, "the largest point")
 
-        return algebra.extremum(self, 1)
+    def _extremum(self, side: int, what: str) -> tuple[Expr, ...] | None:
+        def found(shape: Shape) -> tuple[Expr, ...] | None:
+            if shape.is_empty():
+                return None
+            point = shape.lexmin() if side < 0 else shape.lexmax()
+            ends = [point.end(k, side) for k in range(self.dims)]
+            if any(isinstance(e, Infinity) for e in ends):
+                raise BudgetError("there is no end to it")
+            return tuple(e for e in ends if isinstance(e, Expr))
+
+        return self._decided(what, found)
 
     def sample(self) -> tuple[int, ...] | None:
         """A point of the region, at some values of the parameters; `None` where it is empty for all of them.
@@ -118,9 +180,7 @@ class Region(ABC):
         ------
         UndecidedError: the region is not exact, or the budget does not suffice.
         """
-        from intset.domains import algebra
-
-        return algebra.sample(self)
+        return self._decided("a point", lambda shape: shape.sample())
 
     def pieces(self, order: Sequence[int] | None = None) -> tuple[Region, ...]:
         """Disjoint convex regions that are this one together, for loops over its dimensions in the order given.
@@ -129,9 +189,48 @@ class Region(ABC):
         ------
         UndecidedError: they are too many, or the budget does not suffice.
         """
-        from intset.domains import algebra
+        turned = self if order is None else self.project(order)
+        if turned.dims != self.dims:
+            raise InputError(f"the order of a region of {self.dims} dimensions names all of them")
 
-        return algebra.pieces(self, order)
+        def found(shape: Shape) -> tuple[Region, ...]:
+            parts = shape.pieces(MAX_PIECES)
+            if parts is None:
+                raise BudgetError(f"no {MAX_PIECES} disjoint pieces were found")
+            return tuple(made(part, self.is_exact, self.notes, None, self.by) for part in parts)
+
+        return turned._decided("disjoint pieces", found, exact=False)
+
+    def _decided(self, what: str, answer: Callable[[Shape], T], exact: bool = True) -> T:
+        """What the shape answers; refused with the budget, and where it would be wrong of a superset."""
+        if exact and not self.is_exact:
+            raise UndecidedError(f"{what} of a region that is not exact is not known")
+        try:
+            shape = self.shape
+            with own_budget(shape):
+                return answer(shape)
+        except BudgetError as error:
+            raise UndecidedError(f"{what} of the region is not known: {error}") from error
+
+    # -- as sets are ---------------------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> Shape:
+        """The region represented, as a shape.
+
+        Raises
+        ------
+        BudgetError: it is none, or needs too many operations.
+        """
+        return shape_of_conditions(self)
+
+    def conditions(self, point: Sequence[Expr]) -> tuple[Cond, ...]:
+        """What holds of `point` and the parameters where `point` is an element."""
+        return (self.condition(point),)
+
+    def outlined(self) -> Outline:
+        """What is known of the region without its shape; its box is not asked for before somebody needs it."""
+        return Outline(lambda: [_side(r) for r in self.box])
 
     def in_instances(self) -> Region:
         """The region where its parameters are among the instances it is known to have; elsewhere empty."""
@@ -140,15 +239,11 @@ class Region(ABC):
     def __le__(self, other: Region) -> bool:
         """Whether every element of this region is known to be one of `other`, for all parameters (comparing what is
         represented)."""
-        from intset.domains.order import is_subset
-
-        return is_subset(self, other) if isinstance(other, Region) else NotImplemented
+        return order.is_subset(self, other) if isinstance(other, Region) else NotImplemented
 
     def __lt__(self, other: Region) -> bool:
         """Whether this region is known to be a subset of `other`, and to differ from it for some parameters."""
-        from intset.domains.order import is_proper_subset
-
-        return is_proper_subset(self, other) if isinstance(other, Region) else NotImplemented
+        return order.is_proper_subset(self, other) if isinstance(other, Region) else NotImplemented
 
     def __ge__(self, other: Region) -> bool:
         return other <= self if isinstance(other, Region) else NotImplemented
@@ -166,8 +261,6 @@ class Region(ABC):
         """`(3, 4) in r`, for a region that does not depend on parameters."""
         if self.params:
             raise InputError(f"the region depends on {', '.join(p.name for p in self.params)}: use r.at({{...}})")
-        from intset.expr.evaluate import evaluate
-
         values = [as_int(v, "a coordinate") for v in point]
         return bool(evaluate(self.condition(values)))
 
@@ -182,3 +275,209 @@ class Region(ABC):
     def __repr__(self) -> str:
         sides = " x ".join(f"[{r.min}, {r.max}]" for r in self.box)
         return f"<{type(self).__name__} {sides or '()'} {'exact' if self.is_exact else 'superset'} by {self.by}>"
+
+
+class ProductRegion(Region):
+    """The points whose k-th coordinate lies in the k-th of several sets, independently."""
+
+    def __init__(
+        self, sets: Sequence[IntSet], by: str, is_exact: bool, notes: Sequence[str] = (), sides: Sides | None = None
+    ) -> None:
+        self.sets, self.by, self.is_exact, self.notes = tuple(sets), by, is_exact, tuple(notes)
+        self.sides = sides
+        self.dims = len(self.sets)
+
+    @property
+    def params(self) -> tuple[Var, ...]:
+        return tuple(dict.fromkeys(v for s in self.sets for v in s.params))
+
+    @property
+    def is_empty(self) -> bool:
+        return any(s.is_empty for s in self.sets)
+
+    @property
+    def is_tight(self) -> bool:
+        return all(s.is_tight for s in self.sets)
+
+    @property
+    def box(self) -> tuple[Range, ...]:
+        return tuple(range_between(*self._side(k, s)) for k, s in enumerate(self.sets))
+
+    def _side(self, k: int, s: IntSet) -> tuple[End, End]:
+        return s.ends() if s.is_tight or self.sides is None else self.sides.within(k, s.ends())
+
+    def count(self) -> int | Infinity | Expr:
+        counts = [s.count() for s in self.sets]
+        if any(c == 0 for c in counts if isinstance(c, int)):
+            return 0
+        if any(isinstance(c, Infinity) for c in counts):
+            return POS_INF
+        return prod(c for c in counts if not isinstance(c, Infinity))
+
+    def at(self, values: Mapping[Var, IntLike]) -> ProductRegion:
+        sides = None if self.sides is None else self.sides.at(values)
+        return ProductRegion([s.at(values) for s in self.sets], self.by, self.is_exact, self.notes, sides)
+
+    def condition(self, point: Sequence[IntLike]) -> Cond:
+        return logical_and(*(s.condition(v) for s, v in zip(self.sets, point, strict=True)))
+
+    def count_max(self) -> int | Infinity:
+        number = self.count()
+        if isinstance(number, Expr):
+            raise CountError("the instances of this region are not known")
+        return number
+
+    def count_total(self) -> int | Infinity:
+        return self.count_max()
+
+
+def product_of(sides: Sequence[Side], by: str, notes: Sequence[str]) -> ProductRegion:
+    """The box with these ends, as a superset of what was asked for; `notes` say why."""
+    return ProductRegion([IntervalSet(low, high, by, notes=notes) for low, high in sides], by, False, notes)
+
+
+class ShapeRegion(Region):
+    """The points of a shape; `outline` answers where its budget does not suffice, `sides` where its ends are loose."""
+
+    def __init__(
+        self, shape: Shape, by: str, is_exact: bool, notes: Sequence[str] = (), outline: Outline | None = None
+    ) -> None:
+        self._shape, self.by, self.is_exact, self._notes = shape, by, is_exact, tuple(notes)
+        self.dims, self._outline = shape.dims, outline
+        self._ends = Ends(shape, self.dims, outline)
+
+    @property
+    def shape(self) -> Shape:
+        return self._shape
+
+    def outlined(self) -> Outline:
+        return super().outlined() if self._outline is None else self._outline
+
+    @property
+    def params(self) -> tuple[Var, ...]:
+        return self._shape.variables()
+
+    @property
+    def is_empty(self) -> bool:
+        return is_empty(self._shape)
+
+    @property
+    def is_tight(self) -> bool:
+        return self.is_exact and self._ends.are_attained()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return (*self._notes, *self._ends.notes_so_far())
+
+    @notes.setter
+    def notes(self, notes: tuple[str, ...]) -> None:
+        self._notes = notes
+
+    @property
+    def box(self) -> tuple[Range, ...]:
+        return tuple(range_between(*self._within(k, ends)) for k, ends in enumerate(self._ends.sides()))
+
+    def _within(self, k: int, ends: tuple[End, End]) -> tuple[End, End]:
+        is_best = self.is_exact and not self._ends.notes() and not any(isinstance(e, Infinity) for e in ends)
+        return ends if self.sides is None or is_best else self.sides.within(k, ends)
+
+    def count(self) -> int | Infinity | Expr:
+        return count_of(self._shape, self._outline)
+
+    def count_max(self) -> int | Infinity:
+        return self._counts().max
+
+    def count_total(self) -> int | Infinity:
+        return self._counts().total
+
+    def _counts(self) -> PerInstance:
+        try:
+            with own_budget(self._shape, 2 * SHARE):
+                return self._shape.counts(self.params)
+        except BudgetError as error:
+            raise CountError(f"counting is out of budget: {error}") from error
+
+    def at(self, values: Mapping[Var, IntLike]) -> Region:
+        outline = None if self._outline is None else self._outline.at(values)
+        try:
+            found = ShapeRegion(placed(self._shape, values), self.by, self.is_exact, self._notes, outline)
+        except BudgetError as error:
+            ends = [(NEG_INF, POS_INF)] * self.dims if outline is None else outline.sides
+            return product_of(ends, self.by, (*self.notes, f"the values were put into the box alone: {error}"))
+        found.sides = None if self.sides is None else self.sides.at(values)
+        return found
+
+    def condition(self, point: Sequence[IntLike]) -> Cond:
+        return condition_of(self._shape, point, "region")
+
+    def __contains__(self, point: Sequence[SupportsIndex]) -> bool:
+        if self.params or len(point) != self.dims:
+            return super().__contains__(point)
+        return has_point(self._shape, [as_int(v, "a coordinate") for v in point])
+
+
+def made(
+    shape: Shape, is_exact: bool, notes: Sequence[str] = (), outline: Outline | None = None, by: str = ""
+) -> Region:
+    """A region of a shape."""
+    return ShapeRegion(shape, by or shape.by, is_exact, tuple(dict.fromkeys(notes)), outline)
+
+
+def extreme_targets(region: Region, sources: int, side: int) -> Region:
+    """Of pairs (source, target) each source with the smallest (`side` -1) or largest (+1) of its targets."""
+
+    def found(shape: Shape) -> Region:
+        names = coordinates(sources, "s")
+        fibres = shape.fibred(names)
+        ends = (fibres.lexmin() if side < 0 else fibres.lexmax()).lifted(names)
+        return made(ends, True, region.notes, region.outlined(), region.by)
+
+    return region._decided(f"the {'smallest' if side < 0 else 'largest'} targets", found)
+
+
+def composed(a: Region, b: Region, shared: int) -> Region:
+    """The points `(x, z)` for which some `y` of `shared` coordinates has `(x, y)` in `a` and `(y, z)` in `b`."""
+    first, last = a.dims - shared, b.dims - shared
+    notes, exact = (*a.notes, *b.notes), a.is_exact and b.is_exact
+    outline = Outline(lambda: [*a.outlined().sides[:first], *b.outlined().sides[shared:]])
+    kept = [*range(first), *range(first + shared, first + shared + last)]
+    try:
+        found = joined(a, b, lambda left, right: left.product_with(right, shared).project(kept))
+    except BudgetError as error:
+        return product_of(outline.sides, a.by, (*notes, f"composed as boxes: {error}"))
+    return made(found, exact, notes, outline)
+
+
+def _joined(a: Region, b: Region, operation: Callable[[Shape, Shape], Shape], outline: Outline) -> Region:
+    """What two regions give together, or a box around it; exact only when both are."""
+    if a.dims != b.dims:
+        raise InputError(f"a region of {a.dims} dimensions does not join one of {b.dims}")
+    notes = (*a.notes, *b.notes)
+    try:
+        return made(joined(a, b, operation), a.is_exact and b.is_exact, notes, outline)
+    except BudgetError as error:
+        return product_of(outline.sides, a.by, tuple(dict.fromkeys((*notes, f"joined as boxes: {error}"))))
+
+
+def _difference(a: Region, b: Region) -> Region:
+    if a.dims != b.dims:
+        raise InputError(f"a region of {b.dims} dimensions cannot be taken from one of {a.dims}")
+    if not b.is_exact:
+        return _superset(a, "what was to be taken away is not known exactly, so nothing was")
+    try:
+        return made(joined(a, b, lambda x, y: x.subtract(y)), a.is_exact, a.notes, a.outlined())
+    except BudgetError as error:
+        return _superset(a, f"nothing was taken away: {error}")
+
+
+def _superset(region: Region, note: str) -> Region:
+    """The same points, as more than what was asked for."""
+    notes = (*region.notes, note)
+    try:
+        return made(region.shape, False, notes, region.outlined(), region.by)
+    except BudgetError:
+        return product_of(region.outlined().sides, region.by, notes)
+
+
+def _side(r: Range) -> Side:
+    return (POS_INF, NEG_INF) if isinstance(r.extent, Expr) and r.extent is const(0) else (r.min, r.max)

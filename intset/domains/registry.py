@@ -5,11 +5,13 @@ from __future__ import annotations
 import importlib
 import warnings
 from importlib import metadata
-from typing import Any
 
-from intset.domains.base import ClimbingDomain, Domain, RegionDomain
-from intset.domains.border import Guarded
+from intset.domains import engines
+from intset.domains.border import made
+from intset.domains.engines import strongest as strongest
+from intset.domains.foreign import Guarded
 from intset.domains.product import ProductDomain
+from intset.domains.protocols import ClimbingDomain, Domain, Regions
 from intset.errors import DomainError, InputError, PluginWarning
 from intset.names import CHEAPEST as CHEAPEST
 from intset.names import announce, check_name, entry_points, withdraw
@@ -24,45 +26,37 @@ _MODULES = {
     "isl": "intset.domains.isl.domain:IslDomain",
     "points": "intset.domains.points:PointsDomain",
 }
-_WITH_REGIONS = ("isl",)  # of these
 _loaded: dict[str, Domain] = {}
-_answering: dict[str, RegionDomain | None] = {}  # by the name that is asked for, until another domain is registered
+_answering: dict[str, Regions | None] = {}  # by the name that is asked for, until another domain is registered
 
 
 def register(domain: Domain, name: str | None = None) -> Domain:
     """Make `domain` known under `name` (default: its own name). Returns the domain, so it serves as a decorator."""
-    instance = _made(domain, name or getattr(domain, "name", "") or "?")
+    instance = made(domain, name or getattr(domain, "name", "") or "?")
     chosen = name or getattr(instance, "name", None)
     if not isinstance(chosen, str) or not chosen:
         raise InputError(f"a domain needs a name: {domain!r}")
     if not callable(getattr(instance, "image", None)):
         raise InputError(f"the domain {chosen!r} has no method image(query)")
-    _loaded[chosen] = Guarded(instance, chosen)
+    _loaded[chosen] = guarded = Guarded(instance, chosen)
     announce(chosen)
+    engines.enlist(chosen, guarded)
     _forget_what_is_built_from(chosen)
     return domain
-
-
-def _made(domain: Any, name: object) -> Any:
-    if not isinstance(domain, type):
-        return domain
-    try:
-        return domain()
-    except Exception as error:
-        raise DomainError(f"the domain {name!r}: {domain.__name__}() raised {type(error).__name__}: {error}") from error
 
 
 def unregister(name: str) -> None:
     """Forget a domain that was registered by call."""
     _loaded.pop(name, None)
     withdraw(name)
+    engines.dismiss(name)
     _forget_what_is_built_from(name)
 
 
 def _forget_what_is_built_from(name: str) -> None:
     """Products that were built on demand hold the domain that had the name; those registered by call are their own."""
-    for product, made in list(_loaded.items()):
-        if not isinstance(made, Guarded) and "*" in product and name in map(str.strip, product.split("*")):
+    for product, kept in list(_loaded.items()):
+        if not isinstance(kept, Guarded) and "*" in product and name in map(str.strip, product.split("*")):
             del _loaded[product]
     _answering.clear()
 
@@ -102,29 +96,14 @@ def domain_named(name: str) -> Domain:
     return found
 
 
-def regions_of(name: str) -> RegionDomain | None:
+def regions_of(name: str) -> Regions | None:
     """The domain with regions that answers for the one called `name`: itself, or the one that it climbs to; `None` for
     no such."""
     if name not in _answering:
         domain = domain_named(name)
         top = domain.top() if isinstance(domain, ClimbingDomain) else domain
-        _answering[name] = top if isinstance(top, RegionDomain) else None
+        _answering[name] = top if isinstance(top, Regions) else None
     return _answering[name]
-
-
-def strongest() -> RegionDomain:
-    """Of all domains with regions the strongest; one from outside before one of the same strength that is built in."""
-    outside = (*(point.name for point in entry_points()), *_loaded)
-    names = [*(name for name in dict.fromkeys(outside) if name not in _MODULES), *_WITH_REGIONS]
-    found = [domain for name in names if isinstance(domain := _found(name), RegionDomain)]
-    return max(found, key=lambda domain: domain.strength)
-
-
-def _found(name: str) -> Domain | None:
-    try:
-        return domain_named(name)
-    except DomainError:  # a plugin that cannot be loaded
-        return None
 
 
 def shapes_of(name: str) -> Shape:
@@ -134,13 +113,7 @@ def shapes_of(name: str) -> Shape:
 
 
 def _plugin(point: metadata.EntryPoint) -> Domain:
-    try:
-        loaded = _made(point.load(), point.name)
-    except DomainError:
-        raise
-    except (Exception, SystemExit) as error:
-        shown = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise DomainError(f"the domain {point.name!r}: its plugin {point.value} cannot be loaded: {shown}") from error
+    loaded = engines.load(point)
     if not callable(getattr(loaded, "image", None)):
         raise DomainError(f"the domain {point.name!r}: its plugin {point.value} has no method image(query)")
     return Guarded(loaded, point.name)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from intset.domains import algebra
-from intset.domains.region import Region
+from intset.domains.region import Region, composed, extreme_targets
 from intset.errors import InputError
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr
 
@@ -84,23 +83,23 @@ class Relation:
         """The pairs `(a, c)` with some `b` such that `(a, b)` is in this relation and `(b, c)` in the other."""
         if not isinstance(other, Relation) or other.sources != self.targets:
             raise InputError(f"a relation with targets of {self.targets} coordinates cannot be followed by {other!r}")
-        return Relation(algebra.composed(self.pairs, other.pairs, self.targets), self.sources)
+        return Relation(composed(self.pairs, other.pairs, self.targets), self.sources)
 
     def apply(self, region: Region) -> Region:
         """The targets of the points of a region."""
         if region.dims != self.sources:
             raise InputError(f"a region of {region.dims} dimensions is no set of sources of {self.sources}")
-        return algebra.composed(region, self.pairs, self.sources)
+        return composed(region, self.pairs, self.sources)
 
     # -- extrema ------------------------------------------------------------------------------------------------
 
     def lexmin(self) -> Relation:
         """Each source with the lexicographically smallest of its targets."""
-        return Relation(algebra.extreme_targets(self.pairs, self.sources, -1), self.sources)
+        return Relation(extreme_targets(self.pairs, self.sources, -1), self.sources)
 
     def lexmax(self) -> Relation:
         """Each source with the lexicographically largest of its targets."""
-        return Relation(algebra.extreme_targets(self.pairs, self.sources, 1), self.sources)
+        return Relation(extreme_targets(self.pairs, self.sources, 1), self.sources)
 
     # -- the rest -----------------------------------------------------------------------------------------------
 

@@ -7,7 +7,8 @@ the run that is there already makes it longer without a gap.
 from __future__ import annotations
 
 from intset.domains.base import IntervalSet
-from intset.domains.interval import symbolic_bounds
+from intset.domains.consistency import is_touched
+from intset.domains.linear_ends import symbolic_bounds
 from intset.domains.query import Query
 from intset.expr.node import Var
 from intset.expr.walk import free_vars
@@ -18,7 +19,7 @@ from intset.linear.symbolic import ends_of
 def dense_image(query: Query) -> IntervalSet | None:
     """The image as an exact interval with symbolic ends, where the terms show that it has no gap; else `None`."""
     form = query.forms[0]
-    if query.is_touched(tuple(form.terms)):
+    if is_touched(query, tuple(form.terms)):
         return None
     terms = _terms(query, form)
     if terms is None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
-from intset.domains.base import Domain, End, as_end
+from intset.domains.ends import End, as_end
+from intset.domains.query import Query
 from intset.errors import EvaluationError
 from intset.expr.build import maximum, minimum
 from intset.expr.evaluate import evaluate
@@ -13,9 +14,6 @@ from intset.expr.node import Expr, IntLike, Var
 from intset.expr.walk import opaque_terms, substitute
 from intset.infinity import NEG_INF, POS_INF, Infinity
 from intset.linear.canonical import Normalizer
-
-if TYPE_CHECKING:
-    from intset.domains.query import Query
 
 Pair = tuple[End, End]
 
@@ -26,8 +24,8 @@ class Sides:
     A region's box asks where the region itself has no better end.
     """
 
-    def __init__(self, query: Query, domain: Domain) -> None:
-        self._query, self._domain = query, domain
+    def __init__(self, query: Query, bounds: Callable[[Query], Pair]) -> None:
+        self._query, self._bounds = query, bounds
         self._found: dict[int, Pair] = {}
 
     def ends(self, k: int) -> Pair:
@@ -42,11 +40,6 @@ class Sides:
         if self._query.alone:
             low2, high2 = self._bounds(self._query.alone[k])
             return larger(low, low2), smaller(high, high2)
-        return low, high
-
-    def _bounds(self, query: Query) -> Pair:
-        bounds = getattr(self._domain, "bounds", None)
-        low, high = self._domain.image(query).ends() if bounds is None else bounds(query)
         return low, high
 
     def within(self, k: int, ends: Pair) -> Pair:

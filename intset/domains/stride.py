@@ -5,20 +5,22 @@ Where an operation leaves that class the answer is the best single stride.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from intset.domains import multistride, strided
 from intset.domains.base import End, IntSet, empty_set
+from intset.domains.consistency import is_touched
 from intset.domains.product import StridedSet
 from intset.domains.query import Query
+from intset.domains.steps import steps_of
 from intset.domains.value import ValueDomain
 from intset.errors import CountError
 from intset.expr import ops
-from intset.expr.build import logical_and
+from intset.expr.build import logical_and, logical_or
 from intset.expr.digits import number_text
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr
-from intset.expr.walk import free_vars, substitute
+from intset.expr.walk import substitute
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
 
@@ -74,8 +76,6 @@ def _member(x: Expr, terms: list[multistride.Term]) -> Cond:
 
     Where what the smaller strides reach stays below the largest one, its multiple is `x // s`; else each is tried.
     """
-    from intset.expr.build import logical_or
-
     pending: list[tuple[Expr, int, list[Cond]]] = [(x, 0, [])]
     done: list[Cond] = []
     while pending:
@@ -133,64 +133,12 @@ def structural_image(query: Query) -> StrideSet | None:
     if query.is_empty:
         return None
     form = query.forms[0]
-    if query.is_touched(form.terms):
+    if is_touched(query, form.terms):
         return None
-    found = _steps_of(query, form)
+    found = steps_of(query, form)
     if found is None and len(form.terms) > 1:
         regrouped = known.regroup(form)
-        found = None if regrouped is form else _steps_of(query, regrouped)
+        found = None if regrouped is form else steps_of(query, regrouped)
     if found is None:
         return None
     return StrideSet(*found, by="stride", is_exact=True)
-
-
-def _steps_of(query: Query, form: Linear) -> tuple[Linear, multistride.MultiStride] | None:
-    """(what does not depend on relaxed variables, the steps of what does)."""
-    fixed: dict[Expr, int] = {}
-    base = form.const
-    terms: list[multistride.Term] = []
-    seen: set[Var] = set()
-    for e, k in form.terms.items():
-        own = [v for v in free_vars(e) if query.is_relaxed(v)]
-        if not own and not _has_load(e):
-            fixed[e] = k
-            continue
-        if any(v in seen for v in own):
-            return None
-        seen.update(own)
-        steps = steps_of_atom(query, e)
-        if steps is None:
-            return None
-        base += k * steps[0]
-        terms.extend((k * s, extent) for s, extent in steps[1])
-    return Linear(0, fixed), multistride.make(base, terms)
-
-
-def _has_load(e: Expr) -> bool:
-    from intset.expr.walk import opaque_terms
-
-    return e.op is not ops.VAR and bool(opaque_terms(e))
-
-
-def steps_of_atom(query: Query, e: Any) -> multistride.MultiStride | None:
-    """The values of an atom, where structure shows that they are a multi-stride set."""
-    if e.op is ops.VAR:
-        limits = query.ranges[e].constant()
-        if limits is None or e.declared()[2] != 1:
-            return None
-        low, high = query.known.atom_bounds(e)
-        if low is None or high is None:
-            return None
-        return multistride.make(low, _run(1, high - low + 1))
-    if e.op in (ops.FLOORDIV, ops.FLOORMOD) and e.args[1].op is ops.CONST and e.args[1].data > 0:
-        inner = _steps_of(query, query.known.form(e.args[0]))
-        if inner is None or not inner[0].is_const:
-            return None
-        steps = multistride.translate(inner[1], inner[0].const)
-        by = multistride.floordiv if e.op is ops.FLOORDIV else multistride.floormod
-        return by(steps, e.args[1].data)
-    return None
-
-
-def _run(step: int, extent: int) -> Iterable[multistride.Term]:
-    return ((step, extent),)

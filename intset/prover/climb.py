@@ -10,98 +10,30 @@ A counterexample is evaluated before it is reported, so a tier may propose point
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from intset.config import Config
+from intset.domains.engines import strongest
+from intset.domains.enumeration import false_point
+from intset.domains.protocols import Deciding, Regions, Verdict
 from intset.domains.query import Query
-from intset.domains.witness import Point, aim, complete, in_domain
-from intset.errors import BudgetError, EvaluationError, InputError
+from intset.domains.witness import Point, aim
+from intset.errors import BudgetError
 from intset.expr import ops
+from intset.expr.build import logical_not
 from intset.expr.definedness import definedness, embedded_claims
-from intset.expr.evaluate import evaluate
-from intset.expr.length import may_be_long
-from intset.expr.node import Cond, Expr, Node, Var, truth
-from intset.expr.walk import conjuncts, free_vars, opaque_terms, without_assertions
+from intset.expr.node import Cond, Expr, Var, truth
+from intset.expr.walk import conjuncts, free_vars, without_assertions
 from intset.facts import DECLARED, Fact
 from intset.frame import Frame
 from intset.linear.canonical import Normalizer
+from intset.prover import z3_tier
 from intset.prover.basis import PROVED, REFUTED, UNKNOWN, Basis, Decided
 from intset.prover.cases import holds_by_cases
+from intset.prover.question import Question
 
 T = TypeVar("T")
-
-
-@dataclass(slots=True)
-class Verdict:
-    """What one tier says: a status, and a counterexample or a reason; `vacuous` when no point exists at all.
-
-    `by_clock`: it was stopped by the clock, and on another machine may say more.
-    """
-
-    status: str
-    point: Point | None = None
-    reason: str = ""
-    vacuous: bool = False
-    by_clock: bool = False
-
-
-class Question:
-    """A goal in a frame: what the tiers work on."""
-
-    def __init__(self, frame: Frame, goal: Cond, config: Config) -> None:
-        self.frame, self.goal, self.config = frame, goal, config
-        self.canonical = frame.known.cond(goal)
-        self.query = Query((), frame.ranges, frame.conditions, (), frame.base, frame.known, config)
-        self.query.verdicts = frame.verdicts
-
-    @property
-    def symbolic_ranges(self) -> list[Var]:
-        """The variables whose ranges may be empty for some sizes: a counterexample has values for them, too."""
-        return [var for var, limits in self.frame.ranges.items() if limits.ends is None]
-
-    def refutes(self, point: Point) -> bool:
-        """Whether `point`, completed, is a point of the domain at which the goal is defined and false."""
-        view = self.query
-        everyone = (*_value_roots(self.goal), *view.ranges, *free_vars(*(fact.condition for fact in self.frame.facts)))
-        probe = Query(everyone, view.ranges, view.facts, (), view.base, view.known, self.config)
-        try:
-            complete(probe, point)
-            agree_on_loads((self.goal, *view.facts), point)
-            if may_be_long((self.goal, *probe.facts), {leaf: value.bit_length() for leaf, value in point.items()}):
-                return False
-            return in_domain(probe, point) and evaluate(self.goal, point) is False
-        except (EvaluationError, InputError):
-            return False
-
-
-def agree_on_loads(roots: Sequence[Node], point: Point) -> None:
-    """Make loads of one symbol with equal indices at `point` have one value: the one that was chosen first.
-
-    A load whose indices have no value is not reached, or the point is none of the domain.
-    """
-    seen: dict[tuple[object, ...], int] = {}
-    for term in opaque_terms(*roots):
-        try:
-            key = (term.data, *(evaluate(index, point) for index in term.args))
-        except EvaluationError:
-            continue
-        point[term] = seen.setdefault(key, point[term])
-
-
-def _value_roots(goal: Cond) -> tuple[Expr, ...]:
-    """The integer expressions that the goal compares."""
-    found: dict[Expr, None] = {}
-    stack = [goal]
-    while stack:
-        node = stack.pop()
-        for arg in node.args:
-            if isinstance(arg, Expr):
-                found[arg] = None
-            else:
-                stack.append(arg)
-    return tuple(found)
 
 
 def at_once(frame: Frame, goal: Cond, config: Config) -> Decided | None:
@@ -220,61 +152,35 @@ def _guesses(question: Question, canonical: Cond) -> Iterator[Point]:
             yield {}
 
 
-def isl_tier(question: Question) -> Verdict:
-    from intset.domains.isl.domain import consistency, domain_sample
-    from intset.domains.isl.session import budget
-    from intset.domains.isl.translate import Translation
+def regions_tier(question: Question) -> Verdict:
+    engine = strongest()
+    if isinstance(engine, Deciding):
+        return engine.decide(question.query, question.canonical, question.symbolic_ranges, question.refutes)
+    return _by_points(question, engine)
 
+
+def _by_points(question: Question, engine: Regions) -> Verdict:
+    """Whether there are points where the goal fails, by the algebra of shapes."""
+    query, goal = question.query, logical_not(question.goal)
+    variables = dict.fromkeys((*free_vars(goal, *query.facts), *question.symbolic_ranges))
+    relaxed = [v for v in variables if query.is_relaxed(v)]
+    asked = Query(relaxed, query.ranges, (*query.facts, goal), (), query.base, query.base, query.config)
     try:
-        with budget(question.config.isl_operations):
-            translation = Translation(question.query, roots=(question.canonical,), seeds=question.symbolic_ranges)
-            holds = translation.cond(question.frame.known, question.canonical)
-            fails = translation.domain.subtract(holds)
+        with engine.everything(0).budget(query.config.isl_operations):
+            fails = engine.points(asked).shape
             if fails.is_empty():
-                leftover = consistency(question.query, translation.leftover)
-                vacuous = leftover == "empty" or (translation.domain.is_empty())
-                return Verdict(PROVED, vacuous=bool(vacuous))
-            if consistency(question.query, translation.leftover) == "empty":
-                return Verdict(PROVED, vacuous=True)
-            for part in _first_parts(fails):
-                point = domain_sample(translation, part)
-                if point is None:
-                    continue
-                candidate = {e: k for e, k in point.items() if e.op in (ops.VAR, ops.LOAD)}
-                if translation.leftover:
-                    _add_rest(question, translation.leftover, candidate)
-                if question.refutes(candidate):
-                    return Verdict(REFUTED, candidate)
+                return Verdict(PROVED)
+            sizes = fails.variables()
+            found = fails.lifted(sizes).sample()
     except BudgetError as error:
-        return Verdict(UNKNOWN, reason=f"isl gave up: {error}")
-    return Verdict(UNKNOWN, reason="it is not affine, and the points where it may fail are not real")
-
-
-def _first_parts(fails: object) -> list[object]:
-    """The set itself, then its first few disjuncts: each may give another sample."""
-    parts = [fails]
-    basic = fails.get_basic_sets()  # type: ignore[attr-defined]
-    if 1 < len(basic) <= 8:
-        parts += [b.to_set() for b in basic]
-    return parts
-
-
-def _add_rest(question: Question, leftover: list[Cond], point: Point) -> None:
-    """Values for variables that only the facts beside the question mention."""
-    from intset.domains.isl.domain import domain_sample
-    from intset.domains.isl.translate import Translation
-
-    view = question.query
-    alone = Query((), view.ranges, leftover, (), view.base, view.known, question.config)
-    rest = domain_sample(Translation(alone, seeds=leftover))
-    for e, k in (rest or {}).items():
-        if e.op in (ops.VAR, ops.LOAD):
-            point.setdefault(e, k)
+        return Verdict(UNKNOWN, reason=f"{engine.name} gave up: {error}")
+    point: Point = {} if found is None else dict(zip((*sizes, *relaxed), found, strict=True))
+    if point and question.refutes(point):
+        return Verdict(REFUTED, point)
+    return Verdict(UNKNOWN, reason="the points where it may fail are not real")
 
 
 def points_tier(question: Question) -> Verdict:
-    from intset.domains.points import false_point
-
     found = false_point(question.query, question.goal)
     if found is None:
         return Verdict(UNKNOWN, reason="the box is too large to enumerate")
@@ -288,17 +194,11 @@ def points_tier(question: Question) -> Verdict:
     return Verdict(UNKNOWN, reason="the variables beside the question have no values that were found")
 
 
-def z3_tier(question: Question) -> Verdict:
-    from intset.prover.z3_tier import decide
-
-    return decide(question)
-
-
 TIERS: dict[str, Callable[[Question], Verdict]] = {
     "linear": linear_tier,
-    "isl": isl_tier,
+    "isl": regions_tier,
     "points": points_tier,
-    "z3": z3_tier,
+    "z3": z3_tier.decide,
 }
 
 

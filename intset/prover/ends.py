@@ -15,7 +15,7 @@ from typing import NamedTuple
 from intset.check.certificate import Certificate
 from intset.check.ends import At, BoundsCertificate, attained_goal, nowhere
 from intset.config import Config
-from intset.domains.base import Bounds
+from intset.domains.ends import Bounds
 from intset.errors import EvaluationError, InputError
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, Var, as_expr, const, constant_value, truth

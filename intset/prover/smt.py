@@ -27,7 +27,6 @@ Taught: TypeAlias = tuple[Node, tuple[int, ...]]  # a bit operation, and argumen
 
 DEFAULT_RLIMIT: Final = 1_000_000  # about 0.1 to 0.2 s
 _CANDIDATES: Final = 10  # models looked at before giving up
-_REMAINDERS: Final = (ops.FLOORMOD, ops.TRUNCMOD)
 _CHEAP_CANDIDATES: Final = 3  # before z3 is told the definitions of bit operations
 _TRIALS: Final = 16  # facts tried to be left out of a core
 _TRIAL_RLIMIT: Final = 20_000
@@ -72,14 +71,9 @@ class FactsResult:
 
 def effort(*roots: Node) -> int:
     """What z3's effort grows with: the products of two terms and the divisions by a term, and at a quarter the
-    divisions by a constant; more for each four remainders inside one another, of which z3 makes long numbers."""
+    divisions by a constant."""
     quarters = 0
-    inside: dict[Node, int] = {}  # remainders on the longest way down
     for node in postorder(roots):
-        depth = max((inside[arg] for arg in node.args), default=0)
-        inside[node] = depth + (node.op in _REMAINDERS)
-        if node.op in _REMAINDERS:
-            quarters += depth // 4
         if node.op is ops.MUL:
             quarters += 0 if node.args[0].is_const or node.args[1].is_const else 4
         elif node.op in ops.DIVISIONS:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from intset.domains.protocols import Verdict
 from intset.expr.node import Cond, Expr, Node, Var
 from intset.expr.walk import free_vars
 from intset.prover.basis import PROVED, REFUTED, UNKNOWN
-from intset.prover.climb import Question, Verdict
+from intset.prover.question import Question
 from intset.prover.smt import SmtSession, effort
 
 MAX_EFFORT = 32  # on more, z3 spends seconds that its units do not count

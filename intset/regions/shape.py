@@ -25,7 +25,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from intset.expr.node import Cond, Expr, IntLike, Var
 from intset.infinity import Infinity
@@ -54,6 +54,7 @@ class Shape(ABC):
     """
 
     dims: int
+    by: ClassVar[str] = "shape"  # the name of the domain, for answers that came about here
 
     # -- the core -----------------------------------------------------------------------------------------------
 
@@ -106,6 +107,20 @@ class Shape(ABC):
         """Both ends of each coordinate."""
         return [(self.end(k, -1), self.end(k, 1)) for k in range(self.dims)]
 
+    def attains(self, k: int, ends: tuple[End, End]) -> bool:
+        """Whether both `ends` of a coordinate, as `end` gave them, are there for all parameters at which the set is not
+        empty: it may be that only some have an infinite one."""
+        return not any(isinstance(end, Infinity) for end in ends) or not self.variables()
+
+    def where(self, point: Sequence[Var], condition: Cond) -> Shape:
+        """All points, called `point`, at which a condition holds; as a shape of the same kind."""
+        return self.everything(len(point)).restricted(point, condition)
+
+    def describe(self) -> str:
+        """The set in words or formulas."""
+        point = derived.coordinates(self.dims)
+        return f"{{({', '.join(v.name for v in point)}): {self.condition(point)}}}"
+
     def product_with(self, other: Shape, shared: int) -> Shape:
         """The points `(x, y, z)` with `(x, y)` in this set and `(y, z)` in the other, where `y` has `shared`
         coordinates."""
@@ -120,6 +135,10 @@ class Shape(ABC):
         BudgetError: at the end of the block, when more were needed; nothing that was computed inside counts then.
         """
         return nullcontext()
+
+    def is_limited(self) -> bool:
+        """Whether such a block is open around this, so that a refusal may be another's."""
+        return False
 
     def box(self, sides: Sequence[tuple[Iterable[Linear], Iterable[Linear]]], where: Iterable[Linear] = ()) -> Shape:
         """A product of intervals, each from the largest of the first forms to the smallest of the second, where all
@@ -256,6 +275,10 @@ class Shape(ABC):
     def has(self, point: Sequence[int]) -> bool:
         """Whether a point is in a set without parameters."""
         return derived.has(self, point)
+
+    def listed(self, most: int = derived.MAX_POINTS) -> list[tuple[int, ...]]:
+        """The points of a set without parameters, at most about so many, in lexicographic order."""
+        return derived.listed(self, most)
 
     def count(self) -> int | Infinity | Expr:
         """The number of points: an expression where it depends on parameters."""

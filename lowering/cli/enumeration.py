@@ -97,20 +97,8 @@ def true_values(expr: Expr, ranges: Mapping[Var, Range], conditions: Sequence[Co
             values = np.broadcast_to(evaluate_many(expr, env), (size,))[inside]
         except InputError:
             return None  # an operation that is not always defined
-        found = _distinct(np.concatenate((found, _distinct(values))))
+        found = np.union1d(found, values)
     return found
-
-
-def _distinct(values: Array) -> Array:
-    """The different values, sorted: by flags over their hull where that is small, which is far cheaper than hashing."""
-    if not len(values):
-        return values
-    low, high = int(values.min()), int(values.max())
-    if high - low > MAX_POINTS:
-        return np.unique(values)
-    flags = np.zeros(high - low + 1, dtype=bool)
-    flags[values - low] = True
-    return np.flatnonzero(flags) + low
 
 
 def _closed(expr: Expr, conditions: Sequence[Cond]) -> tuple[list[Var], list[Cond]]:

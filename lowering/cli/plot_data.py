@@ -13,12 +13,17 @@ from bound.operation import PlaceholderOp
 from bound.schedule import AttachType, Stage
 from bound.tensor import Tensor
 from intset import CountError, Expr, InputError, Range, Var, evaluate
+from intset.domains.budgeted import range_between
 from intset.domains.region import Region
+from intset.errors import BudgetError
+from intset.regions.derived import coordinates
+from intset.regions.shape import Shape
 from lowering.cli.script import Case
 
 DOMAINS = ("interval", "stride", "isl", "auto")
 MAX_BLOCKS = 160_000  # a region in a larger box, or a longer one, is shown in blocks of several elements
 MAX_LENGTH = 1200  # in blocks along one axis
+MAX_OPERATIONS = 100_000_000  # of the domain, for one region
 MAX_INSTANCES = 4096  # that are tried in search of one with a need
 
 Side = tuple[int, int]  # the first element, the number of elements
@@ -253,35 +258,26 @@ def _panel(bounds: BoundsMap, domain: str, tensor: Tensor, values: Sequence[int]
 
 def elements_of(region: Region, drawn: Sequence[int], max_blocks: int = MAX_BLOCKS) -> Elements:
     """The elements of a region without parameters along the axes `drawn`."""
-    from intset.domains.combine import region_shape
-    from intset.domains.isl.coalesced import coalesced
-    from intset.domains.isl.session import context, isl, number
-    from intset.domains.isl.sets import IslRegion, Presburger
+    try:
+        whole = region.shape
+        with whole.budget(MAX_OPERATIONS):
+            return _elements(whole.without(whole.atoms()).project(drawn), _count(region), max_blocks)
+    except BudgetError as error:
+        raise InputError(f"the region cannot be drawn: {error}") from error
 
-    m = isl()
-    kinds = m.dim_type
-    shape = region_shape(region)
-    if shape is None:
-        raise InputError("the region is no Presburger set: it cannot be drawn")
-    whole = shape.get()
-    whole = whole.project_out(kinds.param, 0, whole.dim(kinds.param))
-    places, dims = ", ".join(f"x{k}" for k in range(region.dims)), len(drawn)
-    seen = whole.apply(m.Map.read_from_str(context(), f"{{ [{places}] -> [{', '.join(f'x{k}' for k in drawn)}] }}"))
-    seen = coalesced(seen)
-    box = tuple(_side(side, {}, "the region") for side in IslRegion(Presburger(seen, ()), dims=dims).box)
-    shown, ones = ", ".join(f"y{k}" for k in range(dims)), (1,) * dims
+
+def _elements(seen: Shape, number: int | None, max_blocks: int) -> Elements:
+    dims = seen.dims
+    box = tuple(_side(range_between(*ends), {}, "the region") for ends in seen.sides())
+    ones = (1,) * dims
     if any(extent == 0 for _, extent in box):
         return Elements(0, box, ones, None)
-    inside = " and ".join(f"{low} <= y{k} < {low + extent}" for k, (low, extent) in enumerate(box))
-    if m.Set.read_from_str(context(), f"{{ [{shown}] : {inside} }}").is_subset(seen):
-        return Elements(_count(region), box, ones, None)
+    if seen.includes(seen.hull()):
+        return Elements(number, box, ones, None)
     block = _block([extent for _, extent in box], max_blocks)
-    target = ", ".join(f"floor((y{k} - ({low}))/{b})" for k, ((low, _), b) in enumerate(zip(box, block, strict=True)))
-    blocks: set[tuple[int, ...]] = set()
-    seen.apply(m.Map.read_from_str(context(), f"{{ [{shown}] -> [{target}] }}")).foreach_point(
-        lambda point: blocks.add(tuple(number(point.get_coordinate_val(kinds.set, k)) for k in range(dims)))
-    )
-    return Elements(_count(region), box, block, frozenset(blocks))
+    point = coordinates(dims)
+    places = [(x - low) // b for x, (low, _), b in zip(point, box, block, strict=True)]
+    return Elements(number, box, block, frozenset(seen.image(point, places).listed(max_blocks)))
 
 
 def _block(extents: Sequence[int], max_blocks: int) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ from time import perf_counter
 from typing import Any
 
 from intset import Cond, Context, Expr, InputError, IntSet, IntSetError, evaluate
-from intset.domains.base import Bounds
+from intset.domains.base import Bounds, ShapeSet
 from lowering.cli.corpus import Problem, Row
 from lowering.cli.reference import Reference
 
@@ -98,7 +98,6 @@ class DomainScore:
     """The sums for one domain."""
 
     domain: str
-    probes: int = PROBES
     index: list[IndexScore] = field(default_factory=list)
     sized: list[SizeScore] = field(default_factory=list)
 
@@ -194,13 +193,13 @@ def score_row(problem: Problem, score: DomainScore) -> None:
         if problem.sizes:
             score.sized.append(_score_sized(problem, k, score.domain))
         else:
-            score.index.append(_score_index(problem, k, score.domain, score.probes))
+            score.index.append(_score_index(problem, k, score.domain))
 
 
 # -- index expressions --------------------------------------------------------------------------------------------
 
 
-def _score_index(problem: Problem, k: int, domain: str, probes: int) -> IndexScore:
+def _score_index(problem: Problem, k: int, domain: str) -> IndexScore:
     row, expr = problem.row, problem.exprs[k]
     bounds, seconds = _timed(lambda: problem.context(domain).bounds(expr))
     values, set_seconds = _timed(lambda: problem.context(domain).value_set(expr))
@@ -208,7 +207,7 @@ def _score_index(problem: Problem, k: int, domain: str, probes: int) -> IndexSco
     truth = _true_ends(problem, k, elements)
     low, high = numbers(bounds)
     found = list(_end_violations(low, high, truth, bounds))
-    represented, contains = _against(values, truth, elements, probes)
+    represented, contains = _against(values, truth, elements)
     if not contains:
         found.append("the value set lacks a true value")
     if values.is_exact and represented is False:
@@ -267,7 +266,7 @@ def _end_violations(low: int | None, high: int | None, truth: tuple[int, int] | 
         yield f"[{bounds[0]}, {bounds[1]}] claims to be tight, but the truth is [{truth[0]}, {truth[1]}]"
 
 
-def _against(values: IntSet, truth: tuple[int, int] | None, elements: Any, probes: int) -> tuple[bool | None, bool]:
+def _against(values: IntSet, truth: tuple[int, int] | None, elements: Any) -> tuple[bool | None, bool]:
     """(represents exactly the true elements, has all of them); the former is `None` where that was not found out."""
     if truth is None or values.is_empty:
         return values.is_empty and truth is None, truth is None
@@ -278,34 +277,29 @@ def _against(values: IntSet, truth: tuple[int, int] | None, elements: Any, probe
     if elements is None:
         return (None if same_ends else False), True
     try:
-        return _members_agree(values, truth, elements, same_ends, probes)
+        return _members_agree(values, truth, elements, same_ends)
     except IntSetError:
         return (None if same_ends else False), True
 
 
-def _members_agree(
-    values: IntSet, truth: tuple[int, int], elements: Any, same_ends: bool, most: int
-) -> tuple[bool | None, bool]:
-    from intset.domains.isl.sets import IslSet
+def _members_agree(values: IntSet, truth: tuple[int, int], elements: Any, same_ends: bool) -> tuple[bool | None, bool]:
     from lowering.cli.enumeration import represented
 
-    if isinstance(values, IslSet):  # its conditions may be long, or have no form without quantifiers
-        return _probed(values, truth, set(elements.tolist()), same_ends, most)
+    if isinstance(values, ShapeSet):  # its conditions may be long, or have no form without quantifiers
+        return _probed(values, truth, set(elements.tolist()), same_ends)
     members = represented(values, *truth)
     if members is None:
         return None, True
     return bool(same_ends and members.sum() == len(elements)), bool(members[elements - truth[0]].all())
 
 
-def _probed(values: Any, truth: tuple[int, int], elements: set[int], same_ends: bool, most: int) -> tuple[bool, bool]:
-    """As `_members_agree`, trying each integer of the hull, or `most` of them drawn at random where it is larger."""
-    from intset.domains.isl.session import isl, val
-
-    shape, window = values.shape.get(), range(truth[0], truth[1] + 1)
-    probes = window if len(window) <= most else random.Random(0).sample(window, most)
+def _probed(values: IntSet, truth: tuple[int, int], elements: set[int], same_ends: bool) -> tuple[bool, bool]:
+    """As `_members_agree`, trying each integer of the hull, or `PROBES` of them drawn at random where it is larger."""
+    window = range(truth[0], truth[1] + 1)
+    probes = window if len(window) <= PROBES else random.Random(0).sample(window, PROBES)
     same, contains = same_ends, True
     for probe in probes:
-        has = not shape.fix_val(isl().dim_type.set, 0, val(probe)).is_empty()
+        has = probe in values
         same &= has == (probe in elements)
         contains &= has or probe not in elements
     return same, contains

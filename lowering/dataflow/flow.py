@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bound.tensor import Tensor
-from intset.domains.algebra import made
-from intset.domains.region import Region
+from intset.domains.region import Region, made
 from intset.errors import BudgetError, InputError
 from intset.expr.build import logical_and
 from intset.expr.node import Cond, Expr, PlainVar, truth
@@ -256,7 +255,7 @@ class Dataflow:
             is_exact = is_exact and is_all and (not graph.free or bool(is_whole and self._is_call(access)))
         found = nothing.united(shapes) if shapes else nothing
         notes = () if is_exact else ("what depends on data is taken for all that it may be",)
-        return made(self._inside(storage, found), dims, is_exact, notes)
+        return made(self._inside(storage, found), is_exact, notes)
 
     def _is_call(self, access: Access) -> bool:
         return isinstance(access, Write) and access.kind == "call" or isinstance(access, Read) and access.node is None

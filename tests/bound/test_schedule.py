@@ -229,10 +229,6 @@ REFUSALS: dict[str, tuple[Callable[[Program], Any], str]] = {
         lambda p: [p.s[p.b].compute_at(p.s[p.c], p.k), p.s.cache_write(p.c, "local")],
         "stage C: cache_write would remove k, at which B is computed",
     ),
-    "cache_write of an axis fused with a reduction": (
-        lambda p: [p.s[p.c].fuse(*p.s[p.c].leaf_iter_vars[-2:]), p.s.cache_write(p.c, "local")],
-        "stage C: cache_write cannot keep i, which is fused with a reduction",
-    ),
     "rfactor of a data axis": (lambda p: p.s.rfactor(p.c, p.c.op.axis[0]), "rfactor needs a reduction axis, i is none"),
     "rfactor of no reduction": (lambda p: p.s.rfactor(p.d, p.d.op.axis[0]), "stage D: rfactor is for reductions"),
     "rfactor place": (lambda p: p.s.rfactor(p.c, p.k, 4), "factor_axis of k must be within"),

@@ -13,7 +13,6 @@ from bound.schedule import Schedule
 from intset import maximum, minimum
 from tests.bound.oracle import check
 from tests.lowering.lowered import check as check_lowered
-from tests.sweeps import daily
 
 Made = Schedule | tuple[Schedule, dict[str, int]]
 SCHEDULES: dict[str, Callable[[], Made]] = {}
@@ -468,7 +467,7 @@ def an_output_attached_to_another() -> Schedule:
     return s
 
 
-@pytest.mark.parametrize("name", daily(SCHEDULES, 2))
+@pytest.mark.parametrize("name", SCHEDULES)
 def test_a_schedule(name: str) -> None:
     made = SCHEDULES[name]()
     s, sizes = made if isinstance(made, tuple) else (made, {})

@@ -23,13 +23,13 @@ def functions_of(name: str) -> Any:
     return FUNCTIONS if "extern" in CASES[name]["tags"] else None
 
 
-@pytest.mark.parametrize("name", daily(RUN, 3))
+@pytest.mark.parametrize("name", daily(RUN, 2))
 def test_the_nest_equals_the_reference(name: str) -> None:
     case = CASES[name]
     check(case["fn"](), case["sub"], functions_of(name))
 
 
-@pytest.mark.parametrize("name", daily((name for name in RUN if "extern" not in CASES[name]["tags"]), 9))
+@pytest.mark.parametrize("name", daily((name for name in RUN if "extern" not in CASES[name]["tags"]), 5))
 def test_the_c_code_equals_the_reference(name: str) -> None:
     case = CASES[name]
     s = case["fn"]()
@@ -42,7 +42,7 @@ def test_what_breaks_the_rules_is_refused(name: str) -> None:
         lower(CASES[name]["fn"]())
 
 
-@pytest.mark.parametrize("name", daily(RUN[::2], 6))
+@pytest.mark.parametrize("name", daily(RUN[::2], 4))
 def test_each_pass_keeps_the_meaning(name: str) -> None:
     case = CASES[name]
     s = case["fn"]()
@@ -52,7 +52,7 @@ def test_each_pass_keeps_the_meaning(name: str) -> None:
         close(run(step, given, case["sub"], functions_of(name)), expected)
 
 
-@pytest.mark.parametrize("name", daily(RUN[1::2], 6))
+@pytest.mark.parametrize("name", daily(RUN[1::2], 4))
 def test_boxes_without_guards_equal_the_reference(name: str) -> None:
     case = CASES[name]
     s = case["fn"]()

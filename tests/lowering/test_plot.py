@@ -127,15 +127,15 @@ def test_large_regions_are_blocks_that_cover_every_point() -> None:
     from intset import Context, Range, Var
 
     i, j = Var("i"), Var("j")
-    region = Context({i: Range(0, 15), j: Range(0, 20)}).image((i * 3 + j, j * 2 - 5), domain="isl")
+    region = Context({i: Range(0, 30), j: Range(0, 40)}).image((i * 3 + j, j * 2 - 5), domain="isl")
     exact = elements_of(region, (0, 1))
-    coarse = elements_of(region, (0, 1), max_blocks=50)
+    coarse = elements_of(region, (0, 1), max_blocks=200)
     covered = {
         point for cell in coarse.cells() for point in itertools.product(*(range(low, low + e) for low, e in cell))
     }
-    assert drawn(exact) == {(3 * a + b, 2 * b - 5) for a in range(15) for b in range(20)}
-    assert drawn(exact) < covered and coarse.blocks is not None and len(coarse.blocks) <= 50
-    assert coarse.count == exact.count == 300
+    assert drawn(exact) == {(3 * a + b, 2 * b - 5) for a in range(30) for b in range(40)}
+    assert drawn(exact) < covered and coarse.blocks is not None and len(coarse.blocks) <= 200
+    assert coarse.count == exact.count == 1200
     assert all(
         any(p in drawn(exact) for p in itertools.product(*(range(x, x + e) for x, e in c))) for c in coarse.cells()
     )

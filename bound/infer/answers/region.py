@@ -10,11 +10,8 @@ from bound.infer.needs.instances import instances
 from bound.infer.needs.known import Known
 from bound.infer.needs.need import Need
 from bound.infer.needs.visited import counts_of, extents_of
-from intset.domains.algebra import made
-from intset.domains.box import product_of
-from intset.domains.combine import outline_of
-from intset.domains.region import Region
-from intset.domains.shaped import own_budget
+from intset.domains.budgeted import own_budget
+from intset.domains.region import Region, made, product_of
 from intset.errors import BudgetError, CountError, UndecidedError
 from intset.expr.build import logical_and
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr
@@ -103,7 +100,7 @@ class StageRegion(Region):
             if all(n is not None for n in numbers):
                 return prod(max(n, 0) for n in numbers if n is not None)
         try:
-            return self.as_isl().count()
+            return self._formed(lambda: self.shape).count()
         except UndecidedError as error:
             raise CountError(f"counting is out of budget: {error}") from error
 
@@ -182,7 +179,7 @@ class StageRegion(Region):
         try:
             return self.in_instances().at(table)
         except UndecidedError as error:
-            return product_of(outline_of(self).sides, "box", (*self.notes, f"its box was used: {error}")).at(table)
+            return product_of(self.outlined().sides, "box", (*self.notes, f"its box was used: {error}")).at(table)
 
     def condition(self, point: Sequence[IntLike]) -> Cond:
         try:
@@ -190,17 +187,13 @@ class StageRegion(Region):
         except BudgetError as error:
             raise UndecidedError(f"the region has no condition that could be written: {error}") from error
 
-    def as_isl(self) -> Region:
-        """The same elements, kept by the domain that has regions.
+    def in_instances(self) -> Region:
+        """As for every region.
 
         Raises
         ------
         UndecidedError: that needs too many operations to form it.
         """
-        return self._formed(lambda: self.shape)
-
-    def in_instances(self) -> Region:
-        """As for every region; raises as `as_isl` does."""
         return self._formed(self._alive)
 
     def _formed(self, form: Callable[[], Shape]) -> Region:
@@ -208,7 +201,7 @@ class StageRegion(Region):
             shape = form()
         except BudgetError as error:
             raise UndecidedError(f"the region cannot be formed: {error}") from error
-        return made(shape, self.dims, self.is_exact, self.notes, outline_of(self), self._known.regions.name)
+        return made(shape, self.is_exact, self.notes, self.outlined(), self._known.regions.name)
 
 
 def empty_region(known: Known, dims: int) -> StageRegion:

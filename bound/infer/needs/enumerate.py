@@ -9,7 +9,7 @@ from bound.infer.needs.known import Known
 from bound.infer.needs.need import Need, from_shape
 from intset import config
 from intset.context import Context
-from intset.domains.points import values_of
+from intset.domains.consistency import values_of
 from intset.domains.query import Query
 from intset.errors import BudgetError
 from intset.expr.node import Expr, Var

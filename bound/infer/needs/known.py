@@ -20,7 +20,7 @@ from intset.linear.knowledge import Knowledge
 from intset.regions.account import Account
 
 if TYPE_CHECKING:
-    from intset.domains.base import RegionDomain
+    from intset.domains.protocols import Regions
     from intset.regions.shape import Shape
 
 Ends = tuple[int | None, int | None]
@@ -69,7 +69,7 @@ class Known:
         return dict(self.context.ranges)
 
     @property
-    def regions(self) -> RegionDomain:
+    def regions(self) -> Regions:
         """The domain in which regions that are no boxes are kept."""
         return regions_of(self.domain) or strongest()
 
@@ -81,7 +81,8 @@ class Known:
     @property
     def asks_always(self) -> bool:
         """Whether that is asked also where something cheaper is as exact."""
-        return regions_of(self.domain) is domain_named(self.domain)
+        domain: object = domain_named(self.domain)
+        return regions_of(self.domain) is domain
 
     @property
     def shapes(self) -> Shape:

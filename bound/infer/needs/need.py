@@ -11,12 +11,10 @@ from bound.infer.needs.instances import instances
 from bound.infer.needs.known import Known
 from intset import config
 from intset.context import Context
-from intset.domains.algebra import own_shape
 from intset.domains.base import IntervalSet, IntSet
-from intset.domains.box import ProductRegion
+from intset.domains.budgeted import own_budget
 from intset.domains.instanced import image_in_instances
-from intset.domains.region import Region
-from intset.domains.shaped import own_budget
+from intset.domains.region import ProductRegion, Region, ShapeRegion
 from intset.errors import BudgetError, CountError
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, Var, as_expr
@@ -179,9 +177,8 @@ def _in_instances(known: Known, shape: Shape) -> Shape:
 
 def from_region(known: Known, region: Region, shape: Sequence[Expr]) -> Need:
     """What a domain answered about a tensor of this shape; an infinite end is that of the tensor."""
-    own = own_shape(region)
-    if own is not None:
-        return from_shape(known, region.dims, own, region.is_exact, region.notes)
+    if isinstance(region, ShapeRegion):
+        return from_shape(known, region.dims, region.shape, region.is_exact, region.notes)
     sides = [_within(r, extent) for r, extent in zip(region.box, shape, strict=True)]
     is_box = all(a is b for a, b in zip(sides, region.box, strict=True)) and _is_its_box(known, region)
     exact = region.is_exact and is_box

@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from intset.domains.isl.coalesced import coalesced
+from intset.domains.isl.presburger import Presburger
 from intset.domains.isl.session import context, isl, val
-from intset.domains.isl.sets import Presburger
-from intset.domains.isl.to_expr import _Reader, pw_aff_to_expr, set_to_cond
+from intset.domains.isl.to_expr import _Reader, pw_aff_to_expr, set_to_cond, simplified
 from intset.domains.isl.translate import param_name
 from intset.errors import BudgetError
 from intset.expr import ops
@@ -224,8 +224,6 @@ def widest(shape: Presburger, position: int, instances: Collection[Expr]) -> Exp
 
 def simplified_in(shape: Presburger, within: Presburger) -> Presburger:
     """The set in fewer constraints, equal to it inside `within`."""
-    from intset.domains.isl.to_expr import simplified
-
     return Presburger(
         coalesced(simplified(shape.get(), within.get())), tuple(dict.fromkeys((*shape.params, *within.params)))
     )

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from intset.domains.isl.coalesced import coalesced
+from intset.domains.isl.presburger import Presburger
 from intset.domains.isl.session import isl, number, val
-from intset.domains.isl.sets import Presburger
 from intset.expr.node import Expr
 from intset.linear.lattice import Lattice, Vector, everything
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from intset.domains.enumeration import runs
+from intset.domains.isl.presburger import Presburger
 from intset.domains.isl.session import MAX_BITS, budget, context, isl
-from intset.domains.isl.sets import Presburger
 from intset.domains.isl.translate import param_name
 from intset.errors import BudgetError
 from intset.expr.node import Expr
@@ -32,9 +33,9 @@ def listed_shape(
     dims = len(points[0]) - len(params) if points else 0
     coordinates = [f"x{k}" for k in range(dims)]
     parts = []
-    for prefix, runs in _runs(points):
+    for prefix, steps in _runs(points):
         equal = [f"{name} = {v}" for name, v in zip((*names, *coordinates), prefix, strict=False)]
-        for first, last, step in runs:
+        for first, last, step in steps:
             inside = [f"{first} <= {coordinates[-1]} <= {last}"] if dims else []
             if step > 1:
                 inside.append(f"({coordinates[-1]} - {first}) mod {step} = 0")
@@ -47,8 +48,6 @@ def listed_shape(
 
 def _runs(points: Sequence[tuple[int, ...]]) -> list[tuple[tuple[int, ...], list[tuple[int, int, int]]]]:
     """Points by all but the last coordinate, with the arithmetic runs of the last."""
-    from intset.domains.points import runs
-
     groups: dict[tuple[int, ...], list[int]] = {}
     for point in points:
         groups.setdefault(point[:-1], []).append(point[-1])

@@ -8,8 +8,8 @@ from typing import Any
 
 from intset.domains.isl.boxes import as_product
 from intset.domains.isl.coalesced import coalesced
+from intset.domains.isl.presburger import Presburger
 from intset.domains.isl.session import context, isl, number, val
-from intset.domains.isl.sets import Presburger
 from intset.domains.isl.translate import param_name
 from intset.expr.node import Var
 from intset.regions.product import Product

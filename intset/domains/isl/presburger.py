@@ -5,25 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from intset import config as configuration
-from intset.domains.base import End, as_end
-from intset.domains.isl.coalesced import coalesced
-from intset.domains.isl.session import MAX_BITS, Budget, budget, context, is_limited, isl, number, val
+from intset.domains.ends import End, as_end
+from intset.domains.isl.session import context, isl, number, val
 from intset.domains.isl.to_expr import pw_aff_to_expr
 from intset.domains.isl.translate import param_name
-from intset.domains.outline import Outline, Side
-from intset.errors import BudgetError, UndecidedError
-from intset.expr.digits import shown
 from intset.expr.node import Expr, IntLike, Var, constant_value
 from intset.expr.walk import free_vars, opaque_terms, substitute
 from intset.infinity import NEG_INF, POS_INF, Infinity
-
-SHARE = 4  # of the operations of a query, for one operation on a set; a set that is hard to count gets twice that
-
-
-def own_budget(share: int = SHARE) -> Budget:
-    """The budget of one public operation on a set, by the configuration in force where it is asked for."""
-    return budget(max(1, share * configuration.current().isl_operations))
+from intset.linear.canonical import Normalizer
 
 
 class Presburger:
@@ -57,61 +46,8 @@ class Presburger:
         space = isl_object.get_space()
         return [by_name[space.get_dim_name(m.dim_type.param, k)] for k in range(space.dim(m.dim_type.param))]
 
-    def join(self, other: Presburger, operation: str) -> Presburger:
-        """The "union" or the "intersect"ion.
-
-        Raises
-        ------
-        BudgetError: isl needs too many operations, as in all that is not public.
-        """
-        with own_budget():
-            result = coalesced(getattr(self.get(), operation)(other.get()))
-        return Presburger(result, dict.fromkeys((*self.params, *other.params)))  # type: ignore[arg-type]
-
-    def is_empty(self) -> bool:
-        """Whether there is no element, for any values of the parameters; not known to be counts as no."""
-        try:
-            with own_budget():
-                return bool(self.get().is_empty())
-        except BudgetError:
-            return False
-
-    def is_subset(self, other: Presburger) -> bool:
-        """Whether every element is one of `other`; not known to be counts as no."""
-        try:
-            with own_budget():
-                return bool(self.get().is_subset(other.get()))
-        except BudgetError:
-            return False
-
-    def has(self, point: Sequence[int]) -> bool:
-        """Whether a point is an element, for a set without parameters.
-
-        Raises
-        ------
-        UndecidedError: isl needs too many operations to tell.
-        """
-        kinds = isl().dim_type
-        try:
-            with own_budget():
-                current = self.get()
-                for k, coordinate in enumerate(point):
-                    current = current.fix_val(kinds.set, k, val(coordinate, max(MAX_BITS, coordinate.bit_length())))
-                return not current.is_empty()
-        except BudgetError as error:
-            raise UndecidedError(f"whether {shown(tuple(point))} is an element is not known: {error}") from error
-
-    def at(self, values: Mapping[Var, IntLike]) -> Presburger:
-        """The set with parameters replaced, all at once; empty where a parameter that is a term has no value.
-
-        Raises
-        ------
-        BudgetError: isl needs too many operations.
-        """
-        with own_budget():
-            return self._at(values)
-
-    def _at(self, values: Mapping[Var, IntLike]) -> Presburger:
+    def placed(self, values: Mapping[Var, IntLike]) -> Presburger:
+        """The set with parameters replaced, all at once; empty where a parameter that is a term has no value."""
         m = isl()
         result = self.get()
         kept: list[Expr] = []
@@ -156,15 +92,11 @@ class Presburger:
 
 
 def simplified_expr(e: Expr) -> Expr:
-    from intset.linear.canonical import Normalizer
-
     return Normalizer({}).form(e).expr()
 
 
 def _standing_for(result: Any, name: str, new: Expr) -> tuple[Any, list[Expr]]:
     """`result` with the parameter called `name` standing for `new`, an expression over other parameters; these."""
-    from intset.linear.canonical import Normalizer
-
     m = isl()
     form = Normalizer({}).form(new)
     for e in form.terms:
@@ -239,15 +171,14 @@ def extreme_of(shape: Presburger, position: int, side: int) -> End:
     return found
 
 
-def are_attained(shape: Presburger, position: int, ends: Side) -> bool:
-    """Whether the set has these ends, which `end_of` gave, for all parameters for which it is not empty: it may be that
-    only some have an infinite one."""
+def are_attained(shape: Presburger, position: int, ends: tuple[End, End]) -> bool:
+    """Whether the set has these ends, which `extreme_of` gave, for all parameters for which it is not empty: it may be
+    that only some have an infinite one."""
     sides = [side for end, side in zip(ends, (-1, 1), strict=True) if isinstance(end, Infinity)]
     if not sides or not shape.free_params():
         return True
-    with own_budget():
-        parts = _without_empty_parts(shape.get()).get_basic_sets()
-        return not any(_has_end(part.to_set(), position, side) for part in parts for side in sides)
+    parts = _without_empty_parts(shape.get()).get_basic_sets()
+    return not any(_has_end(part.to_set(), position, side) for part in parts for side in sides)
 
 
 def _has_end(current: Any, position: int, side: int) -> bool:
@@ -275,79 +206,6 @@ def _piecewise_end(current: Any, position: int, side: int) -> Any:
         if "unbounded" not in str(error):
             raise
     return None
-
-
-class Ends:
-    """The ends of a Presburger set in each dimension, found once; where isl gives up on one, that of an outline.
-
-    `sides` may differ between configurations, so what was found is kept with the budget it was found under.
-    """
-
-    __slots__ = ("_found", "_known", "shape")
-
-    def __init__(self, shape: Presburger, outline: Outline | None) -> None:
-        self.shape, self._known = shape, outline
-        self._found: dict[int, tuple[tuple[Side, ...], tuple[str, ...]]] = {}
-
-    def sides(self, dims: int) -> tuple[Side, ...]:
-        return self.found(dims)[0]
-
-    def notes(self, dims: int) -> tuple[str, ...]:
-        """What was given up; empty when the ends are those of the set represented."""
-        return self.found(dims)[1]
-
-    def notes_so_far(self) -> tuple[str, ...]:
-        """As `notes`, if somebody has asked for the ends."""
-        found = self._found.get(configuration.current().isl_operations)
-        return () if found is None else found[1]
-
-    def are_attained(self, dims: int) -> bool:
-        """Whether all ends are those of the set represented, and none is infinite for some parameters only; not known
-        counts as no."""
-        if not self.shape.params:
-            return not self.notes(dims)
-        sides, notes = self.found(dims)
-        if notes:
-            return False
-        try:
-            return all(are_attained(self.shape, k, side) for k, side in enumerate(sides))
-        except BudgetError:
-            return False
-
-    def found(self, dims: int) -> tuple[tuple[Side, ...], tuple[str, ...]]:
-        """The ends and the notes."""
-        operations = configuration.current().isl_operations
-        found = self._found.get(operations)
-        if found is None:
-            found = self._answer(dims, operations)
-            if not found[1] or not is_limited():  # what a budget around this one cut short is asked again
-                self._found[operations] = found
-        return found
-
-    def _answer(self, dims: int, operations: int) -> tuple[tuple[Side, ...], tuple[str, ...]]:
-        sides: list[Side] = []
-        notes: dict[str, None] = {}
-        for k in range(dims):
-            ends = []
-            for side in (-1, 1):
-                try:
-                    # where one end was out of reach, as much is not spent on each of the others
-                    with budget(max(1, operations * (1 if notes else SHARE))):
-                        end = extreme_of(self.shape, k, side)
-                    ends.append(end)
-                except BudgetError as error:
-                    notes[f"the ends were given up: {error}"] = None
-                    ends.append(self._outer(k, side))
-            sides.append((ends[0], ends[1]))
-        return tuple(sides), tuple(notes)
-
-    def _outer(self, k: int, side: int) -> End:
-        if self._known is None:
-            return NEG_INF if side < 0 else POS_INF
-        return self._known.sides[k][side > 0]
-
-    def __reduce__(self) -> tuple[Callable[..., Ends], tuple[Presburger, Outline | None]]:
-        return Ends, (self.shape, self._known)
 
 
 def disjuncts(isl_set: Any) -> list[Any]:

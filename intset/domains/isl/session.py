@@ -15,6 +15,7 @@ from intset.errors import BudgetError, InputError, IntSetError
 from intset.expr.digits import number_of
 from intset.regions.account import Account
 
+NAME = "isl"  # of the domain
 _LONG = 1 << 63
 _CHUNK_BITS = 62
 _NEGLIGIBLE = 32  # an account leaves out what uses less than this part of its budget: finding out how much takes time

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, ClassVar
 
 from intset import config as configuration
-from intset.domains.base import End
+from intset.domains.ends import End
 from intset.domains.isl import boxes, instances, lattices, pieces
 from intset.domains.isl.coalesced import coalesced
 from intset.domains.isl.count import MAX_POINTS, count, count_symbolic
 from intset.domains.isl.listed import listed_shape
-from intset.domains.isl.presburger import Presburger, declared, extreme_of
-from intset.domains.isl.session import budget, context, isl, number, val
+from intset.domains.isl.presburger import Presburger, are_attained, declared, extreme_of
+from intset.domains.isl.session import MAX_BITS, NAME, budget, context, is_limited, isl, number, val
 from intset.domains.isl.to_expr import aff_to_expr, set_to_cond
 from intset.domains.isl.translate import Translation, image_of, param_name
 from intset.domains.query import Query
@@ -34,6 +34,7 @@ class IslShape(Presburger, Shape):
     """A Presburger set: exact in all of the algebra, under budgets of isl's operations."""
 
     __slots__ = ()
+    by: ClassVar[str] = NAME
 
     @property
     def dims(self) -> int:  # type: ignore[override]  # isl knows it
@@ -97,6 +98,9 @@ class IslShape(Presburger, Shape):
     def end(self, k: int, side: int) -> End:
         return extreme_of(self, k, side)
 
+    def attains(self, k: int, ends: tuple[End, End]) -> bool:
+        return are_attained(self, k, ends)
+
     def product_with(self, other: Shape, shared: int) -> IslShape:
         kinds = isl().dim_type
         right = of(other)
@@ -106,6 +110,19 @@ class IslShape(Presburger, Shape):
 
     def everything(self, dims: int) -> IslShape:
         return universe(dims)
+
+    def where(self, point: Sequence[Var], condition: Cond) -> IslShape:
+        return translated(point, condition)
+
+    def describe(self) -> str:
+        """isl's own notation, with the parameters' real names."""
+        text = str(self.get())
+        for param in self.params:
+            text = text.replace(param_name(param), param.name if isinstance(param, Var) else f"({param})")
+        return text
+
+    def is_limited(self) -> bool:
+        return is_limited()
 
     # -- parameters ---------------------------------------------------------------------------------------------
 
@@ -122,7 +139,7 @@ class IslShape(Presburger, Shape):
         return bool(of(other).get().is_subset(self.get()))
 
     def at(self, values: Mapping[Var, IntLike]) -> IslShape:
-        return of(self._at(values))
+        return of(self.placed(values))
 
     def within(self, allowed: Shape) -> IslShape:
         around = of(allowed)
@@ -257,8 +274,19 @@ class IslShape(Presburger, Shape):
         kinds = isl().dim_type
         current = self.get()
         for k, coordinate in enumerate(point):
-            current = current.fix_val(kinds.set, k, val(coordinate))
+            current = current.fix_val(kinds.set, k, val(coordinate, max(MAX_BITS, coordinate.bit_length())))
         return not current.is_empty()
+
+    def listed(self, most: int = MAX_POINTS) -> list[tuple[int, ...]]:
+        kinds, found = isl().dim_type, []
+        current = self.get()
+        number_of_points = count(current.project_out(kinds.param, 0, current.dim(kinds.param)))
+        if not isinstance(number_of_points, int) or number_of_points > most:
+            raise BudgetError(f"more than {most} points")
+        self.get().foreach_point(
+            lambda point: found.append(tuple(number(point.get_coordinate_val(kinds.set, k)) for k in range(self.dims)))
+        )
+        return sorted(found)
 
     def count(self) -> int | Infinity | Expr:
         kinds = isl().dim_type

@@ -8,11 +8,9 @@ import random
 import pytest
 
 from intset import Context, Expr, Fact, InputError, Range, ShapeVar, Var, evaluate
-from intset.expr.compiled import compiled
 from intset.expr.node import as_expr
 from intset.expr.walk import substitute
 from intset.infinity import NEG_INF
-from tests.sweeps import daily
 
 I, J = Var("i"), Var("j")
 N, M = Var("n"), ShapeVar("m", lower=1)
@@ -38,7 +36,7 @@ ENDS = ((0, N), (0, M), (N, M), (0, 5), (N, N + 3), (-M, M), (1, N * M), (0, N +
 def test_facts_are_answered_like_ranges():
     rng = random.Random(0)
     equal = 0
-    for _ in range(30):
+    for _ in range(60):
         (a, b), (c, d) = rng.choice(ENDS), rng.choice(ENDS)
         conditions = [*phrased(rng, I, as_expr(a), as_expr(b)), *phrased(rng, J, as_expr(c), as_expr(d))]
         rng.shuffle(conditions)
@@ -55,7 +53,7 @@ def test_facts_are_answered_like_ranges():
         ):
             assert repr(ask(stated)) == repr(ask(ranges)), (conditions, e)
             equal += 1
-    assert equal == 120
+    assert equal == 240
 
 
 def test_the_facts_stay_facts():
@@ -105,9 +103,13 @@ def random_conditions(rng, related):
 
 def values(e, conditions, sizes):
     """Where the conditions hold: (i, j) and the value of `e`, at given sizes."""
-    value, *holds = (compiled(node, (N, M, I, J)) for node in (e, *conditions))
-    points = ((*sizes, i, j) for i, j in itertools.product(WINDOW, repeat=2))
-    return {point[2:]: value(*point) for point in points if all(hold(*point) for hold in holds)}
+    env = dict(zip((N, M), sizes, strict=True))
+    found = {}
+    for i, j in itertools.product(WINDOW, repeat=2):
+        point = {**env, I: i, J: j}
+        if all(evaluate(cond, point) for cond in conditions):
+            found[i, j] = evaluate(e, point)
+    return found
 
 
 def at(end, sizes):
@@ -116,7 +118,7 @@ def at(end, sizes):
 
 @pytest.mark.filterwarnings("ignore::intset.ContradictionWarning")
 @pytest.mark.parametrize("related", [False, True])
-@pytest.mark.parametrize("seed", daily(range(24), 3))
+@pytest.mark.parametrize("seed", range(12))
 def test_answers_under_random_conditions_are_the_truth(seed, related):
     rng = random.Random(seed + 1000 * related)
     checked = 0
@@ -124,8 +126,8 @@ def test_answers_under_random_conditions_are_the_truth(seed, related):
         conditions, e = random_conditions(rng, related), rng.choice(EXPRS)
         ctx = Context.from_constraints([I, J], conditions)
         bounds, s, proof = ctx.bounds(e), ctx.value_set(e), ctx.prove(e <= 3)
-        x = Var("x")
-        inside = compiled(s.condition(x), (N, M, x))
+        member = s.condition(Var("x"))
+        (x,) = [v for v in member.free_vars() if v.name == "x"] or [None]
         holds = True
         for sizes in SIZES:
             true = set(values(e, conditions, sizes).values())
@@ -137,8 +139,9 @@ def test_answers_under_random_conditions_are_the_truth(seed, related):
             assert low <= min(true) and max(true) <= high, (conditions, e, sizes)
             if bounds.is_tight:
                 assert (low, high) == (min(true), max(true)), (conditions, e, sizes)
+            env = dict(zip((N, M), sizes, strict=True))
             span = range(min(true) - 3, max(true) + 4)
-            found = {v for v in span if inside(*sizes, v)}
+            found = {v for v in span if evaluate(member, env if x is None else {**env, x: v})}
             assert true <= found and (found == true or not s.is_exact), (conditions, e, sizes, s)
         assert proof.status != ("refuted" if holds and not proof.counterexample else "") and (holds or not proof)
         if proof.status == "refuted":

@@ -8,19 +8,17 @@ import random
 import pytest
 
 from intset import Context, InputError, IntervalSet, IntSet, Range, ShapeVar, Var, domain_names
-from intset.domains.box import ProductRegion
 from intset.domains.modular import CongruenceSet
 from intset.domains.order import included
 from intset.domains.points import PointSet
 from intset.domains.product import StridedSet
+from intset.domains.region import ProductRegion
 from intset.domains.stride import StrideSet
-from intset.expr.compiled import compiled
 from intset.expr.node import as_expr, truth
 from intset.expr.walk import substitute
 from intset.infinity import NEG_INF, POS_INF
 from intset.linear.form import Linear
 from tests.intset.domains.known_bits import BitSet
-from tests.sweeps import daily
 
 SIZES = range(5)
 WINDOW = range(-40, 41)  # twice every end and modulus below, so that what holds here holds everywhere
@@ -101,10 +99,16 @@ def elements(s: IntSet) -> dict[int, frozenset[int]]:
     x = Var("x")
     inside = [*s.where, s.condition(x)]
     found = {}
-    holds = [compiled(cond, (N, x)) for cond in inside]
     for size in SIZES:
-        found[size] = frozenset(v for v in WINDOW if all(hold(size, v) for hold in holds))
+        at = [substitute(cond, {N: as_expr(size)}) for cond in inside]
+        found[size] = frozenset(v for v in WINDOW if all(_holds(cond, x, v) for cond in at))
     return found
+
+
+def _holds(cond, x, v):
+    from intset import evaluate
+
+    return bool(evaluate(cond, {x: v}))
 
 
 SETS = kinds()
@@ -116,10 +120,9 @@ def pairs():
     return itertools.product(range(len(SETS)), repeat=2)
 
 
-@pytest.mark.parametrize("start", daily(range(3), 3))
-def test_inclusion_is_that_of_the_elements(start):
+def test_inclusion_is_that_of_the_elements():
     decided = 0
-    for a, b in list(pairs())[start::3]:
+    for a, b in pairs():
         true = all(TRUTH[a][size] <= TRUTH[b][size] for size in SIZES)
         found = included(SETS[a], SETS[b])
         if found is None:
@@ -127,12 +130,12 @@ def test_inclusion_is_that_of_the_elements(start):
             continue
         decided += 1
         assert found is true, (SETS[a], SETS[b])
-    assert decided > 0.95 * len(SETS) ** 2 // 3 > 1000
+    assert decided > 0.95 * len(SETS) ** 2 > 3000
 
 
 def test_the_operators_follow_from_inclusion():
     rng = random.Random(0)
-    for a, b in rng.sample(list(pairs()), 120):
+    for a, b in rng.sample(list(pairs()), 250):
         forth, back = included(SETS[a], SETS[b]), included(SETS[b], SETS[a])
         s, t = SETS[a], SETS[b]
         assert (s <= t, t >= s) == (forth is True, forth is True)
@@ -140,11 +143,10 @@ def test_the_operators_follow_from_inclusion():
         assert (s < t, t > s) == (forth is True and back is False,) * 2
 
 
-@pytest.mark.parametrize("start", daily(range(3), 3))
-def test_the_empty_set_is_below_all_and_equal_to_the_empty_alone(start):
+def test_the_empty_set_is_below_all_and_equal_to_the_empty_alone():
     empty = [k for k in range(len(SETS)) if not any(TRUTH[k].values())]
     assert len(empty) >= 10
-    for k, e in list(itertools.product(range(len(SETS)), empty))[start::3]:
+    for k, e in itertools.product(range(len(SETS)), empty):
         assert SETS[e] <= SETS[k]
         assert (SETS[k] == SETS[e]) is (k in empty), (SETS[k], SETS[e])
         assert (SETS[k] <= SETS[e]) is (k in empty), (SETS[k], SETS[e])
@@ -153,7 +155,7 @@ def test_the_empty_set_is_below_all_and_equal_to_the_empty_alone(start):
 def test_union_and_intersection_contain_theirs_and_are_exact_where_they_say_so():
     rng = random.Random(1)
     exact = 0
-    for a, b in rng.sample(list(pairs()), 120):
+    for a, b in rng.sample(list(pairs()), 250):
         for joined, true in (
             (SETS[a] | SETS[b], {size: TRUTH[a][size] | TRUTH[b][size] for size in SIZES}),
             (SETS[a] & SETS[b], {size: TRUTH[a][size] & TRUTH[b][size] for size in SIZES}),
@@ -164,7 +166,7 @@ def test_union_and_intersection_contain_theirs_and_are_exact_where_they_say_so()
                 exact += 1
                 assert found == true, (SETS[a], SETS[b], joined)
             assert not joined.is_empty or not any(true.values())
-    assert exact > 25
+    assert exact > 50
 
 
 def test_membership_is_the_condition():
@@ -199,7 +201,7 @@ def test_regions_are_ordered_as_their_points_are():
     constant = [k for k in constant if SETS[k].max is not POS_INF]
     rng = random.Random(2)
     regions, points = [], []
-    for _ in range(9):
+    for _ in range(14):
         a, b = rng.choice(constant), rng.choice(constant)
         regions.append(ProductRegion((SETS[a], SETS[b]), "test", False))
         points.append(frozenset(itertools.product(TRUTH[a][0], TRUTH[b][0])))
@@ -220,7 +222,7 @@ def test_regions_are_ordered_as_their_points_are():
             ordered += 1
             assert (r <= q, r < q, r == q, q >= r, q > r) == (p <= o, p < o, p == o, p <= o, p < o), (r, q)
         assert not r <= q or p <= o
-    assert ordered > 60
+    assert ordered > 100
     line = Context({I: Range(0, 4)}).image((I,))
     assert line != regions[0]
     with pytest.raises(InputError, match="dimensions"):

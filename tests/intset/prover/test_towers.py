@@ -50,13 +50,14 @@ def test_a_question_about_a_tower_takes_a_bounded_number_of_steps(name: str, que
     assert sum(entry.callcount for entry in profile.getstats()) <= MOST
 
 
-@pytest.mark.parametrize(("name", "levels"), daily(product(STEPS, (7, 14, 40)), 12))
-def test_the_ends_of_a_tower_hold_every_value(name: str, levels: int) -> None:
+@pytest.mark.parametrize("name", daily(STEPS, 4))
+def test_the_ends_of_a_tower_hold_every_value(name: str) -> None:
     rng = random.Random(name)
-    e = tower(name, levels)
-    low, high = Context(CONTEXT).bounds(e)
-    values = Context(CONTEXT).value_set(e)
-    for _ in range(6):
-        found = evaluate(e, {v: rng.randrange(r.extent.data) for v, r in CONTEXT.items()})  # type: ignore[union-attr]
-        assert low <= found <= high
-        assert values.min <= found <= values.max
+    for levels in (7, 14, 40):
+        e = tower(name, levels)
+        low, high = Context(CONTEXT).bounds(e)
+        values = Context(CONTEXT).value_set(e)
+        for _ in range(6):
+            found = evaluate(e, {v: rng.randrange(r.extent.data) for v, r in CONTEXT.items()})  # type: ignore[union-attr]
+            assert low <= found <= high
+            assert values.min <= found <= values.max

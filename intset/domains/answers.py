@@ -1,0 +1,120 @@
+"""Answers that a domain gives by others of its own: regions of sets, sets and regions of the points of a shape."""
+
+from __future__ import annotations
+
+from intset.domains.base import IntervalSet, IntSet, ShapeSet, bounds_of, empty_set
+from intset.domains.consistency import values_of
+from intset.domains.ends import Bounds
+from intset.domains.enumeration import LISTED
+from intset.domains.outline import of_query, outer_ends
+from intset.domains.protocols import Domain, Regions
+from intset.domains.query import Query
+from intset.domains.region import ProductRegion, Region, ShapeRegion, product_of
+from intset.domains.sides import Sides
+from intset.errors import BudgetError
+from intset.expr.node import Var
+from intset.expr.walk import free_vars, opaque_terms
+from intset.names import CHEAPEST
+from intset.regions.shape import Shape
+
+OPEN_END = ("no end was found that is there for all parameters",)
+MAX_LISTED = 1000  # points of a box that are listed where the shapes give up
+
+
+def set_of_points(query: Query, domain: Regions) -> IntSet:
+    """The image of one expression, as a shape of the domain."""
+    if query.is_empty:
+        return empty_set(domain.name)
+    try:
+        shape, notes = _points(query, domain)
+    except BudgetError as error:
+        return IntervalSet(*outer_ends(query, 0), CHEAPEST, notes=(f"{domain.name} gave up: {error}",))
+    if shape is None:
+        return empty_set(domain.name)
+    return ShapeSet(shape, domain.name, of_query(query, not notes), is_exact=not notes, notes=notes)
+
+
+def bounds_of_points(query: Query, domain: Regions) -> Bounds:
+    """The ends of the image, as a shape of the domain has them."""
+    answer = set_of_points(query, domain)
+    found = answer.bounds() if isinstance(answer, ShapeSet) else bounds_of(answer)
+    open_end = answer.is_exact and not found.is_tight and not found.notes
+    return Bounds(*found, found.is_tight, domain.name, OPEN_END if open_end else found.notes)
+
+
+def region_of_points(query: Query, domain: Regions) -> Region:
+    """The image of several expressions, as a shape of the domain."""
+    dims = len(query.exprs)
+    try:
+        found = (None, ()) if query.is_empty else _points(query, domain)
+    except BudgetError as error:
+        return _listed(query, domain) or product_of(
+            [outer_ends(query, k) for k in range(dims)], CHEAPEST, (f"{domain.name} gave up: {error}",)
+        )
+    shape, notes = found
+    if shape is None:
+        return ShapeRegion(domain.everything(0).listing((), (), dims), domain.name, True)
+    region = ShapeRegion(shape, domain.name, not notes, notes, of_query(query, not notes))
+    region.sides = Sides(query, lambda alone: bounds_of_points(alone, domain))
+    return region
+
+
+def _points(query: Query, domain: Regions) -> tuple[Shape | None, tuple[str, ...]]:
+    """The points, `None` for none at all; and why they may be too many."""
+    with domain.everything(0).budget(query.config.isl_operations):
+        found = domain.points(query)
+        shape = found.shape.coalesced()
+        return (None if shape.is_empty() else shape), found.notes
+
+
+def _listed(query: Query, domain: Regions) -> Region | None:
+    """The points listed, where they are few."""
+    values = values_of(query, MAX_LISTED)
+    if values is None:
+        return None
+    try:
+        kind = domain.everything(0)
+        with kind.budget(max(1, query.config.isl_operations)):
+            shape = kind.listing(sorted(values), (), len(query.exprs))
+    except BudgetError:
+        return None
+    return ShapeRegion(shape, LISTED, True, (), of_query(query, True))
+
+
+def region_of_sets(query: Query, domain: Domain) -> Region:
+    """The product of the images of the single expressions: exact when they share no variable and each is exact."""
+    sets = [domain.image(query.of(e)) for e in query.exprs]
+    exact = _independent(query) and all(s.is_exact for s in sets)
+    notes = tuple(dict.fromkeys(note for s in sets for note in s.notes))
+    notes = notes if exact else (*notes, "each coordinate was bounded alone")
+    return ProductRegion(sets, domain.name, exact, notes, Sides(query, lambda alone: bounds_by(alone, domain)))
+
+
+def _independent(query: Query) -> bool:
+    """Whether what one coordinate takes says nothing of the others: they share no variable that runs, also through
+    ranges, and no fact joins them. Loads are joined: those of one symbol are equal where their indices are."""
+    if query.facts or query.kept_ties or sum(bool(opaque_terms(*form.terms)) for form in query.forms) > 1:
+        return False
+    seen: set[Var] = set()
+    for form in query.forms:
+        mentioned = [v for v in free_vars(*form.terms) if query.is_relaxed(v)]
+        own = {v for var in mentioned for v in (var, *query.ties.get(var, ()))}
+        if own & seen:
+            return False
+        seen |= own
+    return True
+
+
+def bounds_by(query: Query, domain: Domain) -> Bounds:
+    """The two ends by a domain, which may have a cheaper way than the ends of its set."""
+    method = getattr(domain, "bounds", None)
+    return method(query) if callable(method) else bounds_of(domain.image(query))
+
+
+def region_by(query: Query, domain: Domain) -> Region:
+    """The region that a domain answers with, or that its points or its sets are."""
+    method = getattr(domain, "region", None)
+    if callable(method):
+        found: Region = method(query)
+        return found
+    return region_of_points(query, domain) if isinstance(domain, Regions) else region_of_sets(query, domain)

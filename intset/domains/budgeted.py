@@ -1,0 +1,222 @@
+"""What sets and regions ask of the shapes that they are: under a budget of its own each, and where that does not
+suffice, of what is known of them besides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+from intset import config as configuration
+from intset.domains.ends import End
+from intset.domains.engines import strongest
+from intset.domains.outline import Outline, Side
+from intset.errors import BudgetError, CountError, UndecidedError
+from intset.expr.build import logical_and
+from intset.expr.digits import shown
+from intset.expr.node import Cond, Expr, IntLike, Var, as_expr
+from intset.expr.range import Range
+from intset.infinity import NEG_INF, POS_INF, Infinity
+from intset.linear.canonical import Normalizer
+from intset.regions.derived import coordinates
+from intset.regions.shape import Shape
+
+SHARE = 4  # of the operations of a query, for one operation on a set; one that is hard to count gets twice that
+
+
+def own_budget(shape: Shape, share: int = SHARE) -> AbstractContextManager[None]:
+    """The budget of one operation, by the configuration in force where it is asked for."""
+    return shape.budget(max(1, share * configuration.current().isl_operations))
+
+
+class Represented(Protocol):
+    """A set or a region, as far as its elements go."""
+
+    @property
+    def shape(self) -> Shape: ...
+
+    @property
+    def dims(self) -> int: ...
+
+    @property
+    def is_empty(self) -> bool: ...
+
+    def conditions(self, point: Sequence[Expr]) -> tuple[Cond, ...]: ...
+
+    def in_instances(self) -> Represented: ...
+
+
+def shape_of_conditions(s: Represented) -> Shape:
+    """What is represented, as the strongest domain with regions keeps it.
+
+    Conditions are part of it whatever they mention: one without variables, `False`, makes it empty.
+
+    Raises
+    ------
+    BudgetError: it has no conditions, or they are beyond that domain or its budget.
+    """
+    point = coordinates(s.dims)
+    kind = strongest().everything(0)
+    try:
+        with own_budget(kind):
+            return kind.where(point, logical_and(*s.conditions(point)))
+    except UndecidedError as error:
+        raise BudgetError(str(error)) from error
+
+
+def joined(a: Represented, b: Represented, operation: Callable[[Shape, Shape], Shape]) -> Shape:
+    """An operation on two shapes, in the domain that can do it.
+
+    Raises
+    ------
+    BudgetError: neither can.
+    """
+    left, right = a.shape, b.shape
+    if type(left) is type(right):
+        with own_budget(left):
+            return operation(left, right)
+    try:
+        with own_budget(left):
+            return operation(left, right.like(left))
+    except BudgetError:
+        with own_budget(right):
+            return operation(left.like(right), right)
+
+
+def condition_of(shape: Shape, point: Sequence[IntLike], what: str) -> Cond:
+    """The condition that a point is an element."""
+    try:
+        with own_budget(shape):
+            return shape.condition([as_expr(x) for x in point])
+    except BudgetError as error:
+        raise UndecidedError(f"the {what} has no condition that could be written: {error}") from error
+
+
+def has_point(shape: Shape, point: Sequence[int]) -> bool:
+    """Whether a point is an element, for a shape without parameters."""
+    try:
+        with own_budget(shape):
+            return shape.has(point)
+    except BudgetError as error:
+        raise UndecidedError(f"whether {shown(tuple(point))} is an element is not known: {error}") from error
+
+
+def is_empty(shape: Shape) -> bool:
+    """Whether there is no element, for any values of the parameters; not known to be counts as no."""
+    try:
+        with own_budget(shape):
+            return shape.is_empty()
+    except BudgetError:
+        return False
+
+
+def count_of(shape: Shape, outline: Outline | None = None) -> int | Infinity | Expr:
+    """The number of points, by the shape; where its budget does not suffice, by listing; then under a larger one."""
+    try:
+        with own_budget(shape, 1):
+            return shape.count()
+    except BudgetError:
+        listed = None if outline is None else outline.counted()
+    if listed is not None:
+        return listed
+    try:
+        with own_budget(shape, 2 * SHARE):
+            return shape.count()
+    except BudgetError as error:
+        raise CountError(f"counting is out of budget: {error}") from error
+
+
+def placed(shape: Shape, values: Mapping[Var, IntLike]) -> Shape:
+    """The shape with parameters replaced.
+
+    Raises
+    ------
+    BudgetError: that needs too many operations.
+    """
+    with own_budget(shape):
+        return shape.at(values)
+
+
+class Ends:
+    """The ends of a shape in each dimension, found once; where it refuses one, that of an outline.
+
+    `sides` may differ between configurations, so what was found is kept with the budget it was found under.
+    """
+
+    __slots__ = ("_found", "_known", "dims", "shape")
+
+    def __init__(self, shape: Shape, dims: int, outline: Outline | None) -> None:
+        self.shape, self.dims, self._known = shape, dims, outline
+        self._found: dict[int, tuple[tuple[Side, ...], tuple[str, ...]]] = {}
+
+    def sides(self) -> tuple[Side, ...]:
+        return self.found()[0]
+
+    def notes(self) -> tuple[str, ...]:
+        """What was given up; empty when the ends are those of the set represented."""
+        return self.found()[1]
+
+    def notes_so_far(self) -> tuple[str, ...]:
+        """As `notes`, if somebody has asked for the ends."""
+        found = self._found.get(configuration.current().isl_operations)
+        return () if found is None else found[1]
+
+    def are_attained(self) -> bool:
+        """Whether all ends are those of the set, and none is infinite for some parameters only; not known counts as
+        no."""
+        sides, notes = self.found()
+        if notes:
+            return False
+        if not any(isinstance(end, Infinity) for side in sides for end in side):
+            return True
+        try:
+            with own_budget(self.shape):
+                return all(self.shape.attains(k, side) for k, side in enumerate(sides))
+        except BudgetError:
+            return False
+
+    def found(self) -> tuple[tuple[Side, ...], tuple[str, ...]]:
+        """The ends and the notes."""
+        operations = configuration.current().isl_operations
+        found = self._found.get(operations)
+        if found is None:
+            found = self._answer(operations)
+            if not found[1] or not self.shape.is_limited():  # what a budget around this one cut short is asked again
+                self._found[operations] = found
+        return found
+
+    def _answer(self, operations: int) -> tuple[tuple[Side, ...], tuple[str, ...]]:
+        sides: list[Side] = []
+        notes: dict[str, None] = {}
+        for k in range(self.dims):
+            ends = []
+            for side in (-1, 1):
+                try:
+                    # where one end was out of reach, as much is not spent on each of the others
+                    with self.shape.budget(max(1, operations * (1 if notes else SHARE))):
+                        end = self.shape.end(k, side)
+                    ends.append(end)
+                except BudgetError as error:
+                    notes[f"the ends were given up: {error}"] = None
+                    ends.append(self._outer(k, side))
+            sides.append((ends[0], ends[1]))
+        return tuple(sides), tuple(notes)
+
+    def _outer(self, k: int, side: int) -> End:
+        if self._known is None:
+            return NEG_INF if side < 0 else POS_INF
+        return self._known.sides[k][side > 0]
+
+    def __reduce__(self) -> tuple[type[Ends], tuple[Any, ...]]:
+        return Ends, (self.shape, self.dims, self._known)
+
+
+def range_between(low: End, high: End) -> Range:
+    """The `Range` from `low` to `high`, both included; empty when they cross as infinities."""
+    if low is POS_INF or high is NEG_INF:
+        return Range(0, 0)
+    if isinstance(low, Infinity):
+        return Range.up_to(high)
+    if isinstance(high, Infinity):
+        return Range(low, POS_INF)
+    return Range(low, Normalizer({}).form(high - low + 1).expr())

@@ -1,0 +1,73 @@
+"""The border to domains from outside: their sets, regions and bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from intset.domains.base import IntSet
+from intset.domains.border import GuardedRegions
+from intset.domains.border import shown_in_a_line as _shown
+from intset.domains.ends import Bounds, End
+from intset.domains.query import Query
+from intset.domains.region import Region
+from intset.expr.node import Expr, constant_value
+from intset.infinity import NEG_INF, POS_INF, Infinity
+
+
+class Guarded(GuardedRegions):
+    """A domain from outside, with those of the optional methods that it has."""
+
+    methods: ClassVar[dict[str, str]] = {**GuardedRegions.methods, "bounds": "_bounds", "region": "_region"}
+
+    def image(self, query: Query) -> IntSet:
+        answer = self._asked("image", query)
+        if not isinstance(answer, IntSet):
+            self._refuse("image", answer, "an IntSet")
+        self._check_claims("image", answer)
+        ends = self._read("image", answer, answer.ends)
+        if not isinstance(ends, tuple) or len(ends) != 2:
+            self._refuse("image", answer, "an IntSet with two ends", f", whose ends are {_shown(ends)}")
+        self._check_ends("image", answer, ends, query)
+        return answer
+
+    def _bounds(self, query: Query) -> Bounds:
+        answer = self._asked("bounds", query)
+        if not isinstance(answer, Bounds):
+            self._refuse("bounds", answer, "a Bounds")
+        self._check_claims("bounds", answer, ("is_tight",))
+        self._check_ends("bounds", answer, answer, query)
+        return answer
+
+    def _region(self, query: Query) -> Region:
+        answer = self._asked("region", query)
+        if not isinstance(answer, Region):
+            self._refuse("region", answer, "a Region")
+        self._check_claims("region", answer, ("is_exact",))
+        dims = self._read("region", answer, lambda: answer.dims)
+        if dims != len(query.exprs):
+            self._refuse("region", answer, f"a Region of {len(query.exprs)} dimensions", f", which has {dims!r}")
+        return answer
+
+    def _check_claims(self, method: str, answer: Any, claims: Sequence[str] = ("is_tight", "is_exact")) -> None:
+        for claim in claims:
+            value = self._read(method, answer, lambda claim=claim: getattr(answer, claim))  # type: ignore[misc]
+            if not isinstance(value, bool):
+                self._refuse(method, answer, f"{claim} to be True or False", f", whose {claim} is {_shown(value)}")
+        self._read(method, answer, lambda: (answer.by, tuple(answer.notes)))
+
+    def _check_ends(self, method: str, answer: Any, ends: Sequence[End], query: Query) -> None:
+        for end in ends:
+            if not isinstance(end, (Expr, Infinity)):
+                self._refuse(method, answer, "ends that are expressions or infinities", f", one is {_shown(end)}")
+            if isinstance(end, Expr) and any(query.is_relaxed(v) for v in end.free_vars()):
+                self._refuse(method, answer, "ends free of the variables that run", f", one is {_shown(end)}")
+        if _cross(*ends) and tuple(ends) != (POS_INF, NEG_INF):
+            self._refuse(method, answer, "a lower and an upper end", f", {_shown(ends[0])} and {_shown(ends[1])}")
+
+
+def _cross(low: End, high: End) -> bool:
+    if low is POS_INF or high is NEG_INF:
+        return True
+    first, last = (constant_value(end) if isinstance(end, Expr) else None for end in (low, high))
+    return first is not None and last is not None and first > last

@@ -1,0 +1,126 @@
+"""`Isl`: what isl answers to the questions of a domain and of the prover; it knows shapes, and no sets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+from intset.domains.enumeration import facts_hold
+from intset.domains.isl.session import NAME, SpentError, budget, budget_aside, isl, number
+from intset.domains.isl.shape import IslShape, universe
+from intset.domains.isl.translate import Translation, image_of
+from intset.domains.protocols import Points, Verdict
+from intset.domains.query import Query
+from intset.errors import BudgetError
+from intset.expr import ops
+from intset.expr.node import Cond, Expr, Var
+from intset.expr.printer import to_text
+from intset.regions.shape import Shape
+
+
+class Isl:
+    """Images and conditions as Presburger sets.
+
+    Guarantee: the points contain the true image; where there are no notes, they are it.
+    """
+
+    name: ClassVar[str] = NAME
+    strength: ClassVar[int] = 100
+
+    def everything(self, dims: int) -> Shape:
+        return universe(dims)
+
+    def points(self, query: Query) -> Points:
+        translation = Translation(query)
+        found = IslShape(image_of(translation), translation.params)
+        if judged(query, translation.leftover) == "empty":
+            found = IslShape(found.get().subtract(found.get()), ())
+        return Points(found, relaxation_notes(query, translation))
+
+    def judge(self, query: Query, facts: Sequence[Cond]) -> str:
+        return judged(query, facts)
+
+    def decide(
+        self, query: Query, goal: Cond, seeds: Sequence[Var], refutes: Callable[[dict[Expr, int]], bool]
+    ) -> Verdict:
+        try:
+            with budget(query.config.isl_operations):
+                translation = Translation(query, roots=(goal,), seeds=seeds)
+                fails = translation.domain.subtract(translation.cond(query.known, goal))
+                leftover = judged(query, translation.leftover)
+                if leftover == "empty":
+                    return Verdict("proved", vacuous=True)
+                if fails.is_empty():
+                    return Verdict("proved", vacuous=bool(translation.domain.is_empty()))
+                for part in _first_parts(fails):
+                    point = _sample(translation, part)
+                    if point is None:
+                        continue
+                    if translation.leftover:
+                        point = {**_elsewhere(query, translation.leftover), **point}
+                    if refutes(point):
+                        return Verdict("refuted", point)
+        except BudgetError as error:
+            return Verdict("unknown", reason=f"isl gave up: {error}")
+        return Verdict("unknown", reason="it is not affine, and the points where it may fail are not real")
+
+
+def relaxation_notes(query: Query, translation: Translation) -> tuple[str, ...]:
+    """Why the image may be larger than the truth, in words; empty when it is exact."""
+    notes = [
+        f"the term {to_text(e, limit=120)} is not affine: only its bounds were used" for e in translation.relaxed_terms
+    ]
+    if translation.leftover and judged(query, translation.leftover) == "unknown":
+        notes.append("facts on other variables may exclude one another")
+    return tuple(notes)
+
+
+def judged(query: Query, facts: Sequence[Cond]) -> str:
+    """Whether facts that share no variable with the question hold together: "holds", "empty" or "unknown".
+
+    It is asked with a budget of its own, for it is kept for other questions.
+    """
+    if not facts:
+        return "holds"
+    key = (NAME, tuple(facts), query.keep, query.config.isl_operations, query.config.points)
+    found = query.verdicts.get(key)
+    if found is None:
+        alone = Query((), query.ranges, facts, tuple(query.keep), query.base, query.known, query.config)
+        try:
+            with budget_aside(query.config.isl_operations):
+                translation = Translation(alone, seeds=facts)
+                empty = translation.domain.is_empty()
+                found = "empty" if empty else "unknown" if translation.relaxed_terms else "holds"
+        except SpentError:
+            return "unknown"
+        except BudgetError:
+            found = "unknown"
+        if found == "unknown":
+            found = facts_hold(query, facts)
+        query.verdicts[key] = found
+    return found
+
+
+def _first_parts(fails: Any) -> list[Any]:
+    """The set itself, then its first few disjuncts: each may give another sample."""
+    basic = fails.get_basic_sets()
+    return [fails, *(part.to_set() for part in basic)] if 1 < len(basic) <= 8 else [fails]
+
+
+def _elsewhere(query: Query, leftover: list[Cond]) -> dict[Expr, int]:
+    """Values for variables that only the facts beside the question mention."""
+    alone = Query((), query.ranges, leftover, (), query.base, query.known, query.config)
+    translation = Translation(alone, seeds=leftover)
+    return _sample(translation, translation.domain) or {}
+
+
+def _sample(translation: Translation, points: Any) -> dict[Expr, int] | None:
+    """The variables and loads at one of these points of the domain; `None` where there is none."""
+    kinds = isl().dim_type
+    point = translation.domain.intersect(points).sample_point()
+    if point.is_void():
+        return None
+    places = [(e, kinds.set, k) for k, e in enumerate(translation.dims)]
+    places += [(e, kinds.param, k) for k, e in enumerate(translation.params)]
+    named = [place for place in places if place[0].op in (ops.VAR, ops.LOAD)]
+    return {e: number(point.get_coordinate_val(kind, k)) for e, kind, k in named}

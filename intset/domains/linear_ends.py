@@ -1,0 +1,179 @@
+"""Ends from the linear form, symbolic where parameters are, and which of them structure shows to be attained."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from intset.domains import multistride
+from intset.domains.ends import Bounds, End
+from intset.domains.query import Query
+from intset.domains.steps import steps_of_atom
+from intset.expr import ops
+from intset.expr.build import maximum, minimum
+from intset.expr.node import Expr
+from intset.expr.walk import free_vars
+from intset.infinity import NEG_INF, POS_INF
+from intset.linear import symbolic
+from intset.linear.form import Linear, is_affine
+from intset.names import CHEAPEST
+
+MAX_DEPTH = 8  # terms nested deeper than this are not certified by structure
+
+
+def has_parameters(query: Query, form: Linear) -> bool:
+    """Whether the answer may depend on variables that stay symbolic."""
+    if not form.terms or not (query.keep or query.known.has_parameters or query.base.has_parameters):
+        return False
+    limits = query.known.knowledge.limits
+    if any(not query.is_relaxed(v) or v in limits for v in free_vars(*form.terms)):
+        return True
+    return bool(query.facts or query.kept_ties) and bool(query.split_relevant(tuple(form.terms))[1])
+
+
+def is_independent(query: Query, form: Linear) -> bool:
+    """Whether both ends that the sum of the terms has are attained: the terms share no variable and each attains its
+    own, and the facts say no more than the ranges; no parameters."""
+    return (not query.facts or query.known.is_box) and _attains(query, query.known.regroup(form), set())
+
+
+def _attains(query: Query, form: Linear, seen: set[Expr], depth: int = 0) -> bool:
+    """Whether `form` takes both ends of the sum, by choice of variables other than those `seen`; they are added."""
+    for e in form.terms:
+        if e.op is not ops.VAR:
+            if depth > MAX_DEPTH or not _atom_attains(query, e, seen, depth + 1):
+                return False
+        elif e in seen or not _runs_freely(query, e):
+            return False
+        else:
+            seen.add(e)
+    return True
+
+
+def _runs_freely(query: Query, var: Any) -> bool:
+    limits = query.ranges.get(var)
+    return limits is not None and limits.ends is not None
+
+
+def _atom_attains(query: Query, e: Any, seen: set[Expr], depth: int) -> bool:
+    """Whether an atom takes both ends that its operation gives from the ends of its arguments."""
+    known = query.known
+    if e.op is ops.FLOORDIV and e.args[1].op is ops.CONST and e.args[1].data > 0:
+        inner = known.form(e.args[0])
+        return known.regroup(inner) is inner and _attains(query, inner, seen, depth)
+    if e.op is ops.FLOORMOD:
+        inner = known.form(e.args[0])
+        own = inner.terms if is_affine(inner) and e.args[1].op is ops.CONST else e.free_vars()
+        if not seen.isdisjoint(own):
+            return False
+        seen.update(own)
+        return _covers_a_period(query, e) or _steps_attain(query, e)
+    if e.op is ops.MIN or e.op is ops.MAX:
+        a, b = (known.form(arg) for arg in e.args)
+        return all(known.regroup(form) is form and _attains(query, form, seen, depth) for form in (a, b))
+    return False
+
+
+def _steps_attain(query: Query, e: Any) -> bool:
+    """Whether structure shows the values of an atom, and both its ends among them."""
+    steps = steps_of_atom(query, e)
+    return steps is not None and query.known.atom_bounds(e) == (multistride.lowest(steps), multistride.highest(steps))
+
+
+def _covers_a_period(query: Query, e: Any) -> bool:
+    """Whether the dividend runs through a gap-free stretch of at least c integers, whatever the terms beyond it are, so
+    that 0 and c - 1 are taken. The stretch is made of variables that occur in no other term."""
+    c = e.args[1].data if e.args[1].op is ops.CONST else 0
+    inner = query.known.form(e.args[0])
+    affine = is_affine(inner)
+    reach = 0  # the smallest coefficients make the stretch [0, reach], up to a shift
+    for t, k in sorted(inner.terms.items(), key=lambda term: abs(term[1])):
+        if t.op is not ops.VAR or abs(k) > reach + 1 or not (affine or _occurs_once(inner, t)):
+            return False
+        low, high = query.known.atom_bounds(t)
+        if low is None or high is None:
+            return False
+        reach += abs(k) * (high - low)
+        if reach + 1 >= c > 0:
+            return all(_runs_freely(query, v) for v in (inner.terms if affine else e.args[0].free_vars()))
+    return False
+
+
+def _occurs_once(form: Linear, var: Any) -> bool:
+    return not any(var in other.free_vars() for other in form.terms if other is not var)
+
+
+def symbolic_bounds(query: Query, form: Linear) -> Bounds:
+    """Ends as expressions over the variables that stay symbolic, by eliminating the others one by one."""
+    known = query.known
+    relaxed = query.is_relaxed
+    touched = bool(query.facts or query.kept_ties) and _is_touched(query, form)
+    ends: list[End] = []
+    tight = not touched
+    for side, toward in ((-1, symbolic.lowest), (1, symbolic.highest)):
+        end = toward(known, form, relaxed)
+        candidates = [] if end.form is None else [end.form]
+        if touched:
+            candidates += _ends_beside_facts(query, form, side)
+        numeric = known.bounds(form)[0 if side < 0 else 1]
+        if not candidates:
+            ends.append((NEG_INF if side < 0 else POS_INF) if numeric is None else Linear(numeric, {}).expr())
+            tight = tight and numeric is None and False
+            continue
+        ends.append(_best(query, candidates, side))
+        tight = tight and end.attained
+    return Bounds(ends[0], ends[1], tight, CHEAPEST)
+
+
+def _is_touched(query: Query, form: Linear) -> bool:
+    """Whether a fact, or the range of a kept variable, speaks of a relaxed variable of `form`, or of one that ranges
+    tie to those."""
+    tied = {v for v in free_vars(*form.terms) if query.is_relaxed(v)}
+    links = [{var, *limits.free_vars()} for var, limits in query.ranges.items() if limits.ends is None]
+    links = [{v for v in link if query.is_relaxed(v)} for link in links]
+    grown = True
+    while grown:
+        grown = False
+        for link in links:
+            if not tied.isdisjoint(link) and not link <= tied:
+                tied |= link
+                grown = True
+    spoken = [*map(free_vars, query.facts), *(own for _, own in query.kept_ties)]
+    return any(not tied.isdisjoint(own) for own in spoken)
+
+
+def _ends_beside_facts(query: Query, form: Linear, side: int) -> list[Linear]:
+    """Ends of `form` plus the multiple of a fact `f >= 0` that cancels a common term."""
+    found = []
+    toward = symbolic.highest if side > 0 else symbolic.lowest
+    for fact in query.known.knowledge.nonneg:
+        for monomial, k in fact.terms.items():
+            have = form.terms.get(monomial)
+            if have is None or have % k or (have // k < 0) != (side > 0):
+                continue
+            end = toward(query.known, form.plus(fact, -(have // k)), query.is_relaxed)
+            if end.form is not None:
+                found.append(end.form)
+    return found
+
+
+def _best(query: Query, candidates: list[Linear], side: int) -> Expr:
+    """The tightest of several valid ends; where that depends on parameters, their minimum (maximum)."""
+    kept: list[Linear] = []
+    for form in candidates:
+        if any(query.known.is_nonneg(form.minus(other).scale(side)) for other in kept):
+            continue
+        kept = [other for other in kept if not query.known.is_nonneg(other.minus(form).scale(side))]
+        kept.append(form)
+    expressions = [_settled(query, query.known.regroup(form)).expr() for form in kept[:4]]
+    return minimum(*expressions) if side > 0 else maximum(*expressions)
+
+
+def _settled(query: Query, form: Linear) -> Linear:
+    """The form with a number for each term that is known to have one value."""
+    total, open_terms = form.const, dict(form.terms)
+    for e, k in form.terms.items():
+        low, high = query.known.atom_bounds(e)
+        if low is not None and low == high:
+            total += k * low
+            del open_terms[e]
+    return form if len(open_terms) == len(form.terms) else Linear(total, open_terms)

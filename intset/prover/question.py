@@ -1,0 +1,72 @@
+"""`Question`: a goal in a scope, as the tiers of the prover work on it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from intset.config import Config
+from intset.domains.query import Query
+from intset.domains.witness import Point, complete, in_domain
+from intset.errors import EvaluationError, InputError
+from intset.expr.evaluate import evaluate
+from intset.expr.length import may_be_long
+from intset.expr.node import Cond, Expr, Node, Var
+from intset.expr.walk import free_vars, opaque_terms
+from intset.frame import Frame
+
+
+class Question:
+    """A goal in a frame: what the tiers work on."""
+
+    def __init__(self, frame: Frame, goal: Cond, config: Config) -> None:
+        self.frame, self.goal, self.config = frame, goal, config
+        self.canonical = frame.known.cond(goal)
+        self.query = Query((), frame.ranges, frame.conditions, (), frame.base, frame.known, config)
+        self.query.verdicts = frame.verdicts
+
+    @property
+    def symbolic_ranges(self) -> list[Var]:
+        """The variables whose ranges may be empty for some sizes: a counterexample has values for them, too."""
+        return [var for var, limits in self.frame.ranges.items() if limits.ends is None]
+
+    def refutes(self, point: Point) -> bool:
+        """Whether `point`, completed, is a point of the domain at which the goal is defined and false."""
+        view = self.query
+        everyone = (*_value_roots(self.goal), *view.ranges, *free_vars(*(fact.condition for fact in self.frame.facts)))
+        probe = Query(everyone, view.ranges, view.facts, (), view.base, view.known, self.config)
+        try:
+            complete(probe, point)
+            agree_on_loads((self.goal, *view.facts), point)
+            if may_be_long((self.goal, *probe.facts), {leaf: value.bit_length() for leaf, value in point.items()}):
+                return False
+            return in_domain(probe, point) and evaluate(self.goal, point) is False
+        except (EvaluationError, InputError):
+            return False
+
+
+def agree_on_loads(roots: Sequence[Node], point: Point) -> None:
+    """Make loads of one symbol with equal indices at `point` have one value: the one that was chosen first.
+
+    A load whose indices have no value is not reached, or the point is none of the domain.
+    """
+    seen: dict[tuple[object, ...], int] = {}
+    for term in opaque_terms(*roots):
+        try:
+            key = (term.data, *(evaluate(index, point) for index in term.args))
+        except EvaluationError:
+            continue
+        point[term] = seen.setdefault(key, point[term])
+
+
+def _value_roots(goal: Cond) -> tuple[Expr, ...]:
+    """The integer expressions that the goal compares."""
+    found: dict[Expr, None] = {}
+    stack = [goal]
+    while stack:
+        node = stack.pop()
+        for arg in node.args:
+            if isinstance(arg, Expr):
+                found[arg] = None
+            else:
+                stack.append(arg)
+    return tuple(found)
