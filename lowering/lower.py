@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from bound import infer_bound
@@ -16,6 +17,7 @@ from lowering.build import schedule_ops
 from lowering.build.arguments import parameters, shape_asserts, sizes_of
 from lowering.build.checks import data_checks, refuse_outside, size_asserts
 from lowering.build.pieces import NESTS
+from lowering.forms import COMPUTE, chosen
 from lowering.nest.ir import Function, seq
 from lowering.nest.walk import substitute
 from lowering.passes import (
@@ -42,6 +44,7 @@ def lower(
     compact: bool | None = None,
     nests: str = "auto",
     unsafe: bool = False,
+    compute: str | None = None,
 ) -> Function:
     """The loop nest of a schedule.
 
@@ -61,6 +64,9 @@ def lower(
         piece of the region, as far as there are such; "auto", the cheaper of both (`lowering.build.pieces`). Unless it
         is "guard", what a guard says of one loop is the end of that loop (`lowering.passes.follow`).
     unsafe: whether accesses that may be outside their tensors (`bounds.outside`) are left as they are, unchecked.
+    compute: without `bounds`, what a stage computes: "exact" or "box", as in `infer_bound`; "auto", which is the
+        default unless `nests` says more, what is cheaper by the model of `lowering.forms`. `f.forms` of the result says
+        what was considered.
 
     The function begins with the assertions that bind the shapes of its arrays, and those on sizes without which an
     access would be outside its tensor; what they say is known below them. An access that data may take outside is
@@ -70,7 +76,7 @@ def lower(
     Raises
     ------
     InputError: an argument is no tensor or variable, or `at` names something that is no size, or both `at` and `bounds`
-        are given, or `compact` contradicts `bounds`, or `nests` is none of its words.
+        are given, or `compact` contradicts `bounds`, or `nests` or `compute` is none of its words.
     ScheduleError: the schedule is not legal, or an argument is missing.
     AccessError: an access is outside its tensor whenever it happens, whatever the sizes; not with `unsafe`.
 
@@ -92,7 +98,7 @@ def lower(
             for i.inner in [0, 6):
                 C[i.outer * 6 + i.inner] = B[i.inner] + B[i.inner + 2]
     """
-    f, bits = before_divisions(s, args, bounds, ctx, at, name, compact, nests, unsafe)
+    f, bits = before_divisions(s, args, bounds, ctx, at, name, compact, nests, unsafe, compute)
     if strength:
         f = drop_dead(strength_reduce(f, bits))
     return unique_names(lower_divisions(f, bits))
@@ -108,6 +114,7 @@ def before_divisions(
     compact: bool | None = None,
     nests: str = "auto",
     unsafe: bool = False,
+    compute: str | None = None,
 ) -> tuple[Function, int]:
     """What `lower` makes of a schedule before it lowers divisions, and the width of its indices.
 
@@ -121,15 +128,43 @@ def before_divisions(
         raise InputError(f"nests must be one of {', '.join(NESTS)}, not {nests!r}")
     if bounds is not None and compact is not None and compact != bounds.compact:
         raise InputError(f"lower takes compact={compact}, but the bounds were found with compact={bounds.compact}")
-    b = infer_bound(s, ctx=ctx, at=at, compact=bool(compact)) if bounds is None else bounds
+    if compute is not None and compute not in COMPUTE:
+        raise InputError(f"compute must be one of {', '.join(COMPUTE)}, not {compute!r}")
+    if bounds is not None and compute not in (None, bounds.compute):
+        raise InputError(f"lower takes compute={compute!r}, but the bounds were found with compute={bounds.compute!r}")
+
+    def build(b: BoundsMap) -> Function:
+        return _built(b, s, args, ctx, name, nests, unsafe)
+
+    if bounds is None and (compute == "auto" or (compute is None and nests == "auto")):
+        _, f, forms = chosen(s, ctx, at, bool(compact), build)
+        f = replace(f, forms=forms)
+    else:
+        f = build(
+            infer_bound(s, ctx=ctx, at=at, compact=bool(compact), compute=compute or "exact")
+            if bounds is None
+            else bounds
+        )
+    return f, narrow(f).bits
+
+
+def _built(
+    b: BoundsMap,
+    s: Schedule,
+    args: Sequence[Any] | None,
+    ctx: Context | None,
+    name: str | None,
+    nests: str,
+    unsafe: bool,
+) -> Function:
+    """The nest for bounds, before divisions are lowered."""
     f = nest_of(b, s, args, ctx, name, nests, unsafe)
     fixed = _fixed(f, b)
     f = f.with_body(
         seq(*shape_asserts(f, fixed, b.size_variables), substitute(f.body, {v: const(k) for v, k in fixed.items()}))
     )
     f = simplify(name_minima(f))
-    f = drop_dead(rebase(f if nests == "guard" else follow_guards(f)))
-    return f, narrow(f).bits
+    return drop_dead(rebase(f if nests == "guard" else follow_guards(f)))
 
 
 def nest_of(

@@ -211,6 +211,8 @@ class Function:
     labels: what else a parameter may be called when arrays are passed: the tensor of the script that it stands for, and
         its name.
     requires: the assumptions that `remove_assume` took out of the body.
+    forms: of `lower` with `compute="auto"`: for each stage, by the name of its tensor, the forms that were considered
+        (`lowering.forms.Form`), the chosen one first.
     """
 
     name: str
@@ -222,6 +224,7 @@ class Function:
     ctx: Context = field(default_factory=Context)
     labels: Mapping[Any, Tensor] = field(default_factory=dict)
     requires: tuple[Requirement, ...] = ()
+    forms: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:

@@ -1,0 +1,94 @@
+"""`compute="auto"`: the cheaper of box and exact nests, and never a box whose extra elements could do harm."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from bound import infer_bound, te
+from bound.errors import ScheduleError
+from intset.errors import InputError
+from lowering import lower, run
+from lowering.forms import modelled
+from tests.bound.random_schedules import Program
+from tests.lowering.lowered import close, problem
+
+
+def stencil(stages: int, extent: Any, tile: int) -> Any:
+    t = te.placeholder((extent, extent), name="A")
+    made = []
+    for k in range(stages):
+        extent = extent - 2
+
+        def cross(y: Any, x: Any, p: Any = t) -> Any:
+            return p[y, x + 1] + p[y + 1, x] + p[y + 1, x + 1] + p[y + 1, x + 2] + p[y + 2, x + 1]
+
+        t = te.compute((extent, extent), cross, name=f"S{k}")
+        made.append(t)
+    s = te.create_schedule(t.op)
+    y, x = t.op.axis
+    yo, yi = s[t].split(y, tile)
+    xo, xi = s[t].split(x, tile)
+    s[t].reorder(yo, xo, yi, xi)
+    for stage in made[:-1]:
+        s[stage].compute_at(s[t], xo)
+    return s
+
+
+@pytest.mark.parametrize("extent", [400, te.var("n")])
+def test_a_little_excess_is_computed_without_guards(extent: Any) -> None:
+    f = lower(stencil(4, extent, 32))
+    assert f.forms["S0"][0].compute == "box" and {form.compute for form in f.forms["S0"]} == {"box", "exact"}
+    assert "if " not in str(f)
+
+
+def test_a_large_excess_is_not_computed() -> None:
+    """Two tiles at the corners of a large tensor: the box around them is a hundred times what is read."""
+    a = te.placeholder((2000, 2000), name="A")
+    t = te.compute((2000, 2000), lambda i, j: a[i, j] + 1.0, name="T")
+    c = te.compute((100, 100), lambda i, j: t[i, j] + t[i + 1900, j + 1900], name="C")
+    f = lower(te.create_schedule(c.op))
+    assert [form.compute for form in f.forms["T"]] == ["exact", "box"]
+    assert (f.forms["T"][0].cost or 0) * 50 < (f.forms["T"][1].cost or 0)
+    assert sum(modelled(f).values()) == pytest.approx(sum(form[0].cost or 0 for form in f.forms.values()), rel=0.01)
+
+
+def test_small_programs_compute_what_is_required() -> None:
+    a = te.placeholder((4, 4), name="A")
+    t = te.compute((4, 4), lambda i, j: a[i, j] + 1.0, name="T")
+    c = te.compute((2, 2), lambda i, j: t[i, j] + t[i + 2, j + 2], name="C")
+    f = lower(te.create_schedule(c.op))
+    assert f.forms["T"][0].compute == "exact"
+
+
+def test_what_nobody_reads_divides_nothing() -> None:
+    """The box would divide by elements that the exact nest never looks at."""
+    a = te.placeholder((300, 300), "int32", name="A")
+    d = te.placeholder((300, 300), "int32", name="D")
+    t = te.compute((300, 300), lambda i, j: te.floordiv(a[i, j], d[i, j]), name="T")
+    c = te.compute((150, 300), lambda i, j: t[i, j] + t[i + 150, 299 - j // 2], name="C")
+    s = te.create_schedule(c.op)
+    assert {form.compute for forms in lower(s).forms.values() for form in forms} == {"exact"}
+
+
+def test_words() -> None:
+    s = stencil(2, 40, 8)
+    assert not lower(s, compute="box").forms and not lower(s, nests="guard").forms
+    assert str(lower(s, compute="exact")) == str(lower(s, bounds=infer_bound(s)))
+    with pytest.raises(InputError, match="compute must be one of auto, exact, box, not 'cheap'"):
+        lower(s, compute="cheap")
+    with pytest.raises(InputError, match="found with compute='exact'"):
+        lower(s, bounds=infer_bound(s), compute="box")
+
+
+@pytest.mark.parametrize("seed", range(8100, 8112))
+def test_random_programs_in_both_forms(seed: int) -> None:
+    program = Program(seed, symbolic=seed % 2 == 0)
+    given, expected = problem(program.schedule, program.sizes)
+    for compute in ("auto", "box"):
+        try:
+            f = lower(program.schedule, compute=compute)
+        except ScheduleError:
+            return
+        close(run(f, given, program.sizes), expected)
