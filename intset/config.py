@@ -12,6 +12,7 @@ import tomllib
 from collections import ChainMap
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from enum import IntEnum
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,22 @@ class Config:
     z3_rlimit: int = 2_000_000
     z3_timeout_ms: int = 0
     tiers: tuple[str, ...] = ("linear", "isl", "points", "z3")
+
+
+class Effort(IntEnum):
+    """What a question to the prover may cost: a look-up in the linear form, sets as well, or all that there is."""
+
+    LOOK_UP = 0
+    SETS = 1
+    SEARCH = 2
+
+
+_EFFORTS = {"linear": Effort.LOOK_UP, "isl": Effort.SETS}  # of the tiers; of all others a search
+
+
+def tiers_within(effort: Effort) -> tuple[str, ...]:
+    """Of the tiers in force those that cost no more."""
+    return tuple(tier for tier in current().tiers if _EFFORTS.get(tier, Effort.SEARCH) <= effort)
 
 
 _FIELDS = {field.name: field for field in fields(Config)}

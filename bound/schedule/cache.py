@@ -31,7 +31,7 @@ def cache_read(schedule: Schedule, tensor: Tensor, scope: str, readers: tuple[Op
     check_scope(scope)
     source = schedule.current(_checked_tensor(tensor))
     stage = schedule[source]
-    stage._whole_own("cache_read")
+    stage.whole_own("cache_read")
     reading = [schedule[reader] for reader in readers]
     for reader in reading:
         if source not in reader.op.input_tensors:
@@ -61,8 +61,8 @@ def cache_write(schedule: Schedule, tensors: tuple[Any, ...], scope: str) -> tup
         raise ScheduleError(f"stage {op.name}: cache_write is for operations made by te.compute")
     if any(t.op is not op for t in given) or (len(given) > 1 and set(given) != set(op.outputs)):
         raise ScheduleError(f"stage {op.name}: cache_write takes all outputs of one operation")
-    _refuse_attached(schedule, stage, "cache_write")
-    stage._whole_own("cache_write")
+    refuse_attached(schedule, stage, "cache_write")
+    stage.whole_own("cache_write")
     data_leaves = [iv for iv in stage.leaf_iter_vars if not iv.is_reduce]
     for iv in data_leaves:
         if iv.iter_type is not IterType.DATA_PAR:
@@ -150,7 +150,7 @@ def restart(stage: Stage) -> None:
     stage.iter_var_attrs = {}
 
 
-def _refuse_attached(schedule: Schedule, stage: Stage, call: str) -> None:
+def refuse_attached(schedule: Schedule, stage: Stage, call: str) -> None:
     for other in (*schedule.stages, *schedule.groups):
         if other.attach_type is AttachType.SCOPE and other.attach_stage is stage:
             axis = "" if other.attach_ivar is None else other.attach_ivar.name

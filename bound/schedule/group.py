@@ -26,7 +26,7 @@ def group_of(schedule: Schedule, outputs: Sequence[Tensor], inputs: Sequence[Ten
     parent = _common_group(members)
     children = list(dict.fromkeys(_child_of(stage, parent) for stage in members))
     for stage in members:
-        stage._whole_own("create_group")
+        stage.whole_own("create_group")
     inside = set(members)
     for child in children:
         if not child.is_group:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from bound.errors import ScheduleError
 from bound.itervar import IterType, IterVar
 from bound.operation import ComputeOp
-from bound.schedule.cache import _refuse_attached, restart
+from bound.schedule.cache import refuse_attached, restart
 from bound.schedule.dataflow import insert_before, redirect, replace_op
 from bound.schedule.message import extent, low, pass_down_domain, pass_up_index, split_guards
 from bound.schedule.relations import Relation, children, parents
@@ -32,11 +32,11 @@ def rfactor(schedule: Schedule, tensor: Tensor, axis: IterVar, factor_axis: int 
     op = stage.op
     if not isinstance(op, ComputeOp) or op.reduction is None:
         raise ScheduleError(f"stage {op.name}: rfactor is for reductions")
-    stage._position(axis, "rfactor")
+    stage.position_of(axis, "rfactor")
     if axis.iter_type is not IterType.COMM_REDUCE:
         raise ScheduleError(f"stage {op.name}: rfactor needs a reduction axis, {axis.name} is none")
-    _refuse_attached(schedule, stage, "rfactor")
-    stage._whole_own("rfactor")
+    refuse_attached(schedule, stage, "rfactor")
+    stage.whole_own("rfactor")
     place = as_int(factor_axis, "factor_axis")
     place = place if place >= 0 else len(op.axis) + 1 + place
     if not 0 <= place <= len(op.axis):

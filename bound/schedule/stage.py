@@ -163,7 +163,7 @@ class Stage:
         """One axis in the place of several that follow one another; none gives an axis of extent 1."""
         axes = tuple(args[0]) if len(args) == 1 and isinstance(args[0], (list, tuple)) else args
         if not axes:
-            self._whole_own("fuse of no axes")
+            self.whole_own("fuse of no axes")
             single = IterVar(Range(0, 1), "singleton", IterType.DATA_PAR)
             self.relations.append(Singleton(single))
             self.all_iter_vars.append(single)
@@ -192,7 +192,7 @@ class Stage:
     def reorder(self, *args: Any) -> None:
         """Put these loops in this order; the places they take together stay the same."""
         axes = tuple(args[0]) if len(args) == 1 and isinstance(args[0], (list, tuple)) else args
-        positions = [self._position(axis, "reorder") for axis in axes]
+        positions = [self.position_of(axis, "reorder") for axis in axes]
         if len(set(positions)) != len(positions):
             repeated = next(axis for k, axis in enumerate(axes) if positions.index(positions[k]) != k)
             raise ScheduleError(f"stage {self.name}: reorder names the axis {repeated.name} twice")
@@ -225,7 +225,7 @@ class Stage:
                 f"not to {_label(thread_ivar)}"
             )
         check_thread_tag(thread_ivar.thread_tag)
-        self._position(ivar, "bind")
+        self.position_of(ivar, "bind")
         if ivar.iter_type not in (IterType.DATA_PAR, IterType.COMM_REDUCE):
             raise ScheduleError(f"stage {self.name}: the {ivar.iter_type.name} axis {ivar.name} cannot run on a thread")
         bound = self._attr(ivar).bind_thread
@@ -247,7 +247,7 @@ class Stage:
 
     def vectorize(self, var: IterVar) -> None:
         """Run a loop as one vector operation."""
-        self._not_shared("vectorize", self._position(var, "vectorize"))
+        self._not_shared("vectorize", self.position_of(var, "vectorize"))
         self._set_kind(var, IterType.VECTORIZED)
 
     def unroll(self, var: IterVar) -> None:
@@ -260,8 +260,8 @@ class Stage:
 
     def tensorize(self, var: IterVar, tensor_intrin: Any) -> None:
         """Replace a loop and all inside it by an intrinsic."""
-        self._position(var, "tensorize")
-        self._whole_own("tensorize")
+        self.position_of(var, "tensorize")
+        self.whole_own("tensorize")
         self._annotate(var, iter_type=IterType.TENSORIZED, tensor_intrin=tensor_intrin)
 
     def pragma(self, var: IterVar, pragma_type: str, pragma_value: Any = None) -> None:
@@ -269,12 +269,12 @@ class Stage:
         if pragma_type in ("unroll", "vectorize"):
             (self.unroll if pragma_type == "unroll" else self.vectorize)(var)
             return
-        self._position(var, "pragma")
+        self.position_of(var, "pragma")
         self._annotate(var, pragmas=(*self._attr(var).pragmas, (pragma_type, pragma_value)))
 
     def prefetch(self, tensor: Tensor, var: IterVar, offset: Any) -> None:
         """Fetch what a later iteration of a loop reads of a tensor."""
-        self._position(var, "prefetch")
+        self.position_of(var, "prefetch")
         distance = as_expr(offset, "offset of prefetch")
         self._annotate(var, prefetches=(*self._attr(var).prefetches, (tensor, distance)))
 
@@ -322,7 +322,7 @@ class Stage:
         if not isinstance(parent, Stage) or parent.schedule is not self.schedule:
             raise ScheduleError(f"stage {self.name}: compute_at needs a stage of the same schedule, not {parent!r}")
         self._attachable("compute_at")
-        parent._position(scope, f"compute_at of {self.name}")
+        parent.position_of(scope, f"compute_at of {self.name}")
         if self.group is not None and not _is_inside(parent, self.group):
             raise ScheduleError(f"stage {self.name}: it cannot leave its group to be computed at {parent.name}")
         if not self.schedule.is_consumer(parent, self):
@@ -366,14 +366,14 @@ class Stage:
             axis = self.leaf_iter_vars[first].name
             raise ScheduleError(f"stage {self.name}: cannot {call} {axis}, which is a loop of other stages as well")
 
-    def _whole_own(self, call: str) -> None:
+    def whole_own(self, call: str) -> None:
         """Refuse what would take the loops of a stage from others that share them."""
         if self.shared_loops:
             axis = self.leaf_iter_vars[0].name
             raise ScheduleError(f"stage {self.name}: {call} would take away {axis}, a loop of other stages as well")
 
     def _attachable(self, call: str) -> None:
-        self._whole_own(call)
+        self.whole_own(call)
         if self.attach_type is AttachType.SCAN_UPDATE:
             raise ScheduleError(f"stage {self.name}: {call} is not for the updates of a scan")
 
@@ -385,7 +385,7 @@ class Stage:
         if self.is_output:
             raise ScheduleError(f"stage {self.name}: {call} is not for an output of the schedule")
 
-    def _position(self, axis: object, call: str) -> int:
+    def position_of(self, axis: object, call: str) -> int:
         """The place of `axis` among the loops, or a refusal that says what became of it."""
         for k, leaf in enumerate(self.leaf_iter_vars):
             if leaf is axis:
@@ -404,7 +404,7 @@ class Stage:
         return ", ".join(iv.name for iv in self.leaf_iter_vars) or "none"
 
     def _loop_position(self, axis: IterVar, call: str) -> int:
-        position = self._position(axis, call)
+        position = self.position_of(axis, call)
         if axis.iter_type not in _LOOPS:
             raise ScheduleError(f"stage {self.name}: cannot {call} the {axis.iter_type.name} axis {axis.name}")
         bound = self._attr(axis).bind_thread
@@ -429,7 +429,7 @@ class Stage:
             raise ScheduleError(f"stage {self.name}: tail of {_label(axis)} is one of {known}, not {tail!r}") from None
 
     def _set_kind(self, axis: IterVar, kind: IterType) -> None:
-        self._position(axis, kind.name.lower())
+        self.position_of(axis, kind.name.lower())
         if axis.is_reduce and kind in (IterType.VECTORIZED, IterType.PARALLELIZED):
             raise ScheduleError(f"stage {self.name}: the reduction axis {axis.name} cannot be {kind.name.lower()}")
         if axis.iter_type is IterType.THREAD_INDEX:

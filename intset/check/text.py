@@ -209,7 +209,7 @@ class Reader:
         args = tuple(self.node(arg, Expr) for arg in read_list(given))
         sample = _legal(lambda: Opaque(read_name(name), len(args), optional(low), optional(high)))
         fields = (sample.name, sample.rank, sample.lower, sample.upper)
-        symbol = Opaque._restore(*fields, _uid(uid))
+        symbol = Opaque.restored(*fields, _uid(uid))
         if not isinstance(symbol, Opaque) or (symbol.name, symbol.rank, symbol.lower, symbol.upper) != fields:
             raise refuse(f"the symbol {sample.name!r}, which is another in this process")
         return make(ops.LOAD, args, symbol)  # type: ignore[no-any-return]
@@ -302,7 +302,7 @@ def _variable(row: list[Any]) -> Var:
     if len(row) > 3:
         low, high, step = (optional(value) for value in read_list(row, 6, 6)[3:])
         kind, fields = ShapeVar, _legal(lambda: ShapeVar(name, low, high, read_number(step))).fields()
-    var = kind._create(name, uid, fields)
+    var = kind.created(name, uid, fields)
     if type(var) is not kind or var.name != name or var.fields() != fields:
         raise refuse(f"the variable {name!r}, which is another in this process")
     return var

@@ -53,7 +53,7 @@ def region_of_points(query: Query, domain: Regions) -> Region:
         )
     shape, notes = found
     if shape is None:
-        return ShapeRegion(domain.everything(0).listing((), (), dims), domain.name, True)
+        return ProductRegion([empty_set(domain.name)] * dims, domain.name, True)
     region = ShapeRegion(shape, domain.name, not notes, notes, of_query(query, not notes))
     region.sides = Sides(query, lambda alone: bounds_of_points(alone, domain))
     return region

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from intset.domains.border import GuardedRegions, made
 from intset.domains.isl.engine import Isl
-from intset.domains.protocols import Regions
+from intset.domains.protocols import Installable, Regions
 from intset.errors import DomainError
 from intset.names import BUILT_IN, entry_points
 
@@ -40,7 +40,11 @@ def strongest() -> Regions:
 
 def _choose(engines: list[Regions]) -> list[Regions]:
     """The best of several; a single one is not asked how strong it is, for that may take loading it."""
-    return [max(engines, key=lambda engine: engine.strength)] if len(engines) > 1 else engines
+    return [max(engines, key=_strength)] if len(engines) > 1 else engines
+
+
+def _strength(engine: Regions) -> tuple[bool, int]:
+    return not isinstance(engine, Installable) or engine.is_installed(), engine.strength
 
 
 def _plugin(point: metadata.EntryPoint) -> Regions | None:

@@ -71,6 +71,13 @@ class Regions(Protocol):
         ...
 
 
+@runtime_checkable
+class Installable(Protocol):
+    """What stands on a library that may be missing: then every method refuses, and any other is stronger."""
+
+    def is_installed(self) -> bool: ...
+
+
 @dataclass(slots=True)
 class Verdict:
     """What one tier of the prover says: a status, and a counterexample or a reason; `vacuous` when no point exists.

@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
-import importlib
 import warnings
+from collections.abc import Callable, Mapping
 from importlib import metadata
+from typing import Final
 
 from intset.domains import engines
+from intset.domains.auto import AutoDomain
 from intset.domains.border import made
 from intset.domains.engines import strongest as strongest
 from intset.domains.foreign import Guarded
-from intset.domains.product import ProductDomain
+from intset.domains.interval import IntervalDomain
+from intset.domains.isl.domain import IslDomain
+from intset.domains.modular import ModularDomain
+from intset.domains.points import PointsDomain
+from intset.domains.product import IntervalTimesModular, ProductDomain
 from intset.domains.protocols import ClimbingDomain, Domain, Regions
+from intset.domains.stride import StrideDomain
 from intset.errors import DomainError, InputError, PluginWarning
 from intset.names import CHEAPEST as CHEAPEST
 from intset.names import announce, check_name, entry_points, withdraw
 from intset.regions.shape import Shape
 
-_MODULES = {
-    "auto": "intset.domains.auto:AutoDomain",
-    "interval": "intset.domains.interval:IntervalDomain",
-    "stride": "intset.domains.stride:StrideDomain",
-    "modular": "intset.domains.modular:ModularDomain",
-    "interval*modular": "intset.domains.product:IntervalTimesModular",
-    "isl": "intset.domains.isl.domain:IslDomain",
-    "points": "intset.domains.points:PointsDomain",
+_BUILT_IN: Final[Mapping[str, Callable[[], Domain]]] = {
+    "auto": AutoDomain,
+    "interval": IntervalDomain,
+    "stride": StrideDomain,
+    "modular": ModularDomain,
+    "interval*modular": IntervalTimesModular,
+    "isl": IslDomain,
+    "points": PointsDomain,
 }
 _loaded: dict[str, Domain] = {}
 _answering: dict[str, Regions | None] = {}  # by the name that is asked for, until another domain is registered
@@ -63,7 +70,7 @@ def _forget_what_is_built_from(name: str) -> None:
 
 def domain_names() -> tuple[str, ...]:
     """The names of all domains that can be asked for; a plugin that cannot be loaded is left out, with a warning."""
-    names = dict.fromkeys((*_MODULES, *_loaded))
+    names = dict.fromkeys((*_BUILT_IN, *_loaded))
     for point in entry_points():
         if point.name in names:
             continue
@@ -82,9 +89,8 @@ def domain_named(name: str) -> Domain:
     if found is not None:
         return found
     check_name(name, "domain")
-    if name in _MODULES:
-        module, _, attribute = _MODULES[name].partition(":")
-        found = getattr(importlib.import_module(module), attribute)()
+    if name in _BUILT_IN:
+        found = _BUILT_IN[name]()
     else:
         point = next((p for p in entry_points() if p.name == name), None)
         if point is None:

@@ -16,9 +16,6 @@ from intset.domains.strided_arith import (
     End,
     Strided,
     Value,
-    _floordiv_by,
-    _floormod_by,
-    _quotients,
     absolute,
     add,
     at_least,
@@ -29,7 +26,9 @@ from intset.domains.strided_arith import (
     contains,
     count,
     floordiv,
+    floordiv_by,
     floormod,
+    floormod_by,
     join,
     largest_mod,
     leq,
@@ -39,6 +38,7 @@ from intset.domains.strided_arith import (
     minimum,
     mul,
     neg,
+    quotients,
     scale,
     smallest_mod,
     sub,
@@ -109,10 +109,10 @@ def bitand(a: Strided, b: Strided) -> Strided:
             c = y[3]
             low = c & -c
             if c < 0 and c == -low:
-                return scale(_floordiv_by(x, low), low)  # x & -2**k
+                return scale(floordiv_by(x, low), low)  # x & -2**k
             width = c // low + 1 if c else 1
             if c >= 0 and width & (width - 1) == 0:  # c = (2**n - 1) * 2**k
-                return scale(_floormod_by(_floordiv_by(x, low or 1), width), low)
+                return scale(floormod_by(floordiv_by(x, low or 1), width), low)
     known = congruence.from_bits(congruence.and_bits(_known_bits(a), _known_bits(b)))
     return const(known[1]) if known[0] == 0 else _by_sign(_and_ends, a, b, known)
 
@@ -277,9 +277,9 @@ def shr(a: Strided, b: Strided) -> Strided:
     widest = max(x.bit_length() for x in a if x is not None)
     low, high = min(low, widest), widest if high is None else min(high, widest)
     if low == high:
-        return _floordiv_by(a, 1 << low)
+        return floordiv_by(a, 1 << low)
     amounts = (*range(low, high, step), high) if high - low < FEW * step else ()
-    return _quotients(a, 1 << low, 1 << high, (1 << k for k in amounts))
+    return quotients(a, 1 << low, 1 << high, (1 << k for k in amounts))
 
 
 # --- the rest ---------------------------------------------------------------------------------------------------------
@@ -291,7 +291,7 @@ def cast(a: Strided, bits: int, signed: bool) -> Strided:
     end = (1 << bits) - 1 - half
     if a is None or (a[0] is not None and a[0] >= -half and a[1] is not None and a[1] <= end):
         return a
-    return sub(_floormod_by(add(a, const(half)), 1 << bits), const(half))
+    return sub(floormod_by(add(a, const(half)), 1 << bits), const(half))
 
 
 Refined: TypeAlias = tuple[Strided, Strided]

@@ -203,11 +203,11 @@ def floordiv(a: Strided, b: Strided) -> Strided:
     if a is None or b is None:
         return None
     if b[2] == 0:
-        return _floordiv_by(a, b[3])
+        return floordiv_by(a, b[3])
     return join(_floordiv_positive(a, at_least(b, 1)), _floordiv_positive(neg(a), neg(at_most(b, -1))))
 
 
-def _floordiv_by(a: Strided, c: int) -> Strided:
+def floordiv_by(a: Strided, c: int) -> Strided:
     """Two quotients in a row differ by `q` or `q + 1`, where q = m // c; count how often by `q + 1`."""
     if c < 0:
         a, c = neg(a), -c
@@ -235,10 +235,10 @@ def _floordiv_positive(a: Strided, b: Strided) -> Strided:
     lo, hi, m, r = b
     assert lo is not None
     few = hi is not None and hi - lo < FEW * m
-    return _floordiv_by(a, r) if m == 0 else _quotients(a, lo, hi, range(lo, hi + 1, m) if few and hi else ())
+    return floordiv_by(a, r) if m == 0 else quotients(a, lo, hi, range(lo, hi + 1, m) if few and hi else ())
 
 
-def _quotients(a: Value, smallest: int, largest: End, divisors: Iterable[int]) -> Strided:
+def quotients(a: Value, smallest: int, largest: End, divisors: Iterable[int]) -> Strided:
     """a // d for positive d: monotone in a, and in d; the stride is known if all the divisors are listed."""
     lo, hi = a[:2]
     if lo is not None:
@@ -247,7 +247,7 @@ def _quotients(a: Value, smallest: int, largest: End, divisors: Iterable[int]) -
         hi = hi // smallest if hi >= 0 else -1 if largest is None else hi // largest
     union: Strided = None
     for d in divisors:
-        union = join(union, _floordiv_by(a, d))
+        union = join(union, floordiv_by(a, d))
         if union is None or union[2] == 1:
             break
     return make(lo, hi) if union is None else make(lo, hi, *union[2:])
@@ -274,14 +274,14 @@ def floormod(a: Strided, b: Strided) -> Strided:
     if a is None or b is None:
         return None
     if b[2] == 0:
-        return _floormod_by(a, b[3])
+        return floormod_by(a, b[3])
     return join(_floormod_positive(a, at_least(b, 1)), neg(_floormod_positive(neg(a), neg(at_most(b, -1)))))
 
 
-def _floormod_by(a: Strided, c: int) -> Strided:
+def floormod_by(a: Strided, c: int) -> Strided:
     """Two remainders in a row differ by `m % c`, or by `m % c - c` where they wrap; count the wraps."""
     if c < 0:
-        return neg(_floormod_by(neg(a), -c))
+        return neg(floormod_by(neg(a), -c))
     if a is None or c == 0:
         return None
     lo, hi, m, r = a
@@ -309,8 +309,8 @@ def _floormod_positive(a: Strided, b: Strided) -> Strided:
     lo, hi, m, r = b
     assert lo is not None
     if m == 0:
-        return _floormod_by(a, r)
-    quotient = _quotients(a, lo, hi, ())
+        return floormod_by(a, r)
+    quotient = quotients(a, lo, hi, ())
     if quotient is not None and quotient[2] == 0:
         return sub(a, scale(b, quotient[3]))
     if hi is not None and hi - lo < FEW * m:
@@ -325,7 +325,7 @@ def _remainders(a: Value, divisors: range) -> Strided:
     """a % d for each of the divisors, the largest one first."""
     union: Strided = None
     for d in divisors:
-        union = join(union, _floormod_by(a, d))
+        union = join(union, floormod_by(a, d))
         if union == (0, divisors[0] - 1, 1, 0):
             break
     return union

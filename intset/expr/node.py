@@ -257,10 +257,10 @@ class Var(Expr):
     serial: int
 
     def __new__(cls, name: str) -> Var:
-        return (PlainVar if cls is Var else cls)._create(name, ORIGIN.next_uid(), {})  # type: ignore[no-any-return]
+        return (PlainVar if cls is Var else cls).created(name, ORIGIN.next_uid(), {})  # type: ignore[no-any-return]
 
     @classmethod
-    def _create(cls, name: str, uid: tuple[int, int], fields: dict[str, Any]) -> Any:
+    def created(cls, name: str, uid: tuple[int, int], fields: dict[str, Any]) -> Any:
         if not isinstance(name, str) or not name:
             raise InputError(f"a variable's name is a non-empty text, not {shown(name)}")
         with LOCK:
@@ -319,7 +319,7 @@ class ShapeVar(Var):
             raise InputError(f"multiple_of of ShapeVar({name!r}) must be at least 1, not {shown(step)}")
         if low is not None and high is not None and -(-low // step) > high // step:
             raise InputError(f"ShapeVar({name!r}) has no value: [{shown(low)}, {shown(high)}], step {shown(step)}")
-        return cls._create(name, ORIGIN.next_uid(), {"lower": low, "upper": high, "multiple_of": step})  # type: ignore[no-any-return]
+        return cls.created(name, ORIGIN.next_uid(), {"lower": low, "upper": high, "multiple_of": step})  # type: ignore[no-any-return]
 
     def fields(self) -> dict[str, Any]:
         return {"lower": self.lower, "upper": self.upper, "multiple_of": self.multiple_of}
@@ -360,7 +360,7 @@ class Opaque:
         _VARIABLES[uid] = self
 
     @staticmethod
-    def _restore(name: str, rank: int, lower: int | None, upper: int | None, uid: tuple[int, int]) -> Opaque:
+    def restored(name: str, rank: int, lower: int | None, upper: int | None, uid: tuple[int, int]) -> Opaque:
         with LOCK:
             known = _VARIABLES.get(uid)
             if known is None:
@@ -369,7 +369,7 @@ class Opaque:
             return known
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (Opaque._restore, (self.name, self.rank, self.lower, self.upper, self.uid))
+        return (Opaque.restored, (self.name, self.rank, self.lower, self.upper, self.uid))
 
     def __copy__(self) -> Opaque:
         return self

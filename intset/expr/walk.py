@@ -145,7 +145,7 @@ def rebuild(rows: Flat) -> Node:
     for row in rows:
         if isinstance(row[0], type):
             cls, name, uid, fields = row
-            nodes.append(cls._create(name, uid, fields))
+            nodes.append(cls.created(name, uid, fields))
         else:
             op, args, data = row
             nodes.append(make(op, tuple(nodes[arg] for arg in args), data))

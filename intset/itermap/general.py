@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import product as points_of
 from typing import TYPE_CHECKING
 
+from intset.domains.engines import strongest
 from intset.domains.region import Region
 from intset.errors import BudgetError, UndecidedError
 from intset.expr.build import logical_and, logical_not
@@ -70,8 +71,8 @@ def gap(
     UndecidedError: they are not known exactly.
     """
     free: dict[Var, Range | None] = {v: None for v in sizes if v not in ctx.ranges}
-    reached = ctx.extended(ranges=free).image((*sizes, *exprs), domain="isl")
-    whole = around.extended(ranges=free).image((*sizes, *places), domain="isl")
+    reached = ctx.extended(ranges=free).image((*sizes, *exprs), domain=strongest().name)
+    whole = around.extended(ranges=free).image((*sizes, *places), domain=strongest().name)
     if not reached.is_exact or not whole.is_exact:
         raise UndecidedError("; ".join((*reached.notes, *whole.notes)) or "what is reached is not known exactly")
     found = whole - reached
@@ -104,8 +105,8 @@ def padding(ctx: Context, exprs: Sequence[Expr], around: Context, places: Sequen
     UndecidedError: no such condition is known.
     """
     held = [v for v in around.ranges if v not in set(places)]
-    reached = ctx.image(exprs, keep=held, domain="isl")
-    whole = around.image(tuple(places), keep=held, domain="isl")
+    reached = ctx.image(exprs, keep=held, domain=strongest().name)
+    whole = around.image(tuple(places), keep=held, domain=strongest().name)
     missed = whole - reached
     if not reached.is_exact or not whole.is_exact or not missed.is_exact:
         raise UndecidedError("; ".join(dict.fromkeys((*reached.notes, *whole.notes, *missed.notes))))
@@ -126,7 +127,7 @@ def inverse(ctx: Context, variables: Sequence[Var], exprs: Sequence[Expr], place
     """
     held = [v for v in ctx.ranges if v not in set(variables)]
     there = ctx.extended(facts=[e.eq(y) for e, y in zip(exprs, places, strict=True)])
-    found = there.image(tuple(variables), keep=held, domain="isl").lexmin()
+    found = there.image(tuple(variables), keep=held, domain=strongest().name).lexmin()
     if found is None:
         raise UndecidedError("there is no point at all")
     return found

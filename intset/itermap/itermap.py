@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from intset.domains.engines import strongest
 from intset.errors import BudgetError, InputError, UndecidedError
 from intset.expr import ops
 from intset.expr.build import ceildiv, logical_and, logical_not, logical_or, minimum, select
@@ -316,7 +317,7 @@ class IterMap:
         if found.is_exact or self._listed is None:
             return found
         reached = self._listed.condition(self.places)
-        return self._there.extended(facts=[reached]).image(self.places, domain="isl")
+        return self._there.extended(facts=[reached]).image(self.places, domain=strongest().name)
 
     def __repr__(self) -> str:
         names = ", ".join(v.name for v in self.variables)

@@ -16,6 +16,7 @@ from intset.check.certificate import Certificate
 from intset.check.ends import At, BoundsCertificate, attained_goal, nowhere
 from intset.config import Config
 from intset.domains.ends import Bounds
+from intset.domains.enumeration import LISTED as WHO_LISTS
 from intset.errors import EvaluationError, InputError
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, Var, as_expr, const, constant_value, truth
@@ -63,7 +64,7 @@ def certify_bounds(asked: AskedBounds, answer: Bounds) -> BoundsCertificate:
         claims = [Certificate("", truth(False), True, asked.facts, ranges), _claim(asked, nowhere(asked.expr))]
         empty = first_accepted(claims, basis, KINDS)
         return _checked(replace(whole, empty=_found(empty, "that the set is empty")))
-    kinds = LISTED if answer.by == "points" else KINDS
+    kinds = LISTED if answer.by == WHO_LISTS else KINDS
     lower, upper = (_shown(asked, basis, side, end, kinds) for side, end in zip((-1, 1), answer, strict=True))
     first, last = (_attained(asked, basis, end) if answer.is_tight else (None, None) for end in answer)
     points = replace(whole, at_lower=first[0], at_upper=last[0], attained=(first[1], last[1]))

@@ -114,8 +114,13 @@ class SmtSession:
             shift amounts. It need not be right for the answer to be right. It must not ask this session.
         core: whether to look for facts that can be left out of a proof.
         """
+        query = _Query(goal, tuple(facts), bounds)
         with keeping_interrupts():
-            return _Engine(self._timeout_ms, core).answer(_Query(goal, tuple(facts), bounds), rlimit)
+            try:
+                engine = _Engine(self._timeout_ms, core)
+            except BudgetError as refusal:  # there is no z3
+                return query.unknown(str(refusal))
+            return engine.answer(query, rlimit)
 
     def check_facts(
         self, facts: Sequence[Fact], rlimit: int = DEFAULT_RLIMIT, bounds: Bounds | None = None

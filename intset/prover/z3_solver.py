@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from ctypes import ArgumentError
 from typing import Any, Final, NamedTuple
 
+from intset.errors import BudgetError
+
 
 class Workbench(NamedTuple):
     """A context in which nothing was done yet, and its solver."""
@@ -43,9 +45,16 @@ def keeping_interrupts() -> Iterator[None]:
 
 
 def load_z3() -> Any:
-    """The z3 module: the one place that imports it."""
-    import z3
+    """The z3 module: the one place that imports it.
 
+    Raises
+    ------
+    BudgetError: it cannot be imported: what needs it is not known.
+    """
+    try:
+        import z3
+    except ImportError as error:
+        raise BudgetError(f"z3 cannot be imported: {error}") from None
     return z3
 
 

@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from intset import Cond, Context, Expr, Range, Var, const, evaluate
+from intset.config import Config
 from intset.errors import BudgetError, ContradictionWarning, EvaluationError, InputError
 from intset.expr import ops
 from intset.expr.build import cast, select
@@ -176,7 +177,7 @@ def check(case: Case, domains: Sequence[str]) -> tuple[list[Finding], list[Findi
         what = what or _set_fault(case.values, ctx.value_set(case.expr, domain=domain))
         if what:
             wrong.append(Finding(case.number, domain, case.text(), what, list(bounds.notes)))
-        if domain == "auto" and not _is_hull(case.values, low, high, bounds):
+        if domain == Config().domain and not _is_hull(case.values, low, high, bounds):
             truth = f"[{case.values[0]}, {case.values[-1]}]" if case.values else "empty"
             inexact.append(Finding(case.number, domain, case.text(), f"{bounds}, truth {truth}", list(bounds.notes)))
     return wrong, inexact

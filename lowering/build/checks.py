@@ -11,6 +11,7 @@ from bound.infer.program.reads import Read, reached
 from bound.operation import ComputeOp, Operation
 from bound.tensor import Tensor
 from bound.tir.value import Operand
+from intset.config import Effort, tiers_within
 from intset.context import Context
 from intset.expr.build import logical_and
 from intset.expr.node import Cond, truth
@@ -42,7 +43,7 @@ def size_asserts(found: Iterable[Outside], known: Context) -> list[Assert]:
         if one.depends == SIZES and one.requires is not None:
             message = f"{one.stage.name} reads {one.access} inside its extent {one.extent}"
             checks.setdefault(one.requires, Assert(one.requires, message))
-    with intset.using(tiers=("linear", "isl")):
+    with intset.using(tiers=tiers_within(Effort.SETS)):
         for cond in list(checks):
             others = [other for other in checks if other is not cond]
             if others and known.extended(facts=others).prove(cond):

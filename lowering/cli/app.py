@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import click
 
 from intset import IntSetError
+from lowering.cli import commands
 from lowering.cli.tables import visible
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -126,8 +127,6 @@ def bounds(files: tuple[str, ...], domain: str | None, as_json: bool, at: tuple[
       intset bounds examples/matmul_cached.py
       intset bounds --domain interval --json corpus.json
     """
-    from lowering.cli import commands
-
     commands.bounds(files, domain, as_json, at, compact)
 
 
@@ -147,8 +146,6 @@ def compare(files: tuple[str, ...], domain: str | None, as_json: bool, at: tuple
       intset compare benchmarks/data/index_expressions.json
       intset compare --domain interval,auto examples/resnet_conv3x3.py
     """
-    from lowering.cli import commands
-
     return commands.compare(files, domain, as_json, at)
 
 
@@ -197,8 +194,6 @@ def lower(
       intset lower --emit c examples/matmul_cached.py > matmul.c
       intset lower --strength examples/flatten_symbolic.py
     """
-    from lowering.cli import commands
-
     commands.lower(files, domain, as_json, at, emit, compact, nests, strength, unsafe)
 
 
@@ -216,8 +211,6 @@ def explain(files: tuple[str, ...], domain: str | None, as_json: bool, at: tuple
     Example:
       intset explain examples/flatten_symbolic.py
     """
-    from lowering.cli import commands
-
     commands.explain(files, domain, as_json, at)
 
 

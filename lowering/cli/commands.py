@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from intset import InputError, IntSetError, domain_names, using
+from intset.config import current
 from intset.names import check_name
-from lowering.cli import tables
+from lowering.cli import lowered, stages, tables
 from lowering.cli.corpus import Problem, Row, read_rows
 from lowering.cli.outside import show_outside
+from lowering.cli.script import load_script
 
 JSON_VERSION = 1
 _BY_NAME_ONLY = ("points",)  # compared only when asked for by name: it enumerates
@@ -26,9 +28,7 @@ def bounds(files: Sequence[str], domain: str | None, as_json: bool, at: Sequence
     _over_files(
         files,
         as_json,
-        lambda path: _schedule_reports(
-            path, sizes, lambda case, given: _stages().bounds_of(case, given, chosen, compact)
-        ),
+        lambda path: _schedule_reports(path, sizes, lambda case, given: stages.bounds_of(case, given, chosen, compact)),
         lambda path: {"rows": _row_bounds(read_rows(path), chosen), "domain": chosen or _configured()},
         _show_bounds,
     )
@@ -41,7 +41,7 @@ def compare(files: Sequence[str], domain: str | None, as_json: bool, at: Sequenc
         files,
         as_json,
         lambda path: _schedule_reports(
-            path, sizes, lambda case, given: _stages().compare_domains(case, given, chosen or SCHEDULE_DOMAINS)
+            path, sizes, lambda case, given: stages.compare_domains(case, given, chosen or SCHEDULE_DOMAINS)
         ),
         lambda path: _compare_corpus(path, chosen),
         _show_comparison,
@@ -61,8 +61,6 @@ def lower(
     unsafe: bool = False,
 ) -> None:
     """`intset lower`."""
-    from lowering.cli import lowered
-
     sizes, chosen = integers(at), _domain(domain)
     _over_files(
         files,
@@ -79,8 +77,6 @@ def lower(
 
 def explain(files: Sequence[str], domain: str | None, as_json: bool, at: Sequence[str]) -> None:
     """`intset explain`."""
-    from lowering.cli import lowered
-
     sizes, chosen = integers(at), _domain(domain)
     _over_files(
         files,
@@ -98,12 +94,6 @@ def explain(files: Sequence[str], domain: str | None, as_json: bool, at: Sequenc
 SCHEDULE_DOMAINS = ("interval", "isl", "auto")
 
 
-def _stages() -> Any:
-    from lowering.cli import stages
-
-    return stages
-
-
 def _domain(name: str | None) -> str | None:
     return None if name is None else check_name(name, "--domain")
 
@@ -114,8 +104,6 @@ def _domains(names: str | None) -> tuple[str, ...]:
 
 
 def _configured() -> str:
-    from intset.config import current
-
     return current().domain
 
 
@@ -176,8 +164,6 @@ def existing(name: str) -> Path:
 
 def _schedule_reports(path: Path, sizes: Sizes, ask: Callable[[Any, Sizes], Report]) -> Report:
     """What `ask` says of each schedule of a script; where one of several is refused, it says why instead."""
-    from lowering.cli.script import load_script
-
     cases = load_script(path)
     found: list[Report] = []
     for case in tables.track(cases, len(cases), path.name):

@@ -14,6 +14,10 @@ from lowering.cli.corpus import Problem, Row
 from lowering.cli.outside import outside_entries
 from lowering.cli.script import Case
 from lowering.cli.stages import inferred
+from lowering.codegen.c import to_c
+from lowering.division import lower_division
+from lowering.lower import before_divisions, lower
+from lowering.passes import lowered_parts
 
 
 def arguments_of(schedule: Schedule) -> list[Tensor]:
@@ -33,8 +37,6 @@ def lowered_schedule(
     unsafe: bool = False,
 ) -> dict[str, Any]:
     """The loop nest of a schedule, or its C, as text."""
-    from lowering import lower, to_c
-
     assert case.schedule is not None
     bounds = inferred(case, sizes, domain, compact)
     arguments = arguments_of(case.schedule)
@@ -45,8 +47,6 @@ def lowered_schedule(
 
 def lowered_rows(rows: Sequence[Row], domain: str | None) -> list[dict[str, Any]]:
     """Each index expression of a corpus with its divisions lowered, and the names of the rules used."""
-    from lowering import lower_division
-
     found = []
     for row in tables.track(rows, len(rows), "lowering"):
         if row.is_predicate:
@@ -77,9 +77,6 @@ def explained_schedule(case: Case, sizes: Mapping[str, int], domain: str | None)
 
 def _divisions(case: Case, bounds: Any) -> list[dict[str, Any]]:
     """The expressions of the loop nest that divide: what each becomes, why, and which facts would make it cheaper."""
-    from lowering.lower import before_divisions
-    from lowering.passes import lowered_parts
-
     assert case.schedule is not None
     is_refused = any(one.depends == ALWAYS for one in bounds.outside)
     function, bits = before_divisions(case.schedule, arguments_of(case.schedule), bounds=bounds, unsafe=is_refused)

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from intset import InputError
 from intset.names import check_name
+from lowering.cli.commands import existing, integers
 from lowering.cli.plot_data import DOMAINS, Elements, Panel, Picture, Side, picture_of
+from lowering.cli.script import load_script
 from lowering.cli.tables import say
 
 if TYPE_CHECKING:
@@ -65,9 +67,6 @@ def plot(
     output: str | None = None,
 ) -> None:
     """`intset plot`: every argument is checked before bounds are asked for."""
-    from lowering.cli.commands import existing, integers
-    from lowering.cli.script import load_script
-
     names = [check_name(name, "--domain") for name in _parts(domains)] or DOMAINS
     sizes, values = integers(at), integers(_parts(instance), "--instance")
     target = None if output is None else check_output(output)

@@ -15,7 +15,7 @@ from statistics import fmean, median
 from time import perf_counter
 from typing import Any
 
-from intset import Cond, Context, Expr, InputError, IntSet, IntSetError, evaluate
+from intset import Cond, Context, Expr, InputError, IntSet, IntSetError, Range, Var, evaluate
 from intset.domains.base import Bounds, ShapeSet
 from lowering.cli.corpus import Problem, Row
 from lowering.cli.reference import Reference
@@ -424,8 +424,6 @@ def _timed(ask: Callable[[], Any]) -> tuple[Any, float]:
 
 def _warm_up(domain: str) -> None:
     """Load what the domain imports, so that it is not counted as the cost of the first row."""
-    from intset import Range, Var
-
     i, j = Var("i"), Var("j")
     ctx = Context({i: Range(0, 8), j: Range(0, 8)}, domain=domain)
     try:

@@ -11,7 +11,7 @@ from bound.infer import infer_bound
 from bound.operation import PlaceholderOp
 from bound.schedule import AttachType
 from bound.tensor import Tensor
-from intset import Expr, IntSetError, Range
+from intset import Context, Expr, IntSetError, Range
 from intset.domains.region import Region
 from lowering.cli.outside import outside_entries
 from lowering.cli.script import Case
@@ -110,8 +110,6 @@ def elements(sides: Sequence[Range]) -> int | str:
     product: Any = 1
     for side in sides:
         product = side.extent * product
-    from intset import Context
-
     return str(Context().simplify(product)) if isinstance(product, Expr) else str(product)
 
 

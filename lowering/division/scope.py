@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import intset
-from intset.config import current
+from intset.config import Effort, current, tiers_within
 from intset.context import Context
 from intset.expr import ops
 from intset.expr.build import logical_and
@@ -15,6 +15,7 @@ from intset.expr.node import Cond, Expr, Node, Var, constant_value
 from intset.expr.range import Range
 from intset.expr.walk import conjuncts, free_vars
 from intset.facts import ASSERTED, DERIVED, Fact
+from intset.names import CHEAPEST
 from intset.prover.proof import PROVED, UNKNOWN, Proof
 from lowering.division.site import Fits, Need
 
@@ -109,7 +110,7 @@ class Scope:
         unbound = tuple(var for var in free_vars(e) if var not in self.ctx.ranges)
         if unbound not in self._closed:
             self._closed[unbound] = self.ctx.extended(ranges=dict.fromkeys(unbound)) if unbound else self.ctx
-        low = self._closed[unbound].bounds(e, domain="interval")[0]
+        low = self._closed[unbound].bounds(e, domain=CHEAPEST)[0]
         return constant_value(low) if isinstance(low, Expr) else None
 
 
@@ -137,7 +138,7 @@ def root_scope(ctx: Context | None, root: Node, bits: int) -> Scope:
 @contextmanager
 def _budget(size: int) -> Iterator[None]:
     config = current()
-    tiers = tuple(tier for tier in config.tiers if tier == "linear") if size > MAX_TREE else config.tiers
+    tiers = tiers_within(Effort.LOOK_UP if size > MAX_TREE else Effort.SEARCH)
     with intset.using(z3_rlimit=min(config.z3_rlimit, Z3_RLIMIT), tiers=tiers):
         yield
 

@@ -16,6 +16,7 @@ from typing import Final
 import intset
 from bound.schedule import simple
 from bound.tir.build import all_of
+from intset.config import Effort, tiers_within
 from intset.expr import ops
 from intset.expr.build import maximum, minimum
 from intset.expr.node import Cond, Expr, Var, constant_value
@@ -52,7 +53,7 @@ class Parts:
 
 def follow_guards(f: Function) -> Function:
     """The same function with guards in the ends of loops where they can stand there."""
-    with intset.using(tiers=("linear",)):
+    with intset.using(tiers=tiers_within(Effort.LOOK_UP)):
         return f.with_body(drive(_visit(f.body, scope_of(f))))
 
 

@@ -10,6 +10,7 @@ import intset
 from bound.tir import walk
 from bound.tir.opaque import IntFunction
 from bound.tir.value import Operand, Value, ValueOp
+from intset.config import Effort, tiers_within
 from intset.expr import ops
 from intset.expr.build import select
 from intset.expr.node import Expr, Var, constant_value
@@ -63,7 +64,7 @@ def _is_division(node: Any) -> bool:
 
 def _where_it_runs(e: Any, loop: For, scope: Scope) -> Expr:
     runs = range_ends(loop.range)[1] >= 1
-    with intset.using(tiers=("linear",)):
+    with intset.using(tiers=tiers_within(Effort.LOOK_UP)):
         return e if scope.ctx.prove(runs) else select(runs, e, 0)
 
 

@@ -12,6 +12,7 @@ from intset.context import Context
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, Node, Var, constant_value
 from intset.expr.walk import free_vars, postorder
+from intset.names import CHEAPEST
 
 Span: TypeAlias = "tuple[int, int] | None"
 MAX_NODES: Final = 200
@@ -76,7 +77,7 @@ def _span(ctx: Context, node: Expr, args: list[Span]) -> Span:
     if value is not None:
         return (value, value)
     if node.op in _ASKED:
-        ends = ctx.bounds(node, domain="interval")
+        ends = ctx.bounds(node, domain=CHEAPEST)
         low, high = (constant_value(end) if isinstance(end, Expr) else None for end in ends)
         limits = _of_division(node, args) if node.op in ops.DIVISIONS else None
         if limits is not None:

@@ -10,6 +10,7 @@ import intset
 from bound.schedule import simple
 from bound.tensor import Tensor
 from bound.tir.walk import loaded_tensor
+from intset.config import Effort, tiers_within
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, Node, const
 from intset.expr.walk import opaque_terms, postorder
@@ -54,7 +55,7 @@ def narrow(f: Function) -> Width:
     Index expressions are the ends of loops, the conditions, the indices, and the number of an element in its storage.
     Elements of tensors are computed in 64 bits whatever the answer, and so is everything that depends on one.
     """
-    with intset.using(tiers=("linear", "isl")):
+    with intset.using(tiers=tiers_within(Effort.SETS)):
         return drive(_visit(f.body, scope_of(f), {t: t.extents for t in f.params})) or Width(32)
 
 

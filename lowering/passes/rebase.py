@@ -9,6 +9,7 @@ import intset
 from bound.tensor import Tensor, element
 from bound.tir import walk
 from bound.tir.value import Operand
+from intset.config import Effort, tiers_within
 from intset.expr.node import Expr, constant_value
 from intset.expr.range import Range
 from lowering.nest.ir import Allocate, For, Function, If, Seq, Stmt, Store
@@ -22,7 +23,7 @@ Origins = dict[Tensor, tuple[Expr, ...]]
 
 def rebase(f: Function) -> Function:
     """The function with every allocation from 0; what was the minimum of its range becomes its `origin`."""
-    with intset.using(tiers=("linear",)):
+    with intset.using(tiers=tiers_within(Effort.LOOK_UP)):
         return f.with_body(drive(_visit(f.body, scope_of(f), {})))
 
 

@@ -11,6 +11,7 @@ from bound.tir import walk
 from bound.tir.build import together
 from bound.tir.ranges import is_held
 from bound.tir.value import Operand, Value, ValueOp
+from intset.config import Effort, tiers_within
 from intset.context import Context
 from intset.expr import ops
 from intset.expr.build import logical_and
@@ -30,7 +31,7 @@ _MIRRORED: Final = {ops.LT: ops.GT, ops.LE: ops.GE, ops.GT: ops.LT, ops.GE: ops.
 
 def simplify(f: Function) -> Function:
     """The same function with fewer loops, conditions and operations."""
-    with intset.using(tiers=("linear", "isl")):
+    with intset.using(tiers=tiers_within(Effort.SETS)):
         return f.with_body(drive(_visit(f.body, scope_of(f), {})))
 
 
@@ -122,7 +123,7 @@ def shortened(operand: Operand, scope: Scope) -> Any:
             return part
         ctx = scope.where(*conditions).ctx
         if isinstance(part, Cond):
-            with intset.using(tiers=("linear",)):
+            with intset.using(tiers=tiers_within(Effort.LOOK_UP)):
                 if ctx.prove(part):
                     return truth(True)
                 if ctx.prove(~part):

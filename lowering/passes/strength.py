@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 import intset
 from bound.tir import walk
+from intset.config import Effort, tiers_within
 from intset.context import Context
 from intset.expr import ops
 from intset.expr.build import floordiv, floormod, logical_and, select
@@ -22,7 +23,6 @@ from lowering.passes.hoist import always_evaluated, bound_inside, hoist
 from lowering.passes.intervals import fits_by_intervals
 from lowering.passes.narrow import product
 
-_TIERS: Final = ("linear", "isl")
 _RLIMIT: Final = 200_000
 
 
@@ -54,7 +54,7 @@ class Around(NamedTuple):
         inputs = dict.fromkeys((*self.computed, *free_vars(e, *self.computed)))
         facts = [Fact(cond, DERIVED) for known in inputs for cond in (known >= least, known <= most)]
         ctx = self.scope.ctx.extended(facts=facts)
-        with intset.using(tiers=_TIERS):
+        with intset.using(tiers=tiers_within(Effort.SETS)):
             return all(
                 any(ctx.prove(node >= low) for low in (const(least), *self.computed))
                 and any(ctx.prove(node <= high) for high in (const(most), *self.computed))
@@ -112,7 +112,7 @@ def _reduced(loop: For, around: Around) -> Stmt:
         is_computed = e in always or all(arg in always or inside.fits(arg) for arg in e.args)
         if pair in known or not is_computed or not _may_be_read_before(e, inside):
             continue
-        with intset.using(tiers=("linear",)):
+        with intset.using(tiers=tiers_within(Effort.LOOK_UP)):
             found = induction(e, loop.var, loop.range, around.scope.ctx, around.bits)
         if found is None:
             continue
@@ -152,7 +152,7 @@ def _chained(loop: For, around: Around) -> Stmt:
             continue
         if opaque_terms(m) or not (e in always or within.fits(m)):
             continue
-        with intset.using(tiers=("linear",)):
+        with intset.using(tiers=tiers_within(Effort.LOOK_UP)):
             if not inside.prove(m >= 0):
                 continue
             unsafe = [cond for cond in (runs, m >= 1) if not outside.prove(cond)]

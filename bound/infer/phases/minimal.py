@@ -59,7 +59,7 @@ def _is_implied(known: Known, ranges: Mapping[Var, Range], guard: Cond, others: 
     context = known.context.extended(dict(ranges), others)
     if context.frame.known.empty:
         return False  # the body never runs: some guard has to say so
-    with config.using(tiers=("linear", "isl"), isl_operations=known.account.allowed(_OPERATIONS)):
+    with config.using(tiers=config.tiers_within(config.Effort.SETS), isl_operations=known.account.allowed(_OPERATIONS)):
         return bool(context.prove(guard))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from intset.domains.isl.coalesced import coalesced
 from intset.domains.isl.presburger import Presburger
 from intset.domains.isl.session import context, isl, val
-from intset.domains.isl.to_expr import _Reader, pw_aff_to_expr, set_to_cond, simplified
+from intset.domains.isl.to_expr import Reader, pw_aff_to_expr, set_to_cond, simplified
 from intset.domains.isl.translate import param_name
 from intset.errors import BudgetError
 from intset.expr import ops
@@ -59,7 +59,7 @@ def _written_product(current: Any, params: Sequence[Expr]) -> Product | None:
         return None
     part = explicit.get_basic_sets()[0].remove_redundancies()
     dims = [Var(f"x{k}") for k in range(part.dim(m.dim_type.set))]
-    reader = _Reader(part, m.dim_type.set, dims, params)
+    reader = Reader(part, m.dim_type.set, dims, params)
     result = Product([([], []) for _ in dims], [], [])
     place = {x: k for k, x in enumerate(dims)}
     for constraint in part.get_constraints():

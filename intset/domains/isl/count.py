@@ -46,7 +46,7 @@ def count(isl_set: Any, max_points: int = MAX_POINTS) -> int | Infinity:
         if run is not None:
             return run
     with budget(BASE_OPERATIONS + OPERATIONS_PER_POINT * max_points):
-        return _added(_count_part(part) for part in _disjoint(_without_params(isl_set)))
+        return added(count_part(part) for part in disjoint_parts(without_params(isl_set)))
 
 
 def _run_length(isl_set: Any) -> int | None:
@@ -72,14 +72,14 @@ def _run_length(isl_set: Any) -> int | None:
     return None
 
 
-def _count_part(part: Any) -> int | Infinity:
-    condition, factors = _split(part)
+def count_part(part: Any) -> int | Infinity:
+    condition, factors = split_off(part)
     counts: list[int | Infinity] = [0 if condition.is_empty() else 1]
     for factor in factors:
         counts.append(_count_factor(factor))
         if counts[-1] == 0:
             return 0
-    return _multiplied(counts)
+    return multiplied(counts)
 
 
 def _count_factor(factor: Any) -> int | Infinity:
@@ -99,18 +99,18 @@ def _count_factor(factor: Any) -> int | Infinity:
     return number(factor.count_val())
 
 
-def _added(counts: Iterable[int | Infinity]) -> int | Infinity:
+def added(counts: Iterable[int | Infinity]) -> int | Infinity:
     known = list(counts)
     finite = [n for n in known if isinstance(n, int)]
     return sum(finite) if len(finite) == len(known) else POS_INF
 
 
-def _multiplied(counts: Sequence[int | Infinity]) -> int | Infinity:
+def multiplied(counts: Sequence[int | Infinity]) -> int | Infinity:
     finite = [n for n in counts if isinstance(n, int)]
     return prod(finite) if 0 in finite or len(finite) == len(counts) else POS_INF
 
 
-def _without_params(isl_set: Any) -> Any:
+def without_params(isl_set: Any) -> Any:
     left = isl_set.drop_unused_params()
     if left.dim(isl().dim_type.param):
         raise InputError(f"the set depends on parameters: {isl_set}")
@@ -120,7 +120,7 @@ def _without_params(isl_set: Any) -> Any:
 # -- parts and factors ------------------------------------------------------------------------------------------------
 
 
-def _disjoint(isl_set: Any) -> list[Any]:
+def disjoint_parts(isl_set: Any) -> list[Any]:
     """Disjoint basic sets with explicit divisions whose union is the set."""
     explicit = coalesced(isl_set).compute_divs()
     if explicit.n_basic_set() > 1:
@@ -135,7 +135,7 @@ class _Split(NamedTuple):
     factors: list[Any]
 
 
-def _split(part: Any) -> _Split:
+def split_off(part: Any) -> _Split:
     """The finest such product: two dimensions are in one factor when a chain of constraints joins them."""
     kinds = isl().dim_type
     dims = range(part.dim(kinds.set))
@@ -194,7 +194,7 @@ class _Symbolic:
             self.context = isl().Set.universe(isl_set.get_space().params())
 
     def count(self) -> Expr | Infinity | None:
-        parts = _disjoint(self.points)
+        parts = disjoint_parts(self.points)
         if len(parts) > MAX_PARTS:
             return None
         counts: list[Expr] = []
@@ -212,7 +212,7 @@ class _Symbolic:
         return POS_INF if self.points.params().intersect(self.context).is_subset(endless) else None
 
     def _part(self, part: Any) -> Expr | Infinity | None:
-        condition, factors = _split(part)
+        condition, factors = split_off(part)
         counts: list[Expr] = []
         endless = False
         for factor in factors:
@@ -241,7 +241,7 @@ class _Symbolic:
     def _factor(self, factor: Any) -> Expr | Infinity | None:
         if factor.is_empty():
             return const(0)
-        if _is_endless(factor):
+        if is_endless(factor):
             return POS_INF
         if factor.dim(isl().dim_type.set) > 1:
             terms = sum_points(factor, self.params)
@@ -249,11 +249,11 @@ class _Symbolic:
             if values is None or any(e is None for e in values):
                 return None
             return _folded_sum([e for e in values if e is not None])
-        pieces = _extent(factor)
+        pieces = extent_of(factor)
         if pieces is None:
             return None
         outside = self.context.subtract(factor.params())
-        pieces.append(Piece(outside, _constant(0, outside)))
+        pieces.append(Piece(outside, constant_part(0, outside)))
         found = pieces_to_expr(pieces, (), self.params, self.context)
         return const(0) if found is None else found
 
@@ -264,7 +264,7 @@ class _Symbolic:
         return self._where(term.domain, value, self.context)
 
 
-def _extent(line: Any) -> list[Piece] | None:
+def extent_of(line: Any) -> list[Piece] | None:
     """The number of points of a bounded one-dimensional set where it is not empty, when it is a strided interval."""
     interval = interval_of(line)
     if interval is None:
@@ -275,7 +275,7 @@ def _extent(line: Any) -> list[Piece] | None:
     return pieces_of(steps.add_constant_val(val(1)).coalesce())
 
 
-def _is_endless(factor: Any) -> bool:
+def is_endless(factor: Any) -> bool:
     """Whether a basic set has infinitely many points wherever it has one.
 
     With explicit divisions that does not depend on the parameters: a direction without end is one for all of them.
@@ -289,10 +289,10 @@ def _is_endless(factor: Any) -> bool:
 
 def _at(isl_set: Any, params: Any) -> Any:
     """The set for one value of its parameters, an isl Point, without them."""
-    return _unparametric(isl_set.intersect_params(isl().Set.from_point(params)))
+    return unparametric(isl_set.intersect_params(isl().Set.from_point(params)))
 
 
-def _unparametric(isl_set: Any) -> Any:
+def unparametric(isl_set: Any) -> Any:
     """The points of a set for any value of its parameters."""
     return isl_set.project_out(isl().dim_type.param, 0, isl_set.dim(isl().dim_type.param))
 
@@ -311,5 +311,5 @@ def _folded_product(terms: Sequence[Expr]) -> Expr:
     return reduce(mul, rest if known == 1 else [*rest, const(known)])
 
 
-def _constant(value: int, domain: Any) -> Any:
+def constant_part(value: int, domain: Any) -> Any:
     return isl().Aff.val_on_domain(isl().LocalSpace.from_space(domain.get_space()), val(value))

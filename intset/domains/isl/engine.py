@@ -25,7 +25,15 @@ class Isl:
     """
 
     name: ClassVar[str] = NAME
+
     strength: ClassVar[int] = 100
+
+    def is_installed(self) -> bool:
+        try:
+            isl()
+        except BudgetError:
+            return False
+        return True
 
     def everything(self, dims: int) -> Shape:
         return universe(dims)

@@ -12,17 +12,17 @@ from intset.domains.isl.count import (
     MAX_PARTS,
     MAX_POINTS,
     OPERATIONS_PER_POINT,
-    _added,
-    _constant,
-    _count_part,
-    _disjoint,
-    _extent,
-    _is_endless,
-    _multiplied,
-    _split,
-    _unparametric,
-    _without_params,
+    added,
+    constant_part,
     count,
+    count_part,
+    disjoint_parts,
+    extent_of,
+    is_endless,
+    multiplied,
+    split_off,
+    unparametric,
+    without_params,
 )
 from intset.domains.isl.session import budget, isl, number, val
 from intset.domains.isl.session import context as isl_context
@@ -58,7 +58,7 @@ def max_over(isl_set: Any, instances: int, max_points: int = MAX_POINTS) -> PerI
     """
     kinds = isl().dim_type
     with budget(BASE_OPERATIONS + OPERATIONS_PER_POINT * max_points):
-        points = _without_params(isl_set)
+        points = without_params(isl_set)
         for k in range(instances):
             points = points.set_dim_name(kinds.set, k, f"_q{k}")
         fibres = points.move_dims(kinds.param, 0, kinds.set, 0, instances)
@@ -70,7 +70,7 @@ def max_over(isl_set: Any, instances: int, max_points: int = MAX_POINTS) -> PerI
         if isinstance(most, Infinity):
             return PerInstance(POS_INF, POS_INF)
         if found is not None and found.everywhere:
-            return PerInstance(most, _multiplied([count(_as_set(domain), max_points), most]))
+            return PerInstance(most, multiplied([count(_as_set(domain), max_points), most]))
         return PerInstance(most, count(points, max_points))
 
 
@@ -85,18 +85,18 @@ def _few(domain: Any) -> bool:
 
 def _part_counts(part: Any, domain: Any) -> list[Any] | Infinity | None:
     """PwAffs over the instances in `domain`, the parameters: their product is the number of points in the basic set."""
-    condition, factors = _split(part)
+    condition, factors = split_off(part)
     counts: list[Any] = []
     if not domain.is_subset(condition):
-        counts.append(_padded([Piece(condition, _constant(1, domain))], domain))
+        counts.append(_padded([Piece(condition, constant_part(1, domain))], domain))
     endless = False
     for factor in factors:
         if factor.is_empty():
             return [_padded([], domain)]
-        if _is_endless(factor):
+        if is_endless(factor):
             endless = True
             continue
-        pieces = _extent(factor) if factor.dim(isl().dim_type.set) == 1 else _translated(factor)
+        pieces = extent_of(factor) if factor.dim(isl().dim_type.set) == 1 else _translated(factor)
         if pieces is None:
             return None
         counts.append(_padded(pieces, domain))
@@ -105,11 +105,11 @@ def _part_counts(part: Any, domain: Any) -> list[Any] | Infinity | None:
 
 def _padded(pieces: Sequence[Piece], domain: Any) -> Any:
     """The PwAff on `domain` that is 0 outside the pieces."""
-    total, rest = isl().PwAff.empty(isl().PwAff.from_aff(_constant(0, domain)).get_space()), domain
+    total, rest = isl().PwAff.empty(isl().PwAff.from_aff(constant_part(0, domain)).get_space()), domain
     for piece in pieces:
         total = total.union_add(isl().PwAff.alloc(piece.domain.intersect(domain), piece.function))
         rest = rest.subtract(piece.domain)
-    return total.union_add(isl().PwAff.alloc(rest, _constant(0, domain)))
+    return total.union_add(isl().PwAff.alloc(rest, constant_part(0, domain)))
 
 
 def _translated(factor: Any) -> list[Piece] | None:
@@ -120,11 +120,11 @@ def _translated(factor: Any) -> list[Piece] | None:
     offsets = ", ".join(f"{p} - {c}" for c, p in zip(corner, point, strict=True))
     offset = isl().Map.read_from_str(isl_context(), f"{{ [{', '.join(corner + point)}] -> [{offsets}] }}")
     moved = factor.lexmin().flat_product(factor).apply(offset)
-    shape = _unparametric(moved)
+    shape = unparametric(moved)
     if not shape.intersect_params(factor.params()).is_subset(moved):
         return None
-    size = _added(_count_part(part) for part in _disjoint(shape))
-    return [Piece(factor.params(), _constant(size, factor.params()))] if isinstance(size, int) else None
+    size = added(count_part(part) for part in disjoint_parts(shape))
+    return [Piece(factor.params(), constant_part(size, factor.params()))] if isinstance(size, int) else None
 
 
 class _Largest(NamedTuple):
@@ -139,7 +139,7 @@ def _largest(fibres: Any, domain: Any) -> _Largest | None:
     try:
         with budget(BASE_OPERATIONS):
             parts = []
-            for part in _disjoint(fibres):
+            for part in disjoint_parts(fibres):
                 counts = _part_counts(part, domain)
                 if counts is None:
                     return None
@@ -160,7 +160,7 @@ def _largest_product(parts: Sequence[Sequence[Any]], domain: Any) -> _Largest | 
     vectors = isl().Set.universe(domain.get_space().set_from_params()).intersect_params(domain)
     for factor in (pw for factors in parts for pw in factors):
         vectors = vectors.flat_product(isl().Set.from_pw_aff(factor))
-    vectors = _unparametric(vectors)
+    vectors = unparametric(vectors)
 
     def points_of(vector: Sequence[int]) -> int:
         left = iter(vector)
@@ -186,7 +186,7 @@ def _largest_visited(fibres: Any, domain: Any, max_points: int) -> int | Infinit
         fibre = fibres
         for k, value in enumerate(_coordinates(instance)):
             fibre = fibre.fix_val(kinds.param, k, val(value))
-        here = _added(_count_part(part) for part in _disjoint(_unparametric(fibre)))
+        here = added(count_part(part) for part in disjoint_parts(unparametric(fibre)))
         most = max(most, here)
     return most
 

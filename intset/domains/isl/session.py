@@ -32,9 +32,16 @@ class SpentError(BudgetError):
 
 @cache
 def isl() -> Any:
-    """The module `islpy`."""
-    import islpy  # type: ignore[import-untyped,unused-ignore]
+    """The module `islpy`.
 
+    Raises
+    ------
+    BudgetError: it cannot be imported: what needs it is not known.
+    """
+    try:
+        import islpy
+    except ImportError as error:
+        raise BudgetError(f"islpy cannot be imported: {error}") from None
     return islpy
 
 

@@ -32,7 +32,7 @@ def aff_to_form(aff: Any, dims: Sequence[Expr], params: Sequence[Expr]) -> Linea
     if aff.is_nan():
         raise InputError(f"a function without a value has no expression: {aff}")
     integral = aff if aff.get_denominator_val().is_one() else aff.floor()
-    reader = _Reader(integral, isl().dim_type.in_, dims, params)
+    reader = Reader(integral, isl().dim_type.in_, dims, params)
     form = reader.form(integral, isl().dim_type.in_)
     assert form is not None  # every division of an Aff is explicit
     return form
@@ -46,7 +46,7 @@ class _Quotient(NamedTuple):
     expr: Expr
 
 
-class _Reader:
+class Reader:
     """Reads affine forms over the local space of `owner` (an Aff or a BasicSet): its dims, params and divisions."""
 
     def __init__(self, owner: Any, kind: Any, dims: Sequence[Expr], params: Sequence[Expr]) -> None:
@@ -267,7 +267,7 @@ def _conjuncts(part: Any, dims: Sequence[Expr], params: Sequence[Expr]) -> list[
     if part.plain_is_empty():
         return [truth(False)]
     kind = isl().dim_type.set
-    reader = _Reader(part, kind, () if part.is_params() else dims, params)
+    reader = Reader(part, kind, () if part.is_params() else dims, params)
     found: dict[Cond, None] = {}
     for constraint in part.get_constraints():
         # `c*q <= x < c*q + c` says no more than what `q = floor(x/c)` is.

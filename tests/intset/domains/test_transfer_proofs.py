@@ -228,9 +228,9 @@ STATED: dict[str, Statement] = {
     "strided_arith.bitnot": of(ops.BITNOT, run_of),
     "strided_arith.scale": Statement(run_of, lambda x, y: x * y, shapes=(SHAPES[run_of], POINT), call=by_point),
     "strided_arith.join": Statement(run_of, either, slow=True),
-    "strided_arith._floordiv_by": Statement(run_of, MEANING[ops.FLOORDIV], shapes=(SOME, POINT), call=by_point),
+    "strided_arith.floordiv_by": Statement(run_of, MEANING[ops.FLOORDIV], shapes=(SOME, POINT), call=by_point),
 }
-"""Proved for all integers. A run with both ends is divided under `_floordiv_by`'s count of the longer steps, which is
+"""Proved for all integers. A run with both ends is divided under `floordiv_by`'s count of the longer steps, which is
 checked by enumeration (test_constant_divisor)."""
 
 LISTED: dict[str, str] = {
@@ -383,7 +383,7 @@ WRONG: dict[str, Callable[..., Any]] = {
     "congruence.add": lambda a, b: congruence.mul(a, b),
     "congruence.neg": lambda a: a,
     "strided_arith.sub": lambda a, b: strided_arith.add(a, b),
-    "strided_arith._floordiv_by": lambda a, c: strided_arith.scale(a, c),
+    "strided_arith.floordiv_by": lambda a, c: strided_arith.scale(a, c),
     "bounds.floormod": lambda a, b: (0, None if b[1] is None else b[1] - 1),
 }
 
