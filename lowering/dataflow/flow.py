@@ -161,7 +161,7 @@ class Dataflow:
         return Reader(graph, names, read.loop, read.position, read.storage, read)
 
     def _at_end(self, storage: Storage) -> Reader:
-        graph = self._points.everything_of(storage.tensor.ndim)
+        graph = self._points.everything_of(storage.tensor.extents)
         names = tuple(PlainVar(f"f{k}") for k in graph.free)
         return Reader(graph, names, self._program.root, _END, storage)
 

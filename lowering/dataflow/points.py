@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
+from functools import reduce
 
 from intset.domains.registry import strongest
 from intset.errors import BudgetError
 from intset.expr.build import logical_and, logical_or
 from intset.expr.node import Cond, Expr, PlainVar, Var
+from intset.expr.walk import substitute
 from intset.linear.canonical import Normalizer
 from intset.linear.form import is_affine
 from intset.regions.shape import Shape
@@ -62,6 +65,8 @@ class Points:
         self._lexicographic: dict[tuple[int, int], Shape] = {}
         self._readers: dict[Loop, Normalizer] = {}
         self._known: Shape | None = None
+        self._coordinates: list[Var] = []
+        self._conditions: dict[tuple[int, Cond], Shape | BudgetError] = {}
 
     # -- conditions ---------------------------------------------------------------------------------------------
 
@@ -79,18 +84,34 @@ class Points:
 
     def _where(self, point: Sequence[Var], conditions: Sequence[Cond]) -> tuple[Shape, bool]:
         """The points at which conditions hold, as far as they can be said; whether that is all."""
-        plain = self.kind.everything(len(point))
         try:
-            return plain.restricted(point, logical_and(*conditions)), True
+            return self._said(point, logical_and(*conditions)), True
         except BudgetError:
             pass
-        is_all = True
+        parts: list[Shape] = []
         for cond in conditions:
+            with suppress(BudgetError):
+                parts.append(self._said(point, cond))
+        everything = self.kind.everything(len(point))
+        return reduce(lambda total, part: total.intersect(part), parts, everything), len(parts) == len(conditions)
+
+    def _said(self, point: Sequence[Var], cond: Cond) -> Shape:
+        """The points at which a condition holds; said once for all points that are called otherwise."""
+        while len(self._coordinates) < len(point):
+            self._coordinates.append(PlainVar(f"x{len(self._coordinates)}"))
+        names = self._coordinates[: len(point)]
+        asked: Cond = substitute(cond, dict(zip(point, names, strict=True)))
+        key = (len(point), asked)
+        found = self._conditions.get(key)
+        if found is None:
             try:
-                plain = plain.restricted(point, cond)
-            except BudgetError:
-                is_all = False
-        return plain, is_all
+                found = self.kind.everything(len(point)).restricted(names, asked)
+            except BudgetError as error:
+                found = error
+            self._conditions[key] = found
+        if isinstance(found, BudgetError):
+            raise BudgetError(str(found))
+        return found
 
     def domain(self, loop: Loop, way: Way) -> tuple[Shape, bool]:
         """The instances of the loops at which the conditions of a way hold; whether these are all the conditions."""
@@ -103,6 +124,9 @@ class Points:
 
     def reached(self, access: Access) -> tuple[Shape, bool]:
         """The instances of an access; whether it is known to happen at all of them."""
+        if access in self._graphs and not self._graphs[access].free:
+            graph = self._graphs[access]
+            return graph.points.project(range(graph.depth)), graph.is_exact
         found = [self.domain(access.loop, access.place.way.joined(way)) for way in access.ways]
         return found[0][0].united([shape for shape, _ in found[1:]]), all(is_all for _, is_all in found)
 
@@ -129,8 +153,7 @@ class Points:
             ]
             point = [*loops, *names, *element]
             try:
-                shape = self.kind.everything(len(point)).restricted(point, logical_and(*way.conditions, *reached))
-                is_all = True
+                shape, is_all = self._said(point, logical_and(*way.conditions, *reached)), True
             except BudgetError:
                 shape, is_all = self._where(point, [*way.conditions, *reached])
                 lost = [k for k, cond in enumerate(reached) if k not in free and not self._can_say(point, cond)]
@@ -141,7 +164,7 @@ class Points:
 
     def _can_say(self, point: Sequence[Var], cond: Cond) -> bool:
         try:
-            self.kind.everything(len(point)).restricted(point, cond)
+            self._said(point, cond)
         except BudgetError:
             return False
         return True
@@ -214,11 +237,12 @@ class Points:
             self._lexicographic[before, length] = found
         return found
 
-    def everything_of(self, dims: int) -> Graph:
-        """A read of every element: its instances are the elements."""
+    def everything_of(self, extents: Sequence[Expr]) -> Graph:
+        """A read of every element of a parameter: its instances are the elements."""
+        dims = len(extents)
         element = [PlainVar(f"e{k}") for k in range(dims)]
         free = [PlainVar(f"f{k}") for k in range(dims)]
-        same = logical_and(*(e.eq(v) for e, v in zip(element, free, strict=True)))
-        point = [*free, *element]
-        shape = self.kind.everything(len(point)).restricted(point, same)
+        same = [e.eq(v) for e, v in zip(element, free, strict=True)]
+        inside = [(e >= 0) & (e < extent) for e, extent in zip(element, extents, strict=True)]
+        shape, _ = self._where([*free, *element], [*same, *inside])
         return Graph(shape.within(self.known), 0, tuple(range(dims)), dims, False)
