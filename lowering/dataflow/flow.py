@@ -76,6 +76,7 @@ class Dataflow:
         self._reaching = Reaching(self._points)
         self._answers: dict[tuple[Read | Storage, bool], Answer | None] = {}
         self._live: dict[Storage, dict[Write, Shape] | None] = {}
+        self._dead: dict[Place, Cond] = {}
         self._sources: dict[Read, tuple[Source, ...]] = {}
         self._values = Values(self._program, self._points, self._of)
 
@@ -108,6 +109,11 @@ class Dataflow:
         place = self._place(line)
         if not isinstance(place.stmt, Store):
             raise InputError(f"line {line} stores nothing: {place.line.text.strip()}")
+        if place not in self._dead:
+            self._dead[place] = self._found_dead(place)
+        return self._dead[place]
+
+    def _found_dead(self, place: Place) -> Cond:
         (write,) = place.writes
         live = self._living(write.storage)
         if live is None:

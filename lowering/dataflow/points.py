@@ -225,11 +225,11 @@ class Points:
         return found
 
     def lexicographic(self, before: int, length: int) -> Shape:
-        """The points `(*x, *a, *b)` with `before` coordinates x, of which b comes before a in lexicographic order."""
+        """The points `(*a, *x, *b)` with `before` coordinates x, of which b comes before a in lexicographic order."""
         found = self._lexicographic.get((before, length))
         if found is None:
             point = [PlainVar(f"x{k}") for k in range(before + 2 * length)]
-            a, b = point[before : before + length], point[before + length :]
+            a, b = point[:length], point[before + length :]
             less = [
                 logical_and(*(p.eq(q) for p, q in zip(a[:k], b[:k], strict=True)), b[k] < a[k]) for k in range(length)
             ]

@@ -19,7 +19,7 @@ from intset.regions.shape import Shape
 from lowering.dataflow.points import Graph, Points
 from lowering.dataflow.program import Access, Loop, Storage, Write
 
-MAX_OPERATIONS = 500_000  # of isl, for the writes that reach one read
+MAX_OPERATIONS = 1_000_000  # of isl, for the writes that reach one read
 
 
 class Reader(NamedTuple):
@@ -164,13 +164,8 @@ class Reaching:
                 certain.append(latest._replace(pairs=left.product_with(latest.pairs, reader.graph.instances)))
             else:
                 doubtful.append(one)
-        if len(certain) > 1 and self._meet(reader, certain):
-            times = [self._time(reader, one, segment) for one in certain]
-            last = self._lexmax(reader, times[0].united(times[1:]))
-            certain = [
-                self._of_time(reader, one, last.intersect(time)) for one, time in zip(certain, times, strict=True)
-            ]
-            certain = [one for one in certain if not one.pairs.is_empty()]
+        if len(certain) > 1:
+            certain = self._latest_of(reader, segment, certain)
         if certain and doubtful:
             doubtful = self._not_before(reader, segment, certain, doubtful)
         return certain, doubtful
@@ -202,16 +197,33 @@ class Reaching:
         names = reader.names
         return pairs.fibred(names).lexmax().lifted(names) if names else pairs.lexmax()
 
-    def _meet(self, reader: Reader, some: list[Reached]) -> bool:
-        """Whether two of the writes reach one instance of the read."""
-        mine = range(reader.graph.instances)
-        total = some[0].pairs.project(mine)
-        for one in some[1:]:
-            own = one.pairs.project(mine)
-            if not total.intersect(own).is_empty():
-                return True
-            total = total.union(own)
-        return False
+    def _latest_of(self, reader: Reader, segment: Segment, some: list[Reached]) -> list[Reached]:
+        """Of the last instances of several writes the last of all: each write where no other comes later."""
+        size = reader.graph.instances
+        mine = range(size)
+        best: Shape | None = None  # the latest times so far; what comes last in the text mostly has them all
+        kept: list[tuple[Reached, Shape]] = []
+        for one in reversed(some):
+            time = self._time(reader, one, segment)
+            if best is None:
+                best = time
+            else:
+                wins = time.project(mine).subtract(self._earlier(size, time, best).project(mine))
+                if wins.is_empty():
+                    continue
+                rest = best.project(mine).subtract(wins)
+                best = rest.product_with(best, size).union(wins.product_with(time, size))
+            kept.append((one, time))
+        if best is None or len(kept) == 1:
+            return [one for one, _ in kept]
+        found = [self._of_time(reader, one, best.intersect(time)) for one, time in reversed(kept)]
+        return [one for one in found if not one.pairs.is_empty()]
+
+    def _earlier(self, size: int, times: Shape, than: Shape) -> Shape:
+        """The pairs of an instance and a time that is before another time of the same instance."""
+        first = than.project([*range(size, than.dims), *range(size)])
+        both = first.product_with(times, size).intersect(self.points.lexicographic(size, than.dims - size))
+        return both.project(range(than.dims - size, both.dims))
 
     # -- times: loop values and places in the text, by turns ----------------------------------------------------
 
@@ -244,13 +256,10 @@ class Reaching:
         size = reader.graph.instances
         times = [self._time(reader, one, segment) for one in certain]
         last = times[0].united(times[1:])
-        order = self.points.lexicographic(size, last.dims - size)
         found = []
         for one in doubtful:
             time = self._time(reader, one, segment)
-            both = last.product_with(time, size).intersect(order)
-            hidden = both.project([*range(size), *range(last.dims, both.dims)])
-            rest = self._of_time(reader, one, time.subtract(hidden))
+            rest = self._of_time(reader, one, time.subtract(self._earlier(size, time, last)))
             if not rest.pairs.is_empty():
                 found.append(rest)
         return found
