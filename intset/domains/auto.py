@@ -1,21 +1,24 @@
-"""The `auto` domain: the cheapest answer that is certified for what was asked, then isl, then what is sound.
+"""The `auto` domain: the cheapest answer that is certified for what was asked, else what is sound.
 
 Bounds are certified by structure (independent variables) or by a witness point; a set by structure (a multi-stride set
-of independent variables). Only when no cheap certificate exists does isl answer, under its budget; what isl cannot say
-because a term is not affine is enumerated when the box is small. What was given up is in `notes`.
+of independent variables). Only when no cheap certificate exists does the strongest domain with regions answer, within
+its budget; what it cannot say, because a term is not affine, is enumerated when the box is small. What was given up is
+in `notes`. Domains that were registered with a cost are asked in between, where it is their turn.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Callable
+from functools import partial
+from typing import ClassVar, TypeVar
 
-from intset.domains.answers import bounds_of_points, region_of_points, set_of_points
+from intset.domains.answers import bounds_by, bounds_of_points, region_by, region_of_points, set_of_points
 from intset.domains.base import IntervalSet, IntSet, empty_set
 from intset.domains.ends import Bounds, End
-from intset.domains.engines import strongest
+from intset.domains.engines import rungs, strongest
 from intset.domains.linear_ends import has_parameters, is_independent, symbolic_bounds
 from intset.domains.points import PointsDomain, points_bounds, points_image
-from intset.domains.protocols import Regions
+from intset.domains.protocols import Domain, Regions
 from intset.domains.query import Query
 from intset.domains.region import Region
 from intset.domains.run import dense_image
@@ -30,8 +33,25 @@ _POINTS = PointsDomain()
 FEW_POINTS = 400  # a box this small is enumerated in the time isl takes to set up
 
 
+COST_OF_FEW, COST_OF_SETS, COST_OF_POINTS = 10, 100, 1000  # what a step costs, compared with others
+
+T = TypeVar("T")
+Step = tuple[int, Callable[[], T | None]]
+
+
+def _climbed(own: list[Step[T]], asked: Callable[[Domain], T], certified: Callable[[T], bool]) -> T | None:
+    """The first certified answer, the cheapest step first: of those here and of the domains that have a cost."""
+    theirs: list[Step[T]] = [(rung.cost, partial(asked, rung)) for rung in rungs()]
+    for _, ask in sorted([*own, *theirs], key=lambda step: step[0]) if theirs else own:
+        answer = ask()
+        if answer is not None and certified(answer):
+            return answer
+    return None
+
+
 class AutoDomain:
-    """Climbs from the linear form to isl and enumeration, and stops at the first certified answer."""
+    """Climbs from the linear form to the strongest domain with regions and enumeration, and through every domain that
+    was registered with a cost, in the order of costs; it stops at the first certified answer."""
 
     name: ClassVar[str] = "auto"
 
@@ -45,16 +65,19 @@ class AutoDomain:
         cheap = self._cheap_bounds(query, form)
         if cheap.is_tight:
             return cheap
-        few = points_bounds(query, FEW_POINTS)
-        if few is not None:
-            return few
-        exact = bounds_of_points(query, self.top())
-        if exact.is_tight:
-            return exact
-        listed = _POINTS.bounds(query)
-        if listed.is_tight:
-            return listed
-        return self._best_of(query, cheap, exact)
+        best: list[Bounds] = []
+
+        def strongest_bounds() -> Bounds:
+            best.append(bounds_of_points(query, self.top()))
+            return best[0]
+
+        steps: list[Step[Bounds]] = [
+            (COST_OF_FEW, lambda: points_bounds(query, FEW_POINTS)),
+            (COST_OF_SETS, strongest_bounds),
+            (COST_OF_POINTS, lambda: _POINTS.bounds(query)),
+        ]
+        found = _climbed(steps, lambda rung: bounds_by(query, rung), lambda answer: answer.is_tight)
+        return self._best_of(query, cheap, best[0]) if found is None else found
 
     def _cheap_bounds(self, query: Query, form: Linear) -> Bounds:
         if has_parameters(query, form):
@@ -93,15 +116,21 @@ class AutoDomain:
             certified = dense_image(query)
         if certified is not None:
             return certified
-        few = points_image(query, FEW_POINTS)
-        if few is not None:
-            return few
-        exact = set_of_points(query, self.top())
-        if exact.is_exact:
-            return exact
-        listed = _POINTS.image(query)
-        if listed.is_exact:
-            return listed
+        best: list[IntSet] = []
+
+        def strongest_set() -> IntSet:
+            best.append(set_of_points(query, self.top()))
+            return best[0]
+
+        steps: list[Step[IntSet]] = [
+            (COST_OF_FEW, lambda: points_image(query, FEW_POINTS)),
+            (COST_OF_SETS, strongest_set),
+            (COST_OF_POINTS, lambda: _POINTS.image(query)),
+        ]
+        found = _climbed(steps, lambda rung: rung.image(query), lambda answer: answer.is_exact)
+        if found is not None:
+            return found
+        exact = best[0]
         cheap = self._cheap_bounds(query, query.forms[0])
         bounds = cheap if cheap.is_tight else self._best_of(query, cheap, Bounds(*exact.ends(), False, exact.by))
         same = all(a is b for a, b in zip(bounds, exact.ends(), strict=True))
@@ -111,6 +140,13 @@ class AutoDomain:
         return exact
 
     def region(self, query: Query) -> Region:
-        found = region_of_points(query, self.top())
-        found.sides = Sides(query, self.bounds)
-        return found
+        best: list[Region] = []
+
+        def strongest_region() -> Region:
+            best.append(region_of_points(query, self.top()))
+            best[0].sides = Sides(query, self.bounds)
+            return best[0]
+
+        steps: list[Step[Region]] = [(COST_OF_SETS, strongest_region)]
+        found = _climbed(steps, lambda rung: region_by(query, rung), lambda answer: answer.is_exact)
+        return best[0] if found is None else found

@@ -41,6 +41,8 @@ class GuardedRegions:
                 setattr(self, method, getattr(self, guarded))
         if hasattr(self, "points"):
             self.strength = getattr(domain, "strength", 0)
+        if isinstance(cost := getattr(domain, "cost", None), int):
+            self.cost = cost
 
     def _everything(self, dims: int) -> Shape:
         answer = self._asked("everything", dims)

@@ -8,26 +8,35 @@ from typing import Any, Final
 
 from intset.domains.border import GuardedRegions, made
 from intset.domains.isl.engine import Isl
-from intset.domains.protocols import Installable, Regions
+from intset.domains.protocols import Costed, Installable, Regions
 from intset.errors import DomainError
 from intset.names import BUILT_IN, entry_points
 
 _BUILT_IN: Final[Mapping[str, Regions]] = {engine.name: engine for engine in (Isl(),)}
 _registered: dict[str, Regions] = {}
+_rungs: dict[str, Costed] = {}
 _chosen: list[Regions] = []  # the strongest, until there are others
 
 
 def enlist(name: str, domain: object) -> None:
-    """Let a domain that was registered be asked for regions, if it has any."""
+    """Let a domain that was registered be asked for regions, if it has any, and be climbed to, if it has a cost."""
     dismiss(name)
     if isinstance(domain, Regions):
         _registered[name] = domain
+    if isinstance(domain, Costed):
+        _rungs[name] = domain
 
 
 def dismiss(name: str) -> None:
     """Forget what was registered under a name."""
     _registered.pop(name, None)
+    _rungs.pop(name, None)
     _chosen.clear()
+
+
+def rungs() -> list[Costed]:
+    """The domains that were registered with a cost, the cheapest first."""
+    return sorted(_rungs.values(), key=lambda domain: domain.cost)
 
 
 def strongest() -> Regions:

@@ -44,6 +44,18 @@ class Points(NamedTuple):
 
 
 @runtime_checkable
+class Costed(Domain, Protocol):
+    """A domain that says what a question to it costs, so that who climbs asks it where that is its turn.
+
+    Attributes
+    ----------
+    cost: compared with others: `FEW_POINTS` tried 10, sets of the strongest domain with regions 100, all points 1000.
+    """
+
+    cost: ClassVar[int]
+
+
+@runtime_checkable
 class Regions(Protocol):
     """What knows sets of tuples, with all the algebra of `Shape`.
 

@@ -9,9 +9,11 @@ import pytest
 
 from bound import infer_bound, te
 from bound.infer import BoundsMap
-from intset.domains.base import ClimbingDomain, IntSet, Points, RegionDomain
+from intset import Context, Range, Var
+from intset.domains.base import ClimbingDomain, IntervalSet, IntSet, Points, RegionDomain
 from intset.domains.isl.domain import IslDomain
 from intset.domains.isl.shape import IslShape
+from intset.domains.points import PointSet
 from intset.domains.query import Query
 from intset.domains.region import ShapeRegion
 from intset.domains.registry import domain_named, regions_of, register, shapes_of, strongest, unregister
@@ -116,3 +118,38 @@ def test_exactly_what_is_needed(name: str) -> None:
         counts = (required.count_max(), required.count_total(), stored(b, tensor), computed.count_total())
         assert counts == (exact["count_max"], exact["count_total"], exact["hull_alloc"], exact["count_total"])
         assert required.is_exact and not required.notes
+
+
+class Sevenths:
+    """A domain that knows multiples of 7 alone, and says what it costs."""
+
+    name: ClassVar[str] = "sevenths"
+    cost: ClassVar[int] = 50
+    asked = 0
+
+    def image(self, query: Query) -> IntSet:
+        Sevenths.asked += 1
+        low, high = query.known.bounds(query.forms[0])
+        is_all = query.forms[0].terms and all(k == 7 for k in query.forms[0].terms.values())
+        assert low is not None and high is not None
+        return (
+            PointSet(range(low, high + 1, 7), self.name, is_exact=True) if is_all else IntervalSet(low, high, self.name)
+        )
+
+
+def test_auto_climbs_by_cost() -> None:
+    """A domain with a cost is asked before dearer ones; its answer counts where it is certified, and else is let go."""
+    i, j = Var("i"), Var("j")
+    ctx = Context({i: Range(0, 1000), j: Range(0, 1000)}, assume=[i - j < 2000])
+    try:
+        register(Sevenths)
+        assert ctx.value_set(i * 7).by == "stride"  # the structure of one term is cheaper still
+        asked = Context({i: Range(0, 50), j: Range(0, 50)}, assume=[i * 3 + j * 5 < 140])
+        before = Sevenths.asked
+        assert asked.value_set(i * 7 - j * 3).by == "isl" and Sevenths.asked == before + 1
+        Sevenths.cost = 5_000
+        register(Sevenths)
+        assert asked.value_set(i * 7 - j * 2).by == "isl" and Sevenths.asked == before + 1
+    finally:
+        Sevenths.cost = 50
+        unregister("sevenths")
