@@ -27,10 +27,10 @@ from lowering.passes import (
     name_minima,
     narrow,
     rebase,
-    simplify,
     strength_reduce,
     unique_names,
 )
+from lowering.passes.simplify import plain
 
 
 def lower(
@@ -163,7 +163,7 @@ def _built(
     f = f.with_body(
         seq(*shape_asserts(f, fixed, b.size_variables), substitute(f.body, {v: const(k) for v, k in fixed.items()}))
     )
-    f = simplify(name_minima(f))
+    f = plain(name_minima(f))
     return drop_dead(rebase(f if nests == "guard" else follow_guards(f)))
 
 

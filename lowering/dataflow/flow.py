@@ -98,6 +98,10 @@ class Dataflow:
             found[label] = self._of(read)
         return found
 
+    def by_element(self, line: int) -> dict[Any, tuple[Source, ...]]:
+        """What `sources` tells, by the element itself, or the tensor, instead of its text."""
+        return {key: self._of(read) for key, read in self._place(line).reads.items()}
+
     def dead(self, line: int) -> Cond:
         """For which values of the loops around the store in a line its value is never read: by no statement, dead or
         not, and, where it is kept in a parameter, by nobody after the end.

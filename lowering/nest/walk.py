@@ -105,8 +105,11 @@ def _mapped(stmt: Stmt, change: OnOperand) -> Stmt:
         return replace(stmt, cond=change(stmt.cond))
     if isinstance(stmt, Store):
         return replace(stmt, indices=tuple(change(i) for i in stmt.indices), value=change(stmt.value))
-    if isinstance(stmt, Assert):
+    if isinstance(stmt, (Assert, Assume)):
         return replace(stmt, cond=change(stmt.cond))
+    if isinstance(stmt, Evaluate):
+        args = tuple(change(a) if is_operand(a) else a for a in stmt.call.args)
+        return replace(stmt, call=replace(stmt.call, args=args))
     if isinstance(stmt, Let):
         return replace(stmt, value=change(stmt.value))
     if isinstance(stmt, Allocate):

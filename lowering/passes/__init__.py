@@ -1,8 +1,9 @@
 """Passes over loop nests: functions from `Function` to `Function`.
 
 minima.py      names for long minima of allocations
-simplify.py    loops of one iteration, conditions that always or never hold, shorter indices
 follow.py      guards in the ends of loops
+simplify.py    loops of one iteration, conditions that always or never hold, shorter indices
+buffers.py     the same by what elements hold, too
 rebase.py      indices of allocated tensors count from the start of their storage
 dead.py        storage that nothing reads, and what fills it
 divisions.py   floor divisions become machine operations
@@ -12,27 +13,54 @@ unroll.py      unrolled loops written out
 unique.py      every variable in sight has a name of its own
 narrow.py      the width of index arithmetic
 intervals.py   whether an index is seen to fit, from the intervals of its parts
+
+Those of padded layouts stand on the dataflow:
+
+places.py      statements with what is known there; reports
+known.py       conditions that what elements hold decides, stores that change nothing
+branches.py    branches that are decided, equal, or go together
+noop.py        statements that do nothing
+hoisting.py    conditions before loops; extents.py: loops over what does something; merge.py: two loops as one
+overcompute.py guards that make no difference, dropped; guards against what is for nothing
+undefined.py assumptions.py   `undef()` and `assume`, before code is made
 """
 
+from lowering.passes.assumptions import remove_assume
+from lowering.passes.buffers import simplify
 from lowering.passes.dead import drop_dead
 from lowering.passes.divisions import lower_divisions, lowered_parts
+from lowering.passes.extents import reduce_loop_extents
 from lowering.passes.follow import follow_guards
+from lowering.passes.hoisting import hoist_expression
+from lowering.passes.merge import merge_adjacent_loops
 from lowering.passes.minima import name_minima
 from lowering.passes.narrow import Width, narrow
+from lowering.passes.noop import remove_no_op
+from lowering.passes.overcompute import remove_branching_through_overcompute, remove_overcompute_through_branching
+from lowering.passes.places import Entry
 from lowering.passes.rebase import rebase
-from lowering.passes.simplify import simplify
 from lowering.passes.strength import strength_reduce
+from lowering.passes.undefined import remove_undef
 from lowering.passes.unique import unique_names
 
 __all__ = [
+    "Entry",
     "Width",
     "drop_dead",
     "follow_guards",
+    "hoist_expression",
     "lower_divisions",
     "lowered_parts",
+    "merge_adjacent_loops",
     "name_minima",
     "narrow",
     "rebase",
+    "reduce_loop_extents",
+    "remove_assume",
+    "remove_branching_through_overcompute",
+    "remove_no_op",
+    "remove_overcompute_through_branching",
+    "remove_undef",
     "simplify",
     "strength_reduce",
     "unique_names",

@@ -29,8 +29,8 @@ INDEX_BITS: Final = 32  # the width that indices are to fit where they do
 _MIRRORED: Final = {ops.LT: ops.GT, ops.LE: ops.GE, ops.GT: ops.LT, ops.GE: ops.LE, ops.EQ: ops.EQ, ops.NE: ops.NE}
 
 
-def simplify(f: Function) -> Function:
-    """The same function with fewer loops, conditions and operations."""
+def plain(f: Function) -> Function:
+    """What ranges, conditions and assertions alone tell; see `simplify`."""
     with intset.using(tiers=tiers_within(Effort.SETS)):
         return f.with_body(drive(_visit(f.body, scope_of(f), {})))
 

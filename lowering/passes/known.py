@@ -1,0 +1,274 @@
+"""What elements hold where they are read, for passes: conditions that are decided, stores that change nothing."""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+from bound import dtypes
+from bound.tensor import Tensor, element
+from bound.tir import walk
+from bound.tir.value import COMPARISONS, Value, ValueOp, constant
+from bound.tir.walk import loaded_tensor, nodes
+from intset.expr import ops
+from intset.expr.build import logical_and
+from intset.expr.node import Cond, Expr, constant_value, truth
+from lowering.dataflow import Dataflow, Source, dataflow
+from lowering.nest.ir import Function, Store
+from lowering.nest.printer import statement_lines
+from lowering.nest.scope import Scope
+from lowering.nest.unclear import unclear_tensors
+from lowering.nest.undef import has_undef
+from lowering.nest.walk import replaced
+from lowering.passes.places import Place, proof_of, proves
+
+MAX_CASES: Final = 16  # of what the elements in a condition may hold
+_FORMATS: Final = {"float16": "e", "float32": "f", "float64": "d"}
+_COMPARE: Final[dict[ValueOp, Any]] = {
+    ValueOp.LT: lambda a, b: a < b,
+    ValueOp.LE: lambda a, b: a <= b,
+    ValueOp.GT: lambda a, b: a > b,
+    ValueOp.GE: lambda a, b: a >= b,
+    ValueOp.EQ: lambda a, b: a == b,
+    ValueOp.NE: lambda a, b: a != b,
+}
+
+
+class Case(NamedTuple):
+    """Where (a condition on the loops) elements hold what."""
+
+    where: tuple[Cond, ...]
+    values: dict[Any, Any]
+
+
+class Known:
+    """The dataflow of a function, asked about places.
+
+    Attributes
+    ----------
+    flow: the dataflow.
+    """
+
+    def __init__(self, f: Function) -> None:
+        self.f = f
+        self.flow: Dataflow = dataflow(f)
+        self._lines = statement_lines(f)
+        self._unclear: frozenset[Tensor] | None = None
+        self._sources: dict[int, dict[Any, tuple[Source, ...]]] = {}
+
+    @property
+    def unclear(self) -> frozenset[Tensor]:
+        """The tensors of which an element may hold an `undef()`."""
+        if self._unclear is None:
+            self._unclear = unclear_tensors(self.f)
+        return self._unclear
+
+    def line(self, place: Place) -> int:
+        return self._lines[place.path]
+
+    def sources(self, place: Place) -> dict[Any, tuple[Source, ...]]:
+        """Where what a statement reads comes from."""
+        line = self.line(place)
+        if line not in self._sources:
+            self._sources[line] = self.flow.by_element(line)
+        return self._sources[line]
+
+    def dead(self, place: Place) -> Cond:
+        return self.flow.dead(self.line(place))
+
+    # -- cases --------------------------------------------------------------------------------------------------
+
+    def cases(self, place: Place, *operands: Any) -> Iterator[Case]:
+        """What the elements in operands of a statement hold: cases that cover all it is reached in. One that knows
+        nothing comes where there are too many."""
+        told: list[list[tuple[Cond, Any, Any]]] = []
+        count = 1
+        if any(loaded_tensor(node) is not None for node in nodes(*operands)):
+            sources = self.sources(place)
+            for node in nodes(*operands):
+                tensor = loaded_tensor(node)
+                found = sources.get(node, ()) if tensor is not None else ()
+                values = [(s.where, node, _value(s, tensor)) for s in found]
+                if any(value is not None for _, _, value in values):
+                    count *= len(values)
+                    if count > MAX_CASES:
+                        break
+                    told.append(values)
+        for combination in itertools.product(*told) if count <= MAX_CASES else [()]:
+            where = tuple(cond for cond, _, _ in combination)
+            yield Case(where, {node: value for _, node, value in combination if value is not None})
+
+    def decides(self, place: Place, part: Any) -> bool | None:
+        """Whether a condition always, or never, holds at a place; `None` where that is not known."""
+        if has_undef(part):
+            return None
+        answer: bool | None = None
+        for case in self.cases(place, part):
+            here = place.scope.where(*case.where)
+            found = decided(_settled(replaced(part, case.values)), here)
+            if found is None or (answer is not None and found is not answer):
+                if proves(here, truth(False)):
+                    continue
+                return None
+            answer = found
+        return answer
+
+    # -- stores -------------------------------------------------------------------------------------------------
+
+    def changes_nothing(self, place: Place, scope: Scope) -> bool:
+        """Whether a store puts into its element what that holds already, wherever it is reached and `scope` holds."""
+        stmt = place.stmt
+        assert isinstance(stmt, Store)
+        if has_undef(stmt.value):
+            return False
+        return all(
+            proves(here, truth(False)) or same(stmt, replaced(stmt.value, case.values), here)
+            for case in self.cases(place, stmt.value)
+            for here in (scope.where(*case.where),)
+        )
+
+    def unchanged(self, place: Place) -> list[Cond]:
+        """Cases in which a store changes nothing, each a condition on the loops."""
+        stmt = place.stmt
+        assert isinstance(stmt, Store)
+        if has_undef(stmt.value):
+            return []
+        found: list[Cond] = []
+        for case in self.cases(place, stmt.value):
+            here = place.scope.where(*case.where)
+            is_reached = case.where and not proves(here, truth(False))
+            if is_reached and same(stmt, replaced(stmt.value, case.values), here):
+                found.append(logical_and(*case.where))
+        return found
+
+
+def _value(source: Source, tensor: Tensor | None) -> Any:
+    """What a source says that an element holds, `None` where that is not an expression that stays what it is."""
+    value = source.value
+    if value is None or tensor is None or has_undef(value):
+        return None
+    if isinstance(value, Value) and dtypes.is_float(value.dtype):
+        return value if value.op is ValueOp.CONST and source.kind != "unknown" else None
+    return value
+
+
+def decided(cond: Any, scope: Scope) -> bool | None:
+    """Whether a condition always, or never, holds."""
+    if isinstance(cond, Cond):
+        proof = proof_of(scope, cond)
+        if proof:
+            return True
+        return False if proof_of(scope, ~cond) else None
+    if cond.op is ValueOp.CONST:
+        return bool(cond.data)
+    if cond.op in COMPARISONS:
+        a, b = (_number(arg) for arg in cond.args)
+        return None if a is None or b is None else bool(_COMPARE[cond.op](a, b))
+    if cond.op is ValueOp.NOT:
+        inner = decided(cond.args[0], scope)
+        return None if inner is None else not inner
+    if cond.op in (ValueOp.AND, ValueOp.OR):
+        sides = [decided(arg, scope) for arg in cond.args]
+        settling = cond.op is ValueOp.OR
+        if settling in sides:
+            return settling
+        return None if None in sides else not settling
+    return None
+
+
+def _number(e: Any) -> float | None:
+    """The number that a constant is, where every machine has it as it is written."""
+    if isinstance(e, Expr):
+        value = constant_value(e)
+        return None if value is None or abs(value) > 1 << 24 else float(value)
+    if e.op is ValueOp.CAST and isinstance(e.args[0], Expr) and dtypes.is_float(e.dtype):
+        return _number(e.args[0])
+    if e.op is ValueOp.CONST and dtypes.is_float(e.dtype) and is_representable(e.data, e.dtype):
+        return float(e.data)
+    return None
+
+
+def is_representable(number: float, dtype: str) -> bool:
+    """Whether a float of this type holds the number as it is."""
+    try:
+        held = struct.unpack(_FORMATS[dtype], struct.pack(_FORMATS[dtype], number))[0]
+    except (OverflowError, struct.error):
+        return False
+    return bool(held == number)
+
+
+def same(stmt: Store, value: Any, scope: Scope) -> bool:
+    """Whether a value is what the element that it is stored to holds."""
+    held: Any = element(stmt.tensor, stmt.indices)
+    dtype = stmt.tensor.dtype
+    value = walk.rewrite(value, {node: held for node in nodes(value) if _is_element(node, stmt, scope)})
+    if isinstance(value, Expr):
+        return dtypes.is_int(dtype) and proves(scope, value.eq(held))
+    if isinstance(value, Cond) or value.dtype != dtype:
+        return False
+    return reduced(value) is held
+
+
+def _is_element(node: Any, stmt: Store, scope: Scope) -> bool:
+    """Whether a node reads the element that a store is to."""
+    if loaded_tensor(node) is not stmt.tensor:
+        return False
+    return all(proves(scope, a.eq(b)) for a, b in zip(node.args, stmt.indices, strict=True))
+
+
+def reduced(value: Any) -> Any:
+    """A value of floats without operations that leave a number as it is (`==` tells): `x + 0.0`, `x * 1.0`, a maximum
+    with `-inf`. `x - x` and `0.0 * x` stay: infinities and NaN make something else of them."""
+    new: dict[Any, Any] = {}
+    for node in nodes(value):
+        if isinstance(node, Value):
+            args = tuple(new.get(arg, arg) for arg in node.args)
+            made = walk.rewrite(node, {a: b for a, b in zip(node.args, args, strict=True) if a is not b})
+            new[node] = _identity(made)
+    return new.get(value, value)
+
+
+def _identity(node: Value) -> Any:
+    if len(node.args) != 2 or node.op not in _NEUTRAL:
+        return node
+    a, b = node.args
+    right, left = _NEUTRAL[node.op]
+    if right is not None and _is_number(b, right):
+        return a
+    return b if left is not None and _is_number(a, left) else node
+
+
+_INF: Final = float("inf")
+_NEUTRAL: Final[dict[ValueOp, tuple[float | None, float | None]]] = {
+    ValueOp.ADD: (0.0, 0.0),
+    ValueOp.SUB: (0.0, None),
+    ValueOp.MUL: (1.0, 1.0),
+    ValueOp.DIV: (1.0, None),
+    ValueOp.MAX: (-_INF, -_INF),
+    ValueOp.MIN: (_INF, _INF),
+}
+
+
+def _is_number(e: Any, number: float) -> bool:
+    if isinstance(e, Value) and e.op is ValueOp.CAST and isinstance(e.args[0], Expr):
+        return constant_value(e.args[0]) == number
+    return isinstance(e, Value) and e.op is ValueOp.CONST and e.data == number
+
+
+def _settled(cond: Any) -> Any:
+    """A condition with the integers that a float function of constants is, as constants of floats."""
+    if isinstance(cond, Cond):
+        return cond
+    new = {
+        node: constant(float(node.args[0].data), node.dtype)
+        for node in nodes(cond)
+        if isinstance(node, Value)
+        and node.op is ValueOp.CAST
+        and dtypes.is_float(node.dtype)
+        and isinstance(node.args[0], Expr)
+        and node.args[0].op is ops.CONST
+        and abs(node.args[0].data) <= 1 << 11
+    }
+    return walk.rewrite(cond, new) if new else cond

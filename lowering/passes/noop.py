@@ -1,0 +1,217 @@
+"""Statements that do nothing: dead stores, stores of what is there, and what is left around them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+from bound.tensor import Tensor, element
+from bound.tir import build
+from bound.tir.value import Value, parameter
+from intset.expr.node import Expr, Var, truth
+from lowering.nest.ir import Allocate, Evaluate, For, Function, If, Let, Seq, Stmt, Store, is_empty, seq
+from lowering.nest.undef import has_undef
+from lowering.nest.walk import (
+    Visit,
+    children,
+    drive,
+    operands,
+    replaced,
+    statements,
+    tensors_read,
+    variables,
+    with_children,
+)
+from lowering.passes.known import Known, same
+from lowering.passes.places import Place, Report, places, proves, root_of
+from lowering.passes.refuted import check_assumptions
+
+MAX_ROUNDS: Final = 6  # of removing what what was removed made dead
+
+
+def remove_no_op(f: Function, report: list[Any] | None = None) -> Function:
+    """The function without statements that do nothing.
+
+    Gone are stores whose value nobody reads, stores of what the element holds already, branches and loops with nothing
+    in them, storage and names that nothing uses.
+
+    Parameters
+    ----------
+    report: gets an `Entry` for each store that is considered.
+
+    Raises
+    ------
+    InputError: an assumption of the nest is proved false.
+    """
+    check_assumptions(f)
+    said = Report(f)
+    origin = {id(place.stmt): place.path for place in places(f)}
+    keep: list[Any] = [f]  # the statements whose ids are keys
+    for _ in range(MAX_ROUNDS):
+        before = f
+        f = _without(f, _dead(f, said, origin), said, origin)
+        if f is before:
+            f = _without(f, _kept(f, said, origin), said, origin)
+        if f is before:
+            break
+        keep.append(f)
+    else:
+        said.say(
+            root_of(f).path, False, f"after {MAX_ROUNDS} rounds more may be left: the budget is spent", what="rounds"
+        )
+    said.give(report)
+    return _tidy(f)
+
+
+def _path(place: Place, origin: dict[int, tuple[int, ...]]) -> tuple[int, ...]:
+    return origin.get(id(place.stmt), ())
+
+
+def _dead(f: Function, said: Report, origin: dict[int, tuple[int, ...]]) -> set[tuple[int, ...]]:
+    """The stores of which every instance is dead or changes nothing by what its own operands hold."""
+    known = Known(f)
+    found: set[tuple[int, ...]] = set()
+    for place in places(f):
+        if not isinstance(place.stmt, Store):
+            continue
+        dead = known.dead(place)
+        if proves(place.scope, dead):
+            said.say(_path(place, origin), True, "nobody reads its value")
+            found.add(place.path)
+            continue
+        if known.changes_nothing(place, place.scope.where(~dead)):
+            said.say(_path(place, origin), True, "the element holds that value already")
+            found.add(place.path)
+            continue
+        said.say(_path(place, origin), False, "its value is read, or kept at the end")
+    return found
+
+
+def _kept(f: Function, said: Report, origin: dict[int, tuple[int, ...]]) -> set[tuple[int, ...]]:
+    """The stores of a value that is known to be there, by what was stored before."""
+    probed = _probed(f)
+    known = Known(probed)
+    found: set[tuple[int, ...]] = set()
+    stores = [place.path for place in places(f) if isinstance(place.stmt, Store)]
+    probes = [place for place in places(probed) if isinstance(place.stmt, Store)]
+    for path, place in zip(stores, probes, strict=True):
+        if _holds_already(place, known):
+            said.say(origin.get(id(_at(f.body, path)), ()), True, "the element holds that value already")
+            found.add(path)
+    return found
+
+
+def _holds_already(place: Place, known: Known) -> bool:
+    """Whether the element of a store holds its value, by the names of both that stand before it."""
+    stmt = place.stmt
+    assert isinstance(stmt, Store)
+    if has_undef(stmt.value):
+        return False
+    probe = Place(stmt, (*place.path[:-1], place.path[-1] - 1), place.scope, place.loops)
+    held: Any = element(stmt.tensor, stmt.indices)
+    for source in known.sources(probe).get(held, ()):
+        here = place.scope.where(source.where)
+        if proves(here, truth(False)):
+            continue
+        if source.value is None:
+            return False
+        value: Any = source.value
+        cases = list(known.cases(place, stmt.value))
+        if not all(_equal(case.values, case.where, stmt, value, here) for case in cases):
+            return False
+    return bool(known.sources(probe).get(held, ()))
+
+
+def _equal(values: Any, where: Any, stmt: Store, held: Any, scope: Any) -> bool:
+    here = scope.where(*where)
+    value = replaced(stmt.value, values)
+    if proves(here, truth(False)) or value is held:
+        return True
+    if isinstance(value, Expr) and isinstance(held, Expr):
+        return proves(here, value.eq(held))
+    return same(stmt, value, here) if isinstance(value, Value) else False
+
+
+def _probed(f: Function) -> Function:
+    """The function with a name for what each element holds before it is stored to."""
+
+    def visit(stmt: Stmt) -> Visit[Stmt]:
+        if isinstance(stmt, Store):
+            held: Any = element(stmt.tensor, stmt.indices)
+            var: Any = Var("held") if isinstance(held, Expr) else parameter("held", held.dtype)
+            return Seq((Let(var, held), stmt))
+        inner: list[Stmt] = []
+        for child in children(stmt):
+            inner.append((yield visit(child)))  # noqa: PERF401  # a comprehension cannot yield
+        return seq(*inner) if isinstance(stmt, Seq) else with_children(stmt, tuple(inner))
+
+    return f.with_body(drive(visit(f.body)))
+
+
+def _at(root: Stmt, path: tuple[int, ...]) -> Stmt:
+    for k in path:
+        root = children(root)[k]
+    return root
+
+
+def _without(f: Function, gone: set[tuple[int, ...]], said: Report, origin: dict[int, tuple[int, ...]]) -> Function:
+    """The function without the statements at these paths."""
+    if not gone:
+        return f
+
+    def visit(place: Place) -> Visit[Stmt]:
+        stmt = place.stmt
+        if place.path in gone:
+            return Seq()
+        inner: list[Stmt] = []
+        for child in place.inside():
+            inner.append((yield visit(child)))  # noqa: PERF401  # a comprehension cannot yield
+        made = rebuilt(stmt, inner)
+        if made is not stmt and id(stmt) in origin:
+            origin[id(made)] = origin[id(stmt)]
+        return made
+
+    return f.with_body(drive(visit(root_of(f))))
+
+
+def rebuilt(stmt: Stmt, inner: list[Stmt]) -> Stmt:
+    """A statement with other statements inside; what then does nothing is empty."""
+    if isinstance(stmt, Seq):
+        return seq(*inner)
+    if isinstance(stmt, For):
+        return Seq() if is_empty(inner[0]) else replace(stmt, body=inner[0])
+    if isinstance(stmt, If):
+        orelse = inner[1] if len(inner) > 1 and not is_empty(inner[1]) else None
+        if not is_empty(inner[0]):
+            return If(stmt.cond, inner[0], orelse)
+        return Seq() if orelse is None else If(build.negation(stmt.cond), orelse)
+    return stmt
+
+
+def _tidy(f: Function) -> Function:
+    """The function without empty loops and branches, and without storage and names that nothing uses."""
+    while True:
+        used: set[Tensor] = set()
+        names: set[Any] = set()
+        for stmt in statements(f.body):
+            used.update(tensors_read(*operands(stmt)))
+            names.update(variables(*operands(stmt)))
+            if isinstance(stmt, Store):
+                used.add(stmt.tensor)
+            elif isinstance(stmt, Evaluate):
+                used.update((*stmt.reads, *stmt.writes))
+
+        def visit(stmt: Stmt, used: set[Tensor] = used, names: set[Any] = names) -> Visit[Stmt]:
+            if isinstance(stmt, Allocate) and stmt.tensor not in used:
+                return Seq()
+            if isinstance(stmt, Let) and stmt.var not in names:
+                return Seq()
+            inner: list[Stmt] = []
+            for child in children(stmt):
+                inner.append((yield visit(child)))  # noqa: PERF401  # a comprehension cannot yield
+            return rebuilt(stmt, inner) if inner or isinstance(stmt, Seq) else stmt
+
+        new = f.with_body(drive(visit(f.body)))
+        if sum(1 for _ in statements(new.body)) == sum(1 for _ in statements(f.body)):
+            return new
+        f = new

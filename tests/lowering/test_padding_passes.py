@@ -1,0 +1,540 @@
+# ruff: noqa: E501  # nests on one line
+"""The passes of padded layouts: samples S1 to S20 and what has to stay, each with what the report says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from intset import InputError
+from lowering import (
+    hoist_expression,
+    merge_adjacent_loops,
+    parse_nest,
+    reduce_loop_extents,
+    remove_assume,
+    remove_branching_through_overcompute,
+    remove_no_op,
+    remove_overcompute_through_branching,
+    remove_undef,
+    simplify,
+)
+from lowering.nest.ir import Function
+
+Pass = Callable[..., Function]
+HEAD = "A: int32[16], B: int32[16], n"
+
+
+def nest(body: str, head: str = HEAD) -> Function:
+    lines = body.strip("\n").split("\n")
+    return parse_nest(f"def f({head}):\n" + "\n".join(f"    {line}" for line in lines))
+
+
+def done(p: Pass, before: str, after: str, head: str = HEAD) -> list[Any]:
+    """What the pass says while it makes `after` of `before`."""
+    report: list[Any] = []
+    assert str(p(nest(before, head), report=report)) == str(nest(after, head))
+    return report
+
+
+def stays(p: Pass, body: str, reason: str, head: str = HEAD, line: int | None = None, point: Any = None) -> None:
+    """The pass leaves the nest as it is and says why."""
+    report = done(p, body, body, head)
+    told = [entry for entry in report if not entry.done and (line is None or entry.line == line)]
+    assert any(reason in entry.reason and (point is None or entry.point == point) for entry in told), report
+
+
+NO_OP = {
+    "S1": ("for i in [0, 16):\n    A[i] = 100\n    A[i] = 42", "for i in [0, 16):\n    A[i] = 42"),
+    "S2": (
+        "for i in [4, 12):\n    A[i] = 100\nfor i in [0, 16):\n    A[i] = 42",
+        "for i in [0, 16):\n    A[i] = 42",
+    ),
+    "S3": (
+        "for i in [0, 16):\n    if i < 10:\n        A[i] = 100\nfor i in [0, 16):\n    if i // 4 < 3:\n        A[i] = 42",
+        "for i in [0, 16):\n    if i // 4 < 3:\n        A[i] = 42",
+    ),
+    "S5": ("for i in [0, 16):\n    A[i] = i\nA[4] = 4", "for i in [0, 16):\n    A[i] = i"),
+    "S6": ("for i in [0, 16):\n    A[i] = i\nfor i in [0, 16):\n    A[i] = i", "for i in [0, 16):\n    A[i] = i"),
+    "S7": (
+        "for i in [0, 16):\n    if i != 0:\n        A[i] = A[i - 1]\n    else:\n        A[i] = A[0]",
+        "for i in [0, 16):\n    if i != 0:\n        A[i] = A[i - 1]",
+    ),
+    "S8": (
+        "for io in [0, 4):\n    for ii in [0, 4):\n        i = 4 * io + ii\n        A[4 * io + ii] = A[i]\nB[0] = 1",
+        "B[0] = 1",
+    ),
+    "an overwritten predicated loop, apart": (
+        (
+            "for i in [0, 16):\n    if i < 12:\n        A[i] = 100\nfor i in [0, 16):\n    if i > 12:\n        A[i] = 15\n"
+            "for i in [0, 16):\n    if i < 12:\n        A[i] = 42"
+        ),
+        "for i in [0, 16):\n    if i > 12:\n        A[i] = 15\nfor i in [0, 16):\n    if i < 12:\n        A[i] = 42",
+    ),
+    "an unused temporary": ("allocate T: int32[16]\nA[0] = 1", "A[0] = 1"),
+    "writes into an unused temporary": (
+        "allocate T: int32[16]\nfor i in [0, 16):\n    T[i] = 1\nfor i in [0, 16):\n    A[i] = 1",
+        "for i in [0, 16):\n    A[i] = 1",
+    ),
+    "an empty loop": ("for i in [0, 16):\n    pass\nA[0] = 1", "A[0] = 1"),
+    "a chain of what nobody reads": (
+        "allocate T: int32[4]\nallocate U: int32[4]\nT[0] = 3\nU[0] = T[0] + 1\nA[0] = 1",
+        "A[0] = 1",
+    ),
+    "what an assumption says is there": ("assume A[3] == 7\nA[3] = 7\nB[0] = 1", "assume A[3] == 7\nB[0] = 1"),
+}
+
+
+@pytest.mark.parametrize("name", NO_OP)
+def test_what_does_nothing_goes(name: str) -> None:
+    report = done(remove_no_op, *NO_OP[name])
+    assert name in ("an unused temporary", "an empty loop") or any(entry.done for entry in report)
+
+
+def test_s4_a_smaller_second_loop_keeps_both() -> None:
+    body = "for i in [0, 16):\n    A[i] = 100\nfor i in [0, 12):\n    A[i] = 42"
+    stays(remove_no_op, body, "its value is read, or kept at the end", line=3)
+
+
+def test_s9_a_host_call_stays_and_the_store_goes() -> None:
+    body = "for i in [0, 16):\n    host(B, i)\n    A[i] = 1\n    A[i] = 2"
+    done(remove_no_op, body, body.replace("    A[i] = 1\n", ""))
+
+
+OVERCOMPUTE = {
+    "S10": (
+        "for i in [0, 16):\n    if i < 14:\n        A[i] = 1\nfor i in [0, 16):\n    if i >= 14:\n        A[i] = 2",
+        "for i in [0, 16):\n    A[i] = 1\nfor i in [0, 16):\n    if i >= 14:\n        A[i] = 2",
+    ),
+    "S12": (
+        (
+            "for i in [0, 16):\n    if i < 14:\n        A[i] = 1\n"
+            "for io in [0, 4):\n    for ii in [0, 4):\n        if io == 3 and ii >= 2:\n            A[4 * io + ii] = 2"
+        ),
+        (
+            "for i in [0, 16):\n    A[i] = 1\n"
+            "for io in [0, 4):\n    for ii in [0, 4):\n        if io == 3 and ii >= 2:\n            A[4 * io + ii] = 2"
+        ),
+    ),
+    "S13": (
+        (
+            "for i in [0, 16):\n    assume i < 14 or A[i] == 0\nB[0] = 0\n"
+            "for i in [0, 16):\n    if i < 14:\n        B[0] = B[0] + A[i]"
+        ),
+        "for i in [0, 16):\n    assume i < 14 or A[i] == 0\nB[0] = 0\nfor i in [0, 16):\n    B[0] = B[0] + A[i]",
+    ),
+    "S14": (
+        "for i in [0, 16):\n    if i > 0:\n        A[0] = A[0] + i * i",
+        "for i in [0, 16):\n    A[0] = A[0] + i * i",
+    ),
+    "a part of a conjunction": (
+        "for i in [0, 16):\n    if i < 14 and n > 3:\n        A[i] = 1\nfor i in [14, 16):\n    A[i] = 2",
+        "for i in [0, 16):\n    if n > 3:\n        A[i] = 1\nfor i in [14, 16):\n    A[i] = 2",
+    ),
+    "a product of ones": (
+        "for i in [0, 16):\n    assume i < 14 or F[i] == 1\nfor i in [0, 16):\n    if i < 14:\n        G[0] = G[0] * F[i]",
+        "for i in [0, 16):\n    assume i < 14 or F[i] == 1\nfor i in [0, 16):\n    G[0] = G[0] * F[i]",
+    ),
+    "a maximum with -inf": (
+        "for i in [0, 16):\n    assume i < 14 or F[i] == -inf\nfor i in [0, 16):\n    if i < 14:\n        G[0] = max(G[0], F[i])",
+        "for i in [0, 16):\n    assume i < 14 or F[i] == -inf\nfor i in [0, 16):\n    G[0] = max(G[0], F[i])",
+    ),
+}
+FLOATS = "A: int32[16], B: int32[16], F: float32[16], G: float32[1], n"
+
+
+@pytest.mark.parametrize("name", OVERCOMPUTE)
+def test_guards_that_make_no_difference_go(name: str) -> None:
+    assert any(entry.done for entry in done(remove_branching_through_overcompute, *OVERCOMPUTE[name], FLOATS))
+
+
+STAY: dict[str, tuple[str, str, str]] = {
+    "S11": (
+        HEAD,
+        "for i in [0, 16):\n    if i < 14:\n        A[i] = 1\nfor i in [0, 16):\n    if i >= 14:\n        A[i] = A[i] + 1",
+        "would be read, or kept at the end",
+    ),
+    "beyond A": (HEAD, "for i in [0, 20):\n    if i < 16:\n        B[0] = B[0] + A[i] * 0", "A[i] may be outside A"),
+    "beyond A, stored": (HEAD, "for i in [0, 20):\n    if i < 16:\n        A[i] = A[i]", "A[i] may be outside A"),
+    "a division": (
+        HEAD,
+        "allocate T: int32[16]\nfor i in [0, 16):\n    if B[i] != 0:\n        T[i] = 7 // B[i]",
+        "may divide by 0",
+    ),
+    "an index from data": (
+        "A: int32[16], idx: int32[16]",
+        "allocate T: int32[16]\nfor i in [0, 16):\n    if idx[i] >= 0 and idx[i] < 16:\n        T[i] = A[idx[i]]",
+        "A[idx[i]] may be outside A",
+    ),
+    "an unwritten element": (
+        HEAD,
+        (
+            "allocate T: int32[16]\nallocate U: int32[16]\nfor i in [0, 14):\n    T[i] = 1\n"
+            "for i in [0, 16):\n    if i < 14:\n        U[i] = T[i]"
+        ),
+        "T[i] may hold nothing yet",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STAY)
+def test_guards_that_stay(name: str) -> None:
+    head, body, reason = STAY[name]
+    stays(remove_branching_through_overcompute, body, reason, head)
+
+
+def test_an_undef_must_not_come_to_decide() -> None:
+    body = "allocate T: int32[2]\nT[0] = undef()\nif n > 3:\n    if T[0] == 1:\n        A[0] = A[0]\n    else:\n        B[0] = B[0]"
+    stays(remove_branching_through_overcompute, body, "an undef() in T might decide", line=4)
+
+
+def test_the_point_at_which_it_fails() -> None:
+    body = "for i in [0, 4):\n    for j in [0, 4):\n        if i * 4 + j < 14:\n            B[i * 4 + j] = A[i * 4 + j]"
+    report: list[Any] = []
+    remove_branching_through_overcompute(nest(body), report=report)
+    ((line, point),) = [(entry.line, entry.point) for entry in report]
+    assert line == 4 and point in ((3, 2), (3, 3))
+
+
+SIMPLIFY = {
+    "S15": (
+        (
+            "A[0] = 0\nif A[0] == 0:\n    B[0] = 1\nfor i in [0, 16):\n    A[i] = i\nfor j in [0, 16):\n"
+            "    if A[j] == j:\n        B[j] = 2"
+        ),
+        "A[0] = 0\nB[0] = 1\nfor i in [0, 16):\n    A[i] = i\nfor j in [0, 16):\n    B[j] = 2",
+    ),
+    "S16": (
+        "assume A[0] == 0\nA[0] = A[0] + 1\nA[0] = A[0] + 1\nA[0] = A[0] + 1\nif A[0] == 3:\n    B[0] = 1",
+        "assume A[0] == 0\nA[0] = A[0] + 1\nA[0] = A[0] + 1\nA[0] = A[0] + 1\nB[0] = 1",
+    ),
+    "a condition that never holds": (
+        "A[3] = 1\nif A[3] > 1:\n    B[0] = 1\nelse:\n    B[0] = 2",
+        "A[3] = 1\nB[0] = 2",
+    ),
+    "a choice": ("A[3] = 1\nB[0] = select(A[3] == 1, 5, B[1])", "A[3] = 1\nB[0] = 5"),
+    "equal branches": ("if A[3] > n:\n    B[0] = A[1]\nelse:\n    B[0] = A[1]", "B[0] = A[1]"),
+    "equivalent conditions": (
+        "for i in [0, 16):\n    if i < 8:\n        A[i] = 1\n    if i // 8 == 0:\n        B[i] = 1",
+        "for i in [0, 16):\n    if i < 8:\n        A[i] = 1\n        B[i] = 1",
+    ),
+    "complementary conditions": (
+        (
+            "for i in [0, 4):\n    for j in [0, 4):\n        if i * 4 + j < 14:\n            A[i * 4 + j] = 1\n"
+            "        if i == 3 and j >= 2:\n            B[i] = 2"
+        ),
+        (
+            "for i in [0, 4):\n    for j in [0, 4):\n        if i * 4 + j < 14:\n            A[i * 4 + j] = 1\n"
+            "        else:\n            B[i] = 2"
+        ),
+    ),
+    "what an assumption on sizes says": ("assume 0 <= n and n < 8\nA[0] = n // 8", "assume 0 <= n and n < 8\nA[0] = 0"),
+    "an exact float": ("F[0] = 0.5\nif F[0] == 0.5:\n    B[0] = 1", "F[0] = 0.5\nB[0] = 1"),
+}
+
+
+@pytest.mark.parametrize("name", SIMPLIFY)
+def test_what_elements_hold_decides(name: str) -> None:
+    done(simplify, *SIMPLIFY[name], FLOATS)
+
+
+UNDECIDED = {
+    "int8 wraps": (
+        "A: int8[8], B: int32[8]",
+        "for i in [0, 8):\n    A[i] = i * 40\nfor j in [0, 8):\n    if A[j] == j * 40:\n        B[j] = 1",
+    ),
+    "float32 rounds": (FLOATS, "F[0] = 0.1\nif F[0] == 0.1:\n    B[0] = 1"),
+    "a temporary keeps nothing": (
+        HEAD,
+        (
+            "for i in [0, 4):\n    allocate T: int32[1]\n    if i == 0:\n        T[0] = 1\n    else:\n        T[0] = A[i]\n"
+            "    if T[0] == 1:\n        B[i] = 1"
+        ),
+    ),
+    "S17": (
+        HEAD,
+        "if n == 0:\n    assume A[0] == 0\n    B[0] = 1\nB[1] = 2\nif A[0] == 0:\n    B[2] = 1",
+    ),
+    "S19": (HEAD, "for i in [0, 4):\n    if B[0] == 0:\n        A[i] = 1\n    B[0] = A[i] + B[0]"),
+    "undef is forgotten": (HEAD, "A[0] = 1\nA[0] = undef()\nB[1] = 3\nif B[0] < A[1]:\n    B[1] = 2"),
+    "data changes between": (HEAD, "if A[0] == 1:\n    A[0] = 2\nif A[0] == 1:\n    B[0] = 1"),
+    "floats that are no number": (FLOATS, "if F[0] == F[0]:\n    B[0] = 1"),
+}
+
+
+@pytest.mark.parametrize("name", UNDECIDED)
+def test_what_is_not_decided(name: str) -> None:
+    head, body = UNDECIDED[name]
+    done(simplify, body, body, head)
+
+
+def test_s18_a_condition_before_and_after_what_changes_it() -> None:
+    body = (
+        "for i in [0, 4):\n    assume A[i] == 0\nfor i in [0, 4):\n    if A[i] == 0:\n        B[i] = 1\n"
+        "    if i == n:\n        A[i] = 5\n    if A[i] == 0:\n        B[i + 4] = 1"
+    )
+    done(simplify, body, body.replace("    if A[i] == 0:\n        B[i] = 1\n", "    B[i] = 1\n"))
+
+
+def test_s20_gathered_borders_are_never_there() -> None:
+    body = (
+        "for i in [0, 22):\n    B[i] = 0\n"
+        "for i in [0, 20):\n    for k in [0, 3):\n        if 3 <= i and i < 17:\n            B[i + k] = B[i + k] + A[i] * F[k]\n"
+        "for i in [0, 22):\n    if i < 3 or 19 <= i:\n        if B[i] != 0:\n            C[0] = 1"
+    )
+    head = "A: int32[20], B: int32[22], F: int32[3], C: int32[1]"
+    found = str(simplify(nest(body, head)))
+    assert "C[0] = 1" not in found
+    gather = (
+        "for i in [0, 22):\n    B[i] = 0\n    for k in [0, 3):\n        if 3 <= i - k and i - k < 17:\n"
+        "            B[i] = B[i] + A[i - k] * F[k]\n"
+        "for i in [0, 22):\n    if i < 3 or 19 <= i:\n        if B[i] != 0:\n            C[0] = 1"
+    )
+    assert "C[0] = 1" not in str(simplify(nest(gather, head)))
+
+
+def test_e13_loop_carried_elements_are_not_replaced() -> None:
+    body = "assume B[0] == 0\nif A[0] == B[0]:\n    B[1] = 1\nfor i in [0, 4):\n    if A[0] == B[0]:\n        B[0] = B[0] + 1"
+    assert "if A[0] == B[0]" in str(simplify(nest(body)))
+
+
+# -- loops -------------------------------------------------------------------------------------------------------
+
+LOOPS = "for i in [0, 4):\n    for j in [0, 4):\n        for k in [0, 4):\n            if j < 3 and i < 2:\n                A[j] = A[j] + k"
+
+
+def test_hoisting_part_by_part() -> None:
+    done(
+        hoist_expression,
+        LOOPS,
+        "for i in [0, 4):\n    if i < 2:\n        for j in [0, 4):\n            if j < 3:\n"
+        "                for k in [0, 4):\n                    A[j] = A[j] + k",
+    )
+
+
+def test_hoisting_whole_conditions_only() -> None:
+    done(
+        lambda f, report: hoist_expression(f, conditions=("if",), report=report),
+        LOOPS,
+        "for i in [0, 4):\n    for j in [0, 4):\n        if j < 3 and i < 2:\n            for k in [0, 4):\n"
+        "                A[j] = A[j] + k",
+    )
+
+
+HOIST = {
+    "a choice": (
+        "for i in [0, 4):\n    A[i] = select(n < 3, B[i], 2)",
+        "if n < 3:\n    for i in [0, 4):\n        A[i] = B[i]\nelse:\n    for i in [0, 4):\n        A[i] = 2",
+    ),
+    "a name goes with its condition": (
+        "for i in [0, 4):\n    x = n // 3\n    if x == 2:\n        A[i] = x",
+        "x = n // 3\nif x == 2:\n    for i in [0, 4):\n        A[i] = x",
+    ),
+    "another branch": (
+        "for i in [0, 4):\n    if n < 3:\n        A[i] = 1\n    else:\n        A[i] = 2",
+        "if n < 3:\n    for i in [0, 4):\n        A[i] = 1\nelse:\n    for i in [0, 4):\n        A[i] = 2",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HOIST)
+def test_what_a_loop_does_not_change_goes_before_it(name: str) -> None:
+    done(hoist_expression, *HOIST[name])
+
+
+def test_what_stays_in_a_loop() -> None:
+    stays(hoist_expression, "for i in [0, n):\n    if B[n] == 2:\n        A[0] = 1", "B[n] may be outside B")
+    stays(hoist_expression, "for i in [0, 4):\n    if B[0] == 2:\n        B[0] = i", "the loop writes B")
+    stays(hoist_expression, "for i in [0, 4) unrolled:\n    if n == 2:\n        B[0] = i", "unrolled stays as it is")
+    stays(hoist_expression, "for i in [0, n):\n    if 7 // n == 2:\n        B[0] = i", "may divide by 0")
+
+
+def test_bad_words_are_refused() -> None:
+    f = nest("pass")
+    with pytest.raises(InputError, match="conditions are some of if, select, boolean"):
+        hoist_expression(f, conditions=("while",))
+    with pytest.raises(InputError, match="lets are some of"):
+        hoist_expression(f, lets="required")
+
+
+EXTENTS = {
+    "grid": (
+        "for i in [0, 4):\n    for j in [0, 4):\n        if i == 0 and j < 2:\n            A[j] = 1",
+        "for i in [0, 1):\n    for j in [0, 2):\n        A[j] = 1",
+    ),
+    "both ends": ("for i in [0, 16):\n    if 3 <= i and i < 9:\n        A[i] = 1", "for i in [3, 9):\n    A[i] = 1"),
+    "the hull of two": (
+        "for i in [0, 16):\n    if i == 3:\n        A[i] = 1\n    if i == 7:\n        B[i] = 1",
+        "for i in [3, 8):\n    if i == 3:\n        A[i] = 1\n    if i == 7:\n        B[i] = 1",
+    ),
+    "nothing": ("for i in [0, 4):\n    if i > 5:\n        A[i] = 1\nB[0] = 1", "B[0] = 1"),
+    "loops around it": (
+        "for i in [0, 4):\n    for j in [0, 4):\n        if j <= i:\n            A[j] = 1",
+        "for i in [0, 4):\n    for j in [0, i + 1):\n        A[j] = 1",
+    ),
+    "a size that may be small": (
+        "for i in [0, n):\n    if i == 7:\n        A[i] = 1",
+        "for i in [7, minimum(8, n)):\n    A[i] = 1",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EXTENTS)
+def test_loops_run_over_what_does_something(name: str) -> None:
+    assert any(entry.done for entry in done(reduce_loop_extents, *EXTENTS[name]))
+
+
+def test_loops_that_keep_their_ends() -> None:
+    stays(reduce_loop_extents, "for i in [0, 4) vectorized:\n    if i < 2:\n        A[i] = 1", "vectorized stays")
+    stays(reduce_loop_extents, "for i in [0, 4):\n    if A[i] < 2:\n        B[i] = 1", "first and the last iteration")
+
+
+MERGE = {
+    "one after another": (
+        "for i in [0, 16):\n    A[i] = 1\nfor j in [0, 16):\n    B[j] = A[j]",
+        "for i in [0, 16):\n    A[i] = 1\n    B[i] = A[i]",
+    ),
+    "nested": (
+        (
+            "for i in [0, 4):\n    for j in [0, 4):\n        A[i * 4 + j] = 1\n"
+            "for i in [0, 4):\n    for j in [0, 4):\n        B[i * 4 + j] = A[i * 4 + j]"
+        ),
+        "for i in [0, 4):\n    for j in [0, 4):\n        A[i * 4 + j] = 1\n        B[i * 4 + j] = A[i * 4 + j]",
+    ),
+    "what was read before": (
+        "for i in [0, 15):\n    B[i] = A[i]\nfor j in [0, 15):\n    A[j] = 1",
+        "for i in [0, 15):\n    B[i] = A[i]\n    A[i] = 1",
+    ),
+    "under guards": (
+        "for i in [0, 16):\n    if i < 8:\n        A[i] = 1\nfor j in [0, 16):\n    if j >= 8:\n        A[15 - j + 8] = 2",
+        "for i in [0, 16):\n    if i < 8:\n        A[i] = 1\n    if i >= 8:\n        A[15 - i + 8] = 2",
+    ),
+    "storage between": (
+        "for i in [0, 4):\n    A[i] = 1\nallocate T: int32[4]\nfor j in [0, 4):\n    T[j] = 1\n    B[j] = T[j]",
+        "allocate T: int32[4]\nfor i in [0, 4):\n    A[i] = 1\n    T[i] = 1\n    B[i] = T[i]",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MERGE)
+def test_loops_become_one(name: str) -> None:
+    done(merge_adjacent_loops, *MERGE[name])
+
+
+APART = {
+    "it reads what comes later": (
+        "for i in [0, 15):\n    A[i] = 1\nfor j in [0, 15):\n    B[j] = A[j + 1]",
+        "a later one of the first does",
+        (0,),
+    ),
+    "it writes what is read later": (
+        "for i in [0, 14):\n    B[i] = A[i]\nfor j in [0, 14):\n    A[j + 2] = 1",
+        "a later one of the first does",
+        (0,),
+    ),
+    "it writes what is written later": (
+        "for i in [0, 14):\n    A[i] = 2\nfor j in [0, 14):\n    A[j + 2] = 1",
+        "a later one of the first does",
+        (0,),
+    ),
+    "another range": ("for i in [0, 4):\n    A[i] = 2\nfor j in [0, 5):\n    B[j] = 1", "the same range", None),
+    "another size": ("for i in [0, n):\n    A[i] = 2\nfor j in [0, n + 1):\n    B[j] = 1", "the same range", None),
+    "data": (
+        "for i in [0, 4):\n    A[i] = 2\nfor j in [0, 4):\n    B[j] = A[A[j]]",
+        "depends on data that the loops write",
+        None,
+    ),
+    "a host call": ("for i in [0, 4):\n    A[i] = 2\nfor j in [0, 4):\n    host(B)", "a host call", None),
+}
+
+
+@pytest.mark.parametrize("name", APART)
+def test_loops_that_stay_apart(name: str) -> None:
+    body, reason, point = APART[name]
+    stays(merge_adjacent_loops, body, reason, point=point)
+
+
+# -- branching ---------------------------------------------------------------------------------------------------
+
+BRANCHING = {
+    "what is overwritten": (
+        "for i in [0, 16):\n    A[i] = 1\nfor i in [0, 16):\n    if i >= 14:\n        A[i] = 2",
+        "for i in [0, 16):\n    if i < 14:\n        A[i] = 1\nfor i in [0, 16):\n    if i >= 14:\n        A[i] = 2",
+    ),
+    "what changes nothing": (
+        "for i in [0, 16):\n    assume i < 14 or A[i] == 0\nfor i in [0, 16):\n    B[0] = B[0] + A[i]",
+        (
+            "for i in [0, 16):\n    assume i < 14 or A[i] == 0\nfor i in [0, 16):\n    if i < 14:\n"
+            "        B[0] = B[0] + A[i]"
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BRANCHING)
+def test_what_is_for_nothing_gets_a_guard(name: str) -> None:
+    done(remove_overcompute_through_branching, *BRANCHING[name])
+
+
+def test_what_matters_gets_no_guard() -> None:
+    stays(remove_overcompute_through_branching, "for i in [0, 16):\n    A[i] = 1", "every instance matters")
+
+
+# -- undef and assumptions ---------------------------------------------------------------------------------------
+
+UNDEF = {
+    "nobody knows it": ("for i in [0, 16):\n    A[i] = undef()\nB[0] = 1", "B[0] = 1"),
+    "it would be missing": (
+        "allocate T: int32[4]\nfor i in [0, 4):\n    T[i] = undef()\nT[0] = 1\nfor i in [0, 4):\n    A[i] = T[i]",
+        "allocate T: int32[4]\nfor i in [0, 4):\n    T[i] = 0\nT[0] = 1\nfor i in [0, 4):\n    A[i] = T[i]",
+    ),
+    "something else is there": (
+        "allocate T: int32[1]\nT[0] = 5\nT[0] = undef() + 1\nA[0] = T[0]",
+        "allocate T: int32[1]\nT[0] = 5\nA[0] = T[0]",
+    ),
+    "sometimes": ("A[0] = select(n < 3, undef(), 4)", "A[0] = select(n < 3, 0, 4)"),
+}
+
+
+@pytest.mark.parametrize("name", UNDEF)
+def test_no_value_is_left_open(name: str) -> None:
+    assert any(entry.done for entry in done(remove_undef, *UNDEF[name]))
+
+
+def test_assumptions_move_to_the_requirements() -> None:
+    body = 'for i in [0, 4):\n    assume A[i] > 0\n    if n < 3:\n        assume n < 4, "proved"\n        B[i] = A[i]'
+    report: list[Any] = []
+    f = remove_assume(nest(body), report=report)
+    assert "assume" not in str(f) and [entry.line for entry in report] == [3, 5]
+    (required,) = f.requires
+    assert str(required) == "for i in [0, 4):\n    assume A[i] > 0" and str(required.cond) == "A[i] > 0"
+    assert "assume" not in str(remove_assume(f)) and remove_assume(f).requires == f.requires
+
+
+PASSES: tuple[Pass, ...] = (
+    simplify,
+    remove_no_op,
+    hoist_expression,
+    reduce_loop_extents,
+    merge_adjacent_loops,
+    remove_branching_through_overcompute,
+    remove_overcompute_through_branching,
+    remove_undef,
+    remove_assume,
+)
+
+
+@pytest.mark.parametrize("p", PASSES)
+@pytest.mark.parametrize(
+    "body", ["for i in [0, 4):\n    assume i > 5", "A[0] = 1\nassume A[0] == 2", "assume 1 > n * 0 + 1"]
+)
+def test_an_assumption_that_is_proved_false_is_refused(p: Pass, body: str) -> None:
+    with pytest.raises(InputError, match=r"the assumption .* is false"):
+        p(nest(body))
+
+
+def test_an_assumption_that_is_never_reached_is_fine() -> None:
+    for p in PASSES:
+        p(nest("for i in [0, 0):\n    assume i > 5\nB[0] = 1"))
