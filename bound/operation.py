@@ -6,7 +6,7 @@ place of the old one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bound.itervar import IterType, IterVar
@@ -117,6 +117,7 @@ class ComputeOp(Operation):
         shape = tuple(extent_of(iv) for iv in axis)
         self.outputs = tuple(Tensor(self, k, shape, dtype_of(value)) for k, value in enumerate(body))
         self._inputs: tuple[Tensor, ...] | None = None
+        self._reads: dict[Tensor, list[tuple[Expr, ...]]] | None = None
         self._tell_sizes()
 
     def _tell_sizes(self) -> None:
@@ -131,6 +132,17 @@ class ComputeOp(Operation):
         if self._inputs is None:
             self._inputs = walk.input_tensors(self.body)
         return self._inputs
+
+    @property
+    def reads(self) -> Mapping[Tensor, Sequence[tuple[Expr, ...]]]:
+        """For each tensor it reads the indices of all reads."""
+        if self._reads is None:
+            self._reads = {}
+            for node in walk.nodes(*self.body):
+                tensor = walk.loaded_tensor(node)
+                if tensor is not None:
+                    self._reads.setdefault(tensor, []).append(tuple(node.args))
+        return self._reads
 
     @property
     def root_iter_vars(self) -> tuple[IterVar, ...]:

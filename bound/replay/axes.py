@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final
 
 from bound.itervar import IterVar
 from bound.operation import ComputeOp, Operation, PlaceholderOp, extent_of
 from bound.replay.domain import BROADCAST, TensorDomain
-from bound.tir import walk
 from intset.context import Context
 from intset.expr.node import Expr
 from intset.linear.canonical import Normalizer
@@ -68,11 +66,9 @@ def _joint_map(producer: Operation, reader: Operation) -> dict[IterVar, IterVar]
     return found
 
 
-@lru_cache(maxsize=4096)  # operations never change
-def reads(producer: Operation, reader: ComputeOp) -> tuple[tuple[Expr, ...], ...]:
+def reads(producer: Operation, reader: ComputeOp) -> list[tuple[Expr, ...]]:
     """The indices with which an operation reads outputs of another."""
-    tensors = set(producer.outputs)
-    return tuple(tuple(node.args) for node in walk.nodes(*reader.body) if walk.loaded_tensor(node) in tensors)
+    return [indices for tensor in producer.outputs for indices in reader.reads.get(tensor, ())]
 
 
 def _one_read(axes: tuple[IterVar, ...], reader: ComputeOp, indices: tuple[Expr, ...]) -> dict[IterVar, IterVar]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from bound.errors import InputError, ScheduleError
-from bound.operation import ComputeOp, Operation
+from bound.operation import ComputeOp, Operation, PlaceholderOp
 from bound.replay import reasons as why
 from bound.replay.axes import reads
 from bound.replay.domain import TensorDomain, ancestors, current, position_of
@@ -157,5 +157,6 @@ def propagate(
         reason = f"it {obstacle}" if obstacle else f"its loops {said}"
         raise ScheduleError(f"stage {op.name}: propagate would have to change its loops, but {reason}")
     scene.write()
-    changed = [op for op in scene.ops if before[op].loop != scene.domains[op].loop]
+    loops = [op for op in scene.ops if not isinstance(op, PlaceholderOp)]
+    changed = [op for op in loops if before[op].loop != scene.domains[op].loop]
     return tuple(t for op in changed for t in schedule[op].op.outputs)

@@ -99,6 +99,7 @@ class Loops:
     attrs: Mapping[Leaf, IterVarAttr]
     fixed: Collection[Operation] = ()
     links: dict[Leaf, list[Leaf]] = field(default_factory=dict)
+    up: set[Leaf] = field(default_factory=set)
     node: dict[Leaf, Node] = field(default_factory=dict)
     chain: dict[Operation, tuple[Node, ...]] = field(default_factory=dict)
     home: dict[Operation, Node | None] = field(default_factory=dict)
@@ -120,7 +121,7 @@ class Loops:
 
     def owns(self, leaf: Leaf) -> bool:
         """Whether an operation does not share this loop of its own with its readers."""
-        return leaf[1] >= self.shared.get(leaf[0], 0)
+        return leaf not in self.up
 
     def owner(self, node: Node) -> Leaf:
         """The leaf that the loop is made from: of those not shared with readers, the last with all elements."""
@@ -173,6 +174,7 @@ def shared_loops(
         for reader in readers[op] if count else ():
             for here, there in match[op, reader].pairs:
                 if here < count:
+                    loops.up.add((op, here))
                     loops.links.setdefault((op, here), []).append((reader, there))
                     loops.links.setdefault((reader, there), []).append((op, here))
                     reach[reader] = max(reach.get(reader, 0), there + 1)
@@ -186,20 +188,18 @@ def shared_loops(
 
 def _nodes(loops: Loops, reach: Mapping[Operation, int], number: Mapping[Operation, int]) -> None:
     for op in sorted((op for op, count in reach.items() if count), key=number.__getitem__):
-        domain = loops.domains[op]
         chain: list[Node] = []
-        for place in range(reach[op]):
-            leaf = (op, place)
-            if leaf not in loops.links and not loops.owns(leaf):
-                continue  # an axis of one element that no reader has
+        own = [(op, place) for place in range(reach[op])]
+        for leaf in own:
             if leaf not in loops.node:
                 node = Node(_component(loops, leaf, number))
+                if all(loops.kind(other) == BROADCAST for other in node.leaves):
+                    continue  # a loop of one element: each stage has its own
                 loops.node.update(dict.fromkeys(node.leaves, node))
             chain.append(loops.node[leaf])
         loops.chain[op] = tuple(chain)
-        mine = [loops.node[op, k] for k in range(loops.shared.get(op, 0)) if (op, k) in loops.links]
+        mine = [loops.node[leaf] for leaf in own if leaf in loops.up and leaf in loops.node]
         loops.home[op] = mine[-1] if mine else None
-        assert len(domain.loop) >= reach[op]
 
 
 def _component(loops: Loops, start: Leaf, number: Mapping[Operation, int]) -> list[Leaf]:

@@ -63,12 +63,13 @@ def place_at(schedule: Schedule, producer: Tensor, consumer: Tensor, pos: int, m
         return inside or (edge.kind != C2P and edge.source.op in moving)
 
     carried = carry_loops(scene, last, depth, allowed)
+    free = [op for op in scene.ops if op in moving and scene.obstacle(op) is None]
     if mode == MOST_INLINED:
-        wanted = {op: scene.domains[op].depth for op in scene.ops if op in moving}
+        wanted = {op: scene.domains[op].depth for op in free}
         found = settle(scene, wanted, best=True)
     else:
         mapped = carry_position(scene, last, depth, carried.held)
-        wanted = {op: mapped.position.get(op, 0) for op in scene.ops if op in moving}
+        wanted = {op: mapped.position.get(op, 0) for op in free}
         found = [reason for op, reason in mapped.reasons.items() if op in moving]
         chain = {t.op for t in scene.graph.needed((last,))} | {last.op}
         apart = [unmapped(scene, op, mapped, chain) for op in scene.ops if op in moving and op in chain]

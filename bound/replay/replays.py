@@ -71,7 +71,8 @@ def _replay(
     shown = history([r for r in model.relations if any(iv in needed for iv in children(r))], only[0])
     found = detect(shown, history(own.relations, only[1]), {iv: to for iv, to in roots.items() if iv in needed})
     alive = dict.fromkeys(own.root)
-    applied = [r for r in own.relations if r in found.used]
+    before = ancestors(own.relations, [iv for r in found.used for iv in parents(r)])
+    applied = [r for r in own.relations if r in found.used or any(iv in before for iv in children(r))]
     for relation in applied:
         _apply(relation, alive)
     image, made = create(shown, {iv: to for iv, to in found.image.items() if to in alive})
@@ -79,7 +80,7 @@ def _replay(
         _apply(relation, alive)
     head = list(dict.fromkeys(image[iv] for iv in target if iv in image))
     for relation in own.relations:  # what was done to the rest before, as far as it can still be done
-        if relation not in found.used and all(iv in alive and iv not in head for iv in parents(relation)):
+        if relation not in applied and all(iv in alive and iv not in head for iv in parents(relation)):
             _apply(relation, alive)
             applied.append(relation)
     order = [*head, *(image[iv] for iv in model.loop if iv in image), *own.loop, *alive]

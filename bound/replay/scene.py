@@ -134,8 +134,9 @@ class Scene(Neighbours):
             stage.compute_at_position = self.position[op]
             stage.max_producer_position = deep[op]
         loops = self.loops()
-        same = {node: tuple(map(loops.axis, node.leaves)) for node in loops.node.values() if len(node.leaves) > 1}
-        self.schedule.same_loop = {iv: leaves for leaves in same.values() for iv in leaves}
+        nodes = [node for node in dict.fromkeys(loops.node.values()) if len(node.leaves) > 1]
+        same = [tuple(map(loops.axis, node.leaves)) for node in nodes]
+        self.schedule.same_loop = {iv: leaves for leaves in same for iv in leaves}
 
 
 def sorted_by(rank: Mapping[Operation, int]) -> list[Operation]:

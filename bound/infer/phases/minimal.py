@@ -22,7 +22,7 @@ from intset.expr.range import Range
 from intset.expr.walk import conjuncts, is_small, postorder
 
 _OPERATIONS: Final = 60_000  # of the domain, for one guard
-_MAX_GUARDS: Final = 12  # more are left as they are
+_MAX_GUARDS: Final = 32  # more are left as they are
 _MAX_NODES: Final = 400  # longer guards are left as they are
 _SLOW: Final = (*ops.DIVISIONS, ops.MIN, ops.MAX, ops.SELECT)
 _SIZES: Final = (7, 13, 101)  # values of open sizes at which a point is looked for where a guard is needed

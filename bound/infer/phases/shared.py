@@ -28,9 +28,10 @@ def enter_shared(state: Pass) -> None:
 
     The stages of one loop come in any order; what each of them is to compute does not change the loop.
     """
-    for iv, stage in state.sharing.loops.items():
-        if stage not in state.sharing.aligned:
-            continue  # a loop of this stage alone, as long as what it computes
+    for stage in state.sharing.aligned:
+        shared = [k for k, leaf in enumerate(stage.leaf_iter_vars) if leaf in state.sharing.loops]
+        if not shared:
+            continue
         bounds = StageBounds(stage, state.paths[stage], state.sizes.relations(stage))
         bounds.outer = state.sharing.outer.get(stage, ())
         axes = data_axes(stage.op)
@@ -40,7 +41,8 @@ def enter_shared(state: Pass) -> None:
         roots |= {axis: state.sizes.range(axis.dom) for axis in reduced if axis.dom is not None}
         threads = [leaf for leaf in (*bounds.outer, *stage.leaf_iter_vars) if thread_of(stage, leaf) is not None]
         bounds.ranges = pass_down_domain(bounds.relations, roots, threads)
-        state.known.add(iv, loop_range(state.known, bounds, iv))
+        for leaf in stage.leaf_iter_vars[: shared[-1] + 1]:
+            state.known.add(leaf, loop_range(state.known, bounds, leaf))
 
 
 def own_share(state: Pass, bounds: StageBounds, tensor: Tensor) -> Need:

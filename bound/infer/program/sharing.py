@@ -101,12 +101,13 @@ def _shared(schedule: Schedule, loops: Loops) -> Sharing:
             stage.attach_type = AttachType.SCOPE
             stage.attach_stage, stage.attach_ivar = _runner(schedule, loops, home), variable[home]
         chain = loops.chain[op]
-        if loops.strict[op]:
+        if loops.strict[op] and chain:
             sharing.path[stage] = tuple(variable[node] for node in reversed(chain[-1].path()))
         elif home is not None:
             sharing.path[stage] = tuple(variable[node] for node in reversed(home.path()))
+    around = {node.parent for node in nodes}
     for node in sorted(nodes, key=lambda node: node.depth):
-        if len(node.leaves) > 1 or any(inner.parent is node for inner in nodes):
+        if len(node.leaves) > 1 or node in around:
             sharing.loops[variable[node]] = schedule[loops.owner(node)[0]]
             sharing.stages[variable[node]] = tuple(schedule[op] for op, _ in node.leaves)
     for placed in (*schedule.stages, *schedule.groups):
