@@ -133,11 +133,10 @@ class Context:
     ) -> Context:
         """A new context with further variables and facts; this one is not changed."""
         frame = self.frame
-        table, ends = checked_ranges({**frame.ranges, **(ranges or {})})
-        added = tuple(part for given in _listed(facts) for part in _facts_of(given, provenance))
         new = Context.__new__(type(self))
         new.domain = self.domain
-        new._root = Frame(table, (*frame.facts, *ends, *added))
+        added = tuple(part for given in _listed(facts) for part in _facts_of(given, provenance))
+        new._root = frame.extended(ranges or {}, added)
         return new
 
     def renamed(self, replacements: Mapping[Var, IntLike], ranges: Mapping[Var, Range | None] | None = None) -> Context:

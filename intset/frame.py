@@ -84,6 +84,13 @@ class Frame:
             found = self._fingerprint = tuple(parts)
         return found
 
+    def extended(self, ranges: Mapping[Var, Range | None], facts: tuple[Fact, ...]) -> Frame:
+        """The frame with further variables and facts; this one where there are none."""
+        if not ranges and not facts:
+            return self
+        table, ends = checked_ranges({**self.ranges, **ranges})
+        return Frame(table, (*self.facts, *ends, *facts))
+
     def stating(self, facts: tuple[Fact, ...]) -> Frame:
         """The frame of the same ranges under other facts."""
         return Frame(self.ranges, facts)

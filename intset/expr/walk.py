@@ -66,7 +66,17 @@ def leaf_vars(roots: Iterable[Node]) -> tuple[Var, ...]:
 
 def opaque_terms(*roots: Node) -> tuple[Expr, ...]:
     """The opaque terms below `roots`, in the order of their first occurrence."""
-    return tuple(node for node in postorder(roots) if node.op is ops.LOAD)  # type: ignore[misc]
+    found = [terms for root in roots if (terms := _loads_below(root))]
+    return found[0] if len(found) == 1 else tuple(dict.fromkeys(term for terms in found for term in terms))
+
+
+def _loads_below(root: Node) -> tuple[Expr, ...]:
+    try:
+        return root._loads
+    except AttributeError:
+        found: tuple[Any, ...] = tuple(node for node in postorder((root,)) if node.op is ops.LOAD)
+        root.remember("_loads", found)
+        return found
 
 
 def size(*roots: Node) -> int:

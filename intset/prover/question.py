@@ -9,9 +9,9 @@ from intset.domains.query import Query
 from intset.domains.witness import Point, complete, in_domain
 from intset.errors import EvaluationError, InputError
 from intset.expr.evaluate import evaluate
-from intset.expr.length import may_be_long
+from intset.expr.length import some_may_be_long
 from intset.expr.node import Cond, Expr, Node, Var
-from intset.expr.walk import free_vars, opaque_terms
+from intset.expr.walk import free_vars, opaque_terms, postorder
 from intset.frame import Frame
 
 
@@ -23,6 +23,7 @@ class Question:
         self.canonical = frame.known.cond(goal)
         self.query = Query((), frame.ranges, frame.conditions, (), frame.base, frame.known, config)
         self.query.verdicts = frame.verdicts
+        self._probe: tuple[Query, list[Node]] | None = None
 
     @property
     def symbolic_ranges(self) -> list[Var]:
@@ -31,17 +32,24 @@ class Question:
 
     def refutes(self, point: Point) -> bool:
         """Whether `point`, completed, is a point of the domain at which the goal is defined and false."""
-        view = self.query
-        everyone = (*_value_roots(self.goal), *view.ranges, *free_vars(*(fact.condition for fact in self.frame.facts)))
-        probe = Query(everyone, view.ranges, view.facts, (), view.base, view.known, self.config)
+        if self._probe is None:
+            self._probe = self._everything()
+        probe, nodes = self._probe
         try:
             complete(probe, point)
-            agree_on_loads((self.goal, *view.facts), point)
-            if may_be_long((self.goal, *probe.facts), {leaf: value.bit_length() for leaf, value in point.items()}):
+            agree_on_loads((self.goal, *probe.facts), point)
+            if some_may_be_long(nodes, {leaf: value.bit_length() for leaf, value in point.items()}):
                 return False
             return in_domain(probe, point) and evaluate(self.goal, point) is False
         except (EvaluationError, InputError):
             return False
+
+    def _everything(self) -> tuple[Query, list[Node]]:
+        """The question for all that a counterexample gives values, and what is evaluated there, in postorder."""
+        view = self.query
+        everyone = (*_value_roots(self.goal), *view.ranges, *free_vars(*(fact.condition for fact in self.frame.facts)))
+        probe = Query(everyone, view.ranges, view.facts, (), view.base, view.known, self.config)
+        return probe, list(postorder((self.goal, *view.facts)))
 
 
 def agree_on_loads(roots: Sequence[Node], point: Point) -> None:
