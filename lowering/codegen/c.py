@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from bound.tir.build import all_of
+from intset.expr.node import Cond
 from lowering.codegen.c_nest import CNest
 from lowering.codegen.c_ops import CSyntax
 from lowering.codegen.c_storage import THREADS
 from lowering.codegen.c_types import KEYWORDS, c_type
 from lowering.codegen.names import Names
+from lowering.codegen.straight import Straight
+from lowering.codegen.text import opened
 from lowering.nest.ir import Function
 from lowering.nest.walk import without_assumptions
+from lowering.passes.bounded import sizes_that_fit
 from lowering.passes.dead import drop_dead
 from lowering.passes.narrow import Width, narrow
 from lowering.passes.unroll import unroll
@@ -42,8 +48,9 @@ def to_c(f: Function, width: Width | None = None) -> str:
     """The function as C99: one function of pointers to the elements, by rows, then of the sizes and scalars.
 
     It returns 0, or the number of an assertion that does not hold, or -1 without memory. Index arithmetic is in 32 bits
-    where that is proved to be enough, else in 64; a comment says which expression forced it. Loops on threads run one
-    after another. Assumptions are nothing in C, and `undef()` is 0. Division by a constant is left to the C compiler,
+    where that is proved to be enough, else in 64; a comment says which expression forced it. Where 32 bits are enough
+    for all but very large sizes, there is a version for each, and a test of the sizes. Loops on threads run one after
+    another. Assumptions are nothing in C, and `undef()` is 0. Division by a constant is left to the C compiler,
     which multiplies by a magic number.
 
     Parameters
@@ -62,38 +69,63 @@ def c_file(f: Function, width: Width | None = None) -> CFile:
     """`to_c` with what a caller of the compiled function needs to know. Parameters and errors are those of `to_c`."""
     f = drop_dead(f.with_body(without_assumptions(f.body)))  # what is not used would be a warning
     chosen = narrow(f) if width is None else width
+    fitting = sizes_that_fit(f) if width is None and chosen.bits == 64 else ()
     f = drop_dead(unroll(f))
-    names = Names(KEYWORDS)
-    syntax = CSyntax(names, chosen.bits, f.name)
-    params = []
-    for tensor in f.params:
-        const = "" if tensor in f.outputs else "const "
-        params.append(f"{const}{c_type(tensor.dtype, tensor.name)} *restrict {names.of(tensor, tensor.name)}")
-    params += [f"{syntax.index} {syntax.leaf(v)}" for v in f.sizes]
-    params += [f"{c_type(p.dtype, str(p.data[0]))} {syntax.leaf(p)}" for p in f.scalars]
-    nest = CNest(f, syntax)
-    body = nest.lines()
-    text = re.sub(r"/\*.*?\*/", "", "\n".join(body))  # a name that only a remark mentions is not used
-    labels = [names.of(t, t.name) for t in f.params] + [str(syntax.leaf(v)) for v in (*f.sizes, *f.scalars)]
-    unused = [f"(void){name};" for name in labels if not re.search(rf"\b{name}\b", text)]
     name = Names(KEYWORDS).fresh(f.name)
-    includes = ["#include <math.h>", "#include <stdbool.h>", "#include <stdint.h>", "#include <stdlib.h>"]
-    guarded = [line for text in dict.fromkeys(syntax.helpers.values()) for line in _once(text)]
-    helpers = [*dict.fromkeys(syntax.externs.values()), *guarded]
-    head = f"int {name}({', '.join(params) or 'void'});"
+    body = _Body(f, chosen.bits)
+    narrow_body = _Body(f, 32) if fitting else None
+    bodies = [body] if narrow_body is None else [narrow_body, body]
+    texts = dict.fromkeys(text for made in bodies for text in made.syntax.helpers.values())
+    externs = dict.fromkeys(text for made in bodies for text in made.syntax.externs.values())
     lines = [
-        f"/* {_remark(f, chosen, nest)} */",
-        *includes,
-        *(THREADS if "INTSET_THREAD" in text else ()),
+        f"/* {_remark(f, chosen, body.nest, fitting)} */",
+        *("#include <math.h>", "#include <stdbool.h>", "#include <stdint.h>", "#include <stdlib.h>"),
+        *(THREADS if any("INTSET_THREAD" in line for line in body.lines) else ()),
         "",
-        *([*helpers, ""] if helpers else []),
-        head,
-        "",
-        f"{head[:-1]} {{",
-        *(f"    {line}" for line in (*unused, *nest.tables, *body, "return 0;")),
-        "}",
+        *externs,
+        *(line for text in texts for line in _once(text)),
     ]
-    return CFile("\n".join(lines) + "\n", name, chosen.bits, tuple(nest.messages))
+    if texts or externs:
+        lines.append("")
+    head = f"int {name}({body.parameters})"
+    lines += [f"{head};", ""]
+    dispatch: list[str] = []
+    if narrow_body is not None:
+        inner = body.syntax.names.fresh(f"{name}_32")
+        lines += [f"static int {inner}({narrow_body.parameters}) {{", *_in(narrow_body.lines), "}", ""]
+        dispatch = body.dispatch(inner, fitting)
+    lines += [f"{head} {{", *_in([*dispatch, *body.lines]), "}"]
+    return CFile("\n".join(lines) + "\n", name, chosen.bits, tuple(body.nest.messages))
+
+
+class _Body:
+    """The parameters and the statements of a function at one width."""
+
+    def __init__(self, f: Function, bits: int) -> None:
+        self.f = f
+        names = Names(KEYWORDS)
+        self.syntax = CSyntax(names, bits, f.name)
+        tensors = []
+        for tensor in f.params:
+            const = "" if tensor in f.outputs else "const "
+            tensors.append(f"{const}{c_type(tensor.dtype, tensor.name)} *restrict {names.of(tensor, tensor.name)}")
+        sizes = [f"{self.syntax.index} {self.syntax.leaf(v)}" for v in f.sizes]
+        scalars = [f"{c_type(p.dtype, str(p.data[0]))} {self.syntax.leaf(p)}" for p in f.scalars]
+        self.parameters = ", ".join((*tensors, *sizes, *scalars)) or "void"
+        self.nest = CNest(f, self.syntax)
+        body = self.nest.lines()
+        text = re.sub(r"/\*.*?\*/", "", "\n".join(body))  # a name that only a remark mentions is not used
+        labels = [names.of(t, t.name) for t in f.params] + [str(self.syntax.leaf(v)) for v in (*f.sizes, *f.scalars)]
+        unused = [f"(void){name};" for name in labels if not re.search(rf"\b{name}\b", text)]
+        self.lines = [*unused, *self.nest.tables, *body, "return 0;"]
+
+    def dispatch(self, inner: str, fitting: Sequence[Cond]) -> list[str]:
+        """The line that calls the function of 32 bits for sizes that pass its test."""
+        before, (test,) = Straight(self.syntax).emit([all_of(*fitting)])
+        f, leaf = self.f, self.syntax.leaf
+        args = [self.syntax.names.of(t, t.name) for t in f.params]
+        args += [f"(int32_t){leaf(v)}" for v in f.sizes] + [str(leaf(p)) for p in f.scalars]
+        return [*before, f"if ({opened(test)}) return {inner}({', '.join(args)});"]
 
 
 def _once(helper: str) -> list[str]:
@@ -104,8 +136,13 @@ def _once(helper: str) -> list[str]:
     return [f"#ifndef {name}", f"#define {name}", helper, "#endif"]
 
 
-def _remark(f: Function, width: Width, nest: CNest) -> str:
+def _remark(f: Function, width: Width, nest: CNest, fitting: Sequence[Cond]) -> str:
     shapes = ", ".join(f"{t.name}: {t.dtype}[{', '.join(map(repr, t.extents))}]" for t in f.params)
     results = "".join(f"\n   returns {k}: not so that {message}" for k, message in enumerate(nest.messages, 1))
     build = f"\n   build: {BUILD}{' -fopenmp' if nest.parallel else ''}"
-    return f"{f.name}({shapes})\n   {width}{build}{results}".replace("*/", "* /")
+    chosen = f"int32 where {' and '.join(map(str, fitting))}, else int64" if fitting else str(width)
+    return f"{f.name}({shapes})\n   {chosen}{build}{results}".replace("*/", "* /")
+
+
+def _in(lines: Iterable[str]) -> list[str]:
+    return [f"    {line}" for line in lines]

@@ -221,8 +221,8 @@ def test_large_and_symbolic_storage_is_in_one_arena_and_freed() -> None:
     big = te.compute((100, 100), cut, "G")
     c = te.compute((n, 64), lambda i, j: big[i % 100, j] * 2, name="C")
     s = te.create_schedule(c.op)
-    text = check_c(lower(s), s, {"n": 9}, sanitize=True)
-    assert text.count("malloc(") == 1 and text.endswith("    free(storage);\n    return 0;\n}\n")
+    text = check_c(lower(s), s, {"n": 9}, sanitize=True)  # a version of 32 bits and one of 64
+    assert text.count("malloc(") == 2 and text.endswith("    free(storage);\n    return 0;\n}\n")
     check_c(lower(s), s, {"n": 0})
 
 

@@ -91,3 +91,32 @@ def test_a_ragged_vector_loop_has_no_guard_inside() -> None:
     assert "if (i" not in text and "#pragma omp simd" in text
     given = {"A": np.arange(13, dtype="float32")}
     assert (run(lower(s), given, backend="c")["B"] == given["A"] + 1).all()
+
+
+def summed(n: Any, m: Any) -> Any:
+    a = te.placeholder((n, m), name="A")
+    b = te.compute((n, m), lambda i, j: a[i, j] + 1.0, name="B")
+    c = te.compute((n, m), lambda i, j: b[n - 1 - i, j] * 2.0, name="C")
+    return te.create_schedule(c.op)
+
+
+def test_sizes_that_fit_go_to_the_version_of_32_bits() -> None:
+    n, m = te.var("n"), te.var("m")
+    s = summed(n, m)
+    f = lower(s)
+    text = to_c(f)
+    assert "int32 where n <= 32768" in text and "static int C_32(" in text and "return C_32(" in text
+    for sizes in ({"n": 3, "m": 5}, {"n": 0, "m": 4}):
+        given, expected = problem(s, sizes)
+        close(run(f, given, sizes, backend="c"), expected)
+
+
+def test_sizes_that_do_not_fit_are_not_refused() -> None:
+    """A few elements of a long axis: the size passes no test of 32 bits, and the function does its work."""
+    n = te.var("n")
+    a = te.placeholder((8,), name="A")
+    b = te.compute((8,), lambda i: a[i] + tir.Select(n > 5, tir.const(1.0, "float32"), tir.const(2.0, "float32")), "B")
+    f = lower(te.create_schedule(b.op), [a, b, n])
+    given = np.arange(8, dtype="float32")
+    for size in (3, 6, (1 << 40), -(1 << 40)):
+        assert (run(f, {"A": given}, {"n": size}, backend="c")["B"] == given + (1 if size > 5 else 2)).all()
