@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, ClassVar
 
 from intset.domains.enumeration import facts_hold
@@ -16,6 +17,12 @@ from intset.expr import ops
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.printer import to_text
 from intset.regions.shape import Shape
+
+
+@cache
+def _prototype() -> IslShape:
+    """The point without coordinates: what every question asks for its budget."""
+    return universe(0)
 
 
 class Isl:
@@ -36,7 +43,7 @@ class Isl:
         return True
 
     def everything(self, dims: int) -> Shape:
-        return universe(dims)
+        return universe(dims) if dims else _prototype()
 
     def points(self, query: Query) -> Points:
         translation = Translation(query)
