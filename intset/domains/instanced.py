@@ -30,13 +30,11 @@ def image_in_instances(context: Context, exprs: Sequence[Expr], keep: Sequence[V
     frame = context.frame.where_defined(exprs)
     config = configuration.current()
     kept = frozenset(keep)
-    involved = [v for v in free_vars(*frame.conditions) if v in kept or v in frame.ranges]
     # Read through the ranges alone: what the facts decide would otherwise not be there to be seen.
-    query = Query((*exprs, *involved), frame.ranges, frame.conditions, tuple(kept), frame.base, frame.base, config)
+    query = Query(exprs, frame.ranges, frame.conditions, tuple(kept), frame.base, frame.base, config)
+    query.also = tuple(v for v in free_vars(*frame.conditions) if v in kept or v in frame.ranges)
     kind = domain.everything(0)
     with kind.budget(max(1, config.isl_operations)):
-        found = domain.points(query)
-        shape = found.shape.project(range(len(exprs)))
         if frame.known.empty:
-            shape = kind.listing((), (), len(exprs))
-    return Points(shape, found.notes)
+            return Points(kind.listing((), (), len(exprs)), ())
+        return domain.points(query)

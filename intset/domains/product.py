@@ -10,9 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
 from intset.domains import congruence, strided
+from intset.domains.answers import region_of_points
 from intset.domains.base import Bounds, Domain, End, IntSet, as_end, empty_set
 from intset.domains.modular import ModularDomain
+from intset.domains.protocols import ClimbingDomain, Regions
 from intset.domains.query import Query
+from intset.domains.region import Region
 from intset.domains.value import ValueDomain
 from intset.expr import ops
 from intset.expr.build import logical_and
@@ -166,3 +169,24 @@ class ProductDomain:
                 return Bounds(*answer.ends(), True, self.name)
         result = self.image(query)
         return Bounds(*result.ends(), result.is_tight, self.name, result.notes)
+
+
+class ProductWithRegions(ProductDomain):
+    """A product of which some part has regions: the strongest of these answers where tuples are asked for."""
+
+    def __init__(self, parts: Sequence[Domain], name: str, engines: Sequence[Regions]) -> None:
+        super().__init__(parts, name)
+        self._top = max(engines, key=lambda engine: engine.strength)
+
+    def top(self) -> Regions:
+        return self._top
+
+    def region(self, query: Query) -> Region:
+        return region_of_points(query, self._top)
+
+
+def product_domain(parts: Sequence[Domain], name: str) -> ProductDomain:
+    """The product of several domains; with regions, if a part has any."""
+    tops = [part.top() if isinstance(part, ClimbingDomain) else part for part in parts]
+    engines = [top for top in tops if isinstance(top, Regions)]
+    return ProductWithRegions(parts, name, engines) if engines else ProductDomain(parts, name)

@@ -27,6 +27,7 @@ class Query:
     base: canonical forms under the ranges alone: the facts are read through it.
     known: canonical forms under ranges and facts: the expressions are read through it.
     config: budgets and choices.
+    also: variables of which every fact counts, as it does for those of `exprs`: points are asked for in each instance.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class Query:
         self.known = known
         self.config = config
         self.verdicts: dict[tuple[object, ...], str] = {}  # shared by the queries of one context
+        self.also: tuple[Var, ...] = ()
         self.alone: tuple[Query, ...] = ()  # each expression where it has a value, if that is at more points
         self._forms: tuple[Linear, ...] | None = None
         self._ties: Mapping[Var, frozenset[Var]] | None = None

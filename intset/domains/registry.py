@@ -16,7 +16,7 @@ from intset.domains.interval import IntervalDomain
 from intset.domains.isl.domain import IslDomain
 from intset.domains.modular import ModularDomain
 from intset.domains.points import PointsDomain
-from intset.domains.product import IntervalTimesModular, ProductDomain
+from intset.domains.product import IntervalTimesModular, product_domain
 from intset.domains.protocols import ClimbingDomain, Domain, Regions
 from intset.domains.stride import StrideDomain
 from intset.errors import DomainError, InputError, PluginWarning
@@ -94,7 +94,7 @@ def domain_named(name: str) -> Domain:
     else:
         point = next((p for p in entry_points() if p.name == name), None)
         if point is None:
-            found = ProductDomain([domain_named(part.strip()) for part in name.split("*")], name)
+            found = product_domain([domain_named(part.strip()) for part in name.split("*")], name)
         else:
             found = _plugin(point)
     assert found is not None

@@ -6,7 +6,7 @@ most) it overrides the method of `Shape` that leads here.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import product as points_of
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
@@ -322,19 +322,35 @@ def counts(shape: Shape, varying: Sequence[Var], most: int) -> PerInstance:
     known = narrow(Normalizer(dict.fromkeys(varying, (None, None))), (alive,))
     spans = []
     for v in varying:
-        low, high = meet(known.atom_bounds(v), v.declared()[:2])
+        *declared, step = v.declared()
+        low, high = meet(known.atom_bounds(v), (declared[0], declared[1]))
         if low is None or high is None:
             raise CountError(f"the instances of the region are not bounded: {v} is not")
-        spans.append(range(low, high + 1))
+        spans.append(range(low + -low % step, high + 1, step))
     if prod(map(len, spans)) > most:
         raise CountError(f"the region has more than {most} instances")
+    number_at = _number_of(shape, varying)
     largest = total = 0
     for values in points_of(*spans):
-        number = shape.at(dict(zip(varying, values, strict=True))).count()
+        number = number_at(*values)
         if not isinstance(number, int):
             return PerInstance(POS_INF, POS_INF)
         largest, total = max(largest, number), total + number
     return PerInstance(largest, total)
+
+
+def _number_of(shape: Shape, varying: Sequence[Var]) -> Callable[..., object]:
+    """The number of points as a function of the parameters: by an expression where the shape has one, else point by
+    point."""
+    try:
+        number = shape.count()
+    except BudgetError:
+        number = POS_INF
+    except CountError:
+        number = POS_INF
+    if isinstance(number, Infinity):
+        return lambda *values: shape.at(dict(zip(varying, values, strict=True))).count()
+    return compiled(number, varying) if isinstance(number, Expr) else lambda *values: number
 
 
 # -- making -------------------------------------------------------------------------------------------------------

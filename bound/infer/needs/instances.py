@@ -76,6 +76,8 @@ def _asked_instances(known: Known, ranges: Mapping[Var, Range], variables: Seque
     # As conditions: of a range that is at most one point long, an empty one would not be told apart.
     context = known.context.extended(dict.fromkeys(ranges), inside)
     found = image_in_instances(context, list(variables), list(known.size_ranges), known.regions)
+    if found.notes:
+        raise BudgetError(found.notes[0])
     return found.shape.fibred(variables)
 
 

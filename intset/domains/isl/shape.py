@@ -305,6 +305,10 @@ class IslShape(Presburger, Shape):
         kinds = isl().dim_type
         current = whole.get()
         current = current.project_out(kinds.param, 0, current.dim(kinds.param))
+        for k, v in enumerate(varying):  # what a size declares is told of it only where the set depends on it
+            low, high, _ = v.declared()
+            current = current if low is None else current.lower_bound_val(kinds.set, k, val(low))
+            current = current if high is None else current.upper_bound_val(kinds.set, k, val(high))
         return PerInstance(*instances.max_over(current, len(varying), most))
 
 

@@ -60,7 +60,7 @@ class Translation:
         self._extra = tuple(conditions)
         facts = [self.base.cond(fact) for fact in query.facts]
         conds = [self.known.cond(cond) for cond in (*roots, *self._extra)]
-        asked: list[Node] = [*(form.expr() for form in query.forms), *conds, *seeds]
+        asked: list[Node] = [*(form.expr() for form in query.forms), *conds, *seeds, *query.also]
         canonical = Query(query.exprs, query.ranges, facts, tuple(query.keep), query.base, query.known, query.config)
         self.variables, sizes, self.facts, self.leftover = canonical.split_relevant(asked)
         self._given = {*self.variables, *sizes}

@@ -1,0 +1,136 @@
+"""`ShapeDomain`: a domain whose sets are shapes. Who has written a `Shape` has a domain by naming it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence, Set
+from typing import ClassVar
+
+from intset.domains.answers import bounds_of_points, set_of_points
+from intset.domains.base import IntSet
+from intset.domains.ends import Bounds
+from intset.domains.outline import outer_ends
+from intset.domains.protocols import Points
+from intset.domains.query import Query
+from intset.errors import BudgetError
+from intset.expr.node import Cond, Expr, Var
+from intset.expr.walk import opaque_terms, substitute
+from intset.regions.shape import Shape
+
+
+class ShapeDomain(ABC):
+    """Images as shapes of one kind: what the shape is exact on, the domain is exact on.
+
+    What the shape refuses is answered by more: a condition is left out, an expression is any number between its ends,
+    at last the set is a box; always with a note.
+
+    >>> class Lists(ShapeDomain):  # doctest: +SKIP
+    ...     name, strength = "lists", 10
+    ...
+    ...     def everything(self, dims):
+    ...         return Listed(dims)
+    """
+
+    name: ClassVar[str]
+    strength: ClassVar[int] = 0
+
+    @abstractmethod
+    def everything(self, dims: int) -> Shape:
+        """All points with so many coordinates."""
+
+    def points(self, query: Query) -> Points:
+        """The points that the expressions of a query reach: the image of those of the variables that run, where ranges
+        and facts hold."""
+        given = [form.expr() for form in query.forms]
+        loads = _loads(query, given)
+        exprs: list[Expr] = [substitute(e, loads) for e in given]
+        running, shape, beside, notes = self._where(query, [*given, *query.also], loads)
+        if beside:
+            _, others, _, left_out = self._where(query, beside, {})
+            if others.is_empty():
+                return Points(shape.listing((), (), len(exprs)), ())
+            notes += ["facts on other variables may exclude one another"] if left_out else []
+        try:
+            return Points(shape.image(running, exprs), tuple(notes))
+        except BudgetError as error:
+            notes.append(f"for an expression its ends were used: {error}")
+        return Points(self._between_ends(query, running, shape, exprs), tuple(notes))
+
+    def _where(
+        self, query: Query, roots: Sequence[Expr | Cond], loads: Mapping[Expr, Var]
+    ) -> tuple[list[Var], Shape, list[Cond], list[str]]:
+        """The variables that run and matter for `roots`, one for each term of `loads` among them; the points of these,
+        the facts that do not matter, and notes."""
+        facts = [query.base.cond(fact) for fact in query.facts]
+        asked = Query((), query.ranges, facts, tuple(query.keep), query.base, query.known, query.config)
+        running, kept, own, beside = asked.split_relevant(roots)
+        given = dict.fromkeys((*running, *kept))
+        waiting = [*(cond for v in given if v in query.ranges for cond in _inside(query, v, given.keys())), *own]
+        waiting = [substitute(cond, loads) for cond in waiting]
+        for term, v in loads.items():
+            low, high = query.base.atom_bounds(term)
+            waiting += [v >= low] if low is not None else []
+            waiting += [v <= high] if high is not None else []
+            running = [*running, v]
+        shape, refused = self.everything(len(running)), {}
+        for _ in range(2):  # what is refused at first may be said where more is known
+            waiting, again = [], waiting
+            for cond in dict.fromkeys(again):
+                try:
+                    shape = shape.restricted(running, cond)
+                except BudgetError as error:
+                    waiting.append(cond)
+                    refused[cond] = f"a condition was left out: {error}"
+        notes = [refused[cond] for cond in waiting]
+        symbols = [term.data for term in loads]
+        notes += [
+            f"of {symbol.name} a range was used" for symbol in dict.fromkeys(symbols) if symbols.count(symbol) > 1
+        ]
+        return running, shape, beside, notes
+
+    def _between_ends(self, query: Query, running: Sequence[Var], shape: Shape, exprs: Sequence[Expr]) -> Shape:
+        """The image of what is affine, all numbers between the ends of each other expression."""
+        extra: list[Var] = []
+        for k, e in enumerate(exprs):
+            try:
+                shape.image(running, (e,))
+            except BudgetError:
+                extra.append(Var(f"e{k}"))
+                exprs = [*exprs[:k], extra[-1], *exprs[k + 1 :]]
+        if not extra:
+            raise BudgetError("the expressions together are more than this domain can say")
+        whole = shape.product_with(shape.everything(len(extra)), 0)
+        every = [*running, *extra]
+        for k, e in enumerate(exprs):
+            if e in extra:
+                low, high = outer_ends(query, k)
+                if isinstance(low, Expr):
+                    whole = whole.restricted(every, e >= low)
+                if isinstance(high, Expr):
+                    whole = whole.restricted(every, e <= high)
+        return whole.image(every, exprs)
+
+    def image(self, query: Query) -> IntSet:
+        """The set of values of the query's only expression."""
+        return set_of_points(query, self)
+
+    def bounds(self, query: Query) -> Bounds:
+        """The ends of `image`."""
+        return bounds_of_points(query, self)
+
+
+def _inside(query: Query, v: Var, given: Set[Var]) -> list[Cond]:
+    """That a variable lies in its range, where that mentions nothing else."""
+    limits = query.ranges[v]
+    if not given >= set(limits.free_vars()):
+        return []
+    return [
+        *([v >= limits.min] if isinstance(limits.min, Expr) else []),
+        *([v <= limits.max] if isinstance(limits.max, Expr) else []),
+    ]
+
+
+def _loads(query: Query, exprs: Sequence[Expr]) -> dict[Expr, Var]:
+    """A variable for each opaque term of the expressions and facts: it may be any number within its ends."""
+    facts = [query.base.cond(fact) for fact in query.facts]
+    return {term: Var(f"data{k}") for k, term in enumerate(opaque_terms(*exprs, *facts))}

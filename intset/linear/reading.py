@@ -1,0 +1,111 @@
+"""Conditions as cases of affine forms: what a shape of one's own makes of `restricted` and `image`.
+
+A choice (a disjunction, `!=`, a minimum, a select) makes cases; the quotient of a division by a number is a variable of
+its own with two forms that say which. Every case is exact, and the condition holds where one of them does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from intset.errors import BudgetError
+from intset.expr import ops
+from intset.expr.build import logical_not
+from intset.expr.node import Cond, Expr, Var
+from intset.expr.walk import substitute
+from intset.linear.canonical import Normalizer
+from intset.linear.form import Linear
+
+MAX_CASES = 100
+
+
+class Case(NamedTuple):
+    """Where all `forms` are at least 0, for some values (there is one) of the variables `quotients`."""
+
+    forms: list[Linear]
+    quotients: tuple[Var, ...]
+
+
+def cases_of(condition: Cond, running: Collection[Var]) -> list[Case]:
+    """The cases of which one holds where the condition does. Quotients of what does not run stay terms of the forms;
+    `definition` says what they are.
+
+    Raises
+    ------
+    BudgetError: the condition is not affine, or has too many cases.
+    """
+    found: list[Case] = []
+    waiting: list[tuple[list[Cond], list[Linear], dict[Expr, Var]]] = [([condition], [], {})]
+    while waiting:
+        conds, forms, quotients = waiting.pop()
+        if len(waiting) + len(found) > MAX_CASES:
+            raise BudgetError(f"a condition of more than {MAX_CASES} cases")
+        forms = [form for form in forms if form.terms or form.const < 0]
+        if any(not form.terms for form in forms):
+            continue
+        if conds:
+            waiting += [(conds[:-1] + more, [*forms, *new], quotients) for more, new in _split(conds[-1])]
+            continue
+        atom = next((e for form in forms for e in form.terms if not _is_plain(e, running)), None)
+        if atom is None:
+            found.append(Case(forms, tuple(quotients.values())))
+        elif atom.op is ops.FLOORDIV:
+            q = Var("q")
+            new = [Linear(f.const, {q if t is atom else t: c for t, c in f.terms.items()}) for f in forms]
+            waiting.append(([], [*new, *definition(atom, q)], {**quotients, atom: q}))
+        else:
+            for guard, value in _choices(atom):
+                chosen = [Normalizer({}).form(substitute(form.expr(), {atom: value})) for form in forms]
+                waiting.append(([guard], chosen, quotients))
+    return found
+
+
+def definition(quotient: Expr, q: Expr) -> list[Linear]:
+    """The forms that are at least 0 exactly where `q` has the value of a quotient `e // c`."""
+    dividend, divisor = quotient.args
+    if not divisor.is_const or divisor.data <= 0:
+        raise BudgetError(f"{quotient} is not affine")
+    rest = Normalizer({}).form(dividend).plus(Linear(0, {q: divisor.data}), -1)
+    return [rest, rest.scale(-1).shift(divisor.data - 1)]
+
+
+def _is_plain(e: Expr, running: Collection[Var]) -> bool:
+    if isinstance(e, Var):
+        return True
+    if e.op is not ops.FLOORDIV or not e.args[1].is_const or any(v in running for v in e.free_vars()):
+        return False
+    return all(_is_plain(t, running) for t in Normalizer({}).form(e.args[0]).terms)
+
+
+def _split(cond: Cond) -> list[tuple[list[Cond], list[Linear]]]:
+    """A condition as cases of conditions and of forms that are at least 0."""
+    cases: list[tuple[list[Cond], list[Linear]]] = [([], [])]
+    for part in Normalizer({}).clauses(cond):
+        if isinstance(part, tuple):
+            kind, form = part
+            back = form.scale(-1)
+            ways = [[form]] if kind is ops.GE else [[form, back]]
+            if kind is ops.NE:
+                ways = [[form.shift(-1)], [back.shift(-1)]]
+            cases = [(conds, [*forms, *way]) for conds, forms in cases for way in ways]
+        elif part.op is ops.OR:
+            cases = [([*conds, arg], forms) for conds, forms in cases for arg in part.args]
+        else:
+            return []  # what is never true
+    return cases
+
+
+def _choices(atom: Expr) -> list[tuple[Cond, Expr]]:
+    """The values that a term has, each with the condition under which it does."""
+    if atom.op is ops.SELECT:
+        condition, yes, no = atom.args
+        return [(condition, yes), (logical_not(condition), no)]
+    if atom.op is ops.ABS:
+        (e,) = atom.args
+        return [(e >= 0, e), (e < 0, -e)]
+    if atom.op is ops.MIN or atom.op is ops.MAX:
+        a, b = atom.args
+        first = a <= b if atom.op is ops.MIN else a >= b
+        return [(first, a), (logical_not(first), b)]
+    raise BudgetError(f"{atom} is not affine")

@@ -1,0 +1,293 @@
+"""Systems of affine inequalities and congruences over the integers, and the elimination of a variable by cases.
+
+What a domain may be built on that is written in Python alone. The elimination is that of M. Presburger and of W. Pugh's
+Omega test, taken apart into cases of residues: each case is exact, and there are as many as a coefficient or a modulus
+says. What takes too many is refused with a `BudgetError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from math import gcd, lcm, prod
+from typing import Any, NamedTuple
+
+from intset.errors import BudgetError
+from intset.expr.node import Expr, Var
+from intset.linear.form import ZERO, Linear
+from intset.linear.reading import definition
+from intset.linear.steps import Steps
+
+MAX_CASES = 128  # of one elimination
+Congruences = Iterable[tuple[int, Linear]]
+
+
+class System(NamedTuple):
+    """The points where each form of `least` is at least 0 and each form of `steps` a multiple of its number."""
+
+    least: tuple[Linear, ...]
+    steps: tuple[tuple[int, Linear], ...]
+
+    def variables(self) -> dict[Expr, None]:
+        return dict.fromkeys(v for form in (*self.least, *(f for _, f in self.steps)) for v in form.terms)
+
+    def key(self) -> object:
+        return frozenset(f.key() for f in self.least), frozenset((m, f.key()) for m, f in self.steps)
+
+
+EVERYTHING = System((), ())
+WORK = Steps("elimination")
+
+
+def tidy(least: Iterable[Linear], steps: Congruences = ()) -> System | None:
+    """A system in its shortest form; `None` where two of its conditions alone contradict one another."""
+    kept: dict[object, Linear] = {}
+    for form in least:
+        if not form.terms:
+            if form.const < 0:
+                return None
+            continue
+        g = form.content()
+        if g > 1:
+            form = Linear(form.const // g, {t: c // g for t, c in form.terms.items()})
+        other = kept.get(terms := frozenset(form.terms.items()))
+        if other is None or form.const < other.const:
+            kept[terms] = form
+    for form in kept.values():
+        other = kept.get(frozenset((t, -c) for t, c in form.terms.items()))
+        if other is not None and form.const + other.const < 0:
+            return None
+    found: dict[object, tuple[int, Linear]] = {}
+    for m, form in (_reduced(*step) for step in steps):
+        if m > 1 and found.setdefault((m, frozenset(form.terms.items())), (m, form))[1].const != form.const or not m:
+            return None
+    system = System(tuple(kept.values()), tuple(found.values()))
+    WORK.spend(8 * (1 + len(system.least) + len(system.steps)))
+    return system
+
+
+def _reduced(m: int, form: Linear) -> tuple[int, Linear]:
+    """The congruence `form = 0` modulo `m` with the smallest numbers; modulo 0 where it never holds."""
+    terms = {t: c % m for t, c in form.ordered() if c % m}
+    g = gcd(m, *terms.values())
+    if form.const % g:
+        return 0, form
+    m, const, terms = m // g, form.const // g, {t: c // g for t, c in terms.items()}
+    lead = next(iter(terms.values()), 1)
+    unit = pow(lead, -1, m) if m > 1 and gcd(lead, m) == 1 else 1
+    return m, Linear(const * unit % m, {t: c * unit % m for t, c in terms.items()})
+
+
+def also(system: System | None, least: Iterable[Linear] = (), steps: Congruences = ()) -> System | None:
+    """A system with further conditions."""
+    return None if system is None else tidy([*system.least, *least], [*system.steps, *steps])
+
+
+def substituted(form: Linear, v: Expr, value: Linear, over: int = 1) -> Linear:
+    """`over` times the form, with `value / over` in the place of a variable."""
+    k = form.terms.get(v, 0)
+    rest = Linear(form.const, {t: c for t, c in form.terms.items() if t is not v}) if k else form
+    return rest.scale(over).plus(value, k) if k else rest.scale(over)
+
+
+def replaced(system: System, v: Expr, value: Linear, over: int = 1) -> System | None:
+    """The system with `value / over`, which is known to be an integer, in the place of a variable."""
+    return tidy(
+        [substituted(f, v, value, over) for f in system.least],
+        [(m * over, substituted(f, v, value, over)) if v in f.terms else (m, f) for m, f in system.steps],
+    )
+
+
+def renamed(system: System, names: Mapping[Any, Expr]) -> System:
+    """The system with other variables."""
+
+    def form(f: Linear) -> Linear:
+        found = Linear(f.const, {})
+        for t, c in f.terms.items():
+            found = found.plus(Linear(0, {names.get(t, t): c}))
+        return found
+
+    return System(tuple(map(form, system.least)), tuple((m, form(f)) for m, f in system.steps))
+
+
+class Line(NamedTuple):
+    """A variable of a system as `offset + stride*t`, with the system in `t` (named as the variable): its congruences
+    say nothing of `t`; `lows` and `highs` are pairs `(c, f)` with `c*t >= f` and `c*t <= f`."""
+
+    offset: Linear
+    stride: int
+    lows: list[tuple[int, Linear]]
+    highs: list[tuple[int, Linear]]
+    rest: System
+
+
+def lines(system: System, v: Expr) -> list[Line]:
+    """The variable in a system, by cases of the residues of other variables."""
+    found = []
+    waiting = [(system, ZERO, 1)]
+    while waiting:
+        current, offset, stride = waiting.pop()
+        step = next(((m, f) for m, f in current.steps if v in f.terms), None)
+        if step is None:
+            found.append(_line(current, v, offset, stride))
+            continue
+        m, form = step
+        k = form.terms[v]
+        g = gcd(k, m)
+        rest = Linear(form.const, {t: c for t, c in form.terms.items() if t is not v})
+        n, inverse = m // g, pow(k // g, -1, m // g) if m > g else 0
+        others = [s for s in current.steps if s[1] is not form]
+        # k*v + rest = 0 modulo m. With g = 1 that says what v is modulo m; else it does for each residue of the rest.
+        if g == 1:
+            cases: list[tuple[Linear, list[tuple[int, Linear]]]] = [(rest.scale(-inverse), [])]
+        else:
+            _check(n)
+            cases = [(Linear(-inverse * j % n, {}), [(m, rest.shift(-g * j))]) for j in range(n)]
+        for value, guard in cases:
+            value = Linear(value.const, {t: (c % n) for t, c in value.terms.items() if c % n})
+            system_ = tidy(current.least, [*others, *guard])
+            inner = None if system_ is None else replaced(system_, v, value.plus(Linear(0, {v: 1}), n))
+            if inner is not None:
+                waiting.append((inner, offset.plus(value, stride), stride * n))
+    return found
+
+
+def _line(system: System, v: Expr, offset: Linear, stride: int) -> Line:
+    lows, highs, rest = [], [], []
+    for form in system.least:
+        k = form.terms.get(v, 0)
+        other = Linear(form.const, {t: c for t, c in form.terms.items() if t is not v}) if k else form
+        if k > 0:
+            lows.append((k, other.scale(-1)))
+        elif k:
+            highs.append((-k, other))
+        else:
+            rest.append(form)
+    return Line(offset, stride, lows, highs, System(tuple(rest), system.steps))
+
+
+def without(system: System, v: Expr) -> list[System]:
+    """The other variables at which there is some value of `v`, by cases."""
+    equal = _equation(system, v)
+    if equal is not None:
+        c, value = equal
+        found = also(replaced(system, v, value, c), (), [(c, value)])
+        return [] if found is None else [found]
+    return [s for line in lines(system, v) for s in shadows(line)]
+
+
+def _equation(system: System, v: Expr) -> tuple[int, Linear] | None:
+    """`(c, f)` with `c*v = f`, where the system says so."""
+    line = _line(system, v, ZERO, 1)
+    highs = {(c, f.key()) for c, f in line.highs}
+    return min((low for low in line.lows if (low[0], low[1].key()) in highs), key=lambda low: low[0], default=None)
+
+
+def shadows(line: Line) -> Iterator[System]:
+    """Where the line has a point. Between `c*t >= f` and `d*t <= g` there is one where `c*g - d*f` is at least
+    `(c-1)*(d-1)`; else one end is moved to the next integer, by its residue."""
+
+    def is_open(low: tuple[int, Linear], high: tuple[int, Linear]) -> bool:
+        (c, f), (d, g) = low, high
+        gap = g.scale(c).minus(f.scale(d))
+        return c > 1 and d > 1 and not (gap.is_const and gap.const >= (c - 1) * (d - 1))
+
+    lows = [low for low in line.lows if any(is_open(low, high) for high in line.highs)]
+    highs = [high for high in line.highs if any(is_open(low, high) for low in line.lows)]
+    sides = [(1, lows), (-1, highs)]
+    side, split = min(sides, key=lambda s: _number(s[1]))
+    _check(_number(split))
+    cases: list[tuple[dict[int, int], list[tuple[int, Linear]]]] = [({}, [])]
+    for end in split:
+        c, f = end
+        cases = [({**moved, id(end): j}, [*steps, (c, f.shift(side * j))]) for moved, steps in cases for j in range(c)]
+    for moved, steps in cases:
+        gaps = []
+        for low in line.lows:
+            for high in line.highs:
+                f = low[1].shift(moved.get(id(low), 0))
+                g = high[1].shift(-moved.get(id(high), 0))
+                gaps.append(g.scale(low[0]).minus(f.scale(high[0])))
+        found = tidy([*line.rest.least, *gaps], [*line.rest.steps, *steps])
+        if found is not None:
+            yield found
+
+
+def _number(ends: Iterable[tuple[int, Linear]]) -> int:
+    return prod(c for c, _ in ends)
+
+
+def _check(cases: int) -> None:
+    if cases > MAX_CASES:
+        raise BudgetError(f"elimination gave up: {cases} cases of residues")
+
+
+def is_feasible(system: System) -> bool:
+    """Whether a system has a solution in integers within what its variables declare."""
+    start = also(system, *declared(system))
+    waiting = [] if start is None else [start]
+    while waiting:
+        current = waiting.pop()
+        variables = current.variables()
+        if not variables:
+            return True
+        waiting += without(current, min(variables, key=lambda v: cost(current, v)))
+    return False
+
+
+def cost(system: System, v: Expr) -> tuple[int, int]:
+    if _equation(system, v) is not None:
+        return (0, 0)
+    line = _line(system, v, ZERO, 1)
+    modulus = lcm(1, *(m // gcd(m, f.terms[v]) for m, f in system.steps if v in f.terms))
+    return min(_number(line.lows), _number(line.highs)) * modulus, len(line.lows) * len(line.highs)
+
+
+def declared(system: System) -> tuple[list[Linear], list[tuple[int, Linear]]]:
+    """What the variables of a system declare of themselves, and what its quotients are."""
+    least, steps, seen, waiting = [], [], set(), list(system.variables())
+    while waiting:
+        v = waiting.pop()
+        if v in seen:
+            continue
+        seen.add(v)
+        if not isinstance(v, Var):
+            forms = definition(v, v)
+            waiting += [t for form in forms for t in form.terms]
+            least += forms
+            continue
+        low, high, step = v.declared()
+        least += [Linear(-low, {v: 1})] if low is not None else []
+        least += [Linear(high, {v: -1})] if high is not None else []
+        steps.append((step, Linear(0, {v: 1})))
+    return least, steps
+
+
+def opened(system: System, out: Collection[Any]) -> tuple[System, list[Var]]:
+    """The system with a variable for each quotient that mentions one of `out`, and these variables."""
+    new: list[Var] = []
+    while mentioning := [t for t in system.variables() if t.args and any(v in out for v in t.free_vars())]:
+        new.append(Var("q"))
+        system = renamed(system, {mentioning[0]: new[-1]})
+        system = System((*system.least, *definition(mentioning[0], new[-1])), system.steps)
+    return system, new
+
+
+def holds(system: System, form: Linear) -> bool:
+    """Whether a form is at least 0 wherever the system holds."""
+    if any(f.terms == form.terms and f.const <= form.const for f in system.least):
+        return True
+    other = also(system, [form.scale(-1).shift(-1)])
+    return other is None or not is_feasible(other)
+
+
+def minus(a: System, b: System) -> list[System]:
+    """The points of `a` that are none of `b`, as systems without common points."""
+    found, kept = [], a
+    for form in b.least:
+        found.append(also(kept, [form.scale(-1).shift(-1)]))
+        kept = System((*kept.least, form), kept.steps)
+    for m, form in b.steps:
+        _check(m)
+        found += [also(kept, (), [(m, form.shift(-j))]) for j in range(1, m)]
+        kept = System(kept.least, (*kept.steps, (m, form)))
+    return [s for s in found if s is not None and is_feasible(s)]

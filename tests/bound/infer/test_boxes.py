@@ -1,0 +1,80 @@
+"""A second implementation of regions, written outside the package: unions of boxes, through InferBound.
+
+It is sound everywhere, and exact wherever what each instance needs is a union of at most eight boxes with strides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from bound import infer_bound, te
+from examples.boxes.intset_boxes import Boxes
+from intset.domains.registry import domain_named, regions_of, register, strongest, unregister
+from tests.bound.corpus import CASES
+from tests.bound.infer.test_corpus import ANSWERED, can_run, figures, stored
+from tests.bound.oracle import check
+from tests.bound.random_programs import Program
+from tests.sweeps import daily
+
+# The number of parts decides the length of a tile, so that another form of the same ends cuts into other instances.
+OTHER_INSTANCES = {"crash_schedule_ops_handle"}
+SLOW = {"flatten_split_nondiv5", "crash_schedule_ops_handle"}
+
+
+@pytest.fixture(autouse=True)
+def boxes() -> Iterator[None]:
+    register(Boxes)
+    yield
+    unregister("boxes")
+
+
+def cases() -> list[object]:
+    quick = [name for name in ANSWERED if name not in SLOW]
+    return [*daily(quick, 3), *(pytest.param(name, marks=pytest.mark.nightly) for name in sorted(SLOW))]
+
+
+@pytest.mark.parametrize("name", cases())
+def test_exactly_what_is_needed(name: str) -> None:
+    schedule = CASES[name]["fn"]()
+    b = infer_bound(schedule, at=CASES[name]["sub"] or None, domain="boxes")
+    for tensor, row in figures(name, schedule):
+        exact = row["exact"]
+        required, computed = b.required(tensor), b.computed(tensor)
+        assert required.is_exact, tensor.name
+        assert required.count_total() == exact["count_total"] == computed.count_total()
+        if name not in OTHER_INSTANCES:
+            assert not required.notes
+            assert (required.count_max(), stored(b, tensor)) == (exact["count_max"], exact["hull_alloc"])
+
+
+@pytest.mark.parametrize("name", daily(sorted({*ANSWERED} - SLOW)[::2], 6))
+def test_the_nests_do_what_is_said_of_them(name: str) -> None:
+    schedule = CASES[name]["fn"]()
+    if can_run(schedule):
+        check(infer_bound(schedule, at=CASES[name]["sub"] or None, domain="boxes"))
+
+
+@pytest.mark.parametrize("seed", daily(range(40), 8))
+def test_random_programs(seed: int) -> None:
+    check(infer_bound(Program(seed, stages=1 + seed % 3).schedule(), domain="boxes"), exact=False)
+
+
+@pytest.mark.parametrize("domain", ["boxes", "boxes*modular", "interval*boxes"])
+def test_corners_of_a_square_are_eight_elements(domain: str) -> None:
+    """`T[0:2, 0:2]` and `T[2:4, 2:4]`, as in the InferBound document."""
+    a = te.placeholder((4, 4), name="A")
+    t = te.compute((4, 4), lambda i, j: a[i, j] + 1, name="T")
+    c = te.compute((2, 2), lambda i, j: t[i, j] + t[i + 2, j + 2], name="C")
+    required = infer_bound(te.create_schedule(c.op), domain=domain).required(t)
+    assert (required.count(), required.count_max(), required.count_total()) == (8, 8, 8)
+    assert required.is_exact and not required.is_box and required.by == "boxes"
+
+
+def test_auto_climbs_to_boxes_where_they_are_the_strongest(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert strongest() is not domain_named("boxes") is regions_of("boxes*modular")
+    monkeypatch.setattr(Boxes, "strength", 200)
+    register(Boxes)
+    assert strongest() is domain_named("boxes") is regions_of("auto")
+    test_corners_of_a_square_are_eight_elements("auto")
