@@ -254,7 +254,8 @@ def redirected(value: Operand, new: Mapping[Tensor, Tensor]) -> Operand:
         target = new.get(tensor)
         return None if target is None else element(target, indices)
 
-    return walk.rewrite(value, on_load=on_load)  # type: ignore[no-any-return]
+    answer: Operand = walk.rewrite(value, on_load=on_load)
+    return answer
 
 
 def extent_of(iv: IterVar) -> Expr:

@@ -172,17 +172,20 @@ class Context:
         keep: variables that stay symbolic in the answer although they have a range.
         domain: name of the domain to ask, instead of the configured one.
         """
-        return self._ask("bounds", (as_expr(e, "the expression"),), keep, domain)  # type: ignore[no-any-return]
+        answer: Bounds = self._ask("bounds", (as_expr(e, "the expression"),), keep, domain)
+        return answer
 
     def value_set(self, e: IntLike, keep: Sequence[Var] = (), domain: str | None = None) -> IntSet:
         """The set of values of `e`; parameters as for `bounds`."""
-        return self._ask("image", (as_expr(e, "the expression"),), keep, domain)  # type: ignore[no-any-return]
+        answer: IntSet = self._ask("image", (as_expr(e, "the expression"),), keep, domain)
+        return answer
 
     def image(self, exprs: Sequence[IntLike], keep: Sequence[Var] = (), domain: str | None = None) -> Region:
         """The points that the tuple `exprs` reaches; parameters as for `bounds`."""
         if isinstance(exprs, Node) or not isinstance(exprs, Sequence):
             raise InputError(f"image takes a tuple of expressions, not {shown(exprs)}")
-        return self._ask("region", tuple(as_expr(e, "an expression") for e in exprs), keep, domain)  # type: ignore[no-any-return]
+        answer: Region = self._ask("region", tuple(as_expr(e, "an expression") for e in exprs), keep, domain)
+        return answer
 
     def relation(
         self,
@@ -214,7 +217,8 @@ class Context:
         frame = self.frame
         found = frame.answers.get((goal, chosen))
         if found is not None:
-            return found  # type: ignore[no-any-return]
+            answer: Proof = found
+            return answer
         return prove_once(frame, goal, chosen)
 
     def simplify(self, e: Any, cost: Mapping[str, int] | None = None, bits: int | None = None) -> Any:

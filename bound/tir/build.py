@@ -106,7 +106,8 @@ def cast(dtype: str, value: ValueLike) -> Operand:
     if is_truth(x):
         return x if dtype == "bool" else select(x, cast(dtype, 1), cast(dtype, 0))
     if dtype == "bool":
-        return binary(ValueOp.NE, x, 0)  # type: ignore[no-any-return]
+        answer: Operand = binary(ValueOp.NE, x, 0)
+        return answer
     if isinstance(x, Expr):
         return _cast_integer(dtype, x)
     if not isinstance(x, Value) or x.dtype == dtype:

@@ -205,7 +205,8 @@ class Value(Guest):
         """The axes that a reduction runs over, as TVM's `Reduce` has them. No other value has any."""
         if self.op is not ValueOp.REDUCE:
             raise AttributeError(f"{self!r} is no reduction and has no axis")
-        return self.data.axis  # type: ignore[no-any-return]
+        answer: tuple[Any, ...] = self.data.axis
+        return answer
 
     def astype(self, dtype: str) -> Any:
         """The value converted to another type; an integer type gives an `Expr`."""

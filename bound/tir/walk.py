@@ -47,7 +47,8 @@ def nodes(*roots: Operand) -> Iterator[Any]:
 def loaded_tensor(node: Any) -> Tensor | None:
     """The tensor that a node reads an element of, or `None`; the node's `args` are the indices."""
     if node.op is ValueOp.LOAD:
-        return node.data  # type: ignore[no-any-return]
+        answer: Tensor | None = node.data
+        return answer
     if node.op is ops.LOAD and isinstance(node.data, TensorElement):
         return node.data.tensor
     return None

@@ -90,7 +90,8 @@ class _Values:
             inner = normalizer.form(e.args[0])
             if is_affine(inner):
                 assert op.meaning is not None
-                return op.meaning(self.form(normalizer, inner), e.args[1].data)  # type: ignore[no-any-return]
+                answer: int | None = op.meaning(self.form(normalizer, inner), e.args[1].data)
+                return answer
         return None
 
     def _evaluated(self, e: Expr) -> int:
@@ -101,7 +102,8 @@ class _Values:
                 self._chosen(leaf)  # type: ignore[arg-type]
         if some_may_be_long(nodes, {leaf: value.bit_length() for leaf, value in self.point.items()}):
             raise EvaluationError("the value is too long to serve as a witness")
-        return evaluate(e, self.point)  # type: ignore[no-any-return]
+        answer: int = evaluate(e, self.point)
+        return answer
 
     def _chosen(self, e: Expr) -> int:
         low, high = self.known.atom_bounds(e)

@@ -55,13 +55,15 @@ def _fold(op: ops.Op, values: tuple[IntLike, ...]) -> Expr:
 def select(condition: Cond, if_true: IntLike, if_false: IntLike) -> Expr:
     """`if_true` where the condition holds, else `if_false`; the branch that is not taken is not evaluated."""
     cond = as_cond(condition, "the condition of select")
-    return make(ops.SELECT, (cond, as_expr(if_true), as_expr(if_false)))  # type: ignore[no-any-return]
+    answer: Expr = make(ops.SELECT, (cond, as_expr(if_true), as_expr(if_false)))
+    return answer
 
 
 def cast(value: IntLike, bits: int, signed: bool = True) -> Expr:
     """The value after storing it in `bits` bits: it wraps, as a two's complement register does."""
     width = as_width(bits, "bits of cast")
-    return make(ops.CAST, (as_expr(value),), (width, bool(signed)))  # type: ignore[no-any-return]
+    answer: Expr = make(ops.CAST, (as_expr(value),), (width, bool(signed)))
+    return answer
 
 
 def opaque(name: str, lower: int | None = None, upper: int | None = None) -> Expr:
@@ -71,7 +73,8 @@ def opaque(name: str, lower: int | None = None, upper: int | None = None) -> Exp
 
 def asserting(condition: Cond, value: IntLike) -> Expr:
     """`value`, together with the claim that the condition holds there; elsewhere it has no value."""
-    return make(ops.ASSERTING, (as_cond(condition, "the condition of asserting"), as_expr(value)))  # type: ignore[no-any-return]
+    answer: Expr = make(ops.ASSERTING, (as_cond(condition, "the condition of asserting"), as_expr(value)))
+    return answer
 
 
 def nonneg(value: IntLike) -> Expr:

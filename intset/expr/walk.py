@@ -159,7 +159,8 @@ def rebuild(rows: Flat) -> Node:
         else:
             op, args, data = row
             nodes.append(make(op, tuple(nodes[arg] for arg in args), data))
-    return nodes[-1]  # type: ignore[no-any-return]
+    answer: Node = nodes[-1]
+    return answer
 
 
 def without_assertions(root: Any) -> Any:

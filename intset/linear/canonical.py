@@ -290,7 +290,8 @@ class Normalizer:
         """The arguments of a select that are read under what is known here: the condition first, then open arms."""
         cond = self.conds.get(node.args[0])
         if cond is None:
-            return node.args[:1]  # type: ignore[no-any-return]
+            answer: Sequence[Node] = node.args[:1]
+            return answer
         if cond.op is ops.BOOL:
             return (node.args[1 if cond.data else 2],)
         return [arm for reader, arm in self.branches(node) if reader is self]

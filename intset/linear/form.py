@@ -202,7 +202,8 @@ def take_out(parts: list[Expr], e: Expr) -> bool:
 def product(a: Expr, b: Expr) -> Expr:
     """The monomial that is the product of two monomials."""
     if a.op is not ops.MUL and b.op is not ops.MUL:
-        return make(ops.MUL, (b, a) if order_key(b) < order_key(a) else (a, b))  # type: ignore[no-any-return]
+        answer: Expr = make(ops.MUL, (b, a) if order_key(b) < order_key(a) else (a, b))
+        return answer
     return monomial_of(factors(a) + factors(b))
 
 

@@ -326,4 +326,5 @@ def _smtlib(query: _Query, taught: tuple[Taught, ...]) -> str:
     )
     solver.add([encoder.all_of(fact.defined, fact.value) for fact in facts])
     solver.add(encoder.or_true(goal.defined), encoder.z3.Not(goal.value))
-    return solver.to_smt2()  # type: ignore[no-any-return]
+    answer: str = solver.to_smt2()
+    return answer

@@ -131,7 +131,8 @@ def _equation(op: Op, form: Sum, like: Any) -> Cond:
 def _constant_right(op: Op, left: Sum, right: Sum) -> Cond:
     if not left.terms and right.terms:
         left, right, op = right, left, MIRRORED[op]
-    return make(op, (sums.write(left), sums.write(right)))  # type: ignore[no-any-return]
+    answer: Cond = make(op, (sums.write(left), sums.write(right)))
+    return answer
 
 
 # -- forms against 0 ----------------------------------------------------------------------------------------------

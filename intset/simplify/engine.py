@@ -124,7 +124,8 @@ class Simplifier:
             form = known.form(node)
             if form.is_const:
                 return const(form.const)
-        return node  # type: ignore[no-any-return]
+        answer: Node = node
+        return answer
 
     def _children(self, key: Key) -> list[Key]:
         """What has to be finished first; of a select, its arms once its condition is."""

@@ -188,7 +188,8 @@ def _best_factor(parts: list[_Part]) -> Expr | int | None:
 def _scaled(term: Expr, k: int) -> Expr:
     if k == 1:
         return term
-    return make(ops.MUL, (term, const(k)))  # type: ignore[no-any-return]
+    answer: Expr = make(ops.MUL, (term, const(k)))
+    return answer
 
 
 def _added(terms: list[tuple[Expr, int]], offset: int) -> Expr:

@@ -314,7 +314,8 @@ def flat(operand: Operand, shapes: dict[Tensor, tuple[Expr, ...]]) -> Any:
             raise InputError(f"{tensor.name} is read where it has no storage")
         place = place_of(indices, shapes[tensor])
         if dtypes.is_int(tensor.dtype):
-            return make_node(ops.LOAD, (place,), tensor.element)  # type: ignore[no-any-return]
+            answer: Operand = make_node(ops.LOAD, (place,), tensor.element)
+            return answer
         return make_value(ValueOp.LOAD, (place,), tensor.dtype, tensor)
 
     return walk.rewrite(operand, on_load=on_load)

@@ -23,5 +23,6 @@ def place_of(indices: Iterable[Expr], shape: Iterable[Expr]) -> Expr:
     """
     place = offset(indices, shape)
     if is_small(MAX_NODES, (place,)) and any(node.op in _DIVIDING for node in postorder((place,))):
-        return Context().simplify(place, bits=32)  # type: ignore[no-any-return]
+        answer: Expr = Context().simplify(place, bits=32)
+        return answer
     return place

@@ -68,7 +68,8 @@ def below(node: Any) -> tuple[Any, ...]:
         return (formula_of(node),)
     if node.op is ops.ASSERTING:
         return (node.args[1],)
-    return node.args  # type: ignore[no-any-return]
+    answer: tuple[Any, ...] = node.args
+    return answer
 
 
 def formula_of(node: Any) -> Any:

@@ -112,7 +112,8 @@ def _inside(node: Any) -> Sequence[Any]:
     if node.op is ops.LOAD and isinstance(node.data, IntFunction):
         body = replaced(node.data.body, dict(zip(node.data.params, node.args, strict=True)))
         return (body, *node.args)
-    return node.args  # type: ignore[no-any-return]
+    answer: Sequence[Any] = node.args
+    return answer
 
 
 def _branches(node: Any) -> list[tuple[Any, Any, bool]] | None:

@@ -109,7 +109,8 @@ def induction(e: Expr, var: Var, limits: Range, ctx: Context | None = None, bits
         """`value` before the loop, where the loop may not run, and the divisor be 0."""
         simple = outer.canonical(value)
         if not simple.args:
-            return simple  # type: ignore[no-any-return]
+            answer: Expr = simple
+            return answer
         return select(logical_and(*unsafe), value, 0) if unsafe else value
 
     def invariant(name: str, value: Expr) -> Expr:

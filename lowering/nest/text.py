@@ -114,7 +114,8 @@ def range_text(r: Range, names: Names = PLAIN) -> str:
 def end_of(low: Expr, extent: Expr) -> Expr:
     """Where a range ends, without what cancels in the sum; divisions stay those of a machine, as they are written."""
     if extent.op is ops.SUB and extent.args[1] is low:
-        return extent.args[0]  # type: ignore[no-any-return]
+        answer: Expr = extent.args[0]
+        return answer
     if constant_value(low) == 0:
         return extent
     rest = 0

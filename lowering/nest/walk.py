@@ -35,7 +35,8 @@ def drive(root: Visit[R]) -> R:
         else:
             stack.append(child)
             value = None
-    return value  # type: ignore[no-any-return]
+    answer: R = value
+    return answer
 
 
 def children(stmt: Stmt) -> tuple[Stmt, ...]:

@@ -68,7 +68,8 @@ def _unaided(cond: Cond, bits: int) -> Cond:
     """The condition of an assertion lowered without what its variables declare: that is what it checks."""
     plain = {var: Var(var.name) for var in cond.free_vars()}
     inside = lower_division(walk.substitute(cond, plain), Context(), bits).expr
-    return walk.substitute(inside, {new: old for old, new in plain.items()})  # type: ignore[no-any-return]
+    answer: Cond = walk.substitute(inside, {new: old for old, new in plain.items()})
+    return answer
 
 
 def lowered(operand: Operand, scope: Scope, bits: int, note: Note) -> Any:
