@@ -6,7 +6,7 @@ and two between them are walked, the latter standing for all the rest. So what t
 an interior that needs no guard is not charged for one.
 
 An iteration of an innermost loop without a branch is charged a `vector`-th of its operations: compilers run several at
-a time. The weights are data (`WEIGHTS`); `benchmarks.native --fit` prints ratios of measured times beside the model's.
+a time. The weights are data (`WEIGHTS`); `benchmarks.native` times what was chosen beside hand-written loops.
 """
 
 from __future__ import annotations
