@@ -112,10 +112,27 @@ def _junction(s: Simplifier, node: Any, known: Normalizer, level: int) -> Iterat
     if len(parts) > MAX_PARTS:
         yield "parts once", joined(op, parts)
         return
+    yield "parts once", joined(op, parts)
     total = [is_total(part) for part in parts]
+    yield from _by_order(s, op, parts, total, known)
     if known.depth < MAX_DEPTH and is_small(MAX_NARROWING, (node,)):
         yield from _under_others(s, op, parts, total, known)
     yield from _merged(s, op, parts, total, known)
+
+
+def _by_order(
+    s: Simplifier, op: Op, parts: list[Any], total: list[bool], known: Normalizer
+) -> Iterator[tuple[str, Any]]:
+    """The junction without a comparison that another one implies (of a disjunction: that implies another one)."""
+    order = s.order(known)
+    for i, p in enumerate(parts):
+        for j, q in enumerate(parts):
+            if i == j or (i > j and not total[i]):
+                continue
+            weaker, stronger = (q, p) if op is ops.AND else (p, q)
+            if order.implies(stronger, weaker):
+                yield "implied by another", joined(op, [part for k, part in enumerate(parts) if k != j])
+                return
 
 
 def _under_others(

@@ -7,6 +7,8 @@ min(x, y) + max(x, y) = x + y            max(x, y) - min(x, y) = abs(x - y)
 x - x // y * y = x % y                   x - truncdiv(x, y) * y = truncmod(x, y)
 x // y * y + x % y = x                   truncdiv(x, y) * y + truncmod(x, y) = x
 x % 2 + (x + 1) % 2 = 1
+(x + k) // c - x // c = (x % c + k) // c
+x // c * k + k*m = (x + c*m) // c * k
 """
 
 from __future__ import annotations
@@ -74,8 +76,18 @@ def _remainders(total: Sum) -> Iterator[Candidate]:
                 if _is_part(read, others, -factor):
                     after = others.plus(read, factor).plus(Sum(0, {remainder: 1}), -factor)
                     yield "remainder from its parts", sums.write(after)
+        if total.const and total.const % k == 0 and term.op is ops.FLOORDIV:
+            base, divisor = term.args
+            if divisor.op is ops.CONST and divisor.data:
+                inside = sums.read(base).plus(Sum(divisor.data * (total.const // k), {}))
+                moved = make(ops.FLOORDIV, (sums.write(inside), divisor))
+                yield (
+                    "constant into the quotient",
+                    sums.write(Sum(0, total.without(term).terms).plus(Sum(0, {moved: k}))),
+                )
     if len(total.terms) > 1:
         yield from _parities(total)
+        yield from _neighbours(total)
 
 
 def _quotients(term: Expr) -> Iterator[tuple[Expr, Expr | None]]:
@@ -112,6 +124,27 @@ def _parities(total: Sum) -> Iterator[Candidate]:
             if weight == k and difference.const % 2 and all(c % 2 == 0 for c in difference.terms.values()):
                 after = total.without(term).without(other).plus(Sum(k, {}))
                 yield "parities complete one another", sums.write(after)
+        seen.append((term, k, own))
+
+
+def _neighbours(total: Sum) -> Iterator[Candidate]:
+    """The difference of two quotients by one constant whose dividends differ by a constant."""
+    seen: list[tuple[Expr, int, Sum]] = []
+    for term, k in total.terms.items():
+        if term.op is not ops.FLOORDIV or term.args[1].op is not ops.CONST or term.args[1].data < 1:
+            continue
+        own = sums.read(term.args[0])
+        for other, weight, base in seen:
+            if other.args[1] is not term.args[1] or weight != -k:
+                continue
+            difference = own.plus(base, -1)
+            if difference.terms:
+                continue
+            rest = total.without(term).without(other)
+            for start, step, sign in ((other, difference.const, k), (term, -difference.const, -k)):
+                low = make(ops.FLOORMOD, start.args)
+                quotient = make(ops.FLOORDIV, (sums.write(Sum(step, {low: 1})), term.args[1]))
+                yield "neighbouring quotients", sums.write(rest.plus(Sum(0, {quotient: sign})))
         seen.append((term, k, own))
 
 

@@ -75,6 +75,13 @@ class Order:
             return False
         return None
 
+    def implies(self, p: Cond, q: Cond) -> bool:
+        """Whether `p` is seen to imply `q`, both inequalities: its sides lie outside of those of `q`."""
+        a, b = _as_less(p), _as_less(q)
+        if a is None or b is None or (b[2] and not a[2]):
+            return False
+        return self.is_at_most(b[0], a[0]) and self.is_at_most(a[1], b[1])
+
     def holds(self, cond: Cond) -> bool:
         """Whether the condition is known to hold."""
         return self.decided(cond) is True
@@ -86,3 +93,12 @@ _ORDERED: Final = (ops.MIN, ops.MAX, ops.BITAND, ops.BITOR)
 def _is_or_of(whole: Expr, part: Expr, known: Normalizer) -> bool:
     others = [whole.args[1 - k] for k, arg in enumerate(whole.args) if arg is part]
     return any(known.is_nonneg(known.form(other)) for other in others)
+
+
+def _as_less(cond: Cond) -> tuple[Expr, Expr, bool] | None:
+    """(a, b, whether strictly) for a condition that says a is less than b."""
+    if cond.op is ops.LT or cond.op is ops.LE:
+        return (cond.args[0], cond.args[1], cond.op is ops.LT)
+    if cond.op is ops.GT or cond.op is ops.GE:
+        return (cond.args[1], cond.args[0], cond.op is ops.GT)
+    return None

@@ -1,6 +1,7 @@
 """Factors that dividend and divisor share.
 
     (x*z) // (y*z) = x // y             (x*z) % (y*z) = (x % y) * z          and so for the other divisions
+    (g*x + k) // (g*d) = (x + k//g) // d, constants g, d > 0
 
 A sum is a factor like a variable; nothing is multiplied out.
 """
@@ -24,6 +25,8 @@ def candidates(node: Expr) -> Iterator[tuple[str, Any]]:
     a, b = node.args
     if a is b:
         return
+    if node.op is ops.FLOORDIV and b.op is ops.CONST and b.data > 1 and a.op is not ops.VAR:
+        yield from _coarser(a, b.data)
     (ka, fa), (kb, fb) = _taken_apart(a), _taken_apart(b)
     if not kb or not ka:
         return
@@ -52,6 +55,15 @@ def candidates(node: Expr) -> Iterator[tuple[str, Any]]:
     if node.op in _REMAINDERS:
         reduced = _times(reduced, g, shared)
     yield f"common factor, {node.op.name}", reduced
+
+
+def _coarser(a: Expr, c: int) -> Iterator[tuple[str, Any]]:
+    """`(g*x + k) // (g*d)` as `(x + k//g) // d`."""
+    total = sums.read(a)
+    g = gcd(c, *total.terms.values())
+    if g > 1 and total.terms:
+        inner = sums.write(sums.of(total.const // g, {t: k // g for t, k in total.terms.items()}))
+        yield "common factor of terms and divisor", inner if c == g else make(ops.FLOORDIV, (inner, const(c // g)))
 
 
 def _taken_apart(e: Expr) -> tuple[int, list[Expr]]:

@@ -127,6 +127,7 @@ QUOTIENTS: Final = Table((
     Rule("multiple divided, truncdiv", truncdiv(X * Z, Z), X),
     Rule("no remainder of a multiple, %", (X * Z) % Z, const(0)),
     Rule("no remainder of a multiple, truncmod", truncmod(X * Z, Z), const(0)),
+    Rule("half of a parity and one", (X % 2 + 1) // 2, X % 2),
     Rule("common factor, //", (X * Z) // (Y * Z), X // Y),
     Rule("common factor, %", (X * Z) % (Y * Z), X % Y * Z),
     Rule("common factor, truncdiv", truncdiv(X * Z, Y * Z), truncdiv(X, Y)),
