@@ -27,6 +27,7 @@ from intset.prover.cache import prove_once
 from intset.prover.ends import AskedBounds
 from intset.prover.explain import Explanation, explain
 from intset.prover.proof import Proof
+from intset.prover.simplifying import simplified_in_steps
 from intset.prover.width import fits
 from intset.ranges import checked_ranges, checked_var
 from intset.renaming import renamed
@@ -221,13 +222,17 @@ class Context:
             return answer
         return prove_once(frame, goal, chosen)
 
-    def simplify(self, e: Any, cost: Mapping[str, int] | None = None, bits: int | None = None) -> Any:
+    def simplify(
+        self, e: Any, cost: Mapping[str, int] | None = None, steps: bool = False, bits: int | None = None
+    ) -> Any:
         """The cheapest expression (or condition) that is found to be equal to `e` wherever `e` is defined.
 
         Parameters
         ----------
         e: the expression or condition.
         cost: weights of operations by name, each at least 1, in place of those of `intset.COST`.
+        steps: whether to say why: the answer is a `Simplified` with `.expr`, `.steps` and `.requires`. A replacement
+            for which no proof with a certificate is found is not done.
         bits: a width; no form is taken one of whose steps may need more bits than that, where none of `e` does.
 
         Neither its cost (`intset.cost`) nor its number of operations is above that of `e`; simplified again, it stays
@@ -246,6 +251,8 @@ class Context:
         root = e if isinstance(e, Cond) else as_expr(e, "the expression")
         table = weights(cost)
         width = None if bits is None else as_width(bits, "bits")
+        if steps:
+            return simplified_in_steps(self.frame, root, table, width, configuration.current(self.domain))
         frame = self.frame.where_defined((root,))
         key = ("simplify", root, None if table is COST else tuple(table.items()), width)
         found = frame.answers.get(key)

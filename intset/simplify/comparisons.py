@@ -15,12 +15,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from intset.expr import ops
-from intset.expr.node import Cond, make
+from intset.expr.node import Cond, make, truth
 from intset.expr.ops import Op
 from intset.linear.canonical import Normalizer
 from intset.linear.conditions import Clause
 from intset.linear.form import Linear
-from intset.simplify import sums
+from intset.simplify import choices, sums
 from intset.simplify.sums import Sum
 
 if TYPE_CHECKING:
@@ -201,12 +201,14 @@ def _by_branches(
 ) -> Iterator[Candidate]:
     """`select(p, x, y) < z` by what is decided of `x < z` under p, and of `y < z` else."""
     p = choice.args[0]
-    arms = known.branches(choice)
-    parts = [_with(node, side, arm, other) for _, arm in arms]
-    yes, no = (s.order(reader).decided(part) for (reader, _), part in zip(arms, parts, strict=True))
-    if yes is not None and yes is no:
-        return
+    parts = [_with(node, side, arm, other) for arm in choice.args[1:]]
+    yes, no = (
+        s.order(reader).decided(part) for reader, part in zip(choices.readers(known, choice), parts, strict=True)
+    )
     rule = "a branch decides"
+    if yes is not None and yes is no:
+        yield rule, truth(yes)
+        return
     if yes is True:
         yield rule, p if no is False else make(ops.OR, (p, parts[1]))
     elif yes is False:

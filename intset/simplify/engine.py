@@ -52,7 +52,9 @@ Key = tuple[Node, Normalizer, int]  # level 0: everything is tried; 1: inside a 
 class Simplifier:
     """One question: its prices, its budget, and what was found for each node."""
 
-    def __init__(self, table: Mapping[str, int] = COST, bits: int | None = None) -> None:
+    def __init__(
+        self, table: Mapping[str, int] = COST, bits: int | None = None, banned: Set[tuple[Node, Node]] = frozenset()
+    ) -> None:
         self.pricing = Pricing(table)
         self.bits = bits
         self.steps_left = MAX_STEPS
@@ -60,6 +62,8 @@ class Simplifier:
         self.next: dict[Key, Key] = {}  # what a node was replaced by, where it was
         self.uses: dict[Key, list[Key]] = {}
         self.rewrites: dict[Key, Rewrite] = {}
+        self.banned = banned  # (before, after) that are not to be replaced
+        self.where: dict[Normalizer, tuple[Any, ...]] = {}  # what a branch adds to what is known
         self._orders: dict[int, Order] = {}
         self._depth = 0
 
@@ -104,7 +108,9 @@ class Simplifier:
                 continue
             node = key[0]
             if not node.args:
-                done[key] = self._leaf(node, key[1])
+                leaf = done[key] = self._leaf(node, key[1])
+                if leaf is not node:
+                    self.rewrites[key] = Rewrite("one value", node, leaf, key[1])
                 stack.pop()
                 continue
             waiting = [child for child in self._children(key) if child not in done]
@@ -122,7 +128,7 @@ class Simplifier:
     def _leaf(self, node: Any, known: Normalizer) -> Node:
         if node.op is ops.VAR:
             form = known.form(node)
-            if form.is_const:
+            if form.is_const and (node, const(form.const)) not in self.banned:
                 return const(form.const)
         answer: Node = node
         return answer
@@ -141,8 +147,12 @@ class Simplifier:
             if decided.op is ops.BOOL:
                 children = [cond, (node.args[1 if decided.data else 2], known, level)]
             else:
-                arms = known.branches(node)  # type: ignore[arg-type]
-                children = [cond, *((arm, reader, level) for reader, arm in arms)]
+                yes, no = choices.readers(known, node)  # type: ignore[arg-type]
+                around = self.where.get(known, ())
+                for reader, holds_there in ((yes, node.args[0]), (no, ~node.args[0])):
+                    if reader is not known:
+                        self.where.setdefault(reader, (*around, holds_there))
+                children = [cond, (node.args[1], yes, level), (node.args[2], no, level)]
         elif node.op is ops.AND or node.op is ops.OR:
             children = [(part, known, level) for part in conditions.parts_of(node)]
         else:
@@ -156,6 +166,10 @@ class Simplifier:
         self.steps_left -= 1
         new = self._rebuilt(key)
         if new is not node:
+            if level == 0:
+                plain = self._as_it_stands(key)
+                if plain is not new:
+                    self.rewrites[key] = Rewrite("computed", plain, new, known)
             return new
         if self.steps_left < 0:
             return node
@@ -165,7 +179,7 @@ class Simplifier:
         best_rule = ""
         have: Set[Node] = frozenset()
         for rule, candidate in self._candidates(node, known, level):
-            if candidate is None or candidate is node:
+            if candidate is None or candidate is node or (self.banned and (node, candidate) in self.banned):
                 continue
             if not self.is_better(self.price(candidate), here):
                 continue
@@ -192,7 +206,10 @@ class Simplifier:
             cond = done[children[0]]
             if cond.op is ops.BOOL:
                 return done[children[1]]
-            return folded(ops.SELECT, (cond, *(done[child] for child in children[1:])))
+            yes, no = (done[child] for child in children[1:])
+            if _has_no_value(yes) or _has_no_value(no):
+                return no if _has_no_value(yes) else yes
+            return folded(ops.SELECT, (cond, yes, no))
         if node.op is ops.AND or node.op is ops.OR:
             parts = [done[child] for child in self.uses[key]]
             same = all(part is child[0] for part, child in zip(parts, self.uses[key], strict=True))
@@ -202,10 +219,40 @@ class Simplifier:
         args = tuple([done[(arg, known, level)] for arg in node.args])
         if node.op in MIRRORED and args[0].op is ops.CONST and args[1].op is not ops.CONST:
             return make(MIRRORED[node.op], args[::-1])
+        if (node.op is ops.MIN or node.op is ops.MAX) and args[0].op is ops.CONST and args[1].op is not ops.CONST:
+            return make(node.op, args[::-1])  # constants stand on the right
         if all(a is b for a, b in zip(args, node.args, strict=True)) and any(arg.op is not ops.CONST for arg in args):
             return node
         made = folded(node.op, args, node.data)
         return node if made is None else made
+
+    def _as_it_stands(self, key: Key) -> Any:
+        """The node with its operands finished, and nothing else done."""
+        node = key[0]
+        new: dict[Node, Any] = {}
+        for child in self.uses[key]:
+            new.setdefault(child[0], self.done[child])
+        if node.op is ops.SELECT:
+            return make(ops.SELECT, tuple(new.get(arg, arg) for arg in node.args))
+        return rewrite(node, new)
+
+    def listed(self, root: Node, known: Normalizer) -> list[Rewrite]:
+        """The replacements that led from `root`, which was run, to its result: those of operands first."""
+        found: list[Rewrite] = []
+        seen: set[Key] = set()
+        stack: list[tuple[Key, bool]] = [((root, known, 0), False)]
+        while stack:
+            key, leaving = stack.pop()
+            if leaving:
+                if key in self.rewrites:
+                    found.append(self.rewrites[key])
+            elif key not in seen:
+                seen.add(key)
+                if key in self.next:
+                    stack.append((self.next[key], False))
+                stack.append((key, True))
+                stack.extend((child, False) for child in reversed(self.uses.get(key, ())))
+        return found
 
     # -- candidates ---------------------------------------------------------------------------------------------
 
@@ -278,6 +325,8 @@ def simplified(root: Any, known: Normalizer, table: Mapping[str, int] = COST, bi
 
 def run(simplifier: Simplifier, root: Any, known: Normalizer) -> Any:
     """`root` simplified; a graph of very many nodes is replaced by its linear form where that is cheaper."""
+    if known.empty:
+        return root  # no point at which it has a value: everything equals it
     while not is_small(MAX_NODES, (root,)):
         whole = _as_a_whole(root, known)
         if not simplifier.is_better(simplifier.price(whole), simplifier.price(root)):
@@ -288,3 +337,7 @@ def run(simplifier: Simplifier, root: Any, known: Normalizer) -> Any:
 
 def _as_a_whole(root: Any, known: Normalizer) -> Any:
     return known.cond(root) if isinstance(root, Cond) else known.regroup(known.form(root)).expr()
+
+
+def _has_no_value(e: Node) -> bool:
+    return e.op in ops.DIVISIONS and e.args[1].op is ops.CONST and e.args[1].data == 0

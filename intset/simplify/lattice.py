@@ -113,4 +113,4 @@ def _pairs_with_common_addends(op: Op, kept: list[Expr], read: list[sums.Sum]) -
                 rest = folded_chain(op, [sums.write(read[k].plus(shared, -1)) for k in (j, i)])
                 whole = sums.write(sums.of(0, {rest: 1}).plus(shared))
                 others = [e for k, e in enumerate(kept) if k not in (i, j)]
-                yield f"common addends of two of {op.name}", folded_chain(op, [*others, whole])
+                yield f"common addends of two of {op.name}", folded_chain(op, [whole, *others])

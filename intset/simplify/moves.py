@@ -199,18 +199,17 @@ def _into_branches(total: Sum, term: Expr, k: int) -> Iterator[Candidate]:
 
 
 def _movable(rest: Sum, args: tuple[Expr, ...], k: int) -> list[Sum]:
-    """The parts of the rest that may meet their like inside: all of it, and the terms that an operand has."""
-    if not rest.terms and not rest.const:
-        return []
+    """The parts of the rest that meet their like inside: terms that an operand has, and the constant."""
     inside: set[Expr] = set()
     for arg in args:
         inside.update(_below(arg))
     own = {t: c for t, c in rest.terms.items() if t in inside}
-    found: dict[Any, Sum] = {}
-    for terms, offset in ((own, 0), (own, rest.const), (rest.terms, rest.const), (rest.terms, 0), ({}, rest.const)):
-        if terms or offset:
-            found.setdefault((frozenset(terms.items()), offset), Sum(offset, dict(terms)))
-    return [part for part in found.values() if part.divided(k) is not None]
+    parts = [Sum(0, own)] if own else []
+    if rest.const and (own or any(sums.read(arg).const for arg in args)):
+        parts.append(Sum(rest.const, own))
+        if own:
+            parts.append(Sum(rest.const, {}))
+    return [part for part in parts if part.divided(k) is not None]
 
 
 def _below(e: Expr) -> set[Expr]:

@@ -1,0 +1,111 @@
+"""Why a simplified expression equals what it was: one replacement after the other, each proved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from intset.config import Config
+from intset.errors import InputError
+from intset.expr.definedness import definedness
+from intset.expr.node import Cond, Node
+from intset.facts import ASSUMED, DERIVED, Fact
+from intset.frame import Frame
+from intset.prover.cache import prove_once
+from intset.prover.proof import Proof
+from intset.simplify import Rewrite, Simplifier
+
+MAX_TRIES: Final = 12  # runs, each without the replacements for which no proof was found
+
+
+class SimplifyStep(NamedTuple):
+    """One replacement: `before` is a part of the expression with its own parts replaced, `after` equals it.
+
+    Attributes
+    ----------
+    rule: what did it.
+    before, after: expressions that are equal, conditions that are equivalent, where the step is done.
+    facts: the facts of the context, and the conditions of the branches around the part, that the proof uses.
+    proof: of `before == after`; `proof.certificate()` is accepted.
+    """
+
+    rule: str
+    before: Any
+    after: Any
+    facts: tuple[Fact, ...]
+    proof: Proof
+
+    def __repr__(self) -> str:
+        why = ", ".join(str(fact.condition) for fact in self.facts)
+        return f"{self.rule}: {self.before} -> {self.after}{f'  because {why}' if why else ''}"
+
+
+class Simplified(NamedTuple):
+    """The answer of `simplify(e, steps=True)`.
+
+    Attributes
+    ----------
+    expr: what `e` is simplified to.
+    steps: the replacements, those of operands first.
+    requires: side conditions: divisors that are not known to differ from 0, facts that were only assumed.
+    """
+
+    expr: Any
+    steps: tuple[SimplifyStep, ...]
+    requires: tuple[Cond, ...]
+
+    def __repr__(self) -> str:
+        return "\n".join([f"<Simplified to {self.expr}", *(f"  {step!r}" for step in self.steps)]) + ">"
+
+
+def simplified_in_steps(
+    frame: Frame, root: Any, table: Mapping[str, int], bits: int | None, config: Config
+) -> Simplified:
+    """`root` simplified, with a proof of each replacement; one for which none is found is not done."""
+    inside = frame.where_defined((root,))
+    banned: set[tuple[Node, Node]] = set()
+    for _ in range(MAX_TRIES):
+        simplifier = Simplifier(table, bits, frozenset(banned))
+        new = simplifier.run(root, inside.known)
+        steps: list[SimplifyStep] = []
+        open_ones: set[tuple[Node, Node]] = set()
+        for one in dict.fromkeys(simplifier.listed(root, inside.known)):
+            step = _proved(frame, root, one, simplifier.where.get(one.known, ()), config)
+            if step is None:
+                open_ones.add((one.before, one.after))
+            else:
+                steps.append(step)
+        if not open_ones:
+            required = dict.fromkeys(need for step in steps for need in step.proof.requires)
+            return Simplified(new, tuple(steps), tuple(required))
+        banned |= open_ones
+    return Simplified(root, (), ())
+
+
+def _proved(
+    frame: Frame, root: Node, one: Rewrite, where: tuple[Any, ...], config: Config
+) -> SimplifyStep | None:
+    goal = equality(one.before, one.after)
+    branches = tuple(Fact(cond, DERIVED) for cond in where)
+    needed = tuple(Fact(need, ASSUMED) for need in definedness((root,)))
+    for extra in ((), needed) if needed else ((),):
+        scope = frame.stating((*frame.facts, *branches, *extra)) if branches or extra else frame
+        proof = prove_once(scope, goal, config)
+        if proof and _has_certificate(proof):
+            return SimplifyStep(one.rule, one.before, one.after, proof.used, proof)
+    return None
+
+
+def equality(a: Any, b: Any) -> Cond:
+    """That two expressions are equal, or two conditions equivalent."""
+    if isinstance(a, Cond):
+        return (a & b) | (~a & ~b)
+    return a.eq(b)  # type: ignore[no-any-return]
+
+
+def _has_certificate(proof: Proof) -> bool:
+    try:
+        proof.certificate()
+    except InputError:
+        return False
+    return True
