@@ -6,6 +6,7 @@ from typing import Any
 
 from intset.domains import multistride
 from intset.domains.ends import Bounds, End
+from intset.domains.open_ends import open_ends
 from intset.domains.query import Query
 from intset.domains.steps import steps_of_atom
 from intset.expr import ops
@@ -121,6 +122,14 @@ def symbolic_bounds(query: Query, form: Linear) -> Bounds:
             continue
         ends.append(_best(query, candidates, side))
         tight = tight and end.attained
+    if any(not isinstance(end, Expr) for end in ends) and len(query.exprs) == 1:
+        low, high, attained = open_ends(query, query.exprs[0])
+        if low is not None or high is not None:
+            chosen = [
+                end if isinstance(end, Expr) or own is None else own for end, own in zip(ends, (low, high), strict=True)
+            ]
+            same = chosen[0] is low and chosen[1] is high
+            return Bounds(chosen[0], chosen[1], attained and same and not touched, CHEAPEST)
     return Bounds(ends[0], ends[1], tight, CHEAPEST)
 
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
+from math import gcd
 from typing import Any, ClassVar, Generic, TypeVar
 
+from intset.domains import congruence
 from intset.domains.base import Bounds, IntSet, empty_set
 from intset.domains.query import Query
 from intset.expr import ops
@@ -170,13 +172,25 @@ class Evaluation(Generic[V]):
 
 
 def congruences(query: Query) -> dict[Any, tuple[int, int]]:
-    """What the facts say modulo something: key of a form without constant -> (m, r), from `form % m == r`."""
+    """What the facts say modulo something: key of a form without constant -> (m, r), from `form % m == r`.
+
+    All that is said of one form is met: r1 modulo 3, r2 modulo 5 and r3 modulo 7 is one congruence modulo 105.
+    """
     found: dict[Any, tuple[int, int]] = {}
+
+    def note(form: Linear, m: int, r: int) -> None:
+        key = Linear(0, form.terms).key()
+        value = congruence.make(m, r - form.const)
+        both = congruence.meet(found[key], value) if key in found and value is not None else value
+        if both is not None:  # facts that exclude one another are for others to report
+            found[key] = both
+
     for fact in query.facts:
         canonical = query.base.cond(fact)
         entry = query.base.compared.get(canonical)
         if entry is None or entry[0] is not ops.EQ:
             continue
+        _of_equation(note, entry[1])
         regrouped = query.base.regroup(entry[1])
         if len(regrouped.terms) != 1:
             continue
@@ -186,9 +200,15 @@ def congruences(query: Query) -> dict[Any, tuple[int, int]]:
         m, r = e.args[1].data, -regrouped.const // k
         inner = query.base.form(e.args[0])
         if m > 0:
-            found[Linear(0, inner.terms).key()] = (m, (r - inner.const) % m)
-            if len(inner.terms) == 1:
-                ((v, c),) = inner.terms.items()
-                if c == -1 and isinstance(v, Var):
-                    found[Linear(0, {v: 1}).key()] = (m, (inner.const - r) % m)
+            note(inner, m, r)
     return found
+
+
+def _of_equation(note: Callable[[Linear, int, int], None], form: Linear) -> None:
+    """`v = g*(...) + r` is a congruence of the variable v modulo g, whatever is multiplied: a quotient among others."""
+    for v, k in form.terms.items():
+        if abs(k) != 1 or not isinstance(v, Var):
+            continue
+        g = gcd(*(c for e, c in form.terms.items() if e is not v))
+        if g > 1:
+            note(Linear(0, {v: 1}), g, -k * form.const % g)

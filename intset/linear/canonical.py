@@ -33,6 +33,12 @@ def _is_product(e: Expr) -> bool:
     return e.op is ops.MUL
 
 
+def _primitive(form: Linear) -> tuple[int, Linear]:
+    """(k, form / k) for the largest k that divides everything."""
+    k = gcd(form.const, form.content())
+    return (k, form.divided(k)) if k > 1 else (1, form)
+
+
 Arms = tuple[tuple["Normalizer", Expr], tuple["Normalizer", Expr]]  # of a select, each with who reads it
 
 
@@ -327,7 +333,8 @@ class Normalizer:
             return atom(make(ops.MUL, tuple(sorted((self.atomized(a), self.atomized(b)), key=_is_product))))
         if len(a.terms) * len(b.terms) <= MAX_PRODUCT_TERMS:
             return a.times(b)
-        return atom(product(self.atomized(a), self.atomized(b)))
+        (k, a), (m, b) = _primitive(a), _primitive(b)  # t*8 times t is 8 times t*t
+        return Linear(0, {product(self.atomized(a), self.atomized(b)): k * m})
 
     def atomized(self, form: Linear) -> Expr:
         """`form` as an expression whose form is remembered."""

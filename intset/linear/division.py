@@ -32,7 +32,7 @@ def floordiv(known: Normalizer, dividend: Linear, divisor: Linear) -> Linear:
             return atom(make(ops.FLOORDIV, (known.atomized(dividend), const(0))))
         return floordiv_const(known, dividend, c) if c > 0 else floordiv_const(known, dividend.scale(-1), -c)
     known.met_partial |= known.may_be_zero(divisor)
-    quotient, rest = _pull_out(dividend, divisor)
+    quotient, rest = _pull_out(dividend, divisor, known)
     if rest.is_const and rest.const == 0:
         return quotient
     positive = known.is_positive(divisor)
@@ -152,7 +152,7 @@ def truncmod(known: Normalizer, a: Linear, b: Linear) -> Linear:
     return a.minus(known.product(truncdiv(known, a, b), b))
 
 
-def _pull_out(dividend: Linear, divisor: Linear) -> tuple[Linear, Linear]:
+def _pull_out(dividend: Linear, divisor: Linear, known: Normalizer) -> tuple[Linear, Linear]:
     """(q, r) with `dividend = q*divisor + r`, q as large as the terms show; for symbolic divisors."""
     if divisor.const == 0 and len(divisor.terms) == 1:
         ((unit, scale),) = divisor.terms.items()
@@ -175,6 +175,10 @@ def _pull_out(dividend: Linear, divisor: Linear) -> tuple[Linear, Linear]:
             else:
                 whole = q
         return Linear(whole, quotient), Linear(dividend.const, rest)
+    if any(e.op is ops.MUL for e in dividend.terms):
+        found = _as_factor(dividend, divisor, known)
+        if found[0].terms or found[0].const:
+            return found
     for monomial, coefficient in divisor.terms.items():
         have = dividend.terms.get(monomial, 0)
         if have and have % coefficient == 0:
@@ -182,3 +186,21 @@ def _pull_out(dividend: Linear, divisor: Linear) -> tuple[Linear, Linear]:
             return constant(q), dividend.plus(divisor, -q)
         break
     return ZERO, dividend
+
+
+def _as_factor(dividend: Linear, divisor: Linear, known: Normalizer) -> tuple[Linear, Linear]:
+    """(q, r) with `dividend = q*divisor + r`: q from the products that have the divisor, a sum, as a factor."""
+    unit = known.atomized(divisor)
+    whole, quotient, rest = 0, dict[Expr, int](), dict[Expr, int]()
+    for monomial, coefficient in dividend.terms.items():
+        left = factors(monomial)
+        if not take_out(left, unit):
+            rest[monomial] = coefficient
+        elif left:
+            form = known.form(left[0]) if len(left) == 1 else atom(monomial_of(left))
+            whole += coefficient * form.const
+            for e, k in form.terms.items():
+                quotient[e] = quotient.get(e, 0) + coefficient * k
+        else:
+            whole += coefficient
+    return Linear(whole, {e: k for e, k in quotient.items() if k}), Linear(dividend.const, rest)

@@ -124,6 +124,9 @@ def _learn(
         ranges[e] = iv.meet(ranges.get(e, before), after)
         return True
     atoms[e] = iv.meet(atoms.get(e, before), after)
+    if e.op is ops.MUL:
+        for t, q in (e.args, e.args[::-1]):
+            _learn(current, t, _factor_of(after, current.atom_bounds(q)), ranges, atoms)
     if e.op is ops.FLOORDIV and e.args[1].op is ops.CONST:
         c = e.args[1].data
         inner = current.form(e.args[0])
@@ -137,6 +140,18 @@ def _learn(
             tight = (None if low is None else -(-low // k), None if high is None else high // k)
             _learn(current, monomial, tight, ranges, atoms)
     return True
+
+
+def _factor_of(whole: Interval, other: Interval) -> Interval:
+    """The interval of t where `t * q` lies in `whole` and q, at least 1, in `other`."""
+    least, most = other
+    if least is None or least < 1:
+        return EVERYTHING
+    low, high = whole
+    # t*q <= high: t <= high // least for high >= 0, t <= high // most (at most -1) else; t*q >= low mirrored
+    upper = None if high is None else high // least if high >= 0 else -1 if most is None else high // most
+    lower = None if low is None else -(-low // least) if low <= 0 else 1 if most is None else -(-low // most)
+    return (lower, upper)
 
 
 def _tighten_unequal(current: Normalizer, form: Linear, ranges: dict[Var, Interval]) -> bool:

@@ -82,9 +82,7 @@ def simplified_in_steps(
     return Simplified(root, (), ())
 
 
-def _proved(
-    frame: Frame, root: Node, one: Rewrite, where: tuple[Any, ...], config: Config
-) -> SimplifyStep | None:
+def _proved(frame: Frame, root: Node, one: Rewrite, where: tuple[Any, ...], config: Config) -> SimplifyStep | None:
     goal = equality(one.before, one.after)
     branches = tuple(Fact(cond, DERIVED) for cond in where)
     needed = tuple(Fact(need, ASSUMED) for need in definedness((root,)))
@@ -99,7 +97,8 @@ def _proved(
 def equality(a: Any, b: Any) -> Cond:
     """That two expressions are equal, or two conditions equivalent."""
     if isinstance(a, Cond):
-        return (a & b) | (~a & ~b)
+        both: Cond = (a & b) | (~a & ~b)
+        return both
     return a.eq(b)  # type: ignore[no-any-return]
 
 
