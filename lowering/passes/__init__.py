@@ -21,6 +21,7 @@ known.py       conditions that what elements hold decides, stores that change no
 branches.py    branches that are decided, equal, or go together
 noop.py        statements that do nothing
 hoisting.py    conditions before loops; extents.py: loops over what does something; merge.py: two loops as one
+sequential.py  loops over an array, whole and in order
 overcompute.py guards that make no difference, dropped; guards against what is for nothing
 undefined.py assumptions.py   `undef()` and `assume`, before code is made
 """
@@ -39,6 +40,7 @@ from lowering.passes.noop import remove_no_op
 from lowering.passes.overcompute import remove_branching_through_overcompute, remove_overcompute_through_branching
 from lowering.passes.places import Entry
 from lowering.passes.rebase import rebase
+from lowering.passes.sequential import sequential_buffer_access
 from lowering.passes.strength import strength_reduce
 from lowering.passes.undefined import remove_undef
 from lowering.passes.unique import unique_names
@@ -61,6 +63,7 @@ __all__ = [
     "remove_no_op",
     "remove_overcompute_through_branching",
     "remove_undef",
+    "sequential_buffer_access",
     "simplify",
     "strength_reduce",
     "unique_names",

@@ -121,7 +121,7 @@ class Known:
         """Whether a store puts into its element what that holds already, wherever it is reached and `scope` holds."""
         stmt = place.stmt
         assert isinstance(stmt, Store)
-        if has_undef(stmt.value):
+        if not _may_keep(stmt):
             return False
         return all(
             proves(here, truth(False)) or same(stmt, replaced(stmt.value, case.values), here)
@@ -133,7 +133,7 @@ class Known:
         """Cases in which a store changes nothing, each a condition on the loops."""
         stmt = place.stmt
         assert isinstance(stmt, Store)
-        if has_undef(stmt.value):
+        if not _may_keep(stmt):
             return []
         found: list[Cond] = []
         for case in self.cases(place, stmt.value):
@@ -142,6 +142,12 @@ class Known:
             if is_reached and same(stmt, replaced(stmt.value, case.values), here):
                 found.append(logical_and(*case.where))
         return found
+
+
+def _may_keep(stmt: Store) -> bool:
+    """Whether the value of a store is made of an element of the same array, as what leaves one as it is must be."""
+    reads = any(loaded_tensor(node) is stmt.tensor for node in nodes(stmt.value))
+    return reads and not has_undef(stmt.value)
 
 
 def _value(source: Source, tensor: Tensor | None) -> Any:

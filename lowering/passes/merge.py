@@ -37,6 +37,7 @@ from lowering.passes.places import (
     root_of,
 )
 from lowering.passes.refuted import check_assumptions
+from lowering.passes.unique import with_fresh_names
 
 MAX_PAIRS = 400  # of accesses that two loops are compared by
 
@@ -158,7 +159,7 @@ def _why_not(a: Place, b: Place, between: list[Place]) -> tuple[str, tuple[int, 
     other, count = range_ends(second.range)
     if not proves(a.scope, low.eq(other) & extent.eq(count)):
         return "the loops do not run over the same range", None
-    return _conflict(a, b)
+    return conflict(a, b)
 
 
 class _Access(NamedTuple):
@@ -168,12 +169,16 @@ class _Access(NamedTuple):
     steps: tuple[Stmt | Cond, ...]  # the loops around it inside the merged one, and the conditions there
 
 
-def _conflict(a: Place, b: Place) -> tuple[str, tuple[int, ...] | None] | None:
+def conflict(a: Place, b: Place) -> tuple[str, tuple[int, ...] | None] | None:
+    """Why the iterations of two loops over one range cannot run by turns instead of one loop after the other (nor the
+    other way round), and values of the loops at which it fails."""
     first, second = a.stmt, b.stmt
     assert isinstance(first, For) and isinstance(second, For)
-    late = Var(f"{second.var.name}'")
     own = bound_in(first.body) | bound_in(second.body)
-    later = replace(second, var=late, body=substitute(second.body, {second.var: late}))
+    later = with_fresh_names(second)  # loops of both may be over the same variables
+    assert isinstance(later, For)
+    late = later.var
+    own |= bound_in(later.body)
     is_parallel = first.kind is second.kind and first.kind is LoopKind.PARALLEL
     order = first.var.ne(late) if is_parallel else first.var > late
     found = itertools.product(_accesses(first, own), _accesses(later, own))

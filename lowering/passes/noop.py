@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import Any, Final
 
@@ -9,7 +10,7 @@ from bound.tensor import Tensor, element
 from bound.tir import build
 from bound.tir.value import Value, parameter
 from intset.expr.node import Expr, Var, truth
-from lowering.nest.ir import Allocate, Evaluate, For, Function, If, Let, Seq, Stmt, Store, is_empty, seq
+from lowering.nest.ir import Allocate, Assume, Evaluate, For, Function, If, Let, Seq, Stmt, Store, is_empty, seq
 from lowering.nest.undef import has_undef
 from lowering.nest.walk import (
     Visit,
@@ -89,16 +90,27 @@ def _dead(f: Function, said: Report, origin: dict[int, tuple[int, ...]]) -> set[
 
 def _kept(f: Function, said: Report, origin: dict[int, tuple[int, ...]]) -> set[tuple[int, ...]]:
     """The stores of a value that is known to be there, by what was stored before."""
+    writers = Counter(t for stmt in statements(f.body) for t in _written_or_assumed(stmt))
+    if max(writers.values(), default=0) < 2:
+        return set()
     probed = _probed(f)
     known = Known(probed)
     found: set[tuple[int, ...]] = set()
     stores = [place.path for place in places(f) if isinstance(place.stmt, Store)]
     probes = [place for place in places(probed) if isinstance(place.stmt, Store)]
     for path, place in zip(stores, probes, strict=True):
-        if _holds_already(place, known):
+        assert isinstance(place.stmt, Store)
+        if writers[place.stmt.tensor] > 1 and _holds_already(place, known):
             said.say(origin.get(id(_at(f.body, path)), ()), True, "the element holds that value already")
             found.add(path)
     return found
+
+
+def _written_or_assumed(stmt: Stmt) -> tuple[Tensor, ...]:
+    """The arrays of which a statement says what an element holds."""
+    if isinstance(stmt, Store):
+        return (stmt.tensor,)
+    return tensors_read(stmt.cond) if isinstance(stmt, Assume) else ()
 
 
 def _holds_already(place: Place, known: Known) -> bool:

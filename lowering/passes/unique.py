@@ -17,6 +17,11 @@ def unique_names(f: Function) -> Function:
     return f.with_body(drive(_visit(f.body, taken, {})))
 
 
+def with_fresh_names(root: Stmt) -> Stmt:
+    """The statement with variables of its own for its loops and names."""
+    return drive(_visit(root, frozenset(), {}))
+
+
 def _visit(stmt: Stmt, taken: frozenset[str], new: dict[Any, Any]) -> Visit[Stmt]:
     if isinstance(stmt, Seq):
         parts = []

@@ -19,8 +19,10 @@ from lowering import (
     remove_no_op,
     remove_overcompute_through_branching,
     remove_undef,
+    sequential_buffer_access,
     simplify,
 )
+from lowering.errors import LayoutError
 from lowering.nest.ir import Function
 
 Pass = Callable[..., Function]
@@ -538,3 +540,73 @@ def test_an_assumption_that_is_proved_false_is_refused(p: Pass, body: str) -> No
 def test_an_assumption_that_is_never_reached_is_fine() -> None:
     for p in PASSES:
         p(nest("for i in [0, 0):\n    assume i > 5\nB[0] = 1"))
+
+
+# -- loops over an array ---------------------------------------------------------------------------------------------
+
+
+def over_a(f: Function, report: list[Any] | None = None) -> Function:
+    return sequential_buffer_access(f, "A", report=report)
+
+
+SEQUENTIAL = {
+    "a padded layout": (
+        "A: int32[4, 4], B: int32[16]",
+        "for i in [0, 14):\n    A[i // 4, i % 4] = B[i]",
+        "for a0 in [0, 4):\n    for a1 in [0, 4):\n        if a0 * 4 + a1 < 14:\n            A[a0, a1] = B[a0 * 4 + a1]",
+    ),
+    "the other order": (
+        "A: int32[4, 4], B: int32[16]",
+        "for j in [0, 4):\n    for i in [0, 4):\n        A[i, j] = B[i * 4 + j]",
+        "for a0 in [0, 4):\n    for a1 in [0, 4):\n        A[a0, a1] = B[a0 * 4 + a1]",
+    ),
+    "a reduction": (
+        "A: int32[4], B: int32[16]",
+        "for i in [0, 4):\n    A[i] = 0\n    for k in [0, 4):\n        A[i] = A[i] + B[i * 4 + k]",
+        "for a0 in [0, 4):\n    A[a0] = 0\nfor a0 in [0, 4):\n    for k in [0, 4):\n        A[a0] = A[a0] + B[k + a0 * 4]",
+    ),
+    "a recurrence in order": (
+        "A: int32[16]",
+        "for i in [0, 4):\n    for j in [0, 4):\n        if i * 4 + j > 0:\n            A[i * 4 + j] = A[i * 4 + j - 1]",
+        "for a0 in [0, 16):\n    if a0 > 0:\n        A[a0] = A[a0 - 1]",
+    ),
+    "a size": (
+        "A: int32[n], B: int32[n], n",
+        "for i in [0, n):\n    A[n - 1 - i] = B[i]",
+        "for a0 in [0, n):\n    A[a0] = B[n - a0 - 1]",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SEQUENTIAL)
+def test_loops_over_an_array_whole_and_in_order(name: str) -> None:
+    head, before, after = SEQUENTIAL[name]
+    assert all(entry.done for entry in done(over_a, before, after, head))
+
+
+REFUSED = {
+    "two iterations, one element": ("for i in [0, 4):\n    A[i // 2] = B[i]", "arrive at one place"),
+    "another order": (
+        "for i in [0, 15):\n    A[15 - i] = A[14 - i + 1] + A[14 - i]",
+        "the order of iterations would change",
+    ),
+    "what is stored in between": (
+        "for i in [0, 14):\n    A[i] = B[i]\n    A[i + 2] = A[i] + 1",
+        "cannot be told apart",
+    ),
+    "a host call": ("for i in [0, 4):\n    A[i] = 1\n    host(B)", "does more than loop, test and store"),
+    "an unrolled loop": ("for i in [0, 4) unrolled:\n    A[i] = 1", "is more than loops, guards and one store"),
+    "a triangle": ("for i in [0, 4):\n    for j in [0, i + 1):\n        A[i * 4 + j] = 1", "depends on another loop"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_loops_that_cannot_follow_an_array(name: str) -> None:
+    body, reason = REFUSED[name]
+    with pytest.raises(LayoutError, match=reason):
+        over_a(nest(body))
+
+
+def test_an_array_that_is_none() -> None:
+    with pytest.raises(InputError, match="'Q' must be one array of f: the arrays are A, B"):
+        sequential_buffer_access(nest("A[0] = 1"), "Q")

@@ -21,10 +21,12 @@ from lowering import (
     remove_no_op,
     remove_overcompute_through_branching,
     remove_undef,
+    sequential_buffer_access,
     simplify,
     strength_reduce,
     unique_names,
 )
+from lowering.errors import LayoutError
 from lowering.nest.ir import Function
 from tests.lowering.random_nests import Nest
 
@@ -37,6 +39,7 @@ PASSES: dict[str, Callable[..., Any]] = {
     "remove_branching_through_overcompute": remove_branching_through_overcompute,
     "remove_overcompute_through_branching": remove_overcompute_through_branching,
     "remove_undef": remove_undef,
+    "sequential_buffer_access": lambda f, report: in_order(f, report),
 }
 OLD: dict[str, Callable[[Function], Function]] = {
     "plain": lambda f: simplify(f, buffers=False),
@@ -47,6 +50,16 @@ OLD: dict[str, Callable[[Function], Function]] = {
     "strength_reduce": strength_reduce,
     "text": lambda f: parse_nest(str(f)),
 }
+
+
+def in_order(f: Function, report: list[Any]) -> Function:
+    """The first array along which the nest can run."""
+    for name in "ABC":
+        try:
+            return sequential_buffer_access(f, name, report=report)
+        except LayoutError:
+            continue
+    return f
 
 
 def check(seed: int) -> None:
