@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from bound.errors import ScheduleError
 from bound.itervar import IterType
 from bound.operation import Operation, PlaceholderOp
 from bound.replay import reasons as why
@@ -110,6 +111,9 @@ def _to_part(scene: Scene, loops: Loops, conflict: Conflict) -> Leaf:
     raised = [leaf for leaf in way if scene.before[leaf[0]] <= leaf[1] < scene.position[leaf[0]]]
     if not raised:  # what was before makes a nest, so some loop of the same node was raised: undo the last of these
         raised = [(op, scene.before[op]) for op in scene.ops if scene.position[op] > scene.before[op]]
+    if not raised:
+        (op, _), (other, _) = conflict.apart
+        raise ScheduleError(f"stage {op.name}: it cannot run in one loop with {other.name} any more ({conflict.rule})")
     both = [
         leaf
         for before, leaf, after in zip(way, way[1:], way[2:], strict=False)

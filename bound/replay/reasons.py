@@ -100,3 +100,7 @@ class ReplayError(ScheduleError):
         super().__init__(message)
         self.reasons = reasons
         self.repairs = repairs
+
+    def __reduce__(self) -> tuple[type[ReplayError], tuple[str, tuple[Reason, ...]]]:
+        """What a pickle keeps: the sentence and the reasons; repairs are calls on a schedule."""
+        return ReplayError, (str(self), self.reasons)

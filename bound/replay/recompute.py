@@ -10,6 +10,7 @@ from bound.itervar import IterVar
 from bound.operation import ComputeOp, Operation, PlaceholderOp, redirected
 from bound.replay.chains import Graph, check_depends
 from bound.replay.domain import current
+from bound.replay.scene import Scene
 from bound.schedule import Fuse, Rebase, Relation, Schedule, Singleton, Split, Stage
 from bound.schedule.dataflow import insert_after, redirect
 from bound.tensor import Tensor
@@ -27,8 +28,8 @@ def recompute(schedule: Schedule, producer: Tensor, consumer: Tensor) -> dict[Te
     first, last = current(schedule, producer), current(schedule, consumer)
     graph = Graph(schedule)
     check_depends(graph, first, last)
-    inside = {first, *graph.dependents((first,))} & graph.needed((last,))
-    chain = {t.op for t in inside if not isinstance(t.op, PlaceholderOp)} - {last.op}
+    between = {first, *graph.dependents((first,))} & graph.needed((last,))
+    chain = {t.op for t in between if not isinstance(t.op, PlaceholderOp)} - {last.op}
     cloned: set[Operation] = set()
     for stage in reversed(schedule.stages):
         if stage.op in chain:
@@ -36,17 +37,33 @@ def recompute(schedule: Schedule, producer: Tensor, consumer: Tensor) -> dict[Te
             if stage.is_output or not readers <= chain | {last.op} or readers & cloned:
                 cloned.add(stage.op)
     clones: dict[Tensor, Tensor] = {}
-    for stage in [stage for stage in schedule.stages if stage.op in cloned]:
+    originals = [stage for stage in schedule.stages if stage.op in cloned]
+    for stage in originals:
+        _check_cloned(schedule, stage)
+    for stage in originals:
         op = stage.op
-        if not isinstance(op, ComputeOp):
-            raise ScheduleError(f"stage {op.name}: only an operation made by te.compute can be cloned")
+        assert isinstance(op, ComputeOp)
         copy, axes = _copy(op, clones)
         made = insert_after(schedule, stage, copy)
         _give_loops(stage, made, axes)
         clones.update(zip(op.outputs, copy.outputs, strict=True))
     own = {schedule[op]: clones for op in chain - cloned | {last.op}}
     redirect(schedule, schedule.stages, {}, own)
+    scene = Scene(schedule)  # a clone shares what the original shares with what it reads
+    if scene.loops().conflict is not None:
+        raise ScheduleError(
+            f"{first.name} cannot be computed apart for {last.name}: the loops it shares would not nest"
+        )
+    scene.write()
     return clones
+
+
+def _check_cloned(schedule: Schedule, stage: Stage) -> None:
+    if not isinstance(stage.op, ComputeOp):
+        raise ScheduleError(f"stage {stage.name}: only an operation made by te.compute can be cloned")
+    for other in (*schedule.stages, *schedule.groups):
+        if other.attach_stage is stage:
+            raise ScheduleError(f"stage {stage.name}: {other.name} is computed in its loops, not in those of a clone")
 
 
 def _copy(op: ComputeOp, clones: Mapping[Tensor, Tensor]) -> tuple[ComputeOp, dict[IterVar, IterVar]]:

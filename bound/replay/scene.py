@@ -11,7 +11,7 @@ from bound.replay.loops import Leaf, Loops, shared_loops
 from bound.replay.reasons import FROZEN, KIND, MISMATCH
 from bound.replay.replays import Matching, matching
 from bound.replay.spanning import Neighbours
-from bound.schedule import AttachType, IterVarAttr, Schedule, Stage
+from bound.schedule import AttachType, IterVarAttr, Schedule, Split, Stage, Tail
 from bound.schedule.relations import children
 
 
@@ -91,7 +91,7 @@ class Scene(Neighbours):
         old, count = self.domains[op], self.frozen(op)
         if new.loop[:count] != old.loop[:count]:
             return FROZEN
-        if self.obstacle(op) is not None:
+        if self.obstacle(op) is not None or (new.loop != old.loop and _repeats(new)):
             return MISMATCH
         left = set(new.loop)
         stage = self.stage(op)
@@ -137,6 +137,12 @@ class Scene(Neighbours):
         nodes = [node for node in dict.fromkeys(loops.node.values()) if len(node.leaves) > 1]
         same = [tuple(map(loops.axis, node.leaves)) for node in nodes]
         self.schedule.same_loop = {iv: leaves for leaves in same for iv in leaves}
+
+
+def _repeats(domain: TensorDomain) -> bool:
+    """Whether tiles that are moved inwards might make a reduction count elements twice."""
+    is_reduction = isinstance(domain.op, ComputeOp) and domain.op.reduction is not None
+    return is_reduction and any(isinstance(r, Split) and r.tail is Tail.SHIFT_INWARDS for r in domain.relations)
 
 
 def sorted_by(rank: Mapping[Operation, int]) -> list[Operation]:

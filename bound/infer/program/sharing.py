@@ -157,6 +157,8 @@ def _rename(
         if not loops.owns((op, place)):
             stage.leaf_iter_vars = [iv for iv in stage.leaf_iter_vars if iv is not loop]
             outer.append(loop)
+    shared = {variable[loops.node[leaf]] for leaf in joined}  # what has one element stands inside of them
+    stage.leaf_iter_vars = sorted(stage.leaf_iter_vars, key=lambda iv: iv not in shared)
     above = ancestors(domain.relations, [loops.axis(leaf) for leaf in joined])
     sharing.outer[stage] = tuple(outer)
     sharing.aligned[stage] = frozenset(iv for iv in op.root_iter_vars if iv in above and not iv.is_reduce)

@@ -15,6 +15,7 @@ from bound.tensor import Tensor
 from lowering import lower, run
 
 KINDS = ("pointwise", "pointwise", "join", "join", "reduce", "broadcast", "squeeze", "transpose", "two")
+TAILS = ("guard", "guard", "guard", "shrink", "round_up", "shift_inwards")
 MODES = ("standard", "best_effort", "most_inlined")
 
 
@@ -116,8 +117,9 @@ class Dag:
             kind = rng.choice(("split", "split", "split", "fuse", "fuse", "reorder", "reorder", "unroll", "place"))
             try:
                 if kind == "split":
-                    tail = rng.choice(("guard", "guard", "guard", "shrink", "round_up"))
-                    how = {"factor": rng.choice((2, 3))} if rng.random() < 0.7 else {"nparts": 2}
+                    tails = TAILS if not stage.op.reduce_axis else TAILS[:-1]
+                    tail = rng.choice(tails)
+                    how = {"factor": rng.choice((2, 3))} if rng.random() < 0.7 else {"nparts": rng.choice((2, 2, 3))}
                     stage.split(rng.choice(leaves), tail=tail, **how)
                 elif kind == "fuse" and len(leaves) > 1:
                     k = rng.randrange(len(leaves) - 1)

@@ -125,6 +125,49 @@ def test_of_a_fused_broadcast_what_is_needed():
         assert b.required(t2) <= b.computed(t2)
 
 
+def softmax():
+    t0 = given(8, 9)
+    t1 = reduced("T1", t0, by=te.max)
+    t3 = over("T3", t0, broadcast("T2", t1, 1))
+    t6 = over("T6", t3, broadcast("T5", reduced("T4", t3), 1))
+    return t6, NUMBERS
+
+
+def two_broadcasts():
+    t1 = pointwise("T1", given(6))
+    t2, t3 = broadcast("T2", t1, 0), broadcast("T3", t1, 1)
+    return te.compute((6, 6), lambda i, j: t2[0, j] + t3[i, 0], name="T4"), ("T0", np.arange(6, dtype="float32"))
+
+
+def transposed():
+    t1 = pointwise("T1", given(8, 9))
+    t2 = te.compute((9, 8), lambda i, j: t1[j, i] * 2, name="T2")
+    return pointwise("T3", t2), NUMBERS
+
+
+@pytest.mark.parametrize("program", [softmax, two_broadcasts, transposed])
+@pytest.mark.parametrize("how", [{}, {"compact": True}, {"nests": "split"}])
+def test_everything_inlined_runs(program, how):
+    output, array = program()
+    s = te.create_schedule(output.op)
+    replay.inline_most(s)
+    lowered(s, output, array, **how)
+    b = infer_bound(s)
+    for stage in s.stages:
+        t = stage.op.output(0)
+        assert b.required(t) <= b.computed(t)
+
+
+def test_a_loop_of_one_element_that_was_split():
+    """Two iterations of which a guard lets one run; they stand inside the loop that is shared."""
+    t1 = broadcast("T1", given(9), 0)
+    t2 = pointwise("T2", t1)
+    s = te.create_schedule(t2.op)
+    s[t2].split(t2.op.axis[0], nparts=2)
+    assert replay.compute_at(s, t1, t2, 3).position == 3
+    lowered(s, t2, ("T0", np.arange(9, dtype="float32")))
+
+
 def test_annotations_hold_for_the_loop():
     t1 = pointwise("T1", given(8, 9))
     t2 = pointwise("T2", t1)

