@@ -13,6 +13,7 @@ import click
 
 from intset import IntSetError
 from lowering.cli import commands
+from lowering.cli.lowered import Lowering
 from lowering.cli.tables import visible
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -161,6 +162,12 @@ def compare(files: tuple[str, ...], domain: str | None, as_json: bool, at: tuple
 )
 @click.option("--strength", is_flag=True, help="Let loops carry quotients and remainders instead of dividing.")
 @click.option("--unsafe", is_flag=True, help="Leave accesses that may be outside their tensors unchecked.")
+@click.option(
+    "--compute",
+    type=click.Choice(["auto", "exact", "box"]),
+    help="What a stage computes: what is required, the box around it, or the cheaper (default without --nests).",
+)
+@click.option("--main", "with_main", is_flag=True, help="With --emit c: a program that fills its inputs and is timed.")
 def lower(
     files: tuple[str, ...],
     domain: str | None,
@@ -171,6 +178,8 @@ def lower(
     nests: str,
     strength: bool,
     unsafe: bool,
+    compute: str | None,
+    with_main: bool,
 ) -> None:
     """Lower schedules to loop nests.
 
@@ -183,7 +192,9 @@ def lower(
     its head; where it depends on data, the access is checked before it is made. --unsafe leaves all of them unchecked.
 
     The C is C99: one function of pointers to the elements, then of the sizes; it returns 0, or the number of the
-    assertion that does not hold, or -1 without memory. Indices have 32 bits where that is proved to be enough.
+    assertion that does not hold, or -1 without memory. Indices have 32 bits where that is proved to be enough. With
+    --main a program follows, which takes the sizes as arguments, fills its inputs, and prints seconds a call and a
+    checksum.
 
     A corpus has no loops: of its index expressions each is printed with its divisions lowered, and the rules that were
     used; --emit, --compact, --nests, --strength, --unsafe and --at have no effect on it.
@@ -191,10 +202,13 @@ def lower(
     \b
     Examples:
       intset lower examples/resnet_conv3x3.py
-      intset lower --emit c examples/matmul_cached.py > matmul.c
+      intset lower --emit c --main examples/matmul_cached.py > matmul.c && cc -O3 matmul.c -lm && ./a.out
       intset lower --strength examples/flatten_symbolic.py
     """
-    commands.lower(files, domain, as_json, at, emit, compact, nests, strength, unsafe)
+    if with_main and emit != "c":
+        raise click.UsageError("--main is a program in C: it goes with --emit c")
+    options = Lowering("main" if with_main else emit, compact, nests, strength, unsafe, compute)
+    commands.lower(files, domain, as_json, at, options)
 
 
 @app.command()

@@ -54,11 +54,7 @@ def lower(
     domain: str | None,
     as_json: bool,
     at: Sequence[str],
-    emit: str,
-    compact: bool = False,
-    nests: str = "auto",
-    strength: bool = False,
-    unsafe: bool = False,
+    options: lowered.Lowering,
 ) -> None:
     """`intset lower`."""
     sizes, chosen = integers(at), _domain(domain)
@@ -68,7 +64,7 @@ def lower(
         lambda path: _schedule_reports(
             path,
             sizes,
-            lambda case, given: lowered.lowered_schedule(case, given, chosen, emit, compact, nests, strength, unsafe),
+            lambda case, given: lowered.lowered_schedule(case, given, chosen, options),
         ),
         lambda path: {"rows": lowered.lowered_rows(read_rows(path), chosen)},
         _show_lowered,

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import Any
 
+import intset
 from bound.infer.answers.outside import ALWAYS
 from bound.operation import PlaceholderOp
 from bound.schedule import AttachType, Schedule
@@ -15,6 +18,7 @@ from lowering.cli.outside import outside_entries
 from lowering.cli.script import Case
 from lowering.cli.stages import inferred
 from lowering.codegen.c import to_c
+from lowering.codegen.c_main import program_text
 from lowering.division import lower_division
 from lowering.lower import before_divisions, lower
 from lowering.passes import lowered_parts
@@ -26,23 +30,37 @@ def arguments_of(schedule: Schedule) -> list[Tensor]:
     return [*placeholders, *(t for op in schedule.outputs for t in op.outputs)]
 
 
-def lowered_schedule(
-    case: Case,
-    sizes: Mapping[str, int],
-    domain: str | None,
-    emit: str,
-    compact: bool = False,
-    nests: str = "auto",
-    strength: bool = False,
-    unsafe: bool = False,
-) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Lowering:
+    """The options of `intset lower`: what to emit ("nest", "c", "main" for C with a program), and those of `lower`."""
+
+    emit: str = "nest"
+    compact: bool = False
+    nests: str = "auto"
+    strength: bool = False
+    unsafe: bool = False
+    compute: str | None = None
+
+
+def lowered_schedule(case: Case, sizes: Mapping[str, int], domain: str | None, options: Lowering) -> dict[str, Any]:
     """The loop nest of a schedule, or its C, as text."""
     assert case.schedule is not None
-    bounds = inferred(case, sizes, domain, compact)
-    arguments = arguments_of(case.schedule)
-    function = lower(case.schedule, arguments, bounds=bounds, nests=nests, strength=strength, unsafe=unsafe)
-    text = to_c(function) if emit == "c" else str(function)
-    return {"name": case.name, "at": dict(sizes), "emit": emit, "text": text}
+    with intset.using(domain=domain) if domain else nullcontext():
+        function = lower(
+            case.schedule,
+            arguments_of(case.schedule),
+            at=dict(sizes) or None,
+            compact=options.compact,
+            nests=options.nests,
+            strength=options.strength,
+            unsafe=options.unsafe,
+            compute=options.compute,
+        )
+    if options.emit == "main":
+        text = program_text(function, sizes)
+    else:
+        text = to_c(function) if options.emit == "c" else str(function)
+    return {"name": case.name, "at": dict(sizes), "emit": options.emit, "text": text}
 
 
 def lowered_rows(rows: Sequence[Row], domain: str | None) -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -346,3 +347,17 @@ def test_bad_usage(capsys: pytest.CaptureFixture[str], script: str) -> None:
     assert "NAME=VALUE" in refusal(capsys, "bounds", "--at", "n", script)
     assert "NAME=VALUE" in refusal(capsys, "bounds", "--at", "n=big", script)
     assert "'rust'" in refusal(capsys, "lower", "--emit", "rust", script)
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+def test_a_program_that_is_timed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    script = str(EXAMPLES / "flatten_symbolic.py")
+    source = tmp_path / "main.c"
+    source.write_text(output(capsys, "lower", "--emit", "c", "--main", "--at", "n=30", script))
+    target = str(tmp_path / "program")
+    flags = ["-std=c99", "-O1", "-Wall", "-Wextra", "-Werror"]
+    subprocess.run(["cc", *flags, str(source), "-o", target, "-lm"], check=True)
+    first, second = (subprocess.run([target], capture_output=True, text=True, check=True).stdout for _ in range(2))
+    assert "seconds a call, checksum" in first and "returned 0" in first
+    assert first.split("checksum")[1] == second.split("checksum")[1]
+    assert "--main is a program in C" in refusal(capsys, "lower", "--main", script)
