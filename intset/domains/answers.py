@@ -15,10 +15,11 @@ from intset.errors import BudgetError
 from intset.expr.node import Var
 from intset.expr.walk import free_vars, opaque_terms
 from intset.names import CHEAPEST
+from intset.regions.listed import ListedPoints
 from intset.regions.shape import Shape
 
 OPEN_END = ("no end was found that is there for all parameters",)
-MAX_LISTED = 1000  # points of a box that are listed where the shapes give up
+MAX_LISTED = 1000  # points that are listed as a shape of the domain, where it gives up on the formula
 
 
 def set_of_points(query: Query, domain: Regions) -> IntSet:
@@ -54,6 +55,8 @@ def region_of_points(query: Query, domain: Regions) -> Region:
     shape, notes = found
     if shape is None:
         return ProductRegion([empty_set(domain.name)] * dims, domain.name, True)
+    if notes and (values := values_of(query)) is not None:
+        return ShapeRegion(ListedPoints(dims, values), LISTED, True)
     region = ShapeRegion(shape, domain.name, not notes, notes, of_query(query, not notes))
     region.sides = Sides(query, lambda alone: bounds_of_points(alone, domain))
     return region
@@ -68,16 +71,18 @@ def _points(query: Query, domain: Regions) -> tuple[Shape | None, tuple[str, ...
 
 
 def _listed(query: Query, domain: Regions) -> Region | None:
-    """The points listed, where they are few."""
-    values = values_of(query, MAX_LISTED)
+    """The points listed, where they are within the budget of points; where they are few, as a shape of the domain."""
+    values = values_of(query)
     if values is None:
         return None
+    if len(values) > MAX_LISTED:
+        return ShapeRegion(ListedPoints(len(query.exprs), values), LISTED, True)
     try:
         kind = domain.everything(0)
         with kind.budget(max(1, query.config.isl_operations)):
             shape = kind.listing(sorted(values), (), len(query.exprs))
     except BudgetError:
-        return None
+        return ShapeRegion(ListedPoints(len(query.exprs), values), LISTED, True)
     return ShapeRegion(shape, LISTED, True, (), of_query(query, True))
 
 
