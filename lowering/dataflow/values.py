@@ -9,9 +9,10 @@ from bound import dtypes
 from bound.tir import build
 from bound.tir.value import Value, ValueOp
 from bound.tir.walk import loaded_tensor, nodes
+from intset.expr import ops
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.range import Range
-from intset.expr.walk import opaque_terms
+from intset.expr.walk import opaque_terms, postorder
 from intset.regions.shape import Shape
 from lowering.dataflow.points import Points
 from lowering.dataflow.program import Program, Read, Write
@@ -75,7 +76,8 @@ class Values:
                     return None
                 known[node] = held
         value = replaced(value, known) if known else value
-        if any(loaded_tensor(term) is None for term in opaque_terms(value) if isinstance(term, Expr)):
+        terms: list[Any] = list(postorder((value,)))
+        if any(term.op is ops.LOAD and loaded_tensor(term) is None for term in terms):
             return None
         return self._converted(value, write)
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 from intset import InputError
@@ -19,6 +20,7 @@ from lowering import (
     remove_no_op,
     remove_overcompute_through_branching,
     remove_undef,
+    run,
     sequential_buffer_access,
     simplify,
 )
@@ -376,16 +378,22 @@ EXTENTS = {
         "for i in [0, 4):\n    for j in [0, 4):\n        if j <= i:\n            A[j] = 1",
         "for i in [0, 4):\n    for j in [0, i + 1):\n        A[j] = 1",
     ),
-    "a size that may be small": (
-        "for i in [0, n):\n    if i == 7:\n        A[i] = 1",
-        "for i in [7, minimum(8, n)):\n    A[i] = 1",
-    ),
 }
 
 
 @pytest.mark.parametrize("name", EXTENTS)
 def test_loops_run_over_what_does_something(name: str) -> None:
     assert any(entry.done for entry in done(reduce_loop_extents, *EXTENTS[name]))
+
+
+def test_a_loop_that_may_not_run_gets_no_iterations() -> None:
+    f = nest("for i in [0, n):\n    if i == 7:\n        A[i] = 1\n    if i == 3:\n        A[i] = 2")
+    g = reduce_loop_extents(f)
+    assert "for i in [3, " in str(g)
+    for n in range(11):
+        given = [{"A": np.zeros(16, "int32"), "B": np.zeros(16, "int32")} for _ in range(2)]
+        expected, found = (run(one, arrays, {"n": n}) for one, arrays in zip((f, g), given, strict=True))
+        assert found["A"].tolist() == expected["A"].tolist()
 
 
 def test_loops_that_keep_their_ends() -> None:
