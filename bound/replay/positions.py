@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from bound.errors import ScheduleError
@@ -127,8 +127,3 @@ def _reason(loops: Loops, conflict: Conflict, leaf: Leaf, asked: int) -> Reason:
     other = next((other for other in reversed(conflict.apart) if other[0] is not op), None)
     consumer = None if other is None else other[0].outputs[0]
     return Reason(conflict.rule, op.outputs[0], loops.axis(leaf), consumer, asked, place)
-
-
-def first_by_order(scene: Scene, reasons: Iterable[Reason]) -> list[Reason]:
-    """Reasons in the order of the schedule."""
-    return sorted(reasons, key=lambda reason: scene.graph.number[reason.tensor])
