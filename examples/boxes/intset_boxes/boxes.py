@@ -171,6 +171,16 @@ class Union(Shape):
             sides.append((ends[0], ends[1]))
         return Product(sides, list(rest.least), [written(System((), (step,)), {}) for step in rest.steps])
 
+    def pieces(self, most: int) -> list[Shape] | None:
+        parts = self.coalesced().disjoint().systems
+        found: list[Shape] = [Union(self.names, [s]) for s in parts]
+        if len(found) > most or any(t in self.names for s in parts for _, f in s.steps for t in f.terms):
+            return None
+        corners = [[shape.end(k, -1) for k in range(self.dims)] for shape in found]
+        if len(found) > 1 and not all(isinstance(e, Expr) and e.is_const for corner in corners for e in corner):
+            return None
+        return [shape for _, shape in sorted(zip(corners, found, strict=True), key=lambda pair: [*map(int, pair[0])])]
+
     def count(self) -> Any:
         total: Expr = const(0)
         for system in self.disjoint().systems:
