@@ -12,9 +12,9 @@ from bound.tir.value import ValueOp, constant
 from bound.tir.walk import loaded_tensor
 from intset.expr import ops
 from intset.expr.node import const, truth
-from lowering.nest.ir import Assume, Function, Seq, Stmt, Store
+from lowering.nest.ir import Assume, Evaluate, Function, Seq, Stmt, Store
 from lowering.nest.undef import has_undef, is_undef, undefs
-from lowering.nest.walk import Visit, drive, map_operands, operands, with_children
+from lowering.nest.walk import Visit, drive, map_operands, operands, statements, tensors_read, with_children
 from lowering.passes.known import Known
 from lowering.passes.noop import rebuilt
 from lowering.passes.places import Place, Report, places, proves, root_of
@@ -39,6 +39,8 @@ def remove_undef(f: Function, report: list[Any] | None = None) -> Function:
     InputError: an assumption of the nest is proved false.
     """
     check_assumptions(f)
+    if not any(has_undef(*operands(s)) for s in statements(f.body) if not isinstance(s, Assume)):
+        return f
     said = Report(f)
     open_ = [place for place in places(f) if isinstance(place.stmt, Store) and always_undef(place.stmt.value)]
     read = _read_before_written(f, open_) if open_ else set()
@@ -105,7 +107,10 @@ def _read_before_written(f: Function, stores: list[Place]) -> set[tuple[int, ...
     by_line = {known.line(place): place for place in stores}
     found: set[tuple[int, ...]] = set()
     probable: list[tuple[Place, Any, set[tuple[int, ...]]]] = []
+    targets = {place.stmt.tensor for place in stores if isinstance(place.stmt, Store)}
     for place in places(f):
+        if not targets & _read_by(place.stmt):
+            continue
         for node, sources in known.sources(place).items():
             writers = {by_line[s.line].path for s in sources if s.line in by_line}
             unclear = any(s.kind == "unknown" and s.line is None for s in sources)
@@ -136,6 +141,11 @@ def _read_before_written(f: Function, stores: list[Place]) -> set[tuple[int, ...
             if not is_held and not proves(place.scope, ~source.where):
                 found |= writers
     return found
+
+
+def _read_by(stmt: Stmt) -> set[Tensor]:
+    whole = stmt.reads if isinstance(stmt, Evaluate) else ()
+    return {*whole, *tensors_read(*operands(stmt))}
 
 
 def _same_shape(stmt: Stmt, inner: list[Stmt]) -> Stmt:
