@@ -57,7 +57,10 @@ class IterMap:
     (io * 8 + ii >= 14, {i: io * 8 + ii})
     """
 
-    def __init__(self, ctx: Context, variables: Sequence[Var], exprs: Sequence[Expr]) -> None:
+    def __init__(
+        self, ctx: Context, variables: Sequence[Var], exprs: Sequence[Expr], within: Sequence[Range] | None = None
+    ) -> None:
+        self._within = None if within is None else tuple(within)
         self.ctx, self.variables, self.exprs = ctx, tuple(variables), tuple(exprs)
         self.places = tuple(PlainVar(f"y{k}") for k in range(len(self.exprs)))
         own = set(self.variables)
@@ -133,6 +136,8 @@ class IterMap:
 
     @cached_property
     def ranges(self) -> tuple[Range, ...]:
+        if self._within is not None:
+            return self._within
         return tuple(self._range(k, e) for k, e in enumerate(self.exprs))
 
     def _range(self, k: int, e: Expr) -> Range:
@@ -272,6 +277,13 @@ class IterMap:
         found: Cond = substitute(self.padding, self._as_places(place))
         return found
 
+    def arriving_at(self, place: Sequence[IntLike]) -> Cond:
+        """The condition that some point arrives at a place within `ranges`: the opposite of `padding_at`."""
+        if not isinstance(self._read, Structure):
+            return logical_not(self.padding_at(place))
+        found: Cond = substitute(logical_and(*self._arriving), self._as_places(place))
+        return found
+
     def inverse(self, place: Sequence[IntLike]) -> dict[Var, Expr]:
         """The values of the variables that arrive at a place; right where there is such a point.
 
@@ -325,8 +337,14 @@ class IterMap:
         return f"<IterMap ({names}) -> ({', '.join(map(repr, self.exprs))}): {how}>"
 
 
-def iter_map(ctx: Context, variables: Sequence[Var], exprs: Sequence[IntLike]) -> IterMap:
+def iter_map(
+    ctx: Context, variables: Sequence[Var], exprs: Sequence[IntLike], within: Sequence[Range] | None = None
+) -> IterMap:
     """The map from the values of variables that have ranges in a context; what else it knows are sizes.
+
+    Parameters
+    ----------
+    within: ranges to look at the new indices in, instead of those that `IterMap` finds; they contain all of them.
 
     Raises
     ------
@@ -337,7 +355,7 @@ def iter_map(ctx: Context, variables: Sequence[Var], exprs: Sequence[IntLike]) -
     missing = [v for v in variables if v not in ctx.ranges]
     if missing:
         raise InputError(f"{missing[0]} has no range")
-    return IterMap(ctx, variables, [as_expr(e, "an index") for e in exprs])
+    return IterMap(ctx, variables, [as_expr(e, "an index") for e in exprs], within)
 
 
 def _ends(limits: Range) -> list[Expr]:

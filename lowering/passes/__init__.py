@@ -23,6 +23,7 @@ noop.py        statements that do nothing
 hoisting.py    conditions before loops; extents.py: loops over what does something; merge.py: two loops as one
 sequential.py  loops over an array, whole and in order
 overcompute.py guards that make no difference, dropped; guards against what is for nothing
+reading.py     the same for nests that only read it
 undefined.py assumptions.py   `undef()` and `assume`, before code is made
 """
 

@@ -37,12 +37,14 @@ from lowering.nest.walk import (
 )
 from lowering.passes.merge import conflict
 from lowering.passes.places import MOVABLE, Place, Report, flat, parts_of_condition, proof_of, proves, root_of
+from lowering.passes.reading import in_reading_order, touches
 from lowering.passes.refuted import check_assumptions
 from lowering.passes.simplify import shortened
 
 
 def sequential_buffer_access(f: Function, name: str, report: list[Any] | None = None) -> Function:
-    """The function in which every nest that stores to an array runs over all of it, a loop an axis, in order.
+    """The function in which every nest that stores to an array runs over all of it, a loop an axis, in order; and so
+    does every nest that reads it, if nothing stores to it, else where that is possible.
 
     Where no old iteration arrives at an element, a guard says so. Statements of one nest, as the start of a reduction
     and the reduction, get a nest each.
@@ -60,6 +62,7 @@ def sequential_buffer_access(f: Function, name: str, report: list[Any] | None = 
     tensor = _named(f, name)
     check_assumptions(f)
     said = Report(f)
+    is_stored = _stores(f.body, tensor)
 
     def visit(place: Place) -> Visit[Stmt]:
         stmt = place.stmt
@@ -67,6 +70,14 @@ def sequential_buffer_access(f: Function, name: str, report: list[Any] | None = 
             made = seq(*(_reordered(one, place, tensor, f) for one in _apart(stmt, place, tensor)))
             said.say(place.path, True, f"it runs over {tensor.name}, whole and in order")
             return made
+        if isinstance(stmt, For) and touches(stmt, tensor):
+            try:
+                return in_reading_order(f, stmt, tensor, place.scope, said, place.path)
+            except LayoutError as error:
+                if not is_stored:
+                    raise
+                said.say(place.path, False, str(error))
+                return stmt
         inner: list[Stmt] = []
         for child in place.inside():
             inner.append((yield visit(child)))  # noqa: PERF401  # a comprehension cannot yield
