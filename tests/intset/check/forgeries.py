@@ -6,7 +6,7 @@ import itertools
 import json
 import random
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import intset
@@ -17,7 +17,8 @@ from intset.check.points import box_of
 from intset.check.premises import premises_of
 from intset.check.smt_text import unsat_text
 from intset.expr import ops
-from intset.expr.node import Expr, const, make, truth
+from intset.expr.compiled import compiled
+from intset.expr.node import Cond, Expr, const, make, truth
 from intset.expr.walk import free_vars, postorder, symbols
 from intset.infinity import Infinity
 from intset.testing.questions import question
@@ -89,7 +90,39 @@ def is_true(cert: Certificate) -> bool:
     """
     if cert.kind == "point":
         return _fails_at(cert)
+    if not symbols(*_stated(cert)):
+        return not _contradicted_somewhere(cert)
     return not any(_contradicts(cert, point) for point in _points(cert))
+
+
+def _contradicted_somewhere(cert: Certificate) -> bool:
+    """As `_contradicts` at every one of `_points`, by functions made once; there are no opaque symbols."""
+    variables = free_vars(*_stated(cert))
+    window = WINDOW if len(variables) <= 3 else range(-2, 6)
+    spans = [[value for value in window if _declared(var, value)] for var in variables]
+    holds = [compiled(cond, variables) for cond in _said(cert)]
+    goal = compiled(truth(False) if cert.vacuous else cert.goal, variables)
+    for point in itertools.product(*spans):
+        try:
+            if _hold(holds, point) and not goal(*point):
+                return True
+        except (EvaluationError, ZeroDivisionError):
+            continue
+    return False
+
+
+def _said(cert: Certificate) -> list[Cond]:
+    """What ranges and facts say."""
+    said = [limits.min <= var for var, limits in cert.ranges if not isinstance(limits.min, Infinity)]
+    said += [var <= limits.max for var, limits in cert.ranges if not isinstance(limits.max, Infinity)]
+    return [*said, *(fact.condition for fact in cert.facts)]
+
+
+def _hold(conditions: Sequence[Callable[..., bool]], values: Sequence[int]) -> bool:
+    try:
+        return all(hold(*values) for hold in conditions)
+    except (EvaluationError, ZeroDivisionError):
+        return False
 
 
 def _stated(cert: Certificate) -> tuple[object, ...]:
@@ -103,10 +136,11 @@ def _points(cert: Certificate) -> Iterator[dict]:
     variables = free_vars(*roots)
     spans = [WINDOW if len(variables) <= 3 else range(-2, 6)] * len(variables)
     tables = list(itertools.product((0, 1), repeat=3))
+    plain = [compiled(cond, variables) for cond in _said(cert) if not symbols(cond)]
     for values in itertools.product(*spans):
         point = dict(zip(variables, values, strict=True))
-        if not all(_declared(var, point[var]) for var in variables):
-            continue
+        if not all(_declared(var, point[var]) for var in variables) or not _hold(plain, values):
+            continue  # whatever the tables are
         for contents in itertools.product(tables, repeat=len(symbols(*roots))):
             loads = {s: (lambda *at, t=t: t[at[0] % 3]) for s, t in zip(symbols(*roots), contents, strict=True)}
             yield {**point, **loads}

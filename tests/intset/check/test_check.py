@@ -10,11 +10,13 @@ from dataclasses import replace
 import pytest
 
 import intset
-from intset import Context, Fact, Opaque, ParseError, Range, ShapeVar, Var, cast, nonneg, select
+from intset import BudgetError, Context, Fact, Opaque, ParseError, Range, ShapeVar, Var, cast, nonneg, select
 from intset.check import Certificate
 from intset.check.__main__ import main
 from intset.check.claim import claim
-from intset.expr.node import const, truth
+from intset.check.evidence import Combination, Premise, Term
+from intset.check.linear import check_linear, ways_to_fail
+from intset.expr.node import const, sum_of, truth
 from tests import ROOT
 
 SEARCHES = ("intset.context", "intset.domains", "intset.linear", "intset.prover", "bound", "lowering")
@@ -219,6 +221,13 @@ def test_a_certificate_of_another_context_is_refused():
     assert not cert.check(Context({i: Range(0, n)})) and not cert.check(Context({i: Range(0, n + 1)}, assume=[n < 9]))
     asserted = replace(cert, facts=(Fact(i < 8, "asserted"),))
     assert not asserted.check(ctx)
+    for kind in ("linear", "isl", "points", "z3"):
+        with intset.using(tiers=(kind, "linear")):
+            claimed = Context({x: Range(0, 8)}, assume=[Fact(x < 3, "asserted")]).prove(x < 4).certificate()
+        assert claimed.check() and claimed.facts
+        assert not claimed.check(Context({x: Range(0, 8)}))  # an assertion that neither goal nor context makes
+    inner = Context({x: Range(-3, 8)}).prove(nonneg(x) < 5).certificate()
+    assert inner.check() and inner.check(Context({x: Range(-3, 8)}))
 
 
 def test_what_is_no_certificate_is_refused_not_raised():
@@ -238,6 +247,47 @@ def test_what_is_no_certificate_is_refused_not_raised():
     ]  # fmt: skip
     for bad in shapes:
         assert not replace(cert, **bad).check(), bad
+    nothing = Context({i: Range(0, 0)}).prove(i > 5).certificate()
+    assert nothing.vacuous and nothing.check() and not replace(nothing, vacuous=1).check()
+
+
+def test_a_divisor_is_positive_only_where_its_own_case_is_refuted():
+    """What shows that a divisor is positive refutes that it is -1 or less, not something else that is false."""
+    true = Context({x: None, y: Range(1, 3)}).prove((x // y) * y <= x).certificate()
+    (one,) = true.combinations
+    ((divisor, shown),) = one.divisors
+    assert true.check() and divisor is y and shown.case == (y <= -1,)
+    false = replace(true, ranges=tuple((v, Range(-3, 3) if v is y else r) for v, r in true.ranges))
+    absurd = (x * 0 + 1 < 1,)
+    trivial = Combination(absurd, (Term(1, (Premise("the goal negated", absurd[0]),)),))
+    for bad in (shown, trivial, trivial._replace(case=shown.case), shown._replace(divisors=one.divisors)):
+        assert not replace(false, combinations=(one._replace(divisors=((y, bad),)),)).check(), bad
+    elsewhere = one._replace(divisors=((x, shown),), terms=one.terms)
+    assert not replace(true, combinations=(elsewhere,)).check()
+
+
+@pytest.mark.filterwarnings("ignore::intset.ContradictionWarning")
+def test_an_empty_context_is_not_made_by_what_a_goal_asserts():
+    """What a goal asserts holds where the goal has a value; that there is no such point empties no context."""
+    ctx = Context({x: Range(0, 8)})
+    goal = nonneg(x - 9) >= 0
+    asserted = Fact(x - 9 >= 0, "asserted")
+    for kind in ("linear", "isl", "points", "z3"):
+        with intset.using(tiers=(kind, "linear")):
+            cert = Context({x: Range(0, 8)}, assume=[asserted]).prove(x > 50).certificate()
+        assert cert.vacuous and cert.check() and not cert.check(ctx)
+        assert not replace(cert, goal=goal).check(ctx)
+
+
+def test_what_takes_too_long_to_check_is_refused():
+    """A combination whose polynomials would be too long: false, and nobody knows."""
+    one, other = (sum_of([Var(f"{name}{k}") for k in range(210)]) for name in "ab")
+    cert = Certificate("linear", one * other > 0)
+    ((way, _),) = ways_to_fail(cert)
+    claimed = Combination(way, (Term(1, (Premise("the goal negated", way[0]),)),))
+    with pytest.raises(BudgetError):
+        check_linear(replace(cert, combinations=(claimed,)))
+    assert not replace(cert, combinations=(claimed,)).check()
 
 
 def test_conditions_of_any_depth_are_read():
