@@ -79,19 +79,22 @@ class Expander:
 def in_other_words(node: Expr) -> Expr | None:
     """An operation by what it means in terms of floor division, where it means that everywhere."""
     op, args = node.op, node.args
+    first: Expr = args[0]
     k = constant_value(args[1]) if len(args) == 2 and isinstance(args[1], Expr) else None
     if op is ops.TRUNCMOD:
-        return args[0] - args[1] * make(ops.TRUNCDIV, args)  # type: ignore[no-any-return]
+        quotient: Expr = make(ops.TRUNCDIV, args)
+        return first - quotient * args[1]
     if op is ops.BITNOT:
-        return -args[0] - 1  # type: ignore[no-any-return]
+        return -first - 1
     if op in (ops.SHL, ops.SHR) and k is not None and 0 <= k <= MAX_SHIFT:
-        return args[0] * (1 << k) if op is ops.SHL else args[0] // (1 << k)  # type: ignore[no-any-return]
+        return first * (1 << k) if op is ops.SHL else first // (1 << k)
     if op is ops.BITAND and k is not None and k >= 0 and k & (k + 1) == 0:
-        return args[0] % (k + 1)  # type: ignore[no-any-return]
+        return first % (k + 1)
     if op is ops.CAST:
         bits, signed = node.data
         half = 1 << (bits - 1) if signed else 0
-        return args[0] - ((args[0] + half) // (1 << bits)) * (1 << bits)  # type: ignore[no-any-return]
+        modulus: int = 1 << bits
+        return first - (first + half) // modulus * modulus
     return None
 
 

@@ -16,7 +16,7 @@ from intset.check.evidence import Combination, Premise, Term
 from intset.check.wellformed import MAX_NESTING
 from intset.errors import InputError, ParseError
 from intset.expr import ops
-from intset.expr.node import Cond, Expr, Node, Opaque, PlainVar, ShapeVar, Var, make
+from intset.expr.node import Cond, Expr, Node, Opaque, PlainVar, ShapeVar, Var, const, make, truth
 from intset.expr.range import Range
 from intset.expr.walk import postorder
 from intset.facts import PROVENANCES, Fact
@@ -186,14 +186,14 @@ class Reader:
         if name == "var":
             return _variable(row)
         if name == "const":
-            return make(ops.CONST, (), read_number(read_list(row, 2, 2)[1]))  # type: ignore[no-any-return]
+            return const(read_number(read_list(row, 2, 2)[1]))
         if name == "load":
             return self._load(read_list(row, 6, 6))
         if name == "bool":
             read_list(row, 3, 3)
             if row[1] != [] or not isinstance(row[2], bool):
                 raise refuse("something else in the place of a truth value")
-            return make(ops.BOOL, (), row[2])  # type: ignore[no-any-return]
+            return truth(row[2])
         op = ops.OPS.get(name) if isinstance(name, str) else None
         if op is None or op in _LEAVES:
             raise refuse("an operation that is not known")
@@ -202,7 +202,8 @@ class Reader:
         args = tuple(self.node(arg, kind) for arg, kind in zip(given, kinds, strict=True))
         if op in ops.DIVISIONS and args[1].op is ops.CONST and args[1].data == 0:
             raise refuse("a division by the constant 0")
-        return make(op, args, _payload(op, row[2] if len(row) == 3 else None))  # type: ignore[no-any-return]
+        made: Node = make(op, args, _payload(op, row[2] if len(row) == 3 else None))
+        return made
 
     def _load(self, row: list[Any]) -> Expr:
         _, given, name, uid, low, high = row
@@ -212,7 +213,8 @@ class Reader:
         symbol = Opaque.restored(*fields, _uid(uid))
         if not isinstance(symbol, Opaque) or (symbol.name, symbol.rank, symbol.lower, symbol.upper) != fields:
             raise refuse(f"the symbol {sample.name!r}, which is another in this process")
-        return make(ops.LOAD, args, symbol)  # type: ignore[no-any-return]
+        load: Expr = make(ops.LOAD, args, symbol)
+        return load
 
     def certificate(self, table: dict[str, Any]) -> dict[str, Any]:
         """The fields that the table has; each field is read once, and none is left over."""
@@ -250,7 +252,8 @@ class Reader:
     def end(self, end: object) -> Expr | Infinity:
         if end in ("+inf", "-inf"):
             return POS_INF if end == "+inf" else NEG_INF
-        return self.node(end, Expr)  # type: ignore[no-any-return]
+        node: Expr = self.node(end, Expr)
+        return node
 
     def _combination(self, table: object, depth: int) -> Combination:
         if not isinstance(table, dict) or depth > MAX_NESTING or table.keys() - _COMBINATION:

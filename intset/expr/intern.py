@@ -7,7 +7,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
 
 from intset.expr.ops import Op
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from intset.expr.node import IntLike, Var
 
 LOCK = threading.RLock()
+N = TypeVar("N")
 
 
 class Origin:
@@ -133,20 +134,23 @@ def _forget(entry: _Entry) -> None:
             del _TABLE[entry.key]
 
 
-def intern(cls: type[Any], op: Op, args: tuple[Any, ...], data: Any) -> Any:
+def intern(cls: type[N], op: Op, args: tuple[Any, ...], data: Any) -> N:
     """The node of this class with this operation, these argument nodes and this payload."""
     key = (op, args, data)
     entry = _TABLE.get(key)
-    if entry is not None and (found := entry()) is not None:
+    found: N | None = None if entry is None else entry()
+    if found is not None:
         return found
     with LOCK:
         entry = _TABLE.get(key)
-        if entry is not None and (found := entry()) is not None:
-            return found
+        again: N | None = None if entry is None else entry()
+        if again is not None:
+            return again
         node: Any = Draft()
         node.op, node.args, node.data = op, args, data
         node.__class__ = cls
         entry = _Entry(node, _forget)
         entry.key = key
         _TABLE[key] = entry
-        return node
+        made: N = node
+        return made

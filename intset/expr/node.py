@@ -9,7 +9,7 @@ import itertools
 import operator
 import weakref
 from collections.abc import Iterable, Iterator
-from typing import Any, NoReturn, SupportsIndex, TypeAlias
+from typing import Any, NoReturn, Self, SupportsIndex, TypeAlias
 
 from intset.errors import InputError
 from intset.expr import ops
@@ -104,16 +104,16 @@ class Expr(Node):
         return _binary(ops.SHR, other, self)
 
     def __neg__(self) -> Expr:
-        return make(ops.NEG, (self,))  # type: ignore[no-any-return]
+        return intern(Term, ops.NEG, (self,), None)
 
     def __pos__(self) -> Expr:
         return self
 
     def __invert__(self) -> Expr:
-        return make(ops.BITNOT, (self,))  # type: ignore[no-any-return]
+        return intern(Term, ops.BITNOT, (self,), None)
 
     def __abs__(self) -> Expr:
-        return make(ops.ABS, (self,))  # type: ignore[no-any-return]
+        return intern(Term, ops.ABS, (self,), None)
 
     def __truediv__(self, other: object) -> Any:
         if isinstance(other, Guest):
@@ -205,21 +205,21 @@ class Cond(Node):
     def __and__(self, other: Cond) -> Cond:
         if isinstance(other, Guest):
             return NotImplemented
-        return make(ops.AND, (self, as_cond(other)))  # type: ignore[no-any-return]
+        return intern(Cond, ops.AND, (self, as_cond(other)), None)
 
     def __rand__(self, other: Cond) -> Cond:
-        return make(ops.AND, (as_cond(other), self))  # type: ignore[no-any-return]
+        return intern(Cond, ops.AND, (as_cond(other), self), None)
 
     def __or__(self, other: Cond) -> Cond:
         if isinstance(other, Guest):
             return NotImplemented
-        return make(ops.OR, (self, as_cond(other)))  # type: ignore[no-any-return]
+        return intern(Cond, ops.OR, (self, as_cond(other)), None)
 
     def __ror__(self, other: Cond) -> Cond:
-        return make(ops.OR, (as_cond(other), self))  # type: ignore[no-any-return]
+        return intern(Cond, ops.OR, (as_cond(other), self), None)
 
     def __invert__(self) -> Cond:
-        return make(ops.NOT, (self,))  # type: ignore[no-any-return]
+        return intern(Cond, ops.NOT, (self,), None)
 
     def __bool__(self) -> bool:
         if self.op is ops.BOOL:
@@ -257,14 +257,14 @@ class Var(Expr):
     serial: int
 
     def __new__(cls, name: str) -> Var:
-        return (PlainVar if cls is Var else cls).created(name, ORIGIN.next_uid(), {})  # type: ignore[no-any-return]
+        return (PlainVar if cls is Var else cls).created(name, ORIGIN.next_uid(), {})
 
     @classmethod
-    def created(cls, name: str, uid: tuple[int, int], fields: dict[str, Any]) -> Any:
+    def created(cls, name: str, uid: tuple[int, int], fields: dict[str, Any]) -> Self:
         if not isinstance(name, str) or not name:
             raise InputError(f"a variable's name is a non-empty text, not {shown(name)}")
         with LOCK:
-            known = _VARIABLES.get(uid)
+            known: Self | None = _VARIABLES.get(uid)
             if known is not None:
                 return known
             self = object.__new__(cls)
@@ -319,7 +319,7 @@ class ShapeVar(Var):
             raise InputError(f"multiple_of of ShapeVar({name!r}) must be at least 1, not {shown(step)}")
         if low is not None and high is not None and -(-low // step) > high // step:
             raise InputError(f"ShapeVar({name!r}) has no value: [{shown(low)}, {shown(high)}], step {shown(step)}")
-        return cls.created(name, ORIGIN.next_uid(), {"lower": low, "upper": high, "multiple_of": step})  # type: ignore[no-any-return]
+        return cls.created(name, ORIGIN.next_uid(), {"lower": low, "upper": high, "multiple_of": step})
 
     def fields(self) -> dict[str, Any]:
         return {"lower": self.lower, "upper": self.upper, "multiple_of": self.multiple_of}
@@ -380,7 +380,7 @@ class Opaque:
     def __call__(self, *indices: IntLike) -> Expr:
         if len(indices) != self.rank:
             raise InputError(f"{self.name} takes {self.rank} indices, not {len(indices)}")
-        return make(ops.LOAD, tuple(as_expr(index) for index in indices), self)  # type: ignore[no-any-return]
+        return intern(Term, ops.LOAD, tuple(as_expr(index) for index in indices), self)
 
     def __getitem__(self, indices: IntLike | tuple[IntLike, ...]) -> Expr:
         return self(*(indices if isinstance(indices, tuple) else (indices,)))
@@ -407,7 +407,7 @@ def as_int(value: object, what: str = "value") -> int:
 def _constant(value: int) -> Expr:
     if -SMALL <= value <= SMALL:
         return _SMALL_CONSTANTS[value + SMALL]
-    return intern(Term, ops.CONST, (), value)  # type: ignore[no-any-return]
+    return intern(Term, ops.CONST, (), value)
 
 
 def const(value: SupportsIndex) -> Expr:
@@ -456,7 +456,7 @@ def _binary(op: Op, a: object, b: object) -> Expr:
     right = b if isinstance(b, Expr) else _operand(b)
     if left is None or right is None:
         return NotImplemented  # type: ignore[no-any-return]
-    return intern(Term, op, (left, right), None)  # type: ignore[no-any-return]
+    return intern(Term, op, (left, right), None)
 
 
 def divide(op: Op, a: object, b: object) -> Expr:
@@ -466,7 +466,7 @@ def divide(op: Op, a: object, b: object) -> Expr:
     dividend, divisor = as_expr(a, "a dividend"), as_expr(b, "a divisor")
     if divisor.op is ops.CONST and divisor.data == 0:
         raise InputError(f"division by the constant 0: {op.name}({dividend!r}, 0)")
-    return intern(Term, op, (dividend, divisor), None)  # type: ignore[no-any-return]
+    return intern(Term, op, (dividend, divisor), None)
 
 
 def compare(op: Op, a: object, b: object) -> Cond:
@@ -477,12 +477,12 @@ def compare(op: Op, a: object, b: object) -> Cond:
         return truth(
             bool({ops.LT: b.sign > 0, ops.LE: b.sign > 0, ops.NE: True}.get(op, b.sign < 0 and op is not ops.EQ))
         )
-    return make(op, (as_expr(a), as_expr(b)))  # type: ignore[no-any-return]
+    return intern(Equation if op in (ops.EQ, ops.NE) else Cond, op, (as_expr(a), as_expr(b)), None)
 
 
 def truth(value: bool) -> Cond:
     """The condition that always, or never, holds."""
-    return intern(Cond, ops.BOOL, (), bool(value))  # type: ignore[no-any-return]
+    return intern(Cond, ops.BOOL, (), bool(value))
 
 
 def sum_of(terms: Iterable[IntLike]) -> Expr:

@@ -32,28 +32,25 @@ def meet(a: Interval, b: Interval) -> Interval:
 
 def times(a: Interval, b: Interval) -> Interval:
     """The hull of the products."""
-    if None not in a and None not in b:
-        if _bits(a) + _bits(b) > MAX_BITS:
+    (a0, a1), (b0, b1) = a, b
+    if a0 is not None and a1 is not None and b0 is not None and b1 is not None:
+        if max(a0.bit_length(), a1.bit_length()) + max(b0.bit_length(), b1.bit_length()) > MAX_BITS:
             return _unbounded_product(a, b)
-        corners = [x * y for x in a for y in b]  # type: ignore[operator]
+        corners = (a0 * b0, a0 * b1, a1 * b0, a1 * b1)
         return (min(corners), max(corners))
     if (0, 0) in (a, b):
         return (0, 0)
-    low = high = None
-    if _nonneg(a) and _nonneg(b):
-        low = a[0] * b[0]  # type: ignore[operator]
-    elif _nonpos(a) and _nonpos(b):
-        low = a[1] * b[1]  # type: ignore[operator]
-    elif _nonneg(a) and _nonpos(b):
-        high = a[0] * b[1]  # type: ignore[operator]
-    elif _nonpos(a) and _nonneg(b):
-        high = a[1] * b[0]  # type: ignore[operator]
-    return (low, high)
-
-
-def _bits(a: Interval) -> int:
-    """The length of the longer end; both are known."""
-    return max(a[0].bit_length(), a[1].bit_length())  # type: ignore[union-attr]
+    if a0 is not None and a0 >= 0:
+        if b0 is not None and b0 >= 0:
+            return (a0 * b0, None)
+        if b1 is not None and b1 <= 0:
+            return (None, a0 * b1)
+    if a1 is not None and a1 <= 0:
+        if b1 is not None and b1 <= 0:
+            return (a1 * b1, None)
+        if b0 is not None and b0 >= 0:
+            return (None, a1 * b0)
+    return (None, None)
 
 
 def _unbounded_product(a: Interval, b: Interval) -> Interval:
