@@ -14,6 +14,7 @@ from intset.domains.ends import Bounds
 from intset.domains.region import Region
 from intset.domains.registry import domain_named
 from intset.domains.relation import Relation
+from intset.equations import Solved, solved_equations
 from intset.errors import ContradictionWarning, InputError
 from intset.expr.digits import shown
 from intset.expr.length import as_width
@@ -33,6 +34,7 @@ from intset.ranges import checked_ranges, checked_var
 from intset.renaming import renamed
 from intset.simplify.cost import COST, weights
 from intset.simplify.engine import simplified
+from intset.solving import Narrowed, narrowed, solutions
 
 
 class Context:
@@ -273,6 +275,49 @@ class Context:
         if isinstance(e, Cond):
             return self.frame.where_defined((e,)).known.cond(e)
         return self.frame.canonical(as_expr(e, "the expression"))
+
+    def solve(self, cond: Cond, x: Var) -> IntSet:
+        """The values of `x` for which `cond` can hold, with ends in the other variables; a superset, as every set.
+
+        Example
+        -------
+        >>> x, n = Var("x"), ShapeVar("n")
+        >>> Context({x: Range(0, n)}).solve((x * 4 + 3 < n) & (x > 2), x)
+        <ShapeSet [n] -> { [i0] : n > 0 and 3 <= i0 < n and 4i0 <= -4 + n } exact by isl>
+        """
+        return solutions(self, cond, x)
+
+    def narrow(self, cond: Cond, keep: Sequence[Var]) -> Narrowed:
+        """The weakest condition over `keep` that implies `cond` for all values that the other variables may take.
+
+        `.cond` is never weaker than that, `truth(False)` at worst; `.is_exact` says whether it is the very one.
+
+        Example
+        -------
+        >>> x, y = Var("x"), Var("y")
+        >>> Context({y: Range(0, 4)}).narrow(x + y < 10, [x]).cond
+        x < 7
+        """
+        return narrowed(self, cond, keep)
+
+    def solve_equations(self, conds: Sequence[Cond], variables: Sequence[Var]) -> Solved:
+        """The integer solutions of equations that are linear in `variables`.
+
+        `.values` says what each variable is, over fresh variables; `.context` what the ranges and facts say of these;
+        `.cond` what must hold of all other variables for a solution to exist.
+
+        Raises
+        ------
+        InputError: a condition is no equation, or not linear in the variables.
+
+        Example
+        -------
+        >>> x, y, n = Var("x"), Var("y"), Var("n")
+        >>> found = Context().solve_equations([(x * 4 + y * 6).eq(n)], [x, y])
+        >>> found.cond
+        n % 2 == 0
+        """
+        return solved_equations(self, conds, variables)
 
     def fits(self, e: IntLike, bits: int = 32) -> Proof:
         """Whether `e`, computed step by step in signed registers of `bits` bits, never overflows."""

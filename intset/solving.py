@@ -1,0 +1,73 @@
+"""Solving conditions: for which values of a variable one can hold, and what of the others makes it hold for sure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from intset.domains.base import IntSet
+from intset.errors import InputError, IntSetError
+from intset.expr.build import logical_and
+from intset.expr.definedness import definedness
+from intset.expr.node import Cond, Var, as_cond, truth
+from intset.expr.walk import free_vars, opaque_terms
+from intset.ranges import checked_var
+
+if TYPE_CHECKING:
+    from intset.context import Context
+
+
+class Narrowed(NamedTuple):
+    """The answer of `ctx.narrow`.
+
+    Attributes
+    ----------
+    cond: over the kept variables alone; wherever it holds, the condition holds for all values of the others.
+    is_exact: whether it is the weakest such condition.
+    notes: what was given up, if it is not.
+    """
+
+    cond: Cond
+    is_exact: bool
+    notes: tuple[str, ...] = ()
+
+
+def solutions(ctx: Context, cond: Any, x: Any) -> IntSet:
+    """The values of `x` for which `cond` can hold; see `Context.solve`."""
+    goal, var = as_cond(cond, "the condition to solve"), checked_var(x)
+    frame = ctx.frame
+    ranges = None if var in frame.ranges else {var: None}
+    inside = ctx.extended(ranges=ranges, facts=[goal])
+    mentioned = free_vars(goal, *(fact.condition for fact in frame.facts))
+    kept = [v for v in dict.fromkeys((*frame.ranges, *mentioned)) if v is not var and v in inside.ranges]
+    return inside.value_set(var, keep=kept)
+
+
+def narrowed(ctx: Context, cond: Any, keep: Any) -> Narrowed:
+    """The weakest condition over `keep` that implies `cond`; see `Context.narrow`."""
+    goal = as_cond(cond, "the condition to narrow")
+    kept = _variables(keep)
+    if opaque_terms(goal):
+        return Narrowed(truth(False), False, ("the condition reads elements of which nothing is known",))
+    sure = logical_and(*definedness((goal,)), goal)
+    inside = ctx.extended(ranges={v: None for v in (*kept, *free_vars(goal)) if v not in ctx.ranges}, facts=[~sure])
+    if not kept:
+        fails = ctx.prove(sure)
+        exact = fails.status != "unknown"
+        return Narrowed(truth(bool(fails)), exact, () if exact else (fails.reason,))
+    try:
+        failing = inside.image(kept)
+        if failing.params:
+            return Narrowed(truth(False), False, (f"the answer depends on {failing.params[0]}, which is not kept",))
+        bad = failing.condition(kept)
+    except IntSetError as error:
+        return Narrowed(truth(False), False, (str(error),))
+    return Narrowed(ctx.simplify(~bad), failing.is_exact, failing.notes)
+
+
+def _variables(keep: Any) -> tuple[Var, ...]:
+    if isinstance(keep, Var):
+        return (keep,)
+    if isinstance(keep, str) or not isinstance(keep, Sequence):
+        raise InputError(f"keep must be a sequence of variables, not {keep!r}")
+    return tuple(dict.fromkeys(checked_var(v) for v in keep))
