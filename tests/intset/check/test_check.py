@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from intset.check import Certificate
 from intset.check.__main__ import main
 from intset.check.claim import claim
 from intset.check.evidence import Combination, Premise, Term
-from intset.check.linear import check_linear, ways_to_fail
+from intset.check.linear import both_ways, check_linear, ways_to_fail
 from intset.expr.node import const, sum_of, truth
 from tests import ROOT
 
@@ -264,6 +265,41 @@ def test_a_divisor_is_positive_only_where_its_own_case_is_refuted():
         assert not replace(false, combinations=(one._replace(divisors=((y, bad),)),)).check(), bad
     elsewhere = one._replace(divisors=((x, shown),), terms=one.terms)
     assert not replace(true, combinations=(elsewhere,)).check()
+
+
+def test_every_branch_of_every_split_is_looked_at():
+    """One leaf after another is spoiled, left out, or given divisors: the others do not make up for it."""
+    case = (x * 0 + 1 < 1,)  # absurd, so that every leaf is closed by it
+    close = (Term(1, (Premise("the goal negated", case[0]),)),)
+
+    def split(given, conditions, spoil, place=()):
+        """A tree of splits; `spoil` makes of the leaf at each place another, or none."""
+        if not conditions:
+            return spoil(place, Combination(given, close))
+        ways = both_ways(conditions[0], ())
+        branches = [split((*given, *way), conditions[1:], spoil, (*place, k)) for k, way in enumerate(ways)]
+        return Combination(given, (), (), conditions[0], tuple(one for one in branches if one is not None))
+
+    cert = Certificate("linear", x * 0 + 1 >= 1)
+    assert replace(cert, combinations=(split(case, (x < 3, y < 1, x < y), lambda place, leaf: leaf),)).check()
+    spoiled = 0
+    for place in itertools.product(range(2), repeat=3):
+        for bad in (
+            lambda leaf: leaf._replace(terms=()),
+            lambda leaf: None,
+            lambda leaf: leaf._replace(divisors=((y, leaf),)),
+            lambda leaf: leaf._replace(terms=(), divisors=((y, leaf),)),
+        ):
+            tree = split(
+                case,
+                (x < 3, y < 1, x < y),
+                lambda at, leaf, bad=bad, place=place: bad(leaf) if at == place else leaf,
+            )
+            assert not replace(cert, combinations=(tree,)).check(), (place, tree)
+            spoiled += 1
+    assert spoiled == 32
+    long = split(case, tuple(Var(f"v{k}") < k for k in range(8)), lambda place, leaf: leaf._replace(terms=()))
+    assert not replace(cert, combinations=(long,)).check()  # more branches than are looked at
 
 
 @pytest.mark.filterwarnings("ignore::intset.ContradictionWarning")
