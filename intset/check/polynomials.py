@@ -79,11 +79,14 @@ class Expander:
 def in_other_words(node: Expr) -> Expr | None:
     """An operation by what it means in terms of floor division, where it means that everywhere."""
     op, args = node.op, node.args
+    if not args:
+        return None
     first: Expr = args[0]
     k = constant_value(args[1]) if len(args) == 2 and isinstance(args[1], Expr) else None
     if op is ops.TRUNCMOD:
+        divisor: Expr = args[1]
         quotient: Expr = make(ops.TRUNCDIV, args)
-        return first - quotient * args[1]
+        return first - divisor * quotient
     if op is ops.BITNOT:
         return -first - 1
     if op in (ops.SHL, ops.SHR) and k is not None and 0 <= k <= MAX_SHIFT:
