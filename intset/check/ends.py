@@ -12,7 +12,9 @@ from intset.expr import ops
 from intset.expr.build import logical_and
 from intset.expr.definedness import definedness
 from intset.expr.node import Cond, Expr, Var, as_expr
+from intset.expr.printer import to_text
 from intset.expr.range import Range
+from intset.expr.printer import to_text
 from intset.expr.walk import conjuncts, free_vars, opaque_terms, substitute
 from intset.facts import ASSERTED, Fact
 from intset.infinity import NEG_INF, POS_INF, Infinity
@@ -59,6 +61,17 @@ class BoundsCertificate:
     at_upper: At | None = None
     attained: tuple[Certificate | None, Certificate | None] = (None, None)
     empty: Certificate | None = None
+
+    def __repr__(self) -> str:
+        if self.empty is not None:
+            return f"<BoundsCertificate {_short(self.expr)} has no value, by {self.empty.kind}>"
+        shown = [f"{side} end by {part.kind}" for side, part in self._parts() if part is not None]
+        ends = f"{_short(self.low)} <= {_short(self.expr)} <= {_short(self.high)}"
+        return f"<BoundsCertificate {ends}; {', '.join(shown) or 'no end is shown'}>"
+
+    def _parts(self) -> tuple[tuple[str, Certificate | None], ...]:
+        first, last = self.attained
+        return (("lower", self.lower), ("upper", self.upper), ("attained lower", first), ("attained upper", last))
 
     def check(self, ctx: Context | None = None) -> bool:
         """Whether every part is right and says what it stands for; with `ctx`, also whether it is about that one."""
@@ -170,3 +183,7 @@ def attained_goal(
 
 
 __all__ = ["At", "BoundsCertificate", "attained_goal", "nowhere"]
+
+
+def _short(value: Expr | Infinity) -> str:
+    return to_text(value, limit=120) if isinstance(value, Expr) else str(value)

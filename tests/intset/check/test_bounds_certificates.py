@@ -191,3 +191,13 @@ def test_bounds_of_random_expressions_have_certificates():
 @pytest.mark.nightly
 def test_bounds_of_many_random_expressions_have_certificates():
     assert ask(range(200)) >= 190
+
+
+def test_the_repr_is_short_and_tells_what_is_shown() -> None:
+    i, j = Var("i"), Var("j")
+    short = Context({i: Range(0, 8), j: Range(0, 4)}).bounds(i * 4 + j).certificate()
+    assert repr(short).startswith("<BoundsCertificate 0 <= i * 4 + j <= 31; lower end by linear, upper end by linear")
+    long = i
+    for _ in range(12):
+        long = long * long + j
+    assert len(repr(Context({i: Range(0, 2), j: Range(0, 2)}).bounds(long).certificate())) < 600
