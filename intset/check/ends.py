@@ -14,7 +14,6 @@ from intset.expr.definedness import definedness
 from intset.expr.node import Cond, Expr, Var, as_expr
 from intset.expr.printer import to_text
 from intset.expr.range import Range
-from intset.expr.printer import to_text
 from intset.expr.walk import conjuncts, free_vars, opaque_terms, substitute
 from intset.facts import ASSERTED, Fact
 from intset.infinity import NEG_INF, POS_INF, Infinity
