@@ -69,8 +69,16 @@ def test_every_example_of_the_document_prints_its_nest() -> None:
     body = ["C[i, j] = 5", "D[i, j] = C[i, j] * 2"]
     nests: dict[Any, list[str]] = {
         None: ["allocate C: int32[5, 16]", *head, body[0], *head, body[1]],
-        1: [*head, "allocate C: int32[i : + 1, j : + 1]", "for i in [0, 1):", "for j in [0, 1):", *body],
-        0: [head[0], "allocate C: int32[i : + 1, 16]", "for i in [0, 1):", head[1], body[0], head[1], body[1]],
+        1: [
+            *head,
+            "allocate C: int32[i : + 1, j : + 1]",
+            *("for i_1 in [0, 1):", "for j_1 in [0, 1):", *body),
+        ],
+        0: [
+            head[0],
+            "allocate C: int32[i : + 1, 16]",
+            *("for i_1 in [0, 1):", head[1], body[0], head[1], body[1]),
+        ],
     }
     for axis, nest in nests.items():
         s = te.create_schedule(D.op)

@@ -44,7 +44,7 @@ def test_a_thread_with_a_storage_of_its_own_stores_for_itself() -> None:
     s, b, _, thread = staged("local", False)
     s[b].set_store_predicate(thread >= 4)
     x = np.ones((6, 32), np.float32)
-    stored = np.isfinite(run(lower(s), {"A": x})["C"])
+    stored = np.isfinite(run(lower(s), {"A": x}, checked=False)["C"])  # the other elements are read unwritten
     np.testing.assert_array_equal(stored, np.broadcast_to(np.arange(32) % 8 >= 4, (6, 32)))
 
 
@@ -57,13 +57,13 @@ def test_a_thread_that_is_written_anew_is_the_same_thread() -> None:
 def test_a_predicate_that_holds_on_no_thread_stores_nothing() -> None:
     s, b, _, thread = staged("shared", True)
     s[b].set_store_predicate(thread.eq(8))
-    assert np.isnan(run(lower(s), {"A": np.ones((6, 32), np.float32)})["C"]).all()
+    assert np.isnan(run(lower(s), {"A": np.ones((6, 32), np.float32)}, checked=False)["C"]).all()
 
 
 def test_a_predicate_on_an_axis_of_the_stage_is_on_what_it_stores() -> None:
     s, b, _, thread = staged("shared", True)
     s[b].set_store_predicate((b.op.axis[1] < 12) & (thread < 2))
-    stored = np.isfinite(run(lower(s), {"A": np.ones((6, 32), np.float32)})["C"])
+    stored = np.isfinite(run(lower(s), {"A": np.ones((6, 32), np.float32)}, checked=False)["C"])
     np.testing.assert_array_equal(stored, np.broadcast_to(np.arange(32) < 12, (6, 32)))
 
 
