@@ -34,7 +34,7 @@ def times(a: Interval, b: Interval) -> Interval:
     """The hull of the products."""
     (a0, a1), (b0, b1) = a, b
     if a0 is not None and a1 is not None and b0 is not None and b1 is not None:
-        if max(a0.bit_length(), a1.bit_length()) + max(b0.bit_length(), b1.bit_length()) > MAX_BITS:
+        if _bits(a0, a1) + _bits(b0, b1) > MAX_BITS:
             return _unbounded_product(a, b)
         corners = (a0 * b0, a0 * b1, a1 * b0, a1 * b1)
         return (min(corners), max(corners))
@@ -51,6 +51,11 @@ def times(a: Interval, b: Interval) -> Interval:
         if b0 is not None and b0 >= 0:
             return (None, a1 * b0)
     return (None, None)
+
+
+def _bits(*ends: int) -> int:
+    """The length of the longest end."""
+    return max(end.bit_length() for end in ends)
 
 
 def _unbounded_product(a: Interval, b: Interval) -> Interval:

@@ -249,8 +249,8 @@ def _end(plain: Callable[..., Any], side: int, args: Any, named: Any) -> Any:
 
 @contextmanager
 def for_unknowns(*modules: ModuleType) -> Iterator[None]:
-    """Let the modules use the functions above in place of `gcd`, `min` and `max`."""
-    names = {"gcd": gcd, "min": smallest, "max": largest}
+    """Let the modules use the functions above in place of `gcd`, `min` and `max`; unknowns are of no length."""
+    names = {"gcd": gcd, "min": smallest, "max": largest, "_bits": lambda *ends: 0}
     before = [(module, name, vars(module).get(name)) for module in modules for name in names]
     try:
         for module in modules:
