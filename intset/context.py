@@ -11,6 +11,7 @@ from intset.assuming import Assuming, within_blocks
 from intset.domains.answers import bounds_by, region_by
 from intset.domains.base import IntSet
 from intset.domains.ends import Bounds
+from intset.domains.occupied import where_occupied
 from intset.domains.region import Region
 from intset.domains.registry import domain_named
 from intset.domains.relation import Relation
@@ -354,7 +355,8 @@ class Context:
             ends = bounds_by(query, answering)
             asked = AskedBounds(exprs[0], frame.ranges, frame.facts, frame.defined, kept, chosen)
             return frame.remember(key, ends.answering(asked))
-        return frame.remember(key, region_by(query, answering))
+        region = where_occupied(region_by(query, answering), frame.ranges, exprs, kept)
+        return frame.remember(key, region)
 
     def __reduce__(self) -> tuple[Any, ...]:
         frame = self.frame

@@ -77,7 +77,7 @@ def occupied(ranges: Mapping[Var, Range], base: Normalizer) -> tuple[Cond, ...]:
     A range that depends on sizes alone gives none: where it is empty, no answer says anything.
     """
     dependent = [var for var in base.knowledge.limits if any(v in ranges for v in ranges[var].free_vars())]  # type: ignore[index]
-    found = [cond for var in dependent for cond in _is_occupied(var, ranges[var])]  # type: ignore[arg-type, index]
+    found = [cond for var in dependent for cond in is_occupied(var, ranges[var])]  # type: ignore[arg-type, index]
     return tuple(cond for cond in found if not _is_known(base, cond))
 
 
@@ -86,7 +86,7 @@ def _is_known(base: Normalizer, cond: Cond) -> bool:
     return all(isinstance(part, tuple) and part[0] is ops.GE and base.is_nonneg(part[1]) for part in parts)
 
 
-def _is_occupied(var: Var, limits: Range) -> Iterator[Cond]:
+def is_occupied(var: Var, limits: Range) -> Iterator[Cond]:
     """That some integer lies in the range and within what the variable declares."""
     first, last = limits.min, limits.max
     low, high, _ = var.declared()

@@ -232,6 +232,11 @@ class Region(ABC):
         """What is known of the region without its shape; its box is not asked for before somebody needs it."""
         return Outline(lambda: [_side(r) for r in self.box])
 
+    @property
+    def mentioned(self) -> Region:
+        """The region without the conditions of ranges that it does not mention (`domains.occupied`)."""
+        return self
+
     def in_instances(self) -> Region:
         """The region where its parameters are among the instances it is known to have; elsewhere empty."""
         return self

@@ -177,6 +177,7 @@ def _in_instances(known: Known, shape: Shape) -> Shape:
 
 def from_region(known: Known, region: Region, shape: Sequence[Expr]) -> Need:
     """What a domain answered about a tensor of this shape; an infinite end is that of the tensor."""
+    region = region.mentioned  # an instance without iterations needs nothing in any case
     if isinstance(region, ShapeRegion):
         return from_shape(known, region.dims, region.shape, region.is_exact, region.notes)
     sides = [_within(r, extent) for r, extent in zip(region.box, shape, strict=True)]
