@@ -117,6 +117,7 @@ def asked(s: IntSet | Region, other: Any, point: Any, values: dict[Var, int]) ->
         "box",
         "notes",
         "sides",
+        "mentioned",
     ):
         asks[name] = lambda name=name: getattr(s, name)
     known = operations(s)
