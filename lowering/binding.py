@@ -20,6 +20,8 @@ Shapes = dict[Tensor, tuple[int, ...]]
 
 def by_tensor(f: Function, arrays: Mapping[Any, Any]) -> dict[Tensor, Any]:
     """The arrays by parameter: a key is the parameter, its name, or the tensor of the script it stands for."""
+    if not isinstance(arrays, Mapping):
+        raise InputError(f"run takes arrays by tensor or name, a mapping, not a {type(arrays).__name__}")
     names: dict[Any, Tensor] = {**f.labels, **{t.name: t for t in f.params}, **{t: t for t in f.params}}
     found: dict[Tensor, Any] = {}
     for key, array in arrays.items():

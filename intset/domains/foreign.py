@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from intset.domains.base import IntSet
+from intset.domains.base import IntervalSet, IntSet
 from intset.domains.border import GuardedRegions
 from intset.domains.border import shown_in_a_line as _shown
 from intset.domains.ends import Bounds, End
 from intset.domains.query import Query
-from intset.domains.region import Region
+from intset.domains.region import Region, product_of
+from intset.errors import BudgetError
 from intset.expr.node import Expr, constant_value
 from intset.infinity import NEG_INF, POS_INF, Infinity
 
@@ -21,7 +22,10 @@ class Guarded(GuardedRegions):
     methods: ClassVar[dict[str, str]] = {**GuardedRegions.methods, "bounds": "_bounds", "region": "_region"}
 
     def image(self, query: Query) -> IntSet:
-        answer = self._asked("image", query)
+        try:
+            answer = self._asked("image", query)
+        except BudgetError as error:
+            return IntervalSet(NEG_INF, POS_INF, self.name, notes=(self._gave_up(error),))
         if not isinstance(answer, IntSet):
             self._refuse("image", answer, "an IntSet")
         self._check_claims("image", answer)
@@ -32,7 +36,10 @@ class Guarded(GuardedRegions):
         return answer
 
     def _bounds(self, query: Query) -> Bounds:
-        answer = self._asked("bounds", query)
+        try:
+            answer = self._asked("bounds", query)
+        except BudgetError as error:
+            return Bounds(NEG_INF, POS_INF, False, self.name, (self._gave_up(error),))
         if not isinstance(answer, Bounds):
             self._refuse("bounds", answer, "a Bounds")
         self._check_claims("bounds", answer, ("is_tight",))
@@ -40,7 +47,10 @@ class Guarded(GuardedRegions):
         return answer
 
     def _region(self, query: Query) -> Region:
-        answer = self._asked("region", query)
+        try:
+            answer = self._asked("region", query)
+        except BudgetError as error:
+            return product_of([(NEG_INF, POS_INF)] * len(query.exprs), self.name, (self._gave_up(error),))
         if not isinstance(answer, Region):
             self._refuse("region", answer, "a Region")
         self._check_claims("region", answer, ("is_exact",))
@@ -48,6 +58,9 @@ class Guarded(GuardedRegions):
         if dims != len(query.exprs):
             self._refuse("region", answer, f"a Region of {len(query.exprs)} dimensions", f", which has {dims!r}")
         return answer
+
+    def _gave_up(self, error: BudgetError) -> str:
+        return f"{self.name} gave up: {error}"
 
     def _check_claims(self, method: str, answer: Any, claims: Sequence[str] = ("is_tight", "is_exact")) -> None:
         for claim in claims:

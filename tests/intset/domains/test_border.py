@@ -26,6 +26,7 @@ from intset import (
 )
 from intset.domains.interval import IntervalDomain
 from intset.domains.registry import domain_names, unregister
+from intset.errors import BudgetError
 from tests import ROOT
 
 I, J = Var("i"), Var("j")
@@ -261,3 +262,19 @@ def test_a_product_goes_with_the_domain_it_is_made_of():
     assert domain_names() == names
     with pytest.raises(InputError):
         Context({I: Range(0, 8)}).bounds(I, domain="interval*odd")
+
+
+@pytest.mark.parametrize("method", WRONG)
+def test_a_refusal_is_a_sound_answer(method, foreign):
+    """A budget that does not suffice is no fault: the answer is everything, and says why; so is that of a product."""
+    name = foreign(**{method: BudgetError("too many")})
+    ctx = Context({I: Range(0, 8), J: Range(0, 4)})
+    asked = {
+        "image": lambda domain: ctx.value_set(I + J, domain=domain),
+        "bounds": lambda domain: ctx.bounds(I + J, domain=domain),
+        "region": lambda domain: ctx.image((I, J), domain=domain),
+    }[method]
+    answer = asked(name)
+    assert any("too many" in note for note in answer.notes)
+    for found in (answer, asked(f"{name}*modular")):
+        assert not found.is_tight if method == "bounds" else not found.is_exact
