@@ -78,10 +78,10 @@ def occupied(ranges: Mapping[Var, Range], base: Normalizer) -> tuple[Cond, ...]:
     """
     dependent = [var for var in base.knowledge.limits if any(v in ranges for v in ranges[var].free_vars())]  # type: ignore[index]
     found = [cond for var in dependent for cond in is_occupied(var, ranges[var])]  # type: ignore[arg-type, index]
-    return tuple(cond for cond in found if not _is_known(base, cond))
+    return tuple(cond for cond in found if not is_known(base, cond))
 
 
-def _is_known(base: Normalizer, cond: Cond) -> bool:
+def is_known(base: Normalizer, cond: Cond) -> bool:
     parts = base.clauses(cond)
     return all(isinstance(part, tuple) and part[0] is ops.GE and base.is_nonneg(part[1]) for part in parts)
 

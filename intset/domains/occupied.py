@@ -13,7 +13,6 @@ from intset.domains.base import empty_set
 from intset.domains.budgeted import own_budget
 from intset.domains.outline import Outline
 from intset.domains.region import ProductRegion, Region
-from intset.expr import ops
 from intset.expr.build import logical_and
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr
@@ -21,7 +20,7 @@ from intset.expr.range import Range
 from intset.expr.walk import substitute
 from intset.infinity import Infinity
 from intset.linear.canonical import Normalizer
-from intset.ranges import is_occupied
+from intset.ranges import is_known, is_occupied
 from intset.regions.derived import coordinates
 from intset.regions.shape import Shape
 
@@ -108,10 +107,5 @@ def where_occupied(region: Region, ranges: Mapping[Var, Range], exprs: Sequence[
         if var in kept or var in mentioned or limits.ends is not None:
             continue
         if all(v in kept or v not in ranges for v in limits.free_vars()):
-            conditions.update((cond, None) for cond in is_occupied(var, limits) if not _is_known(plain, cond))
+            conditions.update((cond, None) for cond in is_occupied(var, limits) if not is_known(plain, cond))
     return OccupiedRegion(region, tuple(conditions)) if conditions else region
-
-
-def _is_known(plain: Normalizer, cond: Cond) -> bool:
-    parts = plain.clauses(cond)
-    return all(isinstance(part, tuple) and part[0] is ops.GE and plain.is_nonneg(part[1]) for part in parts)

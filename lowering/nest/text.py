@@ -118,9 +118,15 @@ def end_of(low: Expr, extent: Expr) -> Expr:
         return answer
     if constant_value(low) == 0:
         return extent
+    short = weighed((extent, 1), (low, 1))
+    return short if size(short) < size(low + extent) else low + extent
+
+
+def weighed(*summands: tuple[Expr, int]) -> Expr:
+    """The sum of expressions, each so many times, without what cancels in it; products by constants are opened."""
     rest = 0
     terms: dict[Expr, int] = {}
-    stack: list[tuple[Any, int]] = [(extent, 1), (low, 1)]
+    stack: list[tuple[Any, int]] = list(summands)
     while stack:
         e, times = stack.pop()
         factor = constant_value(e.args[1]) if e.op is ops.MUL else None
@@ -132,5 +138,4 @@ def end_of(low: Expr, extent: Expr) -> Expr:
             stack.append((e.args[0], times * factor))
         else:
             terms[e] = terms.get(e, 0) + times
-    short = Linear(rest, {e: times for e, times in terms.items() if times}).expr()
-    return short if size(short) < size(low + extent) else low + extent
+    return Linear(rest, {e: times for e, times in terms.items() if times}).expr()
