@@ -16,6 +16,7 @@ from intset.domains.modular import ModularDomain
 from intset.domains.protocols import ClimbingDomain, Regions
 from intset.domains.query import Query
 from intset.domains.region import Region
+from intset.domains.sides import Sides
 from intset.domains.value import ValueDomain
 from intset.expr import ops
 from intset.expr.build import logical_and
@@ -182,7 +183,9 @@ class ProductWithRegions(ProductDomain):
         return self._top
 
     def region(self, query: Query) -> Region:
-        return region_of_points(query, self._top)
+        region = region_of_points(query, self._top)
+        region.sides = Sides(query, self.bounds)
+        return region
 
 
 def product_domain(parts: Sequence[Domain], name: str) -> ProductDomain:
