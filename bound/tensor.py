@@ -88,6 +88,11 @@ class Tensor:
             return TensorSlice(self, indices)
         return element(self, tuple(as_index(self, k, index) for k, index in enumerate(indices)))
 
+    def __getstate__(self) -> tuple[None, dict[str, Any]]:
+        """What is pickled: the symbol of the elements knows its tensor, and is made again."""
+        kept = {name: getattr(self, name) for name in self.__slots__ if name not in ("__weakref__", "_element")}
+        return None, {**kept, "_element": None}
+
     def __len__(self) -> NoReturn:
         raise TypeError(f"the tensor {self.name} has no len(): its shape is {self.extents}")
 

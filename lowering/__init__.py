@@ -7,6 +7,7 @@ from lowering.division import lower_division
 from lowering.errors import AccessError, CheckError, CompilerError, LayoutError
 from lowering.interpreter import run
 from lowering.layout import IndexMap
+from lowering.layout.declare import with_layouts
 from lowering.lower import lower
 from lowering.nest.ir import Function
 from lowering.nest.parser import parse_nest
@@ -65,4 +66,5 @@ __all__ = [
     "to_c",
     "undef",
     "unique_names",
+    "with_layouts",
 ]

@@ -9,7 +9,7 @@ variables, and two terms are equal when symbol and indices are.
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bound import dtypes
 from bound.tir.ranges import function_range
@@ -38,6 +38,9 @@ class TensorElement(Opaque):
     def dtype(self) -> str:
         return self.tensor.dtype
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _element_of, (self.tensor,)
+
 
 class IntFunction(Opaque):
     """The symbol of an integer that `body` computes from data, a function of the integer variables `params`."""
@@ -55,16 +58,28 @@ class IntFunction(Opaque):
     def dtype(self) -> str:
         return self.body.dtype
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _function_of, (self.body,)
+
 
 _FUNCTIONS: weakref.WeakValueDictionary[Value, IntFunction] = weakref.WeakValueDictionary()
 
 
 def integer(value: Value) -> Expr:
     """The expression that denotes a value of integer type."""
+    symbol = _function_of(value)
+    return symbol(*symbol.params)
+
+
+def _function_of(value: Value) -> IntFunction:
     symbol = _FUNCTIONS.get(value)
     if symbol is None:
         symbol = _FUNCTIONS[value] = IntFunction(value)
-    return symbol(*symbol.params)
+    return symbol
+
+
+def _element_of(tensor: Tensor) -> TensorElement:
+    return tensor.element
 
 
 def _at_least_two(known: tuple[int, int] | None) -> tuple[int, int] | None:

@@ -76,11 +76,13 @@ class IndexMap:
         ctx: Context,
         where: Sequence[Cond] = (),
         origin: IndexMap | None = None,
+        within: Sequence[Range] | None = None,
     ) -> IndexMap:
         self.variables, self.exprs, self.ctx, self._old = tuple(variables), tuple(exprs), ctx, tuple(box)
         self._where, self._origin = tuple(where), origin
+        self._within = None if within is None else tuple(within)
         inside = ctx.extended(ranges=dict(zip(variables, box, strict=True)), facts=where)
-        self._map: IterMap = iter_map(inside, self.variables, self.exprs)
+        self._map: IterMap = iter_map(inside, self.variables, self.exprs, self._within)
         return self
 
     # -- what it is ---------------------------------------------------------------------------------------------
@@ -127,6 +129,12 @@ class IndexMap:
             return truth(True)
         return found if free_vars(found) else truth(bool(evaluate(found, {})))
 
+    @property
+    def sizes(self) -> tuple[Var, ...]:
+        """The variables in the map that are no indices."""
+        ends = [e for r in (*self._old, *(self._within or ())) for e in (r.min, r.extent) if isinstance(e, Expr)]
+        return tuple(v for v in free_vars(*ends, *self.exprs, *self._where) if v not in self.variables)
+
     def image(self) -> Region:
         """The new indices that old ones arrive at."""
         return self._map.image()
@@ -156,7 +164,7 @@ class IndexMap:
         """
         if self._origin is not None:
             return self._origin
-        self._one_to_one()
+        self.check_injective()
         places = self._map.places
         try:
             values = self._map.inverse(places)
@@ -167,7 +175,8 @@ class IndexMap:
         exprs = [values[v] for v in self.variables]
         return IndexMap.__new__(IndexMap)._set(places, self.ranges, exprs, self.ctx, where, self)
 
-    def _one_to_one(self) -> None:
+    def check_injective(self) -> None:
+        """Refuse a map that is not proved injective, with two old points that collide, or with the reason."""
         if not self.injective:
             raise LayoutError(self._map.why_no_inverse(), self.injective.points)
 
@@ -199,6 +208,55 @@ class IndexMap:
         exprs = [_simplified(inside, substitute(e, values), keeps_places) for e in other.exprs]
         return IndexMap.__new__(IndexMap)._set(self.variables, self._old, exprs, ctx, self._where)
 
+    def onto(self, ranges: Sequence[Range]) -> IndexMap:
+        """The same map into a larger storage: its new indices are looked at within these ranges.
+
+        Raises
+        ------
+        LayoutError: not as many ranges as new indices, or one that is not known to hold all that arrives.
+        """
+        if len(ranges) != len(self.exprs):
+            raise LayoutError(f"the map has {len(self.exprs)} new indices, not {len(ranges)}")
+        inside = self.ctx.extended(ranges=dict(zip(self.variables, self._old, strict=True)), facts=self._where)
+        for k, (e, limits) in enumerate(zip(self.exprs, ranges, strict=True)):
+            proof = inside.prove(_inside(e, limits))
+            if not proof:
+                raise LayoutError(f"new index {k}, {e}, is not known to be within {limits}: {proof.reason}")
+        return self._with(within=ranges)
+
+    def from_zero(self) -> IndexMap:
+        """The map whose new indices are counted from the first of each range: of `[-3, 13)`, 3 is added."""
+        lows = [limits.min for limits in self.ranges if isinstance(limits.min, Expr)]
+        if all(constant_value(low) == 0 for low in lows):
+            return self
+        exprs = [self.ctx.canonical(e - low) for e, low in zip(self.exprs, lows, strict=True)]
+        return self._with(exprs, [Range(0, limits.extent) for limits in self.ranges])
+
+    def renamed(self, sizes: Mapping[Var, IntLike], ctx: Context) -> IndexMap:
+        """The map with other expressions in the place of sizes, in a context that knows them."""
+
+        def new(e: Any) -> Any:
+            return substitute(e, sizes)
+
+        def moved(limits: Range) -> Range:
+            return Range(new(limits.min), new(limits.extent))
+
+        known = ctx.extended(facts=[new(f.condition) for f in self.ctx.facts])
+        state = (
+            self.variables,
+            [moved(r) for r in self._old],
+            [new(e) for e in self.exprs],
+            known,
+            [new(c) for c in self._where],
+            None if self._origin is None else self._origin.renamed(sizes, ctx),
+            None if self._within is None else [moved(r) for r in self._within],
+        )
+        return _made(*state)
+
+    def _with(self, exprs: Sequence[Expr] | None = None, within: Sequence[Range] | None = None) -> IndexMap:
+        made = self.exprs if exprs is None else exprs
+        return _made(self.variables, self._old, made, self.ctx, self._where, None, within)
+
     # -- arrays -------------------------------------------------------------------------------------------------
 
     def pack(self, array: Any, fill: Any, sizes: Mapping[Var, int] | None = None) -> np.ndarray[Any, Any]:
@@ -217,7 +275,7 @@ class IndexMap:
         import numpy as np
 
         old = np.asarray(array)
-        self._one_to_one()
+        self.check_injective()
         values = self._sizes(old.shape, self.shape, sizes)
         new_shape, places = self._at(old.shape, values)
         filled = np.asarray(fill)
@@ -294,7 +352,8 @@ class IndexMap:
         return new_shape, tuple(places)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _made, (self.variables, self._old, self.exprs, self.ctx, self._where, self._origin)
+        state = (self.variables, self._old, self.exprs, self.ctx, self._where, self._origin, self._within)
+        return _made, state
 
     def __repr__(self) -> str:
         old, new = (", ".join(map(str, names)) for names in (self.variables, self.exprs))

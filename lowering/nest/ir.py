@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bound.tensor import Tensor
 from bound.tir.calls import ExternCall
@@ -19,6 +19,9 @@ from bound.tir.value import Operand, Value
 from intset.context import Context
 from intset.expr.node import Cond, Expr, Opaque, Var
 from intset.expr.range import Range
+
+if TYPE_CHECKING:
+    from lowering.layout.index_map import IndexMap
 
 
 class LoopKind(StrEnum):
@@ -194,6 +197,9 @@ class ShapeOf(Opaque):
         super().__init__(f"{tensor.name}.shape", 1, 0)
         self.tensor = tensor
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ShapeOf, (self.tensor,)
+
 
 @dataclass(frozen=True, eq=False)
 class Function:
@@ -213,6 +219,8 @@ class Function:
     requires: the assumptions that `remove_assume` took out of the body.
     forms: of `lower` with `compute="auto"`: for each stage, by the name of its tensor, the forms that were considered
         (`lowering.forms.Form`), the chosen one first.
+    layouts: of each tensor that has another layout than at first, by its name: the map from its first indices to those
+        that it has now, which count from 0.
     """
 
     name: str
@@ -225,6 +233,7 @@ class Function:
     labels: Mapping[Any, Tensor] = field(default_factory=dict)
     requires: tuple[Requirement, ...] = ()
     forms: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    layouts: Mapping[str, IndexMap] = field(default_factory=dict)
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:

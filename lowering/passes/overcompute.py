@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
-from bound.tensor import Tensor
 from bound.tir.build import together
 from bound.tir.walk import loaded_tensor, nodes
 from intset.expr.build import logical_and
@@ -18,9 +17,10 @@ from intset.expr.node import Cond, truth
 from intset.expr.walk import is_small
 from lowering.nest.ir import Allocate, Assert, Assume, Evaluate, For, Function, If, Seq, Stmt, Store, seq
 from lowering.nest.scope import Scope
+from lowering.nest.tensors import storage_of
 from lowering.nest.unclear import deciding_tensors
 from lowering.nest.undef import has_undef
-from lowering.nest.walk import Visit, drive, operands, range_ends, statements, with_children
+from lowering.nest.walk import Visit, drive, operands, statements, with_children
 from lowering.passes.known import Known
 from lowering.passes.places import (
     Place,
@@ -175,7 +175,7 @@ def _why_not(place: Place, guard: _Guard, known: Known, f: Function) -> tuple[st
         return None if not stmt.carried else ("it guards a loop that carries values", None)
     if not isinstance(stmt, Store):
         return None
-    for k, (index, (low, extent)) in enumerate(zip(stmt.indices, _storage(stmt.tensor, known.f), strict=True)):
+    for k, (index, (low, extent)) in enumerate(zip(stmt.indices, storage_of(known.f, stmt.tensor), strict=True)):
         inside = proof_of(scope, (index >= low) & (index < low + extent))
         if not inside:
             return f"without the guard, index {k} of {stmt.tensor.name} may be outside", place.point(inside)
@@ -194,14 +194,6 @@ def _against(guard: _Guard) -> Cond | None:
     return ~logical_and(*guard.parts)
 
 
-def _storage(tensor: Tensor, f: Function) -> list[tuple[Any, Any]]:
-    """Where the indices of an array begin, and how many there are."""
-    for stmt in statements(f.body):
-        if isinstance(stmt, Allocate) and stmt.tensor is tensor:
-            return [range_ends(r) for r in stmt.ranges]
-    return [(0, extent) for extent in tensor.extents]
-
-
 def _missing(
     values: tuple[Any, ...], place: Place, scope: Scope, known: Known
 ) -> tuple[str, tuple[int, ...] | None] | None:
@@ -215,7 +207,7 @@ def _missing(
             tensor = loaded_tensor(node)
             if tensor is None:
                 continue
-            for index, (low, extent) in zip(node.args, _storage(tensor, known.f), strict=True):
+            for index, (low, extent) in zip(node.args, storage_of(known.f, tensor), strict=True):
                 inside = proof_of(scope, (index >= low) & (index < low + extent))
                 if not inside:
                     return f"{node!r} may be outside {tensor.name}", place.point(inside)

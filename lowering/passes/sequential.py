@@ -17,15 +17,16 @@ from typing import Any
 from bound.tensor import Tensor
 from bound.tir.build import together
 from bound.tir.walk import loaded_tensor, nodes
-from intset.errors import InputError
+from intset.errors import BudgetError, UndecidedError
 from intset.expr.build import logical_and, logical_not
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.range import Range
 from intset.expr.walk import conjuncts, free_vars
+from intset.itermap.itermap import iter_map
 from lowering.errors import LayoutError
-from lowering.layout import IndexMap
-from lowering.nest.ir import Allocate, For, Function, If, LoopKind, Seq, Stmt, Store, seq
+from lowering.nest.ir import For, Function, If, LoopKind, Seq, Stmt, Store, seq
 from lowering.nest.scope import Scope
+from lowering.nest.tensors import storage_of, tensor_named
 from lowering.nest.walk import (
     Visit,
     children,
@@ -59,7 +60,7 @@ def sequential_buffer_access(f: Function, name: str, report: list[Any] | None = 
     LayoutError: a result would change, or is not known not to; or the loops are not of a kind that can be moved.
     InputError: the function has no array of this name, or more than one; an assumption of it is proved false.
     """
-    tensor = _named(f, name)
+    tensor = tensor_named(f, name)
     check_assumptions(f)
     said = Report(f)
     is_stored = _stores(f.body, tensor)
@@ -88,15 +89,6 @@ def sequential_buffer_access(f: Function, name: str, report: list[Any] | None = 
     body = drive(visit(root_of(f)))
     said.give(report)
     return f.with_body(body)
-
-
-def _named(f: Function, name: str) -> Tensor:
-    made = [stmt.tensor for stmt in statements(f.body) if isinstance(stmt, Allocate)]
-    found = dict.fromkeys(t for t in (*f.params, *made) if t.name == name)
-    if len(found) != 1:
-        known = ", ".join(dict.fromkeys(t.name for t in (*f.params, *made)))
-        raise InputError(f"{name!r} must be one array of {f.name}: the arrays are {known}")
-    return next(iter(found))
 
 
 def _stores(root: Stmt, tensor: Tensor) -> bool:
@@ -156,26 +148,14 @@ def _rewritten(store: Store, loops: list[For], guards: list[Any], scope: Scope, 
     kept = [loop for loop in loops if loop.var not in used]
     _refuse_ranges(loops, moved, kept, tensor)
     _refuse_order(store, loops, moved, kept, guards, scope)
-    starts = [range_ends(loop.range)[0] for loop in moved]
-    extents = tuple(range_ends(loop.range)[1] for loop in moved)
-
-    def element(*numbers: Expr) -> list[Expr]:
-        values = {loop.var: low + k for loop, low, k in zip(moved, starts, numbers, strict=True)}
-        return [replaced(e, values) for e in store.indices]
-
-    shape = _storage(tensor, f)
-    axes = [Var(f"{tensor.name}{k}".lower()) for k in range(len(shape))]
+    storage = [Range(low, extent) for low, extent in storage_of(f, tensor)]
+    axes = [Var(f"{tensor.name}{k}".lower()) for k in range(len(storage))]
     if moved:
-        m = IndexMap(element, extents, scope.ctx)
-        old = m.inverse()(*axes)
-        arrives = [(axis >= r.min) & (axis <= r.max) for axis, r in zip(axes, m.ranges, strict=True)]
-        within = logical_and(*arrives, logical_not(m.padding(*axes)))
-        values = {loop.var: low + number for loop, low, number in zip(moved, starts, old, strict=True)}
+        within, values = _turned(store, moved, axes, scope)
     else:
-        within = logical_and(*(axis.eq(e) for axis, e in zip(axes, store.indices, strict=True)))
-        values = {}
+        within, values = logical_and(*(axis.eq(e) for axis, e in zip(axes, store.indices, strict=True))), {}
     here = scope
-    outer = [For(axis, Range(0, extent), Seq()) for axis, extent in zip(axes, shape, strict=True)]
+    outer = [For(axis, limits, Seq()) for axis, limits in zip(axes, storage, strict=True)]
     for loop in outer:
         here = here.inside(loop)
     inner = here
@@ -195,11 +175,23 @@ def _rewritten(store: Store, loops: list[For], guards: list[Any], scope: Scope, 
     return body
 
 
-def _storage(tensor: Tensor, f: Function) -> tuple[Expr, ...]:
-    for stmt in statements(f.body):
-        if isinstance(stmt, Allocate) and stmt.tensor is tensor:
-            return tuple(range_ends(r)[1] for r in stmt.ranges)
-    return tensor.extents
+def _turned(store: Store, moved: list[For], axes: list[Var], scope: Scope) -> tuple[Cond, dict[Var, Expr]]:
+    """Where an iteration arrives at an element, and the values of the loops there."""
+    around = scope
+    for loop in moved:
+        around = around.inside(loop)
+    found = iter_map(around.ctx, [loop.var for loop in moved], store.indices)
+    if not found.injective:
+        raise LayoutError(found.why_no_inverse(), found.injective.points)
+    arrives = []
+    for axis, r in zip(axes, found.ranges, strict=True):
+        if not isinstance(r.min, Expr) or not isinstance(r.max, Expr):
+            raise LayoutError(f"the elements of {store.tensor.name} that are stored to have no end that is known")
+        arrives.append((axis >= r.min) & (axis <= r.max))
+    try:
+        return logical_and(*arrives, logical_not(found.padding_at(axes))), found.inverse(axes)
+    except (UndecidedError, BudgetError) as error:
+        raise LayoutError(f"the indices of {store.tensor.name} cannot be turned round: {error}") from error
 
 
 def _refuse_ranges(loops: list[For], moved: list[For], kept: list[For], tensor: Tensor) -> None:

@@ -1,0 +1,46 @@
+"""The tensors of a function by name, and where their elements lie."""
+
+from __future__ import annotations
+
+from bound.tensor import Tensor
+from intset.errors import InputError
+from intset.expr.node import Expr, const
+from lowering.nest.ir import Allocate, Function
+from lowering.nest.walk import range_ends, statements
+
+
+def tensors_of(f: Function) -> tuple[Tensor, ...]:
+    """The parameters, then what is allocated, in the order of the text."""
+    made = (stmt.tensor for stmt in statements(f.body) if isinstance(stmt, Allocate))
+    return tuple(dict.fromkeys((*f.params, *made)))
+
+
+def tensor_named(f: Function, name: str) -> Tensor:
+    """The one tensor of this name.
+
+    Raises
+    ------
+    InputError: the function has none, or more than one.
+    """
+    every = tensors_of(f)
+    found = [t for t in every if t.name == name]
+    if len(found) != 1:
+        known = ", ".join(dict.fromkeys(t.name for t in every)) or "none"
+        raise InputError(f"{name!r} must be one array of {f.name}: the arrays are {known}")
+    return found[0]
+
+
+def allocation_of(f: Function, tensor: Tensor) -> Allocate | None:
+    """What allocates a tensor; `None` of a parameter."""
+    for stmt in statements(f.body):
+        if isinstance(stmt, Allocate) and stmt.tensor is tensor:
+            return stmt
+    return None
+
+
+def storage_of(f: Function, tensor: Tensor) -> list[tuple[Expr, Expr]]:
+    """Where the indices of a tensor begin, and how many there are."""
+    found = allocation_of(f, tensor)
+    if found is None:
+        return [(const(0), extent) for extent in tensor.extents]
+    return [range_ends(r) for r in found.ranges]
