@@ -61,8 +61,8 @@ def run(
     InputError: an array or size is missing, or has another shape or type than its tensor.
     CheckError: an assertion or an assumption of the nest does not hold, or a condition, an index or the end of a range
         gets an `undef()` from memory.
-    AccessError: an access outside the storage of a tensor, or a read of an element that holds nothing yet; the message
-        names the tensor and the indices.
+    AccessError: an access outside the storage of a tensor or in its `padding`, or a read of an element that holds
+        nothing yet; the message names the tensor and the indices.
     UndefinedError: an integer is divided by 0.
     CompilerError: `backend="c"` without a compiler, or for a nest that calls a function of the host.
     """
@@ -170,6 +170,8 @@ def _template(dtype: str, count: int) -> Any:
 
 def _outside(name: str, how: str, indices: Numbers, extents: Numbers, origin: Numbers) -> NoReturn:
     place = ", ".join(str(i + o) for i, o in zip(indices, origin, strict=True))
+    if all(0 <= i < e for i, e in zip(indices, extents, strict=True)):
+        raise AccessError(f"{name}[{place}] is {how}, and lies in the padding of {name}, which may not be touched")
     storage = ", ".join(f"{o}:{o + e}" for o, e in zip(origin, extents, strict=True))
     raise AccessError(f"{name}[{place}] is {how} outside the storage {name}[{storage}]")
 

@@ -12,7 +12,7 @@ from lowering.codegen.names import Names
 from lowering.codegen.python_ops import PythonSyntax, wrapped
 from lowering.codegen.python_unknown import UnknownSyntax
 from lowering.codegen.straight import Straight
-from lowering.nest.ir import Allocate, Assert, Assume, Evaluate, For, Function, If, Let, Seq, Stmt, Store
+from lowering.nest.ir import Allocate, Assert, Assume, Evaluate, For, Function, If, Let, Padding, Seq, Stmt, Store
 from lowering.nest.text import text
 from lowering.nest.undef import has_undef, permission
 from lowering.nest.walk import Visit, drive, operands, range_ends, statements, tensors_read
@@ -66,7 +66,18 @@ class PythonNest:
         if tensor in self.syntax.tracked:
             self.visible.append(f"{base}_w")
             lines.append(f"{base}_w = states[{self.constant(tensor)}]")
-        return lines + self._extents(tensor, [f"shapes[{self.constant(tensor)}][{k}]" for k in range(tensor.ndim)])
+        lines += self._extents(tensor, [f"shapes[{self.constant(tensor)}][{k}]" for k in range(tensor.ndim)])
+        return [*lines, *self._padding(tensor, self.f.padding.get(tensor))]
+
+    def _padding(self, tensor: Tensor, padding: Padding | None) -> list[str]:
+        """A function that tells whether an element may not be touched."""
+        if padding is None or not self.checked:
+            return []
+        name = self.syntax.padding[tensor] = f"{self.names.of(tensor, tensor.name)}_p"
+        indices = ", ".join(str(self.syntax.leaf(v)) for v in padding.indices)
+        before, (cond,) = self._operands(padding.cond)
+        self.visible.append(name)
+        return [f"def {name}({indices}):", *_at(1, [*before, f"return {self.syntax.decided(cond)}"])]
 
     def _extents(self, tensor: Tensor, extents: list[str]) -> list[str]:
         base = self.names.of(tensor, tensor.name)
@@ -224,7 +235,7 @@ class PythonNest:
         if tensor in self.syntax.tracked:
             self.visible.append(f"{base}_w")
             lines.append(f"{base}_w = bytearray({count})")
-        return lines
+        return [*lines, *self._padding(tensor, stmt.padding)]
 
 
 def _at(depth: int, lines: list[str]) -> list[str]:

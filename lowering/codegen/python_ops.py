@@ -53,6 +53,7 @@ class PythonSyntax:
         self.constant = constant
         self.checked = checked
         self.storage: dict[Tensor, tuple[str, ...]] = {}  # per dimension: where the storage of a tensor begins, or ""
+        self.padding: dict[Tensor, str] = {}  # the function that tells whether an element may not be touched
         self.tracked: frozenset[Tensor] = frozenset()  # the tensors of which it is known which elements are written
 
     # -- the words of `Syntax` ----------------------------------------------------------------------------------
@@ -156,6 +157,9 @@ class PythonSyntax:
             at = self.names.fresh("p")
             is_read = f"{base}_w[({at} := {place})]"
             held = self.element(tensor, at)
+            if check and tensor in self.padding:
+                held = f"({held} if {is_read} else unread({tensor.name!r}, {given}))"
+                return f"({held} if {check} else outside({tensor.name!r}, 'read', {given}))"
             return f"({held} if {f'{check} and {is_read}' if check else is_read} else unread({tensor.name!r}, {given}))"
         if not check:
             return self.element(tensor, place)
@@ -200,6 +204,9 @@ class PythonSyntax:
         # every index gets its name, also behind one that is outside: the message names them all
         names_late = any(":=" in check for check in checks[1:])
         check = " & ".join(f"({check})" for check in checks) if names_late else " and ".join(checks)
+        if self.checked and tensor in self.padding:
+            absolute = (f"{i} + {s}" if s else i for i, s in zip(inside, starts, strict=True))
+            check = f"{check} and not {self.padding[tensor]}({', '.join(absolute)})"
         return " + ".join(terms) or "0", check, f"({given}), ({extents}), ({origin})"
 
 

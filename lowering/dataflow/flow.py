@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,7 @@ from lowering.dataflow.program import Access, Place, Program, Read, Storage, Wri
 from lowering.dataflow.reaching import MAX_OPERATIONS, Answer, Reaching, Reader
 from lowering.dataflow.values import Values
 from lowering.nest.ir import Function, Store
+from lowering.nest.tensors import is_outside
 from lowering.nest.text import text
 
 _STORES = ("store", "call")
@@ -171,7 +173,7 @@ class Dataflow:
         return Reader(graph, names, read.loop, read.position, read.storage, read)
 
     def _at_end(self, storage: Storage) -> Reader:
-        graph = self._points.everything_of(storage.tensor.extents)
+        graph = self._points.everything_of(storage.tensor.extents, self._is_touchable(storage))
         names = tuple(PlainVar(f"f{k}") for k in graph.free)
         return Reader(graph, names, self._program.root, _END, storage)
 
@@ -271,15 +273,18 @@ class Dataflow:
         return isinstance(access, Write) and access.kind == "call" or isinstance(access, Read) and access.node is None
 
     def _inside(self, storage: Storage, shape: Shape) -> Shape:
-        """The points inside a parameter: the nest has no others."""
-        if not storage.is_param:
-            return shape
+        """The points inside a parameter, and of any storage those outside its padding: the nest touches no others."""
         point = [PlainVar(f"e{k}") for k in range(shape.dims)]
+        extents = zip(point, storage.tensor.extents, strict=True)
+        inside = [(e >= 0) & (e < extent) for e, extent in extents] if storage.is_param else []
         try:
-            extents = zip(point, storage.tensor.extents, strict=True)
-            return shape.restricted(point, logical_and(*((e >= 0) & (e < extent) for e, extent in extents)))
+            return shape.restricted(point, logical_and(*inside, self._is_touchable(storage)(point)))
         except BudgetError:
             return shape
+
+    def _is_touchable(self, storage: Storage) -> Callable[[Sequence[Expr]], Cond]:
+        padding = storage.padding
+        return lambda point: is_outside(padding, point)
 
 
 def dataflow(f: Function) -> Dataflow:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import reduce
 
@@ -237,12 +237,12 @@ class Points:
             self._lexicographic[before, length] = found
         return found
 
-    def everything_of(self, extents: Sequence[Expr]) -> Graph:
-        """A read of every element of a parameter: its instances are the elements."""
+    def everything_of(self, extents: Sequence[Expr], is_touchable: Callable[[Sequence[Expr]], Cond]) -> Graph:
+        """A read of every element of a parameter that may be touched: its instances are the elements."""
         dims = len(extents)
         element = [PlainVar(f"e{k}") for k in range(dims)]
         free = [PlainVar(f"f{k}") for k in range(dims)]
         same = [e.eq(v) for e, v in zip(element, free, strict=True)]
         inside = [(e >= 0) & (e < extent) for e, extent in zip(element, extents, strict=True)]
-        shape, _ = self._where([*free, *element], [*same, *inside])
+        shape, _ = self._where([*free, *element], [*same, *inside, is_touchable(element)])
         return Graph(shape.within(self.known), 0, tuple(range(dims)), dims, False)

@@ -17,7 +17,21 @@ from intset.expr.build import opaque
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.walk import opaque_terms
 from lowering.dataflow.accesses import Way, definitions, indices_of, meaning, reads_of
-from lowering.nest.ir import Allocate, Assert, Assume, Carry, Evaluate, For, Function, If, Let, Seq, Stmt, Store
+from lowering.nest.ir import (
+    Allocate,
+    Assert,
+    Assume,
+    Carry,
+    Evaluate,
+    For,
+    Function,
+    If,
+    Let,
+    Padding,
+    Seq,
+    Stmt,
+    Store,
+)
 from lowering.nest.printer import Line, function_lines
 from lowering.nest.undef import has_undef, is_undef
 from lowering.nest.walk import operands, range_ends
@@ -63,8 +77,8 @@ class Loop:
 class Storage:
     """Where the elements of a tensor lie: new for each iteration of the loops around its `allocate`."""
 
-    def __init__(self, tensor: Tensor, loop: Loop | None) -> None:
-        self.tensor, self.loop = tensor, loop
+    def __init__(self, tensor: Tensor, loop: Loop | None, padding: Padding | None) -> None:
+        self.tensor, self.loop, self.padding = tensor, loop, padding
         self.position = 0 if loop is None else len(loop.items)
 
     @property
@@ -153,11 +167,11 @@ class Program:
         self.reads: dict[Storage, list[Read]] = {}
         self.writes: dict[Storage, list[Write]] = {}
         self._numbers = {line.path: k for k, line in enumerate(self.lines, 1) if line.stmt is not None}
-        self._in_sight: dict[Tensor, Storage] = {t: self._storage(t, None) for t in f.params}
+        self._in_sight: dict[Tensor, Storage] = {t: self._storage(t, None, f.padding.get(t)) for t in f.params}
         self._build()
 
-    def _storage(self, tensor: Tensor, loop: Loop | None) -> Storage:
-        found = Storage(tensor, loop)
+    def _storage(self, tensor: Tensor, loop: Loop | None, padding: Padding | None) -> Storage:
+        found = Storage(tensor, loop, padding)
         self.storages.append(found)
         self.reads[found], self.writes[found] = [], []
         return found
@@ -226,7 +240,7 @@ class Program:
         else:
             self._read(place, *operands(stmt))
             if isinstance(stmt, Allocate):
-                self._in_sight[stmt.tensor] = self._storage(stmt.tensor, loop)
+                self._in_sight[stmt.tensor] = self._storage(stmt.tensor, loop, stmt.padding)
         return []
 
     def _carry(self, stmt: For, place: Place, inside: Visit) -> None:

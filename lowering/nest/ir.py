@@ -7,7 +7,7 @@ tensor that the function allocates is indexed relative to the *allocated range*:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -19,6 +19,7 @@ from bound.tir.value import Operand, Value
 from intset.context import Context
 from intset.expr.node import Cond, Expr, Opaque, Var
 from intset.expr.range import Range
+from intset.expr.walk import substitute
 
 if TYPE_CHECKING:
     from lowering.layout.index_map import IndexMap
@@ -150,12 +151,26 @@ class Let(Stmt):
     value: Operand
 
 
+@dataclass(frozen=True, eq=False)
+class Padding:
+    """Elements of a storage that nothing may touch: those whose `indices` fulfil a condition on them and on sizes."""
+
+    indices: tuple[Var, ...]
+    cond: Cond
+
+    def at(self, place: Sequence[Expr]) -> Cond:
+        """That an element is one of these."""
+        found: Cond = substitute(self.cond, dict(zip(self.indices, place, strict=True)))
+        return found
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Allocate(Stmt):
     """Storage for the elements of `tensor` in `ranges`; their contents are undefined.
 
     The element at place `y` of the storage (before it was rebased: at the numbers `y` in `ranges`) lies in the tensor
     at `origin[k] + sum(steps[k][j] * y[j])`. Without `origin` that is 0; without `steps` axes are those of the tensor.
+    `padding` is what of the storage may not be touched, in its indices.
     """
 
     tensor: Tensor
@@ -163,6 +178,7 @@ class Allocate(Stmt):
     scope: str = ""
     origin: tuple[Expr, ...] | None = None
     steps: tuple[tuple[int, ...], ...] | None = None
+    padding: Padding | None = None
 
 
 Condition: TypeAlias = "Cond | Value"
@@ -221,6 +237,7 @@ class Function:
         (`lowering.forms.Form`), the chosen one first.
     layouts: of each tensor that has another layout than at first, by its name: the map from its first indices to those
         that it has now, which count from 0.
+    padding: of parameters, what of them may not be touched.
     """
 
     name: str
@@ -234,6 +251,7 @@ class Function:
     requires: tuple[Requirement, ...] = ()
     forms: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     layouts: Mapping[str, IndexMap] = field(default_factory=dict)
+    padding: Mapping[Tensor, Padding] = field(default_factory=dict)
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:

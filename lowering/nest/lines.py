@@ -104,6 +104,12 @@ class Part:
     def next_is(self, word: str) -> bool:
         return self.peek() == word
 
+    def is_pair(self) -> bool:
+        """Whether the next two words are names."""
+        found = _WORD.match(self.line.content, self.at_word(), self.stop)
+        rest = self.line.content[found.end() : self.stop].lstrip() if found else ""
+        return IDENTIFIER.match(rest) is not None
+
     def rewind(self, at: int) -> None:
         self.at = at
 

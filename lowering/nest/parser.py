@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from bound import dtypes
@@ -14,7 +15,7 @@ from intset.expr import ops
 from intset.expr.node import Cond, Expr, ShapeVar, Var, const, constant_value
 from intset.expr.parser import tokens_of
 from intset.expr.range import Range
-from intset.expr.walk import postorder
+from intset.expr.walk import opaque_terms, postorder
 from lowering.nest.ir import (
     Allocate,
     Assert,
@@ -26,6 +27,7 @@ from lowering.nest.ir import (
     If,
     Let,
     LoopKind,
+    Padding,
     Stmt,
     Store,
     seq,
@@ -93,6 +95,7 @@ class _Parser:
     def __init__(self, lines: list[Line]) -> None:
         self.lines = lines
         self.shapes: dict[Tensor, Any] = {}
+        self.padding: dict[Tensor, Padding] = {}  # of parameters
 
     # -- the function -------------------------------------------------------------------------------------------
 
@@ -102,7 +105,7 @@ class _Parser:
         written = {stmt.tensor for stmt in statements(body) if isinstance(stmt, Store)}
         written |= {t for stmt in statements(body) if isinstance(stmt, Evaluate) for t in stmt.writes}
         outputs = tuple(t for t in tensors if t in written)
-        return Function(name, tensors, outputs, sizes, scalars, body)
+        return Function(name, tensors, outputs, sizes, scalars, body, padding=self.padding)
 
     def head(self, line: Line) -> tuple[str, tuple[Tensor, ...], tuple[Var, ...], tuple[Value, ...], dict[str, Any]]:
         whole = line.all()
@@ -232,6 +235,8 @@ class _Parser:
             block.stmts.append(self.allocation(part, block.names))
         elif word in ("assert", "assume"):
             block.stmts.append(self.claim(part, block.names))
+        elif word == "padding" and part.is_pair():
+            self.untouched(part, block)
         elif word == "def":
             raise line.error("a second function: parse_nest reads one", line.indent)
         else:
@@ -392,6 +397,36 @@ class _Parser:
         part.end()
         names[label] = tensor
         return Allocate(tensor, tuple(ranges), scope, origin, steps)
+
+    def untouched(self, part: Part, block: _Block) -> None:
+        """`padding A[i, j] where condition`, under the head or under the `allocate` of the array."""
+        part.expect("padding")
+        at = part.at_word()
+        label = part.name("the name of an array")
+        tensor = block.names.get(label)
+        if not isinstance(tensor, Tensor):
+            raise part.unknown(label, block.names, at)
+        part.expect("[")
+        indices: list[Var] = []
+        inner = dict(block.names)
+        for index in part.listed("]"):
+            indices.append(self.fresh(index, inner, "the name of an index"))
+            index.end()
+            inner[indices[-1].name] = indices[-1]
+        if len(indices) != tensor.ndim:
+            raise part.error(f"{label} has {tensor.ndim} dimensions, its padding has {len(indices)}", at)
+        part.expect("where")
+        text = part.until("")
+        cond = self.condition(text, inner, "a condition")
+        if not isinstance(cond, Cond) or opaque_terms(cond):
+            raise text.error("the condition of a padding is one on indices and sizes", text.at_word())
+        last = block.stmts[-1] if block.stmts else None
+        if isinstance(last, Allocate) and last.tensor is tensor and last.padding is None:
+            block.stmts[-1] = replace(last, padding=Padding(tuple(indices), cond))
+        elif last is None and block.head is self.lines[0] and tensor not in self.padding:
+            self.padding[tensor] = Padding(tuple(indices), cond)
+        else:
+            raise part.error("a padding is told once, under the head or under the allocate of its array", at)
 
     def storage_range(self, text: Part, names: dict[str, Any]) -> Range:
         first = text.until(":")

@@ -14,6 +14,7 @@
 - `allocate T: type[extents] in scope at [origin]` is storage up to the end of its block; `scope` and `origin` are left
   out when the scope is not set and when the storage begins at element 0. Before `rebase`, the extents are ranges.
   Of storage that leaves elements out, `holding T[y0 * 2]` says which one is kept at the place `[y0]`.
+- `padding T[i, j] where condition`, under the head or under its `allocate`, says which elements may not be touched.
 - `assert condition, "message"` is checked when it is reached. `assume condition` is taken for true until an element it
   reads is stored, `assume condition, "proved"` is a consequence. `x = value` names a value. `undef()` is any value.
 - Sizes stand after the tensors in the head, then the scalars: `def f(A: float32[n], n, alpha: float32):`.
@@ -40,6 +41,7 @@ from lowering.nest.ir import (
     If,
     Let,
     LoopKind,
+    Padding,
     Seq,
     Stmt,
     Store,
@@ -86,6 +88,9 @@ def function_lines(f: Function) -> Iterator[Line]:
     ]
     params += sizes + [f"{name}: {p.dtype}" for name, p in zip(scalars, f.scalars, strict=True)]
     yield Line(f"def {identifier(f.name)}({', '.join(params)}):", None)
+    for t in f.params:
+        if t in f.padding:
+            yield Line(_INDENT + _padding(t, f.padding[t], 1, names), None)
     yield from _lines(f.body, 1, names)
 
 
@@ -115,6 +120,8 @@ def _lines(root: Stmt, level: int, names: Naming) -> Iterator[Line]:
             stack.extend((inner, depth, (*path, k)) for k, inner in reversed(list(enumerate(stmt.stmts))))
             continue
         yield Line(indent + _first_line(stmt, depth, names), stmt, path, dict(names.of))
+        if isinstance(stmt, Allocate) and stmt.padding is not None:
+            yield Line(indent + _padding(stmt.tensor, stmt.padding, depth, names), None)
         inside = list(enumerate(children(stmt)))
         if len(inside) == 2:
             stack += [(inside[1][1], depth + 1, (*path, 1)), (None, depth, ())]
@@ -197,6 +204,13 @@ def _allocation(stmt: Allocate, depth: int, names: Naming) -> str:
         is_zero = all(e.is_const and e.data == 0 for e in origin)
         at = "" if is_zero else f" at [{', '.join(starts)}]"
     return f"allocate {name}: {stmt.tensor.dtype}[{', '.join(parts)}]{scope}{at}"
+
+
+def _padding(tensor: Tensor, padding: Padding, depth: int, names: Naming) -> str:
+    indices = [names.bound(v, v.name, depth + 1) for v in padding.indices]
+    cond = text(padding.cond, names.of)
+    names.leave(depth)
+    return f"padding {names.of.get(tensor, tensor.name)}[{', '.join(indices)}] where {cond}"
 
 
 def _held(start: Expr, row: Sequence[int], names: Naming) -> str:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from bound.tensor import Tensor
 from intset.errors import InputError
-from intset.expr.node import Expr, const
-from lowering.nest.ir import Allocate, Function
+from intset.expr.build import logical_not
+from intset.expr.node import Cond, Expr, const, truth
+from lowering.nest.ir import Allocate, Function, Padding
 from lowering.nest.walk import range_ends, statements
 
 
@@ -44,3 +47,14 @@ def storage_of(f: Function, tensor: Tensor) -> list[tuple[Expr, Expr]]:
     if found is None:
         return [(const(0), extent) for extent in tensor.extents]
     return [range_ends(r) for r in found.ranges]
+
+
+def padding_of(f: Function, tensor: Tensor) -> Padding | None:
+    """What of a tensor may not be touched; `None` where all of it may."""
+    found = allocation_of(f, tensor)
+    return f.padding.get(tensor) if found is None else found.padding
+
+
+def is_outside(padding: Padding | None, indices: Sequence[Expr]) -> Cond:
+    """That an element is none of those that may not be touched."""
+    return truth(True) if padding is None else logical_not(padding.at(indices))

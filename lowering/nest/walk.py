@@ -80,7 +80,7 @@ def operands(stmt: Stmt) -> tuple[Operand, ...]:
         return (stmt.value,)
     if isinstance(stmt, Allocate):
         ends = tuple(e for r in stmt.ranges for e in range_ends(r))
-        return (*ends, *(stmt.origin or ()))
+        return (*ends, *(stmt.origin or ()), *(() if stmt.padding is None else (stmt.padding.cond,)))
     if isinstance(stmt, Evaluate):
         return tuple(a for a in stmt.call.args if is_operand(a))
     return ()
@@ -115,7 +115,9 @@ def _mapped(stmt: Stmt, change: OnOperand) -> Stmt:
         return replace(stmt, value=change(stmt.value))
     if isinstance(stmt, Allocate):
         ranges = tuple(_changed(r, change) for r in stmt.ranges)
-        return replace(stmt, ranges=ranges, origin=None if stmt.origin is None else tuple(map(change, stmt.origin)))
+        origin = None if stmt.origin is None else tuple(map(change, stmt.origin))
+        padding = None if stmt.padding is None else replace(stmt.padding, cond=change(stmt.padding.cond))
+        return replace(stmt, ranges=ranges, origin=origin, padding=padding)
     return stmt
 
 
@@ -220,6 +222,8 @@ def free_variables(root: Stmt) -> tuple[Any, ...]:
             bound.update(c.var for c in stmt.carried)
         elif isinstance(stmt, Let):
             bound.add(stmt.var)
+        elif isinstance(stmt, Allocate) and stmt.padding is not None:
+            bound.update(stmt.padding.indices)
         used.update(dict.fromkeys(variables(*operands(stmt))))
     return tuple(v for v in used if v not in bound)
 
@@ -232,7 +236,7 @@ def needed_variables(root: Stmt) -> set[Any]:
         if isinstance(stmt, Let):
             named.setdefault(stmt.var, []).extend(variables(stmt.value))
         else:
-            shown = replace(stmt, origin=None) if isinstance(stmt, Allocate) else stmt
+            shown = replace(stmt, origin=None, padding=None) if isinstance(stmt, Allocate) else stmt
             waiting += variables(*operands(shown))
     found: set[Any] = set()
     while waiting:

@@ -13,7 +13,7 @@ from intset.expr import ops
 from intset.expr.node import Cond, Node, Var
 from intset.expr.walk import postorder
 from lowering.division import Lowered, lower_division
-from lowering.nest.ir import Assert, For, Function, If, Seq, Stmt
+from lowering.nest.ir import Allocate, Assert, For, Function, If, Seq, Stmt
 from lowering.nest.scope import Scope, scope_of
 from lowering.nest.walk import Visit, drive, map_operands
 from lowering.passes.integers import map_integers
@@ -61,6 +61,9 @@ def _visit(stmt: Stmt, scope: Scope, bits: int, note: Note) -> Visit[Stmt]:
         return If(lowered(stmt.cond, scope, bits, note), then, orelse)
     if isinstance(stmt, Assert):
         return Assert(_unaided(stmt.cond, bits), stmt.message)
+    if isinstance(stmt, Allocate):  # nothing computes what its padding says
+        new = map_operands(replace(stmt, padding=None), lambda e: lowered(e, scope, bits, note))
+        return replace(new, padding=stmt.padding)
     return map_operands(stmt, lambda e: lowered(e, scope, bits, note))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import intset
@@ -109,6 +109,8 @@ def _index_expressions(stmt: Stmt, scope: Scope, shapes: Shapes) -> list[tuple[E
     """What the statement itself computes at the width of indices, each with what is known there."""
     if isinstance(stmt, Assume):  # nothing computes it
         return []
+    if isinstance(stmt, Allocate):
+        stmt = replace(stmt, padding=None)
     found: dict[tuple[Expr, tuple[Cond, ...]], None] = {}
 
     def add(e: Expr, conditions: tuple[Cond, ...]) -> None:

@@ -17,7 +17,7 @@ from intset.expr.node import Cond, truth
 from intset.expr.walk import is_small
 from lowering.nest.ir import Allocate, Assert, Assume, Evaluate, For, Function, If, Seq, Stmt, Store, seq
 from lowering.nest.scope import Scope
-from lowering.nest.tensors import storage_of
+from lowering.nest.tensors import is_outside, padding_of, storage_of
 from lowering.nest.unclear import deciding_tensors
 from lowering.nest.undef import has_undef
 from lowering.nest.walk import Visit, drive, operands, statements, with_children
@@ -179,6 +179,10 @@ def _why_not(place: Place, guard: _Guard, known: Known, f: Function) -> tuple[st
         inside = proof_of(scope, (index >= low) & (index < low + extent))
         if not inside:
             return f"without the guard, index {k} of {stmt.tensor.name} may be outside", place.point(inside)
+    touchable = proof_of(scope, is_outside(padding_of(known.f, stmt.tensor), stmt.indices))
+    if not touchable:
+        text = f"without the guard, the padding of {stmt.tensor.name} may be stored to"
+        return text, place.point(touchable)
     dead = known.dead(place)
     unread = proof_of(scope, dead)
     if unread or known.changes_nothing(place, scope.where(~dead)):
@@ -211,6 +215,9 @@ def _missing(
                 inside = proof_of(scope, (index >= low) & (index < low + extent))
                 if not inside:
                     return f"{node!r} may be outside {tensor.name}", place.point(inside)
+            touchable = proof_of(scope, is_outside(padding_of(known.f, tensor), node.args))
+            if not touchable:
+                return f"{node!r} may be in the padding of {tensor.name}", place.point(touchable)
             if tensor in total:
                 continue
             for source in known.sources(place).get(node, ()):

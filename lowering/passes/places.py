@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,9 +16,10 @@ from intset.expr import ops
 from intset.expr.node import Cond
 from intset.expr.walk import conjuncts
 from intset.prover.proof import Proof
-from lowering.nest.ir import Allocate, For, Function, If, LoopKind, Seq, Stmt
+from lowering.nest.ir import Allocate, For, Function, If, LoopKind, Padding, Seq, Stmt
 from lowering.nest.printer import statement_lines
 from lowering.nest.scope import Scope, scope_of
+from lowering.nest.tensors import is_outside
 from lowering.nest.walk import statements
 
 MOVABLE = (LoopKind.SERIAL, LoopKind.PARALLEL)
@@ -150,21 +151,23 @@ def parts_of_condition(cond: Any) -> list[Any]:
     return found
 
 
-def why_not_total(operand: Any, scope: Scope, readable: Iterable[Tensor] | None) -> str | None:
+def why_not_total(operand: Any, scope: Scope, readable: Mapping[Tensor, Padding | None] | None) -> str | None:
     """Why the value of an operand may not exist at a place: a trap, an access outside, an element that holds nothing.
 
     Parameters
     ----------
-    readable: the tensors of which every element holds something; `None`: elements are looked at elsewhere.
+    readable: the tensors of which every element but the padding holds something; `None`: elements are looked at
+        elsewhere.
     """
-    held = None if readable is None else frozenset(readable)
     for node in nodes(operand):
         tensor = loaded_tensor(node)
-        if tensor is not None and held is None:
+        if tensor is not None and readable is None:
             continue
-        if tensor is not None:
-            if held is not None and tensor not in held:
+        if tensor is not None and readable is not None:
+            if tensor not in readable:
                 return f"{node!r} may be read before it is written"
+            if not proves(scope, is_outside(readable[tensor], node.args)):
+                return f"{node!r} may be in the padding of {tensor.name}"
             for index, extent in zip(node.args, tensor.extents, strict=True):
                 if not proves(scope, (index >= 0) & (index < extent)):
                     return f"{node!r} may be outside {tensor.name}"
@@ -186,9 +189,9 @@ def why_not_total(operand: Any, scope: Scope, readable: Iterable[Tensor] | None)
     return None
 
 
-def given_inputs(f: Function) -> frozenset[Tensor]:
-    """The parameters that nothing writes: all of their elements hold something."""
-    return frozenset(f.inputs)
+def given_inputs(f: Function) -> dict[Tensor, Padding | None]:
+    """The parameters that nothing writes, whose elements hold something, and what of them may not be touched."""
+    return {t: f.padding.get(t) for t in f.inputs}
 
 
 def bound_in(root: Stmt) -> set[Any]:

@@ -12,7 +12,7 @@ from bound.tir.value import Operand
 from intset.config import Effort, tiers_within
 from intset.expr.node import Expr, constant_value
 from intset.expr.range import Range
-from lowering.nest.ir import Allocate, For, Function, If, Seq, Stmt, Store
+from lowering.nest.ir import Allocate, For, Function, If, Padding, Seq, Stmt, Store
 from lowering.nest.scope import Scope, scope_of
 from lowering.nest.walk import Visit, drive, map_operands, range_ends
 from lowering.passes.simplify import difference, shorter
@@ -48,8 +48,18 @@ def _visit(stmt: Stmt, scope: Scope, origins: Origins) -> Visit[Stmt]:
         return If(branch.cond, then, orelse)
     if isinstance(stmt, Allocate):
         ends = [range_ends(r) for r in stmt.ranges]
-        return replace(stmt, ranges=tuple(Range(0, e) for _, e in ends), origin=_origin(stmt, scope))
+        ranges = tuple(Range(0, e) for _, e in ends)
+        return replace(stmt, ranges=ranges, origin=_origin(stmt, scope), padding=_padding(stmt))
     return _changed(stmt, scope, origins)
+
+
+def _padding(stmt: Allocate) -> Padding | None:
+    """What may not be touched, in indices that count from 0."""
+    if stmt.padding is None:
+        return None
+    lows = (range_ends(r)[0] for r in stmt.ranges)
+    moved = [v if constant_value(low) == 0 else v + low for v, low in zip(stmt.padding.indices, lows, strict=True)]
+    return replace(stmt.padding, cond=stmt.padding.at(moved))
 
 
 def _origin(stmt: Allocate, scope: Scope) -> tuple[Expr, ...]:
