@@ -79,6 +79,7 @@ class Dataflow:
         self._answers: dict[tuple[Read | Storage, bool], Answer | None] = {}
         self._live: dict[Storage, dict[Write, Shape] | None] = {}
         self._dead: dict[Place, Cond] = {}
+        self._held: dict[Place, Read] = {}
         self._sources: dict[Read, tuple[Source, ...]] = {}
         self._values = Values(self._program, self._points, self._of)
 
@@ -103,6 +104,22 @@ class Dataflow:
     def by_element(self, line: int) -> dict[Any, tuple[Source, ...]]:
         """What `sources` tells, by the element itself, or the tensor, instead of its text."""
         return {key: self._of(read) for key, read in self._place(line).reads.items()}
+
+    def held(self, line: int) -> tuple[Source, ...]:
+        """What the element that the store in a line is to holds before it.
+
+        Raises
+        ------
+        InputError: no store begins in this line.
+        """
+        place = self._place(line)
+        if not isinstance(place.stmt, Store):
+            raise InputError(f"line {line} stores nothing: {place.line.text.strip()}")
+        if place not in self._held:
+            (write,) = place.writes
+            self._held[place] = read = Read(place, write.storage, write.indices, write.ways)
+            read.position = write.position
+        return self._of(self._held[place])
 
     def dead(self, line: int) -> Cond:
         """For which values of the loops around the store in a line its value is never read: by no statement, dead or

@@ -21,9 +21,9 @@ known.py       conditions that what elements hold decides, stores that change no
 branches.py    branches that are decided, equal, or go together
 noop.py        statements that do nothing
 hoisting.py    conditions before loops; extents.py: loops over what does something; merge.py: two loops as one
-sequential.py  loops over an array, whole and in order
+sequential.py  loops over an array, whole and in order: split.py, nests taken apart; turned.py, over its axes;
+               meeting.py, where accesses meet
 overcompute.py guards that make no difference, dropped; guards against what is for nothing
-reading.py     the same for nests that only read it
 undefined.py assumptions.py   `undef()` and `assume`, before code is made
 """
 

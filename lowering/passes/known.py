@@ -75,6 +75,10 @@ class Known:
             self._sources[line] = self.flow.by_element(line)
         return self._sources[line]
 
+    def held(self, place: Place) -> tuple[Source, ...]:
+        """What the element that a store is to holds before it."""
+        return self.flow.held(self.line(place))
+
     def dead(self, place: Place) -> Cond:
         return self.flow.dead(self.line(place))
 

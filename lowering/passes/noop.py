@@ -6,10 +6,10 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any, Final
 
-from bound.tensor import Tensor, element
+from bound.tensor import Tensor
 from bound.tir import build
-from bound.tir.value import Value, parameter
-from intset.expr.node import Expr, Var, truth
+from bound.tir.value import Value
+from intset.expr.node import Expr, truth
 from lowering.nest.ir import Allocate, Assume, Evaluate, For, Function, If, Let, Seq, Stmt, Store, is_empty, seq
 from lowering.nest.undef import has_undef
 from lowering.nest.walk import (
@@ -21,9 +21,8 @@ from lowering.nest.walk import (
     statements,
     tensors_read,
     variables,
-    with_children,
 )
-from lowering.passes.known import Known, same
+from lowering.passes.known import Case, Known, same
 from lowering.passes.places import Place, Report, places, proves, root_of
 from lowering.passes.refuted import check_assumptions
 
@@ -50,9 +49,9 @@ def remove_no_op(f: Function, report: list[Any] | None = None) -> Function:
     keep: list[Any] = [f]  # the statements whose ids are keys
     for _ in range(MAX_ROUNDS):
         before = f
-        f = _without(f, _dead(f, said, origin), said, origin)
-        if f is before:
-            f = _without(f, _kept(f, said, origin), said, origin)
+        known = Known(f)
+        gone = _dead(known, said, origin) or _kept(known, said, origin)
+        f = _without(f, gone, origin)
         if f is before:
             break
         keep.append(f)
@@ -68,11 +67,10 @@ def _path(place: Place, origin: dict[int, tuple[int, ...]]) -> tuple[int, ...]:
     return origin.get(id(place.stmt), ())
 
 
-def _dead(f: Function, said: Report, origin: dict[int, tuple[int, ...]]) -> set[tuple[int, ...]]:
+def _dead(known: Known, said: Report, origin: dict[int, tuple[int, ...]]) -> set[tuple[int, ...]]:
     """The stores of which every instance is dead or changes nothing by what its own operands hold."""
-    known = Known(f)
     found: set[tuple[int, ...]] = set()
-    for place in places(f):
+    for place in places(known.f):
         if not isinstance(place.stmt, Store):
             continue
         dead = known.dead(place)
@@ -88,21 +86,16 @@ def _dead(f: Function, said: Report, origin: dict[int, tuple[int, ...]]) -> set[
     return found
 
 
-def _kept(f: Function, said: Report, origin: dict[int, tuple[int, ...]]) -> set[tuple[int, ...]]:
+def _kept(known: Known, said: Report, origin: dict[int, tuple[int, ...]]) -> set[tuple[int, ...]]:
     """The stores of a value that is known to be there, by what was stored before."""
+    f = known.f
     writers = Counter(t for stmt in statements(f.body) for t in _written_or_assumed(stmt))
-    if max(writers.values(), default=0) < 2:
-        return set()
-    probed = _probed(f)
-    known = Known(probed)
     found: set[tuple[int, ...]] = set()
-    stores = [place.path for place in places(f) if isinstance(place.stmt, Store)]
-    probes = [place for place in places(probed) if isinstance(place.stmt, Store)]
-    for path, place in zip(stores, probes, strict=True):
-        assert isinstance(place.stmt, Store)
-        if writers[place.stmt.tensor] > 1 and _holds_already(place, known):
-            said.say(origin.get(id(_at(f.body, path)), ()), True, "the element holds that value already")
-            found.add(path)
+    for place in places(f):
+        stmt = place.stmt
+        if isinstance(stmt, Store) and writers[stmt.tensor] > 1 and _holds_already(place, known):
+            said.say(_path(place, origin), True, "the element holds that value already")
+            found.add(place.path)
     return found
 
 
@@ -114,24 +107,24 @@ def _written_or_assumed(stmt: Stmt) -> tuple[Tensor, ...]:
 
 
 def _holds_already(place: Place, known: Known) -> bool:
-    """Whether the element of a store holds its value, by the names of both that stand before it."""
+    """Whether the element of a store holds its value before it."""
     stmt = place.stmt
     assert isinstance(stmt, Store)
     if has_undef(stmt.value):
         return False
-    probe = Place(stmt, (*place.path[:-1], place.path[-1] - 1), place.scope, place.loops)
-    held: Any = element(stmt.tensor, stmt.indices)
-    for source in known.sources(probe).get(held, ()):
+    cases: list[Case] | None = None
+    sources = known.held(place)
+    for source in sources:
         here = place.scope.where(source.where)
         if proves(here, truth(False)):
             continue
         if source.value is None:
             return False
         value: Any = source.value
-        cases = list(known.cases(place, stmt.value))
+        cases = list(known.cases(place, stmt.value)) if cases is None else cases
         if not all(_equal(case.values, case.where, stmt, value, here) for case in cases):
             return False
-    return bool(known.sources(probe).get(held, ()))
+    return bool(sources)
 
 
 def _equal(values: Any, where: Any, stmt: Store, held: Any, scope: Any) -> bool:
@@ -144,29 +137,7 @@ def _equal(values: Any, where: Any, stmt: Store, held: Any, scope: Any) -> bool:
     return same(stmt, value, here) if isinstance(value, Value) else False
 
 
-def _probed(f: Function) -> Function:
-    """The function with a name for what each element holds before it is stored to."""
-
-    def visit(stmt: Stmt) -> Visit[Stmt]:
-        if isinstance(stmt, Store):
-            held: Any = element(stmt.tensor, stmt.indices)
-            var: Any = Var("held") if isinstance(held, Expr) else parameter("held", held.dtype)
-            return Seq((Let(var, held), stmt))
-        inner: list[Stmt] = []
-        for child in children(stmt):
-            inner.append((yield visit(child)))  # noqa: PERF401  # a comprehension cannot yield
-        return seq(*inner) if isinstance(stmt, Seq) else with_children(stmt, tuple(inner))
-
-    return f.with_body(drive(visit(f.body)))
-
-
-def _at(root: Stmt, path: tuple[int, ...]) -> Stmt:
-    for k in path:
-        root = children(root)[k]
-    return root
-
-
-def _without(f: Function, gone: set[tuple[int, ...]], said: Report, origin: dict[int, tuple[int, ...]]) -> Function:
+def _without(f: Function, gone: set[tuple[int, ...]], origin: dict[int, tuple[int, ...]]) -> Function:
     """The function without the statements at these paths."""
     if not gone:
         return f

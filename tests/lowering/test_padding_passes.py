@@ -571,7 +571,47 @@ SEQUENTIAL = {
     "a reduction": (
         "A: int32[4], B: int32[16]",
         "for i in [0, 4):\n    A[i] = 0\n    for k in [0, 4):\n        A[i] = A[i] + B[i * 4 + k]",
-        "for a0 in [0, 4):\n    A[a0] = 0\nfor a0 in [0, 4):\n    for k in [0, 4):\n        A[a0] = A[a0] + B[k + a0 * 4]",
+        "for i in [0, 4):\n    A[i] = 0\nfor i in [0, 4):\n    for k in [0, 4):\n        A[i] = A[i] + B[i * 4 + k]",
+    ),
+    "a triangle": (
+        "A: int32[16]",
+        "for i in [0, 4):\n    for j in [0, i + 1):\n        A[i * 4 + j] = j",
+        "for a0 in [0, 16):\n    if a0 <= a0 // 4 * 5:\n        A[a0] = a0 % 4",
+    ),
+    "a triangle of gaps": (
+        "A: int32[16]",
+        "for i in [0, 4):\n    for j in [0, i + 1):\n        A[i * 3 + j] = 1",
+        "for a0 in [0, 16):\n    if a0 <= 12 and -a0 // 4 * 3 + a0 >= 0:\n        A[a0] = 1",
+    ),
+    "a triangle of any size": (
+        "A: int32[n, n], n",
+        "for j in [0, n):\n    for i in [j, n):\n        A[i, j] = i - j",
+        "for a0 in [0, n):\n    for a1 in [0, n):\n        if a0 >= a1:\n            A[a0, a1] = a0 - a1",
+    ),
+    "a range that depends on a loop of a sum": (
+        "A: int32[16], B: int32[16]",
+        "for k in [0, 4):\n    for i in [0, k + 1):\n        A[i] = A[i] + B[k]",
+        "for a0 in [0, 16):\n    if a0 < 4:\n        for k in [0, 4):\n            if a0 <= k:\n                A[a0] = B[k] + A[a0]",
+    ),
+    "branches of their own": (
+        "A: int32[16], B: int32[16]",
+        "for i in [0, 16):\n    if i < 8:\n        A[i] = B[i]\n    else:\n        A[23 - i] = 1",
+        "for a0 in [0, 16):\n    if a0 < 8:\n        A[a0] = B[a0]\nfor a0 in [0, 16):\n    if a0 >= 8:\n        A[a0] = 1",
+    ),
+    "storage of an iteration": (
+        "A: int32[16], B: int32[16]",
+        "for i in [0, 16):\n    allocate T: int32[1]\n    T[0] = B[i]\n    A[15 - i] = T[0]",
+        "for a0 in [0, 16):\n    allocate T: int32[1]\n    T[0] = B[15 - a0]\n    A[a0] = T[0]",
+    ),
+    "a host call beside it": (
+        "A: int32[16], B: int32[16]",
+        "for i in [0, 16):\n    A[15 - i] = 1\n    host(B)",
+        "for a0 in [0, 16):\n    A[a0] = 1\nfor i in [0, 16):\n    host(B)",
+    ),
+    "names": (
+        "A: int32[16], B: int32[4]",
+        "for i in [0, 4):\n    x = i * 4\n    B[i] = 0\n    for j in [0, 4):\n        A[x + 3 - j] = x",
+        ("for i in [0, 4):\n    B[i] = 0\nfor a0 in [0, 16):\n    A[a0] = a0 // 4 * 4"),
     ),
     "a recurrence in order": (
         "A: int32[16]",
@@ -600,11 +640,14 @@ REFUSED = {
     ),
     "what is stored in between": (
         "for i in [0, 14):\n    A[i] = B[i]\n    A[i + 2] = A[i] + 1",
-        "cannot be told apart",
+        "cannot be split off",
     ),
-    "a host call": ("for i in [0, 4):\n    A[i] = 1\n    host(B)", "does more than loop, test and store"),
-    "an unrolled loop": ("for i in [0, 4) unrolled:\n    A[i] = 1", "is more than loops, guards and one store"),
-    "a triangle": ("for i in [0, 4):\n    for j in [0, i + 1):\n        A[i * 4 + j] = 1", "depends on another loop"),
+    "a host call": ("for i in [0, 4):\n    A[i] = 1\n    host(A)", "cannot be split off"),
+    "two host calls": ("for i in [0, 4):\n    A[i] = 1\n    host(B)\n    A[i + 4] = 2\n    host(B)", "host calls"),
+    "a branch on data": (
+        "for i in [0, 4):\n    if B[i] < 2:\n        A[i] = 1\n    else:\n        A[i + 4] = 1",
+        "on data",
+    ),
 }
 
 
@@ -613,6 +656,15 @@ def test_loops_that_cannot_follow_an_array(name: str) -> None:
     body, reason = REFUSED[name]
     with pytest.raises(LayoutError, match=reason):
         over_a(nest(body))
+
+
+def test_loops_of_other_kinds_stay() -> None:
+    stays(over_a, "for i in [0, 4) unrolled:\n    A[3 - i] = 1", "unrolled, and stays")
+    stays(
+        over_a,
+        "for i in [0, 4):\n    for j in [0, 4) vectorized:\n        A[15 - i * 4 - j] = 1",
+        "vectorized, and stays",
+    )
 
 
 def test_an_array_that_is_none() -> None:

@@ -123,43 +123,79 @@ def test_refusals(body: str, name: str) -> None:
 
 def test_no_such_tensor() -> None:
     f = parse_nest("def f(A: int32[8]):\n    for i in [0, 8):\n        allocate T: int32[1]\n        T[0] = A[i]\n")
-    for name in ("B", "T"):
-        with pytest.raises(InputError):
-            sequential_buffer_access(f, name)
+    with pytest.raises(InputError, match="the arrays are A, T"):
+        sequential_buffer_access(f, "B")
+    assert str(sequential_buffer_access(f, "T")) == str(f)
+
+
+def test_storage_of_an_iteration_is_walked_in_that_iteration() -> None:
+    text, _ = turned(
+        """
+def f(A: int32[8, 4], B: int32[8, 4]):
+    for i in [0, 8):
+        allocate T: int32[2 : + 4]
+        for j in [0, 4):
+            T[5 - j] = A[i, j]
+        for j in [0, 4):
+            B[i, j] = T[j + 2]
+""",
+        "T",
+    )
+    assert "for t0 in [2, 6):\n            T[t0] = A[i, 5 - t0]" in text
+    assert "for t0 in [2, 6):\n            B[i, t0 - 2] = T[t0]" in text
 
 
 def random_nest(rng: random.Random) -> str:
+    """A nest that reads A or stores to it, in tiles, triangles and gaps."""
     tiles = [rng.randint(1, 4) for _ in range(rng.randint(1, 3))]
     names = list("ijk")[: len(tiles)]
     flat, reach = "0", 1
     for v, extent in sorted(zip(names, tiles, strict=True), key=lambda _: rng.random()):
-        flat = f"({flat}) * {extent} + {v}" if rng.random() < 0.8 else f"({flat}) * {extent} + {extent - 1} - {v}"
+        factor = extent if rng.random() < 0.8 else max(1, extent - 1)
+        flat = f"({flat}) * {factor} + {v}" if rng.random() < 0.8 else f"({flat}) * {factor} + {extent - 1} - {v}"
         reach *= extent
-    offset = rng.randint(0, 2)
-    index = f"{flat} + {offset}"
-    lines = ["    " * (k + 1) + f"for {v} in [0, {e}):" for k, (v, e) in enumerate(zip(names, tiles, strict=True))]
+    index = f"{flat} + {rng.randint(0, 2)}"
+    lines = []
+    for k, (v, e) in enumerate(zip(names, tiles, strict=True)):
+        low, end = "0", str(e)
+        if k and rng.random() < 0.3:
+            outer = rng.choice(names[:k])
+            low, end = rng.choice([("0", f"minimum({outer} + 1, {e})"), (f"minimum({outer}, {e})", str(e))])
+        lines.append("    " * (k + 1) + f"for {v} in [{low}, {end}):")
     level = "    " * (len(tiles) + 1)
     if rng.random() < 0.4:
         lines.append(f"{level}if {rng.choice(names)} + {rng.choice(names)} < {rng.randint(1, 4)}:")
         level += "    "
     out = rng.choice([index, rng.choice(names), "0"])
-    shape = f"{reach + 3}"
+    if rng.random() < 0.3:
+        lines.append(f"{level}B[{out}] = {rng.choice(['0', names[0]])}")
+    shape, place = f"{reach + 3}", index
     if rng.random() < 0.4:
         c = rng.randint(2, 4)
-        lines.append(f"{level}B[{out}] = {rng.choice(['', f'B[{out}] + '])}A[({index}) // {c}, ({index}) % {c}]")
-        shape = f"{(reach + 3) // c + 1}, {c}"
+        shape, place = f"{(reach + 3) // c + 1}, {c}", f"({index}) // {c}, ({index}) % {c}"
+    if rng.random() < 0.5:
+        lines.append(f"{level}B[{out}] = {rng.choice(['', f'B[{out}] + '])}A[{place}] * 2")
     else:
-        lines.append(f"{level}B[{out}] = {rng.choice(['', f'B[{out}] + '])}A[{index}] * 2")
+        lines.append(f"{level}A[{place}] = {rng.choice(['', f'A[{place}] + '])}B[{out}] + {names[-1]}")
     return "\n".join([f"def f(A: int32[{shape}], B: int32[{reach + 8}]):", *lines, ""])
 
 
-def test_random_nests() -> None:
+def check_random(seeds: range) -> int:
     done = 0
-    for seed in range(60):
+    for seed in seeds:
         text = random_nest(random.Random(seed))
         try:
             _, report = turned(text, "A")
         except LayoutError:
             continue
-        done += report[0].done  # type: ignore[attr-defined]
-    assert done > 15
+        done += report[-1].done  # type: ignore[attr-defined]
+    return done
+
+
+def test_random_nests() -> None:
+    assert check_random(range(40)) > 15
+
+
+@pytest.mark.nightly
+def test_many_random_nests() -> None:
+    assert check_random(range(1000, 4000)) > 1500

@@ -1,0 +1,192 @@
+"""Loop nests taken apart: each statement, or few that belong together, with loops of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from bound.tensor import Tensor
+from bound.tir.build import together
+from bound.tir.walk import loaded_tensor, nodes
+from intset.expr.build import logical_not
+from intset.expr.node import Cond, Expr, Var
+from intset.expr.walk import opaque_terms
+from lowering.dataflow.program import Access
+from lowering.errors import LayoutError
+from lowering.nest.ir import Allocate, Evaluate, For, Function, If, Let, Seq, Stmt, Store, seq
+from lowering.nest.scope import Scope
+from lowering.nest.undef import has_undef
+from lowering.nest.walk import operands, statements, substitute
+from lowering.passes.meeting import Meeting, StaysError, earlier
+from lowering.passes.places import MOVABLE, flat
+
+Names = dict[Any, Any]
+
+
+class Nest(NamedTuple):
+    """Loops around a statement, the outermost first, and the guards between them, which depend on integers alone."""
+
+    loops: tuple[For, ...]
+    guards: tuple[Cond, ...]
+    body: Stmt
+
+    def stmt(self) -> Stmt:
+        """The nest as a statement, its guards inside of all loops."""
+        inner = If(together(*self.guards), self.body) if self.guards else self.body
+        for loop in reversed(self.loops):
+            inner = replace(loop, body=inner)
+        return inner
+
+
+class _Part(NamedTuple):
+    """A statement inside of loops and guards, and what names stand for in it."""
+
+    stmt: Stmt
+    loops: tuple[For, ...]
+    guards: tuple[Cond, ...]
+    names: Names
+
+
+def touches(stmt: Stmt, tensor: Tensor) -> bool:
+    """Whether a statement reads or writes elements of a tensor."""
+    for inner in statements(stmt):
+        if isinstance(inner, Store) and inner.tensor is tensor:
+            return True
+        if isinstance(inner, Evaluate) and tensor in (*inner.reads, *inner.writes):
+            return True
+        if any(loaded_tensor(node) is tensor for node in nodes(*operands(inner))):
+            return True
+    return False
+
+
+def stored_indices(stmt: Stmt, tensor: Tensor) -> dict[tuple[Expr, ...], None]:
+    """The indices with which a statement stores to a tensor."""
+    stores = (s for s in statements(stmt) if isinstance(s, Store) and s.tensor is tensor)
+    return dict.fromkeys(s.indices for s in stores)
+
+
+def nests_of(root: For, tensor: Tensor) -> list[Nest]:
+    """A loop as nests, in order: each has loops around a statement without a loop over the tensor, which stores to it
+    with the same indices everywhere.
+
+    Raises
+    ------
+    StaysError: a loop is one that may not be moved.
+    LayoutError: what stands in a loop belongs together.
+    """
+    found: list[Nest] = []
+    stack = [_Part(root, (), (), {})]
+    while stack:
+        part = stack.pop()
+        inner = _inside(part, tensor)
+        if inner is None:
+            found.append(Nest(part.loops, part.guards, substitute(part.stmt, part.names)))
+        else:
+            stack.extend(reversed(inner))
+    if sum(any(isinstance(s, Evaluate) for s in statements(nest.body)) for nest in found) > 1:
+        raise LayoutError("host calls would be made in another order")
+    return found
+
+
+def _inside(part: _Part, tensor: Tensor) -> list[_Part] | None:
+    """What a statement is made of, where that is to be told apart."""
+    stmt, loops, guards, names = part
+    if isinstance(stmt, For):
+        if not touches(stmt, tensor):
+            return None
+        if stmt.kind not in MOVABLE or stmt.carried:
+            what = "carries values" if stmt.carried else f"is {stmt.kind}"
+            raise StaysError(f"the loop {stmt.var} {what}, and stays as it is")
+        ends = substitute(replace(stmt, body=Seq()), names)
+        assert isinstance(ends, For)
+        return [_Part(stmt.body, (*loops, ends), guards, names)]
+    if not _is_to_split(stmt, tensor):
+        return None
+    if isinstance(stmt, Seq):
+        return _sequence(part, tensor)
+    if isinstance(stmt, If):
+        cond: Any = substitute(If(stmt.cond, Seq()), names).cond  # type: ignore[attr-defined]
+        if isinstance(cond, Cond) and not opaque_terms(cond):
+            then = _Part(stmt.then, loops, (*guards, cond), names)
+            other = [] if stmt.orelse is None else [_Part(stmt.orelse, loops, (*guards, logical_not(cond)), names)]
+            return [then, *other]
+    raise LayoutError(f"what {tensor.name} is touched by in one loop cannot be told apart: it depends on data")
+
+
+def _is_to_split(stmt: Stmt, tensor: Tensor) -> bool:
+    """Whether a statement has loops over the tensor inside, or touches it in more than one way."""
+    inner = list(statements(stmt))
+    if any(isinstance(s, For) and touches(s, tensor) for s in inner) or len(stored_indices(stmt, tensor)) > 1:
+        return len(inner) > 1
+    return isinstance(stmt, Seq) and any(isinstance(s, Evaluate) for s in inner)
+
+
+def _sequence(part: _Part, tensor: Tensor) -> list[_Part]:
+    """The statements of a sequence; what storage or a name reaches stays together, and so does what is of no matter."""
+    stmts = flat(part.stmt)
+    names = part.names
+    found: list[_Part] = []
+    others: list[Stmt] = []
+
+    def note() -> None:
+        if others:
+            found.append(part._replace(stmt=seq(*others), names=names))
+            others.clear()
+
+    for k, stmt in enumerate(stmts):
+        if isinstance(stmt, Let) and _is_plain(stmt):
+            note()
+            names = {**names, stmt.var: substitute(stmt, names).value}  # type: ignore[attr-defined]
+        elif isinstance(stmt, (Let, Allocate)):
+            note()
+            rest = seq(*stmts[k:])
+            if k == 0 or _is_to_split(rest, tensor):
+                what = stmt.tensor.name if isinstance(stmt, Allocate) else stmt.var
+                raise LayoutError(f"what stands behind {what} in a loop cannot get loops of its own")
+            return [*found, part._replace(stmt=rest, names=names)]
+        elif touches(stmt, tensor):
+            note()
+            found.append(part._replace(stmt=stmt, names=names))
+        else:
+            others.append(stmt)
+    note()
+    return found
+
+
+def _is_plain(stmt: Let) -> bool:
+    """Whether a name stands for an integer that depends on loops and sizes alone."""
+    value = stmt.value
+    return isinstance(stmt.var, Var) and isinstance(value, Expr) and not opaque_terms(value) and not has_undef(value)
+
+
+def _second_first(shared: int) -> Callable[[Sequence[Var], Sequence[Var]], Cond]:
+    """That of two instances the second one was run in an earlier iteration of the shared loops."""
+    return lambda x, y: earlier(y[:shared], x[:shared])
+
+
+def check_split(f: Function, item: For, scope: Scope, nests: Sequence[Nest]) -> None:
+    """That the nests of a loop may run one after another.
+
+    Raises
+    ------
+    LayoutError: an element would be met in another order.
+    """
+    of: dict[int, int] = {}
+    for k, nest in enumerate(nests):
+        of.update((id(stmt), k) for stmt in statements(nest.body))
+    meeting = Meeting(f, seq(*(nest.stmt() for nest in nests)), scope)
+
+    def number(access: Access) -> int:
+        return of.get(id(access.place.stmt), -1)
+
+    for one, two in meeting.conflicts():
+        early, late = (one, two) if number(one) <= number(two) else (two, one)
+        if number(early) < 0 or number(early) == number(late):
+            continue
+        a, b = nests[number(early)], nests[number(late)]
+        shared = len([1 for x, y in zip(a.loops, b.loops, strict=False) if x.var is y.var])
+        point = meeting.met(early, late, _second_first(shared))
+        if point is not None:
+            line = early.place.line.text.strip()
+            raise LayoutError(f"{line!r} cannot be split off: it depends on what the loop does before", (point,))
