@@ -12,6 +12,7 @@ from lowering.lower import lower
 from lowering.nest.ir import Function
 from lowering.nest.parser import parse_nest
 from lowering.nest.undef import undef
+from lowering.padding import NOTHING, READABLE, UNDEF, UNTOUCHED, Contract, PadValue, contract
 from lowering.passes import (
     Width,
     drop_dead,
@@ -33,16 +34,23 @@ from lowering.passes import (
 )
 
 __all__ = [
+    "NOTHING",
+    "READABLE",
+    "UNDEF",
+    "UNTOUCHED",
     "AccessError",
     "CheckError",
     "CompilerError",
+    "Contract",
     "Dataflow",
     "Function",
     "IndexMap",
     "LayoutError",
+    "PadValue",
     "Source",
     "Width",
     "annotate_shapes",
+    "contract",
     "dataflow",
     "drop_dead",
     "hoist_expression",

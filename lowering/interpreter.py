@@ -108,7 +108,7 @@ def _kernel(f: Function, checked: bool, functions: Mapping[str, Callable[..., An
         source = nest.source()
         _SOURCES[key] = (compile(source, f"<nest {f.name}>", "exec"), nest.constants, nest.is_unknown)
     code, constants, is_unknown = _SOURCES[key]
-    env: dict[str, Any] = {**_environment(), **{f"call_{name}": function for name, function in functions.items()}}
+    env: dict[str, Any] = {**environment(), **{f"call_{name}": function for name, function in functions.items()}}
     if is_unknown:
         env = of_unknown(env)
     env |= constants
@@ -230,7 +230,8 @@ def _ceildiv(a: int, b: int) -> int:
 
 
 @cache
-def _environment() -> dict[str, Any]:
+def environment() -> dict[str, Any]:
+    """What the source of a nest refers to, besides what belongs to one run."""
     import numpy as np
 
     def safe(exact: Callable[..., Any], array: Callable[..., Any]) -> Callable[..., Any]:

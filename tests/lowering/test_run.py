@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 from bound import te, tir
 from intset.errors import InputError, UndefinedError
-from lowering import CheckError, lower, run
+from lowering import CheckError, lower, parse_nest, run
 
 
 def program() -> Any:
@@ -116,3 +117,18 @@ def test_what_was_not_computed_shows() -> None:
     from lowering.nest.ir import Seq
 
     assert np.isnan(run(f.with_body(Seq()), {"A": Y})["B"]).all()
+
+
+def test_a_function_is_pickled_with_its_tensors():
+    text = """
+def f(n, A: int32[n], F: float32[n], B: int32[n]):
+    allocate T: int32[n]
+    for i in [0, n):
+        T[i] = A[i] + 1
+    for j in [0, n):
+        B[j] = T[j] + int32(F[j])
+"""
+    f = parse_nest(text)
+    again = pickle.loads(pickle.dumps(f))
+    assert str(again) == str(f)
+    assert list(run(again, {"A": np.arange(3), "F": np.ones(3)})["B"]) == [2, 3, 4]

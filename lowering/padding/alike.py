@@ -1,0 +1,127 @@
+"""One value for all places: what the values of single places have in common, over the indices of the place."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any, Final
+
+from bound.tir.value import Value, make
+from bound.tir.walk import loaded_tensor
+from intset.expr import ops
+from intset.expr.node import Expr, const, sum_of
+from intset.expr.node import make as make_node
+from lowering.nest.walk import Visit, drive
+from lowering.padding.states import PLACE
+
+Places = Sequence[tuple[int, ...]]
+
+
+def generalized(values: Sequence[Any], places: Places) -> Any:
+    """An operand over `PLACE` that is in each of the places what the values say; `None` where none is found.
+
+    Integers in the values become affine functions of the place (of a single place they stay, but for indices of
+    elements, which are first of all those of the place); all else has to be the same.
+    """
+    known: dict[tuple[Any, ...], Any] = {}
+
+    def visit(nodes: tuple[Any, ...], axis: int | None) -> Visit[Any]:
+        key = (*nodes, axis)
+        if key not in known:
+            known[key] = yield build(nodes, axis)
+            for op, split in _PARTS if known[key] is None and isinstance(nodes[0], Expr) else ():
+                parts = [split(node) for node in nodes]
+                bases = [base for base, _ in parts]
+                if None in bases or all(map(operator.is_, bases, nodes)):
+                    continue
+                base = yield visit(tuple(bases), None)
+                number = _fitted([number for _, number in parts], places, None)
+                if base is not None and number is not None:
+                    known[key] = make_node(op, (base, number))
+                    break
+        return known[key]
+
+    def build(nodes: tuple[Any, ...], axis: int | None) -> Visit[Any]:
+        first = nodes[0]
+        if all(isinstance(node, Expr) and node.is_const for node in nodes):
+            return _fitted([int(node.data) for node in nodes], places, axis)
+        if all(node is first for node in nodes) and not first.args:
+            return first
+        if any(not _is_like(node, first) for node in nodes):
+            return None
+        is_element = loaded_tensor(first) is not None
+        args = []
+        for k in range(len(first.args)):
+            arg = yield visit(tuple(node.args[k] for node in nodes), k if is_element else None)
+            if arg is None:
+                return None
+            args.append(arg)
+        return _rebuilt(first, args)
+
+    return drive(visit(tuple(values), None))
+
+
+def _summand(node: Any) -> tuple[Any, int]:
+    """An integer as something and a number that is added, which folding may have left out."""
+    if node.op in (ops.ADD, ops.SUB) and node.args[1].is_const:
+        return node.args[0], int(node.args[1].data) * (1 if node.op is ops.ADD else -1)
+    return (None, 0) if node.is_const else (node, 0)
+
+
+def _factor(node: Any) -> tuple[Any, int]:
+    if node.op is ops.MUL and node.args[1].is_const:
+        return node.args[0], int(node.args[1].data)
+    return (None, 0) if node.is_const else (node, 1)
+
+
+_PARTS: Final = ((ops.ADD, _summand), (ops.MUL, _factor))
+
+
+def _is_like(node: Any, other: Any) -> bool:
+    is_same = type(node) is type(other) and node.op is other.op and len(node.args) == len(other.args)
+    if not is_same or (isinstance(node, Value) and node.dtype != other.dtype):
+        return False
+    return node.data is other.data or bool(node.data == other.data)
+
+
+def _rebuilt(node: Any, args: list[Any]) -> Any:
+    if isinstance(node, Value):
+        return make(node.op, tuple(args), node.dtype, node.data)
+    return make_node(node.op, tuple(args), node.data)
+
+
+def _fitted(numbers: list[int], places: Places, axis: int | None) -> Expr | None:
+    """The numbers as an affine function of the place."""
+    if axis is not None and axis < len(places[0]) and all(n == p[axis] for n, p in zip(numbers, places, strict=True)):
+        return PLACE[axis]
+    if len(set(numbers)) == 1:
+        return const(numbers[0])
+    found = _affine(numbers, places)
+    if found is None:
+        return None
+    terms = [PLACE[k] * int(c) if c != 1 else PLACE[k] for k, c in enumerate(found[1:]) if c]
+    return sum_of([*terms, int(found[0])]) if found[0] else sum_of(terms)
+
+
+def _affine(numbers: list[int], places: Places) -> list[Fraction] | None:
+    """The integers c with `c[0] + c[1] * p[0] + ... = n` for all places, by elimination."""
+    width = len(places[0]) + 1
+    rows: list[tuple[int, list[Fraction]]] = []
+    for number, place in zip(numbers, places, strict=True):
+        row = [Fraction(1), *map(Fraction, place), Fraction(number)]
+        for pivot, other in rows:
+            if row[pivot]:
+                row = [a - row[pivot] * b for a, b in zip(row, other, strict=True)]
+        lead = next((k for k in range(width - 1, -1, -1) if row[k]), None)
+        if lead is None:
+            if row[-1]:
+                return None
+            continue
+        row = [a / row[lead] for a in row]
+        rows = [(p, [a - other[lead] * b for a, b in zip(other, row, strict=True)]) for p, other in rows]
+        rows.append((lead, row))
+    found = [Fraction(0)] * width
+    for pivot, row in rows:
+        found[pivot] = row[-1]
+    return found if all(c.denominator == 1 for c in found) else None

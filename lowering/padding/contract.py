@@ -1,0 +1,159 @@
+"""`contract`: what a function needs in the padding of its inputs, and what it promises in that of its outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bound import dtypes
+from bound.tensor import Tensor
+from intset.errors import InputError
+from lowering.errors import LayoutError
+from lowering.layout import IndexMap
+from lowering.nest.ir import Function
+from lowering.padding.alike import generalized
+from lowering.padding.applied import applied, number_value
+from lowering.padding.arithmetic import as_operand
+from lowering.padding.packed import Packed, Place, packed_of
+from lowering.padding.partial import Data, is_number, taint_of
+from lowering.padding.registers import without_registers
+from lowering.padding.states import NOTHING, READABLE, UNDEF, UNTOUCHED, Padding, PadValue, State
+from lowering.padding.trace import Trace
+
+
+class Contract:
+    """What a function needs of the paddings of its inputs, and gives in those of its outputs.
+
+    Attributes
+    ----------
+    needs: by the name of each packed parameter that is read as it was passed: `NOTHING`, `READABLE` or a `PadValue`.
+    gives: by the name of each packed output: `UNTOUCHED`, `UNDEF` or a `PadValue`; its elements are those of the
+        paddings of inputs.
+    layouts: of the packed parameters.
+    """
+
+    def __init__(
+        self, f: Function, layouts: Mapping[str, IndexMap], needs: Mapping[str, Padding], gives: Mapping[str, Padding]
+    ) -> None:
+        self.f, self.layouts = f, dict(layouts)
+        self.needs, self.gives = dict(needs), dict(gives)
+
+    def promises(self, pads: Mapping[str, Padding | int | float | bool | None]) -> dict[str, Padding]:
+        """What is given once it is known what the inputs' paddings hold, by name: a number, a state, or `None` for
+        what is not written. Names that are left out stay in the expressions.
+
+        Raises
+        ------
+        InputError: a name is that of no packed parameter.
+        """
+        given: dict[Tensor, Padding] = {}
+        for name, state in pads.items():
+            tensor = next((t for t in self.f.params if t.name == name and name in self.layouts), None)
+            if tensor is None:
+                raise InputError(f"{name!r} is no packed parameter of {self.f.name}")
+            given[tensor] = _state(state, tensor.dtype)
+        types = {t.name: t.dtype for t in self.f.params}
+        return {name: applied(state, given, types[name]) for name, state in self.gives.items()}
+
+    def __repr__(self) -> str:
+        needs = ", ".join(f"{name}: {state}" for name, state in self.needs.items())
+        gives = ", ".join(f"{name}: {state}" for name, state in self.gives.items())
+        return f"<contract of {self.f.name}: needs {needs or 'nothing packed'}; gives {gives or 'nothing packed'}>"
+
+
+def contract(f: Function, layouts: Mapping[str, IndexMap] | None = None) -> Contract:
+    """What a function asks of the padding of its packed inputs, and promises in that of its packed outputs.
+
+    What the assumptions on a padding fix is needed, read or not; else it follows from the reads. What is known of a
+    padding in the end is followed element by element from the paddings that are passed.
+
+    Parameters
+    ----------
+    f: the function.
+    layouts: from names of parameters to the maps of their layouts; those that the function knows of itself come first.
+
+    Raises
+    ------
+    LayoutError: an element that is no padding depends on padding that nothing fixes; a layout does not fit.
+    BudgetError: the nest is too long.
+
+    Example
+    -------
+    >>> from lowering import IndexMap, contract, parse_nest
+    >>> f = parse_nest('''
+    ... def twice(A: int32[4, 4], B: int32[4, 4]):
+    ...     for i in [0, 4):
+    ...         for j in [0, 4):
+    ...             B[i, j] = A[i, j] * 2
+    ... ''')
+    >>> m = IndexMap(lambda i: [i // 4, i % 4], (14,))
+    >>> contract(f, {"A": m, "B": m})
+    <contract of twice: needs A: READABLE; gives B: A * 2>
+    """
+    if not isinstance(f, Function):
+        raise InputError(f"a contract is that of a function, not of {f!r}")
+    if layouts is not None and not isinstance(layouts, Mapping):
+        raise InputError(f"layouts are a mapping from names to maps, not {layouts!r}")
+    known = {**getattr(f, "layouts", {}), **(layouts or {})}
+    packed = packed_of(f, known)
+    if f.sizes:
+        raise LayoutError(f"{f.name} depends on the size {f.sizes[0].name}: its contract needs numbers")
+    trace = Trace(f, packed, {})
+    if trace.fixed:
+        trace = Trace(f, packed, trace.fixed)
+    for tensor in f.outputs:
+        _refuse_dependent(f, tensor, packed.get(tensor), trace)
+    passed = [t for t in f.params if t in packed and (t not in f.outputs or any(k[0] is t for k in trace.read))]
+    needs = {t.name: _need(packed[t], trace) for t in passed}
+    gives = {t.name: _given(packed[t], trace) for t in f.outputs if t in packed}
+    return Contract(f, known, needs, gives)
+
+
+def _state(given: Padding | int | float | bool | None, dtype: str) -> Padding:
+    if given is None:
+        return UNTOUCHED
+    return given if isinstance(given, (State, PadValue)) else number_value(given, dtype)
+
+
+def _refuse_dependent(f: Function, tensor: Tensor, packed: Packed | None, trace: Trace) -> None:
+    """No element but padding may depend on a padding that nothing fixes."""
+    for place, content in trace.memory[tensor].items():
+        if is_number(content) or (packed is not None and packed.grid.is_padding(place)):
+            continue
+        taint = taint_of(content)
+        if taint is not None:
+            at = f"{taint[0].name}[{', '.join(map(str, taint[1]))}]"
+            shown = f"{tensor.name}[{', '.join(map(str, place))}]"
+            raise LayoutError(
+                f"{shown} of {f.name} depends on the padding {at}, which nothing fixes", (place, taint[1])
+            )
+
+
+def _need(packed: Packed, trace: Trace) -> Padding:
+    tensor, padding = packed.tensor, packed.grid.padding
+    fixed = {place: trace.fixed[tensor, place] for place in padding if (tensor, place) in trace.fixed}
+    if fixed:
+        found = _as_value(list(fixed.values()), list(fixed), tensor.dtype)
+        if found is None:
+            raise LayoutError(f"what {trace.f.name} assumes of the padding of {tensor.name} is no value of its indices")
+        return found
+    keys = {**trace.read, **trace.permitted}
+    return READABLE if any(t is tensor and packed.grid.is_padding(place) for t, place in keys) else NOTHING
+
+
+def _given(packed: Packed, trace: Trace) -> Padding:
+    held = trace.memory[packed.tensor]
+    padding = packed.grid.padding
+    contents = [held.get(place) for place in padding]
+    if any(c is None or (isinstance(c, Data) and not c.written) for c in contents):
+        return UNTOUCHED
+    if not contents or any(isinstance(c, Data) for c in contents):
+        return UNDEF
+    return _as_value(contents, padding, packed.tensor.dtype) or UNDEF
+
+
+def _as_value(contents: Sequence[Any], places: Sequence[Place], dtype: str) -> PadValue | None:
+    found = generalized([as_operand(c, dtype) if is_number(c) else c for c in contents], places)
+    if found is None:
+        return None
+    return PadValue(without_registers(found, dtypes.bits(dtype)) if dtypes.is_int(dtype) else found)

@@ -1,0 +1,118 @@
+"""What is asked of the padding of a tensor, and what is promised of it."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from bound.tensor import Tensor
+from bound.tir.value import Operand, ValueOp, parameter
+from bound.tir.walk import input_tensors, loaded_tensor, nodes, rewrite
+from intset.expr import ops
+from intset.expr.node import Expr, PlainVar, Var, as_expr
+from lowering.nest.text import text
+
+PLACE: Final = tuple(PlainVar(f"i{k}") for k in range(32))  # the new indices that a value may depend on
+
+
+class State:
+    """One of the four states that are no value; `str` is its name.
+
+    NOTHING: of an input: its padding is never read, and need not even be written.
+    READABLE: of an input: its padding is read, so something must be there; what, matters to padding alone.
+    UNTOUCHED: of an output: in some place its padding is as it was, and may be unwritten.
+    UNDEF: of an output, or of what is put into a padding: something is written, nobody knows what.
+    """
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __str__(self) -> str:
+        return self.name
+
+    __repr__ = __str__
+
+    def __reduce__(self) -> str:
+        return self.name
+
+
+NOTHING: Final = State("NOTHING")
+READABLE: Final = State("READABLE")
+UNTOUCHED: Final = State("UNTOUCHED")
+UNDEF: Final = State("UNDEF")
+
+
+class PadValue:
+    """A value for every place of a padding, as an element of the tensor holds it.
+
+    Attributes
+    ----------
+    expr: the value, over `PLACE`, the new indices of the map; elements in it are those of inputs: `A[i0, i1]` is what
+        the padding of `A` holds in the same place.
+
+    `str` is its text, where `A` stands for the element in the same place. It equals a number that it is everywhere, and
+    another value of the same text that reads the same tensors.
+    """
+
+    __slots__ = ("expr",)
+    expr: Any
+
+    def __init__(self, expr: Any) -> None:
+        self.expr = expr
+
+    @property
+    def number(self) -> int | float | bool | None:
+        """The number that it is everywhere, or `None`."""
+        op = self.expr.op
+        answer = self.expr.data if op in (ops.CONST, ops.BOOL, ValueOp.CONST) else None
+        return answer if answer is None or isinstance(answer, (bool, float)) else int(answer)
+
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        """The tensors whose elements it is made of."""
+        return input_tensors([self.expr])
+
+    def at(self, *place: Any) -> Operand:
+        """The value in one place: new indices of the map, integers or expressions."""
+        given = {PLACE[k]: as_expr(e) for k, e in enumerate(place)}
+        answer: Operand = rewrite(self.expr, given)
+        return answer
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, PadValue):
+            return self.expr is other.expr
+        if isinstance(other, (bool, int, float)):
+            return self.number is not None and self.number == other
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        number = self.number
+        return hash(self.expr) if number is None else hash(number)
+
+    def __str__(self) -> str:
+        short: dict[Any, Any] = {}
+        for node in nodes(self.expr):
+            tensor = loaded_tensor(node)
+            if tensor is not None and all(a is p for a, p in zip(node.args, PLACE, strict=False)):
+                short[node] = _named(tensor, node)
+        return text(rewrite(self.expr, short))
+
+    __repr__ = __str__
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        used = tuple(node for node in nodes(self.expr) if node.op is ops.VAR)
+        return _restored, (self.expr, tuple((v, PLACE.index(v)) for v in used if v in PLACE))
+
+
+def _named(tensor: Tensor, node: Any) -> Any:
+    """What prints as the name of the tensor alone."""
+    return PlainVar(tensor.name) if isinstance(node, Expr) else parameter(tensor.name, node.dtype)
+
+
+def _restored(expr: Any, places: tuple[tuple[Var, int], ...]) -> PadValue:
+    return PadValue(rewrite(expr, {v: PLACE[k] for v, k in places}))
+
+
+Padding = State | PadValue
+"""A state of a padding."""

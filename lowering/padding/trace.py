@@ -1,0 +1,272 @@
+"""A nest followed element by element, paddings as unknowns: what every element holds in the end.
+
+Of data nothing is known but the paddings that went into it. A statement whose execution depends on data may or may not
+happen: what it stores is one of both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from bound import dtypes
+from bound.tensor import Tensor, element
+from bound.tir.value import Value, ValueOp, make
+from bound.tir.walk import loaded_tensor
+from intset.errors import BudgetError
+from intset.expr import build, ops
+from intset.expr.node import Cond, Expr, const
+from lowering.nest.ir import Allocate, Assume, Evaluate, For, Function, If, Let, Seq, Stmt, Store
+from lowering.nest.undef import has_undef, permission
+from lowering.nest.walk import Visit, drive, operands, range_ends
+from lowering.padding.arithmetic import held
+from lowering.padding.packed import Packed, Place
+from lowering.padding.partial import Content, Data, Element, Partial, is_number, taint_of
+from lowering.passes.places import parts_of_condition
+
+MAX_STEPS: Final = 2_000_000  # nodes of operands that are evaluated
+
+
+class Trace:
+    """One run of a nest.
+
+    Parameters
+    ----------
+    packed: the parameters with a layout.
+    fixed: what assumptions are known to say of paddings of what is passed.
+
+    Attributes
+    ----------
+    memory: what was stored, by tensor and indices; of a packed tensor, the new indices of its map.
+    read: the elements of paddings that were read as they were passed.
+    fixed: what assumptions say, all of them after the run.
+    permitted: the elements that assumptions permit to read.
+    """
+
+    def __init__(self, f: Function, packed: Mapping[Tensor, Packed], fixed: Mapping[Element, Any]) -> None:
+        self.f, self.packed = f, packed
+        self.fixed: dict[Element, Any] = dict(fixed)
+        self.read: dict[Element, None] = {}
+        self.permitted: dict[Element, None] = {}
+        self.memory: dict[Tensor, dict[Place, Content]] = {t: {} for t in f.params}
+        self._params = frozenset(f.params)
+        self._partial = Partial(self._load)
+        self._env: dict[Any, Content] = {}
+        self._doubts: list[Content] = []  # the conditions around that depend on data
+        self._before: list[dict[Element, Content | None]] = []  # of the branches around: what elements held before
+        self._says = False  # inside an assumption: elements are themselves, and not read
+        drive(self._run(f.body))
+
+    # -- statements ---------------------------------------------------------------------------------------------
+
+    def _run(self, stmt: Stmt) -> Visit[None]:
+        if self._partial.steps > MAX_STEPS:
+            raise BudgetError(f"{self.f.name} is too long to be followed element by element")
+        if isinstance(stmt, Seq):
+            for inner in stmt.stmts:
+                yield self._run(inner)
+        elif isinstance(stmt, For):
+            yield self._loop(stmt)
+        elif isinstance(stmt, If):
+            yield self._branch(stmt)
+        elif isinstance(stmt, Store):
+            self._store(stmt)
+        elif isinstance(stmt, Let):
+            self._env[stmt.var] = self._value(stmt.value)
+        elif isinstance(stmt, Allocate):
+            self.memory[stmt.tensor] = {}
+        elif isinstance(stmt, Assume):
+            self._assume(stmt)
+        elif isinstance(stmt, Evaluate):
+            self._call(stmt)
+
+    def _value(self, operand: Any) -> Content:
+        return self._partial(operand, self._env)
+
+    def _loop(self, loop: For) -> Visit[None]:
+        low, extent = (self._value(e) for e in range_ends(loop.range))
+        if not isinstance(low, int) or not isinstance(extent, int):
+            raise BudgetError(f"the range of the loop over {loop.var.name} in {self.f.name} depends on data")
+        carried = [self._value(c.first) for c in loop.carried]
+        for i in range(low, low + extent):
+            self._env[loop.var] = i
+            self._env.update(zip((c.var for c in loop.carried), carried, strict=True))
+            yield self._run(loop.body)
+            carried = [self._value(c.following) for c in loop.carried]
+
+    def _branch(self, stmt: If) -> Visit[None]:
+        decided = self._value(stmt.cond)
+        if is_number(decided):
+            if decided:
+                yield self._run(stmt.then)
+            elif stmt.orelse is not None:
+                yield self._run(stmt.orelse)
+            return
+        self._doubts.append(decided)
+        found = []
+        for inner in (stmt.then, stmt.orelse):
+            self._before.append({})
+            if inner is not None:
+                yield self._run(inner)
+            found.append(self._undone())
+        self._doubts.pop()
+        for tensor, place in dict.fromkeys((*found[0], *found[1])):
+            old = self._old(tensor, place)
+            self._put(tensor, place, self._joined(*(one.get((tensor, place), old) for one in found), decided))
+
+    def _undone(self) -> dict[Element, Content]:
+        """What a branch stored, after everything is as it was before."""
+        stored = {}
+        for (tensor, place), old in self._before.pop().items():
+            elements = self.memory[tensor]
+            stored[tensor, place] = elements[place]
+            if old is None:
+                del elements[place]
+            else:
+                elements[place] = old
+        return stored
+
+    def _store(self, stmt: Store) -> None:
+        value = self._value(stmt.value)
+        if isinstance(value, (bool, int, float)):
+            value = held(value, stmt.tensor.dtype)
+        indices = [self._value(e) for e in stmt.indices]
+        if all(isinstance(i, int) for i in indices):
+            self._put(stmt.tensor, self._place(stmt.tensor, indices), value)
+            return
+        for place in self._all(stmt.tensor):
+            self._put(stmt.tensor, place, self._joined(self._old(stmt.tensor, place), value, *indices))
+
+    def _put(self, tensor: Tensor, place: Place, value: Content) -> None:
+        elements = self.memory.setdefault(tensor, {})
+        if self._before:
+            self._before[-1].setdefault((tensor, place), elements.get(place))
+        elements[place] = value
+
+    def _old(self, tensor: Tensor, place: Place) -> Content:
+        """What an element holds, or that it may hold nothing."""
+        return self.memory.setdefault(tensor, {}).get(place, Data(written=False))
+
+    def _joined(self, a: Content, b: Content, *why: Content) -> Content:
+        """One of both, nobody knows which."""
+        if a is b or (is_number(a) and is_number(b) and a == b):
+            return a
+        return Data(taint_of(a, b, *why), all(c.written for c in (a, b) if isinstance(c, Data)))
+
+    def _call(self, stmt: Evaluate) -> None:
+        taint = taint_of(*self._doubts, *(self._value(e) for e in operands(stmt)))
+        for tensor in stmt.reads:
+            for place in self._all(tensor):
+                taint = taint_of(Data(taint), self._held(tensor, place))
+        for tensor in stmt.writes:
+            for place in self._all(tensor):
+                self._put(tensor, place, Data(taint))
+
+    # -- elements -----------------------------------------------------------------------------------------------
+
+    def _place(self, tensor: Tensor, indices: Sequence[Any]) -> Place:
+        one = self.packed.get(tensor)
+        return tuple(indices) if one is None else one.grid.place(tuple(indices))
+
+    def _all(self, tensor: Tensor) -> list[Place]:
+        """Every element of a parameter, or what an allocated array is known to hold."""
+        extents = [e.data for e in tensor.extents if e.is_const]
+        if len(extents) < tensor.ndim:
+            return list(self.memory.get(tensor, {}))
+        count = 1
+        for e in extents:
+            count *= e
+        self._partial.steps += count
+        if self._partial.steps > MAX_STEPS:
+            raise BudgetError(f"{self.f.name} is too long to be followed element by element")
+        found: list[Place] = [()]
+        for e in extents:
+            found = [(*place, k) for place in found for k in range(e)]
+        return [self._place(tensor, place) for place in found]
+
+    def _load(self, tensor: Tensor, indices: Sequence[Content]) -> Content:
+        if all(isinstance(i, int) for i in indices):
+            return self._held(tensor, self._place(tensor, indices))
+        taint = taint_of(*indices)
+        for place in self._all(tensor):
+            taint = taint_of(Data(taint), self._held(tensor, place))
+        return Data(taint)
+
+    def _held(self, tensor: Tensor, place: Place) -> Content:
+        """What an element holds."""
+        stored = self.memory.get(tensor, {}).get(place)
+        if stored is not None:
+            return _of_type(stored, tensor.dtype) if isinstance(stored, (Expr, Cond, Value)) else stored
+        if tensor not in self._params:
+            return Data()
+        key = (tensor, place)
+        if self._says:
+            return element(tensor, tuple(map(const, place)))
+        one = self.packed.get(tensor)
+        if one is None or not one.grid.is_padding(place):
+            return Data()
+        self.read[key] = None
+        if key in self.fixed:
+            known = self.fixed[key]
+            return known if is_number(known) else Data()
+        return element(tensor, tuple(map(const, place)))
+
+    # -- assumptions --------------------------------------------------------------------------------------------
+
+    def _assume(self, stmt: Assume) -> None:
+        if self._doubts:
+            return
+        self._says = True
+        for part in parts_of_condition(stmt.cond):
+            if has_undef(part):
+                self._permit(part)
+            else:
+                self._define(part)
+        self._says = False
+
+    def _permit(self, cond: Any) -> None:
+        found = permission(cond)
+        if found is None:
+            return
+        guards, tensor, indices = found
+        if any(self._value(guard) is not False for guard in guards):
+            return
+        place = [self._value(i) for i in indices]
+        if all(isinstance(i, int) for i in place):
+            self.permitted[tensor, self._place(tensor, place)] = None
+
+    def _define(self, cond: Any) -> None:
+        """An element of which the condition says that it equals something."""
+        content = self._value(cond)
+        if not isinstance(content, (Cond, Value)) or content.op not in (ops.EQ, ValueOp.EQ):
+            return
+        args: Any = content.args
+        for held_, value in (args, args[::-1]):
+            tensor = loaded_tensor(held_)
+            if tensor is None or self.memory.get(tensor, {}).keys() & {_indices(held_)}:
+                continue
+            one = self.packed.get(tensor)
+            place = _indices(held_)
+            if one is not None and one.grid.is_padding(place):
+                number = value.data if value.op in (ops.CONST, ValueOp.CONST) else value
+                self.fixed.setdefault((tensor, place), number)
+                return
+
+
+def _indices(node: Any) -> Place:
+    return tuple(int(arg.data) for arg in node.args)
+
+
+def _of_type(content: Expr | Cond | Value, dtype: str) -> Content:
+    """What an element holds of a value over paddings: integers wrap, floats are rounded."""
+    if loaded_tensor(content) is not None:
+        return content
+    if isinstance(content, Expr) and dtypes.is_int(dtype):
+        wrapped: Expr = build.cast(content, dtypes.bits(dtype), dtypes.signed(dtype))
+        return wrapped
+    if isinstance(content, Value) and content.op not in _EXACT and dtypes.is_float(dtype):
+        return make(ValueOp.CAST, (make(ValueOp.CAST, (content,), "float64"),), dtype)
+    return content
+
+
+_EXACT: Final = (ValueOp.LOAD, ValueOp.CAST, ValueOp.MIN, ValueOp.MAX, ValueOp.NEG, ValueOp.ABS, ValueOp.SELECT)

@@ -1,0 +1,160 @@
+"""What functions need in the padding of their inputs, and give in that of their outputs."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from intset.errors import InputError
+from lowering import NOTHING, READABLE, UNDEF, UNTOUCHED, Contract, IndexMap, LayoutError, contract, parse_nest
+
+TILES = IndexMap(lambda i: [i // 4, i % 4], (14,))
+GRID = "    for io in [0, 4):\n        for ii in [0, 4):\n"
+
+
+def packed(*lines: str, out: str = "BC: int32[4, 4]", dtype: str = "int32") -> Contract:
+    f = parse_nest("\n".join([f"def f(AC: {dtype}[4, 4], {out}):", *lines]).replace("\n\n", "\n"))
+    return contract(f, {t.name: TILES for t in f.params if t.ndim == 2})
+
+
+def everywhere(value: str, dtype: str = "int32") -> Contract:
+    return packed(GRID + f"            BC[io, ii] = {value}", out=f"BC: {dtype}[4, 4]", dtype=dtype)
+
+
+# -- the functions of the discussion, packed ----------------------------------------------------------------------
+
+VALID = "    for i in [0, 14):\n        BC[i // 4, i % 4] = AC[i // 4, i % 4] + 1"
+ALL = GRID + "            BC[io, ii] = AC[io, ii] + 1"
+FORGET = GRID + "            if io * 4 + ii >= 14:\n                BC[io, ii] = undef()"
+
+
+@pytest.mark.parametrize(
+    ("lines", "pad", "needs", "gives", "promise"),
+    [
+        ((VALID,), None, "NOTHING", "UNTOUCHED", "UNTOUCHED"),
+        ((VALID,), 0, "NOTHING", "UNTOUCHED", "UNTOUCHED"),
+        ((ALL,), UNDEF, "READABLE", "AC + 1", "UNDEF"),
+        ((ALL,), 0, "READABLE", "AC + 1", "1"),
+        ((ALL, FORGET.replace("io", "k").replace("ii", "l")), 0, "READABLE", "UNDEF", "UNDEF"),
+    ],
+)
+def test_the_functions_of_the_discussion(lines, pad, needs, gives, promise):
+    c = packed(*lines)
+    assert (str(c.needs["AC"]), str(c.gives["BC"])) == (needs, gives)
+    assert str(c.promises({"AC": pad})["BC"]) == promise
+
+
+# -- needs --------------------------------------------------------------------------------------------------------
+
+
+def reduction(start: str, step: str, assume: str = "", dtype: str = "int32") -> Contract:
+    said = (
+        GRID.replace("io", "k").replace("ii", "l") + f"            assume k * 4 + l < 14 or {assume}" if assume else ""
+    )
+    text = f"def f(A: {dtype}[4, 4], B: {dtype}[1]):\n{said}\n    B[0] = {start}\n{GRID}            {step}"
+    return contract(parse_nest(text.replace(":\n\n", ":\n")), {"A": TILES})
+
+
+def test_a_need_is_what_assumptions_fix_read_or_not():
+    assert reduction("0", "B[0] = B[0] + A[io, ii]", "A[k, l] == 0").needs == {"A": 0}
+    guarded = "if io * 4 + ii < 14:\n                B[0] = B[0] + A[io, ii]"
+    assert str(reduction("0", guarded, "A[k, l] == 7").needs["A"]) == "7"
+    assert reduction("0", guarded, "A[k, l] == undef()").needs["A"] is READABLE
+    assert reduction("0", guarded).needs["A"] is NOTHING
+    assert str(reduction("0", guarded, "A[k, l] == k * 4 + l").needs["A"]) in ("i0 * 4 + i1", "i1 + i0 * 4")
+
+
+def test_a_result_that_depends_on_padding_nothing_fixes_is_refused_by_name():
+    with pytest.raises(LayoutError, match=r"B\[0\] of f depends on the padding A\[3, 2\], which nothing fixes") as e:
+        reduction("0", "B[0] = B[0] + A[io, ii]")
+    assert e.value.points == ((0,), (3, 2))
+    with pytest.raises(LayoutError, match="depends on the padding"):  # it may be read, but is still not known
+        reduction("0", "B[0] = B[0] + A[io, ii]", "A[k, l] == undef()")
+    with pytest.raises(LayoutError, match="depends on the padding"):  # in a condition
+        reduction("0", "if A[io, ii] > 3:\n                B[0] = B[0] + 1")
+
+
+def test_what_cancels_is_no_dependence():
+    assert reduction("0", "B[0] = B[0] + A[io, ii] * select(io * 4 + ii < 14, 1, 0)").needs["A"] is READABLE
+    assert reduction("0", "B[0] = B[0] + select(io * 4 + ii < 14, A[io, ii], 0)").needs["A"] is NOTHING
+    with pytest.raises(LayoutError):  # of floats it might be no number
+        reduction("0.0", "B[0] = B[0] + A[io, ii] * select(io * 4 + ii < 14, 1.0, 0.0)", dtype="float32")
+
+
+# -- gives --------------------------------------------------------------------------------------------------------
+
+
+def test_expressions_in_the_padding_of_inputs():
+    assert str(everywhere("AC[io, ii] * 2 + 1").gives["BC"]) == "AC * 2 + 1"
+    assert str(everywhere("exp(AC[io, ii])", "float32").gives["BC"]) == "exp(AC)"
+    assert str(everywhere("AC[io, 0]").gives["BC"]) == "UNDEF"  # an element that is no padding
+    assert str(everywhere("io * 4 + ii").gives["BC"]) in ("i0 * 4 + i1", "i1 + i0 * 4")
+    assert everywhere("7").gives["BC"] == 7
+    assert everywhere("max(AC[io, ii], -2147483648)").promises({"AC": 3})["BC"] == 3
+    assert everywhere("AC[io, ii] + 1").promises({"AC": 2147483647})["BC"] == -2147483648
+    assert everywhere("AC[io, ii] / 3.0", "float32").promises({"AC": 1.0})["BC"] == 0.3333333432674408
+
+
+def test_a_value_through_storage_is_held_by_its_type():
+    lines = [
+        "def f(AC: int32[4, 4], BC: int32[4, 4]):",
+        "    allocate T: int8[4, 4]",
+        GRID + "            T[io, ii] = AC[io, ii] * 2",
+        GRID.replace("io", "k").replace("ii", "l") + "            BC[k, l] = T[k, l] // 3",
+    ]
+    text = "\n".join(lines)
+    f = parse_nest(text)
+    c = contract(f, {"AC": TILES, "BC": TILES})
+    assert c.promises({"AC": 100})["BC"] == -19  # 200 is -56 in int8
+    assert pickle.loads(pickle.dumps(c)).promises({"AC": 100})["BC"] == -19
+
+
+def test_a_branch_that_depends_on_data_may_or_may_not_be_taken():
+    maybe = "            if AC[0, 0] > 3:\n                BC[io, ii] = 1"
+    assert packed(GRID + maybe).gives["BC"] is UNTOUCHED
+    both = maybe + "\n            else:\n                BC[io, ii] = "
+    assert packed(GRID + both + "2").gives["BC"] is UNDEF
+    assert packed(GRID + both + "1").gives["BC"] == 1
+    assert packed(GRID + "            BC[io, ii] = 1\n" + maybe).gives["BC"] == 1
+    with pytest.raises(LayoutError, match=r"BC\[0, 0\]"):
+        packed(GRID + maybe.replace("AC[0, 0]", "AC[3, 3]"))
+
+
+def test_ranges_that_do_not_begin_at_zero():
+    shifted = IndexMap(lambda i: [(i - 3) // 4, (i - 3) % 4], (14,))
+    first = shifted.ranges[0].min
+    f = parse_nest("def f(A: int32[4, 4], B: int32[4, 4]):\n" + GRID + "            B[io, ii] = A[io, ii] + io")
+    c = contract(f, {"A": shifted, "B": shifted})
+    assert str(first) == "-1"
+    for place, added in [((-1, 0), 0), ((2, 3), 3)]:  # the first index is that of storage, less one
+        assert str(c.gives["B"].at(*place)) == f"A[{place[0]}, {place[1]}] + {added}"
+    assert c.promises({"A": 5})["B"].number is None
+
+
+# -- what it is given ---------------------------------------------------------------------------------------------
+
+
+def test_bad_input_is_refused_in_one_sentence():
+    f = parse_nest("def f(A: int32[4, 4], B: int32[4, 4]):\n" + GRID + "            B[io, ii] = A[io, ii]")
+    with pytest.raises(LayoutError, match="'C' is no parameter of f"):
+        contract(f, {"C": TILES})
+    with pytest.raises(LayoutError, match="A of f has the shape"):
+        contract(f, {"A": IndexMap(lambda i: [i // 8, i % 8], (14,))})
+    with pytest.raises(LayoutError, match="must be an IndexMap"):
+        contract(f, {"A": lambda i: [i]})
+    with pytest.raises(InputError, match="that of a function"):
+        contract("f")
+    with pytest.raises(InputError, match="layouts are a mapping"):
+        contract(f, [TILES])
+    with pytest.raises(InputError, match="no packed parameter"):
+        contract(f, {"A": TILES, "B": TILES}).promises({"C": 0})
+
+
+def test_states_and_contracts_are_pickled_and_print():
+    c = everywhere("AC[io, ii] + ii")
+    again = pickle.loads(pickle.dumps(c))
+    assert repr(again) == repr(c) == "<contract of f: needs AC: READABLE; gives BC: AC + i1>"
+    for state in (NOTHING, READABLE, UNTOUCHED, UNDEF):
+        assert pickle.loads(pickle.dumps(state)) is state
+        assert str(state) == repr(state)
