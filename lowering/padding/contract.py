@@ -70,7 +70,7 @@ def contract(f: Function, layouts: Mapping[str, IndexMap] | None = None) -> Cont
     Parameters
     ----------
     f: the function.
-    layouts: from names of parameters to the maps of their layouts; those that the function knows of itself come first.
+    layouts: from names of parameters to the maps of their layouts, beside those that the function knows of itself.
 
     Raises
     ------
@@ -94,7 +94,8 @@ def contract(f: Function, layouts: Mapping[str, IndexMap] | None = None) -> Cont
         raise InputError(f"a contract is that of a function, not of {f!r}")
     if layouts is not None and not isinstance(layouts, Mapping):
         raise InputError(f"layouts are a mapping from names to maps, not {layouts!r}")
-    known = {**getattr(f, "layouts", {}), **(layouts or {})}
+    names = {t.name for t in f.params}
+    known = {**{name: m for name, m in f.layouts.items() if name in names}, **(layouts or {})}
     packed = packed_of(f, known)
     if f.sizes:
         raise LayoutError(f"{f.name} depends on the size {f.sizes[0].name}: its contract needs numbers")
