@@ -7,7 +7,7 @@ place of the old one.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 from bound.itervar import IterType, IterVar
 from bound.shapes import plain_sizes
@@ -69,6 +69,12 @@ class Operation:
     def replace_inputs(self, new: Mapping[Tensor, Tensor]) -> Operation:
         """The operation that reads other tensors; itself when it reads none of the keys."""
         return self
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self  # its formula, a value, is copied as itself, and leads to the tensors of this operation
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name})"

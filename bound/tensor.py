@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from bound import dtypes
 from bound.tir.opaque import TensorElement
@@ -92,6 +92,12 @@ class Tensor:
         """What is pickled: the symbol of the elements knows its tensor, and is made again."""
         kept = {name: getattr(self, name) for name in self.__slots__ if name not in ("__weakref__", "_element")}
         return None, {**kept, "_element": None}
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
 
     def __len__(self) -> NoReturn:
         raise TypeError(f"the tensor {self.name} has no len(): its shape is {self.extents}")

@@ -24,7 +24,10 @@ What is a loop of whom
     spanning       the maximum-information spanning tree
     carry          loops and positions carried along it; `propagate`
     positions      how many loops can be shared, and why not more
-    loops          the nest that positions make: which leaves are one loop, what stands in what, in which order
+    loops          the nest that positions make, as a value
+    nests          which leaves are one loop, and which loop stands in which
+    order          whether everything in a loop can be complete before it is read
+    lengths        whether a loop is as long for each of its stages
     scene          what a call changes, apart from the schedule until it is written back
     place          `compute_at`, `inline_at`, `inline_all_at`, `inline_most`
     recompute      clones for some of the readers

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import cached_property
 from typing import Final
 
 from bound.errors import ScheduleError
-from bound.operation import ComputeOp
+from bound.operation import ComputeOp, Operation
 from bound.replay.domain import current
 from bound.schedule import Schedule
 from bound.tensor import Tensor
@@ -35,6 +36,16 @@ class Graph:
         for reader, read in self._read.items():
             for t in read:
                 self._readers[t].append(reader)
+
+    @cached_property
+    def rank(self) -> dict[Operation, int]:
+        """The place of each operation in an order that does not depend on how outputs are listed: by the length of the
+        longest chain that leads to it, then by name, then by stage."""
+        depth: dict[Operation, int] = {}
+        for t in self.tensors:
+            depth[t.op] = max((depth[r.op] + 1 for r in t.op.input_tensors if r.op in depth), default=0)
+        order = sorted(depth, key=lambda op: (depth[op], op.name, self.number[op.outputs[0]]))
+        return {op: k for k, op in enumerate(order)}
 
     def producers(self, tensor: Tensor) -> Chain:
         return self._read[tensor]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Final
 
 from bound.errors import InputError, ScheduleError
@@ -49,64 +50,55 @@ def compute_at(
     try:
         return place_at(schedule, producer, consumer, pos, mode)
     except ReplayError as error:
-        if repair == RECOMPUTE and _recomputed(schedule.copy(), producer, consumer, pos) is not None:
-            outcome = _recomputed(schedule, producer, consumer, pos)
-            assert outcome is not None
-            return outcome
+        cloned = partial(_recomputed, producer=producer, consumer=consumer, pos=pos)
+        if repair == RECOMPUTE and works(schedule, cloned):
+            return cloned(schedule)
         first, last = current(schedule, producer), current(schedule, consumer)
         found = tuple(_repairs(schedule, first, last, pos))
         kinds = ", ".join(repair.text for repair in found)
         raise ReplayError(f"{error}; what works instead: {kinds}", error.reasons, found) from None
 
 
-def _recomputed(schedule: Schedule, producer: Tensor, consumer: Tensor, pos: int) -> Outcome | None:
-    """Clone, then call again; `None` where there is nothing to clone, or that is refused, too."""
+def _recomputed(schedule: Schedule, producer: Tensor, consumer: Tensor, pos: int) -> Outcome:
+    """Clone, then call again.
+
+    Raises
+    ------
+    ScheduleError: there is nothing to clone, or that is refused, too; the schedule may have clones by then.
+    """
     first = current(schedule, producer)
-    try:
-        clones = recompute(schedule, producer, consumer)
-        if not clones:
-            return None
-        done = place_at(schedule, clones.get(first, first), current(schedule, consumer), pos, STANDARD)
-    except ScheduleError:
-        return None
+    clones = recompute(schedule, producer, consumer)
+    if not clones:
+        raise ScheduleError(f"compute_at of {first.name}: there is nothing to recompute apart")
+    done = place_at(schedule, clones.get(first, first), current(schedule, consumer), pos, STANDARD)
     return Outcome(done.position, done.reasons, clones)
 
 
 def _repairs(schedule: Schedule, producer: Tensor, consumer: Tensor, pos: int) -> Iterator[Repair]:
     depth = position_of(pos, domain(schedule, consumer).depth, consumer.name)
+    at = partial(place_at, producer=producer, consumer=consumer)
     for less in range(depth - 1, -1, -1):
-
-        def at(s: Schedule, less: int = less) -> Outcome:
-            return place_at(s, producer, consumer, less, STANDARD)
-
-        if works(schedule, at):
-            yield Repair("position", f"position {less} of {consumer.name}", at)
+        shallower = partial(at, pos=less, mode=STANDARD)
+        if works(schedule, shallower):
+            yield Repair("position", f"position {less} of {consumer.name}", shallower)
             break
-
-    def best(s: Schedule) -> Outcome:
-        return place_at(s, producer, consumer, depth, BEST_EFFORT)
-
+    best = partial(at, pos=depth, mode=BEST_EFFORT)
     if works(schedule, best):
         yield Repair("mode", f"mode {BEST_EFFORT!r}", best)
     order = _reductions_last(schedule, consumer)
     if order is not None:
-
-        def reordered(s: Schedule) -> Outcome:
-            s[consumer].reorder(*order)
-            return place_at(s, producer, consumer, depth, STANDARD)
-
+        reordered = partial(_reordered, producer=producer, consumer=consumer, pos=depth, order=order)
         if works(schedule, reordered):
             names = ", ".join(iv.name for iv in order)
             yield Repair("reorder", f"the loops of {consumer.name} in the order {names}", reordered)
-
-    def cloned(s: Schedule) -> Outcome:
-        outcome = _recomputed(s, producer, consumer, pos)
-        if outcome is None:
-            raise ScheduleError(f"compute_at of {producer.name}: there is nothing to recompute apart")
-        return outcome
-
+    cloned = partial(_recomputed, producer=producer, consumer=consumer, pos=depth)
     if works(schedule, cloned):
         yield Repair(RECOMPUTE, f"repair={RECOMPUTE!r}", cloned)
+
+
+def _reordered(schedule: Schedule, producer: Tensor, consumer: Tensor, pos: int, order: tuple[IterVar, ...]) -> Outcome:
+    schedule[consumer].reorder(*order)
+    return place_at(schedule, producer, consumer, pos, STANDARD)
 
 
 def _reductions_last(schedule: Schedule, tensor: Tensor) -> tuple[IterVar, ...] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 from typing import Final
 
 from bound.errors import InputError, ScheduleError
@@ -48,7 +49,11 @@ class TensorDomain:
         for relation in self.relations:
             kind = fused_kind(kinds[iv] for iv in parents(relation))
             kinds.update(dict.fromkeys(children(relation), kind))
-        return kinds
+        return MappingProxyType(kinds)
+
+    def __reduce__(self) -> tuple[type[TensorDomain], tuple[object, ...]]:
+        """What is derived is not stored."""
+        return TensorDomain, (self.op, self.root, self.loop, self.relations)
 
     @property
     def depth(self) -> int:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from bound.errors import InputError, ScheduleError
@@ -33,7 +34,7 @@ class Outcome:
     ----------
     position: how many of its leading loops the tensor now shares with all of its readers.
     reasons: why tensors share fewer than was asked for.
-    clones: for each tensor that was cloned the clone.
+    clones: for each tensor that was cloned the clone; for one that was rewritten before, under both tensors.
     """
 
     position: int
@@ -112,11 +113,11 @@ def _refuse_held(scene: Scene, carried: Carried, reasons: tuple[Reason, ...]) ->
 
 
 def _explained(scene: Scene, found: list[Reason]) -> tuple[Reason, ...]:
-    """One reason a tensor, in the order of the schedule."""
+    """One reason a tensor, in an order that does not depend on how outputs are listed."""
     best: dict[Tensor, Reason] = {}
     for reason in found:
         best.setdefault(reason.tensor, reason)
-    return tuple(sorted(best.values(), key=lambda reason: scene.graph.number[reason.tensor]))
+    return tuple(sorted(best.values(), key=lambda reason: scene.rank[reason.tensor.op]))
 
 
 def inline_at(schedule: Schedule, tensor: Tensor, pos: int, mode: str = STANDARD) -> Outcome:
@@ -127,18 +128,7 @@ def inline_at(schedule: Schedule, tensor: Tensor, pos: int, mode: str = STANDARD
     ReplayError: in mode "standard", where not all of them can be shared.
     InputError: an unknown mode, or a position outside the loops.
     """
-    check_mode(mode)
-    now = current(schedule, tensor)
-    scene = Scene(schedule)
-    depth = position_of(pos, scene.domain(now).depth, now.name)
-    if mode == MOST_INLINED:
-        depth = scene.domain(now).depth
-    call = f"inline_at of {now.name} at position {depth}"
-
-    def again(s: Schedule, pos: int, mode: str) -> Outcome:
-        return inline_at(s, tensor, pos, mode)
-
-    return _inline(scene, now, {now.op: depth}, (depth, mode), call, again)
+    return _inline(schedule, tensor, pos, mode, "inline_at")
 
 
 def inline_all_at(schedule: Schedule, tensor: Tensor, pos: int, mode: str = STANDARD) -> Outcome:
@@ -149,20 +139,7 @@ def inline_all_at(schedule: Schedule, tensor: Tensor, pos: int, mode: str = STAN
     ReplayError: in mode "standard", where one tensor cannot share all of them.
     InputError: an unknown mode, or a position outside the loops.
     """
-    check_mode(mode)
-    now = current(schedule, tensor)
-    scene = Scene(schedule)
-    depth = position_of(pos, scene.domain(now).depth, now.name)
-    if mode == MOST_INLINED:
-        depth = scene.domain(now).depth
-    mapped = carry_position(scene, now, depth, {}).position
-    wanted = {op: mapped[op] for op in scene.ops if op in mapped}
-    call = f"inline_all_at of {now.name} at position {depth}"
-
-    def again(s: Schedule, pos: int, mode: str) -> Outcome:
-        return inline_all_at(s, tensor, pos, mode)
-
-    return _inline(scene, now, wanted, (depth, mode), call, again)
+    return _inline(schedule, tensor, pos, mode, "inline_all_at")
 
 
 def inline_most(schedule: Schedule) -> tuple[Reason, ...]:
@@ -176,22 +153,45 @@ def inline_most(schedule: Schedule) -> tuple[Reason, ...]:
     return reasons
 
 
-def _repairs(schedule: Schedule, again: Callable[[Schedule, int, str], Outcome], depth: int) -> tuple[Repair, ...]:
+def _inline(schedule: Schedule, tensor: Tensor, pos: int, mode: str, name: str) -> Outcome:
+    """`inline_at` or `inline_all_at`, by its name."""
+    check_mode(mode)
+    now = current(schedule, tensor)
+    scene = Scene(schedule)
+    depth = position_of(pos, scene.domain(now).depth, now.name)
+    if mode == MOST_INLINED:
+        depth = scene.domain(now).depth
+    wanted = {now.op: depth}
+    if name == "inline_all_at":
+        mapped = carry_position(scene, now, depth, {}).position
+        wanted = {op: mapped[op] for op in scene.ops if op in mapped}
+    call = f"{name} of {now.name} at position {depth}"
+    standard = mode == STANDARD
+    kept: dict[Operation, int] = {}
+    for op, place in wanted.items():
+        obstacle = scene.obstacle(op)
+        if obstacle is None:
+            kept[op] = place
+        elif place and (standard or op is now.op):
+            raise ScheduleError(f"stage {op.name}: {call} would have to move it, but it {obstacle}")
+    reasons = tuple(settle(scene, kept, best=not standard))
+    if standard and reasons:
+        again = partial(_inline, tensor=tensor, name=name)
+        raise ReplayError(f"{call}: {reasons[0]}", reasons, tuple(_repairs(schedule, again, depth)))
+    scene.write()
+    return Outcome(scene.position[now.op], reasons)
+
+
+def _repairs(schedule: Schedule, again: Callable[..., Outcome], depth: int) -> Iterator[Repair]:
     """The next smaller position that works, and doing what can be done."""
-
-    def best(s: Schedule) -> Outcome:
-        return again(s, depth, BEST_EFFORT)
-
-    found = [Repair("mode", f"mode {BEST_EFFORT!r}", best)]
     for less in range(depth - 1, -1, -1):
-
-        def at(s: Schedule, less: int = less) -> Outcome:
-            return again(s, less, STANDARD)
-
+        at = partial(again, pos=less, mode=STANDARD)
         if works(schedule, at):
-            found.insert(0, Repair("position", f"position {less}", at))
+            yield Repair("position", f"position {less}", at)
             break
-    return tuple(repair for repair in found if works(schedule, repair.apply))
+    best = partial(again, pos=depth, mode=BEST_EFFORT)
+    if works(schedule, best):
+        yield Repair("mode", f"mode {BEST_EFFORT!r}", best)
 
 
 def works(schedule: Schedule, call: Callable[[Schedule], Outcome]) -> bool:
@@ -201,28 +201,3 @@ def works(schedule: Schedule, call: Callable[[Schedule], Outcome]) -> bool:
     except IntSetError:
         return False
     return True
-
-
-def _inline(
-    scene: Scene,
-    tensor: Tensor,
-    wanted: Mapping[Operation, int],
-    asked: tuple[int, str],
-    call: str,
-    again: Callable[[Schedule, int, str], Outcome],
-) -> Outcome:
-    """Raise positions as `wanted`; `again` does the call anew, at another position or in another mode."""
-    depth, mode = asked
-    standard = mode == STANDARD
-    kept: dict[Operation, int] = {}
-    for op, place in wanted.items():
-        obstacle = scene.obstacle(op)
-        if obstacle is None:
-            kept[op] = place
-        elif wanted[op] and (standard or op is tensor.op):
-            raise ScheduleError(f"stage {op.name}: {call} would have to move it, but it {obstacle}")
-    reasons = tuple(settle(scene, kept, best=not standard))
-    if standard and reasons:
-        raise ReplayError(f"{call}: {reasons[0]}", reasons, _repairs(scene.schedule, again, depth))
-    scene.write()
-    return Outcome(scene.position[tensor.op], reasons)

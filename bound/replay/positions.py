@@ -102,7 +102,7 @@ def settle(scene: Scene, wanted: Mapping[Operation, int], best: bool) -> list[Re
         scene.position[op] = max(scene.before[op], without_broadcast(scene.domains[op], place))
         found[op] = _reason(loops, loops.conflict, leaf, asked)
         loops = scene.loops()
-    return [found[op] for op in scene.ops if op in found]
+    return [found[op] for op in scene.rank if op in found]
 
 
 def _to_part(scene: Scene, loops: Loops, conflict: Conflict) -> Leaf:

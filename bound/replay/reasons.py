@@ -73,15 +73,16 @@ class Repair:
     kind: `position`: fewer loops are shared; `mode`: each tensor shares what it can; `reorder`: the loops of the
         consumer in another order; `recompute`: what other readers need is computed apart.
     text: the same in words.
+    call: what is called with the schedule; functions of modules with their arguments, so that it can be pickled.
     """
 
     kind: str
     text: str
-    _apply: Callable[[Schedule], Any]
+    call: Callable[[Schedule], Any]
 
     def apply(self, schedule: Schedule) -> Any:
         """Do it to the schedule that was refused, or to a copy of it; gives what the call gives."""
-        return self._apply(schedule)
+        return self.call(schedule)
 
     def __repr__(self) -> str:
         return f"<Repair {self.kind}: {self.text}>"
@@ -101,6 +102,6 @@ class ReplayError(ScheduleError):
         self.reasons = reasons
         self.repairs = repairs
 
-    def __reduce__(self) -> tuple[type[ReplayError], tuple[str, tuple[Reason, ...]]]:
-        """What a pickle keeps: the sentence and the reasons; repairs are calls on a schedule."""
-        return ReplayError, (str(self), self.reasons)
+    def __reduce__(self) -> tuple[type[ReplayError], tuple[str, tuple[Reason, ...], tuple[Repair, ...]]]:
+        """A copy, or a pickle together with the schedule, keeps reasons and repairs."""
+        return ReplayError, (str(self), self.reasons, self.repairs)

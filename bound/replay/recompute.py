@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bound.errors import ScheduleError
@@ -23,7 +23,8 @@ def recompute(schedule: Schedule, producer: Tensor, consumer: Tensor) -> dict[Te
     """Clone every computed tensor on chains from `producer` to `consumer` that something else needs as well.
 
     The chains go over the clones, everything else over the originals: outputs, and what reads off the chains. A clone
-    has the loops of the original, shared with none. Gives the clone of each tensor; empty where nothing else needs any.
+    has the loops of the original, shared with none. Gives the clone of each tensor, also by what the tensor was before
+    rewrites; empty where nothing else needs any.
     """
     first, last = current(schedule, producer), current(schedule, consumer)
     graph = Graph(schedule)
@@ -47,6 +48,7 @@ def recompute(schedule: Schedule, producer: Tensor, consumer: Tensor) -> dict[Te
         made = insert_after(schedule, stage, copy)
         _give_loops(stage, made, axes)
         clones.update(zip(op.outputs, copy.outputs, strict=True))
+    known = _known_as(schedule, originals, clones)
     own = {schedule[op]: clones for op in chain - cloned | {last.op}}
     redirect(schedule, schedule.stages, {}, own)
     scene = Scene(schedule)  # a clone shares what the original shares with what it reads
@@ -55,7 +57,18 @@ def recompute(schedule: Schedule, producer: Tensor, consumer: Tensor) -> dict[Te
             f"{first.name} cannot be computed apart for {last.name}: the loops it shares would not nest"
         )
     scene.write()
-    return clones
+    return known
+
+
+def _known_as(schedule: Schedule, originals: Sequence[Stage], clones: Mapping[Tensor, Tensor]) -> dict[Tensor, Tensor]:
+    """The clone of each tensor, also by what the tensor was before rewrites."""
+    before: dict[Stage, list[Tensor]] = {stage: [] for stage in originals}
+    for op, stage in schedule.stage_map.items():
+        if stage in before and op is not stage.op:
+            before[stage] += op.outputs
+    return {
+        t: clones[stage.op.output(t.value_index)] for stage in originals for t in (*before[stage], *stage.op.outputs)
+    }
 
 
 def _check_cloned(schedule: Schedule, stage: Stage) -> None:

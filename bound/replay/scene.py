@@ -7,7 +7,8 @@ from collections.abc import Collection, Mapping
 from bound.itervar import IterType
 from bound.operation import ComputeOp, Operation, PlaceholderOp, ScanOp
 from bound.replay.domain import TensorDomain
-from bound.replay.loops import Leaf, Loops, shared_loops
+from bound.replay.loops import Leaf, Loops
+from bound.replay.nests import shared_loops
 from bound.replay.reasons import FROZEN, KIND, MISMATCH
 from bound.replay.replays import Matching, matching
 from bound.replay.spanning import Neighbours
@@ -20,7 +21,7 @@ class Scene(Neighbours):
 
     Attributes
     ----------
-    ops: the operations in the order of the stages; rank: their places in an order of their own (`_ranked`).
+    ops: the operations in the order of the stages; rank: their places in another order (`Graph.rank`).
     readers: the operations that read each of them.
     position: of each operation, how many of its leading loops are shared with all its readers.
     before: the same when the call began; it only grows.
@@ -32,8 +33,8 @@ class Scene(Neighbours):
         for stage in schedule.stages:
             for t in stage.op.outputs[:1]:
                 self.domain(t)
-        self.rank = self._ranked()
-        self.readers: dict[Operation, tuple[Operation, ...]] = {op: self._readers(op) for op in sorted_by(self.rank)}
+        self.rank = self.graph.rank
+        self.readers: dict[Operation, tuple[Operation, ...]] = {op: self._readers(op) for op in self.rank}
         self.before = {op: schedule[op].compute_at_position for op in self.ops}
         self.position = dict(self.before)
         self._targets: dict[Stage, set[object]] = {}
@@ -41,16 +42,6 @@ class Scene(Neighbours):
             if placed.attach_stage is not None:
                 self._targets.setdefault(placed.attach_stage, set()).add(placed.attach_ivar)
         self._matches: dict[tuple[Operation, Operation], tuple[TensorDomain, TensorDomain, Matching]] = {}
-
-    def _ranked(self) -> dict[Operation, int]:
-        """The place of each operation in an order that does not depend on how outputs are listed: by the length of the
-        longest chain that leads to it, then by name."""
-        depth: dict[Operation, int] = {}
-        for op in self.ops:
-            depth[op] = max((depth[t.op] + 1 for t in op.input_tensors if t.op in depth), default=0)
-        number = {op: k for k, op in enumerate(self.ops)}
-        order = sorted(self.ops, key=lambda op: (depth[op], op.name, number[op]))
-        return {op: k for k, op in enumerate(order)}
 
     def _readers(self, op: Operation) -> tuple[Operation, ...]:
         found = dict.fromkeys(r.op for t in op.outputs for r in self.graph.consumers(t))
@@ -143,11 +134,6 @@ def _repeats(domain: TensorDomain) -> bool:
     """Whether tiles that are moved inwards might make a reduction count elements twice."""
     is_reduction = isinstance(domain.op, ComputeOp) and domain.op.reduction is not None
     return is_reduction and any(isinstance(r, Split) and r.tail is Tail.SHIFT_INWARDS for r in domain.relations)
-
-
-def sorted_by(rank: Mapping[Operation, int]) -> list[Operation]:
-    """The operations by their ranks."""
-    return sorted(rank, key=rank.__getitem__)
 
 
 def obstacle(stage: Stage) -> str | None:

@@ -74,7 +74,7 @@ class Neighbours:
         read = dict.fromkeys(t for output in outputs for t in self.graph.producers(output))
         yield from (Edge(C2P, tensor, t) for t in read)
         reading = {t.op: t for output in outputs for t in reversed(self.graph.consumers(output))}
-        yield from (Edge(P2C, tensor, t) for t in sorted(reading.values(), key=self.graph.number.__getitem__))
+        yield from (Edge(P2C, tensor, t) for t in sorted(reading.values(), key=lambda t: self.graph.rank[t.op]))
 
 
 def spanning_tree(schedule: Schedule, tensor: Tensor, pos: int = -1) -> tuple[Edge, ...]:
@@ -83,7 +83,9 @@ def spanning_tree(schedule: Schedule, tensor: Tensor, pos: int = -1) -> tuple[Ed
     The information that a step carries is the number of root axes of `tensor`, of those that its first `pos` loops come
     from, that are still axes of the tensor it leads to; a step that carries none is not taken. The next step is always
     one that carries most. Where several carry as much, it is the one that ends fewest steps from `tensor`; of these one
-    to a producer before one to a reader; then the one that leads to the earlier stage of the schedule.
+    to a producer before one to a reader; then the one that leads to the operation to which the longest chain is
+    shortest; then the one whose name comes first; and only of operations of one name the one of the earlier stage. So
+    the order in which outputs are listed decides among operations of one name alone.
     """
     start = current(schedule, tensor)
     around = Neighbours(schedule)
@@ -106,8 +108,8 @@ def tree(around: Neighbours, start: Tensor, position: int, allowed: Allowed | No
                 continue
             there = _carried(around, edge, known)
             if there:
-                number = around.graph.number[edge.target]
-                heapq.heappush(heap, (-len(there), steps, edge.kind, number, next(ticket), edge, there))
+                rank = around.graph.rank[edge.target.op]
+                heapq.heappush(heap, (-len(there), steps, edge.kind, rank, next(ticket), edge, there))
 
     look(start, frozenset(iv for iv in first.root if iv in needed), 1)
     while heap:

@@ -26,8 +26,8 @@ _ADVICE: Final = (  # what a note contains, and what helps
     ("isl gave up", "allow more with intset.using(isl_operations=...), or fix the sizes with at="),
     ("could not be written", "fix the sizes with infer_bound(..., at=...)"),
     ("parts: its box", "attach the stage further in, where it is asked for less at a time"),
-    ("several needs", 'ask a domain with unions: domain="auto" or "isl"'),
-    ("bounded alone", 'ask a domain that relates the coordinates: domain="auto" or "isl"'),
+    ("several needs", "ask a domain with unions, as the default is (leave out domain=)"),
+    ("bounded alone", "ask a domain that relates the coordinates, as the default does (leave out domain=)"),
     ("was not used", "allow more with intset.using(isl_operations=...)"),
 )
 
@@ -174,7 +174,7 @@ def _given_up(bounds: StageBounds, tensor: Tensor) -> list[str]:
         lines += [f"    {advice}" for part, advice in _ADVICE if part in note][:1]
     if not notes and not all(need.exact for need in needs):
         lines.append("  precision was given up: the domain does not promise to be exact here")
-        lines.append('    ask domain="auto", or fix the sizes with infer_bound(..., at=...)')
+        lines.append("    ask the default domain (leave out domain=), or fix the sizes with infer_bound(..., at=...)")
     return lines
 
 

@@ -1,0 +1,90 @@
+"""Whether a loop is as long for each of the stages that run it."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from bound.itervar import IterVar
+from bound.operation import Operation
+from bound.replay.axes import equal_sizes
+from bound.replay.domain import BROADCAST, TensorDomain
+from bound.replay.loops import Conflict, Leaf, Loops
+from bound.replay.reasons import MISMATCH
+from bound.schedule import Fuse, Rebase, Relation, Singleton, Split
+from bound.schedule.relations import parents
+from intset.expr.node import Expr
+
+
+def check_lengths(loops: Loops) -> Conflict | None:
+    """Whether a loop that several stages run is as long for each of them; and who runs loops as they are."""
+    marks = _Marks(loops)
+    for op in reversed(list(loops.chain)):
+        places = [k for k in range(loops.shared.get(op, 0)) if (op, k) in loops.node]
+        loops.strict[op] = op not in loops.fixed and all(_is_strict(loops, marks, (op, k)) for k in places)
+    for node in dict.fromkeys(loops.node.values()):
+        owners = [leaf for leaf in node.leaves if loops.owns(leaf)]
+        real = [leaf for leaf in owners if loops.kind(leaf) != BROADCAST]
+        for first, second in pairwise(owners):
+            if not (loops.strict[first[0]] and loops.strict[second[0]]):
+                return Conflict(MISMATCH, (first, second))
+        for first, second in pairwise(real):
+            if marks.of(first) != marks.of(second):
+                return Conflict(MISMATCH, (first, second))
+    return None
+
+
+def _is_strict(loops: Loops, marks: _Marks, leaf: Leaf) -> bool:
+    if loops.kind(leaf) == BROADCAST:
+        return True
+    owner = loops.owner(loops.node[leaf])
+    return loops.strict[owner[0]] and marks.of(leaf) == marks.of(owner)
+
+
+class _Marks:
+    """How loops came about from extents, as numbers: two loops with one mark run over the same values.
+
+    Axes of one element that were fused with others leave no mark.
+    """
+
+    def __init__(self, loops: Loops) -> None:
+        self.loops = loops
+        self._numbers: dict[object, int] = {}
+        self._extents: list[Expr] = []
+        self._of: dict[Operation, dict[IterVar, int]] = {}
+
+    def of(self, leaf: Leaf) -> int:
+        op, place = leaf
+        if op not in self._of:
+            self._of[op] = self._marked(self.loops.domains[op])
+        return self._of[op][self.loops.domains[op].loop[place]]
+
+    def _marked(self, domain: TensorDomain) -> dict[IterVar, int]:
+        found = {iv: self._number(("axis", self._extent(iv))) for iv in domain.root}
+        for relation in domain.relations:
+            self._mark(relation, domain, found)
+        return found
+
+    def _mark(self, relation: Relation, domain: TensorDomain, found: dict[IterVar, int]) -> None:
+        if isinstance(relation, Split):
+            how = (found[relation.parent], relation.factor, relation.nparts, relation.tail)
+            found[relation.outer] = self._number(("outer", *how))
+            found[relation.inner] = self._number(("inner", *how))
+        elif isinstance(relation, Singleton):
+            found[relation.iter] = self._number(("one",))
+        elif isinstance(relation, Rebase):
+            found[relation.rebased] = found[relation.parent]
+        elif isinstance(relation, Fuse):
+            fused = [iv for iv in parents(relation) if domain.kinds[iv] != BROADCAST]
+            marks = [found[iv] for iv in fused or parents(relation)[:1]]
+            found[relation.fused] = marks[0] if len(marks) == 1 else self._number(("fuse", *marks))
+
+    def _extent(self, iv: IterVar) -> int:
+        assert iv.dom is not None and isinstance(iv.dom.extent, Expr)
+        for k, known in enumerate(self._extents):
+            if equal_sizes(known, iv.dom.extent):
+                return k
+        self._extents.append(iv.dom.extent)
+        return len(self._extents) - 1
+
+    def _number(self, key: object) -> int:
+        return self._numbers.setdefault(key, len(self._numbers))
