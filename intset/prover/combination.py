@@ -28,7 +28,8 @@ from intset.expr.digits import decimal, number_of
 from intset.expr.node import Cond, Expr, const, constant_value
 from intset.expr.walk import free_vars, opaque_terms, postorder
 from intset.frame import Frame
-from intset.prover.z3_solver import keeping_interrupts, load_z3
+from intset.prover.z3_solver import keeping_interrupts
+from intset.prover.z3_terms import load_z3
 
 MAX_PREMISES = (48, 30, 16)  # so many premises may be taken alone, in products of two, in products of three
 MAX_MONOMIALS = 2_000

@@ -18,14 +18,14 @@ from intset.expr.digits import number_of
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, Node, truth
 from intset.expr.walk import postorder
-from intset.prover.smt_encode import MAX_SHIFT, Bounds, Carrier, Encoder, Term
-from intset.prover.z3_solver import SUPPLY, keeping_interrupts, load_z3
+from intset.prover.smt_encode import MAX_SHIFT, Bounds, Carrier, Encoder
+from intset.prover.z3_solver import DEFAULT_RLIMIT, SUPPLY, keeping_interrupts
+from intset.prover.z3_terms import Term, Terms, load_z3
 
 Fact: TypeAlias = tuple[Cond, Any]  # a condition that holds, and the label by which `core` names it
 Model: TypeAlias = dict[Expr, int]
 Taught: TypeAlias = tuple[Node, tuple[int, ...]]  # a bit operation, and arguments of it where z3 was told the value
 
-DEFAULT_RLIMIT: Final = 1_000_000  # about 0.1 to 0.2 s
 _CANDIDATES: Final = 10  # models looked at before giving up
 _CHEAP_CANDIDATES: Final = 3  # before z3 is told the definitions of bit operations
 _TRIALS: Final = 16  # facts tried to be left out of a core
@@ -117,10 +117,12 @@ class SmtSession:
         query = _Query(goal, tuple(facts), bounds)
         with keeping_interrupts():
             try:
-                engine = _Engine(self._timeout_ms, core)
+                engine = _Engine(rlimit, self._timeout_ms, core)
             except BudgetError as refusal:  # there is no z3
                 return query.unknown(str(refusal))
-            return engine.answer(query, rlimit)
+            answer = engine.answer(query, rlimit)
+            SUPPLY.give_back(engine.bench)
+            return answer
 
     def check_facts(
         self, facts: Sequence[Fact], rlimit: int = DEFAULT_RLIMIT, bounds: Bounds | None = None
@@ -167,16 +169,13 @@ class _Query:
 class _Engine:
     """One question in a z3 context of its own."""
 
-    def __init__(self, timeout_ms: int, core: bool) -> None:
+    def __init__(self, rlimit: int, timeout_ms: int, core: bool) -> None:
         self.z3 = load_z3()
         self.timeout_ms, self.core = timeout_ms, core
-        self.bench = SUPPLY.take()
-        self.context, self.solver = self.bench
-        self.encoder = Encoder(self.context)
-        if timeout_ms:
-            self.bench.limit(timeout=timeout_ms)
-        self.rlimit = 0
-        self.literals: list[Term] = []
+        self.bench = SUPPLY.take(rlimit)
+        self.terms = self.bench.terms
+        self.ref, self.solver = self.terms.ref, self.bench.solver.solver
+        self.encoder = Encoder(self.terms)
         self.asserted: dict[Carrier, None] = {}  # in order: what z3 is told must not depend on addresses
 
     def answer(self, query: _Query, rlimit: int) -> SmtResult:
@@ -191,13 +190,16 @@ class _Engine:
     def decide(self, query: _Query, rlimit: int) -> SmtResult:
         facts = [self.encoder.encode(fact, query.bounds) for fact, _ in query.facts]
         goal = self.encoder.encode(query.goal, query.bounds)
-        for number, fact in enumerate(facts):
+        names: dict[Term, Any] = {}
+        for number, (fact, (_, label)) in enumerate(zip(facts, query.facts, strict=True)):
             self._assert_facts_of(fact.carriers)
-            holds = self.encoder.all_of(fact.defined, fact.value)
-            self.solver.add(self.z3.Implies(self._literal(number), holds))
+            name = self.terms.unknown_condition(f"fact {number}")
+            names[name] = label
+            self._tell(self.encoder.or_true(self.encoder.all_of(fact.defined, fact.value)), name)
         self._assert_facts_of(goal.carriers)
-        self.solver.add(self.encoder.or_true(goal.defined), self.z3.Not(goal.value))
-        return self._search(query, list(self.asserted), rlimit)
+        self._tell(self.encoder.or_true(goal.defined))
+        self._tell(self.terms.negated(goal.value))
+        return self._search(query, names, list(self.asserted), rlimit)
 
     def _assert_facts_of(self, carriers: Sequence[Carrier]) -> None:
         """Assert the side facts of terms that the solver has not met."""
@@ -205,15 +207,14 @@ class _Engine:
             if carrier not in self.asserted:
                 self.asserted[carrier] = None
                 for fact in carrier.facts:
-                    self.solver.add(fact if carrier.literal is None else self.z3.Implies(carrier.literal, fact))
+                    self._tell(fact, carrier.literal)
 
-    def _literal(self, number: int) -> Term:
-        while number >= len(self.literals):
-            self.literals.append(self.z3.Bool(f"fact {len(self.literals)}", self.context))
-        return self.literals[number]
+    def _tell(self, condition: Term, name: Term | None = None) -> None:
+        """Assert a condition, by its name where it has one."""
+        told = condition if name is None else self.terms.implied(name, condition)
+        self.z3.Z3_solver_assert(self.ref, self.solver, told.ast)
 
-    def _search(self, query: _Query, carriers: list[Carrier], rlimit: int) -> SmtResult:
-        names: dict[Term, Any] = {self._literal(k): label for k, (_, label) in enumerate(query.facts)}
+    def _search(self, query: _Query, names: dict[Term, Any], carriers: list[Carrier], rlimit: int) -> SmtResult:
         declared: dict[Term, Any] = {
             carrier.literal: carrier.node for carrier in carriers if carrier.literal is not None
         }
@@ -224,17 +225,19 @@ class _Engine:
             if verdict == self.z3.unknown:
                 return query.unknown(reason, taught)
             if verdict == self.z3.unsat:
-                core = self._minimal(self.solver.unsat_core()) if self.core else set(literals)
+                core = self._minimal(self._unsat_core(literals)) if self.core else set(literals)
                 return SmtResult(
                     "proved",
                     query.smtlib(taught),
                     core=tuple(dict.fromkeys(label for literal, label in names.items() if literal in core)),
                     declared=tuple(node for literal, node in declared.items() if literal in core),
                 )
-            values = self.solver.model()
+            values = self._model()
             model = self._counterexample(query, carriers, values)
             if model is None and attempt == _CHEAP_CANDIDATES:
-                self.solver.add([carrier.definition for carrier in carriers if carrier.definition is not None])
+                for carrier in carriers:
+                    if carrier.definition is not None:
+                        self._tell(carrier.definition)
                 model = self._small_counterexample(query, carriers, literals, rlimit)
             if model is not None:
                 return SmtResult("refuted", query.smtlib(taught), model)
@@ -251,30 +254,41 @@ class _Engine:
         self, query: _Query, carriers: Sequence[Carrier], literals: Sequence[Term], rlimit: int
     ) -> Model | None:
         """One where every bit operation is within the window in which z3 knows its value."""
-        self.solver.push()
-        self.solver.add([carrier.window for carrier in carriers if carrier.window is not None])
+        self.z3.Z3_solver_push(self.ref, self.solver)
+        for carrier in carriers:
+            if carrier.window is not None:
+                self._tell(carrier.window)
         found = self._ask(literals, rlimit)[0] == self.z3.sat
-        model = self._counterexample(query, carriers, self.solver.model()) if found else None
-        self.solver.pop()
+        model = self._counterexample(query, carriers, self._model()) if found else None
+        self.z3.Z3_solver_pop(self.ref, self.solver, 1)
         return model
 
     def _ask(self, literals: Sequence[Term], rlimit: int) -> tuple[Any, str]:
-        if rlimit != self.rlimit:
-            self.bench.limit(rlimit=rlimit)
-            self.rlimit = rlimit
+        self.bench.limit(rlimit, self.timeout_ms)
         start = time.monotonic()
-        verdict = self.solver.check(*literals)
+        assumed = (self.z3.Ast * len(literals))(*[literal.ast for literal in literals])
+        verdict = self.z3.CheckSatResult(
+            self.z3.Z3_solver_check_assumptions(self.ref, self.solver, len(literals), assumed)
+        )
         if verdict != self.z3.unknown:
             return verdict, ""
-        if "cancel" not in self.solver.reason_unknown():
+        if "cancel" not in self.bench.solver.reason_unknown():
             return verdict, "incomplete"
         # z3 says "canceled" in both cases
         late = self.timeout_ms and (time.monotonic() - start) * 1000 >= self.timeout_ms
         return verdict, "timeout" if late else "rlimit"
 
+    def _unsat_core(self, literals: Sequence[Term]) -> list[Term]:
+        """Those of the literals that z3 used."""
+        used = {term.get_id() for term in self.bench.solver.unsat_core()}
+        return [literal for literal in literals if self.z3.Z3_get_ast_id(self.ref, literal.ast) in used]
+
+    def _model(self) -> Any:
+        return self.bench.solver.model()
+
     def _minimal(self, core: Sequence[Term]) -> set[Term]:
         """A subset of an unsatisfiable core that is still one, with as much left out as a few cheap checks allow."""
-        needed = sorted(core, key=lambda literal: self.z3.Z3_get_ast_id(self.context.ref(), literal.as_ast()))
+        needed = sorted(core, key=lambda literal: self.z3.Z3_get_ast_id(self.ref, literal.ast))
         for literal in needed[:_TRIALS]:
             rest = [other for other in needed if other is not literal]
             if len(rest) < len(needed) and self._ask(rest, _TRIAL_RLIMIT)[0] == self.z3.unsat:
@@ -288,14 +302,14 @@ class _Engine:
             arguments = tuple(_value(values, term) for term in carrier.arguments)
             lemma = self.encoder.lemma(carrier, arguments) if arguments else None
             if lemma is not None and (carrier.node, arguments) not in taught:
-                self.solver.add(lemma)
+                self._tell(lemma)
                 taught.append((carrier.node, arguments))
         return len(taught) > known
 
 
 def _value(model: Any, term: Term) -> int:
     """The value of an integer term; terms that the model leaves open are free."""
-    text: str = model.eval(term, model_completion=True).as_string()
+    text: str = model.eval(term.ref, model_completion=True).as_string()
     return number_of(text)
 
 
@@ -314,17 +328,17 @@ def _affordable(node: Node, model: Model) -> bool:
 
 def _smtlib(query: _Query, taught: tuple[Taught, ...]) -> str:
     """The query alone, as SMT-LIB 2 text: unsatisfiable when the goal is proved."""
-    encoder = Encoder(load_z3().Context())  # z3's order of terms, and so the text, depends on what the context knows
+    # A new context: z3's order of terms, and so the text, depends on what the context knows.
+    encoder = Encoder(Terms(load_z3().Context()))
     encodings = [encoder.encode(cond, query.bounds) for cond in (*(fact for fact, _ in query.facts), query.goal)]
     *facts, goal = encodings
     carriers = dict.fromkeys(carrier for encoding in encodings for carrier in encoding.carriers)
-    solver = encoder.z3.SimpleSolver(ctx=encoder.context)
-    solver.add([fact for carrier in carriers for fact in carrier.facts])
-    solver.add([carrier.definition for carrier in carriers if carrier.definition is not None])
-    solver.add(
-        [encoder.lemma(carrier, values) for node, values in taught for carrier in carriers if carrier.node is node]
-    )
-    solver.add([encoder.all_of(fact.defined, fact.value) for fact in facts])
-    solver.add(encoder.or_true(goal.defined), encoder.z3.Not(goal.value))
+    solver = load_z3().SimpleSolver(ctx=encoder.terms.context)
+    told: list[Term | None] = [fact for carrier in carriers for fact in carrier.facts]
+    told += [carrier.definition for carrier in carriers]
+    told += [encoder.lemma(carrier, values) for node, values in taught for carrier in carriers if carrier.node is node]
+    told += [encoder.all_of(fact.defined, fact.value) for fact in facts]
+    told += [encoder.or_true(goal.defined), encoder.terms.negated(goal.value)]
+    solver.add([condition.ref for condition in told if condition is not None])
     answer: str = solver.to_smt2()
     return answer

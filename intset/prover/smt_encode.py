@@ -20,13 +20,11 @@ from typing import Any, Final, TypeAlias
 
 from intset.errors import BudgetError
 from intset.expr import ops
-from intset.expr.digits import decimal
 from intset.expr.node import Node, Opaque, Var, constant_value
 from intset.expr.ops import Op
 from intset.expr.walk import postorder
-from intset.prover.z3_solver import load_z3 as load_z3
+from intset.prover.z3_terms import Function, Term, Terms
 
-Term: TypeAlias = Any  # a z3 expression; z3 has no type annotations
 Interval: TypeAlias = tuple[int | None, int | None]
 Bounds: TypeAlias = Callable[[Node], Interval]
 
@@ -51,7 +49,7 @@ class Carrier:
     `literal` is the name of the facts when they are a declaration (of a range or a divisor) that a proof may want to
     mention; facts without a name are true of every integer. `term` is what a model gives a value to. `window`, for an
     uninterpreted function only, is where the node's value is exact, if `definition` is told to z3 as well: a further
-    fact, true of every integer, but expensive.
+    fact, true of every integer, but expensive. `arguments` are those of the function.
     """
 
     node: Any
@@ -60,11 +58,7 @@ class Carrier:
     literal: Term | None = None
     window: Term | None = None
     definition: Term | None = None
-
-    @property
-    def arguments(self) -> list[Term]:
-        """Those of the uninterpreted function that a bit operation stands on; none for a variable or opaque term."""
-        return [] if self.node.op in _LEAVES else list(self.term.children())
+    arguments: tuple[Term, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,17 +88,14 @@ class Encoder:
     Bounds given to `encode` are hints that decide how much is said about bit operations; they need not be true.
     """
 
-    def __init__(self, context: Any) -> None:
-        z3 = load_z3()
-        self.z3: Final = z3
-        self.context: Final = context
-        integer = z3.IntSort(context)
-        self._and = z3.Function("bitand", integer, integer, integer)
-        self._pow2 = z3.Function("pow2", integer, integer)
-        self._true = z3.BoolVal(True, context)
+    def __init__(self, terms: Terms) -> None:
+        self.terms: Final = terms
+        self._and = self.terms.function("bitand", 2)
+        self._pow2 = self.terms.function("pow2", 1)
+        self._true = self.terms.truth(True)
         self._entries: dict[Node, _Entry] = {}
         self._encodings: dict[Node, Encoding] = {}
-        self._functions: dict[Opaque, Any] = {}
+        self._functions: dict[Opaque, Function] = {}
         self._serial = itertools.count()
         self._bounds: Bounds = _unknown
         self._degree, self._max_degree = 0, MAX_DEGREE
@@ -135,18 +126,20 @@ class Encoder:
 
     def lemma(self, carrier: Carrier, values: Sequence[int]) -> Term | None:
         """The true value of an uninterpreted function at the arguments `values`, as a fact; `None` if too large."""
-        if carrier.term.decl().eq(self._and):
+        if len(carrier.arguments) == 2:
             truth = values[0] & values[1]
         elif 0 <= values[0] <= MAX_SHIFT:
             truth = 1 << values[0]
         else:
             return None
-        there = [arg == self.integer(value) for arg, value in zip(carrier.arguments, values, strict=True)]
-        return self.z3.Implies(self.z3.And(there), carrier.term == self.integer(truth))
+        there = [arg.eq(self.integer(value)) for arg, value in zip(carrier.arguments, values, strict=True)]
+        return self.terms.implied(self.terms.both(*there), carrier.term.eq(self.integer(truth)))
 
     def integer(self, value: int) -> Term:
         """The constant `value`, of any size that is not absurd."""
-        return self.z3.IntVal(_digits(value), self.context)
+        if value.bit_length() > MAX_CONSTANT_BITS + 1:
+            raise BudgetError(f"a constant of {value.bit_length()} bits")
+        return self.terms.integer(value)
 
     def power(self, exponent: int) -> Term:
         """2 to the power of `exponent`."""
@@ -160,7 +153,7 @@ class Encoder:
     def all_of(self, *conditions: Term | None) -> Term | None:
         """The conjunction of z3 conditions, of which `None` is the true one."""
         some = [condition for condition in conditions if condition is not None]
-        return self.z3.And(some) if len(some) > 1 else some[0] if some else None
+        return self.terms.both(*some) if len(some) > 1 else some[0] if some else None
 
     def _enter(self, node: Node) -> _Entry:
         below = [self._entries[arg] for arg in node.args]
@@ -186,8 +179,8 @@ class Encoder:
     def _declare(self, node: Node, term: Term, label: str, low: int | None, high: int | None, step: int = 1) -> Term:
         facts = [] if low is None else [term >= self.integer(low)]
         facts += [] if high is None else [term <= self.integer(high)]
-        facts += [] if step == 1 else [term % self.integer(step) == 0]
-        literal = self.z3.Bool(f"declared {label}", self.context) if facts else None
+        facts += [] if step == 1 else [(term % self.integer(step)).eq(0)]
+        literal = self.terms.unknown_condition(f"declared {label}") if facts else None
         self._carriers[node] = Carrier(node, term, tuple(facts), literal)
         return term
 
@@ -195,14 +188,13 @@ class Encoder:
         """The z3 constant of a variable; what the variable declares about itself becomes a side fact."""
         assert isinstance(node, Var)
         name = self._name(node.name)
-        return self._declare(node, self.z3.Int(name, self.context), name, *node.declared())
+        return self._declare(node, self.terms.unknown_integer(name), name, *node.declared())
 
     def load(self, node: Node, indices: list[Term]) -> Term:
         """An opaque term: its symbol is a function, so equal indices give equal values."""
         symbol: Opaque = node.data
         if symbol not in self._functions:
-            sort = self.z3.IntSort(self.context)
-            self._functions[symbol] = self.z3.Function(self._name(symbol.name), *[sort] * (symbol.rank + 1))
+            self._functions[symbol] = self.terms.function(self._name(symbol.name), symbol.rank)
         term = self._functions[symbol](*indices)
         return self._declare(node, term, self._name(symbol.name), symbol.lower, symbol.upper)
 
@@ -214,20 +206,19 @@ class Encoder:
         for mask, x in ((constant_value(right), a), (constant_value(left), b)):
             if mask is not None and len(_runs(mask if mask >= 0 else ~mask)) <= _MAX_RUNS:
                 return self._masked(x, mask) if mask >= 0 else x - self._masked(x, ~mask)
-        z3, term = self.z3, self._and(a, b)
+        terms, term = self.terms, self._and(a, b)
         facts = (
-            z3.Implies(a >= 0, z3.And(term >= 0, term <= a)),
-            z3.Implies(b >= 0, z3.And(term >= 0, term <= b)),
-            z3.Implies(z3.And(a < 0, b < 0), z3.And(term <= a, term <= b, term > a + b)),
-            term % 2 == z3.If(a % 2 == 1, b % 2, 0),
+            terms.implied(a >= 0, terms.both(term >= 0, term <= a)),
+            terms.implied(b >= 0, terms.both(term >= 0, term <= b)),
+            terms.implied(terms.both(a < 0, b < 0), terms.both(term <= a, term <= b, term > a + b)),
+            (term % 2).eq(terms.choice((a % 2).eq(1), b % 2, 0)),
         )
         # The definition holds on a whole window, whatever the bounds: so a proof that needs them names their source.
         signed, width = _window(self._bounds(left), self._bounds(right))
         low, high = (-self.power(width - 1), self.power(width - 1)) if signed else (self.integer(0), self.power(width))
-        inside = z3.And(low <= a, a < high, low <= b, b < high)
-        bits = z3.Int2BV(a, width) & z3.Int2BV(b, width)
-        definition = z3.Implies(inside, term == z3.BV2Int(bits, signed))
-        self._carriers[node] = Carrier(node, term, facts, window=inside, definition=definition)
+        inside = terms.both(low <= a, a < high, low <= b, b < high)
+        definition = terms.implied(inside, term.eq(terms.bits_of_both(a, b, width, signed)))
+        self._carriers[node] = Carrier(node, term, facts, window=inside, definition=definition, arguments=(a, b))
         return term
 
     def _masked(self, x: Term, mask: int) -> Term:
@@ -244,13 +235,13 @@ class Encoder:
         if known is not None and known <= MAX_SHIFT:
             return apply(x, self.power(max(known, 0)))
         low, high = _shift_window(self._bounds(node.args[1]))
-        z3, term = self.z3, self._pow2(amount)
-        grows = z3.Implies(amount > 0, z3.And(term > amount, term % 2 == 0))
-        inside = z3.And(low <= amount, amount <= high)
-        self._carriers[node] = Carrier(node, term, (term >= 1, grows), window=inside)
+        terms, term = self.terms, self._pow2(amount)
+        grows = terms.implied(amount > 0, terms.both(term > amount, (term % 2).eq(0)))
+        inside = terms.both(amount >= low, amount <= high)
+        self._carriers[node] = Carrier(node, term, (term >= 1, grows), window=inside, arguments=(amount,))
         value = apply(x, term)
         for k in range(low, high + 1):
-            value = z3.If(amount == k, apply(x, self.power(k)), value)
+            value = terms.choice(amount.eq(k), apply(x, self.power(k)), value)
         return value
 
     def floor_div(self, node: Node, a: Term, b: Term) -> Term:
@@ -258,14 +249,14 @@ class Encoder:
         known = constant_value(node.args[1])
         if known is not None:
             return a / b if known >= 0 else -a / self.integer(-known)
-        return self.z3.If(b > 0, a / b, -a / -b)
+        return self.terms.choice(b > 0, a / b, -a / -b)
 
     def floor_mod(self, node: Node, a: Term, b: Term) -> Term:
         """`a % b`, with the sign of `b`."""
         known = constant_value(node.args[1])
         if known is not None:
             return a % b if known >= 0 else -(-a % self.integer(-known))
-        return self.z3.If(b > 0, a % b, -(-a % -b))
+        return self.terms.choice(b > 0, a % b, -(-a % -b))
 
     def cast(self, node: Node, x: Term) -> Term:
         """`x` modulo 2 ** bits, moved to the signed range if need be."""
@@ -278,13 +269,6 @@ class Encoder:
 
 def _unknown(node: Node) -> Interval:
     return (None, None)
-
-
-def _digits(value: int) -> str:
-    """Decimal text of a number that is short enough for z3."""
-    if value.bit_length() > MAX_CONSTANT_BITS + 1:
-        raise BudgetError(f"a constant of {value.bit_length()} bits")
-    return decimal(value)
 
 
 def _degree(op: Op, below: list[int]) -> int:
@@ -322,7 +306,7 @@ def _strict(e: Encoder, node: Node, values: list[Term], defined: list[Term | Non
 
 
 def _divides(e: Encoder, node: Node, values: list[Term], defined: list[Term | None]) -> Term | None:
-    return e.all_of(*defined, None if constant_value(node.args[1]) else values[1] != 0)
+    return e.all_of(*defined, None if constant_value(node.args[1]) else values[1].ne(0))
 
 
 def _shifts(e: Encoder, node: Node, values: list[Term], defined: list[Term | None]) -> Term | None:
@@ -334,7 +318,7 @@ def _selects(e: Encoder, node: Node, values: list[Term], defined: list[Term | No
     first, if_true, if_false = defined
     if if_true is None and if_false is None:
         return first
-    return e.all_of(first, e.z3.If(values[0], e.or_true(if_true), e.or_true(if_false)))
+    return e.all_of(first, e.terms.choice(values[0], e.or_true(if_true), e.or_true(if_false)))
 
 
 def _asserts(e: Encoder, node: Node, values: list[Term], defined: list[Term | None]) -> Term | None:
@@ -342,11 +326,11 @@ def _asserts(e: Encoder, node: Node, values: list[Term], defined: list[Term | No
 
 
 def _second_if_true(e: Encoder, node: Node, values: list[Term], defined: list[Term | None]) -> Term | None:
-    return e.all_of(defined[0], None if defined[1] is None else e.z3.Implies(values[0], defined[1]))
+    return e.all_of(defined[0], None if defined[1] is None else e.terms.implied(values[0], defined[1]))
 
 
 def _second_if_false(e: Encoder, node: Node, values: list[Term], defined: list[Term | None]) -> Term | None:
-    return e.all_of(defined[0], None if defined[1] is None else e.z3.Or(values[0], defined[1]))
+    return e.all_of(defined[0], None if defined[1] is None else e.terms.either(values[0], defined[1]))
 
 
 # Where an operation has a value, given where its arguments do; `_strict` for all others.
@@ -371,11 +355,12 @@ _VALUES: Final[dict[Op, Value]] = {
     ops.FLOORDIV: lambda e, n, v: e.floor_div(n, v[0], v[1]),
     ops.FLOORMOD: lambda e, n, v: e.floor_mod(n, v[0], v[1]),
     ops.CEILDIV: lambda e, n, v: -e.floor_div(n, -v[0], v[1]),  # ceil(a / b) == -floor(-a / b)
-    ops.TRUNCDIV: lambda e, n, v: e.z3.If(v[0] >= 0, v[0] / v[1], -(-v[0] / v[1])),  # |a| divided; the sign follows
-    ops.TRUNCMOD: lambda e, n, v: e.z3.If(v[0] >= 0, v[0] % v[1], -(-v[0] % v[1])),  # |a| % |b|, with the sign of a
-    ops.MIN: lambda e, n, v: e.z3.If(v[0] <= v[1], v[0], v[1]),
-    ops.MAX: lambda e, n, v: e.z3.If(v[0] >= v[1], v[0], v[1]),
-    ops.ABS: lambda e, n, v: e.z3.If(v[0] >= 0, v[0], -v[0]),
+    # |a| divided, the sign follows; |a| % |b|, with the sign of a
+    ops.TRUNCDIV: lambda e, n, v: e.terms.choice(v[0] >= 0, v[0] / v[1], -(-v[0] / v[1])),
+    ops.TRUNCMOD: lambda e, n, v: e.terms.choice(v[0] >= 0, v[0] % v[1], -(-v[0] % v[1])),
+    ops.MIN: lambda e, n, v: e.terms.choice(v[0] <= v[1], v[0], v[1]),
+    ops.MAX: lambda e, n, v: e.terms.choice(v[0] >= v[1], v[0], v[1]),
+    ops.ABS: lambda e, n, v: e.terms.choice(v[0] >= 0, v[0], -v[0]),
     ops.BITAND: lambda e, n, v: e.bit_and(n, v[0], v[1]),
     ops.BITOR: lambda e, n, v: v[0] + v[1] - e.bit_and(n, v[0], v[1]),  # a + b == (a | b) + (a & b)
     ops.BITXOR: lambda e, n, v: v[0] + v[1] - 2 * e.bit_and(n, v[0], v[1]),  # a | b == (a ^ b) + (a & b)
@@ -383,16 +368,16 @@ _VALUES: Final[dict[Op, Value]] = {
     ops.SHL: lambda e, n, v: e.shift(n, lambda x, power: x * power, v[0], v[1]),
     ops.SHR: lambda e, n, v: e.shift(n, lambda x, power: x / power, v[0], v[1]),
     ops.CAST: lambda e, n, v: e.cast(n, v[0]),
-    ops.SELECT: lambda e, n, v: e.z3.If(v[0], v[1], v[2]),
+    ops.SELECT: lambda e, n, v: e.terms.choice(v[0], v[1], v[2]),
     ops.ASSERTING: lambda e, n, v: v[1],
-    ops.BOOL: lambda e, n, v: e.z3.BoolVal(n.data, e.context),
+    ops.BOOL: lambda e, n, v: e.terms.truth(n.data),
     ops.LT: lambda e, n, v: v[0] < v[1],
     ops.LE: lambda e, n, v: v[0] <= v[1],
     ops.GT: lambda e, n, v: v[0] > v[1],
     ops.GE: lambda e, n, v: v[0] >= v[1],
-    ops.EQ: lambda e, n, v: v[0] == v[1],
-    ops.NE: lambda e, n, v: v[0] != v[1],
-    ops.AND: lambda e, n, v: e.z3.And(v[0], v[1]),
-    ops.OR: lambda e, n, v: e.z3.Or(v[0], v[1]),
-    ops.NOT: lambda e, n, v: e.z3.Not(v[0]),
+    ops.EQ: lambda e, n, v: v[0].eq(v[1]),
+    ops.NE: lambda e, n, v: v[0].ne(v[1]),
+    ops.AND: lambda e, n, v: e.terms.both(v[0], v[1]),
+    ops.OR: lambda e, n, v: e.terms.either(v[0], v[1]),
+    ops.NOT: lambda e, n, v: e.terms.negated(v[0]),
 }

@@ -13,24 +13,33 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from ctypes import ArgumentError
-from typing import Any, Final, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Final
 
-from intset.errors import BudgetError
+from intset.prover.z3_terms import Terms, load_z3
+
+DEFAULT_RLIMIT: Final = 1_000_000  # about 0.1 to 0.2 s
 
 
-class Workbench(NamedTuple):
-    """A context in which nothing was done yet, and its solver."""
+@dataclass(slots=True)
+class Workbench:
+    """A context in which nothing was done yet, which makes terms, and its solver, which heeds `rlimit`."""
 
-    context: Any
+    terms: Terms
     solver: Any
+    rlimit: int
 
-    def limit(self, **limits: int) -> None:
-        """Set z3's `rlimit` or `timeout`."""
+    def limit(self, rlimit: int, timeout_ms: int = 0) -> None:
+        """How much a check may take, in z3's units and, where that is not 0, by the clock."""
+        if rlimit == self.rlimit and not timeout_ms:
+            return
         z3 = load_z3()
-        chosen = z3.ParamsRef(self.context)
-        for name, value in limits.items():
-            chosen.set(name, value)
-        z3.Z3_solver_set_params(self.context.ref(), self.solver.solver, chosen.params)
+        chosen = z3.ParamsRef(self.terms.context)
+        chosen.set("rlimit", rlimit)
+        if timeout_ms:
+            chosen.set("timeout", timeout_ms)
+        z3.Z3_solver_set_params(self.terms.ref, self.solver.solver, chosen.params)
+        self.rlimit = rlimit
 
 
 @contextmanager
@@ -44,21 +53,7 @@ def keeping_interrupts() -> Iterator[None]:
         raise
 
 
-def load_z3() -> Any:
-    """The z3 module: the one place that imports it.
-
-    Raises
-    ------
-    BudgetError: it cannot be imported: what needs it is not known.
-    """
-    try:
-        import z3
-    except ImportError as error:
-        raise BudgetError(f"z3 cannot be imported: {error}") from None
-    return z3
-
-
-def new_workbench() -> Workbench:
+def new_workbench(rlimit: int) -> Workbench:
     """The same for every question, whoever makes it and when."""
     z3 = load_z3()
     context = z3.Context()
@@ -66,24 +61,39 @@ def new_workbench() -> Workbench:
     # SimpleSolver is z3's incremental core; Solver() tries tactics first, at 4 times the cost of a query.
     solver = z3.SimpleSolver(ctx=context)
     # ctrl_c: z3 would swallow the signal; this way Python raises KeyboardInterrupt when z3 returns.
-    solver.set(random_seed=0, ctrl_c=False)
-    return Workbench(context, solver)
+    solver.set(random_seed=0, ctrl_c=False, rlimit=rlimit)
+    z3.Z3_solver_get_num_scopes(context.ref(), solver.solver)  # it is built by the first call, which may as well be now
+    return Workbench(Terms(context), solver, rlimit)
 
 
 class _Supply:
-    """Keeps one workbench ready. Safe for threads, interrupts and forks: at worst one is made anew."""
+    """Keeps one workbench ready, and clears away those that are done with.
+
+    Safe for threads, interrupts and forks: at worst one is made anew, or cleared away by who used it.
+    """
 
     def __init__(self) -> None:
         self._ready: list[Workbench] = []
+        self._used: list[Workbench] = []
         self._maker: threading.Thread | None = None
+        self._rlimit = DEFAULT_RLIMIT
 
-    def take(self) -> Workbench:
+    def take(self, rlimit: int) -> Workbench:
+        """A workbench for a question with this budget."""
+        self._rlimit = rlimit  # the next question is likely to have it too
         try:
-            return self._ready.pop()
+            bench = self._ready.pop()
         except IndexError:
-            return new_workbench()
+            bench = new_workbench(rlimit)
         finally:
             self._prepare()
+        bench.limit(rlimit)
+        return bench
+
+    def give_back(self, bench: Workbench) -> None:
+        """It is done with, and nobody else will use it."""
+        if not self._used:
+            self._used.append(bench)
 
     def _prepare(self) -> None:
         if self._maker is None and not self._ready:
@@ -97,7 +107,8 @@ class _Supply:
 
     def _make(self) -> None:
         try:
-            self._ready.append(new_workbench())
+            self._used.clear()
+            self._ready.append(new_workbench(self._rlimit))
         finally:
             self._maker = None
 

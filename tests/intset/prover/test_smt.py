@@ -41,6 +41,7 @@ from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, Opaque, ShapeVar, Var, const, make, sum_of, truth
 from intset.prover.smt import SmtResult, SmtSession
 from intset.prover.smt_encode import MAX_DEPTH, Encoder
+from intset.prover.z3_terms import Terms
 from intset.testing.strategies import conditions, expressions, points
 from tests.sweeps import daily
 
@@ -84,13 +85,13 @@ def proves(session: SmtSession, goal: Cond, *facts: Cond, **options: Any) -> boo
 
 
 def value_at(encoder: Encoder, e: Expr, point: dict[Expr, int]) -> int:
-    replaced = [(encoder.encode(var).value, encoder.integer(value)) for var, value in point.items()]
-    return z3.simplify(z3.substitute(encoder.encode(e).value, *replaced)).as_long()  # type: ignore[no-any-return]
+    replaced = [(encoder.encode(var).value.ref, encoder.integer(value).ref) for var, value in point.items()]
+    return z3.simplify(z3.substitute(encoder.encode(e).value.ref, *replaced)).as_long()  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize("op", DIVISIONS, ids=repr)
 def test_divisions_for_all_signs(op: ops.Op) -> None:
-    encoder, cases = Encoder(z3.Context()), 0
+    encoder, cases = Encoder(Terms(z3.Context())), 0
     build = DIVISIONS[op]
     assert op.meaning is not None
     for a, b in itertools.product(range(-9, 10), range(-9, 10)):
@@ -104,14 +105,14 @@ def test_divisions_for_all_signs(op: ops.Op) -> None:
 @pytest.mark.parametrize("bits", [1, 2, 3])
 @pytest.mark.parametrize("signed", [True, False])
 def test_casts_wrap(bits: int, signed: bool) -> None:
-    encoder = Encoder(z3.Context())
+    encoder = Encoder(Terms(z3.Context()))
     for a in range(-20, 21):
         assert value_at(encoder, cast(i, bits, signed), {i: a}) == ops.wrap(a, bits, signed)
 
 
 @pytest.mark.parametrize("mask", [0, 1, 7, 6, 5, 0b1011000, -1, -8, -7, -86])
 def test_masks_are_arithmetic(mask: int) -> None:
-    encoder = Encoder(z3.Context())
+    encoder = Encoder(Terms(z3.Context()))
     for a in range(-130, 131):
         forms: list[tuple[Expr, int]] = [(i & mask, a & mask), (mask | i, a | mask), (i ^ mask, a ^ mask), (~i, ~a)]
         assert all(value_at(encoder, form, {i: a}) == value for form, value in forms)
@@ -398,7 +399,7 @@ def test_what_is_too_large_is_refused(session: SmtSession) -> None:
     assert session.check(cast(i, 10**5) > 0).reason.startswith("a constant of")
     assert session.check(i < const(1 << 100_000)).status == "unknown"
     with pytest.raises(BudgetError):
-        Encoder(z3.Context()).encode(const(1 << 100_000))
+        Encoder(Terms(z3.Context())).encode(const(1 << 100_000))
 
 
 def test_nothing_leaks_between_questions(session: SmtSession) -> None:
