@@ -8,6 +8,8 @@ from lowering.errors import AccessError, CheckError, CompilerError, LayoutError
 from lowering.interpreter import run
 from lowering.layout import IndexMap
 from lowering.layout.declare import with_layouts
+from lowering.layout.padding_value import element
+from lowering.layout.transform import transform_layout
 from lowering.lower import lower
 from lowering.nest.ir import Function
 from lowering.nest.parser import parse_nest
@@ -53,6 +55,7 @@ __all__ = [
     "contract",
     "dataflow",
     "drop_dead",
+    "element",
     "hoist_expression",
     "lower",
     "lower_division",
@@ -72,6 +75,7 @@ __all__ = [
     "simplify",
     "strength_reduce",
     "to_c",
+    "transform_layout",
     "undef",
     "unique_names",
     "with_layouts",

@@ -51,7 +51,7 @@ def _checked(f: Function, name: Any, m: Any) -> IndexMap:
     tensor = tensor_named(f, name)
     if not isinstance(m, IndexMap):
         raise LayoutError(f"the layout of {name} in {f.name} is an IndexMap, not {m!r}")
-    found: IndexMap = in_sizes_of(f, m, f"the layout of {name}").from_zero()
+    found = in_sizes_of(f, m, f"the layout of {name}")
     check_injective(found, f"the layout of {name} in {f.name}")
     storage = [extent for _, extent in storage_of(f, tensor)]
     if len(storage) != len(found.ranges):

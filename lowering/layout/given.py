@@ -42,7 +42,7 @@ def checked_fn(fn: Any, dims: int) -> tuple[tuple[Var, ...], tuple[Expr, ...]]:
     """The variables of the old indices, named as the function names them, and the new indices."""
     if not callable(fn):
         raise LayoutError(f"a map is a function of the old indices, not {fn!r}")
-    variables = tuple(PlainVar(name) for name in _names(fn, dims))
+    variables = tuple(PlainVar(name) for name in parameter_names(fn, dims, "a map of {} old indices"))
     new = fn(*variables)
     if isinstance(new, Expr):
         new = (new,)
@@ -53,7 +53,8 @@ def checked_fn(fn: Any, dims: int) -> tuple[tuple[Var, ...], tuple[Expr, ...]]:
     return variables, tuple(as_index(e, f"new index {k}") for k, e in enumerate(new))
 
 
-def _names(fn: Callable[..., Any], dims: int) -> list[str]:
+def parameter_names(fn: Callable[..., Any], dims: int, what: str) -> list[str]:
+    """What a function of so many indices calls them; `what` it is stands in the error that it is none."""
     plain = [f"i{k}" for k in range(dims)]
     try:
         signature = inspect.signature(fn)
@@ -62,7 +63,7 @@ def _names(fn: Callable[..., Any], dims: int) -> list[str]:
     try:
         given = signature.bind(*plain).arguments
     except TypeError:
-        raise LayoutError(f"a map of {dims} old indices must be a function of as many, not of {signature}") from None
+        raise LayoutError(f"{what.format(dims)} must be a function of as many, not of {signature}") from None
     kinds = signature.parameters
     if any(kinds[name].kind is inspect.Parameter.VAR_POSITIONAL for name in given):
         return plain

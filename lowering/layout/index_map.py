@@ -130,6 +130,11 @@ class IndexMap:
         return found if free_vars(found) else truth(bool(evaluate(found, {})))
 
     @property
+    def is_whole(self) -> bool:
+        """Whether the map is defined everywhere in its shape, as an inverse mostly is not."""
+        return self._origin is None and not self._where
+
+    @property
     def sizes(self) -> tuple[Var, ...]:
         """The variables in the map that are no indices."""
         ends = [e for r in (*self._old, *(self._within or ())) for e in (r.min, r.extent) if isinstance(e, Expr)]
@@ -204,6 +209,21 @@ class IndexMap:
             why = f"{point} does not arrive in it" if proof.counterexample else proof.reason
             shape = ", ".join(map(str, other.shape))
             raise LayoutError(f"the map that follows is for the shape ({shape}): {why}", (point,))
+        return self._followed(other, inside, ctx)
+
+    def packed_by(self, other: IndexMap) -> IndexMap:
+        """The map to where another one, of the storage that this one fills, puts the elements; into all of its ranges.
+
+        What this one leaves free is padding of the result, whatever the other one makes of it.
+        """
+        ctx = self.ctx.extended(ranges=other.ctx.ranges, facts=other.ctx.facts)
+        here = self.from_zero()
+        inside = ctx.extended(ranges=dict(zip(here.variables, here._old, strict=True)), facts=here._where)
+        made = here._followed(other, inside, ctx)
+        return made._with(within=other.ranges)
+
+    def _followed(self, other: IndexMap, inside: Context, ctx: Context) -> IndexMap:
+        values = dict(zip(other.variables, self.exprs, strict=True))
         keeps_places = other._origin is None  # an inverse goes back to a shape, whatever it is written with
         exprs = [_simplified(inside, substitute(e, values), keeps_places) for e in other.exprs]
         return IndexMap.__new__(IndexMap)._set(self.variables, self._old, exprs, ctx, self._where)
@@ -336,7 +356,7 @@ class IndexMap:
 
     def _at(self, shape: tuple[int, ...], values: Mapping[Var, int]) -> tuple[tuple[int, ...], tuple[Any, ...]]:
         """The new shape, and where each element lies in it."""
-        if self._origin is not None or self._where:
+        if not self.is_whole:
             raise LayoutError("a map that is not defined everywhere in its shape packs no arrays")
         at = dict(values)
         new_shape = tuple(max(0, self._number(e, at)) for e in self.new_shape)

@@ -236,7 +236,7 @@ class Function:
     forms: of `lower` with `compute="auto"`: for each stage, by the name of its tensor, the forms that were considered
         (`lowering.forms.Form`), the chosen one first.
     layouts: of each tensor that has another layout than at first, by its name: the map from its first indices to those
-        that it has now, which count from 0.
+        that it has now. Its storage counts from 0, `m.from_zero()`, where a range of the map begins below that.
     padding: of parameters, what of them may not be touched.
     """
 

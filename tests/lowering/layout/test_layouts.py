@@ -76,7 +76,8 @@ def f(A: int32[(n + 3) // 4, 4], B: int32[n], n):
 def test_a_storage_counts_from_zero() -> None:
     f = parse_nest("def f(A: int32[16], B: int32[16]):\n    for i in [0, 16):\n        B[i] = A[i]")
     m = with_layouts(f, {"A": IndexMap(lambda i: i - 3, (16,))}).layouts["A"]
-    assert m(0) == (0,) and m.new_shape == (16,) and m.inverse()(15) == (15,)
+    assert m(0) == (-3,) and m.new_shape == (16,) and m.inverse()(12) == (15,)
+    assert m.from_zero()(0) == (0,) and m.from_zero().new_shape == (16,) and m.from_zero().inverse()(15) == (15,)
 
 
 @pytest.mark.parametrize(

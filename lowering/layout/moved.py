@@ -1,0 +1,154 @@
+"""A tensor in another storage: every access of it follows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from bound.operation import PlaceholderOp
+from bound.tensor import Tensor, element
+from bound.tir import walk
+from bound.tir.walk import nodes
+from intset.expr import ops
+from intset.expr.node import Expr
+from lowering.errors import LayoutError
+from lowering.nest.ir import Allocate, Assert, Evaluate, For, Function, If, Seq, ShapeOf, Stmt, Store
+from lowering.nest.scope import Scope
+from lowering.nest.walk import Visit, drive, map_operands, operands, statements
+from lowering.passes.places import Place, root_of
+
+Place_of = Callable[[tuple[Expr, ...], Scope], tuple[Expr, ...]]
+
+
+def tensor_like(tensor: Tensor, shape: tuple[Expr, ...], values: tuple[int, int] | None, name: str = "") -> Tensor:
+    """A tensor that is given, of another shape, whose elements are within `values`."""
+    return PlaceholderOp(name or tensor.name, shape, tensor.dtype, values).outputs[0]
+
+
+def refuse_calls(f: Function, tensor: Tensor) -> None:
+    """Refuse a tensor that a host call reads or writes: what that expects is not known here.
+
+    Raises
+    ------
+    LayoutError: there is such a call.
+    """
+    for stmt in statements(f.body):
+        if isinstance(stmt, Evaluate) and tensor in (*stmt.reads, *stmt.writes, *stmt.call.args):
+            raise LayoutError(f"{stmt.call.name} is a host call on {tensor.name} of {f.name}, which stays as it is")
+
+
+def stores_to(root: Stmt, tensor: Tensor) -> bool:
+    """Whether an element is stored to somewhere inside."""
+    return any(isinstance(stmt, Store) and stmt.tensor is tensor for stmt in statements(root))
+
+
+def with_accesses(f: Function, old: Tensor, new: Tensor, place_of: Place_of) -> Stmt:
+    """The body in which the elements of a tensor are those of another one.
+
+    Parameters
+    ----------
+    place_of: the new indices of old ones, in the scope in which they are used.
+    """
+
+    def changed(stmt: Stmt, scope: Scope) -> Stmt:
+        if not _names(stmt, old):
+            return stmt
+
+        def on_load(tensor: Tensor, indices: tuple[Expr, ...]) -> Any:
+            return element(new, place_of(indices, scope)) if tensor is old else None
+
+        def change(operand: Any) -> Any:
+            return walk.rewrite(operand, shape_terms(operand, old), on_load)
+
+        made: Stmt = map_operands(stmt, change)
+        if isinstance(made, Store) and made.tensor is old:
+            made = replace(made, tensor=new, indices=place_of(made.indices, scope))
+        return made
+
+    def visit(place: Place) -> Visit[Stmt]:
+        stmt = changed(place.stmt, place.scope)
+        inner: list[Stmt] = []
+        for child in place.inside():
+            inner.append((yield visit(child)))  # noqa: PERF401  # a comprehension cannot yield
+        if isinstance(stmt, Seq):
+            return Seq(tuple(inner))
+        if isinstance(stmt, For):
+            return replace(stmt, body=inner[0])
+        if isinstance(stmt, If):
+            return If(stmt.cond, inner[0], inner[1] if len(inner) > 1 else None)
+        return stmt
+
+    return drive(visit(root_of(f)))
+
+
+def _names(stmt: Stmt, tensor: Tensor) -> bool:
+    """Whether a statement itself uses a tensor, or its shape."""
+    if isinstance(stmt, Store) and stmt.tensor is tensor:
+        return True
+    return any(_is_about(node, tensor) for node in nodes(*operands(stmt)))
+
+
+def _is_about(node: Any, tensor: Tensor) -> bool:
+    if walk.loaded_tensor(node) is tensor:
+        return True
+    return node.op is ops.LOAD and isinstance(node.data, ShapeOf) and node.data.tensor is tensor
+
+
+def shape_terms(operand: Any, tensor: Tensor) -> dict[Any, Any]:
+    """The extents that stand for those of the array that is bound to a tensor, once that has another shape."""
+    return {
+        node: tensor.extents[node.args[0].data]
+        for node in nodes(operand)
+        if node.op is ops.LOAD and isinstance(node.data, ShapeOf) and node.data.tensor is tensor
+    }
+
+
+def without_checks_of_shape(body: Stmt, tensor: Tensor) -> Stmt:
+    """The body without the assertions about the shape of the array that is bound to a tensor."""
+
+    def visit(stmt: Stmt) -> Visit[Stmt]:
+        inner: list[Stmt] = []
+        for child in stmt.stmts if isinstance(stmt, Seq) else ():
+            if not (isinstance(child, Assert) and shape_terms(child.cond, tensor)):
+                inner.append((yield visit(child)))  # noqa: PERF401  # a comprehension cannot yield
+        return Seq(tuple(inner)) if isinstance(stmt, Seq) else stmt
+
+    return drive(visit(body))
+
+
+def with_parameter(f: Function, old: Tensor, new: Tensor, body: Stmt) -> Function:
+    """The function with another parameter in the place of one, and another body."""
+
+    def swapped(t: Tensor) -> Tensor:
+        return new if t is old else t
+
+    return replace(
+        f,
+        params=tuple(map(swapped, f.params)),
+        outputs=tuple(map(swapped, f.outputs)),
+        labels={key: swapped(t) for key, t in f.labels.items()},
+        padding={swapped(t): padding for t, padding in f.padding.items()},
+        body=body,
+    )
+
+
+def with_allocation(body: Stmt, old: Tensor, change: Callable[[Allocate], Allocate]) -> Stmt:
+    """The body with the allocation of a tensor changed."""
+
+    def visit(stmt: Stmt) -> Visit[Stmt]:
+        if isinstance(stmt, Allocate) and stmt.tensor is old:
+            return change(stmt)
+        inner: list[Stmt] = []
+        if isinstance(stmt, Seq):
+            for child in stmt.stmts:
+                inner.append((yield visit(child)))  # noqa: PERF401  # a comprehension cannot yield
+            return Seq(tuple(inner))
+        if isinstance(stmt, For):
+            return replace(stmt, body=(yield visit(stmt.body)))
+        if isinstance(stmt, If):
+            then = yield visit(stmt.then)
+            return If(stmt.cond, then, None if stmt.orelse is None else (yield visit(stmt.orelse)))
+        return stmt
+
+    return drive(visit(body))
