@@ -1,6 +1,10 @@
 """Layouts: maps from the indices of a tensor to those of its storage.
 
 index_map.py   `IndexMap`
+transform.py   `transform_layout`; on it
+padding_value.py   what a padding is to hold, as a user says it; `element`
+fill.py        nests that store that, or assume it
+moved.py       every access of a tensor follows to another storage
 declare.py     `with_layouts`: a function that was written in layouts
 given.py       what a user gives for a map, checked
 vectors.py     index expressions on whole numpy arrays

@@ -266,8 +266,8 @@ def _grouped(
             groups.setdefault("undef" if is_undef(value) else _settled(value), []).append(place)
     if len(groups) > MAX_VALUES:
         raise LayoutError(
-            f"{subject.what} has more than {MAX_VALUES} values that a choice in Python decides: give a list of pairs of "
-            "a condition and a value"
+            f"{subject.what} has more than {MAX_VALUES} values that a choice in Python decides: give a list of pairs "
+            "of a condition and a value"
         )
     kind = strongest().everything(0)
     found = []

@@ -59,6 +59,10 @@ class Scope:
         facts = tuple(Fact(part, provenance) for cond in conditions for part in self._usable(cond))
         return Scope(self, {}, facts, self.written) if facts else self
 
+    def always(self, *conditions: Cond) -> Scope:
+        """The scope with conditions that hold whatever is stored."""
+        return Scope(self, {}, tuple(Fact(cond, DERIVED) for cond in conditions), self.written) if conditions else self
+
     def after(self, stmt: Stmt) -> Scope:
         """The scope of what follows a statement in the same sequence."""
         if isinstance(stmt, Assert):

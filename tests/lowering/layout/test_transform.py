@@ -1,0 +1,292 @@
+"""`transform_layout`: what is printed, what the padding holds, what is refused."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+from intset import InputError, IntSetError, ShapeVar, Var
+from lowering import (
+    AccessError,
+    CheckError,
+    IndexMap,
+    LayoutError,
+    element,
+    parse_nest,
+    remove_branching_through_overcompute,
+    run,
+    sequential_buffer_access,
+    transform_layout,
+    undef,
+)
+from lowering.nest.ir import Function
+
+COPY = """
+def f(A: int32[14], B: int32[14]):
+    for i in [0, 14):
+        B[i] = A[i] + 1
+"""
+ROWS = """
+def rows(A: {dtype}[16, 14], B: {dtype}[16]):
+    for i in [0, 16):
+        B[i] = {start}
+        for j in [0, 14):
+            B[i] = {step}
+"""
+
+
+def tiles(i: Any) -> list[Any]:
+    return [i // 4, i % 4]
+
+
+def packed(f: Function, name: str, fill: int = 0) -> np.ndarray[Any, Any]:
+    """What the input of a copy holds in its layout."""
+    return f.layouts[name].pack(np.arange(10, 24, dtype="int32"), fill)
+
+
+def test_a_number_in_an_input_is_assumed() -> None:
+    g = transform_layout(parse_nest(COPY), "A", tiles, 5)
+    assert "assume (a0 * 4 + a1 < 14) | (A[a0, a1] == 5)" in str(g) and str(parse_nest(str(g))) == str(g)
+    assert run(g, {"A": packed(g, "A", 5)})["B"].tolist() == [*range(11, 25)]
+    with pytest.raises(CheckError):
+        run(g, {"A": packed(g, "A", 4)})
+
+
+def test_a_number_in_an_output_is_stored_after_each_nest_that_stores_to_it() -> None:
+    f = parse_nest(COPY + "    for i in [0, 7):\n        B[i] = B[i] + 1")
+    g = transform_layout(f, "B", tiles, -2)
+    assert str(g).count("B[b0, b1] = -2") == 2
+    b = run(g, {"A": np.arange(14, dtype="int32")})["B"].reshape(-1).tolist()
+    assert b == [*range(2, 9), *range(8, 15), -2, -2]
+
+
+def test_none_may_not_be_touched() -> None:
+    g = transform_layout(transform_layout(parse_nest(COPY), "A", tiles), "B", lambda i: [i % 3, i // 3], None)
+    assert "padding A[i, j] where i * 4 + j >= 14\n    padding B[i, j] where i + j * 3 >= 14" in str(g)
+    b = np.full((3, 5), 77, "int32")
+    run(g, {"A": packed(g, "A"), "B": b})
+    assert b[2, 4] == 77 and g.layouts["B"].unpack(b).tolist() == [*range(11, 25)]
+
+
+def test_undef_may_be_read_and_stored() -> None:
+    g = transform_layout(transform_layout(parse_nest(COPY), "A", tiles, undef()), "B", tiles, undef())
+    assert "A[a0, a1] == undef()" in str(g) and "B[b0, b1] = undef()" in str(g)
+    h = remove_branching_through_overcompute(sequential_buffer_access(g, "B"))
+    assert "B[b0, b1] = A[b0, b1] + 1\n    for b0 in [0, 4):" in str(h) and str(h).count("if ") == 1
+    for one in (g, h):
+        b = run(one, {"A": packed(g, "A")}, undef=lambda dtype: 99)["B"]
+        assert b.reshape(-1).tolist() == [*range(11, 25), 99, 99]
+
+
+def test_places_of_a_function_of_the_indices() -> None:
+    f = parse_nest(COPY)
+    wrap = transform_layout(f, "A", tiles, lambda io, ii: element("A", (0, (4 * io + ii - 14) % 4)))
+    full = packed(wrap, "A")
+    full[3, 2:] = full[0, :2]
+    assert run(wrap, {"A": full})["B"][0] == 11
+    with pytest.raises(CheckError):
+        run(wrap, {"A": packed(wrap, "A")})
+    g = transform_layout(f, "B", tiles, lambda io, ii: element("B", (0, (4 * io + ii - 14) % 4)))
+    b = run(g, {"A": np.arange(14, dtype="int32")})["B"]
+    assert b[3, 2:].tolist() == b[0, :2].tolist() == [1, 2]
+    for some in (lambda io, ii: 7 if ii == 2 else None, lambda io, ii: [(ii.eq(3), None), (ii > 0, 7)]):
+        g = transform_layout(f, "B", tiles, some)
+        assert "padding B[i, j] where" in str(g)
+        b = np.full((4, 4), 55, "int32")
+        assert run(g, {"A": np.arange(14, dtype="int32"), "B": b})["B"][3, 2:].tolist() == [7, 55]
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (lambda io, ii: io * 10 + ii, [32, 33]),
+        (lambda io, ii: undef() if ii == 2 else 4, [99, 4]),
+        (lambda *place: sum(place[1:], 1), [3, 4]),
+        (lambda io, ii: [(ii.eq(2), 1), (ii >= 0, undef())], [1, 99]),
+        (lambda io, ii: [40, 50, 60, 70][int(ii)], [60, 70]),
+        (np.int64(3), [3, 3]),
+    ],
+)
+def test_values_of_many_kinds(value: Any, expected: list[int]) -> None:
+    g = transform_layout(parse_nest(COPY), "B", tiles, value)
+    b = run(g, {"A": np.arange(14, dtype="int32")}, undef=lambda dtype: 99)["B"]
+    assert b[3, 2:].tolist() == expected and pickle.loads(pickle.dumps(g)).layouts["B"](13) == (3, 1)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value", "held"),
+    [
+        ("float32", 0.1, np.float32(0.1)),
+        ("float32", -math.inf, -math.inf),
+        ("float16", 3, 3.0),
+        ("int8", -128, -128),
+        ("uint8", lambda io, ii: io * 80 + ii, 243),
+        ("int8", lambda io, ii: element("B", (3, 1)) * 20, (13 * 20 + 128) % 256 - 128),
+        ("bool", True, True),
+        ("float64", lambda io, ii: io + ii, 6.0),
+    ],
+)
+def test_types(dtype: str, value: Any, held: Any) -> None:
+    text = f"def f(A: {dtype}[14], B: {dtype}[14]):\n    for i in [0, 14):\n        B[i] = A[i]"
+    g = transform_layout(parse_nest(text), "B", tiles, value)
+    a = np.arange(14).astype(dtype)
+    assert run(parse_nest(str(g)), {"A": a})["B"][3, 3] == held
+    if not callable(value):
+        h = transform_layout(parse_nest(text), "A", tiles, value)
+        assert (run(h, {"A": h.layouts["A"].pack(a, held)})["B"] == a).all()
+
+
+def test_no_number_is_held_by_the_input_too() -> None:
+    text = "def f(A: float32[3], B: float32[3]):\n    for i in [0, 3):\n        B[i] = A[i]"
+    g = transform_layout(parse_nest(text), "A", lambda i: [i // 2, i % 2], math.nan)
+    a = np.array([[1, 2], [3, math.nan]], "float32")
+    assert "isnan(A[a0, a1])" in str(g) and run(g, {"A": a})["B"].tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "start", "step", "neutral", "printed"),
+    [
+        ("int32", "0", "B[i] + A[i, j]", 0, "0"),
+        ("int32", "1", "B[i] * A[i, j]", 1, "1"),
+        ("int32", "-2147483648", "max(B[i], A[i, j])", -(2**31), "-2147483648"),
+        ("int8", "-128", "max(B[i], A[i, j])", -128, "-128"),
+        ("float32", "0.0", "B[i] + A[i, j]", 0, "0.0"),
+        ("float32", "1.0", "B[i] * A[i, j]", 1.0, "1.0"),
+        ("float32", "-inf", "max(B[i], A[i, j])", -math.inf, "-inf"),
+    ],
+)
+def test_a_neutral_element_drops_the_guard(dtype: str, start: str, step: str, neutral: Any, printed: str) -> None:
+    f = parse_nest(ROWS.format(dtype=dtype, start=start, step=step))
+    rng = np.random.default_rng(1)
+    a = rng.integers(-3, 4, (16, 14)).astype(dtype)
+    expected = run(f, {"A": a})["B"]
+    for value in (neutral, None, undef(), 5):
+        g = transform_layout(f, "A", lambda i, j: [i, j // 4, j % 4], value)
+        report: list[Any] = []
+        h = remove_branching_through_overcompute(sequential_buffer_access(g, "A"), report=report)
+        fill = value if isinstance(value, (int, float)) else 3
+        assert (run(h, {"A": g.layouts["A"].pack(a, fill)})["B"] == expected).all()
+        if value is neutral:
+            assert "if " not in str(h) and f"A[a0, a1, a2] == {printed}" in str(h)
+        else:
+            assert "if a1 * 4 + a2 < 14" in str(h) and report[0].point == (0, 3, 2)
+
+
+def test_an_earlier_padding_still_holds() -> None:
+    f = parse_nest(COPY)
+    once = transform_layout(f, "B", tiles, 3)
+    twice = transform_layout(once, "B", lambda io, ii: [ii // 3, io, ii % 3], 8)
+    m = twice.layouts["B"]
+    assert m.new_shape == (2, 4, 3) and m.padding(0, 3, 2) and m.padding(1, 0, 1) and not m.padding(1, 2, 0)
+    b = run(twice, {"A": np.arange(14, dtype="int32")})["B"]
+    assert b[0, 3, 2] == b[1, 3, 0] == 3 and (b[1, :, 1:] == 8).all() and m.unpack(b).tolist() == [*range(1, 15)]
+    flat = transform_layout(once, "B", lambda io, ii: io * 4 + ii)
+    assert flat.layouts["B"].new_shape == (16,) and flat.layouts["B"].padding(15) and "padding" not in str(flat)
+    assert run(flat, {"A": np.arange(14, dtype="int32")})["B"].tolist() == [*range(1, 15), 3, 3]
+    none = transform_layout(transform_layout(f, "B", tiles), "B", lambda io, ii: 15 - io * 4 - ii, 0)
+    assert "padding B[i] where i <= 1" in str(none) and "= 0" not in str(none)
+    with pytest.raises(AccessError):
+        run(parse_nest(str(none) + "\n    B[1] = 3"), {"A": np.arange(14, dtype="int32")})
+
+
+def test_storage_counts_from_zero_and_values_speak_of_the_map() -> None:
+    f = parse_nest("def f(A: int32[16], B: int32[16]):\n    for i in [0, 16):\n        B[i] = A[i]")
+    g = transform_layout(f, "A", lambda i: i - 3)
+    assert "B[i] = A[i]" in str(g) and g.layouts["A"](0) == (-3,)
+    g = transform_layout(f, "B", lambda i: 2 * i - 3, lambda k: k)
+    b = run(g, {"A": np.arange(16, dtype="int32")})["B"]
+    assert b.tolist() == [k // 2 if k % 2 == 0 else k - 3 for k in range(31)]
+    g = transform_layout(f, "B", lambda i: 2 * i - 3, lambda k: element("B", (k - 1,)))
+    assert run(g, {"A": np.arange(16, dtype="int32")})["B"].tolist() == [k // 2 for k in range(31)]
+
+
+def test_local_storage() -> None:
+    f = parse_nest(
+        """
+def f(A: int32[n], B: int32[n], n):
+    for k in [0, 2):
+        allocate T: int32[2 : + n]
+        for i in [0, n):
+            T[i + 2] = A[i] + k
+        for i in [0, n):
+            B[i] = T[i + 2] + T[2]
+"""
+    )
+    for value in (None, 0, undef(), lambda io, ii: element("T", (0, 0))):
+        g = transform_layout(f, "T", tiles, value)
+        for size in (0, 1, 4, 6):
+            a = np.arange(size, dtype="int32")
+            assert run(g, {"A": a})["B"].tolist() == [k + 2 for k in range(size)]
+    assert "allocate T: int32[ceildiv(n, 4), 4]" in str(g)
+    assert "padding T[i, j] where i * 4 + j >= n" in str(transform_layout(f, "T", tiles))
+
+
+def test_symbolic_sizes_are_right_where_they_are_known_to_be() -> None:
+    text = """def f(A: int32[N], B: int32[N], N):
+    assert N >= {least}, "enough"
+    for i in [0, N):
+        B[i] = A[i]"""
+    f = parse_nest(text.format(least=2))
+    size = f.sizes[0]
+    for n in (size, Var("N"), ShapeVar("N")):
+        g = transform_layout(f, "B", tiles, lambda io, ii, n=n: element("B", (0, (4 * io + ii - n) % 4)))
+    h = transform_layout(f, "A", tiles, lambda io, ii: element("A", (0, (4 * io + ii - size) % 4)))
+    for k in range(2, 21):
+        a = np.arange(10, 10 + k, dtype="int32")
+        whole = [a[j] if j < k else a[(j - k) % 4] for j in range(-(-k // 4) * 4)]
+        assert run(g, {"A": a})["B"].reshape(-1).tolist() == whole
+        full = np.array(whole, "int32").reshape(-1, 4)
+        assert (run(h, {"A": full}, {"N": k})["B"] == a).all()
+    some = parse_nest(text.format(least=1))
+    n = some.sizes[0]
+    for name in "AB":
+        with pytest.raises(LayoutError, match=f"the padding of {name} in f would read padding: {name}.* N = 1"):
+            transform_layout(some, name, tiles, lambda io, ii, x=name: element(x, (0, (4 * io + ii - n) % 4)))
+
+
+CALL = "def f(A: int32[14], B: int32[14]):\n    fill(A, B)"
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "m", "value", "message"),
+    [
+        (COPY, "X", tiles, 0, "'X' must be one array of f"),
+        (COPY, "A", lambda i: [i // 4, i % 2], 0, "layout of A in f cannot be used: the map has no inverse"),
+        (COPY, "A", lambda i, j: [i, j], 0, "layout of A in f cannot be used: a map of 1 old indices"),
+        (COPY, "A", 3, 0, "layout of A in f cannot be used: a map is a function"),
+        (COPY, "A", IndexMap(tiles, (15,)), 0, "the layout of A in f has extent 0, 14, that of the map is 15"),
+        (COPY, "A", IndexMap(lambda i, j: [i, j], (14, 1)), 0, "is for 1 indices, the map takes 2"),
+        (COPY, "A", IndexMap(tiles, (14,)).inverse(), 0, "is for 1 indices"),
+        (COPY, "A", tiles, 0.5, "the padding of A in f cannot be 0.5, which int32 does not hold"),
+        (COPY, "A", tiles, 2**31, "cannot be 2147483648, which int32 does not hold"),
+        (COPY, "A", tiles, True, "cannot be True"),
+        (COPY, "A", tiles, "0", "the padding of A in f is a number, undef"),
+        (COPY, "A", tiles, lambda i: 0, "the padding of A in f has 2 indices: pad_value must be a function"),
+        (COPY, "A", tiles, lambda i, j: element("B", (0, 0)), "may only read A itself, not 'B'"),
+        (COPY, "A", tiles, lambda i, j: element("A", (0,)), "has 2 indices, not those of"),
+        (COPY, "A", tiles, lambda i, j: element("A", (3, 3)), "would read padding: A.3, 3."),
+        (COPY, "B", tiles, lambda i, j: element("B", (i, j)), "would read padding: B.i, j."),
+        (COPY, "A", tiles, lambda i, j: element("A", (9, 0)), "would read padding"),
+        (COPY, "A", tiles, lambda i, j: Var("q") + 1, "depends on q, which is neither"),
+        (COPY, "A", tiles, lambda i, j: "x", "is a number, undef"),
+        (COPY, "A", tiles, lambda i, j: [0, 1], "pairs of a condition and a value"),
+        (COPY.replace("i] = A", "i + 0] = A"), "B", tiles, lambda i, j: i * 2.5, "cannot be|is not known"),
+        (CALL, "A", tiles, 0, "fill is a host call on A of f"),
+        ("def f(B: int32[6]):\n    B[0] = 1", "B", tiles, lambda i, j: element("B", (0, 1)), "may hold nothing yet"),
+    ],
+)
+def test_what_is_refused(text: str, name: str, m: Any, value: Any, message: str) -> None:
+    f = parse_nest(text)
+    before = str(f)
+    with pytest.raises(IntSetError, match=message) as error:
+        transform_layout(f, name, m, value)
+    assert isinstance(error.value, InputError) and str(f) == before and "\n" not in str(error.value)
+
+
+def test_element_is_for_pad_value() -> None:
+    with pytest.raises(LayoutError, match="only while pad_value is asked"):
+        element("A", (0, 0))
