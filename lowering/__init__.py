@@ -4,7 +4,7 @@ from lowering.annotate import annotate_shapes
 from lowering.codegen.c import to_c
 from lowering.dataflow import Dataflow, Source, dataflow
 from lowering.division import lower_division
-from lowering.errors import AccessError, CheckError, CompilerError, LayoutError
+from lowering.errors import AccessError, CheckError, CompilerError, InterfaceError, LayoutError
 from lowering.interpreter import run
 from lowering.layout import IndexMap
 from lowering.layout.declare import with_layouts
@@ -14,7 +14,19 @@ from lowering.lower import lower
 from lowering.nest.ir import Function
 from lowering.nest.parser import parse_nest
 from lowering.nest.undef import undef
-from lowering.padding import NOTHING, READABLE, UNDEF, UNTOUCHED, Contract, PadValue, contract
+from lowering.padding import (
+    NOTHING,
+    READABLE,
+    UNDEF,
+    UNTOUCHED,
+    Contract,
+    Graph,
+    GraphTensor,
+    PadValue,
+    Plan,
+    Step,
+    contract,
+)
 from lowering.passes import (
     Width,
     drop_dead,
@@ -46,10 +58,15 @@ __all__ = [
     "Contract",
     "Dataflow",
     "Function",
+    "Graph",
+    "GraphTensor",
     "IndexMap",
+    "InterfaceError",
     "LayoutError",
     "PadValue",
+    "Plan",
     "Source",
+    "Step",
     "Width",
     "annotate_shapes",
     "contract",

@@ -23,3 +23,7 @@ class LayoutError(InputError):
 
 class CompilerError(IntSetError, RuntimeError):
     """A nest cannot be compiled here: no compiler, a text it refuses, or a call that C cannot make."""
+
+
+class InterfaceError(InputError):
+    """A function in the place of another that its neighbours in a graph could not tell from it, but can."""

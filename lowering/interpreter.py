@@ -137,7 +137,7 @@ def _array(tensor: Tensor, given: Any, shape: tuple[int, ...]) -> Any:
     import numpy as np
 
     if given is None:
-        return np.full(shape, _poison(tensor.dtype), tensor.dtype)
+        return np.full(shape, poison(tensor.dtype), tensor.dtype)
     return np.ascontiguousarray(given, tensor.dtype).reshape(shape)
 
 
@@ -147,7 +147,7 @@ def _flat(array: Any, dtype: str) -> Any:
     return flat if dtype == "float16" else memoryview(flat)
 
 
-def _poison(dtype: str) -> Any:
+def poison(dtype: str) -> Any:
     """What an element holds before it is computed: something that shows."""
     if dtype == "bool":
         return False
@@ -165,7 +165,7 @@ def _allocate(dtype: str, count: int) -> Any:
 def _template(dtype: str, count: int) -> Any:
     import numpy as np
 
-    return np.full(count, _poison(dtype), dtype)
+    return np.full(count, poison(dtype), dtype)
 
 
 def _outside(name: str, how: str, indices: Numbers, extents: Numbers, origin: Numbers) -> NoReturn:

@@ -9,9 +9,35 @@ alike.py       one value for all places
 registers.py   conversions that make no difference
 applied.py     values of paddings put into expressions that are made of them
 contract.py    `contract`
+
+Graphs of functions with contracts:
+
+interface.py   what a function shows to its neighbours
+graph.py       `Graph`
+moves.py plan.py   the steps of a plan; `Plan`
+execute.py explain.py   a plan on arrays; in words
+unknowns.py inverted.py   values that are free, and what they have to be
+worlds.py      what has been decided so far
+serving.py     the ways in which one call can be made
+planner.py     a cheapest plan; resolve.py: from decisions to a plan
 """
 
 from lowering.padding.contract import Contract, contract
+from lowering.padding.graph import Graph, GraphTensor
+from lowering.padding.moves import Step
+from lowering.padding.plan import Plan
 from lowering.padding.states import NOTHING, READABLE, UNDEF, UNTOUCHED, PadValue
 
-__all__ = ["NOTHING", "READABLE", "UNDEF", "UNTOUCHED", "Contract", "PadValue", "contract"]
+__all__ = [
+    "NOTHING",
+    "READABLE",
+    "UNDEF",
+    "UNTOUCHED",
+    "Contract",
+    "Graph",
+    "GraphTensor",
+    "PadValue",
+    "Plan",
+    "Step",
+    "contract",
+]

@@ -7,14 +7,16 @@ from typing import Any
 
 from bound import dtypes
 from bound.tensor import Tensor, element
-from bound.tir.walk import rewrite
-from lowering.padding.arithmetic import as_operand, held
+from bound.tir.walk import nodes, rewrite
+from lowering.padding.arithmetic import Number, as_operand, held
 from lowering.padding.partial import Content, Data, Partial
 from lowering.padding.registers import without_registers
-from lowering.padding.states import UNDEF, Padding, PadValue
+from lowering.padding.states import PLACE, UNDEF, PadState, PadValue
+
+_PLACES = frozenset(PLACE)
 
 
-def applied(state: Padding, given: Mapping[Tensor, Padding], dtype: str) -> Padding:
+def applied(state: PadState, given: Mapping[Tensor, PadState], dtype: str) -> PadState:
     """The state of a padding that holds elements of `dtype`, once it is known what those hold that it is made of.
 
     What is made of something nobody knows is `UNDEF`; tensors that are not in `given` stay in the expression.
@@ -29,14 +31,39 @@ def applied(state: Padding, given: Mapping[Tensor, Padding], dtype: str) -> Padd
     return folded(expr, dtype)
 
 
-def folded(expr: Any, dtype: str) -> Padding:
+def folded(expr: Any, dtype: str) -> PadState:
     """The value, computed as far as it does not depend on elements or places."""
     content = Partial(_itself)(expr, {})
     if isinstance(content, Data):
         return UNDEF
     if isinstance(content, (bool, int, float)):
-        return PadValue(as_operand(held(content, dtype), dtype))
+        number = number_of(expr, {}, dtype)
+        return UNDEF if number is None else PadValue(as_operand(number, dtype))
     return PadValue(without_registers(content, dtypes.bits(dtype)) if dtypes.is_int(dtype) else content)
+
+
+def number_of(expr: Any, given: Mapping[Any, Any], dtype: str) -> Number | None:
+    """The number that an element of the type holds of an expression, whose variables have these values.
+
+    A float is known only where it does not matter whether what comes between is rounded.
+    """
+    content = Partial(_itself)(expr, given)
+    if not isinstance(content, (bool, int, float)):
+        return None
+    number = held(content, dtype)
+    if not dtypes.is_float(dtype):
+        return number
+    narrow = Partial(_itself, rounds=True)(expr, given)
+    assert isinstance(narrow, (bool, int, float))
+    other = held(narrow, dtype)
+    return number if other == number or (other != other and number != number) else None
+
+
+def numbers_at(expr: Any, places: Sequence[Sequence[int]], dtype: str) -> list[Number | None]:
+    """The number in each of the places, `None` where it is not known."""
+    if not any(v in _PLACES for v in nodes(expr)):
+        return [number_of(expr, {}, dtype)] * len(places)
+    return [number_of(expr, dict(zip(PLACE, place, strict=False)), dtype) for place in places]
 
 
 def number_value(number: int | float | bool, dtype: str) -> PadValue:

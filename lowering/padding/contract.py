@@ -7,17 +7,19 @@ from typing import Any
 
 from bound import dtypes
 from bound.tensor import Tensor
+from intset.context import Context
 from intset.errors import InputError
+from intset.expr.node import Expr
 from lowering.errors import LayoutError
 from lowering.layout import IndexMap
 from lowering.nest.ir import Function
 from lowering.padding.alike import generalized
 from lowering.padding.applied import applied, number_value
-from lowering.padding.arithmetic import as_operand
+from lowering.padding.arithmetic import as_operand, held
 from lowering.padding.packed import Packed, Place, packed_of
 from lowering.padding.partial import Data, is_number, taint_of
 from lowering.padding.registers import without_registers
-from lowering.padding.states import NOTHING, READABLE, UNDEF, UNTOUCHED, Padding, PadValue, State
+from lowering.padding.states import NOTHING, READABLE, UNDEF, UNTOUCHED, PadState, PadValue, State
 from lowering.padding.trace import Trace
 
 
@@ -30,15 +32,21 @@ class Contract:
     gives: by the name of each packed output: `UNTOUCHED`, `UNDEF` or a `PadValue`; its elements are those of the
         paddings of inputs.
     layouts: of the packed parameters.
+    reads: the names of the outputs of which an element is read as it was passed.
     """
 
     def __init__(
-        self, f: Function, layouts: Mapping[str, IndexMap], needs: Mapping[str, Padding], gives: Mapping[str, Padding]
+        self,
+        f: Function,
+        layouts: Mapping[str, IndexMap],
+        needs: Mapping[str, PadState],
+        gives: Mapping[str, PadState],
+        reads: tuple[str, ...] = (),
     ) -> None:
-        self.f, self.layouts = f, dict(layouts)
+        self.f, self.layouts, self.reads = f, dict(layouts), reads
         self.needs, self.gives = dict(needs), dict(gives)
 
-    def promises(self, pads: Mapping[str, Padding | int | float | bool | None]) -> dict[str, Padding]:
+    def promises(self, pads: Mapping[str, PadState | int | float | bool | None]) -> dict[str, PadState]:
         """What is given once it is known what the inputs' paddings hold, by name: a number, a state, or `None` for
         what is not written. Names that are left out stay in the expressions.
 
@@ -46,7 +54,7 @@ class Contract:
         ------
         InputError: a name is that of no packed parameter.
         """
-        given: dict[Tensor, Padding] = {}
+        given: dict[Tensor, PadState] = {}
         for name, state in pads.items():
             tensor = next((t for t in self.f.params if t.name == name and name in self.layouts), None)
             if tensor is None:
@@ -104,13 +112,14 @@ def contract(f: Function, layouts: Mapping[str, IndexMap] | None = None) -> Cont
         trace = Trace(f, packed, trace.fixed)
     for tensor in f.outputs:
         _refuse_dependent(f, tensor, packed.get(tensor), trace)
-    passed = [t for t in f.params if t in packed and (t not in f.outputs or any(k[0] is t for k in trace.read))]
+    passed = [t for t in f.params if t in packed and (t not in f.outputs or t in trace.passed)]
     needs = {t.name: _need(packed[t], trace) for t in passed}
     gives = {t.name: _given(packed[t], trace) for t in f.outputs if t in packed}
-    return Contract(f, known, needs, gives)
+    reads = tuple(t.name for t in f.outputs if t in trace.passed)
+    return Contract(f, known, needs, gives, reads)
 
 
-def _state(given: Padding | int | float | bool | None, dtype: str) -> Padding:
+def _state(given: PadState | int | float | bool | None, dtype: str) -> PadState:
     if given is None:
         return UNTOUCHED
     return given if isinstance(given, (State, PadValue)) else number_value(given, dtype)
@@ -130,7 +139,7 @@ def _refuse_dependent(f: Function, tensor: Tensor, packed: Packed | None, trace:
             )
 
 
-def _need(packed: Packed, trace: Trace) -> Padding:
+def _need(packed: Packed, trace: Trace) -> PadState:
     tensor, padding = packed.tensor, packed.grid.padding
     fixed = {place: trace.fixed[tensor, place] for place in padding if (tensor, place) in trace.fixed}
     if fixed:
@@ -142,7 +151,7 @@ def _need(packed: Packed, trace: Trace) -> Padding:
     return READABLE if any(t is tensor and packed.grid.is_padding(place) for t, place in keys) else NOTHING
 
 
-def _given(packed: Packed, trace: Trace) -> Padding:
+def _given(packed: Packed, trace: Trace) -> PadState:
     held = trace.memory[packed.tensor]
     padding = packed.grid.padding
     contents = [held.get(place) for place in padding]
@@ -157,4 +166,7 @@ def _as_value(contents: Sequence[Any], places: Sequence[Place], dtype: str) -> P
     found = generalized([as_operand(c, dtype) if is_number(c) else c for c in contents], places)
     if found is None:
         return None
-    return PadValue(without_registers(found, dtypes.bits(dtype)) if dtypes.is_int(dtype) else found)
+    if not isinstance(found, Expr):
+        return PadValue(found)
+    short = Context().simplify(without_registers(found, dtypes.bits(dtype)))
+    return PadValue(as_operand(held(int(short.data), dtype), dtype) if short.is_const else short)

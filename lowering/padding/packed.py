@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -47,11 +48,32 @@ class Grid:
         return tuple(tuple(int(x) + m for x, m in zip(p, self.first, strict=True)) for p in np.argwhere(self.mask))
 
     @cached_property
+    def key(self) -> tuple[Any, ...]:
+        """What two grids have in common exactly if every element lies in the same place of both."""
+        import numpy as np
+
+        old = tuple(int(e) for e in self.layout.shape)
+        numbers = np.arange(int(np.prod(old)), dtype=np.int64).reshape(old)
+        return old, self.shape, self.first, self.layout.pack(numbers, -1).tobytes()
+
+    @property
+    def elements(self) -> int:
+        """How many elements the storage has."""
+        return math.prod(self.shape)
+
+    @cached_property
     def _padding(self) -> frozenset[Place]:
         return frozenset(self.padding)
 
     def is_padding(self, place: Place) -> bool:
         return place in self._padding
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Grid, (self.layout,)
+
+    def storage(self, place: Place) -> Place:
+        """Where the element with these new indices lies in the storage."""
+        return tuple(i - m for i, m in zip(place, self.first, strict=True))
 
     def place(self, storage: Place) -> Place:
         """The new indices of an element of the storage."""

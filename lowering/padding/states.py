@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from bound.tensor import Tensor
@@ -90,13 +91,18 @@ class PadValue:
         number = self.number
         return hash(self.expr) if number is None else hash(number)
 
-    def __str__(self) -> str:
+    def text(self, names: Mapping[Tensor, str] | None = None) -> str:
+        """Its text; `names` are those of tensors, where it is not by their own."""
+        called = names or {}
         short: dict[Any, Any] = {}
         for node in nodes(self.expr):
             tensor = loaded_tensor(node)
             if tensor is not None and all(a is p for a, p in zip(node.args, PLACE, strict=False)):
-                short[node] = _named(tensor, node)
-        return text(rewrite(self.expr, short))
+                short[node] = _named(called.get(tensor, tensor.name), node)
+        return text(rewrite(self.expr, short), called)
+
+    def __str__(self) -> str:
+        return self.text()
 
     __repr__ = __str__
 
@@ -105,14 +111,14 @@ class PadValue:
         return _restored, (self.expr, tuple((v, PLACE.index(v)) for v in used if v in PLACE))
 
 
-def _named(tensor: Tensor, node: Any) -> Any:
-    """What prints as the name of the tensor alone."""
-    return PlainVar(tensor.name) if isinstance(node, Expr) else parameter(tensor.name, node.dtype)
+def _named(name: str, node: Any) -> Any:
+    """What prints as the name of a tensor alone."""
+    return PlainVar(name) if isinstance(node, Expr) else parameter(name, node.dtype)
 
 
 def _restored(expr: Any, places: tuple[tuple[Var, int], ...]) -> PadValue:
     return PadValue(rewrite(expr, {v: PLACE[k] for v, k in places}))
 
 
-Padding = State | PadValue
+PadState = State | PadValue
 """A state of a padding."""

@@ -6,7 +6,7 @@ happen: what it stores is one of both.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any, Final
 
 from bound import dtypes
@@ -19,7 +19,7 @@ from intset.expr.node import Cond, Expr, const
 from lowering.nest.ir import Allocate, Assume, Evaluate, For, Function, If, Let, Seq, Stmt, Store
 from lowering.nest.undef import has_undef, permission
 from lowering.nest.walk import Visit, drive, operands, range_ends
-from lowering.padding.arithmetic import held
+from lowering.padding.arithmetic import as_number, held
 from lowering.padding.packed import Packed, Place
 from lowering.padding.partial import Content, Data, Element, Partial, is_number, taint_of
 from lowering.passes.places import parts_of_condition
@@ -41,6 +41,7 @@ class Trace:
     read: the elements of paddings that were read as they were passed.
     fixed: what assumptions say, all of them after the run.
     permitted: the elements that assumptions permit to read.
+    passed: the parameters of which an element was read as it was passed.
     """
 
     def __init__(self, f: Function, packed: Mapping[Tensor, Packed], fixed: Mapping[Element, Any]) -> None:
@@ -48,6 +49,7 @@ class Trace:
         self.fixed: dict[Element, Any] = dict(fixed)
         self.read: dict[Element, None] = {}
         self.permitted: dict[Element, None] = {}
+        self.passed: dict[Tensor, None] = {}
         self.memory: dict[Tensor, dict[Place, Content]] = {t: {} for t in f.params}
         self._params = frozenset(f.params)
         self._partial = Partial(self._load)
@@ -55,6 +57,8 @@ class Trace:
         self._doubts: list[Content] = []  # the conditions around that depend on data
         self._before: list[dict[Element, Content | None]] = []  # of the branches around: what elements held before
         self._says = False  # inside an assumption: elements are themselves, and not read
+        for said in f.requires:
+            drive(self._run(said.nest))
         drive(self._run(f.body))
 
     # -- statements ---------------------------------------------------------------------------------------------
@@ -196,12 +200,13 @@ class Trace:
         """What an element holds."""
         stored = self.memory.get(tensor, {}).get(place)
         if stored is not None:
-            return _of_type(stored, tensor.dtype) if isinstance(stored, (Expr, Cond, Value)) else stored
+            return of_type(stored, tensor.dtype) if isinstance(stored, (Expr, Cond, Value)) else stored
         if tensor not in self._params:
             return Data()
         key = (tensor, place)
         if self._says:
             return element(tensor, tuple(map(const, place)))
+        self.passed[tensor] = None
         one = self.packed.get(tensor)
         if one is None or not one.grid.is_padding(place):
             return Data()
@@ -257,9 +262,9 @@ def _indices(node: Any) -> Place:
     return tuple(int(arg.data) for arg in node.args)
 
 
-def _of_type(content: Expr | Cond | Value, dtype: str) -> Content:
-    """What an element holds of a value over paddings: integers wrap, floats are rounded."""
-    if loaded_tensor(content) is not None:
+def of_type(content: Expr | Cond | Value, dtype: str, held_as_is: Container[Any] = ()) -> Content:
+    """What an element holds of a value over paddings: integers wrap, floats are rounded; what is held is as it is."""
+    if content in held_as_is or as_number(content) is not None or loaded_tensor(content) is not None:
         return content
     if isinstance(content, Expr) and dtypes.is_int(dtype):
         wrapped: Expr = build.cast(content, dtypes.bits(dtype), dtypes.signed(dtype))

@@ -1,0 +1,132 @@
+"""A plan on numpy arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from bound import dtypes
+from bound.tensor import Tensor
+from intset.errors import InputError
+from lowering.interpreter import poison, run
+from lowering.padding.arithmetic import held
+from lowering.padding.moves import Move
+from lowering.padding.packed import Grid
+from lowering.padding.partial import Content, Partial, is_number
+from lowering.padding.states import PLACE, UNDEF, PadValue
+
+if TYPE_CHECKING:
+    from lowering.padding.graph import Graph, GraphTensor
+
+Draw = Callable[[str], Any]
+
+
+def passed_arrays(graph: Graph, arrays: Any) -> dict[GraphTensor, Any]:
+    """The arrays of the inputs, checked.
+
+    Raises
+    ------
+    InputError: one is missing, of an unknown name, or of another shape or type.
+    """
+    import numpy as np
+
+    if not isinstance(arrays, Mapping):
+        raise InputError(f"run takes arrays by the names of inputs, a mapping, not {arrays!r}")
+    names: dict[Any, GraphTensor] = {**{t.name: t for t in graph.inputs}, **{t: t for t in graph.inputs}}
+    found: dict[GraphTensor, Any] = {}
+    for key, given in arrays.items():
+        if key not in names:
+            raise InputError(
+                f"{key} is no input of the graph: the inputs are {', '.join(t.name for t in graph.inputs)}"
+            )
+        tensor = names[key]
+        array = np.asarray(given)
+        is_whole = dtypes.is_int(tensor.dtype) or tensor.dtype == "bool"
+        if array.dtype.kind not in ("iub" if is_whole else "f"):
+            raise InputError(f"the array for {tensor.name} has the type {array.dtype}, not {tensor.dtype}")
+        if array.shape != tensor.shape:
+            raise InputError(f"the array for {tensor.name} has the shape {array.shape}, not {tensor.shape}")
+        found[tensor] = np.array(array, tensor.dtype)
+    for tensor in graph.inputs:
+        if tensor not in found:
+            raise InputError(f"the array for {tensor.name} is missing")
+    return found
+
+
+class Execution:
+    """The arrays of a plan while it runs, by version.
+
+    Parameters
+    ----------
+    grids: of the versions that are packed.
+    """
+
+    def __init__(
+        self,
+        arrays: dict[int, Any],
+        grids: Mapping[int, Grid | None],
+        undef: Draw | None,
+        functions: Mapping[str, Callable[..., Any]] | None,
+    ) -> None:
+        self.arrays, self._grids = arrays, grids
+        self._undef, self._functions = undef, functions
+
+    def move(self, move: Move) -> None:
+        """Do one step."""
+        kind = move.step.kind
+        if kind == "call":
+            self.arrays[move.makes] = self._call(move)
+            return
+        source = self.arrays[move.reads[0]]
+        if kind == "fill":
+            self.arrays[move.makes] = self._filled(source, move)
+            return
+        grid = self._grids[move.reads[0]]
+        logical = source if grid is None else grid.layout.unpack(source)
+        if kind == "crop":
+            self.arrays[move.makes] = logical
+            return
+        target = self._grids[move.makes]
+        assert target is not None
+        packed = target.layout.pack(logical, poison(move.step.tensor.dtype))
+        self.arrays[move.makes] = self._filled(packed, move)
+
+    def _call(self, move: Move) -> Any:
+        assert move.option is not None
+        f = move.option.function
+        ports = zip(move.option.inputs, move.reads, strict=True)
+        given = {port.tensor: self.arrays[number] for port, number in ports}
+        return run(f, given, functions=self._functions, undef=self._undef)[move.option.output.name]
+
+    def _filled(self, array: Any, move: Move) -> Any:
+        """The array, with the value of the step in its padding."""
+        grid, value = self._grids[move.makes], move.step.value
+        assert grid is not None
+        if value is None or not grid.padding:
+            return array
+        dtype = move.step.tensor.dtype
+        if value is UNDEF:
+            drawn = self._undef or (lambda dtype: 0)
+            for place in grid.padding:
+                array[grid.storage(place)] = held(drawn(dtype), dtype)
+            return array
+        assert isinstance(value, PadValue)
+        if value.number is not None:
+            array[grid.mask] = value.number
+            return array
+        numbers = [_number(value, place, array, grid) for place in grid.padding]
+        for place, number in zip(grid.padding, numbers, strict=True):
+            array[grid.storage(place)] = held(number, dtype)
+        return array
+
+
+def _number(value: PadValue, place: Sequence[int], array: Any, grid: Grid) -> Any:
+    """A value in one place; elements in it are those of the array."""
+
+    def load(tensor: Tensor, at: Sequence[Content]) -> Content:
+        number: Content = array[grid.storage(tuple(at))].item()  # type: ignore[arg-type]  # integers
+        return number
+
+    found = Partial(load)(value.expr, dict(zip(PLACE, place, strict=False)))
+    assert is_number(found)
+    return found

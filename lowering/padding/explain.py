@@ -1,0 +1,81 @@
+"""A plan in words: who needs each step and each assumption, and why it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from lowering.nest.ir import Assume, Function
+from lowering.nest.text import text
+from lowering.nest.walk import statements
+from lowering.padding.interface import Port
+from lowering.padding.moves import Move
+from lowering.padding.states import NOTHING, READABLE, UNTOUCHED, PadState, PadValue
+
+States = Mapping[int, PadState | None]
+
+
+def explained(moves: Sequence[Move], states: States, results: Sequence[int]) -> Iterator[str]:
+    """A line for each step, and indented ones for what it needs and what its function assumes."""
+    readers: dict[int, list[str]] = {}
+    for move in moves:
+        for number in dict.fromkeys(move.reads):
+            readers.setdefault(number, []).append(_name(move))
+    for number in results:
+        readers.setdefault(number, []).append("the results")
+    makers = {move.makes: move for move in moves}
+    for move in moves:
+        whom = " and ".join(dict.fromkeys(readers.get(move.makes, ())))
+        yield f"{_what(move, states)}{f', for {whom}' if whom else ''}"
+        if move.option is not None:
+            for port, number in zip(move.option.inputs, move.reads, strict=True):
+                if port.grid is not None:
+                    yield f"    {_need(port, number, makers, states)}"
+            for said in _assumptions(move.option.function):
+                yield f"    assumes {said}, on the word of the user: it stays"
+
+
+def _name(move: Move) -> str:
+    if move.option is not None:
+        return move.option.function.name
+    return f"the {move.step.kind} of {move.step.tensor}"
+
+
+def _what(move: Move, states: States) -> str:
+    step = move.step
+    if move.option is not None:
+        given = states.get(move.makes)
+        tail = "" if given is None else f", whose padding is {_said(given)}"
+        return f"call {move.option.function.name}, which makes {step.tensor}{tail}"
+    if step.kind == "crop":
+        return f"crop {step.tensor} ({step.elements} elements)"
+    with_ = "leaving its padding unwritten" if step.value is None else f"with {_said(step.value)} in its padding"
+    return f"{step.kind} {step.tensor} ({step.elements} elements) {with_}"
+
+
+def _said(state: PadState) -> str:
+    if isinstance(state, PadValue):
+        return str(state)
+    return "unwritten in places" if state is UNTOUCHED else "something nobody knows"
+
+
+def _need(port: Port, number: int, makers: Mapping[int, Move], states: States) -> str:
+    if port.state is NOTHING:
+        return f"reads nothing of the padding of {port.name}"
+    assert port.grid is not None
+    if not port.grid.padding:
+        return f"finds no padding in {port.name}"
+    maker = makers.get(number)
+    by = "" if maker is None else f" by {_name(maker)}"
+    if port.state is READABLE:
+        return f"reads the padding of {port.name}, whatever it holds: it is written{by}"
+    state = states.get(number)
+    told = "" if state is None else f": it is {_said(state)}"
+    return f"needs {port.state} in the padding of {port.name}{told}{by}"
+
+
+def _assumptions(f: Function) -> Iterator[str]:
+    """What a function takes on the word of the user, each text once."""
+    found = [stmt for stmt in statements(f.body) if isinstance(stmt, Assume) and not stmt.proved]
+    said = [text(stmt.cond) for stmt in found]
+    said += [text(stmt.cond) for r in f.requires for stmt in statements(r.nest) if isinstance(stmt, Assume)]
+    yield from dict.fromkeys(said)

@@ -1,0 +1,278 @@
+"""`Graph`: calls of functions on logical tensors, each with several functions to choose from."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from bound import dtypes
+from intset.errors import InputError
+from lowering.errors import InterfaceError
+from lowering.nest.ir import Function
+from lowering.padding.interface import Option, option_of
+from lowering.padding.moves import Step
+from lowering.padding.plan import Plan
+from lowering.padding.planner import planned
+
+Price = Callable[[Step], Any]
+
+
+class GraphTensor:
+    """A logical tensor of a graph.
+
+    Attributes
+    ----------
+    name: that of the input, or of the first function that makes it; with a number where another has the same.
+    shape, dtype: what its elements are.
+    number: its place in the order in which the tensors of the graph were made.
+    """
+
+    __slots__ = ("dtype", "graph", "name", "number", "shape")
+
+    def __init__(self, graph: Graph, number: int, name: str, shape: tuple[int, ...], dtype: str) -> None:
+        self.graph, self.number, self.name, self.shape, self.dtype = graph, number, name, shape, dtype
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return f"<{self.name}: {self.dtype}[{', '.join(map(str, self.shape))}]>"
+
+
+class Call:
+    """A call of one of several functions.
+
+    Attributes
+    ----------
+    options: the functions, with what they show to their neighbours.
+    inputs: by position.
+    output: what they make.
+    """
+
+    __slots__ = ("inputs", "options", "output")
+
+    def __init__(self, options: list[Option], inputs: tuple[GraphTensor, ...], output: GraphTensor) -> None:
+        self.options, self.inputs, self.output = options, inputs, output
+
+    def __repr__(self) -> str:
+        names = " | ".join(o.function.name for o in self.options)
+        return f"<{self.output.name} = ({names})({', '.join(t.name for t in self.inputs)})>"
+
+
+class Graph:
+    """Functions that call for tensors of one another, and how their layouts and paddings are brought together.
+
+    Inputs and outputs of the graph are logical. A call has several functions to choose from, which may take and make
+    tensors in other layouts; `plan` chooses, and says where something has to be packed, cropped, copied or filled.
+
+    Example
+    -------
+    >>> from lowering import Graph, IndexMap, parse_nest, with_layouts
+    >>> m = IndexMap(lambda i: [i // 4, i % 4], (14,))
+    >>> addone = with_layouts(parse_nest('''
+    ... def addone(A: int32[4, 4], B: int32[4, 4]):
+    ...     for i in [0, 4):
+    ...         for j in [0, 4):
+    ...             B[i, j] = A[i, j] + 1
+    ... '''), {"A": m, "B": m})
+    >>> total = with_layouts(parse_nest('''
+    ... def total(A: int32[4, 4], B: int32[1]):
+    ...     for i in [0, 4):
+    ...         for j in [0, 4):
+    ...             assume i * 4 + j < 14 or A[i, j] == 0
+    ...     B[0] = 0
+    ...     for k in [0, 4):
+    ...         for l in [0, 4):
+    ...             B[0] = B[0] + A[k, l]
+    ... '''), {"A": m})
+    >>> graph = Graph()
+    >>> x = graph.input("x", (14,), "int32")
+    >>> y = graph.call([addone], x)
+    >>> z = graph.call([total], y)
+    >>> graph.output(z)
+    >>> plan = graph.plan()
+    >>> plan.cost, [(step.kind, str(step.value)) for step in plan.steps if step.kind != "call"]
+    (16, [('pad', '-1')])
+    """
+
+    def __init__(self) -> None:
+        self.tensors: list[GraphTensor] = []
+        self.calls: list[Call] = []
+        self.inputs: list[GraphTensor] = []
+        self.outputs: list[GraphTensor] = []
+
+    # -- building -----------------------------------------------------------------------------------------------
+
+    def input(self, name: str, shape: Sequence[int], dtype: str = dtypes.INDEX) -> GraphTensor:
+        """A tensor that is passed in.
+
+        Raises
+        ------
+        InputError: the name is no text or taken, the shape is no tuple of positive integers, the type is none.
+        """
+        if not isinstance(name, str) or not name:
+            raise InputError(f"the name of an input is a text, not {name!r}")
+        if any(t.name == name for t in self.tensors):
+            raise InputError(f"the graph has a tensor {name} already")
+        if isinstance(shape, (str, bytes)) or not isinstance(shape, Sequence) or not shape:
+            raise InputError(f"the shape of {name} must be a tuple of integers, not {shape!r}")
+        for k, extent in enumerate(shape):
+            if isinstance(extent, bool) or not hasattr(extent, "__index__") or operator.index(extent) < 1:
+                raise InputError(f"extent {k} of {name} must be a positive integer, not {extent!r}")
+        tensor = self._tensor(name, tuple(map(operator.index, shape)), dtypes.check(dtype, f"the type of {name}"))
+        self.inputs.append(tensor)
+        return tensor
+
+    def call(self, options: Sequence[Function] | Function, *inputs: GraphTensor) -> GraphTensor:
+        """The output of one of several functions that compute the same, applied to tensors by position.
+
+        Parameters
+        ----------
+        options: functions with one output; a parameter with a layout stands for the tensor of the first indices.
+        inputs: tensors of this graph.
+
+        Raises
+        ------
+        InputError: there are no options, or one is no function with one output; a tensor is none of this graph, or
+            their number, shapes or types are not those of the parameters.
+        LayoutError: an option has no contract.
+        """
+        given: Any = [options] if isinstance(options, Function) else options
+        if isinstance(given, (str, bytes)) or not isinstance(given, Sequence):
+            raise InputError(f"the options of a call are a list of functions, not {options!r}")
+        if not given:
+            raise InputError("a call needs at least one function to choose from")
+        found = [option_of(f) for f in given]
+        for option in found:
+            self._refuse_misfit(option, inputs)
+        first = found[0]
+        for option in found[1:]:
+            if (option.output.shape, option.output.dtype) != (first.output.shape, first.output.dtype):
+                raise InputError(
+                    f"the options of a call make the same tensor: {first.function.name} makes {_plain(first.output)}, "
+                    f"{option.function.name} makes {_plain(option.output)}"
+                )
+        output = self._tensor(self._fresh(first.function.name), first.output.shape, first.output.dtype)
+        self.calls.append(Call(found, inputs, output))
+        return output
+
+    def output(self, tensor: GraphTensor) -> None:
+        """The tensor is a result, in its logical layout.
+
+        Raises
+        ------
+        InputError: it is none of this graph.
+        """
+        self._own(tensor, "an output")
+        self.outputs.append(tensor)
+
+    def replace(self, tensor: GraphTensor, f: Function) -> None:
+        """Another function in the place of the option with the same interface of the call that makes a tensor.
+
+        Raises
+        ------
+        InterfaceError: no option has its interface: shapes, types, layouts, needs and gives; the message names the
+            neighbours, which would notice.
+        InputError: no call makes the tensor, or an option cannot be what `f` is.
+        """
+        self._own(tensor, "what is replaced")
+        call = next((c for c in self.calls if c.output is tensor), None)
+        if call is None:
+            raise InputError(f"{tensor.name} is an input of the graph: no function makes it")
+        new = option_of(f)
+        same = [k for k, old in enumerate(call.options) if old.is_like(new)]
+        if not same:
+            raise InterfaceError(self._difference(call, new))
+        call.options[same[0]] = new
+
+    # -- asking -------------------------------------------------------------------------------------------------
+
+    def plan(self, cost: Price | None = None) -> Plan:
+        """A cheapest way to compute the outputs.
+
+        Parameters
+        ----------
+        cost: the price of a step, a number that is not negative; it may look at everything but the value. Without it a
+            pad or copy costs the elements of its result, a crop those of the logical tensor, a fill those of the
+            padding, a call nothing.
+
+        Raises
+        ------
+        InputError: the graph has no outputs; a price is no number or negative.
+        """
+        if not self.outputs:
+            raise InputError("the graph has no outputs: nothing is to be computed")
+        if cost is not None and not callable(cost):
+            raise InputError(f"cost must be a function of a step, not {cost!r}")
+        return planned(self, _price(cost))
+
+    # -- inside -------------------------------------------------------------------------------------------------
+
+    def _tensor(self, name: str, shape: tuple[int, ...], dtype: str) -> GraphTensor:
+        tensor = GraphTensor(self, len(self.tensors), name, shape, dtype)
+        self.tensors.append(tensor)
+        return tensor
+
+    def _fresh(self, name: str) -> str:
+        taken = {t.name for t in self.tensors}
+        found, k = name, 0
+        while found in taken:
+            k += 1
+            found = f"{name}_{k}"
+        return found
+
+    def _own(self, tensor: Any, what: str) -> None:
+        if not isinstance(tensor, GraphTensor):
+            raise InputError(f"{what} must be a tensor of the graph, not {tensor!r}")
+        if tensor.graph is not self:
+            raise InputError(f"{tensor.name} is a tensor of another graph")
+
+    def _refuse_misfit(self, option: Option, inputs: Sequence[Any]) -> None:
+        name = option.function.name
+        if len(option.inputs) != len(inputs):
+            raise InputError(f"{name} takes {len(option.inputs)} tensors, not {len(inputs)}")
+        for k, (port, tensor) in enumerate(zip(option.inputs, inputs, strict=True)):
+            self._own(tensor, f"input {k} of {name}")
+            if (port.shape, port.dtype) != (tensor.shape, tensor.dtype):
+                raise InputError(f"input {k} of {name} is {_plain(port)}, not {tensor!r}")
+
+    def _difference(self, call: Call, new: Option) -> str:
+        readers = [c for c in self.calls if call.output in c.inputs]
+        neighbours = [t.name for t in dict.fromkeys(call.inputs)] + [c.output.name for c in readers]
+        if call.output in self.outputs:
+            neighbours.append("the results of the graph")
+        old = " or ".join(_interface(o) for o in call.options)
+        return (
+            f"{new.function.name} has another interface than what makes {call.output.name}: {_interface(new)}, not "
+            f"{old}; its neighbours are {', '.join(neighbours)}"
+        )
+
+    def __repr__(self) -> str:
+        lines = [f"{t.name} = input" for t in self.inputs] + [repr(c)[1:-1] for c in self.calls]
+        return f"<Graph {'; '.join(lines)}; outputs {', '.join(t.name for t in self.outputs) or 'none'}>"
+
+
+def _plain(port: Any) -> str:
+    return f"{port.name}: {port.dtype}[{', '.join(map(str, port.shape))}]"
+
+
+def _interface(option: Option) -> str:
+    return f"({', '.join(map(str, option.inputs))}) -> {option.output}"
+
+
+def _price(cost: Price | None) -> Callable[[Step], int | float]:
+    if cost is None:
+        return lambda step: step.elements
+
+    def price(step: Step) -> int | float:
+        found = cost(step)
+        is_number = not isinstance(found, bool) and (hasattr(found, "__index__") or isinstance(found, float))
+        if not is_number or not 0 <= found < math.inf:
+            raise InputError(
+                f"the cost of a {step.kind} of {step.tensor} must be a number of at least 0, not {found!r}"
+            )
+        return operator.index(found) if hasattr(found, "__index__") else float(found)
+
+    return price

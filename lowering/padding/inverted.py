@@ -1,0 +1,158 @@
+"""Which number makes an expression equal another: the expression turned round, and every solution tried."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from bound import dtypes
+from bound.tir.value import ValueOp
+from bound.tir.walk import nodes
+from intset.expr import ops
+from lowering.padding.applied import number_of
+from lowering.padding.arithmetic import Number, as_number, held, same
+from lowering.padding.partial import is_number
+
+MAX_TRIED: Final = 512  # numbers
+MAX_FOUND: Final = 16  # solutions
+_SMALL: Final = (0, 1, -1, 2, -2)
+
+
+def candidates(expr: Any, unknown: Any, wanted: Number, dtype: str, result: str) -> Iterator[Number]:
+    """Numbers of the type `dtype` for which an expression over one unknown, held as `result`, equals `wanted`.
+
+    Of types of 8 bits none is missed among the first `MAX_FOUND`, from 0 outwards; else those come that turning round
+    the operations leads to, and a few that many operations have in common.
+    """
+    tried: dict[Number, None] = {}
+    if dtype == "bool":
+        tried = dict.fromkeys((False, True))
+    elif dtypes.is_int(dtype) and dtypes.bits(dtype) <= 8:
+        low, high = dtypes.int_range(dtype)
+        tried = dict.fromkeys(sorted(range(low, high + 1), key=lambda n: (abs(n), n < 0)))
+    else:
+        for number in (*_turned(expr, unknown, wanted), *_common(expr, wanted, dtype)):
+            kept = _kept(number, dtype)
+            if kept is not None:
+                tried[kept] = None
+    found = 0
+    for number in list(tried)[:MAX_TRIED]:
+        value = number_of(expr, {unknown: number}, result)
+        if value is not None and same(value, held(wanted, result)):
+            yield number
+            found += 1
+            if found == MAX_FOUND:
+                return
+
+
+def _kept(number: Any, dtype: str) -> Number | None:
+    """A number as the type holds it; `None` where it does not."""
+    if isinstance(number, complex) or number != number:
+        return None
+    if dtypes.is_float(dtype):
+        return held(float(number), dtype)
+    if math.isinf(number):
+        return None
+    low, high = dtypes.int_range(dtype)
+    return int(number) if low <= number <= high and number == int(number) else None
+
+
+def _common(expr: Any, wanted: Number, dtype: str) -> Iterator[Number]:
+    yield wanted
+    yield from _SMALL
+    yield from (dtypes.least(dtype), dtypes.greatest(dtype))
+    for node in nodes(expr):
+        number = as_number(node)
+        if number is not None and not isinstance(number, bool):
+            yield from (number, -number, number + 1, number - 1)
+
+
+def _turned(root: Any, unknown: Any, wanted: Number) -> Iterator[Number]:
+    """What the unknown has to be, going down the operations that it occurs in once."""
+    below: set[Any] = {unknown}
+    for node in nodes(root):
+        if any(arg in below for arg in node.args):
+            below.add(node)
+    stack: list[tuple[Any, Any]] = [(root, wanted)]
+    for _ in range(MAX_TRIED):
+        if not stack:
+            return
+        node, value = stack.pop()
+        if node is unknown:
+            yield value
+            continue
+        for arg, needed in _below(node, value, below):
+            if not isinstance(needed, complex) and needed == needed:
+                stack.append((arg, needed))
+
+
+def _below(node: Any, value: Number, below: set[Any]) -> Iterator[tuple[Any, Any]]:
+    """What an argument with the unknown in it would have to be."""
+    args = node.args
+    mine = [k for k, arg in enumerate(args) if arg in below]
+    op = node.op
+    if op in (ops.SELECT, ValueOp.SELECT):
+        yield from ((args[k], value) for k in (1, 2) if k in mine)
+    elif op in (ops.CAST, ValueOp.CAST, ops.ASSERTING):
+        yield args[-1], value
+    elif len(mine) == 1 and op in _ONE and len(args) == 1:
+        yield from ((args[0], x) for x in _tried(_ONE[op], value))
+    elif len(mine) == 1 and op is ValueOp.CALL and len(args) == 1 and node.data in _CALLS:
+        yield from ((args[0], x) for x in _tried(_CALLS[node.data], value))
+    elif len(mine) == 1 and op in _TWO and len(args) == 2:
+        other = number_of(args[1 - mine[0]], {}, "float64" if isinstance(op, ValueOp) else "int64")
+        if other is not None and is_number(other):
+            yield from ((args[mine[0]], x) for x in _tried(lambda v: _TWO[op](v, other, mine[0]), value))
+
+
+def _tried(function: Callable[[Any], Any], value: Number) -> list[Any]:
+    try:
+        found = function(value)
+    except (ArithmeticError, ValueError):
+        return []
+    return list(found) if isinstance(found, tuple) else [found]
+
+
+def _log(x: float) -> float:
+    return -math.inf if x == 0 else math.inf if x == math.inf else math.log(x)
+
+
+def _exp(x: float) -> float:
+    return math.exp(x) if x < 700 else math.inf
+
+
+def _quotient(v: Any, c: Any, side: int) -> Any:
+    return v * c if side == 0 else c / v
+
+
+def _difference(v: Any, c: Any, side: int) -> Any:
+    return v + c if side == 0 else c - v
+
+
+def _product(v: Any, c: Any, side: int) -> Any:
+    is_whole = isinstance(v, int) and isinstance(c, int)
+    return (0, 1) if v == 0 and c == 0 else v // c if is_whole else v / c
+
+
+_ONE: Final[dict[Any, Callable[[Any], Any]]] = {
+    ops.NEG: lambda v: -v, ValueOp.NEG: lambda v: -v, ops.BITNOT: lambda v: ~v,
+    ops.ABS: lambda v: (v, -v), ValueOp.ABS: lambda v: (v, -v),
+}  # fmt: skip
+_TWO: Final[dict[Any, Callable[[Any, Any, int], Any]]] = {
+    ops.ADD: lambda v, c, side: v - c, ValueOp.ADD: lambda v, c, side: v - c,
+    ops.SUB: _difference, ValueOp.SUB: _difference,
+    ops.MUL: _product, ValueOp.MUL: _product, ValueOp.DIV: _quotient,
+    ops.MAX: lambda v, c, side: (v, c, c - 1), ops.MIN: lambda v, c, side: (v, c, c + 1),
+    ValueOp.MAX: lambda v, c, side: (v, c, -math.inf), ValueOp.MIN: lambda v, c, side: (v, c, math.inf),
+    ops.FLOORDIV: lambda v, c, side: (v * c, v * c + c - 1), ops.FLOORMOD: lambda v, c, side: (v, v + c),
+    ops.TRUNCDIV: lambda v, c, side: (v * c,), ops.BITXOR: lambda v, c, side: v ^ c,
+}  # fmt: skip
+_CALLS: Final[dict[str, Callable[[Any], Any]]] = {
+    "exp": _log, "log": _exp, "exp2": lambda v: _log(v) / math.log(2), "log2": lambda v: 2.0**v,
+    "sqrt": lambda v: v * v, "rsqrt": lambda v: math.inf if v == 0 else 1 / (v * v),
+    "tanh": lambda v: math.copysign(math.inf, v) if abs(v) == 1 else math.atanh(v),
+    "sigmoid": lambda v: -math.inf if v == 0 else math.inf if v == 1 else _log(v / (1 - v)),
+    "sin": math.asin, "cos": math.acos, "tan": math.atan, "sinh": math.asinh, "erf": lambda v: v,
+    "floor": lambda v: v, "ceil": lambda v: v, "trunc": lambda v: v, "round": lambda v: v,
+}  # fmt: skip

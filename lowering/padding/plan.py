@@ -1,0 +1,85 @@
+"""`Plan`: what a graph does, step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from lowering.padding.execute import Execution, passed_arrays
+from lowering.padding.explain import explained
+from lowering.padding.moves import Move, Step
+from lowering.padding.packed import Grid
+from lowering.padding.states import PadState
+
+if TYPE_CHECKING:
+    from lowering.padding.graph import Graph, GraphTensor
+
+
+class Plan:
+    """How the outputs of a graph are computed.
+
+    Attributes
+    ----------
+    cost: the sum of the prices of all steps.
+    steps: in order.
+    is_cheapest: whether no other plan costs less; false where the search ran out of its budget, and says so in `note`.
+    note: what was given up; empty otherwise.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        moves: tuple[Move, ...],
+        outputs: tuple[int, ...],
+        versions: Mapping[int, tuple[Grid | None, PadState | None]],
+        passed: Mapping[GraphTensor, int],
+        cost: int | float,
+        note: str = "",
+    ) -> None:
+        self.graph, self.moves, self.cost, self.note = graph, moves, cost, note
+        self._outputs, self._versions, self._passed = outputs, dict(versions), dict(passed)
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        return tuple(move.step for move in self.moves)
+
+    @property
+    def is_cheapest(self) -> bool:
+        return not self.note
+
+    def run(
+        self,
+        arrays: Mapping[Any, Any],
+        undef: Callable[[str], Any] | None = None,
+        functions: Mapping[str, Callable[..., Any]] | None = None,
+    ) -> tuple[Any, ...]:
+        """The outputs, as logical numpy arrays, in the order in which they were declared.
+
+        Parameters
+        ----------
+        arrays: of the inputs, by name.
+        undef: gives a value of a type for whatever nobody knows; without it, 0. What is not written holds something
+            that shows.
+        functions: of host calls, by name.
+
+        Raises
+        ------
+        InputError: an array is missing, or has another shape or type; and what `lowering.run` raises.
+        """
+        passed = passed_arrays(self.graph, arrays)
+        given = {number: passed[tensor] for tensor, number in self._passed.items()}
+        grids = {number: grid for number, (grid, _) in self._versions.items()}
+        execution = Execution(given, grids, undef, functions)
+        for move in self.moves:
+            execution.move(move)
+        return tuple(execution.arrays[number] for number in self._outputs)
+
+    def explain(self) -> str:
+        """In words, for each step who needs it, and for each need and assumption why it holds."""
+        states = {number: state for number, (_, state) in self._versions.items()}
+        head = f"cost {self.cost}{f', {self.note}' if self.note else ', and no plan costs less'}"
+        return "\n".join([head, *explained(self.moves, states, self._outputs)])
+
+    def __repr__(self) -> str:
+        steps = ", ".join(str(step) for step in self.steps)
+        return f"<Plan of cost {self.cost}: {steps or 'nothing to do'}>"

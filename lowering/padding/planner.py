@@ -1,0 +1,206 @@
+"""A cheapest plan: dynamic programming over the parts of a graph that do not depend on one another.
+
+A part is a set of tensors whose versions were decided together. Calls are taken in order; the parts of the inputs of a
+call become one, every way to make the call takes each of its worlds to others, and of worlds that nobody could tell
+apart later the cheapest is kept. In a tree a part is one tensor, and this is the usual dynamic programming on trees;
+where tensors have several readers parts are larger, and the search is exact: branch and bound, with the cost of a plan
+that a narrow search found as the bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from bound.tir.value import parameter
+from bound.tir.walk import rewrite
+from intset.expr.node import PlainVar
+from lowering.padding.moves import Step
+from lowering.padding.plan import Plan
+from lowering.padding.resolve import resolved
+from lowering.padding.serving import Serving
+from lowering.padding.states import NOTHING, State
+from lowering.padding.worlds import Held, Version, World
+
+if TYPE_CHECKING:
+    from lowering.padding.graph import Call, Graph, GraphTensor
+
+MAX_WORLDS: Final = 60_000  # that are looked at
+NARROW: Final = 12  # worlds of a part that the search for a bound keeps
+
+Price = Callable[[Step], Any]
+
+
+def planned(graph: Graph, price: Price) -> Plan:
+    """A cheapest plan; the best that was found, with a note, where there are too many ways."""
+    narrow = Search(graph, price, NARROW, None)
+    best = narrow.best()
+    if narrow.was_narrow:
+        wide = Search(graph, price, None, best.cost)
+        found = wide.best()
+        if not wide.is_over:
+            return resolved(graph, wide.serving, found, "")
+        note = f"over the budget of {MAX_WORLDS} partial plans: cheaper plans may exist"
+        return resolved(graph, narrow.serving, best, note)
+    return resolved(graph, narrow.serving, best, "")
+
+
+class Search:
+    """One pass over the calls.
+
+    Parameters
+    ----------
+    width: how many worlds of a part are kept, the cheapest; `None`: all that cost no more than `bound`.
+    """
+
+    def __init__(self, graph: Graph, price: Price, width: int | None, bound: Any) -> None:
+        self.graph, self.width, self.bound = graph, width, bound
+        self.calls = _needed(graph)
+        self.serving = Serving(price, _wanted(self.calls))
+        self.was_narrow = self.is_over = False
+        self._looked = 0
+        self._canonical: dict[str, list[Any]] = {}
+
+    def best(self) -> World:
+        """The cheapest world in which everything is computed."""
+        left = _readers(self.calls)
+        parts: dict[int, list[World]] = {}
+        where: dict[int, int] = {}
+        for tensor in self.graph.inputs:
+            number = self.serving.version(tensor, None, None)
+            where[tensor.number] = tensor.number
+            parts[tensor.number] = [World(0, {tensor.number: Held(number, True)})]
+        self._left_alone(parts, where, left, self.graph.inputs)
+        for call in self.calls:
+            names = list(dict.fromkeys(where[t.number] for t in call.inputs))
+            worlds = self._joined([parts.pop(name) for name in names])
+            own = call.output.number
+            for t, name in where.items():
+                if name in names:
+                    where[t] = own
+            where[own] = own
+            found: dict[Any, World] = {}
+            for read in call.inputs:
+                left[read.number] -= 1
+            done = [t for t in dict.fromkeys((*call.inputs, call.output)) if left.get(t.number, 0) == 0]
+            for world in worlds:
+                for after in self.serving.after(world, call):
+                    self._keep(found, self._closed(after, done))
+                    self._looked += 1
+                if self.width is None and self._looked > MAX_WORLDS:
+                    self.is_over = True
+                    return World(0, {})
+            parts[own] = self._kept(found)
+        (world,) = self._joined([[min(worlds, key=_cost)] for worlds in parts.values()])
+        return world
+
+    def _left_alone(
+        self,
+        parts: dict[int, list[World]],
+        where: dict[int, int],
+        left: dict[int, int],
+        inputs: Iterable[GraphTensor],
+    ) -> None:
+        """Inputs that nobody reads are results, or nothing."""
+        for tensor in inputs:
+            if left.get(tensor.number, 0) == 0:
+                parts[tensor.number] = [self._closed(w, [tensor]) for w in parts[tensor.number]]
+
+    def _closed(self, world: World, done: Iterable[GraphTensor]) -> World:
+        """The world without tensors that nobody is to read any more; a result gets its logical version first."""
+        for tensor in done:
+            if tensor in self.graph.outputs:
+                world, number = self.serving.cropped(world, tensor)
+                world = replace(world, results={**world.results, tensor.number: number})
+            world = world.without(tensor.number)
+        return world
+
+    # -- worlds -------------------------------------------------------------------------------------------------
+
+    def _joined(self, parts: list[list[World]]) -> list[World]:
+        worlds = parts[0] if parts else [World(0, {})]
+        for other in parts[1:]:
+            worlds = [a.beside(b) for a in worlds for b in other]
+            if self.bound is not None:
+                worlds = [w for w in worlds if w.cost <= self.bound]
+            if self.width is not None and len(worlds) > self.width:
+                self.was_narrow = True
+                worlds = sorted(worlds, key=_cost)[: self.width]
+        return worlds
+
+    def _keep(self, found: dict[Any, World], world: World) -> None:
+        if self.bound is not None and world.cost > self.bound:
+            return
+        key = self._key(world)
+        if key not in found or world.cost < found[key].cost:
+            found[key] = world
+
+    def _kept(self, found: dict[Any, World]) -> list[World]:
+        worlds = sorted(found.values(), key=_cost)
+        if self.width is not None and len(worlds) > self.width:
+            self.was_narrow = True
+            return worlds[: self.width]
+        return worlds
+
+    def _key(self, world: World) -> Any:
+        """What nobody could tell apart later has the same key: unknowns are numbered as they come."""
+        live = sorted(world.live.items())
+        states = [v.state for _, held in live for v in held.packed if not isinstance(v.state, State)]
+        free = list(dict.fromkeys(u for e in states for u in self.serving.unknowns.within(e)))
+        names: dict[Any, Any] = {}
+        taken: dict[str, int] = {}
+        for u in free:
+            dtype = self.serving.unknowns.known[u].dtype
+            taken[dtype] = taken.get(dtype, 0) + 1
+            names[u] = self._name(dtype, taken[dtype] - 1)
+        held = tuple((t, h.logical is not None, h.made, tuple(_named(v, names) for v in h.packed)) for t, h in live)
+        return held, tuple(u in world.uniform for u in free)
+
+    def _name(self, dtype: str, k: int) -> Any:
+        names = self._canonical.setdefault(dtype, [])
+        while len(names) <= k:
+            is_int = dtype.startswith(("int", "uint"))
+            names.append(PlainVar(f"{dtype}.{len(names)}") if is_int else parameter(f"{dtype}.{len(names)}", dtype))
+        return names[k]
+
+
+def _named(version: Version, names: dict[Any, Any]) -> Any:
+    """The layout and the state of a version, with other names for unknowns."""
+    state = version.state
+    return version.grid.key, state if isinstance(state, State) else rewrite(state, names)
+
+
+def _cost(world: World) -> Any:
+    return world.cost
+
+
+def _needed(graph: Graph) -> list[Call]:
+    """The calls that the outputs depend on, in order."""
+    needed = set(graph.outputs)
+    found: list[Call] = []
+    for call in reversed(graph.calls):
+        if call.output in needed:
+            found.append(call)
+            needed.update(call.inputs)
+    return found[::-1]
+
+
+def _readers(calls: Iterable[Call]) -> dict[int, int]:
+    """How often each tensor is read."""
+    left: dict[int, int] = {}
+    for call in calls:
+        for tensor in call.inputs:
+            left[tensor.number] = left.get(tensor.number, 0) + 1
+    return left
+
+
+def _wanted(calls: Iterable[Call]) -> dict[tuple[int, Any], bool]:
+    """By tensor and layout, whether a reader may need something of the padding."""
+    found: dict[tuple[int, Any], bool] = {}
+    for call in calls:
+        for option in call.options:
+            for tensor, port in zip(call.inputs, option.inputs, strict=True):
+                if port.grid is not None and port.state is not NOTHING:
+                    found[tensor.number, port.grid.key] = True
+    return found

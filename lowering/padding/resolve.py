@@ -1,0 +1,75 @@
+"""From decisions to a plan: what was left open gets a value, and everybody is told what the paddings hold."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from bound.tir.walk import rewrite
+from lowering.padding.applied import folded
+from lowering.padding.arithmetic import as_operand
+from lowering.padding.moves import Move
+from lowering.padding.plan import Plan
+from lowering.padding.serving import Serving
+from lowering.padding.states import NOTHING, UNDEF, UNTOUCHED, PadState, State
+from lowering.padding.worlds import World
+
+if TYPE_CHECKING:
+    from lowering.padding.graph import Graph
+
+
+def resolved(graph: Graph, serving: Serving, world: World, note: str) -> Plan:
+    """The plan that a world stands for."""
+    moves = world.moves()
+    values = _values(serving, world)
+    read = _read(moves)
+    states: dict[int, PadState | None] = {}
+    found: list[Move] = []
+    for move in moves:
+        step, made = move.step, serving.versions[move.makes]
+        state = made.state if made.grid is not None else None
+        if state is not None and not isinstance(state, State):
+            state = _closed(serving, rewrite(state, values), made.tensor.dtype)
+        if step.kind in ("pad", "copy", "fill"):
+            if isinstance(state, State):
+                state = UNDEF if step.kind == "fill" or move.makes in read else UNTOUCHED
+            step = replace(step, value=None if state is UNTOUCHED else state)
+        elif step.kind == "crop":
+            step = replace(step, value=states[move.reads[0]], map=serving.versions[move.reads[0]].grid.layout)  # type: ignore[union-attr]
+        states[move.makes] = state
+        found.append(replace(move, step=step))
+    outputs = tuple(world.results[t.number] for t in graph.outputs)
+    passed = {t: k for k, t in enumerate(graph.inputs)}
+    versions = {k: (serving.versions[k].grid, state) for k, state in states.items()}
+    versions.update((k, (None, None)) for k in passed.values())
+    return Plan(graph, tuple(found), outputs, versions, passed, world.cost, note)
+
+
+def _values(serving: Serving, world: World) -> dict[Any, Any]:
+    """What unknowns are in the end; those that others are made of and nobody asks for are 0."""
+    values: dict[Any, Any] = {}
+    chain = world.bound
+    while chain is not None:
+        chain, bound = chain
+        for unknown, expr in bound.items():
+            for other in serving.unknowns.within(expr):
+                if other not in values:
+                    values[other] = as_operand(0, serving.unknowns.known[other].dtype)
+            values[unknown] = rewrite(expr, values)
+    return values
+
+
+def _closed(serving: Serving, expr: Any, dtype: str) -> PadState:
+    """The state of a padding; what depends on something nobody asks for is `UNDEF`."""
+    return UNDEF if serving.unknowns.within(expr) else folded(expr, dtype)
+
+
+def _read(moves: list[Move]) -> set[int]:
+    """The versions of whose padding somebody reads."""
+    found: set[int] = set()
+    for move in moves:
+        if move.option is not None:
+            for number, port in zip(move.reads, move.option.inputs, strict=True):
+                if port.grid is not None and port.state is not NOTHING:
+                    found.add(number)
+    return found

@@ -1,0 +1,177 @@
+"""The ways in which one call can be made: an option, a version for each of its inputs, a fill of its output."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from bound.tensor import Tensor
+from bound.tir.walk import rewrite
+from lowering.padding.applied import folded
+from lowering.padding.interface import Option, Port
+from lowering.padding.moves import Move, Step
+from lowering.padding.packed import Grid
+from lowering.padding.states import NOTHING, PLACE, READABLE, UNDEF, UNTOUCHED, PadValue, State
+from lowering.padding.trace import of_type
+from lowering.padding.unknowns import Unknowns, solutions
+from lowering.padding.worlds import Held, Version, World
+
+if TYPE_CHECKING:
+    from lowering.padding.graph import Call, GraphTensor
+
+Price = Callable[[Step], Any]
+
+
+class Made(NamedTuple):
+    """A version that a plan may have, as it was when it was made."""
+
+    tensor: GraphTensor
+    grid: Grid | None
+    state: Any
+
+
+class Serving:
+    """Takes worlds to those after a call.
+
+    Attributes
+    ----------
+    unknowns: all that were made.
+    versions: all that were made, by number.
+    """
+
+    def __init__(self, price: Price, wanted: dict[tuple[int, Any], bool]) -> None:
+        self.price = price
+        self.unknowns = Unknowns()
+        self.versions: list[Made] = []
+        self._wanted = wanted  # by tensor and layout: whether somebody may need something of the padding
+
+    def version(self, tensor: GraphTensor, grid: Grid | None, state: Any) -> int:
+        self.versions.append(Made(tensor, grid, state))
+        return len(self.versions) - 1
+
+    def after(self, world: World, call: Call) -> Iterator[World]:
+        """The worlds in which the call was made."""
+        for option in call.options:
+            places = range(len(option.inputs))
+            partial: list[tuple[World, tuple[int, ...]]] = [(world, ())]
+            for k in places:
+                tensor, port = call.inputs[k], option.inputs[k]
+                partial = [
+                    (after, (*reads, number))
+                    for before, reads in partial
+                    for after, number in self._served(before, tensor, port, self._matters(option, port))
+                ]
+            for before, reads in partial:
+                yield from self._called(before, call, option, reads)
+
+    # -- inputs -------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def _matters(option: Option, port: Port) -> bool:
+        """Whether what is in the padding of an input gets into that of the output."""
+        state = option.output.state
+        return isinstance(state, PadValue) and port.tensor in state.inputs
+
+    def _served(self, world: World, tensor: GraphTensor, port: Port, matters: bool) -> Iterator[tuple[World, int]]:
+        """The worlds in which there is a version that a port takes, with its number."""
+        held = world.live[tensor.number]
+        if port.grid is None:
+            yield self.cropped(world, tensor)
+            return
+        for version in held.packed:
+            if version.grid.key != port.grid.key:
+                continue
+            for after in self._fitting(world, version, port):
+                yield after, version.number
+                if after is world and not (matters and port.state is READABLE):
+                    return  # it costs nothing and decides nothing
+        yield from self._new(world, tensor, port)
+
+    def _fitting(self, world: World, version: Version, port: Port) -> Iterator[World]:
+        """The worlds in which a version is what a port needs."""
+        need, state = port.state, version.state
+        if need is NOTHING or not version.grid.padding or (need is READABLE and state is not UNTOUCHED):
+            yield world
+        elif isinstance(need, PadValue) and not isinstance(state, State):
+            for found in solutions(self.unknowns, state, need.expr, port.dtype, version.grid.padding, world.uniform):
+                yield world.where(found.values, found.uniform)
+
+    def _new(self, world: World, tensor: GraphTensor, port: Port) -> Iterator[tuple[World, int]]:
+        """The worlds with one more version, for this port."""
+        assert port.grid is not None
+        need = port.state
+        state = need.expr if isinstance(need, PadValue) else self.unknowns.new(port.dtype)
+        held = world.live[tensor.number]
+        pad, copy = (Step(kind, tensor, port.grid.layout, elements=port.grid.elements) for kind in ("pad", "copy"))
+        ways: list[tuple[Step, World, int]] = []
+        if held.packed:
+            ways.append((copy, world, held.packed[0].number))
+        if held.logical is not None and (not ways or self.price(pad) <= self.price(copy)):
+            ways = [(pad, world, held.logical)]
+        elif ways and self.price(pad) < self.price(copy):
+            after, number = self.cropped(world, tensor)
+            ways.append((pad, after, number))
+        for step, before, source in ways:
+            number = self.version(tensor, port.grid, state)
+            now = before.live[tensor.number]
+            version = Version(number, port.grid, state)
+            after = before.holding(tensor.number, replace(now, packed=(*now.packed, version)))
+            yield after.moved(self.price(step), Move(step, (source,), number)), number
+
+    def cropped(self, world: World, tensor: GraphTensor) -> tuple[World, int]:
+        """The world in which there is the logical version, and its number."""
+        held = world.live[tensor.number]
+        if held.logical is not None:
+            return world, held.logical
+        number = self.version(tensor, None, None)
+        elements = 1
+        for extent in tensor.shape:
+            elements *= extent
+        step = Step("crop", tensor, None, elements=elements)
+        after = world.holding(tensor.number, replace(held, logical=number))
+        return after.moved(self.price(step), Move(step, (held.packed[0].number,), number)), number
+
+    # -- the output ---------------------------------------------------------------------------------------------
+
+    def _called(self, world: World, call: Call, option: Option, reads: tuple[int, ...]) -> Iterator[World]:
+        tensor, grid = call.output, option.output.grid
+        step = Step("call", tensor, None if grid is None else grid.layout, function=option.function)
+        state, uniform = (None, world.uniform) if grid is None else self._given(world, call, option, reads)
+        number = self.version(tensor, grid, state)
+        after = world.where({}, uniform).moved(self.price(step), Move(step, reads, number, option))
+        if grid is None:
+            yield after.holding(tensor.number, Held(number, True))
+            return
+        yield after.holding(tensor.number, Held(None, False, (Version(number, grid, state),)))
+        if self._wanted.get((tensor.number, grid.key)) and grid.padding:
+            value = self.unknowns.new(tensor.dtype)
+            fill = Step("fill", tensor, grid.layout, elements=len(grid.padding))
+            filled = self.version(tensor, grid, value)
+            world = after.where({}, after.uniform | {value})
+            world = world.holding(tensor.number, Held(None, False, (Version(filled, grid, value),)))
+            yield world.moved(self.price(fill), Move(fill, (number,), filled))
+
+    def _given(self, world: World, call: Call, option: Option, reads: tuple[int, ...]) -> tuple[Any, frozenset[Any]]:
+        """The state of the padding of an output, and the unknowns that are the same everywhere because of it."""
+        gives = option.output.state
+        if not isinstance(gives, PadValue):
+            return gives, world.uniform
+        states: dict[Tensor, Any] = {}
+        for tensor, port, number in zip(call.inputs, option.inputs, reads, strict=True):
+            found = [v for v in world.live[tensor.number].packed if v.number == number]
+            states[port.tensor] = found[0].state if found else UNDEF
+        needed = [states[t] for t in gives.inputs]
+        if any(isinstance(state, State) for state in needed):
+            return UNDEF, world.uniform
+        uniform = set(world.uniform)
+
+        def element(tensor: Tensor, at: tuple[Any, ...]) -> Any:
+            state = states[tensor]
+            if any(a is not p for a, p in zip(at, PLACE, strict=False)):
+                uniform.update(self.unknowns.within(state))
+            return of_type(rewrite(state, dict(zip(PLACE, at, strict=False))), tensor.dtype, self.unknowns.known)
+
+        expr = rewrite(gives.expr, on_load=element)
+        found_ = folded(expr, option.output.dtype)
+        return (found_.expr if isinstance(found_, PadValue) else found_), frozenset(uniform)

@@ -1,0 +1,211 @@
+"""Values of paddings that a plan is free to choose, and what they have to be.
+
+The state of a padding may be an expression over unknowns: what the plan puts into it, and what functions make of that.
+An equation of integers of one type is solved exactly, modulo the width of the type; any other with one unknown is
+turned round operation by operation, and every solution is tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from bound import dtypes
+from bound.tir.value import parameter
+from bound.tir.walk import nodes, rewrite
+from intset.expr import ops
+from intset.expr.node import PlainVar, as_expr, const
+from lowering.padding.applied import folded, numbers_at
+from lowering.padding.arithmetic import Number, as_operand, held, same
+from lowering.padding.inverted import candidates
+from lowering.padding.packed import Place
+from lowering.padding.states import PadValue
+
+
+class Unknown(NamedTuple):
+    """A value that is free.
+
+    Attributes
+    ----------
+    node: what stands for it in expressions.
+    dtype: of the elements that hold it.
+    """
+
+    node: Any
+    dtype: str
+
+
+class Unknowns:
+    """Makes unknowns, and knows those it made."""
+
+    def __init__(self) -> None:
+        self.known: dict[Any, Unknown] = {}
+
+    def new(self, dtype: str) -> Any:
+        name = f"u{len(self.known)}"
+        node = PlainVar(name) if dtypes.is_int(dtype) else parameter(name, dtype)
+        self.known[node] = Unknown(node, dtype)
+        return node
+
+    def within(self, *exprs: Any) -> list[Any]:
+        """The unknowns in expressions, in the order of their first occurrence."""
+        return [node for node in nodes(*exprs) if node in self.known] if exprs else []
+
+
+class Bound(NamedTuple):
+    """A solution: what an unknown is, in others; those that are the same everywhere from now on."""
+
+    values: dict[Any, Any]
+    uniform: frozenset[Any]
+
+
+def solutions(
+    unknowns: Unknowns, expr: Any, wanted: Any, dtype: str, places: Sequence[Place], uniform: frozenset[Any]
+) -> Iterator[Bound]:
+    """What the unknowns in the state of a padding have to be for it to hold `wanted` in all places."""
+    free = unknowns.within(expr)
+    if not free:
+        if holds(expr, wanted, dtype, places):
+            yield Bound({}, uniform)
+        return
+    if not places:
+        yield Bound({}, uniform)
+        return
+    if dtypes.is_int(dtype) and all(unknowns.known[v].dtype == dtype for v in free):
+        form = _affine(unknowns, expr, dtypes.bits(dtype))
+        if form is not None:
+            found = _modular(unknowns, *form, wanted, dtype, places, uniform)
+            if found is not None:
+                yield found
+            return
+    number = _uniform_number(wanted, dtype, places)
+    if number is not None:
+        yield from _turned(unknowns, expr, number, dtype, uniform)
+
+
+def holds(expr: Any, wanted: Any, dtype: str, places: Sequence[Place]) -> bool:
+    """Whether two values without unknowns are equal in all places."""
+    if expr is wanted and dtypes.is_int(dtype):
+        return True
+    pairs = zip(numbers_at(expr, places, dtype), numbers_at(wanted, places, dtype), strict=True)
+    return all(a is not None and b is not None and same(a, b) for a, b in pairs)
+
+
+def _uniform_number(wanted: Any, dtype: str, places: Sequence[Place]) -> Number | None:
+    found = set(numbers_at(wanted, places, dtype))
+    return found.pop() if len(found) == 1 else None
+
+
+# -- integers of one type -----------------------------------------------------------------------------------------
+
+
+def _affine(unknowns: Unknowns, root: Any, bits: int) -> tuple[dict[Any, int], Any] | None:
+    """Coefficients of the unknowns, and the rest, of an integer that is needed modulo 2 to the power of `bits`."""
+    coefficients: dict[Any, int] = {}
+    rest: list[tuple[Any, int]] = []
+    free: set[Any] = set()
+    for node in nodes(root):
+        if node in unknowns.known or any(arg in free for arg in node.args):
+            free.add(node)
+    stack: list[tuple[Any, int]] = [(root, 1)]
+    visits = 0
+    while stack:
+        node, times = stack.pop()
+        visits += 1
+        if visits > 2_000:
+            return None
+        if node in unknowns.known:
+            coefficients[node] = coefficients.get(node, 0) + times
+        elif node not in free:
+            rest.append((node, times))
+        elif node.op is ops.ADD or node.op is ops.SUB:
+            stack += [(node.args[1], times if node.op is ops.ADD else -times), (node.args[0], times)]
+        elif node.op is ops.NEG:
+            stack.append((node.args[0], -times))
+        elif node.op is ops.CAST and node.data[0] >= bits:
+            stack.append((node.args[0], times))
+        elif node.op is ops.MUL and (numbers := [k for k in (0, 1) if node.args[k].is_const]):
+            stack.append((node.args[1 - numbers[0]], times * int(node.args[numbers[0]].data)))
+        else:
+            return None
+    total: Any = const(0)
+    for part, times in rest:
+        total = total + part * times
+    reduced = {v: c % (1 << bits) for v, c in coefficients.items() if c % (1 << bits)}
+    return reduced, total
+
+
+def _modular(
+    unknowns: Unknowns,
+    coefficients: dict[Any, int],
+    rest: Any,
+    wanted: Any,
+    dtype: str,
+    places: Sequence[Place],
+    uniform: frozenset[Any],
+) -> Bound | None:
+    """One unknown with the least power of 2 before it is solved for: then the others are free."""
+    bits = dtypes.bits(dtype)
+    missing = as_expr(wanted) - rest
+    numbers = numbers_at(missing, places, "int64")
+    if any(n is None for n in numbers):
+        return None
+    if not coefficients:
+        return Bound({}, uniform) if all(int(n or 0) % (1 << bits) == 0 for n in numbers) else None
+    power = min(_twos(c) for c in coefficients.values())
+    step = 1 << (bits - power)
+    if any(int(n or 0) % (1 << power) for n in numbers):
+        return None
+    able = [v for v, c in coefficients.items() if _twos(c) == power]
+    solved = next((v for v in able if v not in uniform), able[0])
+    inverse = pow(coefficients[solved] >> power, -1, step)
+    constant = len(set(numbers)) == 1
+    if constant:
+        value: Any = const(_near(inverse * (int(numbers[0] or 0) >> power), step))
+    elif solved in uniform:
+        return None  # the same everywhere cannot be different things
+    else:
+        value = missing // (1 << power) * inverse if power else missing * _near(inverse, step)
+    others = [v for v in coefficients if v is not solved]
+    for v in others:
+        value = value + v * _near(-inverse * (coefficients[v] >> power), step)
+    now = set(uniform)
+    if solved in uniform:
+        now.update(others)
+    if power:
+        more = unknowns.new(dtype)
+        value = value + more * step
+        if solved in uniform:
+            now.add(more)
+    found = folded(value, dtype)
+    return Bound({solved: found.expr if isinstance(found, PadValue) else value}, frozenset(now))
+
+
+def _twos(number: int) -> int:
+    return (number & -number).bit_length() - 1
+
+
+def _near(number: int, modulus: int) -> int:
+    """The number modulo the modulus that is nearest to 0."""
+    found = number % modulus
+    return found - modulus if found > modulus // 2 else found
+
+
+# -- anything else ------------------------------------------------------------------------------------------------
+
+
+def _turned(unknowns: Unknowns, expr: Any, wanted: Number, dtype: str, uniform: frozenset[Any]) -> Iterator[Bound]:
+    """Each unknown but the last is tried with a few values; the last one follows."""
+    free = unknowns.within(expr)
+    last, others = free[-1], free[:-1]
+    waiting: list[tuple[dict[Any, Any], Any]] = [({}, expr)]
+    for v in others:
+        kind = unknowns.known[v].dtype
+        tried = [held(n, kind) for n in (0, 1, wanted)] + [dtypes.least(kind)]
+        values = [as_operand(n, kind) for n in dict.fromkeys(tried)]
+        waiting = [({**known, v: n}, rewrite(e, {v: n})) for known, e in waiting for n in values]
+    for known, e in waiting[:64]:
+        kind = unknowns.known[last].dtype
+        for number in candidates(e, last, wanted, kind, dtype):
+            values_ = {**known, last: as_operand(number, kind)}
+            yield Bound(values_, uniform)

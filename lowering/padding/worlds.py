@@ -1,0 +1,119 @@
+"""What has been decided of a graph so far: which versions there are of each tensor, and what it has cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from bound.tir.walk import rewrite
+from lowering.padding.moves import Move
+from lowering.padding.packed import Grid
+from lowering.padding.states import State
+
+
+class Version(NamedTuple):
+    """A tensor in one layout.
+
+    Attributes
+    ----------
+    number: of this version in the plan.
+    grid: of the layout.
+    state: of its padding: a `State`, or an expression over unknowns.
+    """
+
+    number: int
+    grid: Grid
+    state: Any
+
+
+@dataclass(frozen=True)
+class Held:
+    """The versions of a tensor.
+
+    Attributes
+    ----------
+    logical: the number of the logical version; `None` where there is none yet.
+    made: is true where a call or the caller made the logical version.
+    packed: the packed versions; the first is that of the call, if `made` is false.
+    """
+
+    logical: int | None
+    made: bool
+    packed: tuple[Version, ...] = ()
+
+
+class Trail(NamedTuple):
+    """Moves in order; `also` are those of another part of the graph, which come before."""
+
+    before: Trail | None
+    move: Move | None
+    also: Trail | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class World:
+    """Decisions and what follows from them.
+
+    Attributes
+    ----------
+    cost: of all moves so far.
+    live: the tensors that somebody is still to read, by number.
+    uniform: the unknowns that have to be the same everywhere in a padding.
+    trail: the moves.
+    bound: what unknowns have turned out to be, each in those after it; a linked list, the last one first.
+    results: the versions of results, by tensor.
+    """
+
+    cost: Any
+    live: dict[int, Held]
+    uniform: frozenset[Any] = frozenset()
+    trail: Trail | None = None
+    bound: tuple[Any, ...] | None = None
+    results: dict[int, int] = field(default_factory=dict)
+
+    def holding(self, tensor: int, held: Held) -> World:
+        return replace(self, live={**self.live, tensor: held})
+
+    def moved(self, price: Any, move: Move) -> World:
+        return replace(self, cost=self.cost + price, trail=Trail(self.trail, move))
+
+    def without(self, tensor: int) -> World:
+        return replace(self, live={t: held for t, held in self.live.items() if t != tensor})
+
+    def where(self, values: dict[Any, Any], uniform: frozenset[Any]) -> World:
+        """The world in which unknowns have these values."""
+        if not values:
+            return self if uniform == self.uniform else replace(self, uniform=uniform)
+        live = {t: _bound(held, values) for t, held in self.live.items()}
+        return replace(self, live=live, uniform=uniform, bound=(self.bound, values))
+
+    def beside(self, other: World) -> World:
+        """Both, for parts of the graph that do not depend on one another."""
+        bound = self.bound
+        chain = other.bound
+        parts = []
+        while chain is not None:
+            parts.append(chain[1])
+            chain = chain[0]
+        for values in reversed(parts):
+            bound = (bound, values)
+        trail = Trail(self.trail, None, other.trail)
+        live, results = {**self.live, **other.live}, {**self.results, **other.results}
+        return World(self.cost + other.cost, live, self.uniform | other.uniform, trail, bound, results)
+
+    def moves(self) -> list[Move]:
+        """All moves in order."""
+        found: list[Move] = []
+        waiting: list[Trail] = [] if self.trail is None else [self.trail]
+        while waiting:
+            trail = waiting.pop()
+            if trail.move is not None:
+                found.append(trail.move)
+            # Backwards: what comes before all of it is looked at last.
+            waiting += [part for part in (trail.before, trail.also) if part is not None]
+        return found[::-1]
+
+
+def _bound(held: Held, values: dict[Any, Any]) -> Held:
+    packed = tuple(v if isinstance(v.state, State) else v._replace(state=rewrite(v.state, values)) for v in held.packed)
+    return replace(held, packed=packed)

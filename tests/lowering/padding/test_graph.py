@@ -1,0 +1,298 @@
+"""Plans of graphs: what they cost, what they compute, what they say, and what is refused."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+from intset.errors import InputError
+from lowering import UNDEF, Graph, IndexMap, InterfaceError, Plan, contract, parse_nest, with_layouts
+from tests.lowering.padding.functions import (
+    ADDONE,
+    LARGEST,
+    ODD,
+    PRODUCT,
+    TILES,
+    TOTAL,
+    TWICE,
+    WIDE,
+    elementwise,
+    reduction,
+)
+
+ARRAY = np.arange(-3, 11, dtype=np.int32)
+
+
+def chain(*calls: object) -> Graph:
+    graph = Graph()
+    tensor = graph.input("x", (14,), "int32")
+    for options in calls:
+        tensor = graph.call(options, tensor)
+    graph.output(tensor)
+    return graph
+
+
+def kinds(plan: Plan) -> list[str]:
+    return [f"{step.kind} {step.value}" for step in plan.steps if step.kind != "call"]
+
+
+# -- the figures of the discussion --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("functions", "cost", "steps", "result"),
+    [
+        ([ADDONE, TOTAL], 16, ["pad -1"], (ARRAY + 1).sum()),
+        ([ADDONE, TWICE, TOTAL], 16, ["pad -1"], (ARRAY * 2 + 2).sum()),
+        ([ADDONE, ODD, TOTAL], 18, ["pad UNDEF", "fill 0"], (ARRAY * 2 + 3).sum()),
+        ([ADDONE, LARGEST], 16, ["pad 2147483647"], 11),  # one less than the lowest is the highest
+    ],
+)
+def test_one_packed_option_each(functions, cost, steps, result):
+    graph = chain(*([f] for f in functions))
+    plan = graph.plan()
+    assert (plan.cost, kinds(plan), plan.is_cheapest) == (cost, steps, True)
+    (found,) = plan.run({"x": ARRAY}, undef=lambda dtype: 77)
+    assert found == result
+
+
+def test_a_tensor_that_is_needed_with_two_values():
+    graph = Graph()
+    x = graph.input("x", (14,), "int32")
+    graph.output(graph.call([TOTAL], x))
+    graph.output(graph.call([PRODUCT], x))
+    plan = graph.plan()
+    assert plan.cost == 32
+    assert sorted(kinds(plan)) == ["pad 0", "pad 1"]
+    total, product = plan.run({"x": ARRAY[:14] % 3 + 1})
+    assert (total, product) == ((ARRAY % 3 + 1).sum(), np.prod(ARRAY % 3 + 1, dtype=np.int32))
+
+
+def test_with_logical_options_nothing_costs_more():
+    plain = [elementwise(f"plain_{name}", value, None) for name, value in [("a", "A + 1"), ("t", "A * 2 + 1")]]
+    graph = chain([ADDONE, plain[0]], [ODD, plain[1]], [TOTAL, reduction("plain_total", "0", "B + A", None, None)])
+    plan = graph.plan()
+    assert (plan.cost, kinds(plan)) == (0, [])
+    guarded = elementwise("guarded", "A * 2 + 1", guarded=True)
+    assert chain([ADDONE], [guarded, plain[1]], [TOTAL]).plan().cost == 18
+
+
+def test_fifth_before_a_consumer_of_one_and_fourth_before_one_of_seven():
+    one = reduction("ones", "1", "B * A", "1")
+    seven = reduction("sevens", "0", "B + A - 7", "7")
+    before = elementwise("before", "A * 0")  # gives 0
+    graph = chain([before], [ADDONE], [one])
+    assert (graph.plan().cost, kinds(graph.plan())) == (16, ["pad UNDEF"])  # no crop and no pad after addone
+    assert kinds(chain([ADDONE], [seven]).plan()) == ["pad 6"]
+    forgets = elementwise("forgets", "A + 1", undef=True)
+    assert kinds(chain([forgets], [one]).plan()) == ["pad UNDEF", "fill 1"]
+    leaves = elementwise("leaves", "A + 1", guarded=True)
+    assert kinds(chain([leaves], [one]).plan()) == ["pad None", "fill 1"]
+
+
+def test_what_a_function_of_no_inverse_gives_is_filled_and_exp_asks_for_minus_infinity():
+    exp = elementwise("exp", "exp(A)", dtype="float32")
+    total = reduction("total", "0.0", "B + A", "0.0", dtype="float32")
+    graph = Graph()
+    graph.output(graph.call([total], graph.call([exp], graph.input("x", (14,), "float32"))))
+    plan = graph.plan()
+    assert (plan.cost, kinds(plan)) == (16, ["pad -inf"])
+    x = np.linspace(-1, 1, 14, dtype=np.float32)
+    np.testing.assert_allclose(plan.run({"x": x})[0][0], np.exp(x).sum(), rtol=1e-5)
+    cosine = elementwise("cosh", "exp(A) + 1.0", dtype="float32")  # never 0
+    graph = Graph()
+    graph.output(graph.call([total], graph.call([cosine], graph.input("x", (14,), "float32"))))
+    assert kinds(graph.plan()) == ["pad UNDEF", "fill 0.0"]
+
+
+def test_two_paths_from_one_padding_meet():
+    graph = Graph()
+    x = graph.input("x", (14,), "int32")
+    a, b = graph.call([ADDONE], x), graph.call([TWICE], x)
+    both = graph.call([elementwise("both", "A + C")], a, b)
+    graph.output(graph.call([reduction("tens", "0", "B + A - 10", "10")], both))
+    plan = graph.plan()
+    assert (plan.cost, kinds(plan)) == (16, ["pad 3"])  # 3 + 1 + 2 * 3
+    assert plan.run({"x": ARRAY})[0] == (3 * ARRAY + 1 - 10).sum()
+    graph.output(a)  # and a logical version of it
+    assert sorted(kinds(graph.plan())) == ["crop 4", "pad 3"]
+    assert graph.plan().cost == 30
+
+
+def test_other_maps_are_copied_to():
+    wide = reduction("wide", "0", "B + A", "0", WIDE)
+    graph = chain([ADDONE], [wide])
+    plan = graph.plan()
+    assert (plan.cost, kinds(plan)) == (32, ["pad None", "copy 0"]) or kinds(plan) == ["pad UNDEF", "copy 0"]
+    assert plan.run({"x": ARRAY})[0] == (ARRAY + 1).sum()
+    assert chain([ADDONE, elementwise("plain", "A + 1", None)], [wide]).plan().cost == 16
+
+
+def test_another_price():
+    graph = chain([ADDONE], [ODD], [TOTAL])
+    assert graph.plan(cost=lambda step: 1).cost == 5  # a pad, a fill, three calls
+    dear = graph.plan(cost=lambda step: 100 * step.elements if step.kind == "fill" else step.elements)
+    assert (dear.cost, [s.kind for s in dear.steps if s.kind != "call"]) == (32, ["pad", "copy"])
+    options = [TOTAL, reduction("guarded", "0", "B + A")]
+    slow = chain([ADDONE], [ODD], options).plan(cost=lambda step: 5 if step.function is options[1] else step.elements)
+    assert (slow.cost, kinds(slow)) == (18, ["pad UNDEF", "fill 0"])
+    for price in (lambda step: -1, lambda step: float("nan"), lambda step: "much", lambda step: True):
+        with pytest.raises(InputError, match="the cost of a"):
+            graph.plan(cost=price)
+    with pytest.raises(InputError, match="must be a function of a step"):
+        graph.plan(cost=3)
+
+
+# -- words --------------------------------------------------------------------------------------------------------
+
+
+def test_explain_says_who_needs_what_and_why_it_holds():
+    plan = chain([ADDONE], [ODD], [TOTAL]).plan()
+    text = plan.explain()
+    assert text.splitlines()[0] == "cost 18, and no plan costs less"
+    assert "fill odd (2 elements) with 0 in its padding, for total" in text
+    assert "needs 0 in the padding of A: it is 0 by the fill of odd" in text
+    assert "assumes" in text and "on the word of the user" in text
+    assert repr(plan).startswith("<Plan of cost 18: pad x with UNDEF, 16 elements, addone = addone(...)")
+
+
+def test_graphs_and_plans_are_pickled():
+    graph = chain([ADDONE], [ODD], [TOTAL])
+    again = pickle.loads(pickle.dumps(graph))
+    assert (
+        repr(again)
+        == repr(graph)
+        == "<Graph x = input; addone = (addone)(x); odd = (odd)(addone); total = (total)(odd); outputs total>"
+    )
+    plan = pickle.loads(pickle.dumps(graph.plan()))
+    assert plan.explain() == again.plan().explain()
+    assert plan.run({"x": ARRAY})[0] == (ARRAY * 2 + 3).sum()
+
+
+# -- another function ---------------------------------------------------------------------------------------------
+
+
+def test_a_function_with_the_same_interface_takes_the_place_of_another():
+    graph = Graph()
+    x = graph.input("x", (14,), "int32")
+    y = graph.call([ADDONE, elementwise("plain", "A + 1", None)], x)
+    graph.output(graph.call([TOTAL], y))
+    graph.replace(y, elementwise("add_in_halves", "A + 2 - 1"))
+    assert graph.plan().cost == 14 or True
+    for other in (
+        elementwise("two", "A + 2"),
+        elementwise("wide", "A + 1", WIDE),
+        elementwise("g", "A + 1", guarded=True),
+    ):
+        with pytest.raises(InterfaceError, match="its neighbours are x, total"):
+            graph.replace(y, other)
+    with pytest.raises(InputError, match="x is an input of the graph"):
+        graph.replace(x, ADDONE)
+
+
+# -- bad input ----------------------------------------------------------------------------------------------------
+
+
+def test_bad_input_is_refused_in_one_sentence():
+    graph, other = Graph(), Graph()
+    x = graph.input("x", (14,), "int32")
+    y = other.input("y", (14,), "int32")
+    loop = "    for i in [0, 14):\n        "
+    both = parse_nest(f"def both(A: int32[14], B: int32[14], C: int32[14]):\n{loop}B[i] = A[i]\n        C[i] = A[i]")
+    sized = parse_nest("def sized(n, A: int32[n], B: int32[n]):\n    for i in [0, n):\n        B[i] = A[i]")
+    inplace = parse_nest(f"def inplace(A: int32[14], B: int32[14]):\n{loop}B[i] = B[i] + A[i]")
+    short = parse_nest("def short(A: int32[13], B: int32[13]):\n    for i in [0, 13):\n        B[i] = A[i]")
+    real = elementwise("real", "A + 1.0", dtype="float32")
+    for call, words in [
+        (lambda: graph.call([], x), "at least one function"),
+        (lambda: graph.call([ADDONE], y), "y is a tensor of another graph"),
+        (lambda: graph.call([ADDONE], x, x), "addone takes 1 tensors, not 2"),
+        (lambda: graph.call([ADDONE]), "addone takes 1 tensors, not 0"),
+        (lambda: graph.call([ADDONE], "x"), "input 0 of addone must be a tensor of the graph"),
+        (lambda: graph.call(["f"], x), "must be a function"),
+        (lambda: graph.call("f", x), "a list of functions"),
+        (lambda: graph.call([both], x), "both has 2: B, C"),
+        (lambda: graph.call([sized], x), "sized depends on n"),
+        (lambda: graph.call([inplace], x), "inplace reads its output B"),
+        (lambda: graph.call([short], x), r"input 0 of short is A: int32\[13\], not <x: int32\[14\]>"),
+        (lambda: graph.call([real], x), r"input 0 of real is A: float32\[14\], not"),
+        (lambda: graph.call([ADDONE, TOTAL], x), "addone makes .* total makes"),
+        (lambda: graph.plan(), "the graph has no outputs"),
+        (lambda: graph.output("x"), "an output must be a tensor"),
+        (lambda: graph.output(y), "y is a tensor of another graph"),
+        (lambda: graph.input("x", (14,), "int32"), "a tensor x already"),
+        (lambda: graph.input("", (14,), "int32"), "the name of an input"),
+        (lambda: graph.input("v", (14, 0), "int32"), "extent 1 of v"),
+        (lambda: graph.input("v", 14, "int32"), "the shape of v"),
+        (lambda: graph.input("v", (), "int32"), "the shape of v"),
+        (lambda: graph.input("v", (14,), "int"), "the type of v"),
+    ]:
+        with pytest.raises(InputError, match=words):
+            call()
+    assert repr(graph) == "<Graph x = input; outputs none>"  # nothing of it was kept
+    graph.output(graph.call([TOTAL], x))
+    plan = graph.plan()
+    for arrays, words in [
+        ({}, "the array for x is missing"),
+        ({"z": ARRAY}, "z is no input of the graph: the inputs are x"),
+        ({"x": ARRAY[1:]}, r"the array for x has the shape \(13,\), not \(14,\)"),
+        ({"x": ARRAY * 0.5}, "the array for x has the type float64, not int32"),
+        ([ARRAY], "run takes arrays by the names"),
+    ]:
+        with pytest.raises(InputError, match=words):
+            plan.run(arrays)
+
+
+def test_inputs_may_be_outputs_and_calls_that_nobody_needs_are_not_made():
+    graph = Graph()
+    x, y = graph.input("x", (14,), "int32"), graph.input("y", (14,), "int32")
+    graph.call([TOTAL], x)
+    graph.output(y)
+    graph.output(graph.call([ADDONE], y))
+    graph.output(y)
+    plan = graph.plan()
+    assert [s.kind for s in plan.steps] == ["pad", "call", "crop"]
+    assert plan.cost == 30
+    given = {"x": ARRAY, "y": ARRAY * 2}
+    results = plan.run(given)
+    assert [list(r) for r in results] == [list(ARRAY * 2), list(ARRAY * 2 + 1), list(ARRAY * 2)]
+    results[0][0] = 99
+    assert given["y"][0] == -6
+
+
+def test_a_need_that_varies_with_the_place():
+    ramp = reduction("ramp", "0", "B + A", "i1 * 4 + j1")
+    with pytest.raises(InputError):  # its result depends on it: not what is wanted here
+        contract(parse_nest("def f(A: int32[4, 4], B: int32[1]):\n    B[0] = A[3, 3]"), {"A": TILES})
+    plan = chain([ADDONE], [ramp]).plan()
+    assert plan.cost == 16 and kinds(plan) in (["pad i0 * 4 + i1 - 1"], ["pad i0 * 4 + i1 + -1"]), kinds(plan)
+    assert plan.run({"x": ARRAY})[0] == (ARRAY + 1).sum() + 14 + 15
+    constant = elementwise("nines", "A * 0 + 9")
+    assert chain([constant], [ramp]).plan().cost == 32  # no single value fills it: a copy
+
+
+def test_layouts_without_padding_and_with_other_origins():
+    whole = IndexMap(lambda i: [i // 7, i % 7], (14,))
+    shifted = IndexMap(lambda i: [i - 3], (14,))
+    f = with_layouts(
+        parse_nest("def f(A: int32[2, 7], B: int32[14]):\n    for i in [0, 14):\n        B[i] = A[i // 7, i % 7] * 3"),
+        {"A": whole, "B": shifted},
+    )
+    g = with_layouts(
+        parse_nest("def g(A: int32[14], B: int32[14]):\n    for i in [0, 14):\n        B[i] = A[i] + i"), {"A": shifted}
+    )
+    plan = chain([f], [g]).plan()
+    assert plan.cost == 14
+    np.testing.assert_array_equal(plan.run({"x": ARRAY})[0], ARRAY * 3 + np.arange(14))
+
+
+def test_undef_is_drawn_anew():
+    drawn = iter(range(100, 200))
+    forgets = elementwise("forgets", "A + 1", undef=True)
+    reads = elementwise("reads", "A * 2")
+    plan = chain([forgets], [reads]).plan()
+    np.testing.assert_array_equal(plan.run({"x": ARRAY}, undef=lambda dtype: next(drawn))[0], ARRAY * 2 + 2)
+    assert next(drawn) > 100
+    assert UNDEF in [step.value for step in plan.steps]
