@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from bound.tensor import Tensor
 from intset.domains.region import Region, made
 from intset.errors import BudgetError, InputError
-from intset.expr.build import logical_and
+from intset.expr.build import logical_and, logical_not
 from intset.expr.node import Cond, Expr, PlainVar, truth
 from intset.regions.shape import Shape
 from lowering.dataflow.accesses import Way
@@ -121,9 +121,13 @@ class Dataflow:
             read.position = write.position
         return self._of(self._held[place])
 
-    def dead(self, line: int) -> Cond:
+    def dead(self, line: int, ignoring: Mapping[int, Cond] | None = None) -> Cond:
         """For which values of the loops around the store in a line its value is never read: by no statement, dead or
         not, and, where it is kept in a parameter, by nobody after the end.
+
+        Parameters
+        ----------
+        ignoring: for lines of statements, a condition on the loops around: what they read there does not count.
 
         Raises
         ------
@@ -132,13 +136,16 @@ class Dataflow:
         place = self._place(line)
         if not isinstance(place.stmt, Store):
             raise InputError(f"line {line} stores nothing: {place.line.text.strip()}")
+        if ignoring:
+            (write,) = place.writes
+            return self._found_dead(place, self._found_living(write.storage, ignoring))
         if place not in self._dead:
-            self._dead[place] = self._found_dead(place)
+            (write,) = place.writes
+            self._dead[place] = self._found_dead(place, self._living(write.storage))
         return self._dead[place]
 
-    def _found_dead(self, place: Place) -> Cond:
+    def _found_dead(self, place: Place, live: dict[Write, Shape] | None) -> Cond:
         (write,) = place.writes
-        live = self._living(write.storage)
         if live is None:
             return truth(False)
         box, _ = self._points.domain(place.loop, Way(place.loop.ranges, True))
@@ -210,10 +217,10 @@ class Dataflow:
     def _living(self, storage: Storage) -> dict[Write, Shape] | None:
         """The instances of each write of a storage whose value may be read; `None` where that is not known."""
         if storage not in self._live:
-            self._live[storage] = self._found_living(storage)
+            self._live[storage] = self._found_living(storage, {})
         return self._live[storage]
 
-    def _found_living(self, storage: Storage) -> dict[Write, Shape] | None:
+    def _found_living(self, storage: Storage, ignoring: Mapping[int, Cond]) -> dict[Write, Shape] | None:
         asked: list[Read | Storage] = [*self._program.reads[storage], *([storage] if storage.is_param else [])]
         parts: dict[Write, list[Shape]] = {}
         for one in asked:
@@ -221,10 +228,20 @@ class Dataflow:
             if answer is None:
                 return None
             size = self._points.graph(one).instances if isinstance(one, Read) else storage.tensor.ndim
-            for write, shared, pairs in answer.live:
+            counting = self._counting(one, ignoring) if isinstance(one, Read) else None
+            for write, shared, found in answer.live:
+                pairs = found if counting is None else counting.product_with(found, size)
                 own = range(size, size + write.loop.depth - shared)
                 parts.setdefault(write, []).append(pairs.project([*range(shared), *own]))
         return {write: shapes[0].united(shapes[1:]) for write, shapes in parts.items()}
+
+    def _counting(self, read: Read, ignoring: Mapping[int, Cond]) -> Shape | None:
+        """The instances of a read that are not ignored; `None` where that is all of them."""
+        cond = ignoring.get(read.place.number)
+        if cond is None or self._points.graph(read).free:
+            return None
+        shape, is_all = self._points.domain(read.loop, Way((*read.loop.ranges, logical_not(cond)), True))
+        return shape if is_all else None
 
     # -- sources ------------------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from bound import dtypes
@@ -79,8 +79,8 @@ class Known:
         """What the element that a store is to holds before it."""
         return self.flow.held(self.line(place))
 
-    def dead(self, place: Place) -> Cond:
-        return self.flow.dead(self.line(place))
+    def dead(self, place: Place, ignoring: Mapping[int, Cond] | None = None) -> Cond:
+        return self.flow.dead(self.line(place), ignoring)
 
     # -- cases --------------------------------------------------------------------------------------------------
 

@@ -2,17 +2,20 @@
 
 Dropping all guards of a set gives a nest in which some stores run more often. It means the same where each of these new
 instances either is dead in that nest, or puts into its element what that holds: taking both away leaves the nest that
-was given. What proves the second is read by the statement itself, so it is not dead.
+was given. What proves the second is read by the statement itself, so it is not dead. Instances whose values only these
+instances read are taken away together.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache, partial
 from typing import Any, Final
 
 from bound.tir.build import together
 from bound.tir.walk import loaded_tensor, nodes
-from intset.expr.build import logical_and
+from intset.expr.build import logical_and, logical_or
 from intset.expr.node import Cond, truth
 from intset.expr.walk import is_small
 from lowering.nest.ir import Allocate, Assert, Assume, Evaluate, For, Function, If, Seq, Stmt, Store, seq
@@ -110,12 +113,13 @@ def _dropped(f: Function, guards: list[_Guard], said: Report) -> tuple[Function,
             return f, set()
         made, where = _without_guards(f, wanted)
         known = Known(made)
+        idle = cache(partial(_idle, where, known))
         refused: dict[tuple[int, ...], tuple[str, tuple[int, ...] | None]] = {}
         for place, around in where:
             for guard in around:
                 if guard.place.path in refused:
                     continue
-                why = _why_not(place, guard, known, f)
+                why = _why_not(place, guard, known, idle)
                 if why is not None:
                     refused[guard.place.path] = why
         for path, (reason, point) in refused.items():
@@ -157,7 +161,29 @@ def _without_guards(
     return made, [(place, under[id(place.stmt)]) for place in places(made) if id(place.stmt) in under]
 
 
-def _why_not(place: Place, guard: _Guard, known: Known, f: Function) -> tuple[str, tuple[int, ...] | None] | None:
+def _idle(where: list[tuple[Place, list[_Guard]]], known: Known) -> dict[int, Cond]:
+    """By line, the new instances of stores whose values are read by no instance but these: together they are for
+    nothing, though each may be read by another."""
+    found: dict[int, Cond] = {}
+    stores: dict[int, Place] = {}
+    for place, around in where:
+        parts = [_against(guard) for guard in around]
+        conditions = [cond for cond in parts if cond is not None]
+        if isinstance(place.stmt, Store) and len(conditions) == len(parts):
+            line = known.line(place)
+            found[line], stores[line] = logical_or(*conditions), place
+    for _ in range(MAX_ROUNDS):
+        unread = {line: known.dead(stores[line], found) for line in found}
+        read = [line for line, cond in found.items() if not proves(stores[line].scope.where(cond), unread[line])]
+        if not read:
+            return found
+        found = {line: logical_and(cond, unread[line]) if line in read else cond for line, cond in found.items()}
+    return {}
+
+
+def _why_not(
+    place: Place, guard: _Guard, known: Known, idle: Callable[[], dict[int, Cond]]
+) -> tuple[str, tuple[int, ...] | None] | None:
     """Why a statement may not run where its guard does not hold."""
     stmt = place.stmt
     against = _against(guard)
@@ -187,6 +213,11 @@ def _why_not(place: Place, guard: _Guard, known: Known, f: Function) -> tuple[st
     unread = proof_of(scope, dead)
     if unread or known.changes_nothing(place, scope.where(~dead)):
         return None
+    joint = idle().get(known.line(place))
+    if joint is not None:
+        rest = scope.where(~dead, ~joint)
+        if proves(rest, truth(False)) or known.changes_nothing(place, rest):
+            return None
     text = f"the store to {stmt.tensor.name} would be read, or kept at the end"
     return text, place.point(unread)
 
