@@ -17,7 +17,8 @@ from lowering.codegen.python_nest import PythonNest
 from lowering.errors import AccessError, CheckError
 from lowering.native.call import run_native
 from lowering.nest.ir import Evaluate, Function
-from lowering.nest.walk import is_operand
+from lowering.nest.undef import has_undef
+from lowering.nest.walk import is_operand, operands, statements
 from lowering.unknown import Unknown, filled, of_unknown, plain
 
 BACKENDS: Final = ("python", "c")
@@ -50,7 +51,8 @@ def run(
         an access outside may give any value, but never touches memory outside the storage.
     undef: gives a value of a type for each `undef()` that is executed; without it, 0.
     backend: "python", the checked interpreter; or "c": the function is compiled (by `CC`, else the compiler that is
-        found), kept in the user's cache, and called. Shapes and assertions are checked alike, accesses are not.
+        found), kept in the user's cache, and called. Shapes, assertions and assumptions are checked alike, accesses are
+        not, and `undef()` is 0.
 
     Returns
     -------
@@ -58,7 +60,8 @@ def run(
 
     Raises
     ------
-    InputError: an array or size is missing, or has another shape or type than its tensor.
+    InputError: an array or size is missing, or has another shape or type than its tensor; or `undef` is given for a nest
+        with `undef()` that is to run as C.
     CheckError: an assertion or an assumption of the nest does not hold, or a condition, an index or the end of a range
         gets an `undef()` from memory.
     AccessError: an access outside the storage of a tensor or in its `padding`, or a read of an element that holds
@@ -70,6 +73,8 @@ def run(
 
     if backend not in BACKENDS:
         raise InputError(f"backend must be one of {', '.join(BACKENDS)}, not {backend!r}")
+    if backend == "c" and undef is not None and any(has_undef(*operands(stmt)) for stmt in statements(f.body)):
+        raise InputError('C code draws no values for undef(): run it with backend="python", or without undef')
     passed = {t: _checked(t, array, t in f.outputs) for t, array in by_tensor(f, arrays).items()}
     values, shapes = bound_values(f, passed, sizes or {})
     given = {tensor: _array(tensor, passed.get(tensor), shapes[tensor]) for tensor in f.params}

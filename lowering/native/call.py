@@ -8,16 +8,21 @@ from functools import lru_cache
 from typing import Any, Final
 
 from bound.tensor import Tensor
+from bound.tir.build import negation
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.evaluate import evaluate
-from intset.expr.node import Cond, Var, const
+from intset.expr.node import Cond, Var, const, truth
 from intset.expr.walk import postorder, substitute
 from lowering.codegen.c import CFile, c_file
 from lowering.errors import CheckError, CompilerError
 from lowering.native.compiler import FLAGS, OPENMP, compiled_library, supports
-from lowering.nest.ir import Assert, Function, ShapeOf
-from lowering.nest.walk import calls, children
+from lowering.nest.ir import Assert, Assume, Function, If, Seq, ShapeOf, Stmt
+from lowering.nest.text import text
+from lowering.nest.undef import has_undef
+from lowering.nest.walk import Visit, calls, children, drive, with_children
+
+_ASSUMED: Final = "an assumption does not hold:"
 
 _SCALARS: Final = {
     "bool": ctypes.c_bool,
@@ -44,7 +49,7 @@ def run_native(
     Raises
     ------
     CompilerError: there is no compiler, or the nest calls a function of the host, or has elements that C has not.
-    CheckError: an assertion of the nest does not hold.
+    CheckError: an assertion or an assumption of the nest does not hold.
     InputError: a size does not fit into the integers of the function.
     MemoryError: the function found no storage.
     """
@@ -65,7 +70,9 @@ def run_native(
     args += [_SCALARS[p.dtype](value) for p, value in scalars]
     code = function(*args)
     if code > 0:
-        raise CheckError(f"an assertion does not hold: {file.messages[code - 1]}")
+        message = file.messages[code - 1]
+        is_assumed = message.startswith(_ASSUMED)
+        raise CheckError(message if is_assumed else f"an assertion does not hold: {message}")
     if code < 0:
         raise MemoryError(f"{f.name} found no storage for its tensors")
 
@@ -73,13 +80,29 @@ def run_native(
 @lru_cache(maxsize=64)
 def _loaded(f: Function) -> tuple[CFile, Any]:
     try:
-        file = c_file(f)
+        file = c_file(f.with_body(_with_checks(f.body)))
     except InputError as error:
         raise CompilerError(str(error)) from None
     flags = (*FLAGS, OPENMP) if "#pragma omp" in file.text and supports(OPENMP) else FLAGS
     function = getattr(ctypes.CDLL(str(compiled_library(file.text, flags))), file.entry)
     function.restype = ctypes.c_int
     return file, function
+
+
+def _with_checks(root: Stmt) -> Stmt:
+    """The nest with a check in the place of each assumption."""
+
+    def visit(stmt: Stmt) -> Visit[Stmt]:
+        if isinstance(stmt, Assume):
+            if has_undef(stmt.cond):  # it says what may be read
+                return Seq()
+            return If(negation(stmt.cond), Assert(truth(False), f"{_ASSUMED} {text(stmt.cond)}"))
+        inner: list[Stmt] = []
+        for child in children(stmt):
+            inner.append((yield visit(child)))  # noqa: PERF401  # a comprehension cannot yield
+        return with_children(stmt, tuple(inner)) if inner else stmt
+
+    return drive(visit(root))
 
 
 def _check_shapes(f: Function, values: tuple[Any, ...], shapes: Mapping[Tensor, tuple[int, ...]]) -> None:

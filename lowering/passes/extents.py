@@ -16,17 +16,19 @@ from intset.expr.walk import opaque_terms, size
 from intset.linear.canonical import Normalizer
 from lowering.nest.ir import Allocate, For, Function, If, Let, Seq, Stmt, is_empty, seq
 from lowering.nest.scope import Scope
-from lowering.nest.walk import Visit, drive, range_ends
+from lowering.nest.walk import Visit, drive, range_ends, replaced
 from lowering.passes.places import (
     MOVABLE,
     Place,
     Report,
+    bound_in,
     parts_of_condition,
     proves,
     root_of,
 )
 from lowering.passes.refuted import check_assumptions
 
+Names = dict[Any, Any]  # what stands for what
 MAX_SIZE = 24  # operations in an end of a loop
 MAX_LEAVES = 64  # statements in a loop that are looked at
 
@@ -122,23 +124,27 @@ def _reduced(place: Place, scope: Scope, said: Report) -> For | None:
 def _hull(loop: For, scope: Scope, around: list[Var]) -> tuple[Expr, Expr] | str | None:
     """The first iteration that does something and the one after the last; a reason why there is none to be found."""
     found: list[tuple[Expr, Expr]] = []
-    stack: list[tuple[Stmt, Scope]] = [(loop.body, scope.inside(loop))]
+    stack: list[tuple[Stmt, Scope, Names]] = [(loop.body, scope.inside(loop), {})]
+    own = bound_in(loop.body)
     leaves = 0
     while stack:
-        stmt, here = stack.pop()
+        stmt, here, names = stack.pop()
         if isinstance(stmt, Seq):
             for inner in stmt.stmts:
-                stack.append((inner, here))
-                here = here.after(inner) if isinstance(inner, Let) else here
+                stack.append((inner, here, names))
+                if isinstance(inner, Let):
+                    names = {**names, inner.var: replaced(inner.value, names)}
         elif isinstance(stmt, For):
-            stack.append((stmt.body, here.inside(stmt)))
+            low, extent = (replaced(e, names) for e in range_ends(stmt.range))
+            stack.append((stmt.body, here.inside(replace(stmt, range=Range(low, extent), carried=())), names))
         elif isinstance(stmt, If):
-            stack.append((stmt.then, here.where(*_on_integers(stmt.cond))))
+            cond = replaced(stmt.cond, names)
+            stack.append((stmt.then, here.where(*_on_integers(cond)), names))
             if stmt.orelse is not None:
-                stack.append((stmt.orelse, here.otherwise(stmt)))
+                stack.append((stmt.orelse, here.otherwise(replace(stmt, cond=cond)), names))
         elif not isinstance(stmt, (Let, Allocate)):
             leaves += 1
-            ends = _ends(loop.var, here, around)
+            ends = _ends(loop.var, here, around, own)
             if isinstance(ends, str):
                 return ends
             if ends is not None and not any(ends[0] is a and ends[1] is b for a, b in found):
@@ -158,14 +164,14 @@ def _on_integers(cond: Any) -> list[Cond]:
     return [part for part in parts_of_condition(cond) if isinstance(part, Cond) and not opaque_terms(part)]
 
 
-def _ends(var: Var, here: Scope, around: list[Var]) -> tuple[Expr, Expr] | str | None:
+def _ends(var: Var, here: Scope, around: list[Var], own: set[Any]) -> tuple[Expr, Expr] | str | None:
     """The first value of a variable at a place and the one after the last; `None` where the place is not reached."""
     found = here.ctx.value_set(var, keep=tuple(around))
     if found.is_empty:
         return None
     low, high = found.min, found.max
     for end in (low, high):
-        if not isinstance(end, Expr) or size(end) > MAX_SIZE or opaque_terms(end):
+        if not isinstance(end, Expr) or size(end) > MAX_SIZE or opaque_terms(end) or own.intersection(end.free_vars()):
             return "the first and the last iteration that does something are not known as short expressions"
     assert isinstance(low, Expr) and isinstance(high, Expr)
     with intset.using(tiers=tiers_within(Effort.SETS)):

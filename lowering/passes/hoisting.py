@@ -20,7 +20,7 @@ from bound.tir.build import together
 from bound.tir.value import ValueOp
 from intset.errors import InputError
 from intset.expr import ops
-from intset.expr.node import truth
+from intset.expr.node import Var, truth
 from lowering.nest.ir import Assert, Assume, Evaluate, For, Function, If, Let, Seq, Stmt, seq
 from lowering.nest.scope import Scope, written_in
 from lowering.nest.undef import has_undef
@@ -140,7 +140,11 @@ class _Hoist:
                 scope = scope.after(stmt)
             else:
                 kept.append(stmt)
-        return moved, replace(loop, body=seq(*kept)) if moved else loop
+        if not moved:
+            return [], loop
+        names = ", ".join(_label(let) for let in moved)
+        self.said.say(place.path, True, f"{names} is named before the loop", what="names")
+        return moved, replace(loop, body=seq(*kept))
 
     def changed(self, loop: For) -> set[Any]:
         """What is another one in each iteration: variables, arrays."""
@@ -267,6 +271,10 @@ class _Hoist:
         if kept and "boolean" not in self.conditions:
             return [], parts
         return out, kept
+
+
+def _label(let: Let) -> str:
+    return let.var.name if isinstance(let.var, Var) else str(let.var.data[0])
 
 
 def _decided(stmt: Stmt, cond: Any, holds: bool) -> Stmt:

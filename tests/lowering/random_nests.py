@@ -32,8 +32,9 @@ class Nest:
             try:
                 self.f: Function = parse_nest(self.text)
                 self.expected = [self.ran(self.f, k) for k in range(3)]
-            except ParseError:
-                raise
+            except ParseError as error:
+                if "convert the value" not in str(error):  # of a type that does not go with the array
+                    raise
             except IntSetError:  # an index outside, an element that holds nothing, a condition on an undef()
                 continue
             return
@@ -153,7 +154,7 @@ class Nest:
         arrays[name] = "int32"
         var = f"t{self.local}"
         high = self.rng.choice((SIZE, SIZE, 6))
-        value = self.rng.choice((var, "0", "undef()", f"A[{var}]" if self.types["A"] != "float32" else "7"))
+        value = self.rng.choice((var, "0", "undef()", f"A[{var}]" if "float" not in self.types["A"] else "7"))
         lines += [f"for {var} in [0, {high}):", f"    {name}[{var}] = {value}"]
         for _ in range(self.rng.randint(1, 2)):
             lines += self._stmt(depth, ranges, arrays)
@@ -175,12 +176,12 @@ class Nest:
 
     def _value(self, ranges: dict[str, tuple[int, int]], arrays: dict[str, str], dtype: str) -> str:
         rng = self.rng
-        same = [name for name in arrays if (self.types.get(name, "int32") == "float32") == (dtype == "float32")]
+        same = [name for name in arrays if self._kind(self.types.get(name, "int32")) == self._kind(dtype)]
         name = rng.choice(same) if same else None
         read = f"{name}[{self._index(ranges)}]" if name else "3"
         loops = list(ranges)
-        if dtype == "float32":
-            whole = f"float32({rng.choice(loops)})"
+        if "float" in dtype:
+            whole = f"{dtype}({rng.choice(loops)})"
             return rng.choice((read, f"{read} + 0.0", f"{read} * 1.0", f"max({read}, -inf)", "0.5", "0.1", whole))
         padded = f"P[{self._small(ranges)}, {self._small(ranges)}]"
         guard = self._condition(ranges, arrays, True)
@@ -194,6 +195,10 @@ class Nest:
                 f"select({guard}, {simple[1]}, {read})",
             )
         )
+
+    def _kind(self, dtype: str) -> str:
+        """Types whose values go together."""
+        return dtype if "float" in dtype else "int"
 
     def _small(self, ranges: dict[str, tuple[int, int]]) -> str:
         fit = [v for v, (low, high) in ranges.items() if low >= 0 and high < 4]
@@ -223,7 +228,7 @@ class Nest:
         if not is_plain:
             name = rng.choice(list(arrays))
             forms += [f"{name}[{self._index(ranges)}] {rng.choice(('<', '>=', '=='))} {rng.choice((v, '0', '1', '3'))}"]
-            if self.types.get(name) == "float32":
+            if "float" in self.types.get(name, "int32"):
                 forms[-1] = f"{name}[{self._index(ranges)}] < {rng.choice(('0.5', '0.1', '2.0'))}"
             forms += [f"{forms[0]} and {rng.choice(forms[1:])}"]
         return rng.choice(forms)

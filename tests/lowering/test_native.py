@@ -15,7 +15,7 @@ from bound import te, tir
 from bound.errors import ScheduleError
 from intset import ShapeVar
 from intset.errors import InputError
-from lowering import CheckError, CompilerError, lower, run
+from lowering import CheckError, CompilerError, lower, parse_nest, run
 from lowering.native.compiler import compiled_library
 from tests.bound.random_schedules import Program
 from tests.lowering.lowered import close, compilers, problem
@@ -121,3 +121,24 @@ def test_two_processes_at_once(own_cache: Path) -> None:
     both = [subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) for _ in range(2)]
     assert [process.communicate(timeout=120)[0].strip() for process in both] == ["72.0", "72.0"]
     assert len(list(own_cache.iterdir())) == 1
+
+
+def test_assumptions_are_checked_and_undef_is_0() -> None:
+    f = parse_nest(
+        """
+def f(A: int32[4], F: float32[4]):
+    for i in [0, 4):
+        assume A[i] < 3 or F[i] > 0.5
+        A[i] = select(i < 2, undef(), 1)
+"""
+    )
+
+    def given(value: float) -> dict[str, Any]:
+        return {"A": np.arange(4, dtype="int32"), "F": np.full(4, value, "float32")}
+
+    for backend in ("python", "c"):
+        with pytest.raises(CheckError, match=r"^an assumption does not hold: A\[i\] < 3 or F\[i\] > 0.5$"):
+            run(f, given(0.1), backend=backend)
+        assert run(f, given(0.7), backend=backend)["A"].tolist() == [0, 0, 1, 1]
+    with pytest.raises(InputError, match="C code draws no values for undef"):
+        run(f, given(0.7), undef=lambda dtype: 7, backend="c")

@@ -348,6 +348,13 @@ def test_what_a_loop_does_not_change_goes_before_it(name: str) -> None:
     done(hoist_expression, *HOIST[name])
 
 
+def test_names_that_go_before_a_loop_are_told() -> None:
+    report = done(
+        hoist_expression, "for i in [0, 4):\n    x = n + 1\n    A[i] = x", "x = n + 1\nfor i in [0, 4):\n    A[i] = x"
+    )
+    assert [(entry.line, entry.done) for entry in report] == [(2, True)] and "x is named" in report[0].reason
+
+
 def test_what_stays_in_a_loop() -> None:
     stays(hoist_expression, "for i in [0, n):\n    if B[n] == 2:\n        A[0] = 1", "B[n] may be outside B")
     stays(hoist_expression, "for i in [0, 4):\n    if B[0] == 2:\n        B[0] = i", "the loop writes B")
@@ -374,6 +381,10 @@ EXTENTS = {
         "for i in [3, 8):\n    if i == 3:\n        A[i] = 1\n    if i == 7:\n        B[i] = 1",
     ),
     "nothing": ("for i in [0, 4):\n    if i > 5:\n        A[i] = 1\nB[0] = 1", "B[0] = 1"),
+    "names inside": (
+        "for i in [0, 9):\n    x = i * 2 + 1\n    if x > 6 and x < 12:\n        A[i] = x",
+        "for i in [3, 6):\n    x = i * 2 + 1\n    A[i] = x",
+    ),
     "loops around it": (
         "for i in [0, 4):\n    for j in [0, 4):\n        if j <= i:\n            A[j] = 1",
         "for i in [0, 4):\n    for j in [0, i + 1):\n        A[j] = 1",
@@ -398,6 +409,9 @@ def test_a_loop_that_may_not_run_gets_no_iterations() -> None:
 
 def test_loops_that_keep_their_ends() -> None:
     stays(reduce_loop_extents, "for i in [0, 4) vectorized:\n    if i < 2:\n        A[i] = 1", "vectorized stays")
+    stays(
+        reduce_loop_extents, "for i in [0, 4):\n    x = B[i]\n    if i <= x:\n        A[i] = 1", "first and the last iteration"
+    )
     stays(reduce_loop_extents, "for i in [0, 4):\n    if A[i] < 2:\n        B[i] = 1", "first and the last iteration")
 
 

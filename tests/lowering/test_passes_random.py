@@ -29,6 +29,7 @@ from lowering import (
 from lowering.errors import LayoutError
 from lowering.nest.ir import Function
 from tests.lowering.random_nests import Nest
+from tests.lowering.wild_nests import Wild
 
 PASSES: dict[str, Callable[..., Any]] = {
     "simplify": simplify,
@@ -62,8 +63,8 @@ def in_order(f: Function, report: list[Any]) -> Function:
     return f
 
 
-def check(seed: int) -> None:
-    nest = Nest(seed)
+def check(seed: int, kind: type[Nest] = Nest) -> None:
+    nest = kind(seed)
     rng = random.Random(seed)
     f = nest.f
     done: list[str] = []
@@ -90,6 +91,18 @@ def check(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(100))
 def test_passes_keep_the_meaning(seed: int) -> None:
     check(seed)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_passes_keep_the_meaning_of_wild_nests(seed: int) -> None:
+    check(seed, Wild)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("start", range(1000, 6000, 100))
+def test_passes_keep_the_meaning_of_many_wild_nests(start: int) -> None:
+    for seed in range(start, start + 100):
+        check(seed, Wild)
 
 
 @pytest.mark.nightly
