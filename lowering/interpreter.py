@@ -60,8 +60,8 @@ def run(
 
     Raises
     ------
-    InputError: an array or size is missing, or has another shape or type than its tensor; or `undef` is given for a nest
-        with `undef()` that is to run as C.
+    InputError: an array or size is missing, or has another shape or type than its tensor; or `undef` is given for a
+        nest with `undef()` that is to run as C.
     CheckError: an assertion or an assumption of the nest does not hold, or a condition, an index or the end of a range
         gets an `undef()` from memory.
     AccessError: an access outside the storage of a tensor or in its `padding`, or a read of an element that holds

@@ -253,6 +253,7 @@ class Dataflow:
     def _found_sources(self, read: Read) -> tuple[Source, ...]:
         graph = self._points.graph(read)
         answer = None if graph.free else self._answer(read, True)
+        self._points.domain(read.place.loop, Way(read.place.loop.ranges, True))  # before the budget
         try:
             if answer is not None:
                 with graph.points.budget(MAX_OPERATIONS):

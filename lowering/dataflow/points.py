@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import reduce
 
 from intset.domains.registry import strongest
@@ -18,6 +18,7 @@ from lowering.dataflow.accesses import Way
 from lowering.dataflow.program import Access, Loop, Program
 
 Interval = tuple[int | None, int | None]
+MAX_OPERATIONS = 200_000  # of isl, for the points at which a condition holds
 
 
 class Graph:
@@ -104,8 +105,11 @@ class Points:
         key = (len(point), asked)
         found = self._conditions.get(key)
         if found is None:
+            everything = self.kind.everything(len(point))
             try:
-                found = self.kind.everything(len(point)).restricted(names, asked)
+                # Inside of another budget, what that has no more for is no answer to be kept.
+                with nullcontext() if everything.is_limited() else everything.budget(MAX_OPERATIONS):
+                    found = everything.restricted(names, asked)
             except BudgetError as error:
                 found = error
             self._conditions[key] = found

@@ -107,6 +107,9 @@ class Reaching:
         BudgetError: they are out of the budget.
         """
         graph = reader.graph
+        for write in self.points.program.writes[reader.storage]:
+            if not self._is_apart(reader, write, kinds):
+                self.points.graph(write)  # under a budget of its own
         with graph.points.budget(MAX_OPERATIONS):
             return self._answer(reader, kinds)
 
@@ -140,6 +143,10 @@ class Reaching:
                 break
         return Answer(live, told, unknown, doubts, untold)
 
+    def _is_apart(self, reader: Reader, write: Write, kinds: tuple[str, ...]) -> bool:
+        """Whether it is plain that a write is of no matter."""
+        return write.kind not in kinds or (reader.access is not None and self.points.are_apart(reader.access, write))
+
     # -- a segment ----------------------------------------------------------------------------------------------
 
     def _last(
@@ -149,7 +156,7 @@ class Reaching:
         certain: list[Reached] = []
         doubtful: list[Reached] = []
         for write in segment.writes:
-            if write.kind not in kinds or (reader.access is not None and self.points.are_apart(reader.access, write)):
+            if self._is_apart(reader, write, kinds):
                 continue
             is_exact = self.points.graph(write).is_exact
             if write.kind == "assume" and not is_exact:

@@ -36,9 +36,10 @@ from lowering.passes.places import (
     why_not_total,
 )
 from lowering.passes.refuted import check_assumptions
-from lowering.passes.simplify import MAX_NODES, mirrored
+from lowering.passes.simplify import mirrored
 
 MAX_ROUNDS: Final = 8  # of trying fewer guards
+MAX_NODES: Final = 48  # of a guard that is put in
 
 
 class _Guard:

@@ -410,7 +410,9 @@ def test_a_loop_that_may_not_run_gets_no_iterations() -> None:
 def test_loops_that_keep_their_ends() -> None:
     stays(reduce_loop_extents, "for i in [0, 4) vectorized:\n    if i < 2:\n        A[i] = 1", "vectorized stays")
     stays(
-        reduce_loop_extents, "for i in [0, 4):\n    x = B[i]\n    if i <= x:\n        A[i] = 1", "first and the last iteration"
+        reduce_loop_extents,
+        "for i in [0, 4):\n    x = B[i]\n    if i <= x:\n        A[i] = 1",
+        "first and the last iteration",
     )
     stays(reduce_loop_extents, "for i in [0, 4):\n    if A[i] < 2:\n        B[i] = 1", "first and the last iteration")
 

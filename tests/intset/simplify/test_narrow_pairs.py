@@ -55,7 +55,7 @@ def test_what_holds_for_all_values(text: str) -> None:
     assert not any(v is n for v in answer.cond.free_vars())
     for x in range(-40, 60):
         always = all(evaluate(cond, {i: x, n: k}) for k in range(8))
-        found = bool(evaluate(answer.cond, {v: x for v in answer.cond.free_vars()}))
+        found = bool(evaluate(answer.cond, dict.fromkeys(answer.cond.free_vars(), x)))
         assert found is always if answer.is_exact else not found or always
         if text in PAIRS:
             assert found is bool(evaluate(parse(PAIRS[text], {"i": i}), {i: x} if "i" in PAIRS[text] else {}))
@@ -66,5 +66,5 @@ def test_data_stay() -> None:
     held = opaque("buf[i]")
     answer = Context({n: Range(0, 8)}).narrow((held > 0) | (i <= n), [i])
     for x in range(-3, 10):
-        found = evaluate(answer.cond, {v: x for v in answer.cond.free_vars()})
+        found = evaluate(answer.cond, dict.fromkeys(answer.cond.free_vars(), x))
         assert found <= (x <= 0)  # whatever is in the buffer
