@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
+from functools import reduce
+from operator import and_
 from typing import Any
 
 from intset.errors import BudgetError
@@ -16,6 +18,9 @@ Poly = dict[Monomial, int]
 UNIT: Monomial = frozenset()
 MAX_SHIFT = 4096
 MAX_PRODUCT = 40_000  # monomials of one product, before equal ones are added
+MAX_CONJUNCTIONS = 64  # of one bitwise expression, before equal ones are added
+
+Bits = dict[frozenset[Any], int]  # conjunctions of operands (none: all bits set), each with its coefficient
 
 
 class Expander:
@@ -26,6 +31,8 @@ class Expander:
 
     def __init__(self) -> None:
         self._polys: dict[Node, Poly] = {}
+        self._bits: dict[Node, Bits] = {}
+        self._operands: dict[Any, Expr] = {}  # an expression for each operand of a conjunction
         self.nodes: dict[Any, Expr] = {}
 
     def poly(self, root: Expr) -> Poly:
@@ -46,6 +53,10 @@ class Expander:
             return add({}, args[0], -1)
         if op is ops.ASSERTING:
             return args[1]
+        if op in _BITWISE:
+            bits = self._bitwise(node)
+            if bits is not None:
+                self._bits[node] = bits
         same = in_other_words(node)
         if same is not None:
             return self.poly(same)
@@ -54,7 +65,47 @@ class Expander:
             return add(args[0], multiply(args[1], quotient), -1)
         if op is ops.CEILDIV:  # ceil(a / b) = -floor(-a / b)
             return add({}, self.poly(make(ops.FLOORDIV, (-node.args[0], node.args[1]))), -1)
+        if node in self._bits:
+            return self._sum_of_conjunctions(self._bits[node])
         return {frozenset({(self._atom(node, args), 1)}): 1}
+
+    def _bitwise(self, node: Expr) -> Bits | None:
+        """The operation, bit by bit a polynomial in 0 and 1, as a sum of conjunctions; `None` where it has too many."""
+        forms = [self._bits_of(arg) for arg in node.args]
+        if node.op is ops.BITNOT:
+            return _plus({frozenset(): 1}, forms[0], -1)
+        a, b = forms
+        if len(a) * len(b) > MAX_CONJUNCTIONS:
+            return None
+        both: Bits = {}
+        for (s, k), (t, m) in itertools.product(a.items(), b.items()):
+            both = _plus(both, {s | t: 1}, k * m)
+        weight = _BITWISE[node.op]
+        return both if weight is None else _plus(_plus(a, b, 1), both, weight)
+
+    def _bits_of(self, e: Expr) -> Bits:
+        if e in self._bits:
+            return self._bits[e]
+        value = constant_value(e)
+        if value == 0 or value == -1:
+            return {frozenset(): 1} if value else {}
+        key = frozenset(self._polys[e].items())
+        self._operands.setdefault(key, e)
+        return {frozenset({key}): 1}
+
+    def _sum_of_conjunctions(self, bits: Bits) -> Poly:
+        total: Poly = {}
+        for operands, k in bits.items():
+            if not operands:
+                total = add(total, {UNIT: -1}, k)
+            elif len(operands) == 1:
+                total = add(total, dict(*operands), k)
+            else:
+                key = (ops.BITAND, operands)
+                if key not in self.nodes:
+                    self.nodes[key] = reduce(and_, (self._operands[one] for one in operands))
+                total = add(total, {frozenset({(key, 1)}): 1}, k)
+        return total
 
     def _atom(self, node: Expr, args: list[Poly]) -> Any:
         if node.op is ops.VAR:
@@ -74,6 +125,21 @@ class Expander:
         if cond.op in (ops.LT, ops.GT):
             difference = add(difference, {UNIT: 1}, -1)
         return tightened(difference, cond.op is ops.EQ)
+
+
+# a | b = a + b - (a & b), a ^ b = a + b - 2*(a & b): the coefficient of the conjunction, where there is more than it
+_BITWISE: dict[ops.Op, int | None] = {ops.BITAND: None, ops.BITOR: -1, ops.BITXOR: -2, ops.BITNOT: None}
+
+
+def _plus(a: Bits, b: Bits, factor: int) -> Bits:
+    result = dict(a)
+    for operands, k in b.items():
+        total = result.get(operands, 0) + factor * k
+        if total:
+            result[operands] = total
+        else:
+            result.pop(operands, None)
+    return result
 
 
 def in_other_words(node: Expr) -> Expr | None:

@@ -31,7 +31,7 @@ def narrow(base: Normalizer, conditions: Iterable[Cond]) -> Normalizer:
     impossible = base.empty
     for part in [part for condition in conditions for part in base.clauses(condition)]:
         if isinstance(part, tuple):
-            forms.append(part)
+            forms.append(sharpened(base, *part))
         elif part.op is ops.OR:
             choices.append(part)
         else:
@@ -62,6 +62,17 @@ def narrow(base: Normalizer, conditions: Iterable[Cond]) -> Normalizer:
     known = type(base)(ranges, Knowledge(tuple(nonneg), atoms, limits), base.depth + 1, empty=impossible)
     known.is_box = is_box
     return known
+
+
+def sharpened(base: Normalizer, kind: ops.Op, form: Linear) -> Clause:
+    """The clause, `form != 0` as an inequality where 0 is an end of the form: a remainder that is not 0 is positive."""
+    if kind is ops.NE:
+        low, high = base.bounds(form)
+        if low == 0:
+            return (ops.GE, form.shift(-1))
+        if high == 0:
+            return (ops.GE, form.scale(-1).shift(-1))
+    return (kind, form)
 
 
 def _is_range(base: Normalizer, form: Linear) -> bool:

@@ -99,9 +99,9 @@ def _constant_remainder(known: Normalizer, form: Linear, division: Expr, k: int)
         return None
     inner = known.form(division.args[0])
     for other, weight in form.terms.items():
-        if other is division or weight * k > 0:
+        if other is division:
             continue
-        modulus = -k // weight
+        modulus = abs(k) // abs(weight)
         for m in (c,) if modulus == c else (c, modulus):
             if m < 2 or c % m:
                 continue

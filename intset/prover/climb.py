@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
+from intset.check.polynomials import Expander
 from intset.config import Config
 from intset.domains.engines import strongest
 from intset.domains.enumeration import false_point
@@ -24,7 +25,7 @@ from intset.expr import ops
 from intset.expr.build import logical_not
 from intset.expr.definedness import definedness, embedded_claims
 from intset.expr.node import Cond, Expr, Var, truth
-from intset.expr.walk import conjuncts, free_vars, without_assertions
+from intset.expr.walk import conjuncts, free_vars, is_small, postorder, without_assertions
 from intset.facts import DECLARED, Fact
 from intset.frame import Frame
 from intset.linear.canonical import Normalizer
@@ -34,6 +35,8 @@ from intset.prover.cases import holds_by_cases
 from intset.prover.question import Question
 
 T = TypeVar("T")
+MAX_BITWISE = 64  # nodes of an equation between bitwise expressions
+_BITWISE = (ops.BITAND, ops.BITOR, ops.BITXOR, ops.BITNOT)
 
 
 def at_once(frame: Frame, goal: Cond, config: Config) -> Decided | None:
@@ -110,7 +113,7 @@ def linear_tier(question: Question) -> Verdict:
     canonical = question.canonical
     if canonical.op is ops.BOOL and canonical.data:
         return Verdict(PROVED)
-    if _all_nonneg(question, canonical):
+    if _all_nonneg(question, canonical) or _is_identity(question.goal):
         return Verdict(PROVED)
     for point in _guesses(question, canonical):
         if question.refutes(point):
@@ -118,6 +121,16 @@ def linear_tier(question: Question) -> Verdict:
     if holds_by_cases(question.frame.known, canonical):
         return Verdict(PROVED)
     return Verdict(UNKNOWN, reason="the linear form does not decide it")
+
+
+def _is_identity(goal: Cond) -> bool:
+    """Whether both sides of an equation are bitwise the same function of the same operands."""
+    if goal.op is not ops.EQ or not is_small(MAX_BITWISE, (goal,)):
+        return False
+    if not any(node.op in _BITWISE for node in postorder((goal,))):
+        return False
+    difference, is_zero = Expander().sides(goal)
+    return is_zero and not difference
 
 
 def _all_nonneg(question: Question, canonical: Cond) -> bool:

@@ -1,6 +1,7 @@
 """Selects: arithmetic that both branches share stands outside.
 
 select(p, x + z, y + z) = select(p, x, y) + z          select(p, k*x, k*y) = k * select(p, x, y)
+select(x < y, a, b) = min(a, b)                        where a - b is a positive multiple of x - y
 """
 
 from __future__ import annotations
@@ -49,6 +50,8 @@ def candidates(node: Expr) -> Iterator[tuple[str, Any]]:
     if shared.terms or shared.const:
         rest = make(ops.SELECT, (cond, sums.write(a.plus(shared, -1)), sums.write(b.plus(shared, -1))))
         yield "common addends of branches", sums.write(sums.of(0, {rest: 1}).plus(shared))
+    if cond.op in ORDERED and (bound := _bound(cond, a, b)) is not None:
+        yield "bound spelled by a difference", make(bound, (yes, no))
     g = gcd(a.const, b.const, *a.terms.values(), *b.terms.values())
     negative = bool(a.terms or b.terms) and all(k < 0 for one in (a, b) for k in (*one.terms.values(), one.const) if k)
     for k in (-g,) if negative else (g,) if g > 1 else ():
@@ -56,3 +59,19 @@ def candidates(node: Expr) -> Iterator[tuple[str, Any]]:
         if x is not None and y is not None:
             rest = make(ops.SELECT, (cond, sums.write(x), sums.write(y)))
             yield "common factor of branches", sums.write(sums.of(0, {rest: k}))
+
+
+ORDERED: Final = {ops.LT: 1, ops.LE: 1, ops.GT: -1, ops.GE: -1}  # the sign of (right - left) where it holds
+
+
+def _bound(cond: Any, a: sums.Sum, b: sums.Sum) -> ops.Op | None:
+    """MIN or MAX where the condition compares what the branches differ by: the smaller or the larger one is taken."""
+    between = sums.read(cond.args[0]).plus(sums.read(cond.args[1]), -1)
+    taken = a.plus(b, -1)
+    if not between.terms or between.terms.keys() != taken.terms.keys():
+        return None
+    term = next(iter(taken.terms))
+    ratio, rest = divmod(taken.terms[term], between.terms[term])
+    if rest or taken != sums.scaled(between, ratio):
+        return None
+    return ops.MIN if ratio * ORDERED[cond.op] > 0 else ops.MAX

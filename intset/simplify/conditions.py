@@ -3,6 +3,7 @@
     p & q = p                  where p implies q                  (x <= y) & (y <= x) = x == y
     p & q = False              where they exclude one another     (x <= y) & (x != y) = x < y
     p & q = p & q'             where q equals q' wherever p holds
+    (x % 4 == 1) & (x % 6 == 3) = x % 12 == 9
 
 and the same of disjunctions, by negation. A part is read under those before it; under those after it as well where
 they are defined everywhere, because leaving it out lets them be evaluated where they were not.
@@ -11,14 +12,16 @@ they are defined everywhere, because leaving it out lets them be evaluated where
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import gcd
 from typing import TYPE_CHECKING, Any, Final
 
 from intset.expr import ops
-from intset.expr.node import Cond, make, truth
+from intset.expr.node import Cond, Expr, const, make, truth
 from intset.expr.ops import Op
 from intset.expr.walk import is_small
 from intset.linear.canonical import Normalizer
 from intset.linear.conditions import Clause
+from intset.linear.refine import sharpened
 from intset.simplify import comparisons
 from intset.simplify.choices import is_total
 from intset.simplify.comparisons import clause_of, stated
@@ -174,6 +177,9 @@ def _merged(s: Simplifier, op: Op, parts: list[Any], total: list[bool], known: N
             merged = _one_comparison(s, op, parts[i], parts[j], known)
             if merged is not None:
                 yield "two comparisons in one", joined(op, [*left[:i], merged, *left[i:]])
+            merged = _one_congruence(op, parts[i], parts[j])
+            if merged is not None:
+                yield "two remainders in one", joined(op, [*left[:i], merged, *left[i:]])
             if len(parts) > 2:
                 for rule, result, binding in ALL.matches(pair):
                     if holds(rule, binding, s.order(known).holds):
@@ -188,6 +194,7 @@ def _one_comparison(s: Simplifier, op: Op, p: Any, q: Any, known: Normalizer) ->
         return None
     if op is ops.OR:
         a, b = _negated_clause(a), _negated_clause(b)
+    a, b = sharpened(known, *a), sharpened(known, *b)
     both = _both(a, b) or _both(b, a)
     if both is None:
         return None
@@ -195,6 +202,32 @@ def _one_comparison(s: Simplifier, op: Op, p: Any, q: Any, known: Normalizer) ->
         both = _negated_clause(both)
     like = p if p.op in (ops.LT, ops.LE, ops.GT, ops.GE) else q
     return stated(s, like.op, both[0], comparisons.sum_of_form(known.regroup(both[1])), p)
+
+
+def _one_congruence(op: Op, p: Any, q: Any) -> Cond | None:
+    """Two remainders of one expression as one (of a disjunction: two that it must not have), or that they cannot be."""
+    kind = ops.EQ if op is ops.AND else ops.NE
+    a, b = _congruence_of(kind, p), _congruence_of(kind, q)
+    if a is None or b is None or a[0] is not b[0]:
+        return None
+    e, m, r = a
+    _, n, t = b
+    common = gcd(m, n)
+    if (t - r) % common:
+        return truth(op is ops.OR)
+    r += m * ((t - r) // common * pow(m // common, -1, n // common) % (n // common))
+    found: Cond = make(kind, (make(ops.FLOORMOD, (e, const(m * n // common))), const(r)))
+    return found
+
+
+def _congruence_of(kind: Op, cond: Any) -> tuple[Expr, int, int] | None:
+    """(e, m, r) for `e % m` compared with r by `kind`."""
+    if cond.op is not kind or cond.args[1].op is not ops.CONST or cond.args[0].op is not ops.FLOORMOD:
+        return None
+    e, divisor = cond.args[0].args
+    if divisor.op is not ops.CONST or not 0 <= cond.args[1].data < divisor.data:
+        return None
+    return e, divisor.data, cond.args[1].data
 
 
 def _negated_clause(clause: Clause) -> Clause:

@@ -3,6 +3,7 @@
 min(x, y) = x                    where x <= y
 min(x + z, y + z) = min(x, y) + z
 min(k*x, k*y) = k * min(x, y)    where k > 0;  = k * max(x, y)  where k < 0
+max(x, -x) = abs(x)
 """
 
 from __future__ import annotations
@@ -64,6 +65,9 @@ def candidates(node: Expr, order: Order) -> Iterator[tuple[str, Any]]:
         rest = folded_chain(op, [sums.write(one.plus(shared, -1)) for one in read])
         yield f"common addends of {op.name}", sums.write(sums.of(0, {rest: 1}).plus(shared))
         return
+    if len(kept) == 2 and read[0].plus(read[1]) == sums.of(0, {}):
+        size = make(ops.ABS, (kept[0],))
+        yield "a number and its negative", size if op is ops.MAX else make(ops.NEG, (size,))
     if len(kept) > 2:
         yield from _pairs_with_common_addends(op, kept, read)
     g = 0

@@ -2,13 +2,14 @@
 
 min(x, y) + z = min(x + z, y + z)        z - min(x, y) = max(z - x, z - y)        and so for max
 select(p, x, y) + z = select(p, x + z, y + z)
-select(p, x, y) + select(p, z, w) = select(p, x + z, y + w)
+select(p, x, y) + select(p, z, w) = select(p, x + z, y + w)           and with ~p, z and w turned
 min(x, y) + max(x, y) = x + y            max(x, y) - min(x, y) = abs(x - y)
 x - x // y * y = x % y                   x - truncdiv(x, y) * y = truncmod(x, y)
 x // y * y + x % y = x                   truncdiv(x, y) * y + truncmod(x, y) = x
-x % 2 + (x + 1) % 2 = 1
+x % 2 + (x + 1) % 2 = 1                 c - 1 - x % c = (-1 - x) % c
 (x + k) // c - x // c = (x % c + k) // c
 x // c * k + k*m = (x + c*m) // c * k
+x // c + (x + 1) // c + ... + (x + c - 1) // c = x        x - x // 2 = (x + 1) // 2
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from intset.expr import ops
-from intset.expr.node import Expr, make
+from intset.expr.node import Cond, Expr, make
 from intset.simplify import sums
+from intset.simplify.comparisons import MIRRORED
+from intset.simplify.conditions import negated
 from intset.simplify.lattice import OPPOSITE
 from intset.simplify.sums import Sum
 
@@ -41,6 +44,9 @@ def candidates(node: Expr) -> Iterator[Candidate]:
         return
     yield from _remainders(total)
     yield from _pairs(total)
+    for term, k in total.terms.items():
+        if (term.op is ops.MIN or term.op is ops.MAX) and k < 0:
+            yield from _turned(total, term, k)
     if len(total.terms) == 1 and not total.const:
         return
     for term, k in total.terms.items():
@@ -85,9 +91,20 @@ def _remainders(total: Sum) -> Iterator[Candidate]:
                     "constant into the quotient",
                     sums.write(Sum(0, total.without(term).terms).plus(Sum(0, {moved: k}))),
                 )
+        if term.op is ops.FLOORMOD and term.args[1].op is ops.CONST and total.const:
+            base, divisor = term.args
+            if divisor.data > 0 and total.const == k * (1 - divisor.data):
+                below = Sum(-1, {}).plus(sums.read(base), -1)
+                turned = make(ops.FLOORMOD, (sums.write(Sum(below.const % divisor.data, below.terms)), divisor))
+                yield (
+                    "complement of a remainder",
+                    sums.write(Sum(0, total.without(term).terms).plus(Sum(0, {turned: -k}))),
+                )
     if len(total.terms) > 1:
         yield from _parities(total)
         yield from _neighbours(total)
+        yield from _all_residues(total)
+        yield from _halves(total)
 
 
 def _quotients(term: Expr) -> Iterator[tuple[Expr, Expr | None]]:
@@ -148,6 +165,35 @@ def _neighbours(total: Sum) -> Iterator[Candidate]:
         seen.append((term, k, own))
 
 
+def _all_residues(total: Sum) -> Iterator[Candidate]:
+    """Quotients by c of x plus every residue of c: together x (Hermite)."""
+    groups: dict[tuple[int, Expr, Expr], dict[int, tuple[Expr, Sum]]] = {}
+    for term, k in total.terms.items():
+        if term.op is ops.FLOORDIV and term.args[1].op is ops.CONST and term.args[1].data > 1:
+            dividend = sums.read(term.args[0])
+            base = sums.write(Sum(0, dividend.terms))
+            groups.setdefault((k, term.args[1], base), {})[dividend.const % term.args[1].data] = (term, dividend)
+    for (k, divisor, base), found in groups.items():
+        c = divisor.data
+        if len(found) == c:
+            after, whole = total, sums.read(base)
+            for term, dividend in found.values():
+                after = after.without(term).plus(Sum(dividend.const // c, {}), k)
+            yield "quotients of all residues", sums.write(after.plus(whole, k))
+
+
+def _halves(total: Sum) -> Iterator[Candidate]:
+    """`x // 2 = x - (x + 1) // 2`, where that takes an x away."""
+    for term, k in total.terms.items():
+        if term.op is ops.FLOORDIV and term.args[1].op is ops.CONST and term.args[1].data == 2:
+            dividend = sums.read(term.args[0])
+            others = total.without(term)
+            if _is_part(dividend, others, -k):
+                more, odd = divmod(dividend.const + 1, 2)
+                half = make(ops.FLOORDIV, (sums.write(Sum(odd, dividend.terms)), term.args[1]))
+                yield "the other half", sums.write(others.plus(dividend, k).plus(Sum(more, {half: 1}), -k))
+
+
 # -- pairs of terms ------------------------------------------------------------------------------------------------
 
 
@@ -156,8 +202,8 @@ def _pairs(total: Sum) -> Iterator[Candidate]:
     for n, (a, k) in enumerate(terms):
         for b, m in terms[:n]:
             others = total.without(a).without(b)
-            if a.op is ops.SELECT and b.op is ops.SELECT and a.args[0] is b.args[0]:
-                pairs = zip(a.args[1:], b.args[1:], strict=True)
+            if a.op is ops.SELECT and b.op is ops.SELECT and (order := _like(a.args[0], b.args[0])):
+                pairs = zip(a.args[1:], b.args[1:][::order], strict=True)
                 arms = [sums.scaled(sums.read(y), m).plus(sums.read(x), k) for x, y in pairs]
                 both = make(ops.SELECT, (a.args[0], *map(sums.write, arms)))
                 yield "choices by one condition", sums.write(others.plus(Sum(0, {both: 1})))
@@ -169,6 +215,14 @@ def _pairs(total: Sum) -> Iterator[Candidate]:
                     size = make(ops.ABS, (sums.write(x.plus(y, -1)),))
                     after = others.plus(Sum(0, {size: k if a.op is ops.MAX else m}))
                     yield "difference of max and min", sums.write(after)
+
+
+def _like(p: Cond, q: Cond) -> int:
+    """1 where the conditions are the same, -1 where one is written as the other's negation, else 0."""
+    if p is q:
+        return 1
+    other = negated(p)
+    return -1 if q is other or other.op in MIRRORED and q is make(MIRRORED[other.op], other.args[::-1]) else 0
 
 
 # -- addends into choices -------------------------------------------------------------------------------------------
@@ -187,6 +241,14 @@ def _into_bound(total: Sum, term: Expr, k: int) -> Iterator[Candidate]:
         if k < 0:
             turned = make(OPPOSITE[term.op], tuple(sums.write(sums.scaled(arg, -1)) for arg in args))
             yield f"addends into {term.op.name}", sums.write(outside.plus(Sum(0, {turned: -k})))
+
+
+def _turned(total: Sum, term: Expr, k: int) -> Iterator[Candidate]:
+    """A bound that is taken away, with its operands negated: it pays where one of them is written with a minus."""
+    args = [sums.scaled(sums.read(arg), -1) for arg in term.args]
+    if any(c > 0 for arg in args for c in arg.terms.values()):
+        turned = make(OPPOSITE[term.op], tuple(map(sums.write, args)))
+        yield f"negated {term.op.name}", sums.write(total.without(term).plus(Sum(0, {turned: -k})))
 
 
 def _into_branches(total: Sum, term: Expr, k: int) -> Iterator[Candidate]:

@@ -160,6 +160,7 @@ def test_of_bits(rule: Rule) -> None:
     names = {v: z3.BitVec(str(v), 16) for v in unknowns(rule)}
     amounts = [z3.And(v >= 0, v < 8) for e, v in names.items() if e in CONSTANTS]
     solver = z3.Solver()
+    solver.add(*(in_bits(cond, names) for cond in rule.when))
     solver.add(*amounts, in_bits(rule.pattern, names) != in_bits(rule.result, names))
     assert solver.check() == z3.unsat
 
@@ -167,6 +168,8 @@ def test_of_bits(rule: Rule) -> None:
 def in_bits(e: Any, names: dict[Any, Any]) -> Any:
     if e in names:
         return names[e]
+    if e.op is ops.CONST:
+        return z3.BitVecVal(e.data, 16)
     args = [in_bits(arg, names) for arg in e.args]
     return e.op.meaning(*args) if e.op not in SHIFTS else SHIFTS[e.op](*args)
 
