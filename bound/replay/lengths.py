@@ -8,6 +8,7 @@ from bound.itervar import IterVar
 from bound.operation import Operation
 from bound.replay.axes import equal_sizes
 from bound.replay.domain import BROADCAST, TensorDomain
+from bound.replay.longer import longer
 from bound.replay.loops import Conflict, Leaf, Loops
 from bound.replay.reasons import MISMATCH
 from bound.schedule import Fuse, Rebase, Relation, Singleton, Split
@@ -18,7 +19,7 @@ from intset.expr.node import Expr
 def check_lengths(loops: Loops) -> Conflict | None:
     """Whether a loop that several stages run is as long for each of them; and who runs loops as they are."""
     marks = _Marks(loops)
-    for op in reversed(list(loops.chain)):
+    for op in sorted(loops.chain, key=lambda op: -1 if (home := loops.home[op]) is None else home.depth):
         places = [k for k in range(loops.shared.get(op, 0)) if (op, k) in loops.node]
         loops.strict[op] = op not in loops.fixed and all(_is_strict(loops, marks, (op, k)) for k in places)
     for node in dict.fromkeys(loops.node.values()):
@@ -27,10 +28,25 @@ def check_lengths(loops: Loops) -> Conflict | None:
         for first, second in pairwise(owners):
             if not (loops.strict[first[0]] and loops.strict[second[0]]):
                 return Conflict(MISMATCH, (first, second))
-        for first, second in pairwise(real):
-            if marks.of(first) != marks.of(second):
-                return Conflict(MISMATCH, (first, second))
+        last = loops.owner(node)
+        for leaf in real:
+            if marks.of(leaf) != marks.of(last) and not _lengthened(loops, marks, leaf[0], last[0]):
+                return Conflict(MISMATCH, (leaf, last))
     return None
+
+
+def _lengthened(loops: Loops, marks: _Marks, op: Operation, other: Operation) -> bool:
+    """Whether the loops of an operation can be those of another that has more axes."""
+    if op not in loops.longer:
+        for node in loops.chain[op]:
+            leaf = node.leaf_of(other)
+            if leaf is None or marks.of(leaf) != marks.of(loops.owner(node)):
+                return False
+        found = longer(loops, op, other)
+        if found is None:
+            return False
+        loops.longer[op] = found
+    return True
 
 
 def _is_strict(loops: Loops, marks: _Marks, leaf: Leaf) -> bool:

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 
 from bound.itervar import IterVar
 from bound.operation import Operation
-from bound.replay.domain import BROADCAST, TensorDomain
-from bound.schedule import IterVarAttr
+from bound.replay.domain import BROADCAST, TensorDomain, ancestors
+from bound.replay.replays import Matching
+from bound.schedule import IterVarAttr, Relation
 
 Leaf = tuple[Operation, int]
 
@@ -63,6 +64,22 @@ class Conflict:
     apart: tuple[Leaf, Leaf]
 
 
+@dataclass(frozen=True, eq=False)
+class Longer:
+    """How the loops of an operation are made where they are those of another that has more axes.
+
+    Attributes
+    ----------
+    relations: from the roots of the operation and `added` to `loop`.
+    added: axes that the operation has not, each with its range.
+    loop: for each loop of the operation the one in its place; behind them axes of one element that are left over.
+    """
+
+    relations: tuple[Relation, ...]
+    added: tuple[IterVar, ...]
+    loop: tuple[IterVar, ...]
+
+
 @dataclass(eq=False)
 class Loops:
     """The shared loops of a schedule.
@@ -71,17 +88,19 @@ class Loops:
     ----------
     domains, shared: of each operation its loops, and how many of them it shares with its readers.
     readers: who reads each operation.
-    attrs, fixed: see `shared_loops`.
+    match, attrs, fixed: see `shared_loops`.
     node: the loop that a leaf is.
     chain: the loops of an operation that are nodes, outermost first.
     home: the innermost loop that an operation shares with its readers: it is done anew in each iteration.
     strict: whether the loops that an operation shares are, axis by axis, those of the stage that runs them.
+    longer: how the loops of an operation are made that run in longer ones; these stand for its own then.
     conflict: why there is no nest.
     """
 
     domains: Mapping[Operation, TensorDomain]
     shared: Mapping[Operation, int]
     readers: Mapping[Operation, Sequence[Operation]]
+    match: Mapping[tuple[Operation, Operation], Matching]
     attrs: Mapping[Leaf, IterVarAttr]
     fixed: Collection[Operation] = ()
     links: dict[Leaf, list[Leaf]] = field(default_factory=dict)
@@ -90,6 +109,7 @@ class Loops:
     chain: dict[Operation, tuple[Node, ...]] = field(default_factory=dict)
     home: dict[Operation, Node | None] = field(default_factory=dict)
     strict: dict[Operation, bool] = field(default_factory=dict)
+    longer: dict[Operation, Longer] = field(default_factory=dict)
     conflict: Conflict | None = None
     _owner: dict[Node, Leaf] = field(default_factory=dict)
 
@@ -110,13 +130,19 @@ class Loops:
         return leaf not in self.up
 
     def owner(self, node: Node) -> Leaf:
-        """The leaf that the loop is made from: of those not shared with readers, the last with all elements."""
+        """The leaf that the loop is made from: of those not shared with readers that with the most axes, the last."""
         found = self._owner.get(node)
         if found is None:
             owners = [leaf for leaf in node.leaves if self.owns(leaf)]
-            found = next((leaf for leaf in reversed(owners) if self.kind(leaf) != BROADCAST), owners[-1])
+            found = owners[-1] if len(owners) == 1 else max(reversed(owners), key=self._axes)
             self._owner[node] = found
         return found
+
+    def _axes(self, leaf: Leaf) -> int:
+        """How many axes of more than one element a loop is made of."""
+        domain = self.domains[leaf[0]]
+        made = ancestors(domain.relations, (self.axis(leaf),))
+        return sum(iv in made and domain.kinds[iv] != BROADCAST for iv in domain.root)
 
     def between(self, one: Leaf, other: Leaf) -> list[Leaf]:
         """The shortest way from one leaf to another over leaves that are one loop because of each other."""

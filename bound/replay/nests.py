@@ -19,7 +19,7 @@ from bound.operation import Operation
 from bound.replay.domain import BROADCAST, REDUCTION, TensorDomain
 from bound.replay.lengths import check_lengths
 from bound.replay.loops import Conflict, Leaf, Loops, Node
-from bound.replay.order import check_order
+from bound.replay.order import check_once, check_order
 from bound.replay.reasons import KIND, MISMATCH, SELF_MAPPED
 from bound.replay.replays import Matching
 from bound.schedule import IterVarAttr
@@ -45,7 +45,7 @@ def shared_loops(
     attrs: what stages say of their leaves.
     fixed: those that are computed in a loop of another stage by `Stage.compute_at`.
     """
-    loops = Loops(domains, shared, readers, attrs, fixed)
+    loops = Loops(domains, shared, readers, match, attrs, fixed)
     reach = dict(shared)
     for op, count in shared.items():
         for reader in readers[op] if count else ():
@@ -57,7 +57,7 @@ def shared_loops(
                     reach[reader] = max(reach.get(reader, 0), there + 1)
     number = {op: k for k, op in enumerate(domains)}
     _nodes(loops, reach, number)
-    for step in (_self_mapped, _nested, _one_kind, check_order, check_lengths):
+    for step in (_self_mapped, _nested, _one_kind, check_order, check_once, check_lengths):
         if loops.conflict is None:
             loops.conflict = step(loops)
     return loops

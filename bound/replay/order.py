@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from bound.operation import Operation
 from bound.replay.domain import BROADCAST, REDUCTION
-from bound.replay.loops import Conflict, Loops, Node
-from bound.replay.reasons import ORDER, PERSISTENT
+from bound.replay.loops import Conflict, Leaf, Loops, Node
+from bound.replay.reasons import MISMATCH, ORDER, PERSISTENT
 
 
 def check_order(loops: Loops) -> Conflict | None:
@@ -102,3 +102,23 @@ def _circular(loops: Loops, circle: Sequence[tuple[object, tuple[Operation, Oper
                 return Conflict(rule, (own, its))
     item = next(item for item, _ in circle if isinstance(item, Node))
     return Conflict(ORDER, (item.leaves[0], item.leaves[-1]))
+
+
+def check_once(loops: Loops) -> Conflict | None:
+    """Whether what a loop reduces is added once: no loop that the stage has no axis for is inside of that one."""
+    for op, chain in loops.chain.items():
+        begin = next((node for node in chain if loops.kind((op, node.places[op])) == REDUCTION), None)
+        if begin is None:
+            continue
+        for node in reversed(chain[-1].path()):
+            own = node.leaf_of(op)
+            if node.depth > begin.depth and (own is None or _is_longer(loops, node, own)):
+                inner = chain[-1]
+                its = inner.leaf_of(loops.owner(node)[0]) or loops.owner(inner)
+                return Conflict(MISMATCH, ((op, inner.places[op]), its))
+    return None
+
+
+def _is_longer(loops: Loops, node: Node, leaf: Leaf) -> bool:
+    """Whether a loop runs more than once over what is one element of a stage."""
+    return loops.kind(leaf) == BROADCAST and loops.kind(loops.owner(node)) != BROADCAST

@@ -87,7 +87,7 @@ def infer_root_bound(state: Pass, bounds: StageBounds) -> None:
     """InferRootBound: phases 1 to 4 for one stage."""
     stage, op = bounds.stage, bounds.op
     bounds.fixed = fixed_loops(state, bounds)
-    for iv in op.root_iter_vars:
+    for iv in (*op.root_iter_vars, *state.sharing.added.get(stage, ())):
         if iv.dom is not None:
             bounds.ranges[iv] = state.sizes.range(iv.dom)
     needs = prop_bound_to_inputs(state, bounds)

@@ -30,7 +30,7 @@ def enter_shared(state: Pass) -> None:
     """
     for stage in state.sharing.aligned:
         shared = [k for k, leaf in enumerate(stage.leaf_iter_vars) if leaf in state.sharing.loops]
-        if not shared:
+        if not shared or stage in state.sharing.added:
             continue
         bounds = StageBounds(stage, state.paths[stage], state.sizes.relations(stage))
         bounds.outer = state.sharing.outer.get(stage, ())

@@ -20,7 +20,7 @@ from bound.errors import ScheduleError
 from bound.itervar import IterVar
 from bound.operation import Operation
 from bound.replay.domain import BROADCAST, ancestors
-from bound.replay.loops import Leaf, Loops, Node
+from bound.replay.loops import Leaf, Longer, Loops, Node
 from bound.replay.scene import Scene
 from bound.schedule import AttachType, Fuse, IterVarAttr, Rebase, Relation, Schedule, Split, Stage
 from bound.schedule.attach import check_attachments
@@ -40,6 +40,7 @@ class Sharing:
     path: for a stage the shared loops around its formula, outermost first, with those of others in between.
     aligned: the root axes whose loops run over all of the axis, because they are those of other stages.
     instead: for a leaf the stage that had it and the loop that stands for it.
+    added: for a stage that runs in loops longer than its own the axes it has not that these are made of.
     """
 
     loops: dict[IterVar, Stage] = field(default_factory=dict)
@@ -48,6 +49,7 @@ class Sharing:
     path: dict[Stage, tuple[IterVar, ...]] = field(default_factory=dict)
     aligned: dict[Stage, frozenset[IterVar]] = field(default_factory=dict)
     instead: dict[IterVar, tuple[Stage, IterVar]] = field(default_factory=dict)
+    added: dict[Stage, tuple[IterVar, ...]] = field(default_factory=dict)
 
     def name(self, stage: Stage, iv: IterVar) -> str:
         """A loop with the stage it belongs to, or all that share it."""
@@ -72,11 +74,26 @@ def normalized(schedule: Schedule) -> tuple[Schedule, Sharing]:
         raise ScheduleError(
             f"stage {op.name}: it cannot run in one loop with {other.name} any more ({loops.conflict.rule})"
         )
+    added = {new[op]: _lengthened(new[op], made) for op, made in loops.longer.items()}
     rebase_non_zero_min_loop(new)
     legalize_invalid_attach(new)
     sharing = _shared(new, loops) if loops.node else Sharing()
+    sharing.added = added
     check_attachments(new)
     return new, sharing
+
+
+def _lengthened(stage: Stage, made: Longer) -> tuple[IterVar, ...]:
+    """Give a stage the loops that stand for its own; the axes added for that."""
+    stage.relations = list(made.relations)
+    stage.all_iter_vars = list(dict.fromkeys((*stage.all_iter_vars, *made.added, *made.loop)))
+    stage.iter_var_attrs |= {
+        new: stage.iter_var_attrs[old]
+        for old, new in zip(stage.leaf_iter_vars, made.loop, strict=False)
+        if old in stage.iter_var_attrs
+    }
+    stage.leaf_iter_vars = list(made.loop)
+    return made.added
 
 
 def _shared(schedule: Schedule, loops: Loops) -> Sharing:

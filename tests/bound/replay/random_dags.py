@@ -17,7 +17,7 @@ from lowering import lower, run
 
 KINDS = (
     *("pointwise", "pointwise", "join", "join", "join", "reduce", "reduce", "reduce_all", "best", "broadcast"),
-    *("broadcast", "squeeze", "transpose", "two", "window", "repeat"),
+    *("broadcast", "squeeze", "transpose", "two", "window", "repeat", "spread"),
 )
 TAILS = ("guard", "guard", "guard", "shrink", "round_up", "shift_inwards")
 MODES = ("standard", "best_effort", "most_inlined")
@@ -32,10 +32,12 @@ class Dag:
     symbolic: whether some sizes are variables.
     """
 
-    def __init__(self, seed: int, most: int = 7, sizes: tuple[int, ...] = (2, 3, 4, 5), symbolic: bool = False) -> None:
+    def __init__(
+        self, seed: int, most: int = 7, symbolic: bool = False, ranks: tuple[int, ...] = (1, 2, 2, 2, 3)
+    ) -> None:
         self.rng = random.Random(seed)
         rng = self.rng
-        dims = rng.choice((1, 2, 2, 2, 3))
+        dims, sizes = rng.choice(ranks), (2, 3, 4, 5)
         numbers = [rng.choice(sizes) for _ in range(dims)]
         shape: list[Any] = list(numbers)
         if symbolic:
@@ -44,12 +46,16 @@ class Dag:
         self.tensors: list[Tensor] = [te.placeholder(shape, name="A", dtype="int32")]
         for k in range(rng.randint(2, most)):
             self.tensors += self._more(f"T{k + 1}")
+        self.input = np.random.default_rng(seed).integers(-4, 5, numbers).astype("int32")
+        self._finish()
+
+    def _finish(self) -> None:
+        rng = self.rng
         computed = self.tensors[1:]
         read = {t for c in computed for t in c.op.input_tensors}
         outputs = [t for t in computed if t not in read or rng.random() < 0.15]
         rng.shuffle(outputs)
         self.outputs = list(dict.fromkeys(t.op for t in outputs))
-        self.input = np.random.default_rng(seed).integers(-4, 5, numbers).astype("int32")
         self.wanted = {t: evaluate(t, {"A": self.input}) for op in self.outputs for t in op.outputs}
 
     def _more(self, name: str) -> list[Tensor]:
@@ -101,6 +107,15 @@ class Dag:
             return self._pointwise(name, t)
         d, n, shape = self.rng.randint(0, t.ndim), self.rng.choice((2, 3)), _shape(t)
         return [te.compute([*shape[:d], n, *shape[d:]], lambda *i: t(*i[:d], *i[d + 1 :]) + i[d], name=name)]
+
+    def _spread(self, name: str, t: Tensor) -> list[Tensor]:
+        """An axis of one element, which a second tensor repeats."""
+        if t.ndim > 2:
+            return self._pointwise(name, t)
+        d, n, shape = self.rng.randint(0, t.ndim), self.rng.choice((2, 3, 5)), _shape(t)
+        one = te.compute([*shape[:d], 1, *shape[d:]], lambda *i: t(*i[:d], *i[d + 1 :]) - 1, name=f"{name}b")
+        out = [*shape[:d], n, *shape[d:]]
+        return [one, te.compute(out, lambda *i: one(*i[:d], 0, *i[d + 1 :]) * 3 + i[d], name=name)]
 
     def _squeeze(self, name: str, t: Tensor) -> list[Tensor]:
         shape = _shape(t)
@@ -158,6 +173,21 @@ class Dag:
             return x(*(0 if _is_one(e) and not _is_one(n) else v for v, e, n in pairs))
 
         return [te.compute(out, lambda *i: read(t, i) + read(o, i), name=name)]
+
+    @classmethod
+    def wide(cls, seed: int) -> Dag:
+        """A tensor that some read element by element, and some along an axis that it has not."""
+        d = cls(seed, 2, seed % 4 == 0, ranks=(1, 2))
+        rng = d.rng
+        first = d.tensors[0]
+        root = te.compute(_shape(first), lambda *i: first(*i) * 2 + 1, name="R")
+        d.tensors.append(root)
+        kinds = [rng.choice(("pointwise", "reduce", "best", "two", "spread")) for _ in range(rng.randint(1, 2))]
+        for k, kind in enumerate([*kinds, "spread"]):
+            d.tensors += getattr(d, f"_{kind}")(f"S{k}", root)
+        d.tensors += d._more("L")
+        d._finish()
+        return d
 
     def schedule(self) -> Schedule:
         return te.create_schedule(self.outputs)

@@ -158,6 +158,49 @@ def test_everything_inlined_runs(program, how):
         assert b.required(t) <= b.computed(t)
 
 
+def test_a_stage_in_a_loop_longer_than_its_own():
+    """T2 has no axis for what T4 fuses: it is computed anew there. Of a reduction nothing is added twice."""
+    t0 = given(8, 9)
+    t1 = pointwise("T1", t0)
+    t2, r = pointwise("T2", t1), reduced("R", t1)
+    t3 = broadcast("T3", t1, 1)
+    t4 = te.compute((8, 5, 9), lambda i, j, k: t3[i, 0, k] + j, name="T4")
+    s = te.create_schedule([t2.op, r.op, t4.op])
+    fused = s[t4].fuse(*t4.op.axis[:2])
+    s[t4].split(fused, 3)
+    assert replay.compute_at(s, t1, t4, 2).position == 2
+    assert positions(s, t1, t3) == [2, 2]
+    f = lower(s)
+    out = {t.name: np.zeros(evaluate(t, {"T0": NUMBERS[1]}).shape, "float32") for t in (t2, r, t4)}
+    run(f, {"T0": NUMBERS[1], **out})
+    for t in (t2, r, t4):
+        np.testing.assert_allclose(out[t.name], evaluate(t, {"T0": NUMBERS[1]}), rtol=1e-5)
+    text = str(f)
+    assert text.count("fused.outer in") == text.count("fused.inner in") == 1
+    b = infer_bound(s)
+    for t in (t1, t2, r, t3, t4):
+        assert b.required(t) <= b.computed(t)
+        assert all(iv in b for iv in s[t].all_iter_vars)
+    o = replay.compute_at(s, t1, t4, -1, "best_effort")
+    assert o.position == 2 and "reduction" not in {reason.rule for reason in o.reasons}
+
+
+def test_a_reduction_has_no_loop_of_others_inside():
+    """S adds over i in a loop of T4; the loop of j, which S has not, may not be between that and its own."""
+    t1 = pointwise("T1", given(8, 9))
+    total = reduced("S", t1, 0)
+    t3 = broadcast("T3", t1, 1)
+    t4 = te.compute((8, 5, 9), lambda i, j, k: t3[i, 0, k] + j, name="T4")
+    s = te.create_schedule([total.op, t4.op])
+    s[total].reorder(*reversed(s[total].leaf_iter_vars))
+    o = replay.compute_at(s, t1, t4, 3, "best_effort")
+    assert (o.position, [reason.rule for reason in o.reasons]) == (1, ["mismatch"])
+    f = lower(s)
+    out = {"S": np.zeros(9, "float32"), "T4": np.zeros((8, 5, 9), "float32")}
+    run(f, {"T0": NUMBERS[1], **out})
+    np.testing.assert_allclose(out["S"], (NUMBERS[1] + 1).sum(0), rtol=1e-5)
+
+
 def test_a_loop_of_one_element_that_was_split():
     """Two iterations of which a guard lets one run; they stand inside the loop that is shared."""
     t1 = broadcast("T1", given(9), 0)
