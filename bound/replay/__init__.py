@@ -28,6 +28,7 @@ What is a loop of whom
     nests          which leaves are one loop, and which loop stands in which
     order          whether everything in a loop can be complete before it is read
     lengths        whether a loop is as long for each of its stages
+    longer         a stage in loops that are longer than its own
     scene          what a call changes, apart from the schedule until it is written back
     place          `compute_at`, `inline_at`, `inline_all_at`, `inline_most`
     recompute      clones for some of the readers
