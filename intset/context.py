@@ -11,7 +11,8 @@ from intset.assuming import Assuming, within_blocks
 from intset.domains.answers import bounds_by, region_by
 from intset.domains.base import IntSet
 from intset.domains.ends import Bounds
-from intset.domains.occupied import where_occupied
+from intset.domains.occupied import where_present
+from intset.domains.presence import Presence
 from intset.domains.region import Region
 from intset.domains.registry import domain_named
 from intset.domains.relation import Relation
@@ -25,6 +26,7 @@ from intset.expr.walk import conjuncts
 from intset.facts import ASSUMED, DERIVED, Fact
 from intset.frame import Frame
 from intset.itermap.itermap import IterMap, iter_map
+from intset.names import generation
 from intset.prover.cache import prove_once
 from intset.prover.ends import AskedBounds
 from intset.prover.explain import Explanation, explain
@@ -219,7 +221,7 @@ class Context:
         goal = condition if isinstance(condition, Cond) else as_cond(condition, "the condition to prove")
         chosen = configuration.current(self.domain)
         frame = self.frame
-        found = frame.answers.get((goal, chosen))
+        found = frame.answers.get((goal, chosen, generation()))
         if found is not None:
             answer: Proof = found
             return answer
@@ -340,7 +342,8 @@ class Context:
     def _ask(self, what: str, exprs: tuple[Expr, ...], keep: Sequence[Var], domain: str | None) -> Any:
         chosen = configuration.current(self.domain if domain is None else domain)
         kept = tuple(checked_var(var) for var in ((keep,) if isinstance(keep, Var) else keep)) if keep != () else ()
-        key = (what, exprs, kept, chosen)
+        registered = generation()
+        key = (what, exprs, kept, chosen, registered)
         frame = self.frame.where_defined(exprs).reading
         found = frame.answers.get(key)
         if found is not None:
@@ -349,14 +352,14 @@ class Context:
         if what == "region" and frame is not self.frame.reading:
             query.alone = tuple(self.frame.where_defined((e,)).reading.query((e,), kept, chosen) for e in exprs)
         answering = domain_named(chosen.domain)
-        if what == "image":
-            return frame.remember(key, answering.image(query))
         if what == "bounds":
             ends = bounds_by(query, answering)
             asked = AskedBounds(exprs[0], frame.ranges, frame.facts, frame.defined, kept, chosen)
             return frame.remember(key, ends.answering(asked))
-        region = where_occupied(region_by(query, answering), frame.ranges, exprs, kept)
-        return frame.remember(key, region)
+        presence = _presence(frame, kept, chosen, registered)
+        if what == "image":
+            return frame.remember(key, where_present(answering.image(query), presence))
+        return frame.remember(key, where_present(region_by(query, answering), presence))
 
     def __reduce__(self) -> tuple[Any, ...]:
         frame = self.frame
@@ -367,6 +370,18 @@ class Context:
         variables = ", ".join(f"{v.name} in [{r.min}, {r.max}]" for v, r in frame.ranges.items())
         facts = "; ".join(map(repr, frame.facts))
         return f"<Context {variables or 'no variables'}{' | ' + facts if facts else ''}>"
+
+
+def _presence(frame: Frame, kept: tuple[Var, ...], chosen: configuration.Config, registered: int) -> Presence | None:
+    """Where the parameters leave a point, if any are spoken of: one object for all questions of a scope."""
+    if not kept and not frame.known.has_parameters and not frame.base.has_parameters:
+        return None
+    key = ("presence", kept, chosen, registered)
+    known = frame.answers.get(key)
+    if known is None:
+        known = frame.remember(key, Presence(frame.ranges, frame.conditions, kept, chosen))
+    found: Presence = known
+    return None if found.is_settled() else found
 
 
 def report(facts: Sequence[Fact]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 from functools import cache
 from importlib import metadata
 from typing import Any, Final
@@ -13,16 +14,31 @@ ENTRY_POINTS: Final = "intset.domains"
 BUILT_IN: Final = ("auto", "interval", "stride", "modular", "interval*modular", "isl", "points")
 CHEAPEST: Final = "interval"
 _registered: dict[str, None] = {}
+_changes = itertools.count(1)
+_generation = 0
 
 
 def announce(name: str) -> None:
     """Let `name` be asked for, from now on."""
     _registered[name] = None
+    _change()
 
 
 def withdraw(name: str) -> None:
     """Forget a name that was announced."""
     _registered.pop(name, None)
+    _change()
+
+
+def _change() -> None:
+    global _generation
+    _generation = next(_changes)
+
+
+def generation() -> int:
+    """A number for what the names stand for: part of the key under which an answer is kept, for a name may come to
+    stand for another domain."""
+    return _generation
 
 
 def announced() -> tuple[str, ...]:

@@ -36,7 +36,7 @@ def renamed(
             facts += _inside(instead, moved)
     for old, into in new.items():
         assert isinstance(old, Var)
-        facts += _declared(old, into)
+        facts += declared_of(old, into)
     return {**table, **ranges}, tuple(dict.fromkeys(facts))
 
 
@@ -52,7 +52,7 @@ def _inside(e: Expr, limits: Range) -> Iterator[Fact]:
         yield Fact(e <= limits.max, DERIVED)
 
 
-def _declared(var: Var, e: Expr) -> Iterator[Fact]:
+def declared_of(var: Var, e: Expr) -> Iterator[Fact]:
     """What `var` says of itself, said of `e`."""
     low, high, step = var.declared()
     if low is not None:

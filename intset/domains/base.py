@@ -25,13 +25,13 @@ from intset.domains.budgeted import (
 from intset.domains.ends import Bounds, End, as_end
 from intset.domains.outline import Outline
 from intset.domains.protocols import ClimbingDomain, Domain, Points, RegionDomain, Regions
-from intset.domains.sides import end_at
-from intset.errors import BudgetError, EvaluationError, InputError, UndecidedError
+from intset.domains.sides import end_at, placed_conditions
+from intset.errors import BudgetError, InputError, UndecidedError
 from intset.expr import ops
 from intset.expr.build import logical_and, maximum
 from intset.expr.evaluate import evaluate
-from intset.expr.node import Cond, Expr, IntLike, Var, as_cond, as_expr, as_int, constant_value, truth
-from intset.expr.walk import conjuncts, free_vars, substitute
+from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, as_int, constant_value, truth
+from intset.expr.walk import conjuncts, free_vars
 from intset.facts import ASSUMED, Fact
 from intset.frame import Frame
 from intset.infinity import NEG_INF, POS_INF, Infinity
@@ -136,15 +136,15 @@ class IntSet(ABC):
 
     def _frame(self) -> Frame:
         """What holds of the parameters, as a scope."""
-        return Frame.of({}, [Fact(part, ASSUMED) for cond in self.where for part in conjuncts(cond)])
+        return Frame({}, tuple(Fact(part, ASSUMED) for part in self.relied_on()))
 
     def at(self, values: Mapping[Var, IntLike]) -> IntSet:
         """The set at the given values of parameters."""
         table = {var: as_expr(value) for var, value in values.items()}
         if table.keys().isdisjoint((*self.params, *free_vars(*self.where))):
             return self
-        where = tuple(as_cond(substitute(cond, table)) for cond in self.where)
-        if any(_is_false(cond) for cond in where if not free_vars(cond)):
+        where = placed_conditions(self.where, table)
+        if where is None:
             return empty_set(self.by)
         found = self.substituted(table)
         found.where = where
@@ -179,9 +179,26 @@ class IntSet(ABC):
         """What holds of `point` and the parameters where `point` is an element."""
         return (*self.where, self.condition(point[0]))
 
+    @property
+    def mentioned(self) -> IntSet:
+        """The set at the values of parameters at which something is left (`domains.occupied`)."""
+        return self
+
     def in_instances(self) -> IntSet:
         """As for regions."""
         return self
+
+    def knows_where_empty(self) -> bool:
+        """Whether nothing is represented wherever there is no true element."""
+        return True
+
+    def relied_on(self) -> tuple[Cond, ...]:
+        """What holds of the parameters, one condition each."""
+        return tuple(part for cond in self.where for part in conjuncts(cond))
+
+    def joined_with(self, other: IntSet, operation: Callable[[IntSet, IntSet], IntSet]) -> IntSet:
+        """What an operation makes of this set and another."""
+        return operation(self, other)
 
     def outlined(self) -> Outline:
         """What is known of the set without its shape; it is not asked for its ends before somebody needs them."""
@@ -189,11 +206,11 @@ class IntSet(ABC):
 
     def __or__(self, other: IntSet) -> IntSet:
         """The union of the sets represented, or a superset of it when it has no representation."""
-        return _union(self, other) if isinstance(other, IntSet) else NotImplemented
+        return self.joined_with(other, _union) if isinstance(other, IntSet) else NotImplemented
 
     def __and__(self, other: IntSet) -> IntSet:
         """The intersection of the sets represented, or a superset of it when it has no representation."""
-        return _intersection(self, other) if isinstance(other, IntSet) else NotImplemented
+        return self.joined_with(other, _intersection) if isinstance(other, IntSet) else NotImplemented
 
     def __le__(self, other: IntSet) -> bool:
         """Whether every element of this set is known to be one of `other`, for all parameters (comparing what is
@@ -233,7 +250,7 @@ class IntervalSet(IntSet):
 
     def __init__(self, low: End | int, high: End | int, by: str = "interval", **flags: Any) -> None:
         super().__init__(by, flags.pop("is_tight", False), flags.pop("is_exact", False), **flags)
-        self.low, self.high = as_end(low), as_end(high)
+        self.low, self.high = self.given = as_end(low), as_end(high)
         first, last = (constant_value(end) if isinstance(end, Expr) else None for end in (self.low, self.high))
         if first is not None and last is not None and first > last:
             self.low, self.high = POS_INF, NEG_INF
@@ -344,14 +361,6 @@ class ShapeSet(IntSet):
         return f"<{type(self).__name__} {self.describe()} {flag} by {self.by}>"
 
 
-def _is_false(cond: Cond) -> bool:
-    """Whether a condition without variables does not hold; where it has no value, nothing holds."""
-    try:
-        return not evaluate(cond)
-    except EvaluationError:
-        return True
-
-
 def _interval_at(s: IntSet, table: Mapping[Var, IntLike], is_exact: bool, notes: Sequence[str]) -> IntSet:
     """The interval between the ends of `s` at given values."""
     low, high = (end_at(end, table) for end in s.ends())
@@ -364,18 +373,24 @@ def _union(a: IntSet, b: IntSet) -> IntSet:
     if a.is_empty or b.is_empty:
         return b if a.is_empty else a
     where = tuple(cond for cond in dict.fromkeys(a.where) if cond in b.where)  # elements are there where one has some
-    return _joined(a, b, lambda x, y: x.union(y), a.outlined().united(b.outlined()), where)
+    exact = a.knows_where_empty() and b.knows_where_empty() and a.where == b.where
+    return _joined(a, b, lambda x, y: x.union(y), a.outlined().united(b.outlined()), where, exact)
 
 
 def _intersection(a: IntSet, b: IntSet) -> IntSet:
     if a.is_empty or b.is_empty:
         return empty_set(a.by)
     where = tuple(dict.fromkeys((*a.where, *b.where)))
-    return _joined(a, b, lambda x, y: x.intersect(y), a.outlined().intersected(b.outlined()), where)
+    return _joined(a, b, lambda x, y: x.intersect(y), a.outlined().intersected(b.outlined()), where, True)
 
 
 def _joined(
-    a: IntSet, b: IntSet, operation: Callable[[Shape, Shape], Shape], outline: Outline, where: tuple[Cond, ...]
+    a: IntSet,
+    b: IntSet,
+    operation: Callable[[Shape, Shape], Shape],
+    outline: Outline,
+    where: tuple[Cond, ...],
+    exact: bool,
 ) -> IntSet:
     """What two sets give together; exact only when both are."""
     notes = tuple(dict.fromkeys((*a.notes, *b.notes)))
@@ -386,7 +401,8 @@ def _joined(
         by = a.by if a.by == b.by else CHEAPEST
         return IntervalSet(low, high, by, notes=(*notes, f"joined as intervals: {error}"), where=where)
     by = a.by if a.by == b.by else shape.by
-    found = ShapeSet(shape, by, outline, is_exact=a.is_exact and b.is_exact, notes=notes, where=where)
+    is_exact = exact and a.is_exact and b.is_exact
+    found = ShapeSet(shape, by, outline, is_exact=is_exact, notes=notes, where=where)
     return empty_set(by) if found.is_empty else found
 
 

@@ -5,12 +5,13 @@ Only the form of an answer can be checked here, not whether it contains the trut
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, NoReturn
 
 from intset.domains.protocols import Points
 from intset.domains.query import Query
 from intset.errors import BudgetError, DomainError
+from intset.expr.node import Var
 from intset.regions.shape import Shape
 
 
@@ -56,6 +57,7 @@ class GuardedRegions:
             self._refuse("points", answer, "a Shape with notes")
         if answer[0].dims != len(query.exprs):
             self._refuse("points", answer, f"a Shape of {len(query.exprs)} coordinates", f", with {answer[0].dims}")
+        self._check_variables("points", answer[0], self._read("points", answer[0], answer[0].variables), query)
         return Points(answer[0], tuple(answer[1]))
 
     def _asked(self, method: str, query: Any) -> Any:
@@ -65,6 +67,14 @@ class GuardedRegions:
             raise  # a refusal is an answer
         except Exception as error:
             raise DomainError(f"the domain {self.name!r}: {method} raised {_raised(error)}") from error
+
+    def _check_variables(self, method: str, answer: Any, found: Iterable[object], query: Query) -> None:
+        """An answer speaks of what the question leaves open, and of nothing that it does not mention."""
+        for v in found:
+            if not isinstance(v, Var) or query.is_relaxed(v):
+                self._refuse(method, answer, "an answer free of the variables that run", f", with {shown_in_a_line(v)}")
+            if not query.mentions(v):
+                self._refuse(method, answer, "an answer to the question", f", with {v.name}, which is not in it")
 
     def _read(self, method: str, answer: Any, read: Callable[[], Any]) -> Any:
         try:

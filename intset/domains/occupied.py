@@ -1,38 +1,190 @@
-"""Regions that are empty where a range is that they do not mention.
+"""Sets and regions that are empty where no point of their question is left (`presence.py`).
 
-A domain may forget a variable that nothing mentions, and with it that its range is empty at some values of sizes or of
-kept variables. The ends and counts of a region speak of the other values; its algebra speaks of all: what is taken away
-from another region, compared with it, or asked about at such a value is empty there.
+The ends and the box of one speak of the other values of the parameters. Its algebra speaks of all: what is taken away
+from another, compared with it, counted or asked about at such a value is empty there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
-from intset.domains.base import empty_set
+from intset.domains.base import IntSet, empty_set
 from intset.domains.budgeted import own_budget
+from intset.domains.ends import End
 from intset.domains.outline import Outline
+from intset.domains.presence import Presence
 from intset.domains.region import ProductRegion, Region
-from intset.expr.build import logical_and
-from intset.expr.evaluate import evaluate
+from intset.errors import BudgetError, CountError, UndecidedError
+from intset.expr.build import logical_and, select
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr
 from intset.expr.range import Range
-from intset.expr.walk import substitute
+from intset.expr.walk import free_vars
+from intset.facts import ASSUMED, DERIVED, Fact
+from intset.frame import Frame
 from intset.infinity import Infinity
-from intset.linear.canonical import Normalizer
-from intset.ranges import is_known, is_occupied
+from intset.prover.cache import prove_in
+from intset.ranges import is_known
 from intset.regions.derived import coordinates
 from intset.regions.shape import Shape
 
+NOTE = "whether anything is left at these values is not known"
+S = TypeVar("S", IntSet, Region)
 
-class OccupiedRegion(Region):
-    """The points of `inner` where conditions on parameters hold, and none elsewhere."""
 
-    def __init__(self, inner: Region, conditions: Sequence[Cond]) -> None:
-        self.inner, self.occupied = inner, tuple(conditions)
-        self.dims, self.by = inner.dims, inner.by
-        self.is_exact, self.notes = inner.is_exact, inner.notes
+class Present:
+    """What sets and regions have in common that are empty outside of a presence."""
+
+    def __init__(self, inner: IntSet | Region, presence: Presence) -> None:
+        self._inner, self._presence = inner, presence
+        self._own: tuple[Cond, ...] | None = None
         self._shape: Shape | None = None
+
+    @property
+    def _needed(self) -> tuple[Cond, ...]:
+        """What must hold for something to be there, and is not said by the elements themselves."""
+        if self._own is None:
+            self._own = tuple(cond for cond in self._presence.found.occupied if not self._says(cond))
+        return self._own
+
+    def _says(self, cond: Cond) -> bool:
+        inner, point = self._inner, coordinates(self._inner.dims)
+        if not set(cond.free_vars()) <= set(inner.params):
+            return False
+        try:
+            held = inner.conditions(point)
+        except (BudgetError, UndecidedError):
+            return False
+        facts = [*(Fact(c, ASSUMED) for c in self._presence.found.facts), *(Fact(c, DERIVED) for c in held)]
+        frame = Frame.of(dict.fromkeys(point), facts)
+        return is_known(frame.known, cond) or bool(prove_in(frame, cond))
+
+    def _claims(self, claim: bool) -> bool:
+        """What is claimed of the elements, where it is known that there are any."""
+        return claim and (self._presence.is_open() or self._presence.found.is_complete)
+
+    def _noted(self, notes: tuple[str, ...]) -> tuple[str, ...]:
+        return notes if self._claims(True) else (*notes, NOTE)
+
+    def _restricted(self, shape: Shape) -> Shape:
+        if self._shape is None:
+            point = coordinates(shape.dims)
+            with own_budget(shape):
+                shape = shape.restricted(point, logical_and(*self._presence.found.occupied))
+                for fact in self._presence.found.facts:
+                    try:
+                        shape = shape.restricted(point, fact)
+                    except BudgetError:  # at values that are excluded anyhow
+                        continue
+            self._shape = shape
+        return self._shape
+
+    def _counted(self, number: int | Infinity | Expr) -> int | Infinity | Expr:
+        """The number of elements at all values of the parameters, where it is `number` at those that leave any."""
+        if number == 0 or isinstance(number, Infinity):
+            return number
+        if not self._presence.found.is_complete:
+            raise CountError("for which values of the parameters there is no element at all is not known")
+        return select(logical_and(*self._needed), as_expr(number), 0) if self._needed else number
+
+    def _shown(self, inner: object) -> str:
+        where = " and ".join(map(str, self._needed))
+        return f"{inner!r} where {where}" if where else repr(inner)
+
+    def _spoken_of(self, params: Sequence[Var]) -> tuple[Var, ...]:
+        return tuple(dict.fromkeys((*params, *free_vars(*self._needed))))
+
+
+class OccupiedSet(Present, IntSet):
+    """The elements of `inner` where something is left, and none elsewhere."""
+
+    def __init__(self, inner: IntSet, presence: Presence) -> None:
+        Present.__init__(self, inner, presence)
+        self.inner, self.by, self.is_exact = inner, inner.by, self._claims(inner.is_exact)
+        self.where = ()  # the elements say it
+
+    @property
+    def mentioned(self) -> IntSet:
+        return self.inner
+
+    @property
+    def is_tight(self) -> bool:
+        return self._claims(self.inner.is_tight)
+
+    @is_tight.setter
+    def is_tight(self, claim: bool) -> None:
+        self.inner.is_tight = claim
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return self._noted(self.inner.notes)
+
+    @notes.setter
+    def notes(self, notes: tuple[str, ...]) -> None:
+        self.inner.notes = notes
+
+    def knows_where_empty(self) -> bool:
+        return self._presence.found.is_complete
+
+    @property
+    def params(self) -> tuple[Var, ...]:
+        return self._spoken_of(self.inner.params)
+
+    @property
+    def is_empty(self) -> bool:
+        return self.inner.is_empty
+
+    @property
+    def is_everything(self) -> bool:
+        return self.inner.is_everything and not self._needed
+
+    def ends(self) -> tuple[End, End]:
+        return self.inner.ends()
+
+    def condition(self, e: IntLike) -> Cond:
+        return logical_and(*self._needed, self.inner.condition(e))
+
+    def conditions(self, point: Sequence[Expr]) -> tuple[Cond, ...]:
+        return (*self._presence.found.facts, *self._needed, *self.inner.conditions(point))
+
+    def count(self) -> int | Infinity | Expr:
+        return self._counted(self.inner.count())
+
+    def at(self, values: Mapping[Var, IntLike]) -> IntSet:
+        inner, presence = self.inner.at(values), _placed(self._presence, values)
+        return empty_set(self.by) if presence is None else where_present(inner, presence)
+
+    def __contains__(self, value: object) -> bool:
+        return super().__contains__(value) if self.params else value in self.inner
+
+    def relied_on(self) -> tuple[Cond, ...]:
+        return self._presence.found.facts
+
+    def joined_with(self, other: IntSet, operation: Callable[[IntSet, IntSet], IntSet]) -> IntSet:
+        if isinstance(other, OccupiedSet) and other._presence is self._presence:
+            return where_present(operation(self.inner, other.inner), self._presence)
+        return operation(self, other)
+
+    @property
+    def shape(self) -> Shape:
+        return self._restricted(self.inner.shape)
+
+    def outlined(self) -> Outline:
+        return self.inner.outlined()
+
+    def describe(self) -> str:
+        return self.inner.describe()
+
+    def __repr__(self) -> str:
+        return self._shown(self.inner)
+
+
+class OccupiedRegion(Present, Region):
+    """The points of `inner` where something is left, and none elsewhere."""
+
+    def __init__(self, inner: Region, presence: Presence) -> None:
+        Present.__init__(self, inner, presence)
+        self.inner, self.dims, self.by, self.is_exact = inner, inner.dims, inner.by, self._claims(inner.is_exact)
 
     @property
     def mentioned(self) -> Region:
@@ -40,11 +192,22 @@ class OccupiedRegion(Region):
 
     @property
     def is_tight(self) -> bool:
-        return self.inner.is_tight
+        return self._claims(self.inner.is_tight)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return self._noted(self.inner.notes)
+
+    @notes.setter
+    def notes(self, notes: tuple[str, ...]) -> None:
+        self.inner.notes = notes
+
+    def knows_where_empty(self) -> bool:
+        return self._presence.found.is_complete
 
     @property
     def params(self) -> tuple[Var, ...]:
-        return tuple(dict.fromkeys((*self.inner.params, *(v for cond in self.occupied for v in cond.free_vars()))))
+        return self._spoken_of(self.inner.params)
 
     @property
     def is_empty(self) -> bool:
@@ -55,7 +218,7 @@ class OccupiedRegion(Region):
         return self.inner.box
 
     def count(self) -> int | Infinity | Expr:
-        return self.inner.count()
+        return self._counted(self.inner.count())
 
     def count_max(self) -> int | Infinity:
         return self.inner.count_max()
@@ -64,48 +227,45 @@ class OccupiedRegion(Region):
         return self.inner.count_total()
 
     def at(self, values: Mapping[Var, IntLike]) -> Region:
-        inner = self.inner.at(values)
-        given = {v: as_expr(value) for v, value in values.items()}
-        open_still = []
-        for cond in (substitute(cond, given) for cond in self.occupied):
-            if cond.free_vars():
-                open_still.append(cond)
-            elif not evaluate(cond, {}):
-                return ProductRegion([empty_set(self.by)] * self.dims, self.by, True)
-        return OccupiedRegion(inner, open_still) if open_still else inner
+        inner, presence = self.inner.at(values), _placed(self._presence, values)
+        if presence is None:
+            return ProductRegion([empty_set(self.by)] * self.dims, self.by, True)
+        return where_present(inner, presence)
 
     def condition(self, point: Sequence[IntLike]) -> Cond:
-        return logical_and(*self.occupied, self.inner.condition(point))
+        return logical_and(*self._needed, self.inner.condition(point))
+
+    def conditions(self, point: Sequence[Expr]) -> tuple[Cond, ...]:
+        return (*self._presence.found.facts, *self._needed, *self.inner.conditions(point))
 
     @property
     def shape(self) -> Shape:
-        if self._shape is None:
-            shape = self.inner.shape
-            with own_budget(shape):
-                self._shape = shape.restricted(coordinates(self.dims), logical_and(*self.occupied))
-        return self._shape
+        return self._restricted(self.inner.shape)
 
     def outlined(self) -> Outline:
         return self.inner.outlined()
 
+    def joined_with(self, other: Region, operation: Callable[[Region, Region], Region]) -> Region:
+        if isinstance(other, OccupiedRegion) and other._presence is self._presence:
+            return where_present(operation(self.inner, other.inner), self._presence)
+        return operation(self, other)
+
+    def project(self, dims: Sequence[int]) -> Region:
+        return where_present(self.inner.project(dims), self._presence)
+
+    def hull(self) -> Region:
+        return where_present(self.inner.hull(), self._presence)
+
     def __repr__(self) -> str:
-        return f"{self.inner!r} where {' and '.join(map(str, self.occupied))}"
+        return self._shown(self.inner)
 
 
-def where_occupied(region: Region, ranges: Mapping[Var, Range], exprs: Sequence[Expr], kept: Sequence[Var]) -> Region:
-    """The region of `exprs`, empty where a range over parameters alone is empty that it does not mention."""
-    plain = Normalizer({})
-    mentioned = {v for e in exprs for term in plain.form(e).terms for v in term.free_vars()}
-    waiting = [v for v in mentioned if v in ranges and v not in kept]
-    while waiting:
-        for v in ranges[waiting.pop()].free_vars():
-            if v not in mentioned:
-                mentioned.add(v)
-                waiting += [v] if v in ranges and v not in kept else []
-    conditions: dict[Cond, None] = {}
-    for var, limits in ranges.items():
-        if var in kept or var in mentioned or limits.ends is not None:
-            continue
-        if all(v in kept or v not in ranges for v in limits.free_vars()):
-            conditions.update((cond, None) for cond in is_occupied(var, limits) if not is_known(plain, cond))
-    return OccupiedRegion(region, tuple(conditions)) if conditions else region
+def _placed(presence: Presence, values: Mapping[Var, IntLike]) -> Presence | None:
+    return presence.at({var: as_expr(value) for var, value in values.items()})
+
+
+def where_present(answer: S, presence: Presence | None) -> S:
+    """What a domain answered, empty where no point of its question is left; `None`: there is one anywhere."""
+    if presence is None or presence.is_settled():
+        return answer
+    return OccupiedSet(answer, presence) if isinstance(answer, IntSet) else OccupiedRegion(answer, presence)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -74,6 +75,13 @@ class Query:
     def is_relaxed(self, var: Var) -> bool:
         """Whether `var` runs over its range (else it stays symbolic)."""
         return var in self.ranges and var not in self.keep
+
+    def mentions(self, var: Var) -> bool:
+        """Whether the question speaks of a variable."""
+        if var in self.ranges or var in self.keep:
+            return True
+        limits = (v for r in self.ranges.values() for v in r.free_vars())
+        return any(v is var for v in itertools.chain(free_vars(*self.exprs, *self.facts), limits))
 
     @property
     def ties(self) -> Mapping[Var, frozenset[Var]]:

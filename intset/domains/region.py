@@ -107,21 +107,15 @@ class Region(ABC):
 
     def __or__(self, other: Region) -> Region:
         """The union of the regions represented, or a box around it when it has no representation."""
-        if not isinstance(other, Region):
-            return NotImplemented
-        outline = self.outlined().united(other.outlined())
-        return _joined(self, other, lambda x, y: x.union(y), outline)
+        return self.joined_with(other, _union) if isinstance(other, Region) else NotImplemented
 
     def __and__(self, other: Region) -> Region:
         """The intersection of the regions represented, or a box around it when it has no representation."""
-        if not isinstance(other, Region):
-            return NotImplemented
-        outline = self.outlined().intersected(other.outlined())
-        return _joined(self, other, lambda x, y: x.intersect(y), outline)
+        return self.joined_with(other, _intersection) if isinstance(other, Region) else NotImplemented
 
     def __sub__(self, other: Region) -> Region:
         """The points of this region that are not in `other`; more where one of them is not exact."""
-        return _difference(self, other) if isinstance(other, Region) else NotImplemented
+        return self.joined_with(other, _difference) if isinstance(other, Region) else NotImplemented
 
     def project(self, dims: Sequence[int]) -> Region:
         """The region in some of its dimensions, in the order given."""
@@ -234,8 +228,16 @@ class Region(ABC):
 
     @property
     def mentioned(self) -> Region:
-        """The region without the conditions of ranges that it does not mention (`domains.occupied`)."""
+        """The region at the values of parameters at which something is left (`domains.occupied`)."""
         return self
+
+    def knows_where_empty(self) -> bool:
+        """As for sets."""
+        return True
+
+    def joined_with(self, other: Region, operation: Callable[[Region, Region], Region]) -> Region:
+        """What an operation makes of this region and another."""
+        return operation(self, other)
 
     def in_instances(self) -> Region:
         """The region where its parameters are among the instances it is known to have; elsewhere empty."""
@@ -453,13 +455,28 @@ def composed(a: Region, b: Region, shared: int) -> Region:
     return made(found, exact, notes, outline)
 
 
-def _joined(a: Region, b: Region, operation: Callable[[Shape, Shape], Shape], outline: Outline) -> Region:
+def _union(a: Region, b: Region) -> Region:
+    exact = a.knows_where_empty() and b.knows_where_empty()  # the union is not empty where one of them is
+    return _joined(a, b, lambda x, y: x.union(y), lambda x, y: x.united(y), exact)
+
+
+def _intersection(a: Region, b: Region) -> Region:
+    return _joined(a, b, lambda x, y: x.intersect(y), lambda x, y: x.intersected(y), True)
+
+
+def _joined(
+    a: Region,
+    b: Region,
+    operation: Callable[[Shape, Shape], Shape],
+    outlines: Callable[[Outline, Outline], Outline],
+    exact: bool,
+) -> Region:
     """What two regions give together, or a box around it; exact only when both are."""
     if a.dims != b.dims:
         raise InputError(f"a region of {a.dims} dimensions does not join one of {b.dims}")
-    notes = (*a.notes, *b.notes)
+    notes, outline = (*a.notes, *b.notes), outlines(a.outlined(), b.outlined())
     try:
-        return made(joined(a, b, operation), a.is_exact and b.is_exact, notes, outline)
+        return made(joined(a, b, operation), exact and a.is_exact and b.is_exact, notes, outline)
     except BudgetError as error:
         return product_of(outline.sides, a.by, tuple(dict.fromkeys((*notes, f"joined as boxes: {error}"))))
 
@@ -467,7 +484,7 @@ def _joined(a: Region, b: Region, operation: Callable[[Shape, Shape], Shape], ou
 def _difference(a: Region, b: Region) -> Region:
     if a.dims != b.dims:
         raise InputError(f"a region of {b.dims} dimensions cannot be taken from one of {a.dims}")
-    if not b.is_exact:
+    if not (b.is_exact and b.knows_where_empty()):
         return _superset(a, "what was to be taken away is not known exactly, so nothing was")
     try:
         return made(joined(a, b, lambda x, y: x.subtract(y)), a.is_exact, a.notes, a.outlined())

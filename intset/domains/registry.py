@@ -34,6 +34,7 @@ _BUILT_IN: Final[Mapping[str, Callable[[], Domain]]] = {
     "points": PointsDomain,
 }
 _loaded: dict[str, Domain] = {}
+_products: dict[str, Domain] = {}  # built on demand
 _answering: dict[str, Regions | None] = {}  # by the name that is asked for, until another domain is registered
 
 
@@ -46,25 +47,25 @@ def register(domain: Domain, name: str | None = None) -> Domain:
     if not callable(getattr(instance, "image", None)):
         raise InputError(f"the domain {chosen!r} has no method image(query)")
     _loaded[chosen] = guarded = Guarded(instance, chosen)
-    announce(chosen)
     engines.enlist(chosen, guarded)
     _forget_what_is_built_from(chosen)
+    announce(chosen)  # last: from now on answers are kept anew
     return domain
 
 
 def unregister(name: str) -> None:
     """Forget a domain that was registered by call."""
     _loaded.pop(name, None)
-    withdraw(name)
     engines.dismiss(name)
     _forget_what_is_built_from(name)
+    withdraw(name)
 
 
 def _forget_what_is_built_from(name: str) -> None:
-    """Products that were built on demand hold the domain that had the name; those registered by call are their own."""
-    for product, kept in list(_loaded.items()):
-        if not isinstance(kept, Guarded) and "*" in product and name in map(str.strip, product.split("*")):
-            del _loaded[product]
+    """Products that were built on demand hold the domain that had the name."""
+    for product in list(_products):
+        if name == product or name in map(str.strip, product.split("*")):
+            _products.pop(product, None)
     _answering.clear()
 
 
@@ -85,21 +86,17 @@ def domain_names() -> tuple[str, ...]:
 
 def domain_named(name: str) -> Domain:
     """The domain registered as `name`; products such as `interval*modular` are built on demand."""
-    found = _loaded.get(name)
+    found = _loaded.get(name) or _products.get(name)
     if found is not None:
         return found
     check_name(name, "domain")
+    point = next((p for p in entry_points() if p.name == name), None)
     if name in _BUILT_IN:
-        found = _BUILT_IN[name]()
-    else:
-        point = next((p for p in entry_points() if p.name == name), None)
-        if point is None:
-            found = product_domain([domain_named(part.strip()) for part in name.split("*")], name)
-        else:
-            found = _plugin(point)
-    assert found is not None
-    _loaded[name] = found
-    return found
+        return _loaded.setdefault(name, _BUILT_IN[name]())
+    if point is not None:
+        return _loaded.setdefault(name, _plugin(point))
+    parts = [domain_named(part.strip()) for part in name.split("*")]
+    return _products.setdefault(name, product_domain(parts, name))
 
 
 def regions_of(name: str) -> Regions | None:

@@ -1,16 +1,16 @@
-"""Ends of sets: which of two is tighter, what is left of them at given values, and the sides of a region's box."""
+"""Ends of sets: which of two is tighter, what is left of them and of conditions at given values, the sides of a box."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from intset.domains.ends import End, as_end
 from intset.domains.query import Query
-from intset.errors import EvaluationError
+from intset.errors import EvaluationError, InputError
 from intset.expr.build import maximum, minimum
 from intset.expr.evaluate import evaluate
-from intset.expr.node import Expr, IntLike, Var
+from intset.expr.node import Cond, Expr, IntLike, Var, as_cond
 from intset.expr.walk import opaque_terms, substitute
 from intset.infinity import NEG_INF, POS_INF, Infinity
 from intset.linear.canonical import Normalizer
@@ -98,6 +98,24 @@ def end_at(end: End, table: Mapping[Var, IntLike]) -> End | None:
         return as_end(evaluate(found))
     except EvaluationError:
         return None
+
+
+def placed_conditions(conditions: Iterable[Cond], values: Mapping[Var, IntLike]) -> tuple[Cond, ...] | None:
+    """Conditions at values of variables, without those that hold; `None` where one does not, or has no value."""
+    left: dict[Cond, None] = {}
+    for cond in conditions:
+        moved = as_cond(substitute(cond, values))
+        if moved.free_vars():
+            left[moved] = None
+            continue
+        try:
+            if not evaluate(moved):
+                return None
+        except EvaluationError:
+            return None
+        except InputError:  # it reads an element
+            left[moved] = None
+    return tuple(left)
 
 
 def smaller(a: End, b: End) -> End:

@@ -20,6 +20,7 @@ from intset.expr.range import Range
 from intset.expr.walk import free_vars
 from intset.facts import Fact
 from intset.frame import Frame
+from intset.names import generation
 from intset.prover.basis import REFUTED, UNKNOWN
 from intset.prover.climb import at_once, decide
 from intset.prover.proof import Proof
@@ -70,11 +71,12 @@ def prove_once(frame: Frame, goal: Cond, config: Config) -> Proof:
 
     A frame keeps the proofs found in it, and is asked before this is called; `PROOFS` keeps those of all frames.
     """
-    budgets = (config.tiers, config.isl_operations, config.points, config.z3_rlimit, config.z3_timeout_ms)
+    registered = generation()
+    budgets = (config.tiers, config.isl_operations, config.points, config.z3_rlimit, config.z3_timeout_ms, registered)
     exact = (goal, budgets, frame.fingerprint)
     found = PROOFS.get(exact)
     if found is not None:
-        return frame.remember((goal, config), found)
+        return frame.remember((goal, config, registered), found)
     decided = at_once(frame, goal, config)
     if decided is not None:
         found = Proof(goal, *decided)
@@ -86,13 +88,13 @@ def prove_once(frame: Frame, goal: Cond, config: Config) -> Proof:
             return found
         kept.keep(found)
     PROOFS.put(exact, found)
-    return frame.remember((goal, config), found)
+    return frame.remember((goal, config, registered), found)
 
 
 def prove_in(frame: Frame, goal: Cond) -> Proof:
     """The proof of `goal` in `frame`, under the configuration in force."""
     config = current()
-    known = frame.answers.get((goal, config))
+    known = frame.answers.get((goal, config, generation()))
     return known if isinstance(known, Proof) else prove_once(frame, goal, config)
 
 

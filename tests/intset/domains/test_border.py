@@ -25,6 +25,7 @@ from intset import (
     register,
 )
 from intset.domains.interval import IntervalDomain
+from intset.domains.region import ProductRegion
 from intset.domains.registry import domain_names, unregister
 from intset.errors import BudgetError
 from tests import ROOT
@@ -70,19 +71,37 @@ def broken_bounds(low, high):
     return type("Mine", (Bounds,), {"__new__": lambda cls: tuple.__new__(cls, (low, high))})() if found else None
 
 
+class Depends(IntervalSet):
+    """A set whose ends say nothing of what its elements depend on."""
+
+    @property
+    def params(self):
+        return (STRANGER,)
+
+
+STRANGER = Var("n")
+OPEN = Context({J: Range(0, STRANGER)})
 LINE = Context({I: Range(0, 3)}).image((I,))
 WRONG = {
     "image": [
         3, None, (0, 3), [0, 3], "x", Bounds(0, 3, True), Unprintable(), IntervalSet, range(3), LINE,
         Unfinished((const(0), const(3))), Odd(None), Odd((const(0),)), Odd((0, 3)), Odd((const(5), const(3))),
         Odd((POS_INF, const(3))), Odd((const(0), "n")), Odd((I, const(9))), Odd((const(0), const(3)), is_exact=1),
+        IntervalSet(5, 3), IntervalSet(POS_INF, 3), IntervalSet(0, STRANGER), Odd((STRANGER, STRANGER + 3)),
+        Odd((STRANGER + 1, STRANGER)), Depends(0, 7), OPEN.value_set(J * 0 + STRANGER), OPEN.value_set(I),
     ],
     "bounds": [
         3, None, (0, 3), (const(0), const(3)), "x", IntervalSet(0, 3), Unprintable(), Bounds,
         Bounds(5, 3, True), Bounds(POS_INF, 3, True), Bounds(0, NEG_INF, True), Bounds(0, I, True), Bounds(0, 3, 1),
-        Bounds(0, 3, None), broken_bounds(0, 3), broken_bounds(const(0), None),
+        Bounds(0, 3, None), broken_bounds(0, 3), broken_bounds(const(0), None), Bounds(0, STRANGER, True),
     ],
-    "region": [3, None, (Range(0, 8), Range(0, 4)), "x", IntervalSet(0, 3), Bounds(0, 3, True), Unprintable(), LINE],
+    "region": [
+        3, None, (Range(0, 8), Range(0, 4)), "x", IntervalSet(0, 3), Bounds(0, 3, True), Unprintable(), LINE,
+        OPEN.image((I, J)), OPEN.image((STRANGER, J)),
+        ProductRegion([IntervalSet(0, 7), IntervalSet(2, 1)], "odd", False),
+        ProductRegion([IntervalSet(0, STRANGER), IntervalSet(2, 3)], "odd", False),
+        ProductRegion([Odd((const(0), const(3))), Depends(0, 7)], "odd", False),
+    ],
 }  # fmt: skip
 
 
@@ -278,3 +297,54 @@ def test_a_refusal_is_a_sound_answer(method, foreign):
     assert any("too many" in note for note in answer.notes)
     for found in (answer, asked(f"{name}*modular")):
         assert not found.is_tight if method == "bounds" else not found.is_exact
+
+
+def test_a_name_that_stands_for_another_domain_is_asked_again():
+    """What was kept under a name, also by `auto` and by proofs, is of the domain that had it then."""
+    ctx = Context({I: Range(0, 8), J: Range(0, 4)})
+    asks = [
+        lambda: ctx.bounds(I + J, domain="odd"),
+        lambda: ctx.value_set(I + J, domain="odd").ends(),
+        lambda: ctx.image((I + J,), domain="odd").box,
+        lambda: ctx.bounds(I + J, domain="interval*odd"),
+    ]
+    before = domain_names()
+    for _ in range(2):
+        for last in (20, 30):
+            register(domain(image=IntervalSet(0, last, "odd")), "odd")
+            try:
+                assert [str(ask()).count(str(last)) for ask in asks[:2]] == [1, 1]
+                assert [str(ask()) for ask in asks[2:]] == [str(ask()) for ask in asks[2:]]
+            finally:
+                unregister("odd")
+            for ask in asks:
+                with pytest.raises(InputError, match="unknown domain"):
+                    ask()
+    assert domain_names() == before
+
+
+def test_a_climb_is_made_again_where_another_domain_can_be_asked():
+    x = Var("x")
+    ctx = Context({x: Range(0, 1000)})
+    hard = (x * x * x + x) % 1013
+    before = ctx.value_set(hard).by
+
+    class Knows:
+        name, cost = "knows", 1
+
+        def image(self, query):
+            return IntervalSet(0, 1012, self.name, is_exact=True)
+
+    register(Knows)
+    try:
+        assert ctx.value_set(hard).by == "knows"
+    finally:
+        unregister("knows")
+    assert ctx.value_set(hard).by == before
+
+
+def test_questions_name_no_domains():
+    before = domain_names()
+    CTX.bounds(I + J, domain="interval*stride")
+    CTX.image((I, J), domain="isl * modular")
+    assert domain_names() == before

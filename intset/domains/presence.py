@@ -1,0 +1,196 @@
+"""For which values of its parameters a question has a point at all.
+
+A domain may forget what nothing mentions, and with it that some ranges are empty, or some facts false, at some values
+of sizes or of kept variables. Its answer speaks of the other values; at these there is nothing.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from intset.config import Config
+from intset.domains.engines import strongest
+from intset.domains.query import Query
+from intset.domains.sides import placed_conditions
+from intset.errors import BudgetError, UndecidedError
+from intset.expr.node import Cond, Expr, Var, constant_value, truth
+from intset.expr.range import Range
+from intset.expr.walk import conjuncts, free_vars, substitute
+from intset.facts import ASSUMED, Fact
+from intset.frame import Frame
+from intset.infinity import NEG_INF
+from intset.linear.canonical import Normalizer
+from intset.prover.cache import prove_once
+from intset.ranges import checked_var, is_known, is_occupied
+from intset.renaming import declared_of
+
+
+class Found(NamedTuple):
+    """What is known of a presence.
+
+    Attributes
+    ----------
+    facts: what is relied on of the parameters alone: facts, and the ranges of kept variables.
+    occupied: what must hold besides, so that something runs.
+    is_complete: whether there is a point wherever all of these hold.
+    """
+
+    facts: tuple[Cond, ...]
+    occupied: tuple[Cond, ...]
+    is_complete: bool
+
+
+class Presence:
+    """The values of the parameters of a question at which some point is left; found when it is asked for."""
+
+    def __init__(
+        self, ranges: Mapping[Var, Range], conditions: Sequence[Cond], keep: Sequence[Var], config: Config
+    ) -> None:
+        self._ranges, self._conditions, self._keep, self._config = dict(ranges), tuple(conditions), keep, config
+        self._found: Found | None = None
+
+    @property
+    def found(self) -> Found:
+        if self._found is None:
+            self._found = self._looked_for()
+        return self._found
+
+    def is_settled(self) -> bool:
+        """Whether something is known to be left, whatever any parameter is."""
+        if self._found is not None:
+            return self._found == Found((), (), True)
+        return not self.is_open()
+
+    def is_open(self) -> bool:
+        """Whether anything is said of a parameter."""
+        said = (v for limits in self._ranges.values() for v in limits.free_vars())
+        spoken = (v for cond in self._conditions for v in cond.free_vars())
+        return bool(self._keep) or any(v not in self._ranges for v in itertools.chain(said, spoken))
+
+    def at(self, values: Mapping[Var, Expr]) -> Presence | None:
+        """The presence at values of parameters; `None` where there is no point."""
+        found = self.found
+        facts = [*found.facts, *(fact.condition for var, e in values.items() for fact in declared_of(var, e))]
+        facts_at, occupied_at = placed_conditions(facts, values), placed_conditions(found.occupied, values)
+        if facts_at is None or occupied_at is None:
+            return None
+        placed = self._moved(values) if not found.is_complete else Presence({}, (), (), self._config)
+        plain = Normalizer({})
+        facts_at, occupied_at = (
+            tuple(cond for cond in part if not is_known(plain, cond)) for part in (facts_at, occupied_at)
+        )
+        left = Found(facts_at, occupied_at, found.is_complete)
+        if not found.is_complete and not placed.is_open():
+            verdict = placed.is_inhabited()
+            if verdict is False:
+                return None
+            left = left._replace(is_complete=verdict is True)
+        placed._found = left
+        return placed
+
+    def _moved(self, values: Mapping[Var, Expr]) -> Presence:
+        """The same question at values of parameters. A variable that runs is not one that a value mentions."""
+        bound: dict[Expr, Expr] = {v: Var(v.name) for v in free_vars(*values.values()) if self._runs(v)}
+        new: dict[Expr, Expr] = {v: e for v, e in values.items() if not self._runs(v)}
+        new.update(bound)
+        left = {v: limits for v, limits in self._ranges.items() if v not in new or v in bound}
+        ranges = {checked_var(bound.get(v, v)): _range_at(limits, new) for v, limits in left.items()}
+        conditions = [substitute(cond, new) for cond in self._conditions]
+        for v, limits in self._ranges.items():
+            if v in new and v not in bound:
+                conditions += [substitute(cond, new) for cond in _inside(v, limits)]
+        return Presence(ranges, conditions, tuple(v for v in self._keep if v not in new), self._config)
+
+    def _runs(self, var: Var) -> bool:
+        return var in self._ranges and var not in self._keep
+
+    def is_inhabited(self) -> bool | None:
+        """Whether there is a point, where nothing depends on parameters; `None` where that is not known."""
+        frame = Frame(self._ranges, tuple(Fact(cond, ASSUMED) for cond in self._conditions))
+        status = prove_once(frame, truth(False), self._config).status
+        return {"proved": False, "refuted": True}.get(status)
+
+    # -- looking for it ------------------------------------------------------------------------------------------
+
+    def _looked_for(self) -> Found:
+        relaxed = {v for v in self._ranges if v not in self._keep}
+        facts: list[Cond] = []
+        linking: list[Cond] = []
+        own = [cond for v in self._keep if v in self._ranges for cond in _inside(v, self._ranges[v])]
+        for cond in (*self._conditions, *own):
+            (facts if relaxed.isdisjoint(cond.free_vars()) else linking).append(cond)
+        known = Frame({}, tuple(Fact(cond, ASSUMED) for cond in facts)).known
+        occupied: dict[Cond, None] = {}
+        harder: list[Var] = []
+        for group in _tied(self._ranges, relaxed, linking):
+            speaking = [cond for cond in linking if not group.isdisjoint(cond.free_vars())]
+            limits = [self._ranges[v] for v in group]
+            if all(v in relaxed for v in free_vars(*speaking, *(e for r in limits for e in _ends(r)))):
+                continue  # no parameter: it is empty for all values or for none
+            if len(group) == 1 and not speaking:
+                (var,) = group
+                occupied.update(dict.fromkeys(is_occupied(var, self._ranges[var])))
+            else:
+                harder += [v for v in self._ranges if v in group]
+        complete = True
+        if harder:
+            complete, more = self._projected(harder, linking)
+            occupied.update(dict.fromkeys(more))
+        return Found(tuple(dict.fromkeys(facts)), tuple(c for c in occupied if not is_known(known, c)), complete)
+
+    def _projected(self, running: Sequence[Var], linking: Sequence[Cond]) -> tuple[bool, Iterable[Cond]]:
+        """The parameters for which these variables have values; whether it is them, and not more."""
+        speaking = [cond for cond in linking if any(v in running for v in cond.free_vars())]
+        frame = Frame(self._ranges, tuple(Fact(cond, ASSUMED) for cond in speaking))
+        query = Query((), self._ranges, frame.conditions, self._keep, frame.base, frame.base, self._config)
+        query.also = tuple(dict.fromkeys((*running, *free_vars(*speaking))))
+        try:
+            engine = strongest()
+            with engine.everything(0).budget(max(1, self._config.isl_operations)):
+                points = engine.points(query)
+                return not points.notes, tuple(conjuncts(points.shape.condition(())))
+        except (BudgetError, UndecidedError):
+            # What each range says alone is necessary.
+            single = [v for v in running if not any(map(self._runs, self._ranges[v].free_vars()))]
+            return False, [cond for v in single for cond in is_occupied(v, self._ranges[v])]
+
+
+def _inside(var: Var, limits: Range) -> Iterator[Cond]:
+    if isinstance(limits.min, Expr):
+        yield var >= limits.min
+    if isinstance(limits.max, Expr):
+        yield var <= limits.max
+
+
+def _range_at(limits: Range, new: Mapping[Expr, Expr]) -> Range:
+    """A range at values of variables, which may make it empty."""
+    low, extent, last = (
+        substitute(end, new) if isinstance(end, Expr) else end for end in (limits.min, limits.extent, limits.max)
+    )
+    if low is NEG_INF:
+        return Range.up_to(last)
+    number = constant_value(extent) if isinstance(extent, Expr) else None
+    return Range(low, extent if number is None else max(number, 0))
+
+
+def _ends(limits: Range) -> Iterator[Expr]:
+    return (end for end in (limits.min, limits.max) if isinstance(end, Expr))
+
+
+def _tied(ranges: Mapping[Var, Range], relaxed: set[Var], linking: Sequence[Cond]) -> list[set[Var]]:
+    """The variables that run, in groups that no condition and no range joins."""
+    links = [{v, *ranges[v].free_vars()} & relaxed for v in ranges if v in relaxed]
+    links += [relaxed.intersection(cond.free_vars()) for cond in linking]
+    groups: list[set[Var]] = []
+    for link in links:
+        joined = set(link)
+        apart = []
+        for group in groups:
+            if group.isdisjoint(joined):
+                apart.append(group)
+            else:
+                joined |= group
+        groups = [*apart, joined]
+    return groups
