@@ -83,6 +83,11 @@ def check_combination(cert: Certificate, one: Combination, roots: Sequence[Cond]
     return True
 
 
+def nonzero(needs: Sequence[Cond]) -> set[Expr]:
+    """The expressions that are not 0, by what has to hold."""
+    return {need.args[0] for need in needs if need.op is ops.NE and constant_value(need.args[1]) == 0}
+
+
 def both_ways(on: Cond, needs: Sequence[Cond]) -> list[Literals] | None:
     """The ways in which a condition holds or does not; `None` where it may have no value."""
     if any(need not in needs for need in definedness((on,))):
@@ -92,7 +97,7 @@ def both_ways(on: Cond, needs: Sequence[Cond]) -> list[Literals] | None:
 
 
 def _adds_up(cert: Certificate, one: Combination, positive: Sequence[Expr], needs: Sequence[Cond]) -> bool:
-    expander = Expander()
+    expander = Expander(nonzero(needs))
     total: Poly = {}
     for factor, premises in one.terms:
         if len(premises) > MAX_FACTORS:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Collection, Mapping
 from functools import reduce
 from operator import and_
 from typing import Any
@@ -26,10 +27,14 @@ Bits = dict[frozenset[Any], int]  # conjunctions of operands (none: all bits set
 class Expander:
     """Expressions as integer polynomials over atoms; an operation that is not polynomial is an atom of its arguments.
 
+    A quotient by a constant, or by one of the expressions `nonzero`, is that of what is left without common factors:
+    `(x*h) // (x*d)` is `h // d` wherever `x*d` is not 0.
+
     `nodes` has, for every atom met, an expression that it stands for.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, nonzero: Collection[Expr] = ()) -> None:
+        self.nonzero = nonzero
         self._polys: dict[Node, Poly] = {}
         self._bits: dict[Node, Bits] = {}
         self._operands: dict[Any, Expr] = {}  # an expression for each operand of a conjunction
@@ -67,6 +72,10 @@ class Expander:
             return add({}, self.poly(make(ops.FLOORDIV, (-node.args[0], node.args[1]))), -1)
         if node in self._bits:
             return self._sum_of_conjunctions(self._bits[node])
+        if op in (ops.FLOORDIV, ops.TRUNCDIV) and (constant_value(node.args[1]) or node.args[1] in self.nonzero):
+            args = list(without_common_factors(*args))
+            if args[1] == {UNIT: 1}:
+                return args[0]
         return {frozenset({(self._atom(node, args), 1)}): 1}
 
     def _bitwise(self, node: Expr) -> Bits | None:
@@ -140,6 +149,27 @@ def _plus(a: Bits, b: Bits, factor: int) -> Bits:
         else:
             result.pop(operands, None)
     return result
+
+
+def without_common_factors(a: Poly, b: Poly) -> tuple[Poly, Poly]:
+    """`a` and `b`, each divided by the largest monomial that divides both."""
+    terms = [dict(monomial) for monomial in (*a, *b)]
+    if not b:
+        return a, b
+    shared = {atom: min(term.get(atom, 0) for term in terms) for atom in terms[0]}
+    shared = {atom: power for atom, power in shared.items() if power}
+    factor = math.gcd(*a.values(), *b.values())
+    if factor == 1 and not shared:
+        return a, b
+    return _divided(a, factor, shared), _divided(b, factor, shared)
+
+
+def _divided(poly: Poly, factor: int, shared: Mapping[Any, int]) -> Poly:
+    found: Poly = {}
+    for monomial, k in poly.items():
+        left = ((atom, power - shared.get(atom, 0)) for atom, power in monomial)
+        found[frozenset((atom, power) for atom, power in left if power)] = k // factor
+    return found
 
 
 def in_other_words(node: Expr) -> Expr | None:

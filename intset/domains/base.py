@@ -136,7 +136,7 @@ class IntSet(ABC):
 
     def _frame(self) -> Frame:
         """What holds of the parameters, as a scope."""
-        return Frame({}, tuple(Fact(part, ASSUMED) for part in self.relied_on()))
+        return Frame({}, tuple(Fact(part, ASSUMED) for part in self._relied_on()))
 
     def at(self, values: Mapping[Var, IntLike]) -> IntSet:
         """The set at the given values of parameters."""
@@ -188,15 +188,15 @@ class IntSet(ABC):
         """As for regions."""
         return self
 
-    def knows_where_empty(self) -> bool:
+    def _knows_where_empty(self) -> bool:
         """Whether nothing is represented wherever there is no true element."""
         return True
 
-    def relied_on(self) -> tuple[Cond, ...]:
+    def _relied_on(self) -> tuple[Cond, ...]:
         """What holds of the parameters, one condition each."""
         return tuple(part for cond in self.where for part in conjuncts(cond))
 
-    def joined_with(self, other: IntSet, operation: Callable[[IntSet, IntSet], IntSet]) -> IntSet:
+    def _joined_with(self, other: IntSet, operation: Callable[[IntSet, IntSet], IntSet]) -> IntSet:
         """What an operation makes of this set and another."""
         return operation(self, other)
 
@@ -206,11 +206,11 @@ class IntSet(ABC):
 
     def __or__(self, other: IntSet) -> IntSet:
         """The union of the sets represented, or a superset of it when it has no representation."""
-        return self.joined_with(other, _union) if isinstance(other, IntSet) else NotImplemented
+        return self._joined_with(other, _union) if isinstance(other, IntSet) else NotImplemented
 
     def __and__(self, other: IntSet) -> IntSet:
         """The intersection of the sets represented, or a superset of it when it has no representation."""
-        return self.joined_with(other, _intersection) if isinstance(other, IntSet) else NotImplemented
+        return self._joined_with(other, _intersection) if isinstance(other, IntSet) else NotImplemented
 
     def __le__(self, other: IntSet) -> bool:
         """Whether every element of this set is known to be one of `other`, for all parameters (comparing what is
@@ -250,19 +250,18 @@ class IntervalSet(IntSet):
 
     def __init__(self, low: End | int, high: End | int, by: str = "interval", **flags: Any) -> None:
         super().__init__(by, flags.pop("is_tight", False), flags.pop("is_exact", False), **flags)
-        self.low, self.high = self.given = as_end(low), as_end(high)
+        self.low, self.high = as_end(low), as_end(high)
         first, last = (constant_value(end) if isinstance(end, Expr) else None for end in (self.low, self.high))
-        if first is not None and last is not None and first > last:
-            self.low, self.high = POS_INF, NEG_INF
+        self._is_crossed = first is not None and last is not None and first > last
 
     def substituted(self, values: Mapping[Var, Expr]) -> IntSet:
         return _interval_at(self, values, self.is_exact, self.notes)
 
     def ends(self) -> tuple[End, End]:
-        return self.low, self.high
+        return (POS_INF, NEG_INF) if self._is_crossed else (self.low, self.high)
 
     def condition(self, e: IntLike) -> Cond:
-        if self.low is POS_INF or self.high is NEG_INF:
+        if self._is_crossed or self.low is POS_INF or self.high is NEG_INF:
             return truth(False)
         parts = []
         if isinstance(self.low, Expr):
@@ -373,7 +372,7 @@ def _union(a: IntSet, b: IntSet) -> IntSet:
     if a.is_empty or b.is_empty:
         return b if a.is_empty else a
     where = tuple(cond for cond in dict.fromkeys(a.where) if cond in b.where)  # elements are there where one has some
-    exact = a.knows_where_empty() and b.knows_where_empty() and a.where == b.where
+    exact = a._knows_where_empty() and b._knows_where_empty() and a.where == b.where
     return _joined(a, b, lambda x, y: x.union(y), a.outlined().united(b.outlined()), where, exact)
 
 

@@ -69,7 +69,7 @@ class Guarded(GuardedRegions):
             self._refuse(method, answer, "an IntSet with two ends", f", whose ends are {_shown(ends)}")
         self._check_ends(method, answer, ends, query)
         if isinstance(answer, IntervalSet):
-            self._check_ends(method, answer, answer.given, query)
+            self._check_ends(method, answer, (answer.low, answer.high), query)
         self._check_variables(method, answer, self._read(method, answer, lambda: tuple(answer.params)), query)
 
     def _check_claims(self, method: str, answer: Any, claims: Sequence[str] = ("is_tight", "is_exact")) -> None:

@@ -100,83 +100,83 @@ class OccupiedSet(Present, IntSet):
 
     def __init__(self, inner: IntSet, presence: Presence) -> None:
         Present.__init__(self, inner, presence)
-        self.inner, self.by, self.is_exact = inner, inner.by, self._claims(inner.is_exact)
+        self._set, self.by, self.is_exact = inner, inner.by, self._claims(inner.is_exact)
         self.where = ()  # the elements say it
 
     @property
     def mentioned(self) -> IntSet:
-        return self.inner
+        return self._set
 
     @property
     def is_tight(self) -> bool:
-        return self._claims(self.inner.is_tight)
+        return self._claims(self._set.is_tight)
 
     @is_tight.setter
     def is_tight(self, claim: bool) -> None:
-        self.inner.is_tight = claim
+        self._set.is_tight = claim
 
     @property
     def notes(self) -> tuple[str, ...]:
-        return self._noted(self.inner.notes)
+        return self._noted(self._set.notes)
 
     @notes.setter
     def notes(self, notes: tuple[str, ...]) -> None:
-        self.inner.notes = notes
+        self._set.notes = notes
 
-    def knows_where_empty(self) -> bool:
+    def _knows_where_empty(self) -> bool:
         return self._presence.found.is_complete
 
     @property
     def params(self) -> tuple[Var, ...]:
-        return self._spoken_of(self.inner.params)
+        return self._spoken_of(self._set.params)
 
     @property
     def is_empty(self) -> bool:
-        return self.inner.is_empty
+        return self._set.is_empty
 
     @property
     def is_everything(self) -> bool:
-        return self.inner.is_everything and not self._needed
+        return self._set.is_everything and not self._needed
 
     def ends(self) -> tuple[End, End]:
-        return self.inner.ends()
+        return self._set.ends()
 
     def condition(self, e: IntLike) -> Cond:
-        return logical_and(*self._needed, self.inner.condition(e))
+        return logical_and(*self._needed, self._set.condition(e))
 
     def conditions(self, point: Sequence[Expr]) -> tuple[Cond, ...]:
-        return (*self._presence.found.facts, *self._needed, *self.inner.conditions(point))
+        return (*self._presence.found.facts, *self._needed, *self._set.conditions(point))
 
     def count(self) -> int | Infinity | Expr:
-        return self._counted(self.inner.count())
+        return self._counted(self._set.count())
 
     def at(self, values: Mapping[Var, IntLike]) -> IntSet:
-        inner, presence = self.inner.at(values), _placed(self._presence, values)
+        inner, presence = self._set.at(values), _placed(self._presence, values)
         return empty_set(self.by) if presence is None else where_present(inner, presence)
 
     def __contains__(self, value: object) -> bool:
-        return super().__contains__(value) if self.params else value in self.inner
+        return super().__contains__(value) if self.params else value in self._set
 
-    def relied_on(self) -> tuple[Cond, ...]:
+    def _relied_on(self) -> tuple[Cond, ...]:
         return self._presence.found.facts
 
-    def joined_with(self, other: IntSet, operation: Callable[[IntSet, IntSet], IntSet]) -> IntSet:
+    def _joined_with(self, other: IntSet, operation: Callable[[IntSet, IntSet], IntSet]) -> IntSet:
         if isinstance(other, OccupiedSet) and other._presence is self._presence:
-            return where_present(operation(self.inner, other.inner), self._presence)
+            return where_present(operation(self._set, other._set), self._presence)
         return operation(self, other)
 
     @property
     def shape(self) -> Shape:
-        return self._restricted(self.inner.shape)
+        return self._restricted(self._set.shape)
 
     def outlined(self) -> Outline:
-        return self.inner.outlined()
+        return self._set.outlined()
 
     def describe(self) -> str:
-        return self.inner.describe()
+        return self._set.describe()
 
     def __repr__(self) -> str:
-        return self._shown(self.inner)
+        return self._shown(self._set)
 
 
 class OccupiedRegion(Present, Region):
@@ -184,80 +184,80 @@ class OccupiedRegion(Present, Region):
 
     def __init__(self, inner: Region, presence: Presence) -> None:
         Present.__init__(self, inner, presence)
-        self.inner, self.dims, self.by, self.is_exact = inner, inner.dims, inner.by, self._claims(inner.is_exact)
+        self._region, self.dims, self.by, self.is_exact = inner, inner.dims, inner.by, self._claims(inner.is_exact)
 
     @property
     def mentioned(self) -> Region:
-        return self.inner
+        return self._region
 
     @property
     def is_tight(self) -> bool:
-        return self._claims(self.inner.is_tight)
+        return self._claims(self._region.is_tight)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        return self._noted(self.inner.notes)
+        return self._noted(self._region.notes)
 
     @notes.setter
     def notes(self, notes: tuple[str, ...]) -> None:
-        self.inner.notes = notes
+        self._region.notes = notes
 
-    def knows_where_empty(self) -> bool:
+    def _knows_where_empty(self) -> bool:
         return self._presence.found.is_complete
 
     @property
     def params(self) -> tuple[Var, ...]:
-        return self._spoken_of(self.inner.params)
+        return self._spoken_of(self._region.params)
 
     @property
     def is_empty(self) -> bool:
-        return self.inner.is_empty
+        return self._region.is_empty
 
     @property
     def box(self) -> tuple[Range, ...]:
-        return self.inner.box
+        return self._region.box
 
     def count(self) -> int | Infinity | Expr:
-        return self._counted(self.inner.count())
+        return self._counted(self._region.count())
 
     def count_max(self) -> int | Infinity:
-        return self.inner.count_max()
+        return self._region.count_max()
 
     def count_total(self) -> int | Infinity:
-        return self.inner.count_total()
+        return self._region.count_total()
 
     def at(self, values: Mapping[Var, IntLike]) -> Region:
-        inner, presence = self.inner.at(values), _placed(self._presence, values)
+        inner, presence = self._region.at(values), _placed(self._presence, values)
         if presence is None:
             return ProductRegion([empty_set(self.by)] * self.dims, self.by, True)
         return where_present(inner, presence)
 
     def condition(self, point: Sequence[IntLike]) -> Cond:
-        return logical_and(*self._needed, self.inner.condition(point))
+        return logical_and(*self._needed, self._region.condition(point))
 
     def conditions(self, point: Sequence[Expr]) -> tuple[Cond, ...]:
-        return (*self._presence.found.facts, *self._needed, *self.inner.conditions(point))
+        return (*self._presence.found.facts, *self._needed, *self._region.conditions(point))
 
     @property
     def shape(self) -> Shape:
-        return self._restricted(self.inner.shape)
+        return self._restricted(self._region.shape)
 
     def outlined(self) -> Outline:
-        return self.inner.outlined()
+        return self._region.outlined()
 
-    def joined_with(self, other: Region, operation: Callable[[Region, Region], Region]) -> Region:
+    def _joined_with(self, other: Region, operation: Callable[[Region, Region], Region]) -> Region:
         if isinstance(other, OccupiedRegion) and other._presence is self._presence:
-            return where_present(operation(self.inner, other.inner), self._presence)
+            return where_present(operation(self._region, other._region), self._presence)
         return operation(self, other)
 
     def project(self, dims: Sequence[int]) -> Region:
-        return where_present(self.inner.project(dims), self._presence)
+        return where_present(self._region.project(dims), self._presence)
 
     def hull(self) -> Region:
-        return where_present(self.inner.hull(), self._presence)
+        return where_present(self._region.hull(), self._presence)
 
     def __repr__(self) -> str:
-        return self._shown(self.inner)
+        return self._shown(self._region)
 
 
 def _placed(presence: Presence, values: Mapping[Var, IntLike]) -> Presence | None:

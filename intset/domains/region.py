@@ -107,15 +107,15 @@ class Region(ABC):
 
     def __or__(self, other: Region) -> Region:
         """The union of the regions represented, or a box around it when it has no representation."""
-        return self.joined_with(other, _union) if isinstance(other, Region) else NotImplemented
+        return self._joined_with(other, _union) if isinstance(other, Region) else NotImplemented
 
     def __and__(self, other: Region) -> Region:
         """The intersection of the regions represented, or a box around it when it has no representation."""
-        return self.joined_with(other, _intersection) if isinstance(other, Region) else NotImplemented
+        return self._joined_with(other, _intersection) if isinstance(other, Region) else NotImplemented
 
     def __sub__(self, other: Region) -> Region:
         """The points of this region that are not in `other`; more where one of them is not exact."""
-        return self.joined_with(other, _difference) if isinstance(other, Region) else NotImplemented
+        return self._joined_with(other, _difference) if isinstance(other, Region) else NotImplemented
 
     def project(self, dims: Sequence[int]) -> Region:
         """The region in some of its dimensions, in the order given."""
@@ -231,11 +231,11 @@ class Region(ABC):
         """The region at the values of parameters at which something is left (`domains.occupied`)."""
         return self
 
-    def knows_where_empty(self) -> bool:
+    def _knows_where_empty(self) -> bool:
         """As for sets."""
         return True
 
-    def joined_with(self, other: Region, operation: Callable[[Region, Region], Region]) -> Region:
+    def _joined_with(self, other: Region, operation: Callable[[Region, Region], Region]) -> Region:
         """What an operation makes of this region and another."""
         return operation(self, other)
 
@@ -456,7 +456,7 @@ def composed(a: Region, b: Region, shared: int) -> Region:
 
 
 def _union(a: Region, b: Region) -> Region:
-    exact = a.knows_where_empty() and b.knows_where_empty()  # the union is not empty where one of them is
+    exact = a._knows_where_empty() and b._knows_where_empty()  # the union is not empty where one of them is
     return _joined(a, b, lambda x, y: x.union(y), lambda x, y: x.united(y), exact)
 
 
@@ -484,7 +484,7 @@ def _joined(
 def _difference(a: Region, b: Region) -> Region:
     if a.dims != b.dims:
         raise InputError(f"a region of {b.dims} dimensions cannot be taken from one of {a.dims}")
-    if not (b.is_exact and b.knows_where_empty()):
+    if not (b.is_exact and b._knows_where_empty()):
         return _superset(a, "what was to be taken away is not known exactly, so nothing was")
     try:
         return made(joined(a, b, lambda x, y: x.subtract(y)), a.is_exact, a.notes, a.outlined())

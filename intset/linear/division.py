@@ -6,6 +6,7 @@
     (g*h + s) // (g*c)        = h // c                      where 0 <= s < g
     x // c                    = k                           where k*c <= x < (k+1)*c
     x // d                    = -1                          where -d <= x < 0
+    (x*h) // (x*d)            = h // d                      where it has a value
 
 Ceiling and truncated division are written with floor division, where the signs are known.
 """
@@ -40,9 +41,44 @@ def floordiv(known: Normalizer, dividend: Linear, divisor: Linear) -> Linear:
         return quotient
     if positive and _is_negative(known, rest) and known.is_nonneg(divisor.plus(rest)):
         return quotient.shift(-1)
+    if (less := _without_common_factors(rest, divisor)) is not None:
+        return quotient.plus(floordiv(known, *less))
     if positive and (inner := _inner_division(known, rest)) is not None:
         return quotient.plus(floordiv(known, inner[0], known.product(inner[1], divisor)))
     return quotient.plus(atom(make(ops.FLOORDIV, (known.atomized(rest), known.atomized(divisor)))))
+
+
+def _without_common_factors(dividend: Linear, divisor: Linear) -> tuple[Linear, Linear] | None:
+    """Both divided by what divides every term of both; `None` where nothing does. Where the quotient has a value the
+    divisor is not 0, so no factor of it is."""
+    if not dividend.terms:
+        return None
+    both = (dividend, divisor)
+    shared: list[Expr] = []
+    if not dividend.const and not divisor.const:
+        shared = factors(next(iter(divisor.terms)))
+        for form in both:
+            for monomial in form.terms:
+                left = factors(monomial)
+                shared = [e for e in shared if take_out(left, e)]
+    g = gcd(*(k for form in both for k in (form.const, *form.terms.values())))
+    if g == 1 and not shared:
+        return None
+    return _divided(dividend, shared, g), _divided(divisor, shared, g)
+
+
+def _divided(form: Linear, shared: list[Expr], g: int) -> Linear:
+    """`form` divided by a number and by factors that all its terms have."""
+    total, terms = form.const // g, dict[Expr, int]()
+    for monomial, k in form.terms.items():
+        left = factors(monomial)
+        for e in shared:
+            take_out(left, e)
+        if left:
+            terms[monomial_of(left)] = k // g
+        else:
+            total += k // g
+    return Linear(total, terms)
 
 
 def _is_negative(known: Normalizer, form: Linear) -> bool:
@@ -138,6 +174,8 @@ def truncdiv(known: Normalizer, a: Linear, b: Linear) -> Linear:
     if b.is_const and b.const < 0:
         return truncdiv(known, a, b.scale(-1)).scale(-1)
     known.met_partial |= known.may_be_zero(b)
+    if not b.is_const and (less := _without_common_factors(a, b)) is not None:
+        return truncdiv(known, *less)
     positive = known.is_nonneg(b)
     if positive and known.is_nonneg(a):
         return floordiv(known, a, b)

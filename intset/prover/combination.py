@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from intset.check import evidence as names
 from intset.check.certificate import Certificate
 from intset.check.evidence import Combination, Premise, Term
-from intset.check.linear import both_ways, ways_to_fail
+from intset.check.linear import both_ways, nonzero, ways_to_fail
 from intset.check.polynomials import UNIT, Expander, Poly, add, multiply
 from intset.check.premises import Literals, declared_conditions, literals, meaning, range_conditions
 from intset.expr import ops
@@ -75,9 +75,11 @@ def refute(cert: Certificate, case: Literals, roots: Sequence[Cond]) -> Combinat
     if sum(1 for _ in postorder([premise.cond for premise in plain])) > MAX_NODES:
         return None
     divisors = []
+    not_zero = nonzero(definedness(roots))
     for divisor in _divisors(plain, definedness(roots)):
         below = (divisor <= -1,)
-        terms = _terms(_with_meaning([*(p for p in plain if p.why != names.GOAL), Premise(names.GOAL, below[0])], ()))
+        others = [p for p in plain if p.why != names.GOAL]
+        terms = _terms(_with_meaning([*others, Premise(names.GOAL, below[0])], (), not_zero))
         if terms is not None:
             divisors.append((divisor, Combination(below, terms)))
     positive = [divisor for divisor, _ in divisors]
@@ -93,6 +95,7 @@ class Search:
         self, cert: Certificate, premises: list[Premise], positive: Sequence[Expr], needs: Sequence[Cond]
     ) -> None:
         self.premises, self.positive, self.needs = premises, positive, needs
+        self.nonzero = nonzero(needs)
         self.known = Frame.of(dict(cert.ranges), cert.facts)
         self.left = MAX_TRIED
 
@@ -101,13 +104,13 @@ class Search:
         if self.left < 0:
             return None
         more = [Premise(names.GOAL, cond) for cond in case]
-        columns = _with_meaning(list(dict.fromkeys((*self.premises, *more))), self.positive, case)
+        columns = _with_meaning(list(dict.fromkeys((*self.premises, *more))), self.positive, self.nonzero, case)
         terms = _terms(columns, (1, 2, 3) if depth == 0 else (1, 2))
         if terms is not None:
             return Combination(case, terms)
         if depth >= MAX_DEPTH:
             return None
-        for on in splits(columns, case, self.positive, self.known):
+        for on in splits(columns, case, self.positive, self.nonzero, self.known):
             ways = both_ways(on, self.needs)
             if ways is None or any(set(way) <= set(case) for way in ways):
                 continue
@@ -122,7 +125,9 @@ class Search:
         return None
 
 
-def splits(columns: list[Column], case: Literals, positive: Sequence[Expr], known: Frame) -> Iterator[Cond]:
+def splits(
+    columns: list[Column], case: Literals, positive: Sequence[Expr], not_zero: Collection[Expr], known: Frame
+) -> Iterator[Cond]:
     """Conditions on which it may help to split a case, the most promising first."""
     below = list(postorder([premise.cond for column in columns for premise in column.premises]))
     for node in below:  # what the linear form knows: `node == simple`, shown from both sides
@@ -134,7 +139,7 @@ def splits(columns: list[Column], case: Literals, positive: Sequence[Expr], know
     yield from dict.fromkeys(node.args[0] for node in below if node.op is ops.SELECT)
     yield from dict.fromkeys(node.args[0] >= 0 for node in below if node.op in (ops.TRUNCDIV, ops.TRUNCMOD))
     yield from dict.fromkeys(node.args[0] <= node.args[1] for node in below if node.op in (ops.MIN, ops.MAX))
-    expander = Expander()
+    expander = Expander(not_zero)
     goals = [expander.sides(cond)[0] for cond in case]
     equations = [poly for column in columns if column.is_zero for poly in [column.poly]]
     for column in columns:
@@ -270,9 +275,11 @@ def _divisors(premises: Iterable[Premise], needs: Sequence[Cond]) -> list[Expr]:
     return [d for d in found if constant_value(d) is None and d.ne(0) in needs]
 
 
-def _with_meaning(premises: list[Premise], positive: Sequence[Expr], case: Literals = ()) -> list[Column]:
+def _with_meaning(
+    premises: list[Premise], positive: Sequence[Expr], not_zero: Collection[Expr], case: Literals = ()
+) -> list[Column]:
     """The premises, and what the operations in them mean, as columns."""
-    expander = Expander()
+    expander = Expander(not_zero)
     columns = [_column(expander, premise) for premise in premises]
     told: set[Any] = set()
     while True:

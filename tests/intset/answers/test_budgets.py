@@ -102,8 +102,7 @@ def asked(s: IntSet | Region, other: Any, point: Any, values: dict[Var, int]) ->
         "conditions": lambda: s.conditions(point if isinstance(s, Region) else (as_expr(point),)),
         "outlined": lambda: s.outlined().sides,
     }
-    asks["joined_with"] = lambda: s.joined_with(other, lambda a, b: a | b)  # type: ignore[arg-type, union-attr]
-    methods = ("count", "count_max", "count_total", "describe", "ends", "bounds", "knows_where_empty", "relied_on")
+    methods = ("count", "count_max", "count_total", "describe", "ends", "bounds")
     for name in (*methods, "hull", "lexmin", "lexmax", "sample", "pieces"):
         asks[name] = lambda name=name: getattr(s, name)()
     for name in (
