@@ -442,19 +442,6 @@ def extreme_targets(region: Region, sources: int, side: int) -> Region:
     return region._decided(f"the {'smallest' if side < 0 else 'largest'} targets", found)
 
 
-def composed(a: Region, b: Region, shared: int) -> Region:
-    """The points `(x, z)` for which some `y` of `shared` coordinates has `(x, y)` in `a` and `(y, z)` in `b`."""
-    first, last = a.dims - shared, b.dims - shared
-    notes, exact = (*a.notes, *b.notes), a.is_exact and b.is_exact
-    outline = Outline(lambda: [*a.outlined().sides[:first], *b.outlined().sides[shared:]])
-    kept = [*range(first), *range(first + shared, first + shared + last)]
-    try:
-        found = joined(a, b, lambda left, right: left.product_with(right, shared).project(kept))
-    except BudgetError as error:
-        return product_of(outline.sides, a.by, (*notes, f"composed as boxes: {error}"))
-    return made(found, exact, notes, outline)
-
-
 def _union(a: Region, b: Region) -> Region:
     exact = a._knows_where_empty() and b._knows_where_empty()  # the union is not empty where one of them is
     return _joined(a, b, lambda x, y: x.union(y), lambda x, y: x.united(y), exact)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from intset.domains.region import Region, composed, extreme_targets
-from intset.errors import InputError
+from intset.domains.budgeted import joined
+from intset.domains.outline import Outline
+from intset.domains.region import Region, extreme_targets, made, product_of
+from intset.errors import BudgetError, InputError
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr
 
 
@@ -83,13 +85,13 @@ class Relation:
         """The pairs `(a, c)` with some `b` such that `(a, b)` is in this relation and `(b, c)` in the other."""
         if not isinstance(other, Relation) or other.sources != self.targets:
             raise InputError(f"a relation with targets of {self.targets} coordinates cannot be followed by {other!r}")
-        return Relation(composed(self.pairs, other.pairs, self.targets), self.sources)
+        return Relation(_composed(self.pairs, other.pairs, self.targets), self.sources)
 
     def apply(self, region: Region) -> Region:
         """The targets of the points of a region."""
         if region.dims != self.sources:
             raise InputError(f"a region of {region.dims} dimensions is no set of sources of {self.sources}")
-        return composed(region, self.pairs, self.sources)
+        return _composed(region, self.pairs, self.sources)
 
     # -- extrema ------------------------------------------------------------------------------------------------
 
@@ -154,3 +156,16 @@ class Relation:
     def __repr__(self) -> str:
         kind = "exact" if self.is_exact else "superset"
         return f"<Relation of {self.sources} to {self.targets} coordinates, {kind} by {self.by}>"
+
+
+def _composed(a: Region, b: Region, shared: int) -> Region:
+    """The points `(x, z)` for which some `y` of `shared` coordinates has `(x, y)` in `a` and `(y, z)` in `b`."""
+    first, last = a.dims - shared, b.dims - shared
+    notes, exact = (*a.notes, *b.notes), a.is_exact and b.is_exact
+    outline = Outline(lambda: [*a.outlined().sides[:first], *b.outlined().sides[shared:]])
+    kept = [*range(first), *range(first + shared, first + shared + last)]
+    try:
+        found = joined(a, b, lambda left, right: left.product_with(right, shared).project(kept))
+    except BudgetError as error:
+        return product_of(outline.sides, a.by, (*notes, f"composed as boxes: {error}"))
+    return made(found, exact, notes, outline)
