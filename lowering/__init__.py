@@ -7,6 +7,8 @@ from lowering.division import lower_division
 from lowering.errors import AccessError, CheckError, CompilerError, InterfaceError, LayoutError
 from lowering.interpreter import run
 from lowering.layout import IndexMap
+from lowering.layout.border import cache_read, cache_write
+from lowering.layout.constraint import add_constraint
 from lowering.layout.declare import with_layouts
 from lowering.layout.padding_value import element
 from lowering.layout.transform import transform_layout
@@ -68,7 +70,10 @@ __all__ = [
     "Source",
     "Step",
     "Width",
+    "add_constraint",
     "annotate_shapes",
+    "cache_read",
+    "cache_write",
     "contract",
     "dataflow",
     "drop_dead",

@@ -36,8 +36,8 @@ def with_layouts(f: Function, layouts: Mapping[str, IndexMap]) -> Function:
     ...         B[i] = A[i // 4, i % 4]
     ... ''')
     >>> g = with_layouts(f, {"A": IndexMap(lambda i: [i // 4, i % 4], (14,))})
-    >>> g.layouts["A"].padding(3, 2)
-    true
+    >>> bool(g.layouts["A"].padding(3, 2))
+    True
     """
     if not isinstance(f, Function):
         raise LayoutError(f"with_layouts takes a Function, not {f!r}")

@@ -49,7 +49,7 @@ def stored(held: Held, scope: Scope) -> Stmt:
     axes = axes_of(held.tensor)
     here = within(axes, held.shape, scope)
     stmts: list[Stmt] = []
-    for cond, value in _cases(held, axes, here):
+    for cond, value in cases_of(held, axes, here):
         store = Store(held.tensor, axes, shortened(value, here.where(cond)))
         stmts.append(store if cond is truth(True) else If(cond, store))
     return over(axes, held.shape, seq(*stmts)) if stmts else Seq()
@@ -60,7 +60,7 @@ def assumed(held: Held, scope: Scope, proved: bool = False) -> Stmt:
     axes = axes_of(held.tensor)
     here = within(axes, held.shape, scope)
     stmts: list[Stmt] = []
-    for cond, value in _cases(held, axes, here):
+    for cond, value in cases_of(held, axes, here):
         equal = equals(held.tensor, axes, shortened(value, here.where(cond)))
         if cond is not truth(True):
             equal = build.logical(ValueOp.OR, opposite(cond, here), equal)
@@ -78,7 +78,7 @@ def equals(tensor: Tensor, indices: tuple[Expr, ...], value: Any) -> Any:
     return make(ValueOp.EQ, (held, value), "bool")
 
 
-def _cases(held: Held, axes: Sequence[Var], here: Scope) -> list[tuple[Cond, Any]]:
+def cases_of(held: Held, axes: Sequence[Var], here: Scope) -> list[tuple[Cond, Any]]:
     """Which elements hold what."""
     place = own_place(held.map, axes)
     where = held.where(place)

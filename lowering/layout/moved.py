@@ -43,7 +43,12 @@ def stores_to(root: Stmt, tensor: Tensor) -> bool:
     return any(isinstance(stmt, Store) and stmt.tensor is tensor for stmt in statements(root))
 
 
-def with_accesses(f: Function, old: Tensor, new: Tensor, place_of: Place_of) -> Stmt:
+def same_place(indices: tuple[Expr, ...], scope: Scope) -> tuple[Expr, ...]:
+    """For tensors of one shape."""
+    return indices
+
+
+def with_accesses(f: Function, old: Tensor, new: Tensor, place_of: Place_of = same_place) -> Stmt:
     """The body in which the elements of a tensor are those of another one.
 
     Parameters

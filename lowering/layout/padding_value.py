@@ -30,6 +30,7 @@ from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, IntLike, PlainVar, Var, const, constant_value, truth
 from intset.expr.range import Range
 from intset.expr.walk import free_vars, opaque_terms
+from lowering.dataflow.accesses import reads_of
 from lowering.errors import LayoutError
 from lowering.layout.given import as_index, parameter_names
 from lowering.layout.index_map import IndexMap
@@ -51,12 +52,14 @@ class Subject(NamedTuple):
     what: how errors begin: "the padding of A in f".
     tensor: with the new shape; its storage counts from 0.
     map: to the new indices, which may begin elsewhere.
+    where: on new indices, that they are among the places that are spoken of.
     sizes: what else a value may depend on, by name.
     """
 
     what: str
     tensor: Tensor
     map: IndexMap
+    where: Callable[[Sequence[Expr]], Cond]
     sizes: dict[str, Var]
 
 
@@ -123,6 +126,36 @@ def element(name: str, indices: Sequence[IntLike]) -> Any:
     return element_of(subject.tensor, storage_place(subject.map, place))
 
 
+def check_reads(filling: Filling, subject: Subject, is_meant: Callable[[Sequence[Expr]], Cond], ctx: Context) -> None:
+    """Refuse values that read other elements than those that are meant.
+
+    Parameters
+    ----------
+    is_meant: on places of the storage, that their elements may be read.
+
+    Raises
+    ------
+    LayoutError: an element may be another one, or which it is depends on data.
+    """
+    axes = filling.places
+    ranges: dict[Var, Range | None] = dict(zip(axes, subject.map.ranges, strict=True))
+    for cond, value in filling.cases:
+        here = ctx.extended(ranges=ranges, facts=[subject.where(axes), cond])
+        for node, _, indices, ways in reads_of([value], lambda e: e):
+            place = [e for e in indices if e is not None]
+            if len(place) < len(indices):
+                raise LayoutError(f"{subject.what} reads {node!r}, which depends on data")
+            inside = [(e >= 0) & (e < extent) for e, extent in zip(place, subject.tensor.extents, strict=True)]
+            for way in ways:
+                proof = here.extended(facts=way.conditions).prove(logical_and(*inside, is_meant(place)))
+                if proof:
+                    continue
+                values = proof.counterexample or {}
+                at = ", ".join(f"{v.name} = {k}" for v, k in values.items() if isinstance(v, Var))
+                why = f"at {at}" if at else f"as far as is known: {proof.reason}"
+                raise LayoutError(f"{subject.what} would read padding: {node!r} {why}")
+
+
 def storage_place(m: IndexMap, place: Sequence[Expr]) -> tuple[Expr, ...]:
     """Where new indices of a map lie in a storage that counts from 0."""
     return tuple(_plus(e, limits.min, -1) for e, limits in zip(place, m.ranges, strict=True))
@@ -172,7 +205,7 @@ def filling_of(given: Any, subject: Subject, ctx: Context) -> Filling:
     names = parameter_names(given, len(names), f"{subject.what} has {{}} indices: pad_value")
     places = tuple(map(PlainVar, names))
     ranges: dict[Var, Range | None] = dict(zip(places, subject.map.ranges, strict=True))
-    there = ctx.extended(ranges=ranges, facts=[subject.map.padding(*places)])
+    there = ctx.extended(ranges=ranges, facts=[subject.where(places)])
     with _speaking_of(subject):
         return Filling(places, tuple(_of_function(given, subject, places, there)))
 
@@ -188,7 +221,7 @@ def _of_function(
         raise
     except _FAILS as error:
         failure = error
-    listed = _padding_places(subject)
+    listed = _places_of(subject)
     if listed is None:
         if failure is not None:
             raise LayoutError(
@@ -277,8 +310,8 @@ def _grouped(
     return found
 
 
-def _padding_places(subject: Subject) -> list[tuple[int, ...]] | None:
-    """The places of the padding; `None` where they are many, or not known."""
+def _places_of(subject: Subject) -> list[tuple[int, ...]] | None:
+    """The places that are spoken of; `None` where they are many, or not known."""
     ends = [limits.ends for limits in subject.map.ranges]
     if any(end is None for end in ends) or subject.map.sizes:
         return None
@@ -286,8 +319,11 @@ def _padding_places(subject: Subject) -> list[tuple[int, ...]] | None:
     if math.prod(len(side) for side in box) > MAX_PLACES:
         return None
     variables = tuple(PlainVar(f"y{k}") for k in range(len(box)))
-    is_padding = compiled(subject.map.padding(*variables), variables)
-    return [place for place in product(*box) if is_padding(*place)]
+    cond = subject.where(variables)
+    if any(v not in variables for v in free_vars(cond)):
+        return None
+    is_meant = compiled(cond, variables)
+    return [place for place in product(*box) if is_meant(*place)]
 
 
 def _some_places(subject: Subject) -> Iterator[tuple[int, ...]]:

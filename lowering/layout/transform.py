@@ -21,8 +21,8 @@ from intset.config import Effort, tiers_within
 from intset.expr.build import logical_and, logical_not, logical_or
 from intset.expr.node import Cond, Expr, PlainVar, as_expr, constant_value, truth
 from intset.expr.range import Range
-from lowering.dataflow.accesses import reads_of
 from lowering.errors import LayoutError
+from lowering.layout.blocks import after_allocation, leading_checks, scope_of_storage
 from lowering.layout.declare import are_equal, check_injective, in_sizes_of
 from lowering.layout.fill import Held, assumed, narrowed, stored, within
 from lowering.layout.index_map import IndexMap
@@ -35,13 +35,13 @@ from lowering.layout.moved import (
     with_parameter,
     without_checks_of_shape,
 )
-from lowering.layout.padding_value import Filling, Subject, filling_of, own_place
-from lowering.nest.ir import Allocate, Assert, Assume, For, Function, If, Let, Padding, Seq, Stmt, Store, seq
+from lowering.layout.padding_value import Filling, Subject, check_reads, filling_of, own_place
+from lowering.nest.ir import Function, Padding, Stmt, Store, seq
 from lowering.nest.scope import Scope
 from lowering.nest.tensors import allocation_of, is_outside, padding_of, storage_of, tensor_named
-from lowering.nest.walk import Visit, drive, statements
+from lowering.nest.walk import drive, statements
 from lowering.passes.known import Known
-from lowering.passes.places import flat, places, proves, root_of
+from lowering.passes.places import flat, places, proves
 from lowering.passes.simplify import shortened
 
 _LETTERS: Final = "ijklmnpq"
@@ -109,14 +109,11 @@ class _Transform:
         self.map = self._map(given)
         self.zero = self.map.from_zero()
         self.shape = tuple(as_expr(e) for e in self.zero.new_shape)
-        subject = Subject(
-            f"the padding of {old.name} in {f.name}",
-            tensor_like(old, self.shape, None),
-            self.map,
-            {v.name: v for v in f.sizes},
-        )
-        filling = filling_of(pad_value, subject, self.scope.ctx)
-        self.new, self.filling = _with_values(subject.tensor, old, filling)
+        sizes = {v.name: v for v in f.sizes}
+        new = tensor_like(old, self.shape, None)
+        self.subject = Subject(f"the padding of {old.name} in {f.name}", new, self.map, self._is_filled, sizes)
+        self.filling = filling_of(pad_value, self.subject, self.scope.ctx)
+        self.new = _with_values(new, old, self.filling)
         self.fills: list[Stmt] = []
         self.held = Held(self.new, self.shape, self.map, self._is_filled, self.filling)
 
@@ -162,38 +159,19 @@ class _Transform:
         cond = narrowed(logical_or(*parts), here)
         return None if cond is truth(False) else Padding(indices, cond)
 
-    def _check_reads(self, untouched: Padding | None) -> None:
-        """Refuse a padding that reads padding."""
-        axes = self.filling.places
-        ranges = dict(zip(axes, self.map.ranges, strict=True))
-        for cond, value in self.filling.cases:
-            here = self.scope.ctx.extended(ranges=ranges, facts=[self.map.padding(*axes), cond])
-            for node, tensor, indices, ways in reads_of([value], lambda e: e):
-                assert tensor is self.new
-                if any(e is None for e in indices):
-                    raise LayoutError(f"{self._padding} reads {node!r}, which depends on data")
-                place = [e for e in indices if e is not None]
-                inside = [(e >= 0) & (e < extent) for e, extent in zip(place, self.shape, strict=True)]
-                arrives = logical_not(self.map.padding(*own_place(self.map, place)))
-                wanted = logical_and(*inside, arrives, is_outside(untouched, place))
-                for way in ways:
-                    proof = here.extended(facts=way.conditions).prove(wanted)
-                    if proof:
-                        continue
-                    values = proof.counterexample or {}
-                    at = ", ".join(f"{v.name} = {k}" for v, k in values.items() if isinstance(v, intset.Var))
-                    why = f"at {at}" if at else f"where that is not known not to be padding: {proof.reason}"
-                    raise LayoutError(f"{self._padding} would read padding: {node!r} {why}")
+    def _is_element(self, untouched: Padding | None) -> Callable[[Sequence[Expr]], Cond]:
+        """On places of the new storage, that an old element arrives there, and may be touched."""
 
-    @property
-    def _padding(self) -> str:
-        return f"the padding of {self.old.name} in {self.f.name}"
+        def is_element(place: Sequence[Expr]) -> Cond:
+            return logical_and(logical_not(self.map.padding(*own_place(self.map, place))), is_outside(untouched, place))
+
+        return is_element
 
     # -- the function -------------------------------------------------------------------------------------------
 
     def made(self) -> Function:
         untouched = self._untouched()
-        self._check_reads(untouched)
+        check_reads(self.filling, self.subject, self._is_element(untouched), self.scope.ctx)
         body = with_accesses(self.f, self.old, self.new, self._place)
         if self.allocation is None:
             body = without_checks_of_shape(body, self.old)
@@ -212,12 +190,12 @@ class _Transform:
                 self.allocation, tensor=self.new, ranges=ranges, origin=None, steps=None, padding=untouched
             )
             body = with_allocation(body, self.old, lambda stmt: allocation)
-            g = self.f.with_body(drive(_after_stores(body, allocation, self._filled)))
+            g = self.f.with_body(drive(after_allocation(body, allocation, self._filled)))
         earlier = self.f.layouts.get(self.old.name)
         whole = self.map if earlier is None else earlier.packed_by(self.map)
         g = replace(g, layouts={**self.f.layouts, self.old.name: whole})
         if self.filling.reads:
-            _check_written(g, self.fills, self._padding)
+            _check_written(g, self.fills, self.subject.what)
         return g
 
     def _place(self, indices: tuple[Expr, ...], scope: Scope) -> tuple[Expr, ...]:
@@ -236,64 +214,18 @@ class _Transform:
         return found
 
 
-def _with_values(new: Tensor, old: Tensor, filling: Filling) -> tuple[Tensor, Filling]:
-    """The tensor with what is known of its elements, and the filling on it."""
+def _with_values(new: Tensor, old: Tensor, filling: Filling) -> Tensor:
+    """The tensor with what is known of its elements."""
     known = old.value_range or old.op.range_of(old.value_index)
     if known is None or not dtypes.is_int(old.dtype):
-        return new, filling
+        return new
     low, high = known
     for _, value in filling.cases:
         held = constant_value(value) if isinstance(value, Expr) else None
         if held is None:
-            return new, filling
+            return new
         low, high = min(low, held), max(high, held)
-    return tensor_like(new, new.extents, (low, high)), filling  # a filling of constants names no tensor
-
-
-def scope_of_storage(f: Function, tensor: Tensor) -> Scope:
-    """What is known where a tensor is allocated; of a parameter, behind the checks that the function begins with."""
-    allocation = allocation_of(f, tensor)
-    if allocation is not None:
-        return next(place.scope for place in places(f) if place.stmt is allocation)
-    root = root_of(f)
-    scope = root.scope
-    stmts = flat(f.body)
-    for stmt in stmts[: leading_checks(stmts)]:
-        scope = scope.after(stmt)
-    return scope
-
-
-def leading_checks(stmts: Sequence[Stmt]) -> int:
-    """How many statements at the start say something of sizes and data and do nothing."""
-    k = 0
-    while k < len(stmts) and _says(stmts[k]):
-        k += 1
-    return k
-
-
-def _says(stmt: Stmt) -> bool:
-    return all(isinstance(s, (Assert, Assume, For, If, Let, Seq)) for s in statements(stmt)) and not isinstance(
-        stmt, (If, Seq)
-    )
-
-
-def _after_stores(root: Stmt, allocation: Allocate, filled: Callable[[Sequence[Stmt]], list[Stmt]]) -> Visit[Stmt]:
-    """The body, where what follows an allocation is changed."""
-    if isinstance(root, Seq):
-        if allocation in root.stmts:
-            k = root.stmts.index(allocation) + 1
-            return seq(*root.stmts[:k], *filled(root.stmts[k:]))
-        inner: list[Stmt] = []
-        for child in root.stmts:
-            inner.append((yield _after_stores(child, allocation, filled)))  # noqa: PERF401
-        return seq(*inner)
-    if isinstance(root, For):
-        return replace(root, body=(yield _after_stores(root.body, allocation, filled)))
-    if isinstance(root, If):
-        then = yield _after_stores(root.then, allocation, filled)
-        orelse = None if root.orelse is None else (yield _after_stores(root.orelse, allocation, filled))
-        return If(root.cond, then, orelse)
-    return root
+    return tensor_like(new, new.extents, (low, high))  # a filling of constants names no tensor
 
 
 def _check_written(g: Function, fills: Sequence[Stmt], what: str) -> None:

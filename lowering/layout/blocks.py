@@ -1,0 +1,59 @@
+"""Where a tensor lives in a nest: the block it is known in, and what is known there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from bound.tensor import Tensor
+from lowering.nest.ir import Allocate, Assert, Assume, For, Function, If, Let, Seq, Stmt, seq
+from lowering.nest.scope import Scope
+from lowering.nest.tensors import allocation_of
+from lowering.nest.walk import Visit, statements
+from lowering.passes.places import flat, places, root_of
+
+
+def scope_of_storage(f: Function, tensor: Tensor) -> Scope:
+    """What is known where a tensor is allocated; of a parameter, behind the checks that the function begins with."""
+    allocation = allocation_of(f, tensor)
+    if allocation is not None:
+        return next(place.scope for place in places(f) if place.stmt is allocation)
+    root = root_of(f)
+    scope = root.scope
+    stmts = flat(f.body)
+    for stmt in stmts[: leading_checks(stmts)]:
+        scope = scope.after(stmt)
+    return scope
+
+
+def leading_checks(stmts: Sequence[Stmt]) -> int:
+    """How many statements at the start say something of sizes and data and do nothing."""
+    k = 0
+    while k < len(stmts) and _says(stmts[k]):
+        k += 1
+    return k
+
+
+def _says(stmt: Stmt) -> bool:
+    return all(isinstance(s, (Assert, Assume, For, If, Let, Seq)) for s in statements(stmt)) and not isinstance(
+        stmt, (If, Seq)
+    )
+
+
+def after_allocation(root: Stmt, allocation: Allocate, filled: Callable[[Sequence[Stmt]], list[Stmt]]) -> Visit[Stmt]:
+    """The body, where what follows an allocation is changed."""
+    if isinstance(root, Seq):
+        if allocation in root.stmts:
+            k = root.stmts.index(allocation) + 1
+            return seq(*root.stmts[:k], *filled(root.stmts[k:]))
+        inner: list[Stmt] = []
+        for child in root.stmts:
+            inner.append((yield after_allocation(child, allocation, filled)))  # noqa: PERF401
+        return seq(*inner)
+    if isinstance(root, For):
+        return replace(root, body=(yield after_allocation(root.body, allocation, filled)))
+    if isinstance(root, If):
+        then = yield after_allocation(root.then, allocation, filled)
+        orelse = None if root.orelse is None else (yield after_allocation(root.orelse, allocation, filled))
+        return If(root.cond, then, orelse)
+    return root
