@@ -52,7 +52,7 @@ class ArrayEvaluator:
         import numpy as np
 
         with np.errstate(all="ignore"):
-            for node in postorder((operand,)):  # type: ignore[arg-type]  # values are walked like expressions
+            for node in postorder((operand,)):
                 if node not in self.known:
                     self.known[node] = self._step(node, [self.known[arg] for arg in node.args])
         return self.known[operand]

@@ -81,11 +81,11 @@ def _difference(start: Expr, stop: Expr) -> Expr:
     if start.is_const and start.data == 0:
         return stop
     if stop.op is ops.ADD:
-        left, right = stop.args
+        left, right = map(as_expr, stop.args)
         if left is start:
-            return right  # type: ignore[no-any-return]
+            return right
         if right is start:
-            return left  # type: ignore[no-any-return]
+            return left
     return stop - start
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from typing import Any
+from typing import Any, Literal, overload
 
 from intset import config as configuration
 from intset.assuming import Assuming, within_blocks
@@ -31,7 +31,7 @@ from intset.prover.cache import prove_once
 from intset.prover.ends import AskedBounds
 from intset.prover.explain import Explanation, explain
 from intset.prover.proof import Proof
-from intset.prover.simplifying import simplified_in_steps
+from intset.prover.simplifying import Simplified, simplified_in_steps
 from intset.prover.width import fits
 from intset.ranges import checked_ranges, checked_var
 from intset.renaming import renamed
@@ -227,9 +227,21 @@ class Context:
             return answer
         return prove_once(frame, goal, chosen)
 
+    @overload
     def simplify(
-        self, e: Any, cost: Mapping[str, int] | None = None, steps: bool = False, bits: int | None = None
-    ) -> Any:
+        self, e: Cond, cost: Mapping[str, int] | None = None, steps: Literal[False] = False, bits: int | None = None
+    ) -> Cond: ...
+    @overload
+    def simplify(
+        self, e: IntLike, cost: Mapping[str, int] | None = None, steps: Literal[False] = False, bits: int | None = None
+    ) -> Expr: ...
+    @overload
+    def simplify(
+        self, e: IntLike | Cond, cost: Mapping[str, int] | None = None, *, steps: Literal[True], bits: int | None = None
+    ) -> Simplified: ...
+    def simplify(
+        self, e: IntLike | Cond, cost: Mapping[str, int] | None = None, steps: bool = False, bits: int | None = None
+    ) -> Node | Simplified:
         """The cheapest expression (or condition) that is found to be equal to `e` wherever `e` is defined.
 
         Parameters
@@ -261,9 +273,14 @@ class Context:
         frame = self.frame.where_defined((root,))
         key = ("simplify", root, None if table is COST else tuple(table.items()), width)
         found = frame.answers.get(key)
-        return frame.remember(key, simplified(root, frame.known, table, width)) if found is None else found
+        answer: Node = frame.remember(key, simplified(root, frame.known, table, width)) if found is None else found
+        return answer
 
-    def canonical(self, e: Any) -> Any:
+    @overload
+    def canonical(self, e: Cond) -> Cond: ...
+    @overload
+    def canonical(self, e: IntLike) -> Expr: ...
+    def canonical(self, e: IntLike | Cond) -> Node:
         """The linear form of `e` as an expression (or the canonical condition): one for all that have that form.
 
         It equals `e` wherever `e` is defined, and may be longer: it is for comparing and proving. `simplify` is for

@@ -76,8 +76,8 @@ def occupied(ranges: Mapping[Var, Range], base: Normalizer) -> tuple[Cond, ...]:
 
     A range that depends on sizes alone gives none: where it is empty, no answer says anything.
     """
-    dependent = [var for var in base.knowledge.limits if any(v in ranges for v in ranges[var].free_vars())]  # type: ignore[index]
-    found = [cond for var in dependent for cond in is_occupied(var, ranges[var])]  # type: ignore[arg-type, index]
+    dependent = [var for var in base.knowledge.limits if any(v in ranges for v in ranges[var].free_vars())]
+    found = [cond for var in dependent for cond in is_occupied(var, ranges[var])]
     return tuple(cond for cond in found if not is_known(base, cond))
 
 
@@ -132,7 +132,7 @@ def _meeting_declared(var: Var, first: Any, last: Any) -> tuple[Any, Any]:
 
 def _with_symbolic_ranges(numeric: dict[Var, Interval], symbolic: dict[Var, Range], empty: bool) -> Normalizer:
     """Numeric ends of symbolic ranges, outer variables first; the symbolic ends are kept beside them."""
-    limits: dict[Expr, Any] = {}
+    limits: dict[Var, tuple[Linear | None, Linear | None]] = {}
     pending = dict(symbolic)
     while pending:
         normalizer = Normalizer(dict(numeric), Knowledge(limits=dict(limits)))

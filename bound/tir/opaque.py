@@ -50,7 +50,7 @@ class IntFunction(Opaque):
     body: Value
 
     def __init__(self, body: Value) -> None:
-        params = leaf_vars((body,))  # type: ignore[arg-type]  # values are walked like expressions
+        params = leaf_vars((body,))
         super().__init__(f"{body.dtype}_of_data", len(params), *function_range(body))
         self.params, self.body = params, body
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
-from bound.tir.value import ARITHMETIC, COMPARISONS, INFIX, Value, ValueOp
+from bound.tir.value import ARITHMETIC, COMPARISONS, INFIX, Operand, Value, ValueOp
 from intset.expr.walk import postorder
 
 _LIMIT: Final = 2000
@@ -14,9 +13,9 @@ _INFIX: Final = INFIX | COMPARISONS | {ValueOp.AND, ValueOp.OR}
 
 def to_text(value: Value) -> str:
     """`value` as text; what would be longer than about 2,000 characters is cut to `...`."""
-    texts: dict[Any, str] = {}
-    below: Iterable[Any] = postorder((value,))  # type: ignore[arg-type]  # values are walked like expressions
-    for node in below:
+    texts: dict[Operand, str] = {}
+    roots: tuple[Operand, ...] = (value,)
+    for node in postorder(roots):
         if isinstance(node, Value):
             text = _node_text(node, [texts.get(arg) or str(arg) for arg in node.args])
             texts[node] = text if len(text) <= _LIMIT else "..."

@@ -74,7 +74,7 @@ def is_held(root: Node, ranges: Mapping[Any, Interval] = _NO_RANGES, held: Conta
         if not isinstance(node, Expr):
             continue
         span = spans[node] = _span(node, [spans[arg] for arg in node.args if isinstance(arg, Expr)], ranges)
-        if node in data and (None in span or span[0] < _WIDEST[0] or span[1] > _WIDEST[1]):  # type: ignore[operator]
+        if node in data and (span[0] is None or span[1] is None or span[0] < _WIDEST[0] or span[1] > _WIDEST[1]):
             return False
     return True
 

@@ -62,7 +62,7 @@ def input_tensors(roots: Iterable[Operand]) -> tuple[Tensor, ...]:
 
 def variables(*roots: Operand) -> tuple[Var, ...]:
     """The integer variables below `roots`, in the order of their first occurrence."""
-    return tuple(node for node in postorder(roots) if node.op is ops.VAR)  # type: ignore[arg-type, misc]
+    return tuple(node for node in postorder(roots) if isinstance(node, Var))
 
 
 def substitute(root: Any, replacements: Mapping[Any, Any]) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from intset.expr.digits import number_text
-from intset.expr.node import Cond, Expr
+from intset.expr.node import Cond, Expr, Node
 from intset.expr.printer import to_text
 
 GOAL, FACT, DEFINED, RANGE, DECLARED, MEANING, DIVISOR, SQUARE = (
@@ -83,6 +83,6 @@ def combination_words(one: Combination) -> list[str]:
     return lines
 
 
-def clip(node: object) -> str:
-    text = node if isinstance(node, str) else to_text(node, limit=300)  # type: ignore[arg-type]
+def clip(node: Node | str) -> str:
+    text = node if isinstance(node, str) else to_text(node, limit=300)
     return text if len(text) <= 600 else text[:600] + " ..."

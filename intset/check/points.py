@@ -12,7 +12,7 @@ from intset.errors import EvaluationError, InputError
 from intset.expr import ops
 from intset.expr.evaluate import evaluate
 from intset.expr.length import may_be_long
-from intset.expr.node import Cond, Expr, Node, make
+from intset.expr.node import Cond, Expr, make
 from intset.expr.walk import free_vars, opaque_terms
 
 if TYPE_CHECKING:
@@ -104,8 +104,8 @@ class _Reached(dict[Any, int]):
 
     def __contains__(self, key: object) -> bool:
         found = super().__contains__(key)
-        if found and isinstance(key, Node) and key.op is ops.LOAD:
-            self.loads[key] = None  # type: ignore[index]
+        if found and isinstance(key, Expr) and key.op is ops.LOAD:
+            self.loads[key] = None
         return found
 
 

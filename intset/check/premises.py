@@ -114,7 +114,7 @@ def meaning(node: Expr, positive: Iterable[Expr] = (), case: Literals = ()) -> I
             yield node <= arg if node.op is ops.MIN else node >= arg
         first, second = node.args if node.op is ops.MIN else reversed(node.args)
         for holds, arg in ((True, first), (False, second)):
-            if cases(node.args[0] <= node.args[1], holds)[0][0] in case:  # type: ignore[index]
+            if any(set(way) <= set(case) for way in cases(node.args[0] <= node.args[1], holds) or ()):
                 yield node.eq(arg)
     elif node.op is ops.ABS:
         yield node >= node.args[0]

@@ -149,7 +149,7 @@ class _Writer:
             low, high = e.data.lower, e.data.upper
         return None if low is None or high is None else (low, high)
 
-    def bit_and(self, node: Expr, a: str, b: str) -> str:
+    def bit_and(self, node: Node, a: str, b: str) -> str:
         left, right = node.args
         if left is right:
             return a
@@ -182,7 +182,7 @@ class _Writer:
         inside = " ".join(f"(<= {number(low)} {x}) (< {x} {number(high)})" for x in (a, b))
         return f"(=> (and {inside}) (= {term} {value}))"
 
-    def shift(self, node: Expr, op: str, x: str, amount: str) -> str:
+    def shift(self, node: Node, op: str, x: str, amount: str) -> str:
         """`x` times, or divided by, a power of 2."""
         known = constant_value(node.args[1])
         if known is not None and known <= MAX_SHIFT:
@@ -262,12 +262,12 @@ _SPECIAL: Mapping[ops.Op, _Text] = {
     ops.MIN: lambda w, e, a: f"(ite (<= {a[0]} {a[1]}) {a[0]} {a[1]})",
     ops.MAX: lambda w, e, a: f"(ite (>= {a[0]} {a[1]}) {a[0]} {a[1]})",
     ops.ABS: lambda w, e, a: f"(ite (>= {a[0]} 0) {a[0]} (- {a[0]}))",
-    ops.BITAND: lambda w, e, a: w.bit_and(e, a[0], a[1]),  # type: ignore[arg-type]
-    ops.BITOR: lambda w, e, a: f"(- (+ {a[0]} {a[1]}) {w.bit_and(e, a[0], a[1])})",  # type: ignore[arg-type]
-    ops.BITXOR: lambda w, e, a: f"(- (+ {a[0]} {a[1]}) (* 2 {w.bit_and(e, a[0], a[1])}))",  # type: ignore[arg-type]
+    ops.BITAND: lambda w, e, a: w.bit_and(e, a[0], a[1]),
+    ops.BITOR: lambda w, e, a: f"(- (+ {a[0]} {a[1]}) {w.bit_and(e, a[0], a[1])})",
+    ops.BITXOR: lambda w, e, a: f"(- (+ {a[0]} {a[1]}) (* 2 {w.bit_and(e, a[0], a[1])}))",
     ops.BITNOT: lambda w, e, a: f"(- (- {a[0]}) 1)",
-    ops.SHL: lambda w, e, a: w.shift(e, "*", a[0], a[1]),  # type: ignore[arg-type]
-    ops.SHR: lambda w, e, a: w.shift(e, "div", a[0], a[1]),  # type: ignore[arg-type]
+    ops.SHL: lambda w, e, a: w.shift(e, "*", a[0], a[1]),
+    ops.SHR: lambda w, e, a: w.shift(e, "div", a[0], a[1]),
     ops.CAST: lambda w, e, a: _cast(e, a[0]),
     ops.SELECT: lambda w, e, a: f"(ite {a[0]} {a[1]} {a[2]})",
     ops.ASSERTING: lambda w, e, a: a[1],

@@ -231,8 +231,6 @@ class IntSet(ABC):
         """Whether both are known to have the same elements, for all parameters."""
         return isinstance(other, IntSet) and self <= other and other <= self
 
-    __hash__ = None  # type: ignore[assignment]
-
     def describe(self) -> str:
         """The elements, in words or formulas."""
         low, high = self.ends()

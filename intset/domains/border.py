@@ -32,11 +32,11 @@ class GuardedRegions:
     back; what the domain raised is the cause.
     """
 
-    name: ClassVar[str] = ""
+    name: str
     methods: ClassVar[dict[str, str]] = {"everything": "_everything", "points": "_points"}  # what a domain may have
 
     def __init__(self, domain: Any, name: str) -> None:
-        self.domain, self.name = domain, name  # type: ignore[misc]  # a guard has the name of its domain
+        self.domain, self.name = domain, name  # a guard has the name of its domain
         for method, guarded in self.methods.items():
             if getattr(domain, method, None) is not None:
                 setattr(self, method, getattr(self, guarded))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 from intset.domains.base import IntervalSet, IntSet
@@ -74,7 +75,7 @@ class Guarded(GuardedRegions):
 
     def _check_claims(self, method: str, answer: Any, claims: Sequence[str] = ("is_tight", "is_exact")) -> None:
         for claim in claims:
-            value = self._read(method, answer, lambda claim=claim: getattr(answer, claim))  # type: ignore[misc]
+            value = self._read(method, answer, partial(getattr, answer, claim))
             if not isinstance(value, bool):
                 self._refuse(method, answer, f"{claim} to be True or False", f", whose {claim} is {_shown(value)}")
         self._read(method, answer, lambda: (answer.by, tuple(answer.notes)))

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from intset.domains.query import Query
 from intset.expr import ops
-from intset.expr.node import Expr, const, make
+from intset.expr.intern import intern
+from intset.expr.node import Expr, Term, Var, const
 from intset.expr.walk import free_vars
 from intset.linear import symbolic
 
@@ -51,7 +52,7 @@ def open_ends(query: Query, e: Expr) -> Found:
 
 
 def _choice(op: ops.Op, e: Expr) -> Expr:
-    return make(op, (e, const(0)))  # type: ignore[no-any-return]
+    return intern(Term, op, (e, const(0)), None)
 
 
 def _is_kept(query: Query, e: Expr) -> bool:
@@ -78,7 +79,7 @@ def _takes_every_integer(query: Query, x: Expr) -> bool:
 
 def _runs(query: Query, x: Expr) -> bool:
     """Whether `x` is a variable that takes every value between its numeric ends, whatever the parameters are."""
-    if x.op is not ops.VAR or not query.is_relaxed(x):  # type: ignore[arg-type]
+    if not isinstance(x, Var) or not query.is_relaxed(x):
         return False
     limits = query.known.knowledge.limits.get(x, (None, None))
-    return limits == (None, None) and x.declared()[2] == 1  # type: ignore[attr-defined]
+    return limits == (None, None) and x.declared()[2] == 1

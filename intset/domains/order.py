@@ -5,16 +5,13 @@ Two sets are compared as functions of their parameters, at the values that the p
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from intset.domains.budgeted import Represented, own_budget
 from intset.errors import BudgetError, InputError, UndecidedError
 from intset.expr.build import logical_and
-from intset.expr.node import Cond, Expr, Var
+from intset.expr.node import Var
 from intset.expr.walk import conjuncts
 from intset.facts import DERIVED, Fact
 from intset.frame import Frame
-from intset.linear.canonical import Normalizer
 from intset.prover.cache import prove_in
 from intset.regions.derived import coordinates
 
@@ -57,28 +54,11 @@ def _by_shapes(a: Represented, b: Represented) -> bool | None:
             right = right.like(left)
             if right.includes(left):
                 return True
-            # Only one of them may know what the parameters declare.
-            params = tuple(dict.fromkeys((*left.atoms(), *right.atoms())))
-            declared = left.where((), logical_and(*_declared(params)))
-            if right.includes(left.within(declared)):
-                return True
+            params = (*left.atoms(), *right.atoms())
     except BudgetError:
         return None
     # A term such as n*m was taken to be independent of n: then a difference need not be one.
     return False if all(isinstance(p, Var) for p in params) else None
-
-
-def _declared(params: Iterable[Expr]) -> list[Cond]:
-    """What is known of parameters by what their variables declare."""
-    plain, found = Normalizer({}), []
-    for e in params:
-        plain.form(e)
-        low, high = plain.atom_bounds(e)
-        found += [] if low is None else [e >= low]
-        found += [] if high is None else [e <= high]
-        step = e.declared()[2] if isinstance(e, Var) else 1
-        found += [(e % step).eq(0)] if step > 1 else []
-    return found
 
 
 def _by_proof(a: Represented, b: Represented) -> bool | None:

@@ -147,10 +147,10 @@ _INTERVAL: dict[ops.Op, Callable[..., Interval]] = {**ATOM_BOUNDS, ops.ADD: _add
 class ProductDomain:
     """The meet of the answers of several domains: each is asked, the set is in all of them."""
 
-    name: ClassVar[str] = "product"
+    name: str
 
     def __init__(self, parts: Sequence[Domain], name: str) -> None:
-        self.parts, self.name = tuple(parts), name  # type: ignore[misc]
+        self.parts, self.name = tuple(parts), name
 
     def image(self, query: Query) -> IntSet:
         answers = [part.image(query) for part in self.parts]

@@ -29,7 +29,9 @@ class Domain(Protocol):
     ...         return IntervalSet(NEG_INF, POS_INF, self.name)
     """
 
-    name: ClassVar[str]
+    @property
+    def name(self) -> str:
+        """What the domain is registered as."""
 
     def image(self, query: Query) -> IntSet:
         """The set of values of the query's only expression."""
@@ -65,7 +67,9 @@ class Regions(Protocol):
     strength: of what it is exact on, compared with others; who may choose asks the strongest. isl has 100.
     """
 
-    name: ClassVar[str]
+    @property
+    def name(self) -> str:
+        """What the domain is registered as."""
 
     strength: ClassVar[int]
 

@@ -94,11 +94,11 @@ class Query:
         found: dict[Var, frozenset[Var]] = {}
         for var in self.base.knowledge.limits:  # outer variables come first
             own: set[Var] = set()
-            for outer in self.ranges[var].free_vars():  # type: ignore[index]
+            for outer in self.ranges[var].free_vars():
                 if self.is_relaxed(outer):
                     own |= {outer, *found.get(outer, ())}
             if own:
-                found[var] = frozenset(own)  # type: ignore[index]
+                found[var] = frozenset(own)
         return found
 
     @property

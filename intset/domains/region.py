@@ -262,8 +262,6 @@ class Region(ABC):
         """Whether both are known to have the same elements, for all parameters."""
         return isinstance(other, Region) and self.dims == other.dims and self <= other and other <= self
 
-    __hash__ = None  # type: ignore[assignment]
-
     def __contains__(self, point: Sequence[SupportsIndex]) -> bool:
         """`(3, 4) in r`, for a region that does not depend on parameters."""
         if self.params:

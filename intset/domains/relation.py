@@ -151,8 +151,6 @@ class Relation:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Relation) and self.sources == other.sources and self.pairs == other.pairs
 
-    __hash__ = None  # type: ignore[assignment]  # compared by what it represents
-
     def __repr__(self) -> str:
         kind = "exact" if self.is_exact else "superset"
         return f"<Relation of {self.sources} to {self.targets} coordinates, {kind} by {self.by}>"

@@ -96,10 +96,10 @@ class _Values:
 
     def _evaluated(self, e: Expr) -> int:
         """The value of an expression, by one walk: its terms often share what is below them."""
-        nodes = list(postorder((e,)))
+        nodes: list[Expr] = [node for node in postorder((e,)) if isinstance(node, Expr)]
         for leaf in nodes:
             if (leaf.op is ops.VAR or leaf.op is ops.LOAD) and leaf not in self.point:
-                self._chosen(leaf)  # type: ignore[arg-type]
+                self._chosen(leaf)
         if some_may_be_long(nodes, {leaf: value.bit_length() for leaf, value in self.point.items()}):
             raise EvaluationError("the value is too long to serve as a witness")
         answer: int = evaluate(e, self.point)
@@ -113,14 +113,14 @@ class _Values:
     def in_limits(self, normalizer: Normalizer) -> bool:
         """Whether the variables of the point lie in their ranges, where these depend on others, which get values."""
         limits = normalizer.knowledge.limits
-        seen: set[Expr] = set()
-        while limits and (new := [e for e in self.point if e in limits and e not in seen]):
+        seen: set[Var] = set()
+        while limits and (new := [v for v in limits if v in self.point and v not in seen]):
             seen.update(new)
-            for e in new:
-                first, last = limits[e]
-                if first is not None and self.form(normalizer, first) > self.point[e]:
+            for v in new:
+                first, last = limits[v]
+                if first is not None and self.form(normalizer, first) > self.point[v]:
                     return False
-                if last is not None and self.form(normalizer, last) < self.point[e]:
+                if last is not None and self.form(normalizer, last) < self.point[v]:
                     return False
         return True
 

@@ -9,7 +9,7 @@ import itertools
 import operator
 import weakref
 from collections.abc import Iterable, Iterator
-from typing import Any, NoReturn, Self, SupportsIndex, TypeAlias
+from typing import Any, NoReturn, Self, SupportsIndex, TypeAlias, TypeVar
 
 from intset.errors import InputError
 from intset.expr import ops
@@ -21,6 +21,7 @@ from intset.expr.ops import Op
 from intset.infinity import Infinity
 
 IntLike: TypeAlias = "Expr | SupportsIndex"
+Kind = TypeVar("Kind", "Expr", "Cond", Node)  # what stays of one kind: an expression or a condition
 
 _VARIABLES: weakref.WeakValueDictionary[tuple[int, int], Any] = weakref.WeakValueDictionary()
 _SERIAL = itertools.count()
@@ -399,7 +400,8 @@ def as_int(value: object, what: str = "value") -> int:
     if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):
         raise InputError(f"{what} must be an integer, not the truth value {value!r}")
     try:
-        return operator.index(value)  # type: ignore[arg-type]
+        number: Any = value
+        return operator.index(number)
     except TypeError:
         raise InputError(f"{what} must be an integer, not {shown(value)} of type {type(value).__name__}") from None
 
@@ -435,11 +437,12 @@ def as_cond(value: object, what: str = "an operand") -> Cond:
 
 def constant_value(e: Expr) -> int | None:
     """The value of a constant or of a negated constant, else `None`."""
+    value: int | None = None
     if e.op is ops.CONST:
-        return e.data  # type: ignore[no-any-return]
-    if e.op is ops.NEG and e.args[0].op is ops.CONST:
-        return -e.args[0].data  # type: ignore[no-any-return]
-    return None
+        value = e.data
+    elif e.op is ops.NEG and e.args[0].op is ops.CONST:
+        value = -e.args[0].data
+    return value
 
 
 def _operand(value: object) -> Expr | None:
@@ -451,18 +454,22 @@ def _operand(value: object) -> Expr | None:
     return _constant(value if type(value) is int else as_int(value, "an operand"))
 
 
+_NOT_MINE: Expr = NotImplemented  # what an operator answers before that of a guest is asked
+_NEITHER_MINE: Cond = NotImplemented
+
+
 def _binary(op: Op, a: object, b: object) -> Expr:
     left = a if isinstance(a, Expr) else _operand(a)
     right = b if isinstance(b, Expr) else _operand(b)
     if left is None or right is None:
-        return NotImplemented  # type: ignore[no-any-return]
+        return _NOT_MINE
     return intern(Term, op, (left, right), None)
 
 
 def divide(op: Op, a: object, b: object) -> Expr:
     """One of the five divisions; a divisor that is the constant 0 is refused."""
     if isinstance(b, Guest):
-        return NotImplemented  # type: ignore[no-any-return]
+        return _NOT_MINE
     dividend, divisor = as_expr(a, "a dividend"), as_expr(b, "a divisor")
     if divisor.op is ops.CONST and divisor.data == 0:
         raise InputError(f"division by the constant 0: {op.name}({dividend!r}, 0)")
@@ -472,7 +479,7 @@ def divide(op: Op, a: object, b: object) -> Expr:
 def compare(op: Op, a: object, b: object) -> Cond:
     """A comparison of two integer expressions; against an infinity it is decided here."""
     if isinstance(b, Guest):
-        return NotImplemented  # type: ignore[no-any-return]
+        return _NEITHER_MINE
     if isinstance(b, Infinity):
         return truth(
             bool({ops.LT: b.sign > 0, ops.LE: b.sign > 0, ops.NE: True}.get(op, b.sign < 0 and op is not ops.EQ))

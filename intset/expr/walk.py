@@ -3,20 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Protocol, TypeVar, overload
 
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.digits import shown
-from intset.expr.node import Cond, Expr, IntLike, Node, Opaque, Var, as_expr, make
+from intset.expr.node import Cond, Expr, IntLike, Kind, Node, Opaque, Var, as_expr, make
 
 FEW_ROOTS = 8  # so many roots are asked one by one, because each remembers its variables; more are walked together
 
 
-def postorder(roots: Iterable[Node]) -> Iterator[Node]:
+class Walked(Protocol):
+    """What a walk needs of a node; the values of a tensor program have it as well."""
+
+    op: Any
+    args: tuple[Any, ...]
+
+
+W = TypeVar("W", bound=Walked)
+E = TypeVar("E", bound=Expr)
+
+
+@overload
+def postorder(roots: Iterable[Node]) -> Iterator[Node]: ...
+@overload
+def postorder(roots: Iterable[W]) -> Iterator[W]: ...
+def postorder(roots: Iterable[W]) -> Iterator[W]:
     """Every node below `roots`, arguments before the nodes that use them, each node once."""
-    done: set[Node] = set()
-    stack: list[Node] = []
+    done: set[W] = set()
+    stack: list[W] = []
     for root in roots:
         stack.append(root)
         while stack:
@@ -42,18 +57,18 @@ def free_vars(*roots: Node) -> tuple[Var, ...]:
     return tuple(dict.fromkeys(var for root in roots for var in root.free_vars()))
 
 
-def leaf_vars(roots: Iterable[Node]) -> tuple[Var, ...]:
+def leaf_vars(roots: Iterable[Walked]) -> tuple[Var, ...]:
     """What `free_vars` says, found by one walk over all roots together."""
     found: dict[Var, None] = {}
-    seen: set[Node] = set()
+    seen: set[Walked] = set()
     stack = list(roots)
     stack.reverse()
     while stack:
         node = stack.pop()
         if node.op is ops.CONST or node in seen:
             continue
-        if node.op is ops.VAR:
-            found[node] = None  # type: ignore[index]
+        if isinstance(node, Var):
+            found[node] = None
             continue
         seen.add(node)
         known = getattr(node, "_free", None)
@@ -96,9 +111,9 @@ def is_small(limit: int, roots: Iterable[Node]) -> bool:
     return len(seen) <= limit
 
 
-def substitute(root: Any, replacements: Mapping[Any, IntLike]) -> Any:
+def substitute(root: Kind, replacements: Mapping[E, IntLike]) -> Kind:
     """`root` with every occurrence of a key of `replacements` replaced by its value, simultaneously."""
-    new: dict[Node, Any] = {}
+    new: dict[Node, Node] = {}
     for key, value in replacements.items():
         if not isinstance(key, Expr):
             raise InputError(f"only expressions can be replaced, not {shown(key)}")
@@ -106,19 +121,21 @@ def substitute(root: Any, replacements: Mapping[Any, IntLike]) -> Any:
     return rewrite(root, new)
 
 
-def rewrite(root: Any, new: dict[Node, Any]) -> Any:
+def rewrite(root: Kind, new: dict[Node, Node]) -> Kind:
     """`root` with the nodes in `new` replaced; `new` is completed with every node met on the way."""
     for node in postorder_until(root, new):
         args = tuple(new[arg] for arg in node.args)
         same = all(a is b for a, b in zip(args, node.args, strict=True))
         new[node] = node if same else make(node.op, args, node.data)
-    return new[root]
+    answer: Any = new[root]
+    found: Kind = answer
+    return found
 
 
-def postorder_until(root: Node, known: Mapping[Node, Any]) -> Iterator[Node]:
+def postorder_until(root: W, known: Mapping[W, object]) -> Iterator[W]:
     """Postorder that does not enter nodes that are in `known` when they are reached."""
     stack = [root]
-    done: set[Node] = set()
+    done: set[W] = set()
     while stack:
         node = stack[-1]
         if node in known or node in done:
@@ -163,7 +180,7 @@ def rebuild(rows: Flat) -> Node:
     return answer
 
 
-def without_assertions(root: Any) -> Any:
+def without_assertions(root: Kind) -> Kind:
     """`root` with every assertion replaced by the value it carries: equal wherever `root` is defined."""
     new: dict[Node, Any] = {}
     for node in postorder((root,)):
@@ -173,7 +190,8 @@ def without_assertions(root: Any) -> Any:
         else:
             same = all(a is b for a, b in zip(args, node.args, strict=True))
             new[node] = node if same else make(node.op, args, node.data)
-    return new[root]
+    found: Kind = new[root]
+    return found
 
 
 def conjuncts(cond: Cond) -> Iterator[Cond]:

@@ -157,8 +157,8 @@ class Structure:
         whole, digit = self._cut(stack, by, op)
         if op is ops.FLOORMOD:
             return Sum(0, {} if digit.extent == 1 else {digit: 1})
-        found = {} if digit.extent == 1 else {digit: 1}
-        return self._plus(quotient, Sum(whole, found), 1)  # type: ignore[arg-type]
+        digits: dict[Digit, Scalar] = {} if digit.extent == 1 else {digit: 1}
+        return self._plus(quotient, Sum(whole, digits), 1)
 
     def _plain(self, quotient: Sum, base: Scalar, by: Scalar, op: ops.Op) -> Sum:
         value = as_expr(base) // by if op is ops.FLOORDIV else as_expr(base) % by

@@ -123,11 +123,11 @@ def _inverted(a: Interval) -> Interval:
 
 def _bit_range(a: Interval, b: Interval) -> Interval:
     """The interval of the integers that need no more bits than those of `a` and `b`."""
-    if None in a or None in b:
-        nonneg = all(x[0] is not None and x[0] >= 0 for x in (a, b))
+    nonneg = all(x[0] is not None and x[0] >= 0 for x in (a, b))
+    ends = [end for end in (*a, *b) if end is not None]
+    if len(ends) < 4:
         return (0 if nonneg else None, None)
-    bits = max(end.bit_length() if end >= 0 else (~end).bit_length() for end in (*a, *b))  # type: ignore[union-attr,operator]
-    nonneg = a[0] >= 0 and b[0] >= 0  # type: ignore[operator]
+    bits = max(end.bit_length() if end >= 0 else (~end).bit_length() for end in ends)
     return (0 if nonneg else -(1 << bits), (1 << bits) - 1)
 
 

@@ -11,7 +11,7 @@ from math import gcd
 from typing import Any
 
 from intset.expr import ops
-from intset.expr.node import Cond, Expr, Node, Var, make
+from intset.expr.node import Cond, Expr, Node, Var, make, truth
 from intset.expr.walk import is_small
 from intset.linear import atoms, conditions, remainders, symbolic
 from intset.linear import bounds as iv
@@ -88,7 +88,7 @@ class Normalizer:
         self._clauses: dict[Cond, tuple[Clause | Cond, ...]] = {}
         self._without_facts: Normalizer | None = None
         self._narrowed: dict[Cond, Normalizer] = {}
-        self._readers: dict[Expr, tuple[Normalizer | None, Normalizer | None]] = {}  # of the arms; none stands for self
+        self._readers: dict[Node, tuple[Normalizer | None, Normalizer | None]] = {}  # of the arms; none stands for self
 
     # -- entry points -------------------------------------------------------------------------------------------
 
@@ -256,18 +256,18 @@ class Normalizer:
             elif op is ops.VAR:
                 forms[node] = self._variable(node)
             elif op is ops.BOOL:
-                conds[node] = node  # type: ignore[assignment]
+                conds[node] = truth(node.data)
             elif is_sum(node):
                 total = pending.get(node)
                 if total is None:
                     total = pending[node] = spine(node, forms)
-                    waiting = [leaf for leaf in total[1] if leaf.op is not ops.VAR and leaf not in forms]
+                    waiting: list[Node] = [leaf for leaf in total[1] if leaf.op is not ops.VAR and leaf not in forms]
                     if waiting:
                         stack.extend(waiting)
                         continue
                 form = self._combine(*total)
                 if len(form.terms) > MAX_REWRITTEN_TERMS:
-                    form.source = node  # type: ignore[assignment]
+                    form.source = node
                 forms[node] = form  # last: other threads may be waiting for it
             else:
                 waiting = []
@@ -310,13 +310,13 @@ class Normalizer:
             return constant(interval[0])
         return atom(var)
 
-    def _combine(self, total: int, leaves: dict[Node, int]) -> Linear:
-        terms: dict[Any, int] = {}
+    def _combine(self, total: int, leaves: dict[Expr, int]) -> Linear:
+        terms: dict[Expr, int] = {}
         forms, ranges = self.forms, self.ranges
         for leaf, factor in leaves.items():
             form = forms.get(leaf)
             if form is None:
-                interval = ranges.get(leaf)  # type: ignore[call-overload]
+                interval = ranges.get(leaf)  # type: ignore[call-overload]  # without a form: a variable
                 if interval is not None and interval[0] != interval[1] and leaf not in terms and factor:
                     terms[leaf] = factor  # most leaves: a variable with a range, met for the first time
                     continue
@@ -346,7 +346,7 @@ class Normalizer:
 
     # -- branches -----------------------------------------------------------------------------------------------
 
-    def branches(self, e: Expr) -> Arms:
+    def branches(self, e: Node) -> Arms:
         """The arms of a select, each with a normalizer whose ranges are narrowed by the condition.
 
         A large arm is read as it stands: in a tower of selects each level would be read again under every other. So is

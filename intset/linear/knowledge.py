@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from intset.expr.node import Expr
+from intset.expr.node import Expr, Var
 from intset.linear.bounds import Interval
 from intset.linear.form import Linear
 
-Limits = Mapping[Expr, tuple[Linear | None, Linear | None]]  # variable -> (first, last), None where infinite
+Limits = Mapping[Var, tuple[Linear | None, Linear | None]]  # (first, last), None where infinite
 NOTHING: Mapping[Any, Any] = MappingProxyType({})
 
 

@@ -58,7 +58,7 @@ def _select(known: Normalizer, node: Node) -> Linear:
     condition = known.conds[node.args[0]]
     if condition.op is ops.BOOL:
         return known.form(node.args[1 if condition.data else 2])
-    (yes, if_true), (no, if_false) = known.branches(node)  # type: ignore[arg-type]
+    (yes, if_true), (no, if_false) = known.branches(node)
     a, b = yes.form(if_true), no.form(if_false)
     known.has_parameters |= yes.has_parameters or no.has_parameters
     known.met_partial |= yes.met_partial or no.met_partial

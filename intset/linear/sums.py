@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeGuard
 
 from intset.expr import ops
-from intset.expr.node import Node
+from intset.expr.node import Expr, Node
 
 MAX_TREE_STEPS = 128
 
-Spine = tuple[int, dict[Node, int]]
+Spine = tuple[int, dict[Expr, int]]
 ADDITIVE = frozenset((ops.ADD, ops.SUB, ops.NEG, ops.MUL))  # MUL only by a constant: `is_sum` tells
 
 
-def is_sum(node: Node) -> bool:
+def is_sum(node: Node) -> TypeGuard[Expr]:
     """Whether the node adds, or scales by a constant, what is below it."""
     op = node.op
     if op is ops.MUL:
@@ -21,16 +22,16 @@ def is_sum(node: Node) -> bool:
     return op in ADDITIVE
 
 
-def spine(root: Node, known: Mapping[Node, object]) -> Spine:
+def spine(root: Expr, known: Mapping[Node, object]) -> Spine:
     """`root` over the nodes where addition stops or that are in `known`."""
     return _tree(root, known) or _dag(root, known)
 
 
-def _tree(root: Node, known: Mapping[Node, object]) -> Spine | None:
+def _tree(root: Expr, known: Mapping[Node, object]) -> Spine | None:
     """The spine of a sum that is short when written out as a tree; `None` for others."""
     total = 0
-    leaves: dict[Node, int] = {}
-    stack: list[tuple[Node, int]] = [(root, 1)]
+    leaves: dict[Expr, int] = {}
+    stack: list[tuple[Expr, int]] = [(root, 1)]
     for _ in range(MAX_TREE_STEPS):
         node, factor = stack.pop()
         op = node.op
@@ -55,11 +56,11 @@ def _tree(root: Node, known: Mapping[Node, object]) -> Spine | None:
     return None
 
 
-def _dag(root: Node, known: Mapping[Node, object]) -> Spine:
+def _dag(root: Expr, known: Mapping[Node, object]) -> Spine:
     """The spine of any sum: every shared node is met once."""
-    order: list[Node] = []
-    seen: set[Node] = set()
-    stack: list[tuple[Node, bool]] = [(root, False)]
+    order: list[Expr] = []
+    seen: set[Expr] = set()
+    stack: list[tuple[Expr, bool]] = [(root, False)]
     while stack:
         node, left = stack.pop()
         if left:
@@ -72,8 +73,8 @@ def _dag(root: Node, known: Mapping[Node, object]) -> Spine:
         if node is root or node not in known:
             stack.extend((child, False) for child, _ in _children(node))
     total = 0
-    weight: dict[Node, int] = {root: 1}
-    leaves: dict[Node, int] = {}
+    weight: dict[Expr, int] = {root: 1}
+    leaves: dict[Expr, int] = {}
     for node in reversed(order):
         factor = weight[node]
         if node.op is ops.CONST:
@@ -87,7 +88,7 @@ def _dag(root: Node, known: Mapping[Node, object]) -> Spine:
     return total, leaves
 
 
-def _children(node: Node) -> tuple[tuple[Node, int], ...]:
+def _children(node: Expr) -> tuple[tuple[Expr, int], ...]:
     op = node.op
     if op is ops.MUL:
         a, b = node.args

@@ -208,9 +208,9 @@ def _innermost(known: Normalizer, atoms: Iterable[Expr], relaxed: Relaxed) -> Va
     """A relaxed variable of `atoms` on which no other relaxed variable's range depends; a size comes last."""
     found: dict[Var, None] = {}
     for e in atoms:
-        for v in (e,) if e.op is ops.VAR else e.free_vars():
-            if relaxed(v):  # type: ignore[arg-type]
-                found[v] = None  # type: ignore[index]
+        for v in e.free_vars():
+            if relaxed(v):
+                found[v] = None
     if len(found) > 1:
         limits = known.knowledge.limits
         outer = {v for var in found for end in limits.get(var, ()) if end is not None for v in _variables(end)}
@@ -226,7 +226,7 @@ def _variables(form: Linear) -> Iterator[Var]:
 
 def ends_of(known: Normalizer, var: Expr) -> tuple[Linear | None, Linear | None]:
     """The symbolic ends of a variable, numeric ones where there are no others."""
-    first, last = known.knowledge.limits.get(var, (None, None))
+    first, last = known.knowledge.limits.get(var, (None, None)) if isinstance(var, Var) else (None, None)
     low, high = known.atom_bounds(var)
     if first is None and low is not None:
         first = constant(low)

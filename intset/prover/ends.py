@@ -83,8 +83,8 @@ def _found(cert: Certificate | None, what: str) -> Certificate:
     return cert
 
 
-def _claim(asked: AskedBounds, goal: object) -> Certificate:
-    return Certificate("", goal, False, asked.facts, tuple(asked.ranges.items()))  # type: ignore[arg-type]
+def _claim(asked: AskedBounds, goal: Cond) -> Certificate:
+    return Certificate("", goal, False, asked.facts, tuple(asked.ranges.items()))
 
 
 def _shown(

@@ -137,8 +137,9 @@ def _about_bounds(ctx: Context, e: Expr, bounds: Any) -> list[str]:
 
 def expr_divisions(e: Expr) -> list[Expr]:
     """The floor divisions and remainders in an expression by what is no power of 2: those that signs make cheap."""
-    found = [node for node in postorder((e,)) if node.op in (ops.FLOORDIV, ops.FLOORMOD)]
-    return [node for node in found if (c := constant_value(node.args[1])) is None or c < 0 or c & (c - 1)]  # type: ignore[misc]
+    below = [node for node in postorder((e,)) if isinstance(node, Expr)]
+    found = [node for node in below if node.op in (ops.FLOORDIV, ops.FLOORMOD)]
+    return [node for node in found if (c := constant_value(node.args[1])) is None or c < 0 or c & (c - 1)]
 
 
 def _about_signs(ctx: Context, divisions: list[Expr]) -> list[str]:

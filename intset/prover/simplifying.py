@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from intset.config import Config
 from intset.errors import InputError
 from intset.expr.definedness import definedness
-from intset.expr.node import Cond, Node
+from intset.expr.node import Cond, Expr, Node
 from intset.facts import ASSUMED, DERIVED, Fact
 from intset.frame import Frame
 from intset.prover.cache import prove_once
@@ -94,12 +94,12 @@ def _proved(frame: Frame, root: Node, one: Rewrite, where: tuple[Any, ...], conf
     return None
 
 
-def equality(a: Any, b: Any) -> Cond:
+def equality(a: Node, b: Node) -> Cond:
     """That two expressions are equal, or two conditions equivalent."""
-    if isinstance(a, Cond):
-        both: Cond = (a & b) | (~a & ~b)
-        return both
-    return a.eq(b)  # type: ignore[no-any-return]
+    if isinstance(a, Cond) and isinstance(b, Cond):
+        return (a & b) | (~a & ~b)
+    assert isinstance(a, Expr) and isinstance(b, Expr)
+    return a.eq(b)
 
 
 def _has_certificate(proof: Proof) -> bool:

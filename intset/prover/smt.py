@@ -16,7 +16,7 @@ from intset.errors import BudgetError, UndefinedError
 from intset.expr import ops
 from intset.expr.digits import number_of
 from intset.expr.evaluate import evaluate
-from intset.expr.node import Cond, Expr, Node, truth
+from intset.expr.node import Cond, Expr, Node, Var, truth
 from intset.expr.walk import postorder
 from intset.prover.smt_encode import MAX_SHIFT, Bounds, Carrier, Encoder
 from intset.prover.z3_solver import DEFAULT_RLIMIT, SUPPLY, keeping_interrupts
@@ -314,7 +314,7 @@ def _value(model: Any, term: Term) -> int:
 
 
 def _keeps_declaration(term: Expr, value: int) -> bool:
-    low, high, step = term.declared() if term.op is ops.VAR else (term.data.lower, term.data.upper, 1)  # type: ignore[attr-defined]
+    low, high, step = term.declared() if isinstance(term, Var) else (term.data.lower, term.data.upper, 1)
     return (low is None or low <= value) and (high is None or value <= high) and value % step == 0
 
 

@@ -199,12 +199,10 @@ def widest(shape: Shape, k: int, instances: Collection[Expr]) -> Expr | None:
     extent = high - low + 1
     if not any(v in instances for v in extent.free_vars()):
         return extent
-    x, y, d = Var("x"), Var("y"), Var("d")
-    pairs = line.everything(3).restricted(
-        (d, x, y), logical_and(line.condition((x,)), line.condition((y,)), d.eq(x - y))
-    )
-    ((_, most),) = pairs.project((0,)).without([v for v in pairs.variables() if v in instances]).sides()
-    return most + 1 if isinstance(most, Expr) else None
+    d = Var("d")
+    extents = line.everything(1).restricted((d,), logical_and(line.project(()).condition(()), d.eq(extent)))
+    ((_, most),) = extents.without([v for v in extents.variables() if v in instances]).sides()
+    return most if isinstance(most, Expr) else None
 
 
 def lattice(shape: Shape) -> tuple[Lattice, tuple[Expr, ...]] | None:

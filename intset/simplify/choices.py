@@ -11,7 +11,7 @@ from math import gcd
 from typing import Any, Final
 
 from intset.expr import ops
-from intset.expr.node import Expr, make
+from intset.expr.node import Expr, Node, make
 from intset.expr.walk import is_small, postorder
 from intset.linear.canonical import Normalizer
 from intset.simplify import sums
@@ -19,7 +19,7 @@ from intset.simplify import sums
 MAX_ARM: Final = 48  # nodes of a select whose arms are read under its condition; a quarter for each level of nesting
 
 
-def readers(known: Normalizer, choice: Expr) -> tuple[Normalizer, Normalizer]:
+def readers(known: Normalizer, choice: Node) -> tuple[Normalizer, Normalizer]:
     """What is known in the two arms of a select: it follows from the select alone, whatever was asked before."""
     cond = choice.args[0]
     if not is_small(MAX_ARM >> (2 * known.depth), choice.args):

@@ -147,7 +147,7 @@ class Simplifier:
             if decided.op is ops.BOOL:
                 children = [cond, (node.args[1 if decided.data else 2], known, level)]
             else:
-                yes, no = choices.readers(known, node)  # type: ignore[arg-type]
+                yes, no = choices.readers(known, node)
                 around = self.where.get(known, ())
                 for reader, holds_there in ((yes, node.args[0]), (no, ~node.args[0])):
                     if reader is not known:

@@ -57,15 +57,15 @@ def read(e: Expr) -> Sum:
     for leaf, k in leaves.items():
         if not k:
             continue
-        scale, term = _unscaled(leaf) if leaf.op is ops.MUL else (1, leaf)  # type: ignore[arg-type]
+        scale, term = _unscaled(leaf) if leaf.op is ops.MUL else (1, leaf)
         if term is None:
             total += scale * k
             continue
-        new = terms.get(term, 0) + scale * k  # type: ignore[call-overload]
+        new = terms.get(term, 0) + scale * k
         if new:
-            terms[term] = new  # type: ignore[index]
+            terms[term] = new
         else:
-            del terms[term]  # type: ignore[arg-type]
+            del terms[term]
     return Sum(total, terms)
 
 

@@ -279,7 +279,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     sys.set_int_max_str_digits(0)  # numbers of a file are read and printed whatever their length
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = _warn  # type: ignore[assignment]
+            warnings.showwarning = _warn
             return _run(given)
     finally:
         sys.set_int_max_str_digits(digits)
@@ -304,7 +304,7 @@ def _run(given: list[str]) -> int:
     return status if isinstance(status, int) else 0
 
 
-def _warn(message: Warning | str, *_: object) -> None:
+def _warn(message: Warning | str, *_: object, **__: object) -> None:
     lines = str(message).splitlines()
     print("intset: warning:", visible(lines[0] if lines else "", keep=""), file=sys.stderr)
 

@@ -21,6 +21,7 @@ from typing import Any
 
 from intset import Cond, Context, Expr, InputError, IntSetError, ParseError, Range, ShapeVar, Var, evaluate, parse
 from intset.errors import EvaluationError
+from intset.expr.node import as_expr
 from intset.expr.walk import conjuncts, free_vars
 
 _FIELDS = {"op": str, "kind": str, "vars": list, "params": list, "conds": list, "exprs": list, "truth": list}
@@ -210,7 +211,7 @@ class Problem:
             return False
         try:
             for var, limits in self.ranges.items():
-                low, extent = evaluate(limits.min, values), evaluate(limits.extent, values)  # type: ignore[arg-type]
+                low, extent = (evaluate(as_expr(end), values) for end in (limits.min, limits.extent))
                 if extent < 1 or not low <= values.get(var, low) < low + extent:
                     return False
             parts = [part for condition in self.conditions for part in conjuncts(condition)]

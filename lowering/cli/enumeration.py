@@ -57,8 +57,8 @@ def evaluate_many(node: Node, env: Mapping[Var, Array]) -> Any:
             values[e] = np.int64(e.data)
         elif e.op is ops.BOOL:
             values[e] = np.bool_(e.data)
-        elif e.op is ops.VAR:
-            values[e] = env[e]  # type: ignore[index]
+        elif isinstance(e, Var):
+            values[e] = env[e]
         else:
             step = _STEPS.get(e.op)
             if step is None or (e.op in ops.DIVISIONS and not np.all(values[e.args[1]])):

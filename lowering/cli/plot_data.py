@@ -224,10 +224,9 @@ def _at(region: StageRegion, values: Mapping[Var, int], tensor: Tensor) -> Regio
 
 
 def _side(side: Range, values: Mapping[Var, int], name: str) -> Side:
-    ends = (side.min, side.extent)
-    assert all(isinstance(end, Expr) for end in ends)
-    _refuse_sizes(name, [v for end in ends for v in end.free_vars() if v not in values])  # type: ignore[union-attr]
-    low, extent = (evaluate(end, dict(values)) for end in ends)  # type: ignore[arg-type]
+    ends = [end for end in (side.min, side.extent) if isinstance(end, Expr)]
+    _refuse_sizes(name, [v for end in ends for v in end.free_vars() if v not in values])
+    low, extent = (evaluate(end, dict(values)) for end in ends)
     return int(low), max(int(extent), 0)
 
 

@@ -92,8 +92,9 @@ class Straight:
         if not roots:
             return [], []
         leaves = [self.syntax.leaf(root) for root in roots]
-        if all(leaf is not None for leaf in leaves):
-            return [], leaves  # type: ignore[return-value]
+        plain = [leaf for leaf in leaves if leaf is not None]
+        if len(plain) == len(leaves):
+            return [], plain
         plan = _Plan(roots, self.syntax)
         return plan.top.lines, [plan.texts[root, plan.top][0] for root in roots]
 

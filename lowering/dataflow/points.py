@@ -152,7 +152,7 @@ class Points:
             free = tuple(open_)
             names = [PlainVar(f"f{k}") for k in free]
             reached = [
-                e.eq(names[free.index(k)] if k in free else index)  # type: ignore[arg-type]  # no index is None there
+                e.eq(names[free.index(k)] if k in free or index is None else index)
                 for k, (e, index) in enumerate(zip(element, access.indices, strict=True))
             ]
             point = [*loops, *names, *element]

@@ -412,5 +412,5 @@ def _origin_padding(origin: IndexMap, place: Sequence[Expr]) -> Cond:
 def _simplified(ctx: Context, e: Expr, keeps_places: bool) -> Expr:
     """A shorter index; one written as a remainder stays one where it is to keep its places."""
     if keeps_places and e.op is ops.FLOORMOD and isinstance(e.args[0], Expr) and isinstance(e.args[1], Expr):
-        return ctx.canonical(e.args[0]) % e.args[1]  # type: ignore[no-any-return]
-    return ctx.canonical(e)  # type: ignore[no-any-return]
+        return ctx.canonical(e.args[0]) % e.args[1]
+    return ctx.canonical(e)

@@ -202,8 +202,7 @@ def variables(*values: Operand) -> tuple[Any, ...]:
     What stands for the arguments inside an integer function of data is not among them.
     """
     found: dict[Any, None] = {}
-    below: Iterator[Any] = postorder(values)  # type: ignore[arg-type]  # values are walked like expressions
-    for node in below:
+    for node in postorder(values):
         if node.op is ops.VAR or node.op is ValueOp.PARAM:
             found[node] = None
         elif node.op is ops.LOAD and isinstance(node.data, IntFunction):

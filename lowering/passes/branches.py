@@ -65,14 +65,14 @@ def _branch(stmt: If, place: Place, known: Known, said: Report) -> Visit[Stmt]:
         said.say(place.path, True, "the condition never holds")
         other: Stmt = (yield _settle(inside[1], known, said)) if len(inside) > 1 else Seq()
         return other
-    then = yield _settle(inside[0], known, said)
+    then: Stmt = yield _settle(inside[0], known, said)
     if not parts:
         said.say(place.path, True, "the condition always holds")
-        return then  # type: ignore[no-any-return]
+        return then
     orelse = (yield _settle(inside[1], known, said)) if len(inside) > 1 else None
     if orelse is not None and _are_equal(then, orelse):
         said.say(place.path, True, "both branches do the same")
-        return then  # type: ignore[no-any-return]
+        return then
     if len(parts) < len(parts_of_condition(stmt.cond)):
         said.say(place.path, True, "a part of the condition always holds")
         return If(together(*parts), then, orelse)

@@ -72,7 +72,7 @@ def _conditions(root: Value) -> dict[Any, tuple[Cond, ...]]:
 
 
 def _parents_first(root: Value) -> list[Value]:
-    below: list[Any] = list(postorder((root,)))  # type: ignore[arg-type]  # values are walked like expressions
+    below: list[Operand] = list(postorder((root,)))
     return [node for node in reversed(below) if isinstance(node, Value)]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
@@ -241,7 +241,7 @@ def _where_defined(meaning: Cond, divisor: Expr, inside: Context) -> Cond:
 
 def _divisions(body: Stmt) -> list[Expr]:
     """The floor divisions and remainders by what is no constant."""
-    below: Iterable[Any] = (node for stmt in statements(body) for node in postorder(operands(stmt)))  # type: ignore[arg-type]
+    below = (node for stmt in statements(body) for node in postorder(operands(stmt)) if isinstance(node, Expr))
     found = (node for node in below if node.op is ops.FLOORDIV or node.op is ops.FLOORMOD)
     return [node for node in dict.fromkeys(found) if constant_value(node.args[1]) is None]
 

@@ -69,7 +69,7 @@ def test_an_index_that_is_clamped_needs_the_elements_between() -> None:
     s = te.create_schedule(out.op)
     b = infer_bound(s)
     ((low, extent),) = [(r.min, r.extent) for r in b.allocated(before)]
-    assert (low.data, extent.data) == (10, 11)  # type: ignore[union-attr]
+    assert (low.data, extent.data) == (10, 11)
     assert not b.required(before).is_exact and "index" in b.required(before).notes[-1]
     check(s)
 
@@ -87,7 +87,7 @@ def test_a_position_of_the_largest_lies_among_the_positions() -> None:
     before = te.compute((50,), lambda i: table[i] + 1.0, name="before")
     out = te.compute((6,), lambda i: before[te.max(place[i], 0)], name="out")
     s = te.create_schedule(out.op)
-    assert [r.extent.data for r in infer_bound(s).allocated(before)] == [9]  # type: ignore[union-attr]
+    assert [r.extent.data for r in infer_bound(s).allocated(before)] == [9]
     assert lower(s) is not None
     check(s)
 

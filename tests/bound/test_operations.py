@@ -43,7 +43,7 @@ def test_a_body_attached_inside_the_update_of_a_scan() -> None:
     assert stored(b, p.update) == [("scan.idx + 1", "1"), ("0", "10")]
     counts = [b.required(t).count_total() for t in (p.mid, p.update, p.init, p.y)]
     assert counts == [50, 50, 10, 60] and b.required(p.scan).count() == 10 and b.computed(p.scan).count() == 60
-    assert (int(b[p.scan.op.scan_axis].min), int(b[p.scan.op.scan_axis].extent)) == (1, 5)  # type: ignore[arg-type]
+    assert (int(b[p.scan.op.scan_axis].min), int(b[p.scan.op.scan_axis].extent)) == (1, 5)
     check_lowered(s)
 
 
@@ -179,4 +179,4 @@ def test_what_is_done_with_an_element_narrows_what_it_chooses() -> None:
         c: Any = te.compute((6,), lambda i, read=read: read(i), name="C")
         b = infer_bound(te.create_schedule(c.op))
         assert b.required(b_).count() == count
-        assert [int(r.extent) for r in b.allocated(b_)] == box  # type: ignore[arg-type]
+        assert [int(r.extent) for r in b.allocated(b_)] == box

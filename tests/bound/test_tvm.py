@@ -99,7 +99,7 @@ def test_what_is_not_the_bounds_of_the_schedule_is_refused() -> None:
     with pytest.raises(InputError, match="found for another one"):
         te.schedule.ScheduleOps(two_stages(20, 16)[2], bounds)
     with pytest.raises(InputError, match="create_schedule"):
-        te.schedule.InferBound(3)  # type: ignore[arg-type]
+        te.schedule.InferBound(3)
 
 
 # -- extents that TVM's users compare ---------------------------------------------------------------------------------
@@ -178,7 +178,7 @@ def test_a_reduction_as_long_as_an_axis_says() -> None:
 @pytest.mark.parametrize("how", ["cache_write", "split", "rfactor", "reorder"])
 def test_such_a_reduction_is_scheduled_like_any_other(how: str) -> None:
     _, C, s = prefix_sums(10)
-    (k,) = C.op.reduce_axis  # type: ignore[attr-defined]
+    (k,) = C.op.reduce_axis
     if how == "cache_write":
         s.cache_write(C, "local")
     elif how == "reorder":

@@ -67,7 +67,7 @@ def output(capsys: pytest.CaptureFixture[str], *arguments: str, status: int = 0)
 def report(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
     data = json.loads(output(capsys, *arguments, "--json"))
     assert data["version"] == 1 and len(data["files"]) == 1
-    return data["files"][0]  # type: ignore[no-any-return]
+    return data["files"][0]
 
 
 def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:

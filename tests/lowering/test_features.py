@@ -332,4 +332,4 @@ def test_arguments_are_checked() -> None:
     with pytest.raises(InputError, match="not both"):
         lower(s, bounds=infer_bound(s), at={"n": 3})
     with pytest.raises(InputError, match="lower needs a schedule"):
-        lower(c)  # type: ignore[arg-type]
+        lower(c)

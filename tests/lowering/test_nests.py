@@ -388,7 +388,7 @@ def test_the_command_line(tmp_path: Path, capsys: Any) -> None:
 
 def points_of(nest: Nest, env: Mapping[Var, int]) -> Iterator[tuple[int, ...]]:
     """The elements that a nest computes in one instance, once for each time that it does."""
-    axes = nest.stage.op.axis  # type: ignore[attr-defined]
+    axes = nest.stage.op.axis
 
     def run(depth: int, here: dict[Var, int]) -> Iterator[tuple[int, ...]]:
         if depth == len(nest.loops):
@@ -413,7 +413,7 @@ def pieces_are_right(b: BoundsMap, sizes: Mapping[Var, int] | None = None) -> in
             continue
         number += len(found.pieces)
         repeats = 1
-        for iv in stage.op.reduce_axis:  # type: ignore[attr-defined]
+        for iv in stage.op.reduce_axis:
             repeats *= value(b[iv].extent, dict(sizes or {}))
         for instance, points in done.seen[stage.op.outputs[0]].computed.items():
             env: dict[Var, int] = {**(sizes or {}), **dict(zip(done.fixed[stage], instance, strict=True))}

@@ -74,7 +74,7 @@ def f(A: float32[n], B: float32[n], n):
     for g in (f, simplify(f), rebase(f), rebase(simplify(f)), unique_names(f), lower_divisions(f)):
         np.testing.assert_allclose(result(g), expected)
     assert "allocate T: float32[n - 2] in local at [2]" in str(rebase(f))
-    assert repr(Seq()) == "pass" and repr(body.stmts[0]).startswith("assert")  # type: ignore[attr-defined]
+    assert repr(Seq()) == "pass" and repr(body.stmts[0]).startswith("assert")
 
 
 def test_every_operand_is_mapped_and_every_statement_found() -> None:

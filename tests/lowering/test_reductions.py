@@ -145,7 +145,7 @@ def test_partial_results_of_a_reduction_from_1_count_from_0() -> None:
     b = te.compute((7,), lambda i: te.sum(a[i + k], axis=k), name="B")
     s = te.create_schedule(b.op)
     partial = s.rfactor(b, k)
-    assert [(r.min.data, r.extent.data) for r in infer_bound(s).allocated(partial)] == [(0, 2), (0, 7)]  # type: ignore[union-attr]
+    assert [(r.min.data, r.extent.data) for r in infer_bound(s).allocated(partial)] == [(0, 2), (0, 7)]
     x = np.arange(10, dtype=np.float32)
     np.testing.assert_array_equal(run(lower(s, [a, b]), {"A": x})["B"], x[1:8] + x[2:9])
 

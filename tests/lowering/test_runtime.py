@@ -38,7 +38,7 @@ def test_facts_save_operations(name: str) -> None:
     assert any(text in plain for text in corrections) and not any(text in facts for text in corrections)
     innermost = [s for s in statements(made["strength"].body) if isinstance(s, For)][-1]
     parts = [c.following for c in innermost.carried]
-    parts += [e for stmt in statements(innermost.body) for e in operands(stmt)]  # type: ignore[misc]
+    parts += [e for stmt in statements(innermost.body) for e in operands(stmt)]
     below: Any = postorder(parts)
     assert not any(node.op in ops.DIVISIONS for node in below), strength
 

@@ -38,7 +38,7 @@ def f(A: int32[16], B: int32[16]):
 """,
         "A",
     )
-    assert "for a0 in [0, 16):\n        B[a0] = A[a0] + 1" in text and report[0].done  # type: ignore[attr-defined]
+    assert "for a0 in [0, 16):\n        B[a0] = A[a0] + 1" in text and report[0].done
 
 
 def test_a_guard_where_the_tensor_is_not_reached() -> None:
@@ -100,7 +100,7 @@ def test_what_is_in_order_stays() -> None:
     f = parse_nest(nest)
     report: list[object] = []
     assert str(sequential_buffer_access(f, "A", report=report)) == nest
-    assert [entry.done for entry in report] == [False]  # type: ignore[attr-defined]
+    assert [entry.done for entry in report] == [False]
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def check_random(seeds: range) -> int:
             _, report = turned(text, "A")
         except LayoutError:
             continue
-        done += report[-1].done  # type: ignore[attr-defined]
+        done += report[-1].done
     return done
 
 

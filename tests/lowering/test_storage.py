@@ -74,7 +74,7 @@ def test_slots_hold_one_life_at_a_time() -> None:
         assert len(slots.members) == most
 
 
-def chain(length: int, extent: object) -> te.Schedule:  # type: ignore[name-defined]
+def chain(length: int, extent: object) -> te.Schedule:
     t = te.placeholder((extent, 64), name="A")
     for k in range(length):
         t = te.compute((extent, 64), lambda i, j, t=t: t[i, j] + 1.0, name=f"T{k}")

@@ -178,7 +178,7 @@ def test_names_of_domains_are_not_compared() -> None:
             if isinstance(node, ast.Compare):
                 about = ast.unparse(node)
                 if re.search(r"\bdomain\b|\bby\b", about):
-                    parts = [part for one in (node.left, *node.comparators) for part in ast.walk(one)]  # type: ignore[misc]
+                    parts = [part for one in (node.left, *node.comparators) for part in ast.walk(one)]
             elif isinstance(node, ast.keyword) and node.arg in {"domain", "by", "tiers"}:
                 if name.startswith("intset") and node.arg == "tiers":
                     continue

@@ -12,7 +12,7 @@ from itertools import product
 
 from bound.infer.needs.known import Known
 from intset.expr.build import maximum, minimum
-from intset.expr.node import Cond, Expr, Var
+from intset.expr.node import Cond, Expr, Var, as_expr
 from intset.expr.range import Range
 from intset.expr.walk import free_vars
 from intset.linear.form import Linear, constant
@@ -100,6 +100,11 @@ def whole(known: Known, shape: Iterable[Expr]) -> Box:
 def nothing(dims: int) -> Box:
     """The empty box."""
     return Box(tuple(Interval((constant(0),), (constant(-1),)) for _ in range(dims)), (constant(-1),))
+
+
+def span(known: Known, limits: Range) -> Interval:
+    """The interval that a range is."""
+    return Interval((known.form(as_expr(limits.min)),), (known.form(as_expr(limits.max)),))
 
 
 def interval(known: Known, lows: Iterable[Linear], highs: Iterable[Linear]) -> Interval | None:

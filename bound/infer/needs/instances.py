@@ -12,7 +12,7 @@ from intset.domains.instanced import image_in_instances
 from intset.errors import BudgetError
 from intset.expr.build import logical_and
 from intset.expr.compiled import compiled
-from intset.expr.node import Expr, Var
+from intset.expr.node import Expr, Var, as_expr
 from intset.expr.range import Range
 from intset.linear.form import Linear
 from intset.regions.shape import Shape
@@ -38,7 +38,7 @@ def _instances(known: Known, variables: Sequence[Var]) -> Shape:
     ranges = closed(known, variables)
     forms: list[Linear] = []
     for v, r in ranges.items():
-        forms += [known.form(v - r.min), known.form(r.max - v)]  # type: ignore[operator]
+        forms += [known.form(v - as_expr(r.min)), known.form(as_expr(r.max) - v)]
     if all(isinstance(e, Var) for form in forms for e in form.terms):
         return _parameters(known, forms, [v for v in ranges if v not in variables])
     try:

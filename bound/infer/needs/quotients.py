@@ -58,4 +58,5 @@ def _reduced(size: Linear, high: Linear, low: Linear) -> tuple[Linear, Linear, L
     g = gcd(size.const, *(k for form in (size, high, low) for k in form.terms.values()))
     if g < 2:
         return size, high, low
-    return tuple(Linear(f.const // g, {e: k // g for e, k in f.terms.items()}) for f in (size, high, low))  # type: ignore[return-value]
+    size, high, low = (Linear(f.const // g, {e: k // g for e, k in f.terms.items()}) for f in (size, high, low))
+    return size, high, low

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from bound.infer.needs.box import Box, Interval, gaps_unknown, interval, nothing, whole
+from bound.infer.needs.box import Box, Interval, gaps_unknown, interval, nothing, span, whole
 from bound.infer.needs.instances import closed
 from bound.infer.needs.joined import joined
 from bound.infer.needs.known import Known
@@ -118,7 +118,7 @@ def gather_bound(
         is_uniform = iv in always or (iv in uniform and is_cut)
         bounds.ranges[iv] = _root_range(known, bounds, k, iv, is_uniform, iv in threaded, shape[k])
         wanted = started(bounds, iv, threads) if iv in threaded and threads else None
-        has = simple.number(bounds.ranges[iv].extent)  # type: ignore[arg-type]
+        has = simple.number(as_expr(bounds.ranges[iv].extent))
         if wanted is not None and has is not None and has < wanted:
             bounds.ranges[iv] = Range(bounds.ranges[iv].min, wanted)
             bounds.widened.add(iv)
@@ -126,7 +126,7 @@ def gather_bound(
         if iv not in bounds.sides:
             assert iv.dom is not None
             domain = bounds.ranges.setdefault(iv, iv.dom)
-            bounds.sides[iv] = Interval((known.form(domain.min),), (known.form(domain.max),))  # type: ignore[arg-type]
+            bounds.sides[iv] = span(known, domain)
 
 
 def _is_nothing(need: Need) -> bool:

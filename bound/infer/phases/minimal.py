@@ -51,8 +51,8 @@ def _cost(guard: Cond) -> tuple[int, int]:
 
 
 def _reductions(bounds: StageBounds, guard: Cond) -> set[Var]:
-    own = set(bounds.stage.leaf_iter_vars)
-    return {v for v in guard.free_vars() if v in own and v.is_reduce}  # type: ignore[attr-defined]
+    used = set(guard.free_vars())
+    return {iv for iv in bounds.stage.leaf_iter_vars if iv in used and iv.is_reduce}
 
 
 def _is_implied(known: Known, ranges: Mapping[Var, Range], guard: Cond, others: Sequence[Cond]) -> bool:

@@ -21,7 +21,7 @@ from bound.schedule.relations import children, parents
 from intset.errors import BudgetError
 from intset.expr import ops
 from intset.expr.build import minimum
-from intset.expr.node import Cond, Expr, as_expr
+from intset.expr.node import Cond, Expr, Var, as_expr
 from intset.expr.range import Range
 
 
@@ -121,8 +121,8 @@ def _all_guards(known: Known, bounds: StageBounds, values: Mapping[IterVar, Expr
     """The conditions of the body, those on few loops first."""
     found: dict[Cond, None] = dict.fromkeys(region_guards(known, bounds, values))
     found.update(dict.fromkeys(split_guards(known, bounds, bounds.relations, values)))
-    depth = {leaf: k + 1 for k, leaf in enumerate(bounds.stage.leaf_iter_vars)}
-    return sorted(found, key=lambda cond: max((depth.get(v, 0) for v in cond.free_vars()), default=0))  # type: ignore[call-overload]
+    depth: dict[Var, int] = {leaf: k + 1 for k, leaf in enumerate(bounds.stage.leaf_iter_vars)}
+    return sorted(found, key=lambda cond: max((depth.get(v, 0) for v in cond.free_vars()), default=0))
 
 
 def region_guards(known: Known, bounds: StageBounds, values: Mapping[IterVar, Expr]) -> list[Cond]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import product as pairs
 
-from bound.infer.needs.box import Box, Interval, Side, gaps_unknown, interval, nothing, whole, with_where
+from bound.infer.needs.box import Box, Interval, Side, gaps_unknown, interval, nothing, span, whole, with_where
 from bound.infer.needs.enumerate import enumerated
 from bound.infer.needs.instances import closed
 from bound.infer.needs.known import Known
@@ -43,7 +43,7 @@ class Propagation:
     def __init__(self, known: Known, it: Iterations) -> None:
         self.known, self.it = known, it
         self._context: Context | None = None
-        self._forms = {iv: known.form(value) for iv, value in it.values.items()}
+        self._forms: dict[Expr, Linear] = {iv: known.form(value) for iv, value in it.values.items()}
         # A fixed loop of a length that depends on one that runs (threads sharing the storage): no box says that.
         self._is_linked = any(v in it.relaxed for v in closed(known, it.fixed))
 
@@ -56,7 +56,7 @@ class Propagation:
         return need.noted(f"of {', '.join(names)} a range is known, not which values occur") if names else need
 
     def _image(self, access: Access, shape: Sequence[Expr]) -> Need:
-        extra = {var: Interval((self.known.form(r.min),), (self.known.form(r.max),)) for var, r in access.extra}  # type: ignore[arg-type]
+        extra = {var: span(self.known, r) for var, r in access.extra}
         if not (self.known.asks_always or (self._is_linked and self.known.has_regions)):
             box = self._box(access, extra)
             if box is not None:
@@ -101,7 +101,7 @@ class Propagation:
         """A form over root axes as one over the variables."""
         result = constant(form.const)
         for e, k in form.terms.items():
-            value = self._forms.get(e)  # type: ignore[call-overload]
+            value = self._forms.get(e)
             if value is None and not isinstance(e, Var) and any(v in self._forms for v in e.free_vars()):
                 value = self.known.form(substitute(e, self.it.values))
             result = result.plus(Linear(0, {e: 1}) if value is None else value, k)
@@ -113,10 +113,10 @@ class Propagation:
         used: set[Var] = set()
         result = []
         for row in rows:
-            own = [(sides[e], k, e) for e, k in row.terms.items() if e in sides]  # type: ignore[index]
+            own = [(sides[e], k, e) for e, k in row.terms.items() if isinstance(e, Var) and e in sides]
             if any(e in used for _, _, e in own):
                 return None
-            used.update(e for _, _, e in own)  # type: ignore[misc]
+            used.update(e for _, _, e in own)
             own.sort(key=lambda term: abs(term[1]))
             if not _is_contiguous(known, [(side, abs(k)) for side, k, _ in own]):
                 return None
@@ -285,7 +285,7 @@ def _is_affine_in(row: Linear, relaxed: Mapping[Var, object]) -> bool:
 
 def _enter(form: Linear, kind: str, ends: dict[Var, tuple[list[Linear], list[Linear]]], where: list[Linear]) -> bool:
     """Use the condition `form >= 0` (or `== 0`) as an end of a variable; `False` where it joins several."""
-    own = [e for e in form.terms if e in ends]
+    own = [e for e in form.terms if isinstance(e, Var) and e in ends]
     if len(own) > 1 or not _is_affine_in(form, ends):
         return False
     if not own:
@@ -294,7 +294,7 @@ def _enter(form: Linear, kind: str, ends: dict[Var, tuple[list[Linear], list[Lin
     var = own[0]
     k = form.terms[var]
     rest = Linear(form.const, {e: c for e, c in form.terms.items() if e is not var})
-    lows, highs = ends[var]  # type: ignore[index]
+    lows, highs = ends[var]
     if abs(k) != 1:
         if not rest.is_const or kind == "eq":
             return False
@@ -341,7 +341,7 @@ def _depends(form: Linear, ends: Mapping[Var, object]) -> bool:
 def _shifted(row: Linear, shifts: Mapping[Var, Linear]) -> Linear:
     result = row
     for e, k in row.terms.items():
-        low = shifts.get(e)  # type: ignore[call-overload]
+        low = shifts.get(e) if isinstance(e, Var) else None
         if low is not None:
             result = result.plus(low, k)
     return result

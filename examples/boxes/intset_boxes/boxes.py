@@ -176,8 +176,10 @@ class Union(Shape):
         found: list[Shape] = [Union(self.names, [s]) for s in parts]
         if len(found) > most or any(t in self.names for s in parts for _, f in s.steps for t in f.terms):
             return None
+        if len(found) <= 1:
+            return found
         corners = [[shape.end(k, -1) for k in range(self.dims)] for shape in found]
-        if len(found) > 1 and not all(isinstance(e, Expr) and e.is_const for corner in corners for e in corner):
+        if not all(isinstance(e, Expr) and e.is_const for corner in corners for e in corner):
             return None
         return [shape for _, shape in sorted(zip(corners, found, strict=True), key=lambda pair: [*map(int, pair[0])])]
 

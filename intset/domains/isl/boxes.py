@@ -73,7 +73,7 @@ def _written_product(current: Any, params: Sequence[Expr]) -> Product | None:
 
 def _enter(result: Product, form: Linear, is_equality: bool, place: dict[Var, int]) -> bool:
     """Add `form >= 0` (or `== 0`) to a product; `False` where it joins dimensions."""
-    own = [e for e in form.terms if e in place]
+    own = [e for e in form.terms if isinstance(e, Var) and e in place]
     if any(e.op is not ops.VAR and any(v in place for v in e.free_vars()) for e in form.terms) or len(own) > 1:
         return False
     if not own:
@@ -85,7 +85,7 @@ def _enter(result: Product, form: Linear, is_equality: bool, place: dict[Var, in
     rest = Linear(form.const, {e: c for e, c in form.terms.items() if e is not own[0]})
     if is_equality and abs(k) != 1:
         return False
-    lows, highs = result.sides[place[own[0]]]  # type: ignore[index]
+    lows, highs = result.sides[place[own[0]]]
     if is_equality:
         value = rest.scale(-k)
         lows.append(value)

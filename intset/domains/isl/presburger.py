@@ -71,7 +71,7 @@ class Presburger:
         for name, new in moved:
             result, more = _standing_for(result, name, new)
             kept.extend(more)
-        return Presburger(result, dict.fromkeys(kept))  # type: ignore[arg-type]
+        return Presburger(result, tuple(dict.fromkeys(kept)))
 
     def used_params(self) -> tuple[Expr, ...]:
         """The parameters that the set really depends on."""
@@ -129,16 +129,24 @@ def _restore(text: str, names: tuple[str, ...], params: tuple[Expr, ...]) -> Pre
     return Presburger(result, params)
 
 
-def declared(shape: Presburger) -> Any:
+def declared(shape: Presburger, *others: Presburger) -> Any:
     """The isl set of parameters that keep what they declare: outside it no answer need be right."""
     m = isl()
-    result = m.Set.universe(shape.get().get_space().params())
-    for k, param in enumerate(shape.ordered_params(result)):
-        low, high, _ = param.declared() if isinstance(param, Var) else (None, None, 1)
+    kind, result = m.dim_type.param, m.Set.universe(shape.get().get_space().params())
+    for other in others:
+        result = result.align_params(other.get().get_space())
+    known = {param_name(p): p for one in (shape, *others) for p in one.params}
+    for k in range(result.dim(kind)):
+        param = known[result.get_dim_name(kind, k)]
+        low, high, step = (*Normalizer({}).atom_bounds(param), 1) if not isinstance(param, Var) else param.declared()
         if low is not None:
-            result = result.lower_bound_val(m.dim_type.param, k, val(low))
+            result = result.lower_bound_val(kind, k, val(low))
         if high is not None:
-            result = result.upper_bound_val(m.dim_type.param, k, val(high))
+            result = result.upper_bound_val(kind, k, val(high))
+        if step > 1:
+            local = m.LocalSpace.from_space(result.get_space())
+            value = m.Aff.var_on_domain(local, kind, k)
+            result = result.intersect(value.mod_val(val(step)).eq_set(m.Aff.zero_on_domain(local)))
     return result
 
 

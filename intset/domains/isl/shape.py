@@ -86,7 +86,8 @@ class IslShape(Presburger, Shape):
         return self._with(coalesced(self.get().intersect(inside.get())), inside)
 
     def is_empty(self) -> bool:
-        return bool(self.get().is_empty())
+        current = self.get()
+        return bool(current.is_empty() or (self.params and current.intersect_params(declared(self)).is_empty()))
 
     def condition(self, point: Sequence[Expr]) -> Cond:
         current = self.get()
@@ -136,7 +137,11 @@ class IslShape(Presburger, Shape):
         return self.free_params()
 
     def includes(self, other: Shape) -> bool:
-        return bool(of(other).get().is_subset(self.get()))
+        both = of(other)
+        inside, around = both.get(), self.get()
+        if inside.is_subset(around) or not (self.params or both.params):
+            return bool(inside.is_subset(around))
+        return bool(inside.intersect_params(declared(self, both)).is_subset(around))
 
     def at(self, values: Mapping[Var, IntLike]) -> IslShape:
         return of(self.placed(values))
@@ -299,16 +304,13 @@ class IslShape(Presburger, Shape):
         return count(current.project_out(kinds.param, 0, current.dim(kinds.param)))
 
     def counts(self, varying: Sequence[Var], most: int = MAX_POINTS) -> PerInstance:
-        whole = self.lifted(varying)
+        named = universe(len(varying)).fibred(varying)  # what a size declares is told only where it is a parameter
+        whole = self._with(self.get().intersect_params(declared(self, named)), named).lifted(varying)
         if free := whole.free_params():
             raise CountError(f"the count depends on {free[0]}: fix the sizes with at={{...}}")
         kinds = isl().dim_type
         current = whole.get()
         current = current.project_out(kinds.param, 0, current.dim(kinds.param))
-        for k, v in enumerate(varying):  # what a size declares is told of it only where the set depends on it
-            low, high, _ = v.declared()
-            current = current if low is None else current.lower_bound_val(kinds.set, k, val(low))
-            current = current if high is None else current.upper_bound_val(kinds.set, k, val(high))
         return PerInstance(*instances.max_over(current, len(varying), most))
 
 

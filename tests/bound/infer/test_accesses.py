@@ -97,7 +97,7 @@ def reached(relations: list[Relation], ranges: Ranges, leaves: list[IterVar], ro
     points = []
     values = pass_up_index(relations, ranges, {iv: iv for iv in leaves})
     guards = split_guards(relations, ranges, values)
-    extents = [range(int(ranges[iv].extent)) for iv in leaves]  # type: ignore[arg-type]
+    extents = [range(int(ranges[iv].extent)) for iv in leaves]
     for place in itertools.product(*extents):
         env = dict(zip(leaves, place, strict=True))
         if all(evaluate(guard, env) for guard in guards):

@@ -116,7 +116,7 @@ def test_a_tile_of_a_fused_loop_spans_few_rows(name: str, factor: int) -> None:
     s[a].compute_at(s[o], outer)
     allocated = infer_bound(s).allocated(a)
     for values in ({n: 1, m: 1}, {n: 3, m: 2}, {n: 5, m: 3}, {n: 4, m: 7}, {n: 9, m: 9}):
-        extents = [evaluate(r.extent, values) for r in allocated]  # type: ignore[arg-type]
+        extents = [evaluate(r.extent, values) for r in allocated]
         needed = spans(access, [evaluate(as_expr(e), values) for e in shape], values, factor)
         extents_now = [evaluate(as_expr(e), values) for e in shape]
         width = values[n] if name == "reshaped" else prod(extents_now[1:])
@@ -139,5 +139,5 @@ def test_fixed_sizes_give_two_rows() -> None:
     s = te.create_schedule(o.op)
     outer, _ = s[o].split(s[o].fuse(*o.op.axis), 4)
     s[a].compute_at(s[o], outer)
-    assert [r.extent.data for r in infer_bound(s, at={n: 998}).allocated(a)] == [998, 2]  # type: ignore[union-attr]
-    assert [evaluate(r.extent, {n: 998}) for r in infer_bound(s).allocated(a)] == [998, 2]  # type: ignore[arg-type]
+    assert [r.extent.data for r in infer_bound(s, at={n: 998}).allocated(a)] == [998, 2]
+    assert [evaluate(r.extent, {n: 998}) for r in infer_bound(s).allocated(a)] == [998, 2]

@@ -37,7 +37,7 @@ def figures(name: str, schedule: Schedule) -> list[tuple[Tensor, dict[str, Any]]
 
 
 def stored(b: BoundsMap, tensor: Tensor) -> int:
-    return prod(int(r.extent) for r in b.allocated(tensor))  # type: ignore[arg-type]
+    return prod(int(r.extent) for r in b.allocated(tensor))
 
 
 def test_the_figures_are_there() -> None:
@@ -124,7 +124,7 @@ def test_symbolic_answers_hold_at_given_sizes(name: str) -> None:
     for tensor, row in figures(name, schedule):
         extents = [r.extent for r in b.allocated(tensor)]
         assert all(isinstance(e, Expr) and set(e.free_vars()) <= set(sizes) for e in extents)
-        assert prod(evaluate(e, sizes) for e in extents) >= row["exact"]["hull_alloc"]  # type: ignore[arg-type]
+        assert prod(evaluate(e, sizes) for e in extents) >= row["exact"]["hull_alloc"]
 
 
 def test_what_breaks_a_rule_is_refused() -> None:

@@ -27,7 +27,7 @@ def two(shape: tuple[int, ...] = (5, 16)) -> tuple[Tensor, Tensor, Schedule]:
 
 def texts(b: BoundsMap, tensor: Tensor) -> list[tuple[str, str]]:
     """The loops of a stage as (min, extent) of the roots, as the document's nests show them."""
-    return [(str(b[iv].min), str(b[iv].extent)) for iv in tensor.op.axis]  # type: ignore[attr-defined]
+    return [(str(b[iv].min), str(b[iv].extent)) for iv in tensor.op.axis]
 
 
 # -- the document -----------------------------------------------------------------------------------------------------
@@ -145,7 +145,7 @@ def test_the_tail_of_a_consumer_and_what_its_producer_must_give(
     b_, c, _, s = tail_case(tail)
     b = infer_bound(s)
     assert b.required(c).count() == 10 and b.computed(c).count() == computed
-    assert b.required(b_).count_total() == total and int(b.allocated(b_)[0].extent) == stored  # type: ignore[arg-type]
+    assert b.required(b_).count_total() == total and int(b.allocated(b_)[0].extent) == stored
     check(b, exact=tail != "round_up")
 
 
@@ -211,9 +211,9 @@ def test_sizes_stay_symbolic_or_are_fixed_or_known() -> None:
     fixed = infer_bound(s, at={"n": 1024})
     assert fixed.sizes == {n: 1024} and fixed.required(b_).count_total() == 1024 and fixed.guard(c) == ()
     facts = infer_bound(s, ctx=Context({n: Range(64, 1000)}))
-    assert int(facts.allocated(b_)[0].extent) == 4  # type: ignore[arg-type]
+    assert int(facts.allocated(b_)[0].extent) == 4
     assumed = infer_bound(s, ctx=Context(assume=[n >= 100]))
-    assert int(assumed.allocated(b_)[0].extent) == 4  # type: ignore[arg-type]
+    assert int(assumed.allocated(b_)[0].extent) == 4
 
 
 def test_declared_sizes_are_used() -> None:
@@ -224,7 +224,7 @@ def test_declared_sizes_are_used() -> None:
     s = te.create_schedule(c.op)
     outer, _ = s[c].split(c.op.axis[0], 4)
     s[b_].compute_at(s[c], outer)
-    assert int(infer_bound(s).allocated(b_)[0].extent) == 4  # type: ignore[arg-type]
+    assert int(infer_bound(s).allocated(b_)[0].extent) == 4
 
 
 def test_bad_arguments_get_one_clear_sentence() -> None:
@@ -242,12 +242,12 @@ def test_bad_arguments_get_one_clear_sentence() -> None:
         with pytest.raises(InputError, match=message):
             infer_bound(s, **options)
     with pytest.raises(InputError, match="create_schedule"):
-        infer_bound(3)  # type: ignore[arg-type]
+        infer_bound(3)
     b = infer_bound(s)
     with pytest.raises(InputError, match="k is no axis"):
         b[te.reduce_axis((0, 3), "k")]
     with pytest.raises(InputError, match="a tensor is needed"):
-        b.required(s)  # type: ignore[arg-type]
+        b.required(s)
 
 
 def test_an_inlined_stage_stores_nothing_and_a_placeholder_has_no_loops() -> None:
@@ -276,7 +276,7 @@ def test_an_extent_with_one_value_is_a_number() -> None:
         outer, _ = s[c].split(c.op.axis[0], 4)
         s[b_].compute_at(s[c], outer)
         assert isinstance(infer_bound(s)[b_.op.axis[0]].extent, Expr), name
-        assert infer_bound(s)[b_.op.axis[0]].extent.is_const, name  # type: ignore[union-attr]
+        assert infer_bound(s)[b_.op.axis[0]].extent.is_const, name
         check(infer_bound(s))
 
 
@@ -290,7 +290,7 @@ def test_an_extern_needs_its_inputs_whole() -> None:
     d = te.compute((4,), lambda i: e[i + 2], name="D")
     b = infer_bound(te.create_schedule(d.op))
     assert b.required(b_).count() == 10 and b.required(e).count() == 4 and b.computed(e).count() == 10
-    assert int(b.allocated(e)[0].extent) == 10  # type: ignore[arg-type]
+    assert int(b.allocated(e)[0].extent) == 10
 
 
 def test_a_scan_needs_the_range_of_its_state() -> None:
@@ -319,7 +319,7 @@ def test_storage_shared_by_threads_serves_them_all() -> None:
         s[b_].set_scope(scope)
         s[b_].compute_at(s[c], inner)
         b = infer_bound(s)
-        assert int(b.allocated(b_)[0].extent) == extent  # type: ignore[arg-type]
+        assert int(b.allocated(b_)[0].extent) == extent
         assert b.required(b_).count_total() == extent * instances
 
 
@@ -336,7 +336,7 @@ def test_storage_of_a_thread_filled_outside_of_its_loop_serves_every_thread() ->
     s[b_].set_scope("local")
     s[b_].compute_at(s[c], outer)
     b = infer_bound(s)
-    assert int(b.allocated(b_)[0].extent) == 16 and thread not in b.required(b_).params  # type: ignore[arg-type]
+    assert int(b.allocated(b_)[0].extent) == 16 and thread not in b.required(b_).params
     check(b)
 
 
@@ -356,7 +356,7 @@ def test_conditions_narrow_what_is_needed() -> None:
     s[b_].compute_at(s[c], c.op.axis[0])
     b = infer_bound(s)
     assert texts(b, b_) == [("i", "1"), ("0", "i + 1")] and b.guard(b_) == () and b.required(b_).count_total() == 78
-    assert [int(r.extent) for r in b.allocated(b_)] == [1, 12]  # type: ignore[arg-type]
+    assert [int(r.extent) for r in b.allocated(b_)] == [1, 12]
 
 
 # -- what it tells ----------------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ def tensors(shape: tuple[Any, ...], out: tuple[Any, ...], read: Callable[..., An
 
 def extents(s: Schedule, tensor: Tensor, **options: Any) -> list[int]:
     b = infer_bound(s, **options)
-    return [int(r.extent) for r in b.allocated(tensor)]  # type: ignore[arg-type]
+    return [int(r.extent) for r in b.allocated(tensor)]
 
 
 # -- reported to TVM --------------------------------------------------------------------------------------------------
@@ -59,7 +59,7 @@ def test_stacked_convolutions_keep_their_padded_buffers() -> None:
         padded.append(p)
     b = infer_bound(te.create_schedule(x.op))
     for p in padded:
-        assert [int(r.extent) for r in b.allocated(p)] == [58, 58]  # type: ignore[arg-type]
+        assert [int(r.extent) for r in b.allocated(p)] == [58, 58]
         assert b.required(p).count() == 58 * 58 and b.guard(p) == ()
 
 
@@ -82,7 +82,7 @@ def test_the_region_of_a_tensorized_consumer() -> None:
     assert infer_bound(s).required(b).count() == 320
     s[b].compute_at(s[c], c.op.axis[0])
     found = infer_bound(s)
-    assert [int(r.extent) for r in found.allocated(b)] == [3, 20]  # type: ignore[arg-type]
+    assert [int(r.extent) for r in found.allocated(b)] == [3, 20]
     assert found.required(b).count_total() == 14 * 60
     # One column of a tile is needed: the tile is computed whole all the same.
     d = te.compute((14,), lambda i: c[i, 3], name="D")
@@ -99,7 +99,7 @@ def test_a_factor_larger_than_the_extent() -> None:
     outer, inner = s[c].split(c.op.axis[0], 16)
     s[b].compute_at(s[c], outer)
     found = infer_bound(s)
-    assert (int(found[outer].extent), int(found[inner].extent)) == (1, 5)  # type: ignore[arg-type]
+    assert (int(found[outer].extent), int(found[inner].extent)) == (1, 5)
     assert found.guard(c) == () and extents(s, b) == [5]
     check(found)
     b, c, s = tensors((5,), (5,), lambda b, i: b[i] * 2)
@@ -108,7 +108,7 @@ def test_a_factor_larger_than_the_extent() -> None:
     s[c].bind(inner, thread)
     s[b].compute_at(s[c], outer)
     found = infer_bound(s)
-    assert (int(found[inner].extent), int(found[thread].extent)) == (16, 16)  # type: ignore[arg-type]
+    assert (int(found[inner].extent), int(found[thread].extent)) == (16, 16)
     assert [str(g) for g in found.guard(c)] == ["i0.inner <= 4"] and extents(s, b) == [5]
     check(found)
 
@@ -121,7 +121,7 @@ def test_the_second_of_two_outputs_alone() -> None:
     found = infer_bound(s)
     assert found.required(x).is_empty and found.required(x).count() == 0
     assert found.required(y).count() == 4 and found.computed(x).count() == 4
-    assert [int(r.extent) for r in found.allocated(x)] == [10]  # type: ignore[arg-type]
+    assert [int(r.extent) for r in found.allocated(x)] == [10]
     check(found)
 
 
@@ -144,7 +144,7 @@ def root(shape: Any, out: Any, read: Any) -> tuple[int, list[int]]:
     b, _, s = tensors(shape, out, read)
     found = infer_bound(s)
     check(found, regions=False)
-    return found.required(b).count_max(), extents(s, b)  # type: ignore[return-value]
+    return found.required(b).count_max(), extents(s, b)
 
 
 def tiled(shape: Any, out: Any, read: Any, factor: int, fuse: bool = False) -> tuple[int, list[int]]:
@@ -154,7 +154,7 @@ def tiled(shape: Any, out: Any, read: Any, factor: int, fuse: bool = False) -> t
     s[b].compute_at(s[c], outer)
     found = infer_bound(s)
     check(found, regions=False)
-    return found.required(b).count_max(), extents(s, b)  # type: ignore[return-value]
+    return found.required(b).count_max(), extents(s, b)
 
 
 def even(b: Tensor, i: Expr) -> Any:
@@ -209,7 +209,7 @@ def test_strided_convolution_with_a_gap() -> None:
     r = te.reduce_axis((0, 2), "r")
     c = te.compute((32,), lambda x: te.sum(b[3 * x + r], axis=r), name="C")
     found = infer_bound(te.create_schedule(c.op))
-    assert found.required(b).count() == 64 and int(found.allocated(b)[0].extent) == 95  # type: ignore[arg-type]
+    assert found.required(b).count() == 64 and int(found.allocated(b)[0].extent) == 95
     check(found)
 
 
@@ -252,7 +252,7 @@ def test_concatenation_allocates_a_tile_of_each() -> None:
         s[t].compute_at(s[c], outer)
     found = infer_bound(s)
     for t in (x, y):
-        assert [int(r.extent) for r in found.allocated(t)] == [8]  # type: ignore[arg-type]
+        assert [int(r.extent) for r in found.allocated(t)] == [8]
         assert found.required(t).count_total() == 32
     check(found)
 

@@ -87,16 +87,16 @@ def asked(s: IntSet | Region, other: Any, point: Any, values: dict[Var, int]) ->
         "__contains__": lambda: point in s,
         "__or__": lambda: s | other,
         "__and__": lambda: s & other,
-        "__sub__": lambda: s - other,  # type: ignore[operator]
-        "project": lambda: s.project((0,)),  # type: ignore[union-attr]
+        "__sub__": lambda: s - other,
+        "project": lambda: s.project((0,)),
         "__le__": lambda: s <= other,
         "__ge__": lambda: s >= other,
         "__eq__": lambda: s == other,
         "__repr__": lambda: repr(s),
         "__reduce__": lambda: pickle.loads(pickle.dumps(s)),
         "at": lambda: s.at(values),
-        "substituted": lambda: s.substituted({v: as_expr(x) for v, x in values.items()}),  # type: ignore[union-attr]
-        "contains": lambda: s.contains(point),  # type: ignore[union-attr]
+        "substituted": lambda: s.substituted({v: as_expr(x) for v, x in values.items()}),
+        "contains": lambda: s.contains(point),
         "condition": lambda: s.condition(point),
         "in_instances": lambda: s.in_instances(),
         "conditions": lambda: s.conditions(point if isinstance(s, Region) else (as_expr(point),)),

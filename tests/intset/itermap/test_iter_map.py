@@ -16,7 +16,7 @@ n, m = ShapeVar("n"), ShapeVar("m", lower=1)
 def points_of(ctx: Context, sizes: dict[Var, int]) -> list[dict[Var, int]]:
     box = {}
     for v, limits in ctx.ranges.items():
-        low, extent = (int(evaluate(e, sizes)) for e in (limits.min, limits.extent))  # type: ignore[arg-type]
+        low, extent = (int(evaluate(e, sizes)) for e in (limits.min, limits.extent))
         box[v] = range(low, low + extent)
     rows = [{**sizes, **dict(zip(box, row, strict=True))} for row in itertools.product(*box.values())]
     return [old for old in rows if all(evaluate(fact.condition, old) for fact in ctx.facts)]
@@ -33,7 +33,7 @@ def check(ctx: Context, exprs: list[Expr], sizes: dict[Var, int] | None = None) 
         reached[new] = old
     sides = []
     for limits in found.ranges:
-        low, extent = (int(evaluate(e, values)) for e in (limits.min, limits.extent))  # type: ignore[arg-type]
+        low, extent = (int(evaluate(e, values)) for e in (limits.min, limits.extent))
         sides.append(range(low, low + extent))
     assert all(all(x in side for x, side in zip(new, sides, strict=True)) for new in reached)
     padding = found.padding
@@ -155,7 +155,7 @@ def test_bad_questions() -> None:
     ctx = Context({i: Range(0, 16)})
     for exprs in ([], i, "i", [1.5]):
         with pytest.raises(InputError):
-            ctx.as_iter_map(exprs)  # type: ignore[arg-type]
+            ctx.as_iter_map(exprs)
     found = ctx.as_iter_map([i // 4])
     with pytest.raises(InputError, match="arrive at one place"):
         found.inverse(found.places)

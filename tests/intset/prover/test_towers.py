@@ -58,6 +58,6 @@ def test_the_ends_of_a_tower_hold_every_value(name: str) -> None:
         low, high = Context(CONTEXT).bounds(e)
         values = Context(CONTEXT).value_set(e)
         for _ in range(6):
-            found = evaluate(e, {v: rng.randrange(r.extent.data) for v, r in CONTEXT.items()})  # type: ignore[union-attr]
+            found = evaluate(e, {v: rng.randrange(r.extent.data) for v, r in CONTEXT.items()})
             assert low <= found <= high
             assert values.min <= found <= values.max

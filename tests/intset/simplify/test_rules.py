@@ -90,7 +90,7 @@ def test_window(rule: Rule) -> None:
 def equivalence(a: Any, b: Any) -> Cond:
     if isinstance(a, Cond):
         return (a & b) | (~a & ~b)
-    return make(ops.EQ, (a, b))  # type: ignore[no-any-return]
+    return make(ops.EQ, (a, b))
 
 
 INTEGER_RULES = [rule for rule in ALL.rules if rule not in BITS.rules]

@@ -118,7 +118,7 @@ def test_bad_weights_are_refused(table: Any) -> None:
 
 def test_weights_are_read_only() -> None:
     with pytest.raises(TypeError):
-        COST["add"] = 2  # type: ignore[index]
+        COST["add"] = 2
 
 
 @pytest.mark.filterwarnings("ignore::intset.ContradictionWarning")

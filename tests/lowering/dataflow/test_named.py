@@ -158,11 +158,11 @@ def test_bad_questions() -> None:
     d = flow("def f(A: int32[8]):\n    A[0] = 1\n    if A[0] > 1:\n        A[1] = 2\n    else:\n        A[1] = 3\n")
     for line in (0, 1, 5, 7, "2", True):
         with pytest.raises(InputError):
-            d.sources(line)  # type: ignore[arg-type]
+            d.sources(line)
     with pytest.raises(InputError, match="line 3 stores nothing"):
         d.dead(3)
     with pytest.raises(InputError, match="B"):
         d.touched("B")
     with pytest.raises(InputError):
-        dataflow("def f(): pass")  # type: ignore[arg-type]
+        dataflow("def f(): pass")
     assert d.sources(2) == {} and [s.kind for s in d.sources(3)["A[0]"]] == ["store"]

@@ -15,7 +15,7 @@ from tests.lowering.dataflow.random_nests import random_nest
 
 
 def holds(cond: object, env: dict[Var, int]) -> bool:
-    return bool(evaluate(cond, {v: env[v] for v in cond.free_vars()}))  # type: ignore[attr-defined, arg-type]
+    return bool(evaluate(cond, {v: env[v] for v in cond.free_vars()}))
 
 
 def check(text: str, seed: int, exact: bool) -> int:
@@ -47,16 +47,16 @@ def check(text: str, seed: int, exact: bool) -> int:
 
 def check_read(sources: tuple[object, ...], read: Read, sizes: dict[Var, int], exact: bool) -> None:
     env = {**sizes, **read.env}
-    met = [s for s in sources if holds(s.where, env)]  # type: ignore[attr-defined]
+    met = [s for s in sources if holds(s.where, env)]
     assert len(met) == 1, (read, met)
     (source,) = met
-    if source.kind == "unknown":  # type: ignore[attr-defined]
+    if source.kind == "unknown":
         assert not exact, read
         return
-    at = source.at if source.at is None else tuple(evaluate(e, {v: env[v] for v in e.free_vars()}) for e in source.at)  # type: ignore[attr-defined]
+    at = source.at if source.at is None else tuple(evaluate(e, {v: env[v] for v in e.free_vars()}) for e in source.at)
     expected = [read.said or read.source] if exact else [read.said, read.source]  # said under a guard from data: either
-    assert Written(source.kind, source.line, at) in expected, (read, source)  # type: ignore[attr-defined]
-    value = source.value  # type: ignore[attr-defined]
+    assert Written(source.kind, source.line, at) in expected, (read, source)
+    value = source.value
     if isinstance(value, Expr) and not opaque_terms(value):
         assert evaluate(value, {v: env[v] for v in value.free_vars()}) == read.value, (read, source)
 

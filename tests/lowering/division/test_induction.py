@@ -35,7 +35,7 @@ def run(carried: Carried, var: Var, limits: Range, point: dict[Any, int], bits: 
         before[fresh] = evaluate(lowered(value, bits), point, bits=bits)
     q = evaluate(lowered(carried.first_quotient, bits), point, bits=bits)
     r = evaluate(lowered(carried.first_remainder, bits), point, bits=bits)
-    first, extent = evaluate(limits.min, point), evaluate(limits.extent, point)  # type: ignore[arg-type]
+    first, extent = evaluate(limits.min, point), evaluate(limits.extent, point)
     for k in range(first, first + extent):
         here = {**point, var: k}
         dividend, divisor = evaluate(carried.dividend, here), evaluate(carried.divisor, here)

@@ -56,7 +56,7 @@ class Machine:
         if node.op in (ops.CONST, ops.BOOL):
             result: Any = np.full(self.shape, node.data)
         elif node.op is ops.VAR:
-            result = self.env[node]  # type: ignore[index]
+            result = self.env[node]
         elif node.op is ops.SELECT:
             test = self.value(node.args[0], active)
             yes, no = self.value(node.args[1], active & test), self.value(node.args[2], active & ~test)
@@ -104,9 +104,9 @@ def met(needs: Needs | Need, env: dict[Expr, Any]) -> Any:
     if not needs or not isinstance(needs[0], tuple) or isinstance(needs[0], Fits):
         result = np.ones(shape, bool)
         for item in needs:
-            result &= mathematical(item.cond if isinstance(item, Fits) else item, env)  # type: ignore[arg-type]
+            result &= mathematical(item.cond if isinstance(item, Fits) else item, env)
         return result
-    return np.logical_or.reduce([met(need, env) for need in needs])  # type: ignore[arg-type]
+    return np.logical_or.reduce([met(need, env) for need in needs])
 
 
 def sites(rule: Rule) -> Iterator[tuple[Site, dict[Expr, Any]]]:
@@ -173,7 +173,7 @@ class Encoder:
 
     def __init__(self, bits: int) -> None:
         self.z3 = pytest.importorskip("z3")
-        self.bits, self.facts, self.steps = bits, [], []  # type: ignore[var-annotated]
+        self.bits, self.facts, self.steps = bits, [], []
         self.known: dict[Node, Any] = {e: self.z3.Int(e.name) for e in (a, b)}
 
     def term(self, node: Node) -> Any:

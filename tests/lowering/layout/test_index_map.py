@@ -20,7 +20,7 @@ Point = tuple[int, ...]
 
 
 def sides(m: IndexMap, sizes: dict[Var, int]) -> list[range]:
-    ends = [(int(evaluate(r.min, sizes)), int(evaluate(r.extent, sizes))) for r in m.ranges]  # type: ignore[arg-type]
+    ends = [(int(evaluate(r.min, sizes)), int(evaluate(r.extent, sizes))) for r in m.ranges]
     return [range(low, low + extent) for low, extent in ends]
 
 
@@ -177,7 +177,7 @@ def test_one_map_after_another() -> None:
     with pytest.raises(LayoutError):
         tile.then(tile)
     with pytest.raises(LayoutError):
-        tile.then(lambda o, n: [o])  # type: ignore[arg-type]
+        tile.then(lambda o, n: [o])
 
 
 # -- symbolic shapes ----------------------------------------------------------------------------------------------
@@ -329,7 +329,7 @@ def test_bad_calls() -> None:
     m = IndexMap(lambda i: [i // 4, i % 4], (16,))
     for call in (
         lambda: m(1, 2),
-        lambda: m(1.5),  # type: ignore[arg-type]
+        lambda: m(1.5),
         lambda: m.padding(1),
         lambda: m.inverse()(1),
         lambda: m.pack(np.zeros(15), 0),
