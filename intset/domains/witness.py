@@ -96,9 +96,9 @@ class _Values:
 
     def _evaluated(self, e: Expr) -> int:
         """The value of an expression, by one walk: its terms often share what is below them."""
-        nodes: list[Expr] = [node for node in postorder((e,)) if isinstance(node, Expr)]
+        nodes = list(postorder((e,)))
         for leaf in nodes:
-            if (leaf.op is ops.VAR or leaf.op is ops.LOAD) and leaf not in self.point:
+            if isinstance(leaf, Expr) and (leaf.op is ops.VAR or leaf.op is ops.LOAD) and leaf not in self.point:
                 self._chosen(leaf)
         if some_may_be_long(nodes, {leaf: value.bit_length() for leaf, value in self.point.items()}):
             raise EvaluationError("the value is too long to serve as a witness")

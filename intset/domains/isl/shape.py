@@ -25,7 +25,7 @@ from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
 from intset.linear.lattice import Lattice, Vector
 from intset.regions.account import Account
-from intset.regions.derived import PerInstance, coordinates
+from intset.regions.derived import PerInstance, coordinates, lexicographic
 from intset.regions.product import Product
 from intset.regions.shape import Shape
 
@@ -239,18 +239,19 @@ class IslShape(Presburger, Shape):
     # -- points -------------------------------------------------------------------------------------------------
 
     def lexmin(self) -> IslShape:
-        return self._extreme(lambda current: current.lexmin())
+        return self._extreme(-1, lambda current: current.lexmin())
 
     def lexmax(self) -> IslShape:
-        return self._extreme(lambda current: current.lexmax())
+        return self._extreme(1, lambda current: current.lexmax())
 
-    def _extreme(self, extreme: Callable[[Any], Any]) -> IslShape:
+    def _extreme(self, side: int, extreme: Callable[[Any], Any]) -> IslShape:
         try:
             return self._with(extreme(self.get()))
         except isl().Error as error:
-            if "unbounded" not in str(error) and "bounded optimum" not in str(error):
-                raise
-        raise BudgetError("a region without end has no lexicographic extremum")
+            if "unbounded" in str(error) or "bounded optimum" in str(error):
+                raise BudgetError("a region without end has no lexicographic extremum") from None
+        # isl fails on some sets with floors over several coordinates ("involves some of the domain dimensions").
+        return of(lexicographic(self, side))
 
     def functions(self, names: Sequence[Var]) -> list[tuple[Shape, tuple[Expr, ...]]]:
         m = isl()

@@ -343,3 +343,13 @@ def test_regions_are_compared_where_sizes_have_values() -> None:
     three = Context({i: Range(0, 3)}).image((i,))
     around = region((m - 3 <= X) & (X <= 2), X)
     assert three <= around and three < around and (three - around).is_empty and not around <= three
+
+
+def test_extremes_that_isl_itself_fails_on() -> None:
+    """Floors over several coordinates: its `lexmax` stops with "affine expression involves some of the domain"."""
+    cond = (X >= N) & (X <= 0) & (Y >= N - 1) & (Y <= N + 1) & (N >= 1) | (X >= N - 3) & (X <= N + 3) & (Y >= N - 1)
+    odd = (X >= N - 2) & (X <= 1) & (X % 2).eq(1) & (Y >= N - 3) & ((X + 2 * Y) % 3 <= 1)
+    cond = (cond | odd) & (Y <= 2)
+    found = translated((X, Y), cond)
+    for n, p in enumerate(points(cond)):
+        assert elements(found.lexmax())[n] == {max(p)} and elements(found.lexmin())[n] == {min(p)}
