@@ -142,6 +142,10 @@ def _refuse_dependent(f: Function, tensor: Tensor, packed: Packed | None, trace:
 def _need(packed: Packed, trace: Trace) -> PadState:
     tensor, padding = packed.tensor, packed.grid.padding
     fixed = {place: trace.fixed[tensor, place] for place in padding if (tensor, place) in trace.fixed}
+    for place, number in fixed.items():
+        if is_number(number) and held(number, tensor.dtype) != number:
+            at = f"{tensor.name}[{', '.join(map(str, place))}]"
+            raise LayoutError(f"{trace.f.name} assumes that {at} is {number}, which is no {tensor.dtype}", (place,))
     if fixed:
         found = _as_value(list(fixed.values()), list(fixed), tensor.dtype)
         if found is None:

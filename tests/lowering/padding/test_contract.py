@@ -62,6 +62,8 @@ def test_a_need_is_what_assumptions_fix_read_or_not():
     assert str(reduction("0", guarded, "A[k, l] == 7").needs["A"]) == "7"
     assert reduction("0", guarded, "A[k, l] == undef()").needs["A"] is READABLE
     assert reduction("0", guarded).needs["A"] is NOTHING
+    with pytest.raises(LayoutError, match=r"assumes that A\[3, 2\] is -4, which is no uint8"):
+        reduction("0", guarded, "A[k, l] == -4", dtype="uint8")
     assert str(reduction("0", guarded, "A[k, l] == k * 4 + l").needs["A"]) in ("i0 * 4 + i1", "i1 + i0 * 4")
 
 

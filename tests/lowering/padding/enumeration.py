@@ -1,0 +1,233 @@
+"""Random graphs of small integers, and what they cost by trying everything: options, versions, fills, every value.
+
+Elements are `int3`, so that all eight values of a padding can be tried. What functions need and give is known from
+how they are written here, not from their contracts.
+"""
+
+from __future__ import annotations
+
+import operator
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from lowering import Function, Graph, IndexMap
+from tests.lowering.padding.functions import TILES, elementwise, reduction
+
+DTYPE = "int3"
+THIRDS = IndexMap(lambda i: [i // 3, i % 3], (14,))
+MAPS = {"tiles": TILES, "thirds": THIRDS}
+ELEMENTS = {"tiles": 16, "thirds": 15}
+PADDING = {"tiles": 2, "thirds": 1}
+VALUES = range(-4, 4)
+MAX_WORLDS = 3_000
+UNARY: dict[str, Callable[[int], int]] = {
+    "A + 1": lambda a: a + 1, "A - 3": lambda a: a - 3, "A * 2": lambda a: a * 2, "A * 2 + 1": lambda a: a * 2 + 1,
+    "A * 3": lambda a: a * 3, "3 - A": lambda a: 3 - a, "max(A, 1)": lambda a: max(a, 1), "A * 0 + 2": lambda a: 2,
+    "A // 2": lambda a: a // 2,
+}  # fmt: skip
+BINARY: dict[str, Callable[[int, int], int]] = {
+    "A + C": operator.add, "A - C": operator.sub, "A * 2 + C": lambda a, c: a * 2 + c,
+}  # fmt: skip
+FOLDED: dict[str, Callable[[int, int], int]] = {**BINARY, "A * C": operator.mul, "min(A, C)": min}
+
+
+def wrapped(n: int) -> int:
+    return (n + 4) % 8 - 4
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """An option, and what is known of it: "nothing", "readable" or a number is needed; "untouched", "undef" or a function
+    of the paddings of its inputs is given."""
+
+    function: Function
+    takes: tuple[str | None, ...]
+    needs: tuple[Any, ...]
+    makes: str | None
+    gives: Any
+
+
+@cache
+def choice(value: str, kind: str, layout: str | None, dtype: str = DTYPE) -> Choice:
+    """An elementwise function: of all elements, guarded, or of all and then "undef" in the padding."""
+    arity = 2 if "C" in value else 1
+    function: Callable[..., int] = (FOLDED if arity == 2 else UNARY)[value]
+    name = "".join(c if c.isalnum() else "_" for c in f"{kind}_{layout}_{value}")
+    if layout is None:
+        return Choice(elementwise(name, value, None, dtype), (None,) * arity, ("nothing",) * arity, None, None)
+    f = elementwise(name, value, MAPS[layout], dtype, guarded=kind == "guarded", undef=kind == "undef")
+    need = "nothing" if kind == "guarded" else "readable"
+    gives = {"guarded": "untouched", "undef": "undef"}.get(kind, function)
+    return Choice(f, (layout,) * arity, (need,) * arity, layout, gives)
+
+
+@cache
+def folding(neutral: int, is_guarded: bool, layout: str | None, dtype: str = DTYPE) -> Choice:
+    """A total of the elements less `neutral`: of all elements, whose padding has to be that, or guarded."""
+    name = f"total_{layout}_{'guarded' if is_guarded else 'all'}_{neutral + 4}"
+    step = f"B + (A - ({neutral}))"
+    if layout is None:
+        return Choice(reduction(name, "0", step, None, None, dtype), (None,), ("nothing",), None, None)
+    f = reduction(name, "0", step, None if is_guarded else str(neutral), MAPS[layout], dtype)
+    return Choice(f, (layout,), ("nothing" if is_guarded else neutral,), None, None)
+
+
+@dataclass
+class Case:
+    """A graph, and the same as data: calls of choices on tensors by number; tensor 0 is the input.
+
+    Attributes
+    ----------
+    formulas: of each call: the text of its value over `A` and `C`, or the number that a total takes off.
+    """
+
+    graph: Graph
+    calls: list[tuple[list[Choice], tuple[int, ...]]]
+    outputs: list[int]
+    formulas: list[str | int]
+
+    def reference(self, x: Any) -> list[Any]:
+        """What the outputs are, by the formulas."""
+        tensors = [x]
+        for formula, (_, reads) in zip(self.formulas, self.calls, strict=True):
+            given = dict(zip("AC", (tensors[k] for k in reads), strict=False))
+            names = {**given, "max": np.maximum, "min": np.minimum}
+            if isinstance(formula, int):
+                tensors.append((given["A"] - x.dtype.type(formula)).sum(keepdims=True, dtype=x.dtype))
+            else:
+                tensors.append(eval(formula, names).astype(x.dtype))
+        return [tensors[k] for k in self.outputs]
+
+
+def random_case(seed: int, operators: int, dtype: str = DTYPE) -> Case:
+    """A chain, a tree or a diamond."""
+    rng = random.Random(seed)
+    graph = Graph()
+    tensors = [graph.input("x", (14,), dtype)]
+    calls: list[tuple[list[Choice], tuple[int, ...]]] = []
+    formulas: list[str | int] = []
+    shape = rng.choice(("chain", "any", "any"))
+    whole = [0]  # the tensors that are no totals
+    while len(calls) < operators:
+        latest = whole[-1] if shape == "chain" or len(calls) == operators - 1 else rng.choice(whole[-3:])
+        reads: tuple[int, ...] = (latest,)
+        layouts = [None, *MAPS]
+        ways = [rng.choice(layouts) for _ in range(rng.choice((1, 2, 3)))]
+        if len(calls) == operators - 1 or rng.random() < 0.15:
+            neutral = rng.choice((0, 0, 1, -4, 3))
+            choices = [folding(neutral, rng.random() < 0.3, layout, dtype) for layout in dict.fromkeys(ways)]
+            formulas.append(neutral)
+        else:
+            value = rng.choice(list(UNARY))
+            if shape != "chain" and len(whole) > 1 and rng.random() < 0.5:
+                value = rng.choice(list(FOLDED if rng.random() < 0.2 else BINARY))
+                first, second = rng.sample(whole[-4:], 2)
+                reads = (first, second)
+            kinds = [(rng.choice(("all", "all", "guarded", "undef")), layout) for layout in ways]
+            choices = [choice(value, kind, layout, dtype) for kind, layout in dict.fromkeys(kinds)]
+            whole.append(len(tensors))
+            formulas.append(value)
+        calls.append((choices, reads))
+        tensors.append(graph.call([c.function for c in choices], *(tensors[k] for k in reads)))
+    unread = [k for k in range(1, len(tensors)) if not any(k in reads for _, reads in calls)]
+    outputs = [k for k in unread if rng.random() < 0.8] or unread[-1:]
+    if rng.random() < 0.2:
+        outputs.append(rng.randrange(len(tensors)))
+    for k in outputs:
+        graph.output(tensors[k])
+    return Case(graph, calls, outputs, formulas)
+
+
+# -- every way ----------------------------------------------------------------------------------------------------
+
+# Of each tensor that is still to be read: (whether the logical version was made, whether there is one, versions).
+Versions = frozenset[tuple[str, Any]]
+Held = tuple[bool, bool, Versions]
+World = tuple[tuple[int, Held], ...]
+
+
+def least_cost(case: Case, bound: float) -> float | None:
+    """The cost of a cheapest plan, if it is at most `bound`; else infinity. `None` where there are too many ways."""
+    needed: set[int] = set(case.outputs)
+    for k in range(len(case.calls), 0, -1):
+        if k in needed:
+            needed.update(case.calls[k - 1][1])
+    order = [k for k in range(1, len(case.calls) + 1) if k in needed]
+    readers = {t: [k for k in order if t in case.calls[k - 1][1]] for t in needed}
+    worlds: dict[World, float] = {}
+    for world, cost in _close({0: (True, True, frozenset())}, 0, case, [t for t in [0] if not readers.get(t)], bound):
+        worlds[world] = cost
+    for k in order:
+        choices, reads = case.calls[k - 1]
+        done = [t for t in dict.fromkeys((*reads, k)) if max(readers[t], default=0) <= k]
+        found: dict[World, float] = {}
+        for world, cost in worlds.items():
+            for after, spent in _called(dict(world), cost, k, choices, reads, bound):
+                for key, total in _close(after, spent, case, done, bound):
+                    if total < found.get(key, bound + 1):
+                        found[key] = total
+        worlds = found
+        if len(worlds) > MAX_WORLDS:
+            return None
+    return min(worlds.values(), default=float("inf"))
+
+
+def _close(
+    world: dict[int, Held], cost: float, case: Case, done: list[int], bound: float
+) -> Iterator[tuple[World, float]]:
+    rest = dict(world)
+    for t in done:
+        if t in case.outputs and not rest[t][1]:
+            cost += 1 if t in _scalars(case) else 14
+        rest.pop(t)
+    if cost <= bound:
+        yield tuple(sorted(rest.items(), key=lambda item: item[0])), cost
+
+
+def _scalars(case: Case) -> set[int]:
+    return {k for k, (choices, _) in enumerate(case.calls, 1) if choices[0].function.name.startswith("total")}
+
+
+def _called(
+    world: dict[int, Held], cost: float, k: int, choices: list[Choice], reads: tuple[int, ...], bound: float
+) -> Iterator[tuple[dict[int, Held], float]]:
+    for one in choices:
+        partial: list[tuple[dict[int, Held], float, tuple[Any, ...]]] = [(world, cost, ())]
+        for t, layout, need in zip(reads, one.takes, one.needs, strict=True):
+            partial = [
+                (after, spent, (*states, state))
+                for before, paid, states in partial
+                for after, spent, state in _served(before, paid, t, layout, need)
+                if spent <= bound
+            ]
+        for before, paid, states in partial:
+            if one.makes is None:
+                yield {**before, k: (True, True, frozenset())}, paid
+                continue
+            state = one.gives
+            if callable(state):
+                state = "undef" if "undef" in states else wrapped(state(*states))
+            for filled, price in [(state, 0), *((v, PADDING[one.makes]) for v in (*VALUES, "undef"))]:
+                if paid + price <= bound:
+                    yield {**before, k: (False, False, frozenset([(one.makes, filled)]))}, paid + price
+
+
+def _served(
+    world: dict[int, Held], cost: float, t: int, layout: str | None, need: Any
+) -> Iterator[tuple[dict[int, Held], float, Any]]:
+    made, logical, versions = world[t]
+    if layout is None:
+        yield {**world, t: (made, True, versions)}, cost if logical else cost + 14, None
+        return
+    for where, state in versions:
+        if where == layout and (need == "nothing" or (need == "readable" and state != "untouched") or need == state):
+            yield world, cost, state
+    new = [need] if isinstance(need, int) else [*VALUES, "undef"] + ["untouched"] * (need == "nothing")
+    for state in new:
+        if (layout, state) not in versions:
+            yield {**world, t: (made, logical, versions | {(layout, state)})}, cost + ELEMENTS[layout], state
