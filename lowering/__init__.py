@@ -28,6 +28,7 @@ from lowering.padding import (
     Plan,
     Step,
     contract,
+    pad_options,
 )
 from lowering.passes import (
     Width,
@@ -84,6 +85,7 @@ __all__ = [
     "lower_divisions",
     "merge_adjacent_loops",
     "narrow",
+    "pad_options",
     "parse_nest",
     "rebase",
     "reduce_loop_extents",

@@ -9,6 +9,7 @@ alike.py       one value for all places
 registers.py   conversions that make no difference
 applied.py     values of paddings put into expressions that are made of them
 contract.py    `contract`
+options.py     `pad_options`: a function in other layouts, with different promises
 
 Graphs of functions with contracts:
 
@@ -25,6 +26,7 @@ planner.py     a cheapest plan; resolve.py: from decisions to a plan
 from lowering.padding.contract import Contract, contract
 from lowering.padding.graph import Graph, GraphTensor
 from lowering.padding.moves import Step
+from lowering.padding.options import pad_options
 from lowering.padding.plan import Plan
 from lowering.padding.states import NOTHING, READABLE, UNDEF, UNTOUCHED, PadValue
 
@@ -40,4 +42,5 @@ __all__ = [
     "Plan",
     "Step",
     "contract",
+    "pad_options",
 ]

@@ -42,8 +42,8 @@ def wrapped(n: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """An option, and what is known of it: "nothing", "readable" or a number is needed; "untouched", "undef" or a function
-    of the paddings of its inputs is given."""
+    """An option, and what is known of it: "nothing", "readable" or a number is needed; "untouched", "undef" or a
+    function of the paddings of its inputs is given."""
 
     function: Function
     takes: tuple[str | None, ...]
@@ -159,9 +159,8 @@ def least_cost(case: Case, bound: float) -> float | None:
             needed.update(case.calls[k - 1][1])
     order = [k for k in range(1, len(case.calls) + 1) if k in needed]
     readers = {t: [k for k in order if t in case.calls[k - 1][1]] for t in needed}
-    worlds: dict[World, float] = {}
-    for world, cost in _close({0: (True, True, frozenset())}, 0, case, [t for t in [0] if not readers.get(t)], bound):
-        worlds[world] = cost
+    start: dict[int, Held] = {0: (True, True, frozenset())}
+    worlds = dict(_close(start, 0, case, [t for t in [0] if not readers.get(t)], bound))
     for k in order:
         choices, reads = case.calls[k - 1]
         done = [t for t in dict.fromkeys((*reads, k)) if max(readers[t], default=0) <= k]

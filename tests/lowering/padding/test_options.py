@@ -1,0 +1,66 @@
+"""`pad_options`: what functions ask of paddings, and give, once their layout is another."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from intset.errors import InputError
+from lowering import Function, Graph, IndexMap, LayoutError, contract, pad_options, parse_nest
+from tests.lowering.padding.functions import TILES
+
+LOOP = "    for i in [0, 14):\n        "
+
+
+def written(text: str) -> Function:
+    return parse_nest(text)
+
+
+ADDONE = written(f"def addone(A: int32[14], B: int32[14]):\n{LOOP}B[i] = A[i] * 2 + 1")
+TOTAL = written(f"def total(A: int32[14], B: int32[1]):\n    B[0] = 0\n{LOOP}B[0] = B[0] + A[i]")
+LARGEST = written(f"def largest(A: float32[14], B: float32[1]):\n    B[0] = -inf\n{LOOP}B[0] = max(B[0], A[i])")
+
+
+def shown(f: Function, layouts: dict[str, IndexMap]) -> list[tuple[str, str, bool]]:
+    """What each option needs in A and gives in B, and whether it has guards."""
+    found = [(contract(g), "if " in str(g)) for g in pad_options(f, layouts)]
+    return [(str(c.needs["A"]), str(c.gives.get("B")), has_guards) for c, has_guards in found]
+
+
+def test_guards_stay_with_none_and_go_with_undef_or_a_neutral_element():
+    both = {"A": TILES, "B": TILES}
+    assert shown(ADDONE, both) == [("NOTHING", "UNTOUCHED", True), ("READABLE", "A * 2 + 1", False)]
+    for f, neutral in [(TOTAL, "0"), (LARGEST, "-inf")]:
+        assert shown(f, {"A": TILES}) == [("NOTHING", "None", True), (neutral, "None", False)]
+
+
+def test_options_meet_in_a_graph():
+    graph = Graph()
+    x = graph.input("x", (14,), "int32")
+    y = graph.call([ADDONE, *pad_options(ADDONE, {"A": TILES, "B": TILES})], x)
+    graph.output(graph.call(pad_options(TOTAL, {"A": TILES}), y))
+    plan = graph.plan()
+    assert plan.cost == 16  # a pad, and guards, or the plain one and a pad; never the fill of the packed ones
+    assert plan.run({"x": np.arange(14)})[0] == 2 * 91 + 14
+
+
+@pytest.mark.nightly
+def test_sums_along_an_axis_have_guards_on_each():
+    f = written(
+        "def rows(A: int32[14, 6], B: int32[14]):\n    for i in [0, 14):\n        B[i] = 0\n"
+        "        for j in [0, 6):\n            B[i] = B[i] + A[i, j]"
+    )
+    both = IndexMap(lambda i, j: [i // 4, i % 4, j // 4, j % 4], (14, 6))
+    found = [contract(g) for g in pad_options(f, {"A": both, "B": TILES})]
+    assert [(str(c.needs["A"]), str(c.gives["B"])) for c in found][-1] == ("0", "0")
+
+
+def test_bad_input_is_refused_in_one_sentence():
+    with pytest.raises(InputError, match="takes a Function"):
+        pad_options("f", {"A": TILES})
+    with pytest.raises(InputError, match="layouts are a mapping"):
+        pad_options(ADDONE, {})
+    with pytest.raises(InputError, match="C"):
+        pad_options(ADDONE, {"C": TILES})
+    with pytest.raises(LayoutError):
+        pad_options(ADDONE, {"A": IndexMap(lambda i: [i % 4], (14,))})
