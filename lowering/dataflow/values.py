@@ -123,7 +123,12 @@ class Values:
                 ranges[loop.vars[-1]] = Range(*loop.limits)
         ways = [way for way in write.ways if way.conditions]
         facts = [*write.place.way.conditions, *(ways[0].conditions if len(ways) == 1 == len(write.ways) else ())]
+        for term in opaque_terms(value):
+            tensor = loaded_tensor(term)
+            if tensor is None:
+                return False
+            if dtypes.is_int(tensor.dtype):
+                first, last = dtypes.int_range(tensor.dtype)
+                facts += [term >= first, term <= last]
         ctx = self._program.f.ctx.extended(ranges=ranges, facts=facts)
-        if opaque_terms(value) and not any(loaded_tensor(t) is not None for t in opaque_terms(value)):
-            return False
         return bool(ctx.prove((value >= low) & (value <= high)))

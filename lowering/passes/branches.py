@@ -22,7 +22,7 @@ from lowering.nest.walk import (
     with_children,
 )
 from lowering.passes.known import Known
-from lowering.passes.places import Place, Report, bound_in, parts_of_condition, proves, root_of
+from lowering.passes.places import Place, Report, bound_in, parts_of_condition, places, proves, root_of
 
 _SELECTS: Final = (ops.SELECT, ValueOp.SELECT)
 
@@ -76,7 +76,7 @@ def _branch(stmt: If, place: Place, known: Known, said: Report) -> Visit[Stmt]:
     if len(parts) < len(parts_of_condition(stmt.cond)):
         said.say(place.path, True, "a part of the condition always holds")
         return If(together(*parts), then, orelse)
-    said.say(place.path, False, "the condition may hold, and may not")
+    said.say(place.path, False, *known.why_not_decided(place, parts[0]))
     return If(stmt.cond, then, orelse)
 
 
@@ -111,16 +111,28 @@ def _without_choices(operand: Any, place: Place, known: Known, said: Report) -> 
 # -- sequential branches ------------------------------------------------------------------------------------------
 
 
-def merge_branches(f: Function, said: Report | None = None) -> Function:
-    """The function in which branches that stand one after another on equivalent or opposite conditions are one."""
-    return f.with_body(drive(_join(root_of(f), said)))
+def merge_branches(f: Function, said: Report) -> tuple[Function, dict[tuple[int, ...], int]]:
+    """The function in which branches that stand one after another on equivalent or opposite conditions are one.
+
+    Beside it, of each of its statements, by path, the line in the text of `f`; of two branches that are one, the first.
+    """
+    origin: dict[int, tuple[int, ...]] = {}
+    joined = f.with_body(drive(_join(root_of(f), said, origin)))
+    return joined, {place.path: said.line(origin[id(place.stmt)]) for place in places(joined)}
 
 
-def _join(place: Place, said: Report | None) -> Visit[Stmt]:
+def _join(place: Place, said: Report, origin: dict[int, tuple[int, ...]]) -> Visit[Stmt]:
+    """The statement, with branches joined; `origin` notes the path that it had."""
+    made: Stmt = yield _joined_inside(place, said, origin)
+    origin[id(made)] = place.path
+    return made
+
+
+def _joined_inside(place: Place, said: Report, origin: dict[int, tuple[int, ...]]) -> Visit[Stmt]:
     stmt = place.stmt
     inner: list[tuple[Stmt, Scope, tuple[int, ...]]] = []
     for child in place.inside():
-        inner.append(((yield _join(child, said)), child.scope, child.path))  # noqa: PERF401
+        inner.append(((yield _join(child, said, origin)), child.scope, child.path))  # noqa: PERF401
     if not isinstance(stmt, Seq):
         return with_children(stmt, tuple(part for part, _, _ in inner)) if inner else stmt
     done: list[tuple[Stmt, Scope, tuple[int, ...]]] = []
@@ -128,9 +140,10 @@ def _join(place: Place, said: Report | None) -> Visit[Stmt]:
         before = done[-1] if done else None
         if before is not None and isinstance(before[0], If) and isinstance(part, If):
             joined, reason = _joined(before[0], part, before[1])
-            if said is not None and reason:
+            if reason:
                 said.say(path, joined is not None, reason, what="sequence")
             if joined is not None:
+                origin[id(joined)] = before[2]
                 done[-1] = (joined, before[1], before[2])
                 continue
         done.append((part, scope, path))

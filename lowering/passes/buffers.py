@@ -30,10 +30,8 @@ def simplify(f: Function, buffers: bool = True, report: list[Any] | None = None)
     if not buffers:
         return plain(f)
     said = Report(f)
-    joined = merge_branches(f, said)
-    if joined.body is f.body or str(joined) == str(f):
-        f = settle_branches(f, said)
-    else:
-        f = settle_branches(joined, Report(joined))
-    said.give(report)
+    joined, lines = merge_branches(f, said)
+    settled = Report(joined, lines)
+    f = settle_branches(joined, settled)
+    said.give(report, settled)
     return plain(f)

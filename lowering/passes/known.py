@@ -19,6 +19,7 @@ from lowering.dataflow import Dataflow, Source, dataflow
 from lowering.nest.ir import Function, Store
 from lowering.nest.printer import statement_lines
 from lowering.nest.scope import Scope
+from lowering.nest.text import text
 from lowering.nest.unclear import unclear_tensors
 from lowering.nest.undef import has_undef
 from lowering.nest.walk import replaced
@@ -119,6 +120,21 @@ class Known:
             answer = found
         return answer
 
+    def why_not_decided(self, place: Place, part: Any) -> tuple[str, tuple[int, ...] | None]:
+        """Why a condition that is not decided may hold and may not, and values of the loops at which it fails."""
+        for node in nodes(part):
+            tensor = loaded_tensor(node)
+            for source in self.sources(place).get(node, ()) if tensor is not None else ():
+                here = place.scope.where(source.where)
+                if _value(source, tensor) is None and not proves(here, truth(False)):
+                    return f"{text(node)} may be {_told(source, tensor)}", _point(place, source)
+            if isinstance(node, Value) and node.op is ValueOp.CONST and dtypes.is_float(node.dtype):
+                if not is_representable(node.data, node.dtype):
+                    return f"{node!r} is no {node.dtype}: another number takes its place", None
+        proof = proof_of(place.scope, part) if isinstance(part, Cond) else None
+        point = None if proof is None else place.point(proof)
+        return f"{text(part)} may hold, and may not", point
+
     # -- stores -------------------------------------------------------------------------------------------------
 
     def changes_nothing(self, place: Place, scope: Scope) -> bool:
@@ -146,6 +162,22 @@ class Known:
             if is_reached and same(stmt, replaced(stmt.value, case.values), here):
                 found.append(logical_and(*case.where))
         return found
+
+
+def _told(source: Source, tensor: Tensor | None) -> str:
+    """What an element holds of which no value is known."""
+    kind = "a value" if tensor is None else tensor.dtype
+    return {
+        "entry": "what it was given",
+        "unwritten": "unwritten",
+        "assume": f"what line {source.line} assumes, which is no value that is known",
+        "store": f"what line {source.line} stores, of which it is not known that {kind} holds it as it is written",
+    }.get(source.kind, "one of several values, or one that nobody knows")
+
+
+def _point(place: Place, source: Source) -> tuple[int, ...] | None:
+    """Values of the loops at which a source is met."""
+    return place.point(proof_of(place.scope, ~source.where))
 
 
 def _may_keep(stmt: Store) -> bool:

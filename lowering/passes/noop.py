@@ -23,7 +23,7 @@ from lowering.nest.walk import (
     variables,
 )
 from lowering.passes.known import Case, Known, same
-from lowering.passes.places import Place, Report, places, proves, root_of
+from lowering.passes.places import Place, Report, places, proof_of, proves, root_of
 from lowering.passes.refuted import check_assumptions
 
 MAX_ROUNDS: Final = 6  # of removing what what was removed made dead
@@ -74,7 +74,8 @@ def _dead(known: Known, said: Report, origin: dict[int, tuple[int, ...]]) -> set
         if not isinstance(place.stmt, Store):
             continue
         dead = known.dead(place)
-        if proves(place.scope, dead):
+        unread = proof_of(place.scope, dead)
+        if unread:
             said.say(_path(place, origin), True, "nobody reads its value")
             found.add(place.path)
             continue
@@ -82,7 +83,7 @@ def _dead(known: Known, said: Report, origin: dict[int, tuple[int, ...]]) -> set
             said.say(_path(place, origin), True, "the element holds that value already")
             found.add(place.path)
             continue
-        said.say(_path(place, origin), False, "its value is read, or kept at the end")
+        said.say(_path(place, origin), False, "its value is read, or kept at the end", place.point(unread))
     return found
 
 

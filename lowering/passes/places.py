@@ -44,10 +44,15 @@ class Entry:
 
 
 class Report:
-    """The entries of one pass, by place; the last word on a place counts."""
+    """The entries of one pass, by place; the last word on a place counts.
 
-    def __init__(self, f: Function) -> None:
-        self._lines = statement_lines(f)
+    Parameters
+    ----------
+    lines: of the statements of `f`, by their paths, where they are told by those of another function.
+    """
+
+    def __init__(self, f: Function, lines: Mapping[tuple[int, ...], int] | None = None) -> None:
+        self._lines = statement_lines(f) if lines is None else lines
         self._said: dict[tuple[tuple[int, ...], str], Entry] = {}
 
     def line(self, path: tuple[int, ...]) -> int:
@@ -61,10 +66,11 @@ class Report:
     ) -> None:
         self._said[path, what] = Entry(self.line(path), done, reason, point)
 
-    def give(self, report: list[Any] | None) -> None:
-        """Append the entries to the caller's list, in the order of the text."""
+    def give(self, report: list[Any] | None, *more: Report) -> None:
+        """Append the entries, and those of other reports, to the caller's list, in the order of the text."""
         if report is not None:
-            report += sorted(self._said.values(), key=lambda entry: entry.line)
+            entries = [entry for one in (self, *more) for entry in one._said.values()]
+            report += sorted(entries, key=lambda entry: entry.line)
 
 
 class Place:

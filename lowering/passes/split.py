@@ -119,7 +119,7 @@ def _is_to_split(stmt: Stmt, tensor: Tensor) -> bool:
     inner = list(statements(stmt))
     if any(isinstance(s, For) and touches(s, tensor) for s in inner) or len(stored_indices(stmt, tensor)) > 1:
         return len(inner) > 1
-    return isinstance(stmt, Seq) and any(isinstance(s, Evaluate) for s in inner)
+    return isinstance(stmt, Seq) and touches(stmt, tensor) and any(isinstance(s, Evaluate) for s in inner)
 
 
 def _sequence(part: _Part, tensor: Tensor) -> list[_Part]:

@@ -214,6 +214,10 @@ SIMPLIFY = {
         "assume A[0] == 0\nA[0] = A[0] + 1\nA[0] = A[0] + 1\nA[0] = A[0] + 1\nif A[0] == 3:\n    B[0] = 1",
         "assume A[0] == 0\nA[0] = A[0] + 1\nA[0] = A[0] + 1\nA[0] = A[0] + 1\nB[0] = 1",
     ),
+    "what was copied": (
+        "for i in [0, 4):\n    A[i] = B[i]\nfor i in [0, 4):\n    if A[i] == B[i]:\n        A[i + 4] = 1",
+        "for i in [0, 4):\n    A[i] = B[i]\nfor i in [0, 4):\n    A[i + 4] = 1",
+    ),
     "a condition that never holds": (
         "A[3] = 1\nif A[3] > 1:\n    B[0] = 1\nelse:\n    B[0] = 2",
         "A[3] = 1\nB[0] = 2",
@@ -272,6 +276,34 @@ UNDECIDED = {
 def test_what_is_not_decided(name: str) -> None:
     head, body = UNDECIDED[name]
     done(simplify, body, body, head)
+
+
+WHY = {
+    "int8 wraps": ("A[j] may be what line 3 stores, of which it is not known that int8 holds it", (0,)),
+    "float32 rounds": ("0.1 is no float32", None),
+    "a temporary keeps nothing": ("T[0] == 1 may hold, and may not", None),
+    "S19": ("B[0] may be what", None),
+    "data changes between": ("A[0] may be one of several values", None),
+    "undef is forgotten": ("B[0] may be what it was given", None),
+}
+
+
+@pytest.mark.parametrize("name", WHY)
+def test_why_it_is_not_decided(name: str) -> None:
+    head, body = UNDECIDED[name]
+    reason, point = WHY[name]
+    stays(simplify, body, reason, head, point=point)
+
+
+def test_what_is_merged_is_reported_at_its_own_line() -> None:
+    body = "A[3] = 1\nif n < 3:\n    B[0] = 1\nif n < 3:\n    B[1] = 1\nif A[3] > 1:\n    B[2] = 1\nif A[4] > 1:\n    B[2] = 3"
+    after = "A[3] = 1\nif n < 3:\n    B[0] = 1\n    B[1] = 1\nif A[4] > 1:\n    B[2] = 3"
+    assert [(entry.line, entry.done) for entry in done(simplify, body, after)] == [
+        (3, False),
+        (5, True),
+        (7, True),
+        (9, False),
+    ]
 
 
 def test_s18_a_condition_before_and_after_what_changes_it() -> None:

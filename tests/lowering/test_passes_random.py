@@ -80,6 +80,7 @@ def check(seed: int, kind: type[Nest] = Nest) -> None:
             f = g
         else:
             f = OLD[name](f)
+        assert str(parse_nest(str(f))) == str(f), done
         try:
             nest.agrees(f, seed + 17)
         except Exception as error:
