@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -112,6 +112,28 @@ class Dataflow:
         ------
         InputError: no store begins in this line.
         """
+        return self._of(self._before(line))
+
+    def not_told(self, line: int) -> Iterator[Cond]:
+        """Where an element that the store in a line reads and the nest writes, or the one that it is to, holds what
+        nothing in the nest wrote, or one knows not what: asked first, it spares the rest."""
+        before = self._before(line)
+        writes = self._program.writes
+        reads = (r for r in before.place.reads.values() if writes[r.storage] or not r.storage.is_param)
+        return (self._not_told(read) for read in (*reads, before))
+
+    def _not_told(self, read: Read) -> Cond:
+        """Where no write, and no assumption, tells what a read meets."""
+        answer = self._answer(read, True)
+        try:
+            if answer is not None:
+                return self._condition(answer.open.union(answer.unknown), read.place)
+        except BudgetError:
+            pass
+        return self._whole(read)
+
+    def _before(self, line: int) -> Read:
+        """The element that a store is to, as if it was read before."""
         place = self._place(line)
         if not isinstance(place.stmt, Store):
             raise InputError(f"line {line} stores nothing: {place.line.text.strip()}")
@@ -119,7 +141,7 @@ class Dataflow:
             (write,) = place.writes
             self._held[place] = read = Read(place, write.storage, write.indices, write.ways)
             read.position = write.position
-        return self._of(self._held[place])
+        return self._held[place]
 
     def dead(self, line: int, ignoring: Mapping[int, Cond] | None = None) -> Cond:
         """For which values of the loops around the store in a line its value is never read: by no statement, dead or

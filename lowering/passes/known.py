@@ -80,6 +80,10 @@ class Known:
         """What the element that a store is to holds before it."""
         return self.flow.held(self.line(place))
 
+    def not_told(self, place: Place) -> Iterator[Cond]:
+        """Where nothing is known of what a store reads, or of the element that it is to."""
+        return self.flow.not_told(self.line(place))
+
     def dead(self, place: Place, ignoring: Mapping[int, Cond] | None = None) -> Cond:
         return self.flow.dead(self.line(place), ignoring)
 
@@ -128,9 +132,9 @@ class Known:
                 here = place.scope.where(source.where)
                 if _value(source, tensor) is None and not proves(here, truth(False)):
                     return f"{text(node)} may be {_told(source, tensor)}", _point(place, source)
-            if isinstance(node, Value) and node.op is ValueOp.CONST and dtypes.is_float(node.dtype):
-                if not is_representable(node.data, node.dtype):
-                    return f"{node!r} is no {node.dtype}: another number takes its place", None
+            is_float = isinstance(node, Value) and node.op is ValueOp.CONST and dtypes.is_float(node.dtype)
+            if is_float and not is_representable(node.data, node.dtype):
+                return f"{node!r} is no {node.dtype}: another number takes its place", None
         proof = proof_of(place.scope, part) if isinstance(part, Cond) else None
         point = None if proof is None else place.point(proof)
         return f"{text(part)} may hold, and may not", point

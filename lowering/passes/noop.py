@@ -113,6 +113,8 @@ def _holds_already(place: Place, known: Known) -> bool:
     assert isinstance(stmt, Store)
     if has_undef(stmt.value):
         return False
+    if any(not proves(place.scope, ~cond) for cond in known.not_told(place)):
+        return False
     cases: list[Case] | None = None
     sources = known.held(place)
     for source in sources:
