@@ -124,7 +124,7 @@ class Dataflow:
 
     def _not_told(self, read: Read) -> Cond:
         """Where no write, and no assumption, tells what a read meets."""
-        answer = self._answer(read, True)
+        answer = None if self._points.graph(read).free else self._answer(read, True)
         try:
             if answer is not None:
                 return self._condition(answer.open.union(answer.unknown), read.place)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from bound.tir import walk
-from bound.tir.build import together
+from bound.tir.build import negation, together
 from bound.tir.value import ValueOp
 from intset.expr import ops
 from intset.expr.node import Cond
@@ -175,6 +175,8 @@ def _equivalent(a: Any, b: Any, scope: Scope) -> bool:
 
 
 def _opposite(a: Any, b: Any, scope: Scope) -> bool:
+    if negation(a) is b or negation(b) is a:
+        return True
     if not isinstance(a, Cond) or not isinstance(b, Cond):
         return False
     return proves(scope.where(a), ~b) and proves(scope.where(~a), b)

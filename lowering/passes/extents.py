@@ -16,6 +16,7 @@ from intset.expr.walk import opaque_terms, size
 from intset.linear.canonical import Normalizer
 from lowering.nest.ir import Allocate, For, Function, If, Let, Seq, Stmt, is_empty, seq
 from lowering.nest.scope import Scope
+from lowering.nest.text import range_text
 from lowering.nest.walk import Visit, drive, range_ends, replaced
 from lowering.passes.places import (
     MOVABLE,
@@ -117,8 +118,9 @@ def _reduced(place: Place, scope: Scope, said: Report) -> For | None:
     end = low + extent if is_last else end if proves(scope, end <= low + extent) else minimum(end, low + extent)
     with intset.using(tiers=tiers_within(Effort.LOOK_UP)):
         extent = scope.ctx.simplify(end - first)
-    said.say(place.path, True, f"only iterations in [{first!r}, {end!r}) do something")
-    return replace(loop, range=Range(first, extent))
+    shorter = Range(first, extent)
+    said.say(place.path, True, f"only iterations in {range_text(shorter)} do something")
+    return replace(loop, range=shorter)
 
 
 def _hull(loop: For, scope: Scope, around: list[Var]) -> tuple[Expr, Expr] | str | None:

@@ -133,8 +133,10 @@ class _Hoist:
         kept: list[Stmt] = []
         scope = place.scope
         changed = self.changed(loop)
+        is_reached = True
         for stmt in flat(loop.body):
-            if isinstance(stmt, Let) and self.why_not(stmt.value, changed, loop, scope, False) is None:
+            is_reached = is_reached and not isinstance(stmt, Assert)
+            if isinstance(stmt, Let) and self.why_not(stmt.value, changed, loop, scope, is_reached) is None:
                 moved.append(stmt)
                 changed.discard(stmt.var)
                 scope = scope.after(stmt)
@@ -151,7 +153,7 @@ class _Hoist:
         return {loop.var, *(c.var for c in loop.carried), *bound_in(loop.body), *written_in(loop.body)}
 
     def why_not(self, operand: Any, changed: set[Any], loop: For, scope: Scope, is_first: bool) -> str | None:
-        """Why an operand cannot be computed before the loop."""
+        """Why an operand cannot be computed before the loop; one that `is_first` is computed wherever the loop runs."""
         if has_undef(operand):
             return "it is another value each time"
         used: Iterable[Any] = variables(operand)
@@ -198,19 +200,23 @@ class _Hoist:
                     self.refuse(cond, changed, loop, scope, is_first, place)
                     continue
                 body = If(together(*parts[1]), stmt.then) if parts[1] else stmt.then
-                self.said.say(place.path, True, f"{together(*parts[0])!r} is tested before the loop")
+                first = together(*parts[0])
+                self.said.say(place.path, True, f"{first!r} is tested before the loop", what=repr(cond))
                 left = seq(*(s for s in rest if s is not stmt), body)
-                return together(*parts[0]), replace(loop, body=left), None, needed
+                return first, replace(loop, body=left), None, needed
             if self.why_not(cond, changed, loop, scope, is_first) is not None:
                 self.refuse(cond, changed, loop, scope, is_first, place)
                 continue
             if sum(1 for _ in statements(loop.body)) > MAX_STATEMENTS:
-                self.said.say(place.path, False, "the loop is too long to be written twice: the budget is spent")
+                reason = "the loop is too long to be written twice: the budget is spent"
+                self.said.say(place.path, False, reason, what=repr(cond))
                 continue
             if any(isinstance(s, (Assert, Assume, Evaluate)) for s in statements(loop.body)):
-                self.said.say(place.path, False, "a check, an assumption or a host call would be written twice")
+                reason = "a check, an assumption or a host call would be written twice"
+                self.said.say(place.path, False, reason, what=repr(cond))
                 continue
-            self.said.say(place.path, True, f"{cond!r} is tested before the loop, which is written for both cases")
+            reason = f"{cond!r} is tested before the loop, which is written for both cases"
+            self.said.say(place.path, True, reason, what=repr(cond))
             yes, no = (replace(loop, body=seq(*(_decided(s, cond, way) for s in rest))) for way in (True, False))
             return cond, yes, no, needed
         return None
@@ -249,7 +255,8 @@ class _Hoist:
         scope = place.scope
         found = []
         for var, let in lets.items():
-            if var in wanted and self.why_not(let.value, changed, loop, scope, False) is None:
+            is_reached = not any(isinstance(s, Assert) for s in before[: before.index(let)])
+            if var in wanted and self.why_not(let.value, changed, loop, scope, is_reached) is None:
                 found.append(let)
                 changed.discard(var)
                 scope = scope.after(let)

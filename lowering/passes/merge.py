@@ -45,7 +45,7 @@ MAX_PAIRS = 400  # of accesses that two loops are compared by
 def merge_adjacent_loops(f: Function, report: list[Any] | None = None) -> Function:
     """The function in which loops one after another over the same range are one, where no result changes.
 
-    Storage that is allocated between two loops is allocated before both.
+    Storage that is allocated between two loops is allocated before both; so is a name for what depends on no data.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def _visit(place: Place, said: Report) -> Visit[Stmt]:
 def _merged(stmts: list[Place], said: Report) -> list[Place]:
     done: list[Place] = []
     for place in stmts:
-        last = next((k for k in range(len(done) - 1, -1, -1) if not isinstance(done[k].stmt, Allocate)), None)
+        last = next((k for k in range(len(done) - 1, -1, -1) if not isinstance(done[k].stmt, (Allocate, Let))), None)
         before = None if last is None else done[last]
         if before is None or not isinstance(before.stmt, For) or not isinstance(place.stmt, For):
             done.append(place)
@@ -154,7 +154,7 @@ def _why_not(a: Place, b: Place, between: list[Place]) -> tuple[str, tuple[int, 
             return "a host call or a check would run in another order", None
     ends = [e for stmt in (first, second, *(place.stmt for place in between)) for e in operands(stmt)]
     if any(loaded_tensor(node) is not None for node in nodes(*ends)):
-        return "a range of the loops, or of storage between them, depends on data", None
+        return "a range of the loops, or what stands between them, depends on data", None
     low, extent = range_ends(first.range)
     other, count = range_ends(second.range)
     if not proves(a.scope, low.eq(other) & extent.eq(count)):

@@ -281,11 +281,12 @@ def remove_overcompute_through_branching(f: Function, report: list[Any] | None =
     for place in places(f):
         if not isinstance(place.stmt, Store):
             continue
-        useless = [cond for cond in (known.dead(place), *known.unchanged(place)) if not proves(place.scope, ~cond)]
+        scope = _within(place.stmt, place.scope, f)
+        useless = [cond for cond in (known.dead(place), *known.unchanged(place)) if not proves(scope, ~cond)]
         if not useless:
             said.say(place.path, False, "every instance matters")
             continue
-        needed = _short(~_any(useless), place.scope)
+        needed = _short(~_any(useless), scope)
         if needed is None:
             said.say(place.path, False, "the instances that matter have no short condition")
             continue
@@ -306,6 +307,12 @@ def remove_overcompute_through_branching(f: Function, report: list[Any] | None =
         return If(guards[place.path], made) if place.path in guards else made
 
     return f.with_body(drive(visit(root_of(f))))
+
+
+def _within(stmt: Store, scope: Scope, f: Function) -> Scope:
+    """The scope in which a store is to an element of its array, as every one must be."""
+    places = zip(stmt.indices, storage_of(f, stmt.tensor), strict=True)
+    return scope.where(*(cond for index, (low, extent) in places for cond in (index >= low, index < low + extent)))
 
 
 def _any(conditions: list[Cond]) -> Cond:

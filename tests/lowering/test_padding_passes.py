@@ -214,6 +214,10 @@ SIMPLIFY = {
         "assume A[0] == 0\nA[0] = A[0] + 1\nA[0] = A[0] + 1\nA[0] = A[0] + 1\nif A[0] == 3:\n    B[0] = 1",
         "assume A[0] == 0\nA[0] = A[0] + 1\nA[0] = A[0] + 1\nA[0] = A[0] + 1\nB[0] = 1",
     ),
+    "the opposite of a condition on floats": (
+        "if F[0] < 0.5:\n    B[0] = 1\nif not (F[0] < 0.5):\n    B[1] = 1",
+        "if F[0] < 0.5:\n    B[0] = 1\nelse:\n    B[1] = 1",
+    ),
     "what was copied": (
         "for i in [0, 4):\n    A[i] = B[i]\nfor i in [0, 4):\n    if A[i] == B[i]:\n        A[i + 4] = 1",
         "for i in [0, 4):\n    A[i] = B[i]\nfor i in [0, 4):\n    A[i + 4] = 1",
@@ -268,6 +272,7 @@ UNDECIDED = {
     "S19": (HEAD, "for i in [0, 4):\n    if B[0] == 0:\n        A[i] = 1\n    B[0] = A[i] + B[0]"),
     "undef is forgotten": (HEAD, "A[0] = 1\nA[0] = undef()\nB[1] = 3\nif B[0] < A[1]:\n    B[1] = 2"),
     "data changes between": (HEAD, "if A[0] == 1:\n    A[0] = 2\nif A[0] == 1:\n    B[0] = 1"),
+    "floats that may be no number": (FLOATS, "if F[0] < 0.5:\n    B[0] = 1\nif F[0] >= 0.5:\n    B[1] = 1"),
     "floats that are no number": (FLOATS, "if F[0] == F[0]:\n    B[0] = 1"),
 }
 
@@ -367,6 +372,10 @@ HOIST = {
     "a name goes with its condition": (
         "for i in [0, 4):\n    x = n // 3\n    if x == 2:\n        A[i] = x",
         "x = n // 3\nif x == 2:\n    for i in [0, 4):\n        A[i] = x",
+    ),
+    "a name that is always computed": (
+        "for i in [0, 4):\n    x = 7 // n\n    A[i] = x",
+        "x = 7 // n\nfor i in [0, 4):\n    A[i] = x",
     ),
     "another branch": (
         "for i in [0, 4):\n    if n < 3:\n        A[i] = 1\n    else:\n        A[i] = 2",
@@ -469,6 +478,10 @@ MERGE = {
         "for i in [0, 16):\n    if i < 8:\n        A[i] = 1\nfor j in [0, 16):\n    if j >= 8:\n        A[15 - j + 8] = 2",
         "for i in [0, 16):\n    if i < 8:\n        A[i] = 1\n    if i >= 8:\n        A[15 - i + 8] = 2",
     ),
+    "a name between": (
+        "for i in [0, 4):\n    A[i] = 1\nx = n + 1\nfor j in [0, 4):\n    B[j] = x",
+        "x = n + 1\nfor i in [0, 4):\n    A[i] = 1\n    B[i] = x",
+    ),
     "storage between": (
         "for i in [0, 4):\n    A[i] = 1\nallocate T: int32[4]\nfor j in [0, 4):\n    T[j] = 1\n    B[j] = T[j]",
         "allocate T: int32[4]\nfor i in [0, 4):\n    A[i] = 1\n    T[i] = 1\n    B[i] = T[i]",
@@ -538,6 +551,7 @@ def test_what_is_for_nothing_gets_a_guard(name: str) -> None:
 
 def test_what_matters_gets_no_guard() -> None:
     stays(remove_overcompute_through_branching, "for i in [0, 16):\n    A[i] = 1", "every instance matters")
+    stays(remove_overcompute_through_branching, "for i in [0, n):\n    A[i] = 1", "every instance matters")
 
 
 # -- undef and assumptions ---------------------------------------------------------------------------------------
