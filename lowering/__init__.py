@@ -30,6 +30,7 @@ from lowering.padding import (
     contract,
     pad_options,
 )
+from lowering.padding.hoist import Hoisted, hoist_layouts
 from lowering.passes import (
     Width,
     drop_dead,
@@ -63,6 +64,7 @@ __all__ = [
     "Function",
     "Graph",
     "GraphTensor",
+    "Hoisted",
     "IndexMap",
     "InterfaceError",
     "LayoutError",
@@ -80,6 +82,7 @@ __all__ = [
     "drop_dead",
     "element",
     "hoist_expression",
+    "hoist_layouts",
     "lower",
     "lower_division",
     "lower_divisions",

@@ -16,6 +16,7 @@ from intset.expr.walk import opaque_terms, postorder
 from intset.regions.shape import Shape
 from lowering.dataflow.points import Points
 from lowering.dataflow.program import Program, Read, Write
+from lowering.nest.tensors import limits_of_elements
 from lowering.nest.undef import has_undef
 from lowering.nest.walk import replaced
 
@@ -123,12 +124,7 @@ class Values:
                 ranges[loop.vars[-1]] = Range(*loop.limits)
         ways = [way for way in write.ways if way.conditions]
         facts = [*write.place.way.conditions, *(ways[0].conditions if len(ways) == 1 == len(write.ways) else ())]
-        for term in opaque_terms(value):
-            tensor = loaded_tensor(term)
-            if tensor is None:
-                return False
-            if dtypes.is_int(tensor.dtype):
-                first, last = dtypes.int_range(tensor.dtype)
-                facts += [term >= first, term <= last]
-        ctx = self._program.f.ctx.extended(ranges=ranges, facts=facts)
+        if any(loaded_tensor(term) is None for term in opaque_terms(value)):
+            return False
+        ctx = self._program.f.ctx.extended(ranges=ranges, facts=[*facts, *limits_of_elements(value)])
         return bool(ctx.prove((value >= low) & (value <= high)))

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from bound import dtypes
 from bound.tensor import Tensor
+from bound.tir.value import Operand
+from bound.tir.walk import loaded_tensor, nodes
 from intset.errors import InputError
 from intset.expr.build import logical_not
 from intset.expr.node import Cond, Expr, const, truth
@@ -16,6 +19,17 @@ def tensors_of(f: Function) -> tuple[Tensor, ...]:
     """The parameters, then what is allocated, in the order of the text."""
     made = (stmt.tensor for stmt in statements(f.body) if isinstance(stmt, Allocate))
     return tuple(dict.fromkeys((*f.params, *made)))
+
+
+def limits_of_elements(*values: Operand) -> list[Cond]:
+    """That elements in values hold what their types hold; of types of at most 16 bits that is known without."""
+    found: list[Cond] = []
+    for node in nodes(*values):
+        tensor = loaded_tensor(node)
+        if tensor is not None and dtypes.is_int(tensor.dtype) and dtypes.bits(tensor.dtype) > 16:
+            low, high = dtypes.int_range(tensor.dtype)
+            found += [node >= low, node <= high]
+    return found
 
 
 def tensor_named(f: Function, name: str) -> Tensor:

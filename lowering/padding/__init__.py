@@ -10,6 +10,8 @@ registers.py   conversions that make no difference
 applied.py     values of paddings put into expressions that are made of them
 contract.py    `contract`
 options.py     `pad_options`: a function in other layouts, with different promises
+copies.py      copies between parameters and local storage, by what they compute
+hoist.py       `hoist_layouts`: they go outside of the function
 
 Graphs of functions with contracts:
 

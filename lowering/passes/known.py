@@ -19,6 +19,7 @@ from lowering.dataflow import Dataflow, Source, dataflow
 from lowering.nest.ir import Function, Store
 from lowering.nest.printer import statement_lines
 from lowering.nest.scope import Scope
+from lowering.nest.tensors import limits_of_elements
 from lowering.nest.text import text
 from lowering.nest.unclear import unclear_tensors
 from lowering.nest.undef import has_undef
@@ -251,21 +252,10 @@ def same(stmt: Store, value: Any, scope: Scope) -> bool:
     dtype = stmt.tensor.dtype
     value = walk.rewrite(value, {node: held for node in nodes(value) if _is_element(node, stmt, scope)})
     if isinstance(value, Expr):
-        return dtypes.is_int(dtype) and proves(scope.always(*_limits(value, held)), value.eq(held))
+        return dtypes.is_int(dtype) and proves(scope.always(*limits_of_elements(value, held)), value.eq(held))
     if isinstance(value, Cond) or value.dtype != dtype:
         return False
     return reduced(value) is held
-
-
-def _limits(*values: Expr) -> list[Cond]:
-    """That elements hold what their types hold; of narrow types that is known without."""
-    found: list[Cond] = []
-    for node in nodes(*values):
-        tensor = loaded_tensor(node)
-        if tensor is not None and dtypes.is_int(tensor.dtype) and dtypes.bits(tensor.dtype) > 16:
-            low, high = dtypes.int_range(tensor.dtype)
-            found += [node >= low, node <= high]
-    return found
 
 
 def _is_element(node: Any, stmt: Store, scope: Scope) -> bool:

@@ -1,0 +1,386 @@
+"""`hoist_layouts`: the copies at the border of a function, outside of it.
+
+def f(A: int32[14], B: int32[14]):                A --pad (i // 4, i % 4), 0--> AC
+    allocate AC: int32[4, 4]
+    ...                                           def f(AC: int32[4, 4], BC: int32[4, 4]):
+        AC[io, ii] = select(..., A[..], 0)   ->       for io in [0, 4):
+    ...                                                   for ii in [0, 4):
+        BC[io, ii] = AC[io, ii] + 1                           BC[io, ii] = AC[io, ii] + 1
+    ...
+        B[i] = BC[i // 4, i % 4]                  BC --crop (i // 4, i % 4), 1--> B
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from bound.tensor import Tensor
+from intset.errors import BudgetError, InputError, IntSetError
+from intset.expr.build import logical_or
+from intset.expr.node import Expr, PlainVar, as_expr, truth
+from intset.expr.walk import substitute
+from lowering.binding import bound_values, by_tensor
+from lowering.dataflow import dataflow
+from lowering.errors import LayoutError
+from lowering.interpreter import poison, run
+from lowering.layout import IndexMap
+from lowering.layout.blocks import leading_checks, scope_of_storage
+from lowering.layout.fill import Held, assumed, narrowed, within
+from lowering.layout.moved import with_accesses
+from lowering.layout.padding_value import Filling, own_place, storage_place
+from lowering.nest.ir import Allocate, Function, Padding, Stmt, seq
+from lowering.nest.scope import Scope
+from lowering.nest.undef import undef
+from lowering.padding.applied import number_of
+from lowering.padding.contract import contract
+from lowering.padding.copies import Copies, Copy, is_plain, uses
+from lowering.padding.states import PLACE, UNDEF, UNTOUCHED, PadState, PadValue
+from lowering.passes.places import flat
+from lowering.passes.simplify import shortened
+
+
+class Border(NamedTuple):
+    """A pad or crop outside of a function.
+
+    Attributes
+    ----------
+    tensor: the name of the parameter that is logical outside.
+    map: from its indices to those of the packed one.
+    value: of a pad, what it puts into the padding: `None`, `UNDEF` or a value; of a crop, what is promised there.
+    """
+
+    tensor: str
+    map: IndexMap
+    value: PadState | None
+
+
+@dataclass(frozen=True)
+class Hoisted:
+    """A function without the copies at its border.
+
+    Attributes
+    ----------
+    f: the function that was given.
+    pads, crops: the copies, in the order of its parameters.
+    packed: the function between them; its parameters are the tensors that were local.
+    names: of the packed parameters, those of `pads`, then those of `crops`.
+    """
+
+    f: Function
+    pads: tuple[Border, ...]
+    crops: tuple[Border, ...]
+    packed: Function
+    names: tuple[str, ...] = field(repr=False)
+
+    def run(
+        self,
+        arrays: Mapping[Any, Any],
+        sizes: Mapping[Any, Any] | None = None,
+        functions: Mapping[str, Callable[..., Any]] | None = None,
+        undef: Callable[[str], Any] | None = None,
+    ) -> dict[str, Any]:
+        """Pad, run what is packed, crop: what `run` of the function gives. Outputs are written in place.
+
+        Raises
+        ------
+        as `lowering.run`.
+        """
+        import numpy as np
+
+        given = {t.name: array for t, array in by_tensor(self.f, arrays).items()}
+        passed = {t: np.asarray(given[t.name]) for t in self.f.params if t.name in given}
+        numbers, shapes = bound_values(self.f, passed, sizes or {})
+        values = dict(zip((*self.f.sizes, *self.f.scalars), numbers, strict=True))
+        inner = {t.name: given[t.name] for t in self.packed.params if t in self.f.params and t.name in given}
+        local = dict(zip(self.names, (*self.pads, *self.crops), strict=True))
+        for name, border in list(local.items())[: len(self.pads)]:
+            tensor = next(t for t in self.packed.params if t.name == name)
+            logical = np.asarray(given[border.tensor], tensor.dtype)
+            inner[name] = _padded(logical, tensor, border, {v: values[v] for v in self.f.sizes}, undef)
+        results = run(self.packed, inner, values, functions, undef=undef)
+        found: dict[str, Any] = {}
+        for tensor in self.f.outputs:
+            crop = next((name for name in self.names[len(self.pads) :] if local[name].tensor == tensor.name), None)
+            if crop is None:
+                found[tensor.name] = results[tensor.name]
+                continue
+            target = given.get(tensor.name)
+            if target is None:
+                target = np.empty(shapes[tensor], tensor.dtype)
+            target[...] = local[crop].map.unpack(results[crop], {v: values[v] for v in self.f.sizes})
+            found[tensor.name] = target
+        for key, tensor in self.f.labels.items():
+            if isinstance(key, str) and tensor in self.f.outputs:
+                found[key] = found[tensor.name]
+        return found
+
+
+def hoist_layouts(f: Function) -> Hoisted:
+    """The function without copies between its parameters and local storage, which are told beside it.
+
+    A copy is known by what it computes: statements that fill a local tensor with all elements of one input, and its
+    padding with one thing or nothing, before anything else reads it; and statements that fill an output with elements
+    of a local tensor that nothing stores to afterwards. What else there is stays. Where results depend on what a pad
+    puts into its padding, the packed function assumes that it is there.
+
+    Example
+    -------
+    >>> from lowering import cache_read, cache_write, parse_nest, transform_layout
+    >>> f = parse_nest('''
+    ... def f(A: int32[14], B: int32[14]):
+    ...     for i in [0, 14):
+    ...         B[i] = A[i] + 1
+    ... ''')
+    >>> g = cache_write(cache_read(f, "A"), "B")
+    >>> for name in ("AC", "BC"):
+    ...     g = transform_layout(g, name, lambda i: [i // 4, i % 4], pad_value=0)
+    >>> h = hoist_layouts(g)
+    >>> h.pads[0].value, h.crops[0].value
+    (0, 0)
+    >>> print(h.packed)
+    def f(AC: int32[4, 4], BC: int32[4, 4]):
+        for i in [0, 14):
+            BC[i // 4, i % 4] = AC[i // 4, i % 4] + 1
+        for bc0 in [0, 4):
+            for bc1 in [0, 4):
+                if bc0 * 4 + bc1 >= 14:
+                    BC[bc0, bc1] = 0
+    """
+    if not isinstance(f, Function):
+        raise LayoutError(f"hoist_layouts takes a Function, not {f!r}")
+    return _Hoist(f).made()
+
+
+class _Hoist:
+    def __init__(self, f: Function) -> None:
+        self.f = f
+        self.stmts = flat(f.body)
+        self.uses = [uses(stmt) for stmt in self.stmts]
+        self.allocations = {s.tensor: k for k, s in enumerate(self.stmts) if isinstance(s, Allocate)}
+        self.checks = leading_checks(self.stmts)
+        self.copies = Copies(f, self.stmts[: self.checks])
+        self.pads: list[Copy] = []
+        self.crops: list[Copy] = []
+
+    # -- which copies -------------------------------------------------------------------------------------------
+
+    def _find(self) -> None:
+        for inner in self.allocations:
+            found = self._pad(inner)
+            if found is not None:
+                self.pads.append(found)
+        taken = {copy.inner for copy in self.pads}
+        for outer in self.f.outputs:
+            found = self._crop(outer, taken)
+            if found is not None:
+                self.crops.append(found)
+        order = {t: k for k, t in enumerate(self.f.params)}
+        self.pads.sort(key=lambda copy: order[copy.outer])
+        self.crops.sort(key=lambda copy: order[copy.outer])
+
+    def _storing(self, tensor: Tensor) -> tuple[int, ...]:
+        return tuple(k for k, (_, stored) in enumerate(self.uses) if tensor in stored)
+
+    def _is_told(self, numbers: Sequence[int], target: Tensor, source: Tensor) -> bool:
+        """Whether statements do nothing but fill one tensor from another."""
+        return all(
+            self.uses[k][1] == {target} and self.uses[k][0] <= {target, source} and is_plain(self.stmts[k])
+            for k in numbers
+        )
+
+    def _pad(self, inner: Tensor) -> Copy | None:
+        own = self._storing(inner)
+        read = {t for k in own for t in self.uses[k][0]} - {inner}
+        outer = next(iter(read)) if len(read) == 1 else None
+        if outer is None or outer not in self.f.inputs or outer.dtype != inner.dtype:
+            return None
+        allocation = self.stmts[self.allocations[inner]]
+        others = [k for k, (r, _) in enumerate(self.uses) if inner in r and k not in own]
+        if (
+            not self._is_told(own, inner, outer)
+            or not _is_plain_storage(allocation)
+            or min(others, default=max(own) + 1) < max(own)
+        ):
+            return None
+        found = self.copies.pad([self.stmts[k] for k in own], outer, inner)
+        return None if found is None else Copy(own, outer, inner, *found)
+
+    def _crop(self, outer: Tensor, taken: set[Tensor]) -> Copy | None:
+        own = self._storing(outer)
+        read = {t for k in own for t in self.uses[k][0]}
+        inner = next(iter(read)) if len(read) == 1 else None
+        if inner is None or inner not in self.allocations or inner in taken or inner.dtype != outer.dtype:
+            return None
+        is_read = any(outer in r for r, _ in self.uses)
+        if is_read or not self._is_told(own, outer, inner) or max(self._storing(inner), default=-1) > min(own):
+            return None
+        if not _is_plain_storage(self.stmts[self.allocations[inner]]):
+            return None
+        found = self.copies.crop([self.stmts[k] for k in own], outer, inner)
+        return None if found is None else Copy(own, outer, inner, found, None)
+
+    # -- what is left -------------------------------------------------------------------------------------------
+
+    def made(self) -> Hoisted:
+        self._find()
+        packed = self._packed()
+        promised = _promised(packed, self.pads)
+        pads = tuple(Border(copy.outer.name, copy.map, copy.value) for copy in self.pads)
+        crops = tuple(
+            Border(copy.outer.name, copy.map, promised.get(copy.inner.name, UNTOUCHED)) for copy in self.crops
+        )
+        names = tuple(copy.inner.name for copy in (*self.pads, *self.crops))
+        return Hoisted(self.f, pads, crops, packed, names)
+
+    def _packed(self) -> Function:
+        f = self.f
+        both = [*self.pads, *self.crops]
+        if not both:
+            return f
+        gone = {k for copy in both for k in (*copy.stmts, self.allocations[copy.inner])}
+        kept = [stmt for k, stmt in enumerate(self.stmts) if k not in gone]
+        params: dict[Tensor, None] = {}
+        for t in f.params:
+            params.update(dict.fromkeys([copy.inner for copy in both if copy.outer is t] or [t]))
+        outputs = tuple(dict.fromkeys(t for t in params if t in f.outputs or any(t is c.inner for c in self.crops)))
+        g = replace(
+            f,
+            params=tuple(params),
+            outputs=outputs,
+            body=seq(*kept),
+            labels={key: t for key, t in f.labels.items() if t in params},
+            layouts=self._layouts(params),
+            padding={t: p for t, p in f.padding.items() if t in params},
+        )
+        for copy in self.pads:
+            g = g.with_body(with_accesses(g, copy.outer, copy.inner, _follow(copy)))
+        padding = dict(g.padding)
+        told = [(copy.inner, self._untouched(copy)) for copy in both]
+        padding.update((t, untouched) for t, untouched in told if untouched is not None)
+        g = replace(g, padding=padding)
+        return _assuming(g, _needed(g, [copy for copy in self.pads if copy.value is not None]))
+
+    def _layouts(self, params: Mapping[Tensor, None]) -> dict[str, IndexMap]:
+        names = {t.name for t in params}
+        found = {name: m for name, m in self.f.layouts.items() if name in names}
+        gone = {copy.outer.name for copy in (*self.pads, *self.crops)}
+        local = {name: m for name, m in self.f.layouts.items() if name not in found and name not in gone}
+        for copy in (*self.pads, *self.crops):
+            first = self.f.layouts.get(copy.outer.name)
+            found[copy.inner.name] = copy.map if first is None else first.packed_by(copy.map)
+        return {**local, **found}
+
+    def _untouched(self, copy: Copy) -> Padding | None:
+        """What of a packed parameter may not be touched: what the local tensor said, and what no pad writes."""
+        allocation = self.stmts[self.allocations[copy.inner]]
+        assert isinstance(allocation, Allocate)
+        is_open = copy in self.pads and copy.value is None
+        if not is_open:
+            return allocation.padding
+        axes = tuple(PlainVar("ijklmnpq"[k] if k < 8 else f"i{k}") for k in range(copy.inner.ndim))
+        padding = copy.map.padding(*own_place(copy.map, axes))
+        if allocation.padding is not None:
+            padding = logical_or(padding, allocation.padding.at(axes))
+        here = within(axes, copy.inner.extents, Scope(None, {}, (), frozenset(), self.f.ctx))
+        cond = narrowed(padding, here)
+        return None if cond is truth(False) else Padding(axes, cond)
+
+
+def _is_plain_storage(stmt: Stmt) -> bool:
+    """Whether storage counts from 0."""
+    assert isinstance(stmt, Allocate)
+    return all(isinstance(r.min, Expr) and r.min.is_const and r.min.data == 0 for r in stmt.ranges)
+
+
+def _follow(copy: Copy) -> Callable[[tuple[Expr, ...], Scope], tuple[Expr, ...]]:
+    def place_of(indices: tuple[Expr, ...], scope: Scope) -> tuple[Expr, ...]:
+        new = storage_place(copy.map, tuple(map(as_expr, copy.map(*indices))))
+        return tuple(shortened(e, scope) for e in new)
+
+    return place_of
+
+
+def _is_padding_read(g: Function, copy: Copy) -> bool:
+    """Whether an element of the padding may be read."""
+    try:
+        read, _ = dataflow(g).touched(copy.inner.name)
+        return not (read - copy.map.from_zero().image()).is_empty
+    except (BudgetError, IntSetError):
+        return True
+
+
+def _needed(g: Function, pads: Sequence[Copy]) -> list[Copy]:
+    """The pads whose values results depend on: what they put there has to be assumed."""
+    try:
+        if not pads or _is_sound(g):
+            return []
+        needed = list(pads)
+        for copy in pads:
+            rest = [other for other in needed if other is not copy]
+            if _is_sound(_assuming(g, rest)):
+                needed = rest
+        return needed
+    except (BudgetError, InputError):  # sizes that are no numbers, a nest that is too long
+        return [copy for copy in pads if _is_padding_read(g, copy)]
+
+
+def _is_sound(g: Function) -> bool:
+    """Whether no result depends on padding that nothing fixes.
+
+    Raises
+    ------
+    InputError, BudgetError: that is not known.
+    """
+    if g.sizes:
+        raise InputError(f"{g.name} depends on the size {g.sizes[0].name}")
+    try:
+        contract(g)
+    except LayoutError:
+        return False
+    return True
+
+
+def _assuming(g: Function, pads: Sequence[Copy]) -> Function:
+    """The function that assumes at its start what pads put into paddings."""
+    stmts = flat(g.body)
+    k = leading_checks(stmts)
+    return g.with_body(seq(*stmts[:k], *(_assumed(g, copy) for copy in pads), *stmts[k:])) if pads else g
+
+
+def _assumed(g: Function, copy: Copy) -> Stmt:
+    """A nest that assumes what a pad puts into the padding."""
+    places = PLACE[: copy.inner.ndim]
+    value: Any = copy.value.expr if isinstance(copy.value, PadValue) else undef(copy.inner.dtype)
+    filling = Filling(places, ((truth(True), value),))
+    held = Held(copy.inner, copy.inner.extents, copy.map, lambda place: copy.map.padding(*place), filling)
+    return assumed(held, scope_of_storage(g, copy.inner))
+
+
+def _promised(packed: Function, pads: Sequence[Copy]) -> dict[str, PadState]:
+    """What the packed function gives, at the values of the pads."""
+    try:
+        return contract(packed).promises({copy.inner.name: copy.value for copy in pads})
+    except IntSetError:  # sizes that are no numbers, a nest that is too long
+        return {}
+
+
+def _padded(array: Any, tensor: Tensor, border: Border, sizes: Mapping[Any, Any], draw: Any) -> Any:
+    """The array in the layout of a pad, with what that puts into the padding."""
+    import numpy as np
+
+    value = border.value
+    plain = value.number if isinstance(value, PadValue) else None
+    packed = border.map.pack(array, poison(tensor.dtype) if plain is None else plain, sizes)
+    if value is None or plain is not None or (value is UNDEF and draw is None):
+        return packed
+    mask = border.map.pack(np.zeros(array.shape, np.bool_), True, sizes)
+    first = [int(substitute(as_expr(r.min), sizes).data) for r in border.map.ranges]
+    for at in np.argwhere(mask):
+        place = [int(k) + low for k, low in zip(at, first, strict=True)]
+        if isinstance(value, PadValue):
+            packed[tuple(at)] = number_of(value.expr, dict(zip(PLACE, place, strict=False)), tensor.dtype)
+        else:
+            packed[tuple(at)] = draw(tensor.dtype)
+    return packed
