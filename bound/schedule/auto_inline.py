@@ -32,7 +32,7 @@ def AutoInlineInjective(schedule: Schedule) -> None:
 def _inline(schedule: Schedule, applies: Callable[[ComputeOp], bool]) -> None:
     for stage in schedule.stages:
         op = stage.op
-        if not isinstance(op, ComputeOp) or op.reduction is not None or stage.is_output:
+        if not isinstance(op, ComputeOp) or op.reduction is not None or stage.is_output or stage.shared_loops:
             continue
         if stage.attach_type is AttachType.GROUP_ROOT and not stage.scope and not stage.relations and applies(op):
             stage.compute_inline()

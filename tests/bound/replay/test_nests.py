@@ -211,23 +211,6 @@ def test_a_loop_of_one_element_that_was_split():
     lowered(s, t2, ("T0", np.arange(9, dtype="float32")))
 
 
-def test_annotations_hold_for_the_loop():
-    t1 = pointwise("T1", given(8, 9))
-    t2 = pointwise("T2", t1)
-    s = te.create_schedule(t2.op)
-    replay.compute_at(s, t1, t2, 2)
-    x, y = te.thread_axis("threadIdx.x"), te.thread_axis("threadIdx.y")
-    s[t1].bind(t1.op.axis[0], x)
-    with pytest.raises(ScheduleError, match="one loop with i0 of T1"):
-        s[t2].bind(t2.op.axis[0], y)
-    with pytest.raises(ScheduleError, match="one loop with i0 of T1"):
-        s[t2].unroll(t2.op.axis[0])
-    s[t2].bind(t2.op.axis[0], x)
-    s[t2].parallel(t2.op.axis[1])
-    text = lowered(s, t2, NUMBERS)
-    assert "on threadIdx.x" in text and "parallel" in text
-
-
 def test_a_reduction_is_not_parallel_through_another_stage():
     s, ts = two_reductions()
     replay.compute_at(s, ts[0], ts[1], -1, "best_effort")
@@ -237,32 +220,6 @@ def test_a_reduction_is_not_parallel_through_another_stage():
     s[ts[0]].parallel(ts[0].op.axis[1])
     o = replay.compute_at(s, ts[0], ts[1], -1, "best_effort")
     assert o.position == 1 and "kind" in {reason.rule for reason in o.reasons}
-
-
-def test_what_would_take_a_shared_loop_is_refused():
-    t1 = pointwise("T1", given(8, 9))
-    t2 = pointwise("T2", t1)
-    t3 = pointwise("T3", t2)
-    s = te.create_schedule(t3.op)
-    replay.compute_at(s, t1, t3, 1)
-    first, second = (s[t2].leaf_iter_vars[k] for k in (0, 1))
-    before = [(list(stage.leaf_iter_vars), stage.compute_at_position) for stage in s.stages]
-    for call in (
-        lambda: s[t2].split(first, 2),
-        lambda: s[t2].fuse(first, second),
-        lambda: s[t2].reorder(second, first),
-        lambda: s[t2].vectorize(first),
-        lambda: s[t2].compute_at(s[t3], t3.op.axis[0]),
-        s[t2].compute_root,
-        s[t2].compute_inline,
-        lambda: s.cache_read(t2, "local", [t3]),
-        lambda: s.cache_write(t2, "local"),
-    ):
-        with pytest.raises(ScheduleError, match="of other stages as well"):
-            call()
-    assert [(list(stage.leaf_iter_vars), stage.compute_at_position) for stage in s.stages] == before
-    s[t2].split(second, 2)
-    lowered(s, t3, NUMBERS)
 
 
 def test_others_are_computed_in_a_shared_loop():
