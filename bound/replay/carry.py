@@ -153,8 +153,8 @@ def propagate(
     result = carry_loops(scene, start, depth, lambda edge: inside is None or edge.target.op in inside)
     for op, rule in result.held.items():
         obstacle = scene.obstacle(op)
-        said = "are shared" if rule == why.FROZEN else "are annotated, or others are computed in them"
-        reason = f"it {obstacle}" if obstacle else f"its loops {said}"
+        said = {why.FROZEN: "other stages are computed in them", why.KIND: "they are annotated"}
+        reason = f"it {obstacle}" if obstacle else said.get(rule, "its reduction would count elements twice")
         raise ScheduleError(f"stage {op.name}: propagate would have to change its loops, but {reason}")
     scene.write()
     loops = [op for op in scene.ops if not isinstance(op, PlaceholderOp)]

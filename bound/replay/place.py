@@ -14,7 +14,7 @@ from bound.replay.chains import check_depends
 from bound.replay.domain import current, position_of
 from bound.replay.positions import settle
 from bound.replay.reasons import Reason, Repair, ReplayError
-from bound.replay.scene import Scene
+from bound.replay.scene import Scene, is_inlined
 from bound.replay.spanning import C2P, Edge
 from bound.schedule import Schedule
 from bound.tensor import Tensor
@@ -96,11 +96,13 @@ def _moving(scene: Scene, producer: Tensor, consumer: Tensor) -> set[Operation]:
 
 
 def _refuse_immovable(scene: Scene, moving: set[Operation], producer: Tensor, consumer: Tensor) -> None:
+    call = f"compute_at of {producer.name} at {consumer.name}"
     for op in scene.ops:
         obstacle = scene.obstacle(op) if op in moving else None
         if obstacle is not None:
-            call = f"compute_at of {producer.name} at {consumer.name}"
             raise ScheduleError(f"stage {op.name}: {call} would have to move it, but it {obstacle}")
+    if is_inlined(scene.stage(consumer.op)):
+        raise ScheduleError(f"stage {consumer.name}: {call} needs its loops, but it is inlined")
 
 
 def _refuse_held(scene: Scene, carried: Carried, reasons: tuple[Reason, ...]) -> None:

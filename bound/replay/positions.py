@@ -13,8 +13,7 @@ from bound.replay.domain import BROADCAST, REDUCTION, TensorDomain, ancestors
 from bound.replay.loops import Conflict, Leaf, Loops
 from bound.replay.reasons import Reason
 from bound.replay.replays import Matching
-from bound.replay.scene import Scene
-from bound.schedule import AttachType
+from bound.replay.scene import Scene, is_inlined
 
 _NEVER: Final = (IterType.VECTORIZED, IterType.TENSORIZED)
 _BEST: Final = (*_NEVER, IterType.UNROLLED)  # kinds that are not shared where it is not asked for in so many words
@@ -51,7 +50,7 @@ def limit(scene: Scene, op: Operation, asked: int, best: bool) -> tuple[int, Rea
 def _limit_of_reader(
     scene: Scene, op: Operation, reader: Operation, asked: int, kinds: tuple[IterType, ...]
 ) -> tuple[int, str]:
-    if scene.stage(reader).attach_type in (AttachType.INLINE, AttachType.INLINED_ALREADY):
+    if is_inlined(scene.stage(reader)):
         return 0, why.MISMATCH
     match = scene.match(op, reader)
     allowed, rule = asked, why.MISMATCH

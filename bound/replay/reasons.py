@@ -26,7 +26,7 @@ _BECAUSE: Final = {
     UNMAPPED: "no loop of {consumer} runs over the same axis as {axis}",
     KIND: "{axis} has another kind of loop",
     PERSISTENT: "what {consumer} needs is complete only behind the reduction that would share {axis}",
-    FROZEN: "the loops of {tensor} up to there are shared already",
+    FROZEN: "other stages are computed in the loops of {tensor} already",
     SELF_MAPPED: "two loops of {consumer} would become one",
     ORDER: "a tensor would be read before it is complete",
 }
@@ -41,8 +41,8 @@ class Reason:
     rule: `reduction`: a loop reduces; `mismatch`: loops differ from those of a reader; `unmapped`: a reader has no such
         axis; `kind`: a loop is vectorized, unrolled, or annotated otherwise than the one it would be one loop with;
         `persistent`: a reader needs what a reduction over the same loop makes; `frozen`: loops that an earlier call
-        shared would have to change; `self_mapped`: two loops of one stage would become one; `order`: in any nest a
-        tensor would be read before it is complete.
+        shared, or in which other stages are computed, would have to change; `self_mapped`: two loops of one stage would
+        become one; `order`: in any nest a tensor would be read before it is complete.
     tensor: whose loops they are.
     axis: the first loop that cannot be shared; `None` where no single one is at fault.
     consumer: the reader that is in the way, if one is.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from bound.itervar import IterType
-from bound.operation import ComputeOp, Operation, PlaceholderOp, ScanOp
+from bound.operation import ComputeOp, ExternOp, Operation, PlaceholderOp, ScanOp
 from bound.replay.domain import TensorDomain
 from bound.replay.loops import Leaf, Loops
 from bound.replay.nests import shared_loops
@@ -84,10 +84,11 @@ class Scene(Neighbours):
             return FROZEN
         if self.obstacle(op) is not None or (new.loop != old.loop and _repeats(new)):
             return MISMATCH
-        left = set(new.loop)
+        gone = set(old.loop) - set(new.loop)
         stage = self.stage(op)
-        held = {iv for iv in old.loop if iv in stage.iter_var_attrs or iv in self._targets.get(stage, ())}
-        return None if held <= left else KIND
+        if any(iv in self._targets.get(stage, ()) for iv in gone):
+            return FROZEN
+        return KIND if any(iv in stage.iter_var_attrs for iv in gone) else None
 
     def loops(self, position: Mapping[Operation, int] | None = None) -> Loops:
         """The nest that the positions make."""
@@ -138,18 +139,25 @@ def _repeats(domain: TensorDomain) -> bool:
 
 def obstacle(stage: Stage) -> str | None:
     """Why replay cannot move a stage: it names what the stage is; `None` where it can."""
+    group = stage.group
     if isinstance(stage.op, PlaceholderOp):
         return None
-    if stage.attach_type in (AttachType.INLINE, AttachType.INLINED_ALREADY):
+    if is_inlined(stage):
         return "is inlined"
-    if stage.group is not None:
-        return "belongs to a group"
+    if group is not None:
+        scan = group.attach_stage if group.attach_type is AttachType.SCAN_UPDATE else None
+        return "belongs to a group" if scan is None else f"is a part of the scan {scan.name}"
     if isinstance(stage.op, ScanOp):
         return "is a scan"
     if not isinstance(stage.op, ComputeOp):
-        return "is no operation made by te.compute"
+        return "is extern" if isinstance(stage.op, ExternOp) else "is no operation made by te.compute"
     if any(attr.iter_type is IterType.TENSORIZED for attr in stage.iter_var_attrs.values()):
         return "is tensorized"
     if stage.attach_type is AttachType.SCOPE and stage.attach_stage is not None:
         return f"is placed in a loop of {stage.attach_stage.name} by compute_at"
     return None
+
+
+def is_inlined(stage: Stage) -> bool:
+    """Whether a stage has no loops because its formula stands in those that read it."""
+    return stage.attach_type in (AttachType.INLINE, AttachType.INLINED_ALREADY)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bound import infer_bound, replay, te
-from bound.errors import InputError, ScheduleError
+from bound.errors import ScheduleError
 from bound.reference import evaluate
 from lowering import lower, run
 from tests.bound.replay.programs import broadcast, given, over, pointwise, positions, reduced, two_reductions
@@ -244,62 +244,3 @@ def test_a_copy_stands_alone():
     assert [stage.compute_at_position for stage in again.stages] == [
         stage.compute_at_position for stage in copied.stages
     ]
-
-
-BAD = {
-    "unknown tensor": (lambda s, a, t, o: replay.compute_at(s, o, t[1], 1), ScheduleError, "has no stage"),
-    "mode": (lambda s, a, t, o: replay.compute_at(s, t[0], t[1], 1, "all"), InputError, "mode must be one of"),
-    "repair": (lambda s, a, t, o: replay.compute_at(s, t[0], t[1], 1, repair="x"), InputError, "repair must be"),
-    "too deep": (lambda s, a, t, o: replay.compute_at(s, t[0], t[1], 3, "best_effort"), InputError, "outside -3..2"),
-    "too far": (lambda s, a, t, o: replay.compute_at(s, t[0], t[1], -4), InputError, "outside -3..2"),
-    "no integer": (lambda s, a, t, o: replay.compute_at(s, t[0], t[1], True), InputError, "is an integer"),
-    "not behind": (lambda s, a, t, o: replay.compute_at(s, t[1], t[0], 1), ScheduleError, "does not depend on"),
-    "itself": (lambda s, a, t, o: replay.compute_at(s, t[0], t[0], 1), ScheduleError, "does not depend on"),
-    "no schedule": (lambda s, a, t, o: replay.inline_most(t[0]), InputError, "create_schedule"),
-    "no domain": (lambda s, a, t, o: replay.matched_producer_position(t[0], t[1], 1), InputError, "replay.domain"),
-    "no reader": (
-        lambda s, a, t, o: replay.matched_producer_position(replay.domain(s, t[0]), replay.domain(s, t[3]), 1),
-        InputError,
-        "T4 does not read T1",
-    ),
-}
-
-
-@pytest.mark.parametrize("case", BAD)
-def test_bad_input(case):
-    s, ts = two_reductions()
-    call, error, text = BAD[case]
-    with pytest.raises(error, match=text) as info:
-        call(s, None, ts, given(8, 9, name="other"))
-    assert "\n" not in str(info.value)
-    assert positions(s, *ts) == [0] * 4
-
-
-def unmovable(kind):
-    t1 = pointwise("T1", given(8, 9))
-    if kind == "extern":
-        from bound import tir
-
-        t2 = te.extern((8, 9), [t1], lambda ins, outs: tir.call_packed("copy", ins[0], outs[0]), name="T2")
-    else:
-        t2 = pointwise("T2", t1)
-    t3 = pointwise("T3", t2)
-    s = te.create_schedule(t3.op)
-    if kind == "inlined":
-        s[t2].compute_inline()
-    elif kind == "placed":
-        s[t2].compute_at(s[t3], t3.op.axis[0])
-    elif kind == "grouped":
-        s.create_group(t2, t1)
-    return s, (t1, t2, t3)
-
-
-@pytest.mark.parametrize("kind", ["inlined", "placed", "grouped", "extern"])
-def test_a_stage_that_cannot_be_moved(kind):
-    s, (t1, t2, t3) = unmovable(kind)
-    before = repr(s), positions(s, t1, t2, t3)
-    with pytest.raises(ScheduleError, match="stage T2: compute_at of T1 at T3 would have to move it"):
-        replay.compute_at(s, t1, t3, 1)
-    assert (repr(s), positions(s, t1, t2, t3)) == before
-    replay.inline_most(s)
-    assert positions(s, t2) == [0]

@@ -1,0 +1,174 @@
+"""Bad input: one sentence that names the stage or the argument, and nothing is changed."""
+
+from __future__ import annotations
+
+import pytest
+
+from bound import replay, te, tir
+from bound.errors import InputError, ScheduleError
+from bound.schedule import Schedule
+from bound.tensor import Tensor
+from tests.bound.replay.programs import given, pointwise, positions, two_reductions
+from tests.bound.replay.test_frozen import intrinsic
+from tests.bound.replay.test_random import dump
+
+MODES = ("standard", "best_effort", "most_inlined")
+
+
+def refused(s, error, text, call, *args, **options):
+    """The call is refused with this sentence, twice, and changes nothing."""
+    before = dump(s)
+    for _ in range(2):
+        with pytest.raises(error) as info:
+            call(s, *args, **options)
+        assert type(info.value) is error
+        assert text in str(info.value) and "\n" not in str(info.value)
+    assert dump(s) == before
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("pos", [3, -4, 10**30, True, 1.0, "1", None])
+def test_positions(mode, pos):
+    s, ts = two_reductions()
+    text = "is outside -3..2: it has 2 loops" if type(pos) is int else "a position is an integer, not"
+    refused(s, InputError, text, replay.compute_at, ts[0], ts[1], pos, mode)
+    refused(s, InputError, text, replay.inline_at, ts[1], pos, mode)
+    refused(s, InputError, text, replay.inline_all_at, ts[1], pos, mode)
+    if mode == MODES[0]:
+        refused(s, InputError, text, replay.propagate, ts[1], pos)
+        refused(s, InputError, text, replay.spanning_tree, ts[1], pos)
+        here, there = (replay.domain(s, t) for t in ts[:2])
+        for call in (replay.matched_producer_position, replay.replay_producer_as_consumer):
+            with pytest.raises(InputError, match=text):
+                call(here, there, pos)
+        for call in (replay.matched_consumer_position, replay.replay_consumer_as_producer):
+            with pytest.raises(InputError, match=text):
+                call(there, here, pos)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_position_inside_counts_from_either_end(mode):
+    for pos in range(-3, 3):
+        found = []
+        for given_pos in (pos, pos + 3 if pos < 0 else pos - 3):
+            s, ts = two_reductions()
+            try:
+                replay.compute_at(s, ts[0], ts[1], given_pos, mode)
+            except replay.ReplayError as error:
+                found.append([str(reason) for reason in error.reasons])
+            else:
+                found.append(positions(s, *ts))
+        assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_tensors(mode):
+    s, ts = two_reductions()
+    other = given(8, 9, name="other")
+    unknown = "other has no stage in this schedule"
+    refused(s, ScheduleError, unknown, replay.compute_at, other, ts[1], 1, mode)
+    refused(s, ScheduleError, unknown, replay.compute_at, ts[0], other, 1, mode)
+    refused(s, ScheduleError, unknown, replay.inline_at, other, 1, mode)
+    refused(s, ScheduleError, unknown, replay.inline_all_at, other, 1, mode)
+    for given_tensor in (ts[0].op, "T1", None):
+        refused(s, InputError, "a tensor is needed, not", replay.compute_at, given_tensor, ts[1], 1, mode)
+        refused(s, InputError, "a tensor is needed, not", replay.inline_at, given_tensor, 1, mode)
+    for first, second in ((ts[1], ts[0]), (ts[0], ts[0]), (ts[1], ts[2]), (ts[3], ts[0])):
+        text = f"{second.name} does not depend on {first.name}, not even through other tensors"
+        refused(s, ScheduleError, text, replay.compute_at, first, second, 1, mode)
+        refused(s, ScheduleError, text, replay.common_consumer, first, second)
+
+
+def test_other_arguments():
+    s, ts = two_reductions()
+    for mode in ("all", "", None, 1, ["standard"]):
+        refused(s, InputError, "mode must be one of standard, best_", replay.compute_at, *ts[:2], 1, mode)
+        refused(s, InputError, "mode must be one of", replay.inline_at, ts[0], 1, mode)
+        refused(s, InputError, "mode must be one of", replay.inline_all_at, ts[0], 1, mode)
+    for repair in ("clone", "", True, "position"):
+        refused(s, InputError, "repair must be None or 'recompute', not", replay.compute_at, *ts[:2], 1, repair=repair)
+    for within in (ts[0], 1, [ts[0].op]):
+        with pytest.raises(InputError):
+            replay.propagate(s, ts[1], 1, within)
+    for call in (replay.domain, replay.spanning_tree, replay.use_chains, replay.producers, replay.consumers):
+        refused(s, ScheduleError, "other has no stage", call, given(2, name="other"))
+        with pytest.raises(InputError, match=r"te\.create_schedule"):
+            call(ts[0], ts[0])
+    with pytest.raises(InputError, match=r"te\.create_schedule"):
+        replay.inline_most(ts[0])
+    with pytest.raises(InputError, match=r"replay\.domain"):
+        replay.matched_producer_position(ts[0], ts[1], 1)
+    with pytest.raises(InputError, match="T4 does not read T1"):
+        replay.matched_producer_position(replay.domain(s, ts[0]), replay.domain(s, ts[3]), 1)
+    assert positions(s, *ts) == [0] * 4
+
+
+KINDS = {
+    "inlined": "T2: {} but it is inlined",
+    "placed": "T2: {} but it is placed in a loop of T3 by compute_at",
+    "grouped": "T2: {} but it belongs to a group",
+    "extern": "T2: {} but it is extern",
+    "scan": "up: {} but it is a part of the scan T2",
+    "tensorized": "T2: {} but it is tensorized",
+}
+
+
+def immovable(kind: str) -> tuple[Schedule, tuple[Tensor, ...]]:
+    t1 = pointwise("T1", given(8, 9))
+    if kind == "extern":
+        t2 = te.extern((8, 9), [t1], lambda ins, outs: tir.call_packed("copy", ins[0], outs[0]), name="T2")
+    elif kind == "scan":
+        state = te.placeholder((8, 9), name="state")
+        init = te.compute((1, 9), lambda _, i: t1[0, i], name="init")
+        update = te.compute((8, 9), lambda t, i: state[t - 1, i] + t1[t, i], name="up")
+        t2 = te.scan(init, update, state, inputs=[t1], name="T2")
+    else:
+        t2 = pointwise("T2", t1)
+    t3 = pointwise("T3", t2)
+    t4 = pointwise("T4", t3)
+    s = te.create_schedule(t4.op)
+    if kind == "inlined":
+        s[t2].compute_inline()
+    elif kind == "placed":
+        s[t2].compute_at(s[t3], t3.op.axis[0])
+    elif kind == "grouped":
+        s.create_group(t2, t1)
+    elif kind == "tensorized":
+        s[t2].tensorize(t2.op.axis[1], intrinsic())
+    return s, (t1, t2, t3, t4)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_stage_that_cannot_be_moved(kind):
+    s, (t1, t2, t3, t4) = immovable(kind)
+    call = "compute_at of T1 at T3 would have to move it,"
+    refused(s, ScheduleError, "stage " + KINDS[kind].format(call), replay.compute_at, t1, t3, 1)
+    its = KINDS[kind].split("but it ")[1].replace("a part of the scan T2", "a scan")
+    for mode in MODES:
+        text = f"stage T2: compute_at of T2 at T4 would have to move it, but it {its}"
+        refused(s, ScheduleError, text, replay.compute_at, t2, t4, 1, mode)
+        if kind != "extern":  # it has no loops
+            refused(
+                s,
+                ScheduleError,
+                f"would have to move it, but it {its}",
+                replay.inline_at,
+                t2,
+                1,
+                mode,
+            )
+    for mode in MODES[1:]:
+        tried = s.copy()
+        replay.compute_at(tried, t1, t4, 1, mode)
+        assert positions(tried, t2) == [0]
+    if kind == "inlined":
+        for mode in MODES:
+            text = "stage T2: compute_at of T1 at T2 needs its loops, but it is inlined"
+            refused(s, ScheduleError, text, replay.compute_at, t1, t2, 1, mode)
+    if kind not in ("extern", "scan"):  # through these no loop is the same
+        changed = s.copy()
+        changed[t4].split(t4.op.axis[0], 2)
+        refused(changed, ScheduleError, "propagate would have to change its loops, but", replay.propagate, t4)
+    assert replay.compute_at(s, t3, t4, 1).position == 1
+    replay.inline_most(s)
+    assert positions(s, t2) == [0]
