@@ -99,6 +99,52 @@ def test_passes_keep_the_meaning_of_wild_nests(seed: int) -> None:
     check(seed, Wild)
 
 
+PLANTED = {  # what is put into a nest, and what is gone then, by the pass that finds it
+    "remove_no_op": ("for x1 in [0, 12):\n    {a}[x1] = {u}\nfor x2 in [0, 12):\n    {a}[x2] = {v}", "x1"),
+    "remove_branching_through_overcompute": (
+        "for x1 in [0, 12):\n    if x1 < 10:\n        {a}[x1] = {u}\nfor x2 in [10, 12):\n    {a}[x2] = {v}",
+        "if x1",
+    ),
+    "merge_adjacent_loops": (
+        "for x1 in [0, 12):\n    {a}[x1] = {u}\nfor x2 in [0, 12):\n    {a}[x2] = {a}[x2] + {a}[x2]",
+        "for x2",
+    ),
+    "reduce_loop_extents": ("for x1 in [0, 12):\n    if 3 <= x1 and x1 < 7:\n        {a}[x1] = {u}", "if"),
+    "simplify": ("{a}[3] = {u}\nif {a}[3] == {u}:\n    {a}[4] = {v}", "if {a}[3]"),
+}
+
+
+def check_planted(seed: int, kind: type[Nest] = Nest) -> None:
+    """Something planted between the statements of a nest goes."""
+    nest = kind(seed)
+    rng = random.Random(seed)
+    array = rng.choice("ABC")
+    words = (
+        {"a": array, "u": "5", "v": "7"} if "float" not in nest.types[array] else {"a": array, "u": "0.5", "v": "1.5"}
+    )
+    lines = nest.text.split("\n")
+    starts = [k for k, line in enumerate(lines) if k and line[4] != " " and not line.startswith("    else")]
+    place = rng.choice([*starts, len(lines)])
+    for name, (text, gone) in PLANTED.items():
+        plant = [f"    {line}" for line in text.format(**words).split("\n")]
+        f = parse_nest("\n".join([*lines[:place], *plant, *lines[place:]]))
+        before = str(f).count(gone.format(**words))
+        after = str(PASSES[name](f, report=[]))
+        assert after.count(gone.format(**words)) < before, f"seed {seed}, {name}\n{f}\n{after}"
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_is_planted_goes(seed: int) -> None:
+    check_planted(seed)
+
+
+@pytest.mark.nightly
+def test_what_is_planted_in_many_nests_goes() -> None:
+    for seed in range(2000, 2400):
+        check_planted(seed)
+        check_planted(seed, Wild)
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize("start", range(1000, 6000, 100))
 def test_passes_keep_the_meaning_of_many_wild_nests(start: int) -> None:
