@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from bound.tensor import Tensor
 from bound.tir.opaque import IntFunction
-from bound.tir.value import Operand, ValueOp
+from bound.tir.value import COMPARISONS, Operand, ValueOp
 from bound.tir.walk import loaded_tensor, nodes
 from intset.expr import ops
 from intset.expr.node import Cond, Expr
@@ -16,6 +16,7 @@ from lowering.nest.ir import ShapeOf
 from lowering.nest.undef import has_undef
 from lowering.nest.walk import replaced
 
+_COMPARISONS = (*COMPARISONS, ops.LT, ops.LE, ops.GT, ops.GE, ops.EQ, ops.NE)
 MAX_WAYS = 8  # to one element that are told apart
 MAX_VISITS = 4_000  # of nodes of an operand, each once on each way to it
 
@@ -133,7 +134,23 @@ def definitions(cond: Any) -> list[tuple[Way, Tensor, tuple[Expr | None, ...], A
 
     Only what is certain counts: `i < n or A[i] == 0` defines `A[i]` where `i >= n`.
     """
-    found: list[tuple[Way, Tensor, tuple[Expr | None, ...], Any]] = []
+    return [defined for node, way in _certain(cond) for defined in _equation(node, way)]
+
+
+def bounds(cond: Any) -> list[tuple[Way, Any, Any]]:
+    """The comparisons of one element with what depends on no data that an assumption makes: where, which element, and
+    the comparison."""
+    found: list[tuple[Way, Any, Any]] = []
+    for node, way in _certain(cond):
+        elements = [part for part in nodes(node) if loaded_tensor(part) is not None]
+        is_bound = node.op in _COMPARISONS and len(elements) == 1 and not has_undef(node) and not _equation(node, way)
+        if is_bound and None not in indices_of(elements[0].args):
+            found.append((way, elements[0], node))
+    return found
+
+
+def _certain(cond: Any) -> Iterator[tuple[Any, Way]]:
+    """The parts of an assumption, each with the way to where it holds for certain."""
     stack: list[tuple[Any, Way]] = [(cond, Way((), True))]
     while stack:
         node, way = stack.pop()
@@ -144,9 +161,8 @@ def definitions(cond: Any) -> list[tuple[Way, Tensor, tuple[Expr | None, ...], A
                 own, is_all = _none_of([other for j, other in enumerate(node.args) if j != k])
                 if is_all:
                     stack.append((arg, way.joined(Way(own, True))))
-        elif node.op in (ops.EQ, ValueOp.EQ):
-            found += _equation(node, way)
-    return found
+        else:
+            yield node, way
 
 
 def _none_of(conds: Sequence[Any]) -> tuple[tuple[Cond, ...], bool]:
@@ -155,6 +171,8 @@ def _none_of(conds: Sequence[Any]) -> tuple[tuple[Cond, ...], bool]:
 
 
 def _equation(node: Any, way: Way) -> list[tuple[Way, Tensor, tuple[Expr | None, ...], Any]]:
+    if node.op not in (ops.EQ, ValueOp.EQ):
+        return []
     for element, value in (node.args, node.args[::-1]):
         tensor = loaded_tensor(element)
         if tensor is None:

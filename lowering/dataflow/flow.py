@@ -14,16 +14,18 @@ from intset.expr.node import Cond, Expr, PlainVar, truth
 from intset.regions.shape import Shape
 from lowering.dataflow.accesses import Way
 from lowering.dataflow.points import Points
-from lowering.dataflow.program import Access, Place, Program, Read, Storage, Write
+from lowering.dataflow.program import Access, Bound, Place, Program, Read, Storage, Write
 from lowering.dataflow.reaching import MAX_OPERATIONS, Answer, Reaching, Reader
 from lowering.dataflow.values import Values
 from lowering.nest.ir import Function, Store
 from lowering.nest.tensors import is_outside
 from lowering.nest.text import text
+from lowering.nest.walk import replaced
 
 _STORES = ("store", "call")
 _ALL = ("store", "call", "assume")
 _END = 1 << 30
+MAX_BOUNDS = 6  # that are looked at for one element
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,6 +115,34 @@ class Dataflow:
         InputError: no store begins in this line.
         """
         return self._of(self._before(line))
+
+    def assumed(self, line: int) -> dict[Any, list[tuple[Cond, Any]]]:
+        """What assumptions say of the elements that a line reads without giving them a value: where, and a comparison.
+
+        An assumption holds until its element is stored; of several that say something of an element all are told.
+        """
+        found: dict[Any, list[tuple[Cond, Any]]] = {}
+        for node, read in self._place(line).reads.items():
+            for bound in self._program.bounds.get(read.storage, ())[:MAX_BOUNDS]:
+                if bound.place is not read.place and not isinstance(node, Tensor):
+                    found.setdefault(node, []).extend(self._said_of(node, read, bound))
+        return found
+
+    def _said_of(self, node: Any, read: Read, bound: Bound) -> list[tuple[Cond, Any]]:
+        if self._points.are_apart(read, bound) or self._points.graph(read).free:
+            return []
+        said = []
+        try:
+            answer = self._reaching(self._reader(read), _STORES, bound)
+            with self._points.graph(read).points.budget(MAX_OPERATIONS):
+                for one in answer.told:
+                    for domain, values in one.pairs.functions(read.loop.vars) if one.write is bound else ():
+                        at = (*read.loop.vars[: one.shared], *values)
+                        names = {**dict(zip(bound.loop.vars, at, strict=True)), bound.held: node}
+                        said.append((self._condition(domain, read.place), replaced(bound.relation, names)))
+        except BudgetError:
+            return []
+        return said
 
     def not_told(self, line: int) -> Iterator[Cond]:
         """Where an element that the store in a line reads and the nest writes, or the one that it is to, holds what

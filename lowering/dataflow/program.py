@@ -16,7 +16,7 @@ from intset.expr import ops
 from intset.expr.build import opaque
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.walk import opaque_terms
-from lowering.dataflow.accesses import Way, definitions, indices_of, meaning, reads_of
+from lowering.dataflow.accesses import Way, bounds, definitions, indices_of, meaning, reads_of
 from lowering.nest.ir import (
     Allocate,
     Assert,
@@ -145,6 +145,19 @@ class Write(Access):
     value: Any = None
 
 
+class Bound(Write):
+    """What an assumption says of an element without giving it a value; it is among no writes but those of its loops.
+
+    Attributes
+    ----------
+    held, relation: the element, and the comparison it stands in, over the variables of the loops.
+    """
+
+    kind = "bound"
+    held: Any = None
+    relation: Any = None
+
+
 class Visit(NamedTuple):
     """A statement that is to be noted: its path, the loop it stands in, the way to it, and what names mean there."""
 
@@ -166,6 +179,7 @@ class Program:
         self.places: dict[int, Place] = {}
         self.reads: dict[Storage, list[Read]] = {}
         self.writes: dict[Storage, list[Write]] = {}
+        self.bounds: dict[Storage, list[Bound]] = {}
         self._numbers = {line.path: k for k, line in enumerate(self.lines, 1) if line.stmt is not None}
         self._in_sight: dict[Tensor, Storage] = {t: self._storage(t, None, f.padding.get(t)) for t in f.params}
         self._build()
@@ -237,6 +251,8 @@ class Program:
                 self._read(place, stmt.cond)
             for where, tensor, indices, value in definitions(meaning(stmt.cond, names)):
                 self._write(place, tensor, indices, where, "assume", value)
+            for where, held, relation in bounds(meaning(stmt.cond, names)):
+                self._bound(place, held, where, relation)
         else:
             self._read(place, *operands(stmt))
             if isinstance(stmt, Allocate):
@@ -268,6 +284,15 @@ class Program:
         read.place.reads[key] = read
         self.reads[read.storage].append(read)
 
+    def _bound(self, place: Place, held: Any, way: Way, relation: Any) -> None:
+        """Note what an assumption says of an element without giving it a value."""
+        tensor = loaded_tensor(held)
+        assert tensor is not None
+        bound = Bound(place, self._in_sight[tensor], indices_of(held.args), (way,))
+        bound.held, bound.relation = held, relation
+        self.bounds.setdefault(bound.storage, []).append(bound)
+        self._append(bound)
+
     def _write(
         self, place: Place, tensor: Tensor, indices: tuple[Expr | None, ...], way: Way, kind: str, value: Any
     ) -> None:
@@ -275,6 +300,9 @@ class Program:
         write.kind, write.value = kind, value
         place.writes.append(write)
         self.writes[write.storage].append(write)
+        self._append(write)
+
+    def _append(self, write: Write) -> None:
         write.loop.items.append(write)
         for loop in write.loop.around():
             loop.writes.setdefault(write.storage, []).append(write)

@@ -11,13 +11,13 @@ A write that is not certain to happen, or whose element is not known, hides noth
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from typing import NamedTuple
 
 from intset.expr.node import Var
 from intset.regions.shape import Shape
 from lowering.dataflow.points import Graph, Points
-from lowering.dataflow.program import Access, Loop, Storage, Write
+from lowering.dataflow.program import Access, Bound, Loop, Storage, Write
 
 MAX_OPERATIONS = 1_000_000  # of isl, for the writes that reach one read
 
@@ -99,21 +99,25 @@ class Reaching:
     def __init__(self, points: Points) -> None:
         self.points = points
 
-    def __call__(self, reader: Reader, kinds: tuple[str, ...]) -> Answer:
-        """The writes of these kinds that reach a read.
+    def __call__(self, reader: Reader, kinds: tuple[str, ...], also: Bound | None = None) -> Answer:
+        """The writes of these kinds, and what one assumption says, that reach a read.
 
         Raises
         ------
         BudgetError: they are out of the budget.
         """
         graph = reader.graph
+        wanted = {w for w in self.points.program.writes[reader.storage] if w.kind in kinds}
+        wanted |= {also} if also is not None else set()
         for write in self.points.program.writes[reader.storage]:
-            if not self._is_apart(reader, write, kinds):
+            if write in wanted and not self._is_apart(reader, write):
                 self.points.graph(write)  # under a budget of its own
+        if also is not None:
+            self.points.graph(also)
         with graph.points.budget(MAX_OPERATIONS):
-            return self._answer(reader, kinds)
+            return self._answer(reader, wanted)
 
-    def _answer(self, reader: Reader, kinds: tuple[str, ...]) -> Answer:
+    def _answer(self, reader: Reader, wanted: Set[Write]) -> Answer:
         size = reader.graph.instances
         mine = range(size)
         untold = left = reader.graph.points.project(mine)
@@ -122,7 +126,7 @@ class Reaching:
         told: list[Reached] = []
         doubts: list[Write] = []
         for segment in segments(reader.loop, reader.position, reader.storage):
-            certain, doubtful = self._last(reader, left, segment, kinds)
+            certain, doubtful = self._last(reader, left, segment, wanted)
             live += [*certain, *doubtful]
             if doubtful:
                 doubts += [one.write for one in doubtful]
@@ -143,23 +147,23 @@ class Reaching:
                 break
         return Answer(live, told, unknown, doubts, untold)
 
-    def _is_apart(self, reader: Reader, write: Write, kinds: tuple[str, ...]) -> bool:
-        """Whether it is plain that a write is of no matter."""
-        return write.kind not in kinds or (reader.access is not None and self.points.are_apart(reader.access, write))
+    def _is_apart(self, reader: Reader, write: Write) -> bool:
+        """Whether it is plain that a write is of other elements."""
+        return reader.access is not None and self.points.are_apart(reader.access, write)
 
     # -- a segment ----------------------------------------------------------------------------------------------
 
     def _last(
-        self, reader: Reader, left: Shape, segment: Segment, kinds: tuple[str, ...]
+        self, reader: Reader, left: Shape, segment: Segment, wanted: Set[Write]
     ) -> tuple[list[Reached], list[Reached]]:
         """The last certain writes of a segment, and the doubtful ones after them."""
         certain: list[Reached] = []
         doubtful: list[Reached] = []
         for write in segment.writes:
-            if self._is_apart(reader, write, kinds):
+            if write not in wanted or self._is_apart(reader, write):
                 continue
             is_exact = self.points.graph(write).is_exact
-            if write.kind == "assume" and not is_exact:
+            if write.kind in ("assume", "bound") and not is_exact:
                 continue
             pairs = self._pairs(reader, write, left, segment)
             if pairs is None:

@@ -63,6 +63,11 @@ class Scope:
         """The scope with conditions that hold whatever is stored."""
         return Scope(self, {}, tuple(Fact(cond, DERIVED) for cond in conditions), self.written) if conditions else self
 
+    def during(self, *conditions: Cond) -> Scope:
+        """The scope in which conditions hold while a statement is run, also where they are about what is stored later:
+        nothing may be taken from it to another statement."""
+        return Scope(self, {}, tuple(Fact(cond, ASSUMED) for cond in conditions), self.written) if conditions else self
+
     def after(self, stmt: Stmt) -> Scope:
         """The scope of what follows a statement in the same sequence."""
         if isinstance(stmt, Assert):

@@ -9,21 +9,21 @@ from typing import Any, Final, NamedTuple
 
 from bound import dtypes
 from bound.tensor import Tensor, element
-from bound.tir import walk
+from bound.tir import build, walk
 from bound.tir.value import COMPARISONS, Value, ValueOp, constant
 from bound.tir.walk import loaded_tensor, nodes
 from intset.expr import ops
-from intset.expr.build import logical_and
+from intset.expr.build import logical_and, logical_not, logical_or
 from intset.expr.node import Cond, Expr, constant_value, truth
 from lowering.dataflow import Dataflow, Source, dataflow
-from lowering.nest.ir import Function, Store
+from lowering.nest.ir import Assume, Function, Store
 from lowering.nest.printer import statement_lines
 from lowering.nest.scope import Scope
 from lowering.nest.tensors import limits_of_elements
 from lowering.nest.text import text
 from lowering.nest.unclear import unclear_tensors
 from lowering.nest.undef import has_undef
-from lowering.nest.walk import replaced
+from lowering.nest.walk import replaced, statements
 from lowering.passes.places import Place, proof_of, proves
 
 MAX_CASES: Final = 16  # of what the elements in a condition may hold
@@ -59,6 +59,8 @@ class Known:
         self._lines = statement_lines(f)
         self._unclear: frozenset[Tensor] | None = None
         self._sources: dict[int, dict[Any, tuple[Source, ...]]] = {}
+        self._assumed: dict[int, dict[Any, list[tuple[Cond, Any]]]] = {}
+        self._has_assumptions = any(isinstance(stmt, Assume) for stmt in statements(f.body))
 
     @property
     def unclear(self) -> frozenset[Tensor]:
@@ -115,8 +117,13 @@ class Known:
         if has_undef(part):
             return None
         answer: bool | None = None
+        facts = self.assumed(place, part)
+        for cond in (fact for fact in facts if not isinstance(fact, Cond)):
+            if part is cond or build.negation(part) is cond:
+                return part is cond
+        said = [fact for fact in facts if isinstance(fact, Cond)]
         for case in self.cases(place, part):
-            here = place.scope.where(*case.where)
+            here = place.scope.where(*case.where).during(*said, *(replaced(fact, case.values) for fact in said))
             found = decided(_settled(replaced(part, case.values)), here)
             if found is None or (answer is not None and found is not answer):
                 if proves(here, truth(False)):
@@ -124,6 +131,22 @@ class Known:
                 return None
             answer = found
         return answer
+
+    def assumed(self, place: Place, *operands: Any) -> list[Any]:
+        """What assumptions say of the elements in operands of a statement, without giving them a value."""
+        read = [node for node in nodes(*operands) if loaded_tensor(node) is not None]
+        if not read or not self._has_assumptions:
+            return []
+        line = self.line(place)
+        if line not in self._assumed:
+            self._assumed[line] = self.flow.assumed(line)
+        told: list[Any] = []
+        for where, fact in (one for node in read for one in self._assumed[line].get(node, ())):
+            if isinstance(fact, Cond):
+                told.append(logical_or(logical_not(where), fact))
+            elif proves(place.scope, where):
+                told.append(fact)
+        return told
 
     def why_not_decided(self, place: Place, part: Any) -> tuple[str, tuple[int, ...] | None]:
         """Why a condition that is not decided may hold and may not, and values of the loops at which it fails."""

@@ -252,6 +252,51 @@ def test_what_elements_hold_decides(name: str) -> None:
     done(simplify, *SIMPLIFY[name], FLOATS)
 
 
+BOUNDS = {
+    "until it is stored": (
+        "assume A[0] > 0\nif A[0] > 0:\n    B[0] = 1\nA[0] = n\nif A[0] > 0:\n    B[1] = 2",
+        "assume A[0] > 0\nB[0] = 1\nA[0] = n\nif A[0] > 0:\n    B[1] = 2",
+    ),
+    "in another loop": (
+        "for i in [0, 16):\n    assume A[i] > i\nfor j in [0, 16):\n    if A[15 - j] >= 16 - j:\n        B[j] = 1\nA[3] = 0",
+        "for i in [0, 16):\n    assume A[i] > i\nfor j in [0, 16):\n    B[j] = 1\nA[3] = 0",
+    ),
+    "where it is said": (
+        "for i in [0, 16):\n    assume i < 14 or A[i] < 0\nfor j in [0, 16):\n    if j > 13 and A[j] > 3:\n        B[j] = 1\n    A[j] = 0",
+        "for i in [0, 16):\n    assume i < 14 or A[i] < 0\nfor j in [0, 16):\n    A[j] = 0",
+    ),
+    "both ends": (
+        "for i in [0, 16):\n    assume A[i] >= 0 and A[i] < 8\nfor i in [0, 16):\n    if A[i] == 9:\n        B[i] = 1\n    A[i] = i",
+        "for i in [0, 16):\n    assume A[i] >= 0 and A[i] < 8\nfor i in [0, 16):\n    A[i] = i",
+    ),
+    "floats": (
+        "assume F[0] < 1.0\nif F[0] < 1.0:\n    B[0] = 1\nF[0] = 2.0",
+        "assume F[0] < 1.0\nB[0] = 1\nF[0] = 2.0",
+    ),
+    "what is stored before it": (
+        "for i in [0, 4):\n    A[i] = i\n    assume A[i] != n\n    if A[i] == i and A[i] != n:\n        B[i] = 1",
+        "for i in [0, 4):\n    A[i] = i\n    assume A[i] != n\n    B[i] = 1",
+    ),
+    "not before it stands": (
+        "if A[0] > 0:\n    B[0] = 1\nassume A[0] > 0\nA[0] = 2",
+        "if A[0] > 0:\n    B[0] = 1\nassume A[0] > 0\nA[0] = 2",
+    ),
+    "not of other elements": (
+        "assume A[n] > 0\nif A[0] > 0:\n    B[0] = 1\nA[0] = 2",
+        "assume A[n] > 0\nif A[0] > 0:\n    B[0] = 1\nA[0] = 2",
+    ),
+    "not after an undef": (
+        "allocate T: int32[1]\nT[0] = B[0]\nassume T[0] > 0\nT[0] = n + 1\nif T[0] > 0:\n    B[0] = 1",
+        "allocate T: int32[1]\nT[0] = B[0]\nassume T[0] > 0\nT[0] = n + 1\nif T[0] > 0:\n    B[0] = 1",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_what_is_assumed_of_elements_holds_until_they_are_stored(name: str) -> None:
+    done(simplify, *BOUNDS[name], FLOATS)
+
+
 UNDECIDED = {
     "int8 wraps": (
         "A: int8[8], B: int32[8]",
@@ -600,7 +645,13 @@ PASSES: tuple[Pass, ...] = (
 
 @pytest.mark.parametrize("p", PASSES)
 @pytest.mark.parametrize(
-    "body", ["for i in [0, 4):\n    assume i > 5", "A[0] = 1\nassume A[0] == 2", "assume 1 > n * 0 + 1"]
+    "body",
+    [
+        "for i in [0, 4):\n    assume i > 5",
+        "A[0] = 1\nassume A[0] == 2",
+        "assume 1 > n * 0 + 1",
+        "assume A[0] > 3\nassume A[0] < 2\nA[0] = 1",
+    ],
 )
 def test_an_assumption_that_is_proved_false_is_refused(p: Pass, body: str) -> None:
     with pytest.raises(InputError, match=r"the assumption .* is false"):

@@ -100,16 +100,22 @@ def test_passes_keep_the_meaning_of_wild_nests(seed: int) -> None:
 
 
 PLANTED = {  # what is put into a nest, and what is gone then, by the pass that finds it
-    "remove_no_op": ("for x1 in [0, 12):\n    {a}[x1] = {u}\nfor x2 in [0, 12):\n    {a}[x2] = {v}", "x1"),
+    "remove_no_op": (
+        "for px in [0, 12):\n    {a}[px] = {u}\nfor py in [0, 12):\n    {a}[py] = {v}",
+        "px",
+    ),
     "remove_branching_through_overcompute": (
-        "for x1 in [0, 12):\n    if x1 < 10:\n        {a}[x1] = {u}\nfor x2 in [10, 12):\n    {a}[x2] = {v}",
-        "if x1",
+        "for px in [0, 12):\n    if px < 10:\n        {a}[px] = {u}\nfor py in [10, 12):\n    {a}[py] = {v}",
+        "if px",
     ),
     "merge_adjacent_loops": (
-        "for x1 in [0, 12):\n    {a}[x1] = {u}\nfor x2 in [0, 12):\n    {a}[x2] = {a}[x2] + {a}[x2]",
-        "for x2",
+        "for px in [0, 12):\n    {a}[px] = {u}\nfor py in [0, 12):\n    {a}[py] = {a}[py] + {a}[py]",
+        "for py",
     ),
-    "reduce_loop_extents": ("for x1 in [0, 12):\n    if 3 <= x1 and x1 < 7:\n        {a}[x1] = {u}", "if"),
+    "reduce_loop_extents": (
+        "for px in [0, 12):\n    if 3 <= px and px < 7:\n        {a}[px] = {u}",
+        "if",
+    ),
     "simplify": ("{a}[3] = {u}\nif {a}[3] == {u}:\n    {a}[4] = {v}", "if {a}[3]"),
 }
 
