@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from intset.domains.isl.coalesced import coalesced
 from intset.domains.isl.presburger import Presburger
@@ -15,6 +15,9 @@ from intset.expr import ops
 from intset.expr.node import Expr, Var
 from intset.linear.form import Linear, atom
 from intset.regions.product import Product, has_select, parts_of
+
+if TYPE_CHECKING:
+    from islpy import PwAff, Set
 
 
 def box_shape(sides: Sequence[tuple[Iterable[Linear], Iterable[Linear]]], where: Iterable[Linear]) -> Presburger:
@@ -49,7 +52,7 @@ def as_product(shape: Presburger) -> Product | None:
     return _product_of_ends(current, params) if found is None else found
 
 
-def _written_product(current: Any, params: Sequence[Expr]) -> Product | None:
+def _written_product(current: Set, params: Sequence[Expr]) -> Product | None:
     """The product that one list of constraints spells out."""
     if current.n_basic_set() != 1:
         return None
@@ -103,7 +106,7 @@ def _quotient(form: Linear, k: int) -> Linear:
     return Linear(form.const // k, {}) if form.is_const else atom(form.expr() // k)
 
 
-def _product_of_ends(current: Any, params: Sequence[Expr]) -> Product | None:
+def _product_of_ends(current: Set, params: Sequence[Expr]) -> Product | None:
     """The product of the extents along each dimension, where that is the whole set."""
     m = isl()
     kinds = m.dim_type
@@ -176,7 +179,7 @@ def hull_shape(shape: Presburger) -> Presburger | None:
     return shape if hull is None else Presburger(coalesced(hull), shape.params)
 
 
-def _end(current: Any, k: int, which: str) -> Any:
+def _end(current: Set, k: int, which: str) -> PwAff:
     """The first or last value along a dimension, for each value of the parameters.
 
     Raises
@@ -191,10 +194,11 @@ def _end(current: Any, k: int, which: str) -> Any:
     raise BudgetError("a region without end")
 
 
-def _beyond(end: Any, relation: str) -> Any:
+def _beyond(end: PwAff, relation: str) -> Set:
     """The numbers that are in `relation` to the value of a function of the parameters."""
     m = isl()
-    return m.Set.from_pw_aff(end).apply(m.Map.read_from_str(context(), f"{{ [v] -> [x] : x {relation} v }}"))
+    found: Set = m.Set.from_pw_aff(end).apply(m.Map.read_from_str(context(), f"{{ [v] -> [x] : x {relation} v }}"))
+    return found
 
 
 def widest(shape: Presburger, position: int, instances: Collection[Expr]) -> Expr | None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from intset.domains.isl.session import isl
 
+if TYPE_CHECKING:
+    from islpy import BasicSet, Set
 
-def coalesced(union: Any) -> Any:
+
+def coalesced(union: Set) -> Set:
     """The same set, in fewer disjuncts where isl finds some.
 
     isl can end the process when it coalesces disjuncts that differ in their quantified variables. So all get the same
@@ -19,12 +22,12 @@ def coalesced(union: Any) -> Any:
     return (union.align_divs() if any(map(_divisions, parts)) else union).coalesce()
 
 
-def _divisions(part: Any) -> int:
+def _divisions(part: BasicSet) -> int:
     count: int = part.dim(isl().dim_type.div)
     return count
 
 
-def _is_implicit(part: Any) -> bool:
+def _is_implicit(part: BasicSet) -> bool:
     """Whether some quantified variable has no definition. (isl can loop for ever in removing those that have none.)"""
     space = part.get_local_space()
     try:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from functools import reduce
 from math import prod
 from operator import mul
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from intset.domains.isl.coalesced import coalesced
 from intset.domains.isl.session import budget, isl, number, val
@@ -20,6 +20,9 @@ from intset.errors import BudgetError, InputError
 from intset.expr.build import select
 from intset.expr.node import Expr, const, constant_value, sum_of
 from intset.infinity import POS_INF, Infinity
+
+if TYPE_CHECKING:
+    from islpy import Aff, BasicSet, Point, Set
 
 MAX_POINTS = 20_000  # points that are visited to count a set
 OPERATIONS_PER_POINT = 16  # isl's scan needs 1 to 14 (measured)
@@ -31,7 +34,7 @@ MAX_PARTS = 16  # disjoint parts whose counts an expression may add
 # -- a number ---------------------------------------------------------------------------------------------------------
 
 
-def count(isl_set: Any, max_points: int = MAX_POINTS) -> int | Infinity:
+def count(isl_set: Set, max_points: int = MAX_POINTS) -> int | Infinity:
     """The number of points of an isl `Set` that depends on no parameter; `POS_INF` when there is no end to them.
 
     Boxes, products, one-dimensional sets and what can be summed in closed form are counted without visiting points.
@@ -49,7 +52,7 @@ def count(isl_set: Any, max_points: int = MAX_POINTS) -> int | Infinity:
         return added(count_part(part) for part in disjoint_parts(without_params(isl_set)))
 
 
-def _run_length(isl_set: Any) -> int | None:
+def _run_length(isl_set: Set) -> int | None:
     """The number of elements of a one-dimensional set that is an arithmetic progression; `None` when it is not, or when
     that is not seen quickly."""
     m = isl()
@@ -72,7 +75,7 @@ def _run_length(isl_set: Any) -> int | None:
     return None
 
 
-def count_part(part: Any) -> int | Infinity:
+def count_part(part: BasicSet) -> int | Infinity:
     condition, factors = split_off(part)
     counts: list[int | Infinity] = [0 if condition.is_empty() else 1]
     for factor in factors:
@@ -82,7 +85,7 @@ def count_part(part: Any) -> int | Infinity:
     return multiplied(counts)
 
 
-def _count_factor(factor: Any) -> int | Infinity:
+def _count_factor(factor: Set) -> int | Infinity:
     dims = factor.dim(isl().dim_type.set)
     ends = [(factor.dim_min_val(k), factor.dim_max_val(k)) for k in range(dims)]
     if any(low.is_nan() or high.is_nan() for low, high in ends):
@@ -110,7 +113,7 @@ def multiplied(counts: Sequence[int | Infinity]) -> int | Infinity:
     return prod(finite) if 0 in finite or len(finite) == len(counts) else POS_INF
 
 
-def without_params(isl_set: Any) -> Any:
+def without_params(isl_set: Set) -> Set:
     left = isl_set.drop_unused_params()
     if left.dim(isl().dim_type.param):
         raise InputError(f"the set depends on parameters: {isl_set}")
@@ -120,7 +123,7 @@ def without_params(isl_set: Any) -> Any:
 # -- parts and factors ------------------------------------------------------------------------------------------------
 
 
-def disjoint_parts(isl_set: Any) -> list[Any]:
+def disjoint_parts(isl_set: Set) -> list[BasicSet]:
     """Disjoint basic sets with explicit divisions whose union is the set."""
     explicit = coalesced(isl_set).compute_divs()
     if explicit.n_basic_set() > 1:
@@ -131,11 +134,11 @@ def disjoint_parts(isl_set: Any) -> list[Any]:
 class _Split(NamedTuple):
     """A basic set as a product: the points of the isl Sets `factors`, where the parameters are in `condition`."""
 
-    condition: Any
-    factors: list[Any]
+    condition: Set
+    factors: list[Set]
 
 
-def split_off(part: Any) -> _Split:
+def split_off(part: BasicSet) -> _Split:
     """The finest such product: two dimensions are in one factor when a chain of constraints joins them."""
     kinds = isl().dim_type
     dims = range(part.dim(kinds.set))
@@ -165,7 +168,7 @@ def split_off(part: Any) -> _Split:
 # -- an expression ----------------------------------------------------------------------------------------------------
 
 
-def count_symbolic(isl_set: Any, params: Sequence[Expr], context: Any = None) -> Expr | Infinity | None:
+def count_symbolic(isl_set: Set, params: Sequence[Expr], context: Set | None = None) -> Expr | Infinity | None:
     """The number of points of an isl `Set` as an expression of its parameters: 0 where the set is empty.
 
     `POS_INF` when there is no end to them wherever the set is not empty; `None` when no closed form was found, or not
@@ -186,12 +189,10 @@ def count_symbolic(isl_set: Any, params: Sequence[Expr], context: Any = None) ->
 class _Symbolic:
     """The state of one `count_symbolic`."""
 
-    def __init__(self, isl_set: Any, params: Sequence[Expr], context: Any) -> None:
+    def __init__(self, isl_set: Set, params: Sequence[Expr], context: Set | None) -> None:
         self.points = isl_set if context is None else simplified(isl_set, context)
         self.params = params
-        self.context = context
-        if context is None:
-            self.context = isl().Set.universe(isl_set.get_space().params())
+        self.context: Set = isl().Set.universe(isl_set.get_space().params()) if context is None else context
 
     def count(self) -> Expr | Infinity | None:
         parts = disjoint_parts(self.points)
@@ -211,7 +212,7 @@ class _Symbolic:
             return _folded_sum(counts)
         return POS_INF if self.points.params().intersect(self.context).is_subset(endless) else None
 
-    def _part(self, part: Any) -> Expr | Infinity | None:
+    def _part(self, part: BasicSet) -> Expr | Infinity | None:
         condition, factors = split_off(part)
         counts: list[Expr] = []
         endless = False
@@ -231,14 +232,14 @@ class _Symbolic:
             alive = alive.intersect(factor.params())
         return self._where(condition, value, alive)
 
-    def _where(self, condition: Any, value: Expr, context: Any) -> Expr | None:
+    def _where(self, condition: Set, value: Expr, context: Set) -> Expr | None:
         """`value` on the parameters in `condition`, elsewhere 0, right for the parameters in `context`."""
         if context.is_subset(condition):
             return value
         cond = set_to_cond(condition, (), self.params, context)
         return None if cond is None else select(cond, value, 0)
 
-    def _factor(self, factor: Any) -> Expr | Infinity | None:
+    def _factor(self, factor: Set) -> Expr | Infinity | None:
         if factor.is_empty():
             return const(0)
         if is_endless(factor):
@@ -264,7 +265,7 @@ class _Symbolic:
         return self._where(term.domain, value, self.context)
 
 
-def extent_of(line: Any) -> list[Piece] | None:
+def extent_of(line: Set) -> list[Piece] | None:
     """The number of points of a bounded one-dimensional set where it is not empty, when it is a strided interval."""
     interval = interval_of(line)
     if interval is None:
@@ -275,7 +276,7 @@ def extent_of(line: Any) -> list[Piece] | None:
     return pieces_of(steps.add_constant_val(val(1)).coalesce())
 
 
-def is_endless(factor: Any) -> bool:
+def is_endless(factor: Set) -> bool:
     """Whether a basic set has infinitely many points wherever it has one.
 
     With explicit divisions that does not depend on the parameters: a direction without end is one for all of them.
@@ -287,12 +288,12 @@ def is_endless(factor: Any) -> bool:
     return not sample.is_void() and _count_factor(_at(factor, sample)) is POS_INF
 
 
-def _at(isl_set: Any, params: Any) -> Any:
+def _at(isl_set: Set, params: Point) -> Set:
     """The set for one value of its parameters, an isl Point, without them."""
     return unparametric(isl_set.intersect_params(isl().Set.from_point(params)))
 
 
-def unparametric(isl_set: Any) -> Any:
+def unparametric(isl_set: Set) -> Set:
     """The points of a set for any value of its parameters."""
     return isl_set.project_out(isl().dim_type.param, 0, isl_set.dim(isl().dim_type.param))
 
@@ -311,5 +312,6 @@ def _folded_product(terms: Sequence[Expr]) -> Expr:
     return reduce(mul, rest if known == 1 else [*rest, const(known)])
 
 
-def constant_part(value: int, domain: Any) -> Any:
-    return isl().Aff.val_on_domain(isl().LocalSpace.from_space(domain.get_space()), val(value))
+def constant_part(value: int, domain: Set) -> Aff:
+    found: Aff = isl().Aff.val_on_domain(isl().LocalSpace.from_space(domain.get_space()), val(value))
+    return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from intset.domains.enumeration import facts_hold
 from intset.domains.isl.session import NAME, SpentError, budget, budget_aside, isl, number
@@ -17,6 +17,9 @@ from intset.expr import ops
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.printer import to_text
 from intset.regions.shape import Shape
+
+if TYPE_CHECKING:
+    from islpy import Set
 
 
 @cache
@@ -116,7 +119,7 @@ def judged(query: Query, facts: Sequence[Cond]) -> str:
     return found
 
 
-def _first_parts(fails: Any) -> list[Any]:
+def _first_parts(fails: Set) -> list[Set]:
     """The set itself, then its first few disjuncts: each may give another sample."""
     basic = fails.get_basic_sets()
     return [fails, *(part.to_set() for part in basic)] if 1 < len(basic) <= 8 else [fails]
@@ -129,7 +132,7 @@ def _elsewhere(query: Query, leftover: list[Cond]) -> dict[Expr, int]:
     return _sample(translation, translation.domain) or {}
 
 
-def _sample(translation: Translation, points: Any) -> dict[Expr, int] | None:
+def _sample(translation: Translation, points: Set) -> dict[Expr, int] | None:
     """The variables and loads at one of these points of the domain; `None` where there is none."""
     kinds = isl().dim_type
     point = translation.domain.intersect(points).sample_point()

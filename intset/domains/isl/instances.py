@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from intset.domains.isl.count import (
     BASE_OPERATIONS,
@@ -30,6 +30,9 @@ from intset.domains.isl.to_expr import Piece
 from intset.errors import BudgetError
 from intset.infinity import POS_INF, Infinity
 
+if TYPE_CHECKING:
+    from islpy import BasicSet, Point, PwAff, Set
+
 FEW_INSTANCES = 16  # sooner counted one by one than in closed form
 POINTS_PER_INSTANCE = 100  # counting one instance costs about as much as visiting so many points
 MAX_VECTORS = 10_000  # different numbers of points that are compared
@@ -42,7 +45,7 @@ class PerInstance(NamedTuple):
     total: int | Infinity
 
 
-def max_over(isl_set: Any, instances: int, max_points: int = MAX_POINTS) -> PerInstance:
+def max_over(isl_set: Set, instances: int, max_points: int = MAX_POINTS) -> PerInstance:
     """Of an isl `Set` over (instance, point), without parameters: the most points of one instance, and all points.
 
     Parameters
@@ -74,7 +77,7 @@ def max_over(isl_set: Any, instances: int, max_points: int = MAX_POINTS) -> PerI
         return PerInstance(most, count(points, max_points))
 
 
-def _few(domain: Any) -> bool:
+def _few(domain: Set) -> bool:
     """Whether there are so few instances that they are visited without more ado."""
     try:
         with budget(BASE_OPERATIONS):
@@ -83,10 +86,10 @@ def _few(domain: Any) -> bool:
         return False
 
 
-def _part_counts(part: Any, domain: Any) -> list[Any] | Infinity | None:
+def _part_counts(part: BasicSet, domain: Set) -> list[PwAff] | Infinity | None:
     """PwAffs over the instances in `domain`, the parameters: their product is the number of points in the basic set."""
     condition, factors = split_off(part)
-    counts: list[Any] = []
+    counts: list[PwAff] = []
     if not domain.is_subset(condition):
         counts.append(_padded([Piece(condition, constant_part(1, domain))], domain))
     endless = False
@@ -103,16 +106,17 @@ def _part_counts(part: Any, domain: Any) -> list[Any] | Infinity | None:
     return POS_INF if endless and not part.is_empty() else counts
 
 
-def _padded(pieces: Sequence[Piece], domain: Any) -> Any:
+def _padded(pieces: Sequence[Piece], domain: Set) -> PwAff:
     """The PwAff on `domain` that is 0 outside the pieces."""
     total, rest = isl().PwAff.empty(isl().PwAff.from_aff(constant_part(0, domain)).get_space()), domain
     for piece in pieces:
         total = total.union_add(isl().PwAff.alloc(piece.domain.intersect(domain), piece.function))
         rest = rest.subtract(piece.domain)
-    return total.union_add(isl().PwAff.alloc(rest, constant_part(0, domain)))
+    whole: PwAff = total.union_add(isl().PwAff.alloc(rest, constant_part(0, domain)))
+    return whole
 
 
-def _translated(factor: Any) -> list[Piece] | None:
+def _translated(factor: Set) -> list[Piece] | None:
     """The constant number of points of a bounded set that only moves with its parameters; `None` for another set."""
     kinds = isl().dim_type
     dims = factor.dim(kinds.set)
@@ -134,7 +138,7 @@ class _Largest(NamedTuple):
     everywhere: bool
 
 
-def _largest(fibres: Any, domain: Any) -> _Largest | None:
+def _largest(fibres: Set, domain: Set) -> _Largest | None:
     """The answer from closed forms; `None` where there are none, or too many."""
     try:
         with budget(BASE_OPERATIONS):
@@ -151,7 +155,7 @@ def _largest(fibres: Any, domain: Any) -> _Largest | None:
         return None
 
 
-def _largest_product(parts: Sequence[Sequence[Any]], domain: Any) -> _Largest | None:
+def _largest_product(parts: Sequence[Sequence[Any]], domain: Set) -> _Largest | None:
     """The largest sum, over the instances in `domain`, of the products of the PwAffs in each of `parts`.
 
     What the PwAffs are together is a set of vectors; nothing is negative, so a largest vector is the answer.
@@ -178,7 +182,7 @@ def _largest_product(parts: Sequence[Sequence[Any]], domain: Any) -> _Largest | 
     return _Largest(max(points_of(_coordinates(vector)) for vector in _visited(vectors, MAX_VECTORS)), False)
 
 
-def _largest_visited(fibres: Any, domain: Any, max_points: int) -> int | Infinity:
+def _largest_visited(fibres: Set, domain: Set, max_points: int) -> int | Infinity:
     """The most points of one instance, each counted."""
     most: int | Infinity = 0
     kinds = isl().dim_type
@@ -191,13 +195,13 @@ def _largest_visited(fibres: Any, domain: Any, max_points: int) -> int | Infinit
     return most
 
 
-def _as_set(domain: Any) -> Any:
+def _as_set(domain: Set) -> Set:
     """The set of parameters with its parameters as dimensions."""
     kinds = isl().dim_type
     return domain.from_params().move_dims(kinds.set, 0, kinds.param, 0, domain.dim(kinds.param))
 
 
-def _visited(isl_set: Any, max_points: int) -> list[Any]:
+def _visited(isl_set: Set, max_points: int) -> list[Point]:
     """All points of a set, as isl Points."""
     size = count(isl_set, max_points)
     if size > max_points:
@@ -207,7 +211,7 @@ def _visited(isl_set: Any, max_points: int) -> list[Any]:
     return found
 
 
-def _coordinates(point: Any) -> list[int]:
+def _coordinates(point: Point) -> list[int]:
     """The coordinates of an isl Point without parameters."""
     kinds = isl().dim_type
     space = point.get_space()

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from intset.domains.isl.coalesced import coalesced
 from intset.domains.isl.presburger import Presburger
 from intset.domains.isl.session import isl, number, val
 from intset.expr.node import Expr
 from intset.linear.lattice import Lattice, Vector, everything
+
+if TYPE_CHECKING:
+    from islpy import BasicSet
 
 
 def lattice_of(shape: Presburger) -> tuple[Lattice, list[Expr]] | None:
@@ -34,7 +37,7 @@ def lattice_of(shape: Presburger) -> tuple[Lattice, list[Expr]] | None:
     return found, shape.ordered_params(current)
 
 
-def _of_equations(part: Any) -> Lattice | None:
+def _of_equations(part: BasicSet) -> Lattice | None:
     kinds = isl().dim_type
     order = [(kind, k) for kind in (kinds.param, kinds.set, kinds.div) for k in range(part.dim(kind))]
     found: Lattice | None = everything(len(order))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
-from typing import Any
+from typing import TYPE_CHECKING
 
 from intset.domains.isl.boxes import as_product
 from intset.domains.isl.coalesced import coalesced
@@ -13,6 +13,9 @@ from intset.domains.isl.session import context, isl, number, val
 from intset.domains.isl.translate import param_name
 from intset.expr.node import Var
 from intset.regions.product import Product
+
+if TYPE_CHECKING:
+    from islpy import Aff, Set
 
 _MAX_OVERLAPPING = 4  # sets for each piece that are looked at
 _MAX_VALUES = 64  # of a quotient or remainder that are tried
@@ -47,7 +50,7 @@ def disjoint_pieces(shape: Presburger, most: int) -> list[Presburger] | None:
     return [Presburger(part, shape.params) for part in sorted(parts, key=_corner)]
 
 
-def _without_division(part: Any, most: int) -> list[Any] | None:
+def _without_division(part: Set, most: int) -> list[Set] | None:
     """The set in parts in each of which a division that bounds it has one value, or one remainder; `None`: it has none.
 
     `i % 8 >= 6` holds on two lattices, `(i + 3) % 16 < 4` for `0 <= i < 16` in two intervals: whichever are fewer.
@@ -74,7 +77,7 @@ def _without_division(part: Any, most: int) -> list[Any] | None:
     return None
 
 
-def _values(part: Any, function: Any, most: int) -> list[Any] | None:
+def _values(part: Set, function: Aff, most: int) -> list[Set] | None:
     """The parts of a set on which a function has one value each; `None` where there are more than `most`."""
     m = isl()
     span = m.Map.from_pw_aff(m.PwAff.from_aff(function).intersect_domain(part)).range()
@@ -82,7 +85,7 @@ def _values(part: Any, function: Any, most: int) -> list[Any] | None:
     low, high = span.dim_min_val(0), span.dim_max_val(0)
     if not (low.is_int() and high.is_int()) or number(high) - number(low) > _MAX_VALUES:
         return None
-    found: list[Any] = []
+    found: list[Set] = []
     for value in range(number(low), number(high) + 1):
         if len(found) > most:
             return None
@@ -91,7 +94,7 @@ def _values(part: Any, function: Any, most: int) -> list[Any] | None:
     return found if len(found) <= most else None
 
 
-def _filled(union: Any) -> Any:
+def _filled(union: Set) -> Set | None:
     """The one convex set that the union is; `None` where it is none, or not seen to be."""
     if union.n_basic_set() == 1:
         return union
@@ -99,7 +102,7 @@ def _filled(union: Any) -> Any:
     return hull if hull.is_subset(union) else None
 
 
-def _merged(parts: list[Any]) -> list[Any]:
+def _merged(parts: list[Set]) -> list[Set]:
     """Disjoint convex sets with the same union, two made one where that is convex: more than isl's `coalesce` sees."""
     left, done = list(parts), []
     while left:
@@ -112,7 +115,7 @@ def _merged(parts: list[Any]) -> list[Any]:
     return done
 
 
-def _corner(part: Any) -> list[tuple[bool, int]]:
+def _corner(part: Set) -> list[tuple[bool, int]]:
     """The smallest value of each coordinate for any parameters, those without one first."""
     ends = [part.dim_min_val(k) for k in range(part.dim(isl().dim_type.set))]
     return [(True, number(end)) if end.is_int() else (False, 0) for end in ends]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from intset.domains.ends import End, as_end
 from intset.domains.isl.session import context, isl, number, val
@@ -14,6 +14,9 @@ from intset.expr.walk import free_vars, opaque_terms, substitute
 from intset.infinity import NEG_INF, POS_INF, Infinity
 from intset.linear.canonical import Normalizer
 
+if TYPE_CHECKING:
+    from islpy import PwAff, Set
+
 
 class Presburger:
     """An isl set together with the meaning of its parameters, usable from every thread and picklable.
@@ -23,11 +26,11 @@ class Presburger:
 
     __slots__ = ("_held", "params")
 
-    def __init__(self, isl_set: Any, params: Sequence[Expr]) -> None:
+    def __init__(self, isl_set: Set, params: Sequence[Expr]) -> None:
         self._held = (context(), isl_set)  # in one place: no thread may see the set of one with the context of another
         self.params = tuple(params)
 
-    def get(self) -> Any:
+    def get(self) -> Set:
         here = context()
         owner, held = self._held
         if owner is not here:
@@ -39,10 +42,10 @@ class Presburger:
         names = tuple(param_name(p) for p in self.params)
         return (_restore, (str(self._held[1]), names, self.params))
 
-    def ordered_params(self, isl_object: Any) -> list[Expr]:
+    def ordered_params(self, isl_object: Set | PwAff) -> list[Expr]:
         """The parameters of `isl_object` in its own order."""
         m = isl()
-        by_name = {param_name(p): p for p in self.params}
+        by_name: dict[str | None, Expr] = {param_name(p): p for p in self.params}
         space = isl_object.get_space()
         return [by_name[space.get_dim_name(m.dim_type.param, k)] for k in range(space.dim(m.dim_type.param))]
 
@@ -95,7 +98,7 @@ def simplified_expr(e: Expr) -> Expr:
     return Normalizer({}).form(e).expr()
 
 
-def _standing_for(result: Any, name: str, new: Expr) -> tuple[Any, list[Expr]]:
+def _standing_for(result: Set, name: str, new: Expr) -> tuple[Set, list[Expr]]:
     """`result` with the parameter called `name` standing for `new`, an expression over other parameters; these."""
     m = isl()
     form = Normalizer({}).form(new)
@@ -129,13 +132,14 @@ def _restore(text: str, names: tuple[str, ...], params: tuple[Expr, ...]) -> Pre
     return Presburger(result, params)
 
 
-def declared(shape: Presburger, *others: Presburger) -> Any:
+def declared(shape: Presburger, *others: Presburger) -> Set:
     """The isl set of parameters that keep what they declare: outside it no answer need be right."""
     m = isl()
-    kind, result = m.dim_type.param, m.Set.universe(shape.get().get_space().params())
+    kind = m.dim_type.param
+    result: Set = m.Set.universe(shape.get().get_space().params())
     for other in others:
         result = result.align_params(other.get().get_space())
-    known = {param_name(p): p for one in (shape, *others) for p in one.params}
+    known: dict[str | None, Expr] = {param_name(p): p for one in (shape, *others) for p in one.params}
     for k in range(result.dim(kind)):
         param = known[result.get_dim_name(kind, k)]
         low, high, step = (*Normalizer({}).atom_bounds(param), 1) if not isinstance(param, Var) else param.declared()
@@ -189,25 +193,25 @@ def are_attained(shape: Presburger, position: int, ends: tuple[End, End]) -> boo
     return not any(_has_end(part.to_set(), position, side) for part in parts for side in sides)
 
 
-def _has_end(current: Any, position: int, side: int) -> bool:
+def _has_end(current: Set, position: int, side: int) -> bool:
     kind = isl().dim_type.set
     return bool(
         current.dim_has_lower_bound(kind, position) if side < 0 else current.dim_has_upper_bound(kind, position)
     )
 
 
-def _without_empty_parts(current: Any) -> Any:
+def _without_empty_parts(current: Set) -> Set:
     parts = [part.to_set() for part in current.get_basic_sets()]
     kept = [part for part in parts if not part.is_empty()]
     if len(kept) == len(parts):
         return current
-    result = isl().Set.empty(current.get_space())
+    result: Set = isl().Set.empty(current.get_space())
     for part in kept:
         result = result.union(part)
     return result
 
 
-def _piecewise_end(current: Any, position: int, side: int) -> Any:
+def _piecewise_end(current: Set, position: int, side: int) -> PwAff | None:
     try:
         return current.dim_min(position) if side < 0 else current.dim_max(position)
     except isl().Error as error:
@@ -216,14 +220,14 @@ def _piecewise_end(current: Any, position: int, side: int) -> Any:
     return None
 
 
-def disjuncts(isl_set: Any) -> list[Any]:
+def disjuncts(isl_set: Set) -> list[Set]:
     """Sets of one disjunct each, whose union is `isl_set`."""
     if isl_set.n_basic_set() == 1:
         return [isl_set]
     return [part.to_set() for part in isl_set.get_basic_sets()]
 
 
-def constant_end(isl_set: Any, position: int, side: int) -> End:
+def constant_end(isl_set: Set, position: int, side: int) -> End:
     """The end of a set without parameters, disjunct by disjunct.
 
     isl's own answer for the union is wrong when a disjunct is empty and was found to be (isl 0.27: NaN counts as 0).

@@ -9,11 +9,14 @@ import threading
 import weakref
 from functools import cache
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from intset.errors import BudgetError, InputError, IntSetError
 from intset.expr.digits import number_of
 from intset.regions.account import Account
+
+if TYPE_CHECKING:
+    from islpy import Context, Val
 
 NAME = "isl"  # of the domain
 _LONG = 1 << 63
@@ -48,7 +51,7 @@ def isl() -> Any:
 class _Session(threading.local):
     """What a thread has: its context, and the budgets that are running, the innermost last."""
 
-    context: Any = None
+    context: Context | None = None
 
     def __init__(self) -> None:
         self.running: list[weakref.ref[Budget]] = []
@@ -57,9 +60,9 @@ class _Session(threading.local):
 _SESSION = _Session()
 
 
-def context() -> Any:
+def context() -> Context:
     """The isl context of this thread. It never prints; a forked child goes on with its own copy."""
-    ctx = _SESSION.context
+    ctx: Context | None = _SESSION.context
     if ctx is None:
         ctx = _SESSION.context = isl().Context()
         ctx.set_on_error(isl().on_error.CONTINUE)
@@ -78,7 +81,8 @@ def _innermost() -> Budget | None:
         alive -= 1
     found = running[alive - 1]() if alive else None
     if alive < len(running):
-        _SESSION.context.set_max_operations(found.limit if found else 0)
+        if _SESSION.context is not None:
+            _SESSION.context.set_max_operations(found.limit if found else 0)
         del running[alive:]
     return found
 
@@ -205,7 +209,7 @@ def is_limited() -> bool:
     return bool(_SESSION.running)
 
 
-def _works(ctx: Any) -> bool:
+def _works(ctx: Context) -> bool:
     """Whether isl still computes: once the limit is met, everything fails."""
     try:
         isl().Val.int_from_si(ctx, 0)
@@ -220,7 +224,7 @@ def _limited() -> list[Budget]:
     return [found for found in running if found is not None and found.limit]
 
 
-def _count(ctx: Any, block: Budget) -> int:
+def _count(ctx: Context, block: Budget) -> int:
     """The value of isl's operation counter, at most the limit of `block`, the innermost.
 
     isl does not tell it: it is searched, at one operation for each success, which the running blocks are given back.
@@ -239,7 +243,7 @@ def _count(ctx: Any, block: Budget) -> int:
     return low + spent
 
 
-def val(n: int, most: int = MAX_BITS) -> Any:
+def val(n: int, most: int = MAX_BITS) -> Val:
     """The integer `n` as an isl value.
 
     Raises
@@ -248,16 +252,17 @@ def val(n: int, most: int = MAX_BITS) -> Any:
     """
     make, ctx = isl().Val.int_from_si, context()
     if -_LONG <= n < _LONG:
-        return make(ctx, n)
+        small: Val = make(ctx, n)
+        return small
     if n.bit_length() > most:
         raise BudgetError(f"a number of {n.bit_length()} bits")
     magnitude, base = abs(n), isl().Val.int_from_ui(ctx, 1 << _CHUNK_BITS)
-    total = make(ctx, 0)
+    total: Val = make(ctx, 0)
     for shift in reversed(range(0, magnitude.bit_length(), _CHUNK_BITS)):
         total = total.mul(base).add(make(ctx, magnitude >> shift & (1 << _CHUNK_BITS) - 1))
     return total if n > 0 else total.neg()
 
 
-def number(value: Any) -> int:
+def number(value: Val) -> int:
     """The integer that an isl value is, of any size."""
     return number_of(value.to_str())

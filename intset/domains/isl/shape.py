@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from intset import config as configuration
 from intset.domains.ends import End
@@ -29,6 +29,9 @@ from intset.regions.derived import PerInstance, coordinates, lexicographic
 from intset.regions.product import Product
 from intset.regions.shape import Shape
 
+if TYPE_CHECKING:
+    from islpy import Set
+
 
 class IslShape(Presburger, Shape):
     """A Presburger set: exact in all of the algebra, under budgets of isl's operations."""
@@ -40,7 +43,7 @@ class IslShape(Presburger, Shape):
     def dims(self) -> int:  # type: ignore[override]  # isl knows it
         return int(self.get().dim(isl().dim_type.set))
 
-    def _with(self, isl_set: Any, *others: Presburger) -> IslShape:
+    def _with(self, isl_set: Set, *others: Presburger) -> IslShape:
         """Another set over the parameters of this one and of others."""
         return IslShape(isl_set, tuple(dict.fromkeys(p for shape in (self, *others) for p in shape.params)))
 
@@ -244,7 +247,7 @@ class IslShape(Presburger, Shape):
     def lexmax(self) -> IslShape:
         return self._extreme(1, lambda current: current.lexmax())
 
-    def _extreme(self, side: int, extreme: Callable[[Any], Any]) -> IslShape:
+    def _extreme(self, side: int, extreme: Callable[[Set], Set]) -> IslShape:
         try:
             return self._with(extreme(self.get()))
         except isl().Error as error:

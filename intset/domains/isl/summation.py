@@ -7,12 +7,15 @@ from fractions import Fraction
 from functools import cache
 from itertools import product
 from math import comb, gcd, lcm
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from intset.domains.isl.session import isl, number
 from intset.domains.isl.to_expr import Piece, aff_to_form, pieces_of, simplified
 from intset.expr.node import Expr, Var
 from intset.linear.form import ONE, ZERO, Linear, atom, factors, monomial_of
+
+if TYPE_CHECKING:
+    from islpy import PwAff, Set
 
 MAX_TERMS = 32  # parts that a set may fall into while it is summed
 _SUMMED = tuple(Var(f"x{k}") for k in range(16))  # what the dimensions are called while they are summed
@@ -21,20 +24,20 @@ _SUMMED = tuple(Var(f"x{k}") for k in range(16))  # what the dimensions are call
 class Interval(NamedTuple):
     """A one-dimensional set: `low, low + stride, ..., high` where it is not empty; the ends are isl PwAffs."""
 
-    low: Any
-    high: Any
+    low: PwAff
+    high: PwAff
     stride: int
 
 
 class Term(NamedTuple):
     """The value `numerator / denominator`, an integer, on the parameters in `domain`, an isl Set; 0 elsewhere."""
 
-    domain: Any
+    domain: Set
     numerator: Linear
     denominator: int
 
 
-def interval_of(line: Any) -> Interval | None:
+def interval_of(line: Set) -> Interval | None:
     """The bounded one-dimensional isl Set as an interval with a constant stride, if it is one for all parameters."""
     low, high = line.dim_min(0), line.dim_max(0)
     if not line.involves_locals() and line.n_basic_set() == 1:
@@ -48,7 +51,7 @@ def interval_of(line: Any) -> Interval | None:
     return Interval(low, high, number(stride)) if every.is_subset(line) else None
 
 
-def sum_points(points: Any, params: Sequence[Expr]) -> list[Term] | None:
+def sum_points(points: Set, params: Sequence[Expr]) -> list[Term] | None:
     """The number of points of a bounded isl Set with at most one disjunct, as the sum of some terms.
 
     Exact, or `None`: where a bound of a dimension is not a polynomial in the dimensions summed after it (a division by
@@ -82,11 +85,11 @@ class _Option(NamedTuple):
     """One dimension summed: the parts of the set over the others, each with its sum `numerator / divisor`."""
 
     position: int
-    parts: list[tuple[Any, Linear, int]]
+    parts: list[tuple[Set, Linear, int]]
 
 
 def _option(
-    part: Any, position: int, params: Sequence[Expr], names: Sequence[Var], numerator: Linear
+    part: Set, position: int, params: Sequence[Expr], names: Sequence[Var], numerator: Linear
 ) -> _Option | None:
     """`numerator` summed over one dimension of `part`, if that is possible."""
     kinds = isl().dim_type
@@ -99,7 +102,7 @@ def _option(
         return None
     powers = _powers(numerator, name)
     atoms = [*params, *others]
-    parts: list[tuple[Any, Linear, int]] = []
+    parts: list[tuple[Set, Linear, int]] = []
     for first, last in product(pieces_of(interval.low), pieces_of(interval.high)):
         domain = first.domain.intersect(last.domain)
         if domain.is_empty():
@@ -113,7 +116,7 @@ def _option(
     return _Option(position, parts)
 
 
-def _lowered(domain: Any, first: int, total: int) -> Any:
+def _lowered(domain: Set, first: int, total: int) -> Set:
     """The set of parameters with `total` parameters from `first` on made its dimensions."""
     kinds = isl().dim_type
     return domain.from_params().move_dims(kinds.set, 0, kinds.param, first, total)
@@ -196,22 +199,22 @@ def _grouped(terms: Sequence[Term]) -> list[Term]:
     return [_reduced(*group) for group in groups]
 
 
-def _reduced(domain: Any, numerator: Linear, denominator: int) -> Term:
+def _reduced(domain: Set, numerator: Linear, denominator: int) -> Term:
     shared = gcd(denominator, numerator.content(), numerator.const)
     return Term(domain, numerator.divided(shared), denominator // shared)
 
 
-def vanishes(term: Term, domain: Any, params: Sequence[Expr]) -> bool:
+def vanishes(term: Term, domain: Set, params: Sequence[Expr]) -> bool:
     """Whether the polynomial of the term is 0 on `domain`, seen by putting in the parameters that are fixed there."""
     return all(_at_fixed(term.numerator, part.to_set(), params).same(ZERO) for part in domain.get_basic_sets())
 
 
-def _at_fixed(form: Linear, part: Any, params: Sequence[Expr]) -> Linear:
+def _at_fixed(form: Linear, part: Set, params: Sequence[Expr]) -> Linear:
     fixed: dict[Expr, Linear] = {}
     for k, e in enumerate(params):
-        value = part.plain_get_val_if_fixed(isl().dim_type.param, k)
-        if value.is_int():
-            fixed[e] = Linear(number(value), {})
+        only = part.plain_get_val_if_fixed(isl().dim_type.param, k)
+        if only.is_int():
+            fixed[e] = Linear(number(only), {})
     total = Linear(form.const, {})
     for monomial, coefficient in form.terms.items():
         value = Linear(coefficient, {})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from intset.domains.isl.coalesced import coalesced
 from intset.domains.isl.session import isl, number
@@ -12,6 +12,9 @@ from intset.expr.build import logical_and, logical_or, maximum, minimum, select
 from intset.expr.node import Cond, Expr, as_expr, truth
 from intset.linear.form import Linear, atom
 
+if TYPE_CHECKING:
+    from islpy import Aff, BasicSet, PwAff, Set, dim_type
+
 MAX_LATTICE_PIECES = 6  # a function of more pieces is not tried as a maximum of minima: n^3 emptiness tests
 MAX_MERGED_PIECES = 16  # of more pieces none is tried in the place of another: n^2 emptiness tests
 
@@ -19,7 +22,7 @@ MAX_MERGED_PIECES = 16  # of more pieces none is tried in the place of another: 
 # -- affine functions -------------------------------------------------------------------------------------------------
 
 
-def aff_to_expr(aff: Any, dims: Sequence[Expr], params: Sequence[Expr]) -> Expr:
+def aff_to_expr(aff: Aff, dims: Sequence[Expr], params: Sequence[Expr]) -> Expr:
     """The expression over `dims` and `params` that equals the isl `Aff` (its floor, where it is not an integer).
 
     Divisions are by positive constants; what recombines becomes a remainder, as `i - 5*floor(i/5)` does to `i % 5`.
@@ -27,7 +30,7 @@ def aff_to_expr(aff: Any, dims: Sequence[Expr], params: Sequence[Expr]) -> Expr:
     return aff_to_form(aff, dims, params).expr()
 
 
-def aff_to_form(aff: Any, dims: Sequence[Expr], params: Sequence[Expr]) -> Linear:
+def aff_to_form(aff: Aff, dims: Sequence[Expr], params: Sequence[Expr]) -> Linear:
     """As `aff_to_expr`, in the linear form: its atoms are `dims`, `params`, and quotients and remainders of these."""
     if aff.is_nan():
         raise InputError(f"a function without a value has no expression: {aff}")
@@ -49,7 +52,7 @@ class _Quotient(NamedTuple):
 class Reader:
     """Reads affine forms over the local space of `owner` (an Aff or a BasicSet): its dims, params and divisions."""
 
-    def __init__(self, owner: Any, kind: Any, dims: Sequence[Expr], params: Sequence[Expr]) -> None:
+    def __init__(self, owner: Aff | BasicSet, kind: dim_type, dims: Sequence[Expr], params: Sequence[Expr]) -> None:
         types = isl().dim_type
         if owner.dim(kind) != len(dims) or owner.dim(types.param) != len(params):
             raise InputError(f"{len(dims)} dims and {len(params)} params do not fit {owner}")
@@ -70,7 +73,7 @@ class Reader:
                     del waiting[k]
                     progress = True
 
-    def form(self, affine: Any, kind: Any) -> Linear | None:
+    def form(self, affine: Any, kind: dim_type) -> Linear | None:
         """The numerator of an Aff (`kind` `in_`) or Constraint (`set`); `None` when a division in it is unknown."""
         types = isl().dim_type
         scale = affine.get_denominator_val() if kind is types.in_ else None
@@ -109,24 +112,26 @@ class Reader:
         return form.plus(atom(quotient.expr), factor)
 
 
+Gisted = TypeVar("Gisted", "Set", "PwAff", "Aff")
+
 # -- piecewise affine functions ---------------------------------------------------------------------------------------
 
 
 class Piece(NamedTuple):
     """A part of a piecewise function: the isl Aff `function` on the isl Set `domain`, where it is an integer."""
 
-    domain: Any
-    function: Any
+    domain: Set
+    function: Aff
 
 
-def pieces_of(pw: Any) -> list[Piece]:
+def pieces_of(pw: PwAff) -> list[Piece]:
     """The pieces of an isl PwAff; their domains are disjoint."""
     found: list[Piece] = []
     pw.foreach_piece(lambda domain, function: found.append(Piece(domain, function)))
     return found
 
 
-def pw_aff_to_expr(pw: Any, dims: Sequence[Expr], params: Sequence[Expr], context: Any = None) -> Expr | None:
+def pw_aff_to_expr(pw: PwAff, dims: Sequence[Expr], params: Sequence[Expr], context: Set | None = None) -> Expr | None:
     """The expression that equals the isl `PwAff` on its domain; `None` when the domain is empty.
 
     Parameters
@@ -140,7 +145,7 @@ def pw_aff_to_expr(pw: Any, dims: Sequence[Expr], params: Sequence[Expr], contex
 
 
 def pieces_to_expr(
-    pieces: Iterable[Piece], dims: Sequence[Expr], params: Sequence[Expr], context: Any = None
+    pieces: Iterable[Piece], dims: Sequence[Expr], params: Sequence[Expr], context: Set | None = None
 ) -> Expr | None:
     """As `pw_aff_to_expr`, for pieces with disjoint domains.
 
@@ -167,7 +172,7 @@ def pieces_to_expr(
     return result
 
 
-def within_context(isl_set: Any, context: Any) -> Any:
+def within_context(isl_set: Set, context: Set | None) -> Set:
     """The part of a set in `context`, a set of parameters alone or over the same space; `None` is everything."""
     if context is None:
         return isl_set
@@ -176,7 +181,7 @@ def within_context(isl_set: Any, context: Any) -> Any:
     return isl_set.intersect(context)
 
 
-def simplified(isl_object: Any, context: Any) -> Any:
+def simplified(isl_object: Gisted, context: Set) -> Gisted:
     """isl's `gist` of a set or function: the same in `context`. As it is, where isl fails (its gist has a defect)."""
     try:
         domain_is_params = isinstance(isl_object, isl().Set) and isl_object.is_params()
@@ -187,11 +192,11 @@ def simplified(isl_object: Any, context: Any) -> Any:
         return isl_object
 
 
-def _integral(function: Any) -> Any:
+def _integral(function: Aff) -> Aff:
     return function if function.get_denominator_val().is_one() else function.floor()
 
 
-def _weight(domain: Any) -> tuple[int, int]:
+def _weight(domain: Set) -> tuple[int, int]:
     parts = domain.get_basic_sets()
     return len(parts), sum(part.n_constraint() + part.dim(isl().dim_type.div) for part in parts)
 
@@ -242,7 +247,7 @@ def _lattice(pieces: list[Piece]) -> list[list[int]] | None:
 # -- sets -------------------------------------------------------------------------------------------------------------
 
 
-def set_to_cond(isl_set: Any, dims: Sequence[Expr], params: Sequence[Expr], context: Any = None) -> Cond | None:
+def set_to_cond(isl_set: Set, dims: Sequence[Expr], params: Sequence[Expr], context: Set | None = None) -> Cond | None:
     """The condition that the point `dims` is in the isl `Set`: a disjunction of conjunctions, without quantifiers.
 
     `None` when a division stays without an explicit form; isl finds one whenever its budget suffices.
@@ -263,7 +268,7 @@ def set_to_cond(isl_set: Any, dims: Sequence[Expr], params: Sequence[Expr], cont
     return logical_or(*disjuncts)
 
 
-def _conjuncts(part: Any, dims: Sequence[Expr], params: Sequence[Expr]) -> list[Cond] | None:
+def _conjuncts(part: BasicSet, dims: Sequence[Expr], params: Sequence[Expr]) -> list[Cond] | None:
     if part.plain_is_empty():
         return [truth(False)]
     kind = isl().dim_type.set

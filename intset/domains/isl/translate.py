@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from intset.domains.isl.session import context, isl, val
 from intset.domains.query import Query
@@ -21,6 +21,9 @@ from intset.expr.node import Cond, Expr, Node, Var
 from intset.expr.walk import opaque_terms
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
+
+if TYPE_CHECKING:
+    from islpy import Aff, Map, PwAff, Set, dim_type
 
 MAX_FRESH_TERMS = 16  # with more, what is left of the question is not worth isl's time
 MAX_NESTING = 6  # divisions nested deeper than this are relaxed: isl's time explodes there
@@ -157,9 +160,9 @@ class Translation:
         self.space = space
         self._zero = m.Aff.zero_on_domain(m.LocalSpace.from_space(space))
 
-    def _domain(self) -> Any:
+    def _domain(self) -> Set:
         m = isl()
-        result = m.Set.universe(self.space)
+        result: Set = m.Set.universe(self.space)
         for k, e in enumerate(self.dims):
             result = _bounded(result, m.dim_type.set, k, self.known.atom_bounds(e))
         for k, param in enumerate(self._sizes):
@@ -178,13 +181,13 @@ class Translation:
 
     # -- functions ----------------------------------------------------------------------------------------------
 
-    def affine(self, form: Linear) -> Any:
+    def affine(self, form: Linear) -> Aff | PwAff:
         """An isl `Aff` or `PwAff` equal to `form` on the domain."""
         return self._affine(self.known, form)
 
-    def _affine(self, normalizer: Normalizer, form: Linear) -> Any:
+    def _affine(self, normalizer: Normalizer, form: Linear) -> Aff | PwAff:
         m = isl()
-        aff = self._zero
+        aff: Any = self._zero
         if form.const:
             aff = aff.set_constant_val(val(form.const))
         rest = []
@@ -197,38 +200,41 @@ class Translation:
                 aff = aff.set_coefficient_val(kind, place[1], val(k))
         for e, k in rest:
             aff = _add(aff, _scaled(self._atom(normalizer, e), k))
-        return aff
+        found: Aff | PwAff = aff
+        return found
 
-    def _atom(self, normalizer: Normalizer, e: Any) -> Any:
+    def _atom(self, normalizer: Normalizer, e: Any) -> Aff | PwAff:
         key = (id(normalizer), e)
         found = self._memo.get(key)
         if found is None:
             found = self._memo[key] = self._atom_uncached(normalizer, e)
         return found
 
-    def _atom_uncached(self, normalizer: Normalizer, e: Any) -> Any:
+    def _atom_uncached(self, normalizer: Normalizer, e: Any) -> Aff | PwAff:
         op = e.op
         if op is ops.SELECT:
             inside = self.cond(normalizer, normalizer.cond(e.args[0]))
             (yes, if_true), (no, if_false) = normalizer.branches(e)
             first = _piecewise(self._affine(yes, yes.form(if_true))).intersect_domain(inside)
             second = _piecewise(self._affine(no, no.form(if_false))).intersect_domain(inside.complement())
-            return first.union_add(second)
+            chosen: PwAff = first.union_add(second)
+            return chosen
         forms = [normalizer.form(arg) for arg in e.args]
         if op is ops.FLOORDIV:
             return self._affine(normalizer, forms[0]).scale_down_val(val(forms[1].const)).floor()
         if op is ops.FLOORMOD:
             return self._affine(normalizer, forms[0]).mod_val(val(forms[1].const))
         args = [_piecewise(self._affine(normalizer, form)) for form in forms]
-        return _PIECEWISE[op](*args)
+        found: PwAff = _PIECEWISE[op](*args)
+        return found
 
     # -- conditions ---------------------------------------------------------------------------------------------
 
-    def cond(self, normalizer: Normalizer, root: Cond) -> Any:
+    def cond(self, normalizer: Normalizer, root: Cond) -> Set:
         """The isl set of the points where the canonical condition `root` holds."""
         m = isl()
-        done: dict[Node, Any] = {}
-        stack: list[Any] = [root]
+        done: dict[Node, Set] = {}
+        stack: list[Cond] = [root]
         while stack:
             node = stack[-1]
             if node in done:
@@ -250,10 +256,11 @@ class Translation:
             stack.pop()
         return done[root]
 
-    def _nonneg(self, value: Any) -> Any:
+    def _nonneg(self, value: Aff | PwAff) -> Set:
         if isinstance(value, isl().Aff):
-            return value.ge_set(self._zero)
-        return value.nonneg_set()
+            found: Set = value.ge_set(self._zero)
+            return found
+        return _piecewise(value).nonneg_set()
 
 
 def _affine_parts(normalizer: Normalizer, e: Any) -> list[tuple[Normalizer, Any]] | None:
@@ -283,7 +290,7 @@ def param_name(param: Expr) -> str:
     return f"q{number}"
 
 
-def _bounded(result: Any, kind: Any, position: int, interval: Any) -> Any:
+def _bounded(result: Set, kind: dim_type, position: int, interval: Any) -> Set:
     if interval is None:
         return result
     low, high = interval
@@ -294,7 +301,7 @@ def _bounded(result: Any, kind: Any, position: int, interval: Any) -> Any:
     return result
 
 
-def image_of(translation: Translation) -> Any:
+def image_of(translation: Translation) -> Set:
     """The isl set of the values that the query's expressions take together."""
     m = isl()
     maps = []
@@ -304,31 +311,34 @@ def image_of(translation: Translation) -> Any:
         maps.append(one)
     if not maps:
         return translation.domain.project_out(m.dim_type.set, 0, len(translation.dims))
-    relation = maps[0]
+    relation: Map = maps[0]
     for one in maps[1:]:
         relation = relation.flat_range_product(one)
     return relation.intersect_domain(translation.domain).range()
 
 
-def _piecewise(value: Any) -> Any:
-    m = isl()
-    return m.PwAff.from_aff(value) if isinstance(value, m.Aff) else value
+def _piecewise(value: Aff | PwAff) -> PwAff:
+    whole: Any = value
+    if isinstance(value, isl().Aff):
+        whole = isl().PwAff.from_aff(value)
+    found: PwAff = whole
+    return found
 
 
-def _add(a: Any, b: Any) -> Any:
-    m = isl()
-    if isinstance(a, m.Aff) and isinstance(b, m.Aff):
-        return a.add(b)
+def _add(a: Aff | PwAff, b: Aff | PwAff) -> Aff | PwAff:
+    if isinstance(a, isl().Aff) and isinstance(b, isl().Aff):
+        both: Aff = a.add(b)
+        return both
     return _piecewise(a).add(_piecewise(b))
 
 
-def _scaled(value: Any, factor: int) -> Any:
+def _scaled(value: Aff | PwAff, factor: int) -> Aff | PwAff:
     return value if factor == 1 else value.scale_val(val(factor))
 
 
-def _where(value: Any, zero: Any, kind: ops.Op) -> Any:
+def _where(value: Aff | PwAff, zero: Aff, kind: ops.Op) -> Set:
     if isinstance(value, isl().Aff):
-        equal = value.eq_set(zero)
+        equal: Set = value.eq_set(zero)
         return equal if kind is ops.EQ else equal.complement()
-    piecewise = _piecewise(zero)
-    return value.eq_set(piecewise) if kind is ops.EQ else value.ne_set(piecewise)
+    function, piecewise = _piecewise(value), _piecewise(zero)
+    return function.eq_set(piecewise) if kind is ops.EQ else function.ne_set(piecewise)
