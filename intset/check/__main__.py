@@ -1,5 +1,7 @@
 """`python -m intset.check FILE`: check the certificates in FILE, one a line; `-` reads standard input.
 
+They may be those of proofs and those of bounds.
+
 Each claim is printed with the verdict. Ends with 0 when all are accepted, 1 when one is rejected, 2 when FILE or a line
 in it cannot be read.
 """
@@ -10,8 +12,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from intset.check.bounds_text import KEY
 from intset.check.certificate import Certificate
-from intset.check.claim import claim, visible
+from intset.check.claim import claim, claim_of_bounds, visible
+from intset.check.ends import BoundsCertificate
+from intset.check.text import is_a
 from intset.errors import ParseError
 
 ACCEPTED, REJECTED, UNREADABLE = 0, 1, 2
@@ -35,12 +40,13 @@ def main(arguments: Sequence[str]) -> int:
 
 def _verdict(name: str, number: int, line: str) -> int:
     try:
-        cert = Certificate.from_text(line)
+        cert = BoundsCertificate.from_text(line) if is_a(KEY, line) else Certificate.from_text(line)
     except ParseError as error:
         print(f"{visible(name)}:{number}: {visible(str(error))}", file=sys.stderr)
         return UNREADABLE
     accepted = cert.check()
-    print(f"{'accepted' if accepted else 'REJECTED'}: {claim(cert)}", flush=True)
+    said = claim(cert) if isinstance(cert, Certificate) else claim_of_bounds(cert)
+    print(f"{'accepted' if accepted else 'REJECTED'}: {said}", flush=True)
     return ACCEPTED if accepted else REJECTED
 
 

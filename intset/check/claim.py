@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from intset.check.certificate import Certificate
+from intset.check.ends import BoundsCertificate
 from intset.expr.node import Expr, Node, Var
 from intset.expr.printer import to_text
+from intset.expr.range import Range
 from intset.expr.walk import free_vars
+from intset.facts import Fact
 from intset.infinity import Infinity
 
 MAX_WORDS = 2_000  # characters of one expression
@@ -14,11 +19,8 @@ _MAX_DIGITS = 1_000
 
 def claim(cert: Certificate) -> str:
     """What the certificate claims, in one line."""
-    shown = _Shown(cert)
-    given = [f"{shown(var)} in [{shown.end(limits.min)}, {shown.end(limits.max)}]" for var, limits in cert.ranges]
-    given += [shown(fact.condition) for fact in cert.facts]
-    given += [said for var in shown.variables if (said := shown.declared(var))]
-    premises = f" given {'; '.join(given)}" if given else ""
+    shown = _Shown((cert.goal, *cert.point), cert.facts, cert.ranges)
+    premises = shown.premises()
     if cert.vacuous:
         return f"nothing satisfies what is given:{premises or ' nothing'} ({cert.kind})"
     if cert.kind == "point":
@@ -27,13 +29,29 @@ def claim(cert: Certificate) -> str:
     return f"always: {shown(cert.goal)}{premises} ({cert.kind})"
 
 
+def claim_of_bounds(cert: BoundsCertificate) -> str:
+    """What a certificate of bounds claims, in one line."""
+    points = [at for at in (cert.at_lower, cert.at_upper) if at is not None]
+    mentioned = [e for at in points for e in (*at, *at.values()) if isinstance(e, Expr)]
+    ends = [end for end in (cert.low, cert.high) if isinstance(end, Expr)]
+    shown = _Shown((cert.expr, *ends, *cert.keep, *mentioned), cert.facts, cert.ranges)
+    if cert.empty is not None:
+        return f"nowhere a value: {shown(cert.expr)}{shown.premises()}"
+    said = f"always: {shown.end(cert.low)} <= {shown(cert.expr)} <= {shown.end(cert.high)}{shown.premises()}"
+    for side, at in (("lower", cert.at_lower), ("upper", cert.at_upper)):
+        if at is not None:
+            values = ((shown(e), shown(v) if isinstance(v, Expr) else integer(v)) for e, v in at.items())
+            said += f"; the {side} end at {', '.join(f'{e} = {v}' for e, v in values) or 'the only point'}"
+    return said
+
+
 class _Shown:
     """How the nodes of a certificate are shown: variables of one name are told apart, escape sequences are visible."""
 
-    def __init__(self, cert: Certificate) -> None:
-        ends = (end for _, r in cert.ranges for end in (r.min, r.extent) if isinstance(end, Expr))
-        stated = (cert.goal, *(fact.condition for fact in cert.facts), *ends, *(var for var, _ in cert.ranges))
-        self.variables = free_vars(*stated, *cert.point)
+    def __init__(self, roots: Sequence[Node], facts: Sequence[Fact], ranges: Sequence[tuple[Var, Range]]) -> None:
+        self._facts, self._ranges = facts, ranges
+        ends = (end for _, r in ranges for end in (r.min, r.extent) if isinstance(end, Expr))
+        self.variables = free_vars(*roots, *(fact.condition for fact in facts), *ends, *(var for var, _ in ranges))
         self._labels: dict[Expr, Var] = {}
         met: dict[str, int] = {}
         for var in self.variables:
@@ -47,6 +65,12 @@ class _Shown:
             return visible(to_text(node.substitute(self._labels) if self._labels else node, limit=MAX_WORDS))
         except ValueError:
             return "(an expression with a number of too many digits to show)"
+
+    def premises(self) -> str:
+        given = [f"{self(var)} in [{self.end(limits.min)}, {self.end(limits.max)}]" for var, limits in self._ranges]
+        given += [self(fact.condition) for fact in self._facts]
+        given += [said for var in self.variables if (said := self.declared(var))]
+        return f" given {'; '.join(given)}" if given else ""
 
     def end(self, end: Expr | Infinity) -> str:
         return self(end) if isinstance(end, Expr) else "-inf" if end.sign < 0 else "inf"

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from intset.check.bounds_text import bounds_fields, bounds_text
 from intset.check.certificate import Certificate
 from intset.check.premises import declared_conditions, range_conditions
 from intset.expr import ops
@@ -127,6 +128,20 @@ class BoundsCertificate:
         limits = (part for _, r in self.ranges for part in (r.min, r.extent) if isinstance(part, Expr))
         stated = free_vars(self.expr, end, *limits, *(fact.condition for fact in self.facts))
         return bool(self.keep) or any(var not in dict(self.ranges) for var in stated)
+
+    def to_text(self) -> str:
+        """The certificate as one line of text, which `from_text` reads."""
+        return bounds_text(self)
+
+    @classmethod
+    def from_text(cls, text: str) -> BoundsCertificate:
+        """The certificate that a line of text is.
+
+        Raises
+        ------
+        ParseError: it is none, or speaks of a variable that is another in this process.
+        """
+        return cls(**bounds_fields(text))
 
     def words(self) -> tuple[str, ...]:
         """The certificate in sentences."""

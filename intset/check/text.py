@@ -8,7 +8,7 @@ as in a program; a text that no program could have made is refused with a `Parse
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from intset.check import evidence as names
@@ -63,6 +63,15 @@ def load(text: str, what: str) -> dict[str, Any]:
     return table
 
 
+def is_a(what: str, text: str) -> bool:
+    """Whether a line is the text of a certificate of some kind, as far as a look at its fields tells."""
+    try:
+        table = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(table, dict) and what in table
+
+
 # -- writing ------------------------------------------------------------------------------------------------------
 
 
@@ -97,13 +106,18 @@ class Writer:
     def end(self, end: Expr | Infinity) -> int | str:
         return self.node(end) if isinstance(end, Expr) else "+inf" if end is POS_INF else "-inf"
 
+    def stated(self, facts: Sequence[Fact], ranges: Sequence[tuple[Var, Range]]) -> dict[str, Any]:
+        return {
+            "facts": [[self.node(fact.condition), fact.provenance] for fact in facts],
+            "ranges": [[self.node(var), self.end(r.min), self.end(r.extent)] for var, r in ranges],
+        }
+
     def certificate(self, cert: Certificate) -> dict[str, Any]:
         body: dict[str, Any] = {
             "kind": cert.kind,
             "goal": self.node(cert.goal),
             "vacuous": cert.vacuous,
-            "facts": [[self.node(fact.condition), fact.provenance] for fact in cert.facts],
-            "ranges": [[self.node(var), self.end(r.min), self.end(r.extent)] for var, r in cert.ranges],
+            **self.stated(cert.facts, cert.ranges),
         }
         evidence: dict[str, Callable[[], Any]] = {
             "linear": lambda: {"combinations": [self.combination(one) for one in cert.combinations]},
@@ -221,8 +235,7 @@ class Reader:
         kind, goal, vacuous = table.pop("kind", None), self.node(table.pop("goal", None), Cond), table.pop("vacuous", 0)
         if not isinstance(kind, str) or not isinstance(vacuous, bool):
             raise refuse("no kind, or no word on whether it is vacuous")
-        facts = tuple(self._fact(read_list(row, 2, 2)) for row in read_list(table.pop("facts", None)))
-        ranges = tuple(self._range(read_list(row, 3, 3)) for row in read_list(table.pop("ranges", None)))
+        stated = self.stated(table)
         evidence: dict[str, Any] = {}
         if "combinations" in table:
             given = read_list(table.pop("combinations"))
@@ -238,14 +251,20 @@ class Reader:
             evidence["text"] = table.pop("text")
         if table:
             raise refuse("a field that has no meaning")
-        return {"kind": kind, "goal": goal, "vacuous": vacuous, "facts": facts, "ranges": ranges, **evidence}
+        return {"kind": kind, "goal": goal, "vacuous": vacuous, **stated, **evidence}
 
-    def _fact(self, row: list[Any]) -> Fact:
+    def stated(self, table: dict[str, Any]) -> dict[str, Any]:
+        """The facts and ranges of a table, which are taken from it."""
+        facts = tuple(self.fact(read_list(row, 2, 2)) for row in read_list(table.pop("facts", None)))
+        ranges = tuple(self.limits(read_list(row, 3, 3)) for row in read_list(table.pop("ranges", None)))
+        return {"facts": facts, "ranges": ranges}
+
+    def fact(self, row: list[Any]) -> Fact:
         if row[1] not in PROVENANCES:
             raise refuse("a fact without provenance")
         return Fact(self.node(row[0], Cond), row[1])
 
-    def _range(self, row: list[Any]) -> tuple[Var, Range]:
+    def limits(self, row: list[Any]) -> tuple[Var, Range]:
         low, extent = (self.end(end) for end in row[1:])
         return self.node(row[0], Var), _legal(lambda: Range(low, extent))
 

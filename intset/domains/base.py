@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 from intset.domains import order
 from intset.domains.budgeted import (
     Ends,
+    check_countable,
     condition_of,
     count_of,
     has_point,
@@ -78,13 +79,13 @@ class IntSet(ABC):
 
     @abstractmethod
     def count(self) -> int | Infinity | Expr:
-        """The number of elements of the set represented.
+        """The number of elements.
 
         Returns an `int` when it is constant, `POS_INF` when unbounded, else an expression over `params`.
 
         Raises
         ------
-        CountError: the number is not known in closed form, or out of the budget.
+        CountError: the set is not exact, or the number is not known in closed form or out of the budget.
         """
 
     # -- what follows --------------------------------------------------------------------------------------------
@@ -271,6 +272,7 @@ class IntervalSet(IntSet):
     def count(self) -> int | Infinity | Expr:
         if self.is_empty:
             return 0
+        check_countable(self)
         if isinstance(self.low, Infinity) or isinstance(self.high, Infinity):
             return POS_INF
         extent = self._frame().canonical(self.high - self.low + 1)
@@ -337,6 +339,7 @@ class ShapeSet(IntSet):
         return super().__contains__(value) if self.params else has_point(self._shape, (as_int(value, "an element"),))
 
     def count(self) -> int | Infinity | Expr:
+        check_countable(self)
         return count_of(self._shape, self._outline)
 
     def substituted(self, values: Mapping[Var, Expr]) -> IntSet:

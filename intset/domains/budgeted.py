@@ -39,6 +39,9 @@ class Represented(Protocol):
     def dims(self) -> int: ...
 
     @property
+    def is_exact(self) -> bool: ...
+
+    @property
     def is_empty(self) -> bool: ...
 
     def conditions(self, point: Sequence[Expr]) -> tuple[Cond, ...]: ...
@@ -108,6 +111,17 @@ def is_empty(shape: Shape) -> bool:
             return shape.is_empty()
     except BudgetError:
         return False
+
+
+def check_countable(s: Represented) -> None:
+    """That the elements represented may be counted: their number would be said of the true ones.
+
+    Raises
+    ------
+    CountError: they are not known to be the true ones.
+    """
+    if not s.is_exact and not s.is_empty:
+        raise CountError("only a part of these may be true elements: what is not exact is not counted")
 
 
 def count_of(shape: Shape, outline: Outline | None = None) -> int | Infinity | Expr:

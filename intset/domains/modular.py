@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from intset.domains import congruence
 from intset.domains.base import End, IntSet, as_end, empty_set
+from intset.domains.budgeted import check_countable
 from intset.domains.value import ValueDomain
 from intset.expr import ops
 from intset.expr.digits import number_text
@@ -32,6 +33,7 @@ class CongruenceSet(IntSet):
         return truth(True) if self.modulus == 1 else (as_expr(e) % self.modulus).eq(self.remainder)
 
     def count(self) -> int | Infinity:
+        check_countable(self)
         return 1 if self.modulus == 0 else POS_INF
 
     def describe(self) -> str:

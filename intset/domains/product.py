@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Protocol
 from intset.domains import congruence, strided
 from intset.domains.answers import region_of_points
 from intset.domains.base import Bounds, Domain, End, IntSet, as_end, empty_set
+from intset.domains.budgeted import check_countable
 from intset.domains.modular import ModularDomain
 from intset.domains.protocols import ClimbingDomain, Regions
 from intset.domains.query import Query
@@ -73,6 +74,7 @@ class StridedSet(IntSet):
         return logical_and(*parts)
 
     def count(self) -> int | Infinity:
+        check_countable(self)
         number = strided.count(self.value)
         return POS_INF if number is None else number
 

@@ -26,6 +26,7 @@ from intset.domains.base import IntervalSet, IntSet
 from intset.domains.budgeted import (
     SHARE,
     Ends,
+    check_countable,
     condition_of,
     count_of,
     has_point,
@@ -94,7 +95,7 @@ class Region(ABC):
 
         Raises
         ------
-        CountError: the number is not known in closed form, or out of the budget.
+        CountError: the region is not exact, or the number is not known in closed form or out of the budget.
         """
 
     @abstractmethod
@@ -312,6 +313,7 @@ class ProductRegion(Region):
         return s.ends() if s.is_tight or self.sides is None else self.sides.within(k, s.ends())
 
     def count(self) -> int | Infinity | Expr:
+        check_countable(self)
         counts = [s.count() for s in self.sets]
         if any(c == 0 for c in counts if isinstance(c, int)):
             return 0
@@ -387,6 +389,7 @@ class ShapeRegion(Region):
         return ends if self.sides is None or is_best else self.sides.within(k, ends)
 
     def count(self) -> int | Infinity | Expr:
+        check_countable(self)
         return count_of(self._shape, self._outline)
 
     def count_max(self) -> int | Infinity:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from intset.domains import multistride, strided
 from intset.domains.base import End, IntSet, empty_set
+from intset.domains.budgeted import check_countable
 from intset.domains.consistency import is_touched
 from intset.domains.product import StridedSet
 from intset.domains.query import Query
@@ -55,6 +56,7 @@ class StrideSet(IntSet):
         return super().__contains__(value)
 
     def count(self) -> int:
+        check_countable(self)
         number = multistride.count(self.steps)
         if number is None:
             raise CountError(f"counting {self.describe()} is out of budget")

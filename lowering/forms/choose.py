@@ -131,7 +131,7 @@ def _excess(box: BoundsMap) -> float | None:
                 continue
             try:
                 needed, made = (
-                    r.at({v: values[v] for v in r.params}).count() for r in (required, box.computed(tensor))
+                    r.at({v: values[v] for v in r.params}).shape.count() for r in (required, box.computed(tensor))
                 )
             except (IntSetError, KeyError):
                 return 1.0

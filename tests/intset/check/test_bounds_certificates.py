@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import json
 import pickle
+import random
 import warnings
 from dataclasses import replace
 
@@ -15,6 +17,7 @@ from intset import (
     EvaluationError,
     InputError,
     Opaque,
+    ParseError,
     Range,
     ShapeVar,
     Var,
@@ -22,7 +25,8 @@ from intset import (
     minimum,
     nonneg,
 )
-from intset.check import BoundsCertificate
+from intset.check import BoundsCertificate, Certificate
+from intset.check.__main__ import main
 from intset.domains.base import Bounds
 from intset.expr.node import Expr, const
 from intset.infinity import Infinity
@@ -201,3 +205,72 @@ def test_the_repr_is_short_and_tells_what_is_shown() -> None:
     for _ in range(12):
         long = long * long + j
     assert len(repr(Context({i: Range(0, 2), j: Range(0, 2)}).bounds(long).certificate())) < 600
+
+
+def texts() -> list[tuple[Context, str]]:
+    found = []
+    for ranges, e, facts, *keep in (*CONSTANT, *SYMBOLIC, ({i: Range(0, 0)}, i, ()), ({i: None}, i * 3, ())):
+        ctx = Context(ranges, assume=facts)
+        found.append((ctx, ctx.bounds(e, keep=keep[0] if keep else ()).certificate().to_text()))
+    return found
+
+
+@pytest.fixture(scope="module")
+def lines() -> list[tuple[Context, str]]:
+    return texts()
+
+
+def test_bounds_as_text_and_back(lines):
+    for ctx, line in lines:
+        cert = BoundsCertificate.from_text(line)
+        assert "\n" not in line and cert.check() and cert.check(ctx) and cert.to_text() == line
+        with pytest.raises(ParseError):
+            Certificate.from_text(line)
+        part = cert.lower or cert.upper or cert.empty
+        if part is not None:
+            with pytest.raises(ParseError):
+                BoundsCertificate.from_text(part.to_text())
+
+
+def test_text_of_bounds_that_was_changed_is_unreadable_or_refused_or_true(lines):
+    rng, seen = random.Random(0), {"unreadable": 0, "refused": 0, "the same": 0}
+    for _, line in lines:
+        original = BoundsCertificate.from_text(line)
+        for _ in range(12):
+            table = json.loads(line)
+            key = rng.choice(list(table))
+            change = rng.choice(["drop", "none", "other", "more", "number"])
+            if change == "drop":
+                del table[key]
+            else:
+                values = {"none": None, "other": table[rng.choice(list(table))], "number": rng.randint(-1, 9)}
+                table["further" if change == "more" else key] = values.get(change, [])
+            try:
+                changed = BoundsCertificate.from_text(json.dumps(table))
+            except ParseError:
+                seen["unreadable"] += 1
+                continue
+            accepted = changed.check()
+            seen["the same" if accepted else "refused"] += 1
+            # what is accepted claims no more: the same ends under the same facts, or fewer points that attain them
+            assert not accepted or (changed.expr, changed.low, changed.high, changed.ranges, changed.facts) == (
+                original.expr, original.low, original.high, original.ranges, original.facts
+            ) or changed.keep != original.keep  # fmt: skip
+    assert all(seen.values())
+
+
+def test_a_file_of_both_kinds_is_checked(lines, tmp_path, capsys):
+    ctx = Context({i: Range(0, n), j: Range(0, m)})
+    cert = ctx.bounds(i * m + j).certificate()
+    proof = ctx.prove(i * m + j < n * m).certificate()
+    path = tmp_path / "certificates"
+    path.write_text("\n".join([proof.to_text(), cert.to_text(), *(line for _, line in lines)]), encoding="utf-8")
+    assert main([str(path)]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert len(shown) == len(lines) + 2 and all(line.startswith("accepted: ") for line in shown)
+    assert "0 <= i * m + j <= n * m - 1 given" in shown[1] and "the upper end at i = n - 1, j = m - 1" in shown[1]
+    assert sum("nowhere a value" in line for line in shown) == 1
+    path.write_text(replace(cert, high=cert.high - 1).to_text(), encoding="utf-8")
+    assert main([str(path)]) == 1 and capsys.readouterr().out.startswith("REJECTED: ")
+    path.write_text(cert.to_text()[:-3], encoding="utf-8")
+    assert main([str(path)]) == 2

@@ -99,7 +99,8 @@ def test_nothing_is_there_where_nothing_runs(domain: str, name: str) -> None:
         s, region = ctx.value_set(e, domain=domain), ctx.image((e, const(7)), domain=domain)
         assert s.is_exact or domain not in ("auto", "isl") or s.notes
         joined, met = s | other, s & IntervalSet(0, 3, is_exact=True)
-        number = counted(s) if s.is_exact else None
+        number = counted(s)
+        assert s.is_exact or number is None
         for (a, b), there in truth(name).items():
             env = {n: a, m: b}
             taken = {evaluate(e, point) for point in there}
