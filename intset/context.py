@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from copy import copy
 from typing import Any, Literal, overload
 
 from intset import config as configuration
@@ -13,9 +14,12 @@ from intset.domains.base import IntSet
 from intset.domains.ends import Bounds
 from intset.domains.occupied import where_present
 from intset.domains.presence import Presence
+from intset.domains.protocols import Domain
+from intset.domains.query import Query
 from intset.domains.region import Region
 from intset.domains.registry import domain_named
 from intset.domains.relation import Relation
+from intset.domains.sides import MetSides
 from intset.equations import Solved, solved_equations
 from intset.errors import ContradictionWarning, InputError
 from intset.expr.digits import shown
@@ -365,18 +369,24 @@ class Context:
         found = frame.answers.get(key)
         if found is not None:
             return found
-        query = frame.query(exprs, kept, chosen)
-        if what == "region" and frame is not self.frame.reading:
-            query.alone = tuple(self.frame.where_defined((e,)).reading.query((e,), kept, chosen) for e in exprs)
-        answering = domain_named(chosen.domain)
+        answer = self._answered(what, frame, exprs, kept, chosen)
+        if not _is_certified(answer) and (narrower := frame.narrowest) is not None:
+            answer = _better(answer, self._answered(what, narrower, exprs, kept, chosen))
         if what == "bounds":
-            ends = bounds_by(query, answering)
-            asked = AskedBounds(exprs[0], frame.ranges, frame.facts, frame.defined, kept, chosen)
-            return frame.remember(key, ends.answering(asked))
-        presence = _presence(frame, kept, chosen, registered)
-        if what == "image":
-            return frame.remember(key, where_present(answering.image(query), presence))
-        return frame.remember(key, where_present(region_by(query, answering), presence))
+            stated = self.frame.where_defined(exprs)
+            read = (frame.narrowest or frame).ranges
+            asked = AskedBounds(exprs[0], stated.ranges, stated.facts, stated.defined, kept, chosen, read)
+            return frame.remember(key, answer.answering(asked))
+        return frame.remember(key, where_present(answer, _presence(frame, kept, chosen, registered)))
+
+    def _answered(
+        self, what: str, frame: Frame, exprs: tuple[Expr, ...], kept: tuple[Var, ...], chosen: configuration.Config
+    ) -> Any:
+        """What the domain says at the points of a frame."""
+        query = frame.query(exprs, kept, chosen)
+        if what == "region" and self.frame.where_defined(exprs) is not self.frame:
+            query.alone = tuple(self.frame.where_defined((e,)).reading.query((e,), kept, chosen) for e in exprs)
+        return _ASKED[what](query, domain_named(chosen.domain))
 
     def __reduce__(self) -> tuple[Any, ...]:
         frame = self.frame
@@ -387,6 +397,27 @@ class Context:
         variables = ", ".join(f"{v.name} in [{r.min}, {r.max}]" for v, r in frame.ranges.items())
         facts = "; ".join(map(repr, frame.facts))
         return f"<Context {variables or 'no variables'}{' | ' + facts if facts else ''}>"
+
+
+def _is_certified(answer: Any) -> bool:
+    return bool(answer.is_tight if isinstance(answer, Bounds) else answer.is_exact)
+
+
+def _better(answer: Any, other: Any) -> Any:
+    """Of two sound answers the one that is certified for more; the box of a region is no looser than that of either."""
+    if _is_certified(other) or (isinstance(other, IntSet) and other.is_tight and not answer.is_tight):
+        return other
+    if isinstance(answer, Region) and other.sides is not None:
+        answer = copy(answer)
+        answer.sides = other.sides if answer.sides is None else MetSides(answer.sides, other.sides)
+    return answer
+
+
+def _image_by(query: Query, domain: Domain) -> IntSet:
+    return domain.image(query)
+
+
+_ASKED: dict[str, Callable[[Query, Domain], Any]] = {"bounds": bounds_by, "image": _image_by, "region": region_by}
 
 
 def _presence(frame: Frame, kept: tuple[Var, ...], chosen: configuration.Config, registered: int) -> Presence | None:

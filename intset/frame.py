@@ -45,6 +45,7 @@ class Frame:
         self._fingerprint: tuple[Any, ...] | None = None
         # `None` where it is this frame itself, which would be a circle; nothing before it was looked for.
         self._reading: tuple[Frame | None, ...] = ()
+        self._narrowest: tuple[Frame | None, ...] = ()
         self._contradiction: tuple[Fact, ...] | None = None
         self._defined: dict[tuple[Node, ...], tuple[Frame | None]] = {}
         self.base = base_normalizer(ranges) if base is None else base
@@ -105,6 +106,15 @@ class Frame:
             narrower = stated_as_ranges(self.ranges, self.facts, self.base)
             found = self._reading = (None if narrower is None else Frame(*narrower, self.defined, self.requires),)
         return found[0] or self
+
+    @property
+    def narrowest(self) -> Frame | None:
+        """The same points, with facts also as ends of ranges that have some; `None` where no fact over sizes is one."""
+        if not self._narrowest:
+            sized = any(v not in self.ranges for fact in self.facts for v in fact.condition.free_vars())
+            found = stated_as_ranges(self.ranges, self.facts, self.base, also_closed=True) if sized else None
+            self._narrowest = (None if found is None else Frame(*found, self.defined, self.requires),)
+        return self._narrowest[0]
 
     def query(self, exprs: Sequence[Expr], keep: Sequence[Var], config: Config) -> Query:
         """The question for the values of `exprs` at the points of this frame."""

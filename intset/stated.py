@@ -35,15 +35,17 @@ class End(NamedTuple):
 
 
 class _Table:
-    """The ends found so far of variables whose range is open, and the facts that gave them."""
+    """The ends found so far of variables, and the facts that gave them: of those whose range is open, or of all."""
 
-    def __init__(self, ranges: Mapping[Var, Range]) -> None:
-        self.ranges = ranges
+    def __init__(self, ranges: Mapping[Var, Range], also_closed: bool) -> None:
+        self.ranges, self.also_closed = ranges, also_closed
         self.ends: dict[tuple[Var, int], list[Expr]] = {}
         self.given: dict[Var, list[Fact]] = {}
 
     def is_open(self, end: End) -> bool:
         limits = self.ranges.get(end.var)
+        if self.also_closed:
+            return limits is not None
         return limits is not None and (limits.min is NEG_INF if end.side == LOWER else limits.extent is POS_INF)
 
     def take(self, fact: Fact, ends: Sequence[End]) -> bool:
@@ -58,15 +60,16 @@ class _Table:
 
 
 def stated_as_ranges(
-    ranges: Mapping[Var, Range], facts: Sequence[Fact], base: Normalizer
+    ranges: Mapping[Var, Range], facts: Sequence[Fact], base: Normalizer, also_closed: bool = False
 ) -> tuple[dict[Var, Range], tuple[Fact, ...]] | None:
     """The same points by narrower ranges and fewer facts; `None` where no fact can serve as the end of a range.
 
-    Only facts over sizes serve; one that relates two variables that run stays a fact.
+    Only facts over sizes serve; one that relates two variables that run stays a fact. `also_closed`: an end that there
+    is already is met with those of facts, `[0, 100)` with `i < n`.
     """
-    if not any(limits.extent is POS_INF for limits in ranges.values()):
+    if not also_closed and not any(limits.extent is POS_INF for limits in ranges.values()):
         return None
-    table = _Table(ranges)
+    table = _Table(ranges, also_closed)
     for fact in facts:
         for ends in _ends_of(base, fact.condition, table):
             if not any(v in ranges for v in ends[0].value.free_vars()) and table.take(fact, ends):
@@ -114,12 +117,14 @@ def _narrowed(
 def _range(table: _Table, var: Var, base: Normalizer) -> Range | None:
     """The range between the ends found; `None` where the lower one is missing, or the two exclude one another."""
     limits = table.ranges[var]
-    low = _joined(LOWER, table.ends[var, LOWER]) if (var, LOWER) in table.ends else limits.min
-    if not isinstance(low, Expr):
+    own = {side: [end] if isinstance(end, Expr) else [] for side, end in ((LOWER, limits.min), (UPPER, limits.max))}
+    lows, highs = ([*own[side], *table.ends.get((var, side), ())] for side in (LOWER, UPPER))
+    if not lows:
         return None
-    if (var, UPPER) not in table.ends:
+    low = _joined(LOWER, lows)
+    if not highs:
         return Range(low, POS_INF)
-    high = _joined(UPPER, table.ends[var, UPPER])
+    high = _joined(UPPER, highs)
     extent = base.form(high).minus(base.form(low)).shift(1).expr()
     number = constant_value(extent)
     return None if number is not None and number < 1 else Range(low, extent)

@@ -59,6 +59,21 @@ class Sides:
         return (_Fixed, ([self.ends(k) for k in range(self.dims)],))
 
 
+class MetSides(Sides):
+    """The tighter of what two say of each coordinate."""
+
+    def __init__(self, first: Sides, second: Sides) -> None:
+        self._both = first, second
+        self._found = {}
+
+    def _ends(self, k: int) -> Pair:
+        return self._both[0].within(k, self._both[1].ends(k))
+
+    @property
+    def dims(self) -> int:
+        return self._both[0].dims
+
+
 class _Fixed(Sides):
     """Sides that are known already."""
 

@@ -36,7 +36,8 @@ LARGE = (7, 3, None)  # sizes from which on the ends of ranges are told apart, a
 
 
 class AskedBounds(NamedTuple):
-    """A question about the bounds of `expr`; the fields are those of the frame it was asked in."""
+    """A question about the bounds of `expr`; the fields are those of the frame it was asked in. `read` are the ranges
+    with ends that facts state."""
 
     expr: Expr
     ranges: Mapping[Var, Range]
@@ -44,6 +45,7 @@ class AskedBounds(NamedTuple):
     defined: tuple[Cond, ...]
     keep: tuple[Var, ...]
     config: Config
+    read: Mapping[Var, Range]
 
     def certificate(self, answer: Bounds) -> BoundsCertificate:
         """The certificate of the answer; `InputError` where none is found."""
@@ -142,7 +144,7 @@ def _points(
             continue
         point = proof.counterexample
         variables = _by_dependence(asked)
-        choices = [list(_choices(var, asked.ranges[var], point)) for var in variables]
+        choices = [list(_choices((asked.ranges[var], asked.read.get(var)), var, point)) for var in variables]
         if all(choices):
             for chosen in itertools.islice(itertools.product(*choices), 4 * MAX_TRIED):
                 yield tuple(_in_sizes(variables, chosen).items())
@@ -159,15 +161,15 @@ def _by_dependence(asked: AskedBounds) -> list[Var]:
     return list(ordered)
 
 
-def _choices(var: Var, limits: Range, point: Mapping[Expr, int]) -> Iterator[Expr]:
+def _choices(limits: Sequence[Range | None], var: Var, point: Mapping[Expr, int]) -> Iterator[Expr]:
     """Expressions for the value that `var` has at the point: its first or last, at a distance from either, a number."""
+    firsts = dict.fromkeys(one.min for one in limits if one is not None)
     if var not in point:
-        if isinstance(limits.min, Expr):
-            yield limits.min
+        yield from (first for first in firsts if isinstance(first, Expr))
         return
     value = point[var]
     near: dict[int, list[Expr]] = {}
-    for limit in (limits.min, limits.max):
+    for limit in (*firsts, *dict.fromkeys(one.max for one in limits if one is not None)):
         if isinstance(limit, Expr) and not limit.is_const:
             try:
                 distance = value - evaluate(limit, point)

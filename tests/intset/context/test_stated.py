@@ -191,3 +191,61 @@ def test_from_constraints_takes_what_a_context_takes():
         Context.from_constraints([I], [], domain="octagon")
     with pytest.raises(InputError, match="mapping"):
         Context([I])
+
+
+def closed(rng):
+    """Ranges with constant ends, and facts in sizes and numbers that narrow them."""
+    ranges = {v: Range(rng.randint(-3, 1), rng.randint(2, 9)) for v in (I, J)}
+    facts = []
+    for v in (I, J):
+        for _ in range(rng.choice((0, 1, 1, 2))):
+            end = rng.choice((N, M, N + 1, M - 2, N - M, N * M, as_expr(0), as_expr(3)))
+            facts.append(rng.choice((lambda v, e: v < e, lambda v, e: v >= -e, lambda v, e: e >= v + 1))(v, end))
+    return ranges, facts
+
+
+@pytest.mark.filterwarnings("ignore::intset.ContradictionWarning")
+def test_facts_that_narrow_ranges_with_ends():
+    rng = random.Random(5)
+    tight = exact = better = 0
+    for _ in range(60):
+        ranges, facts = closed(rng)
+        ctx, e = Context(ranges, assume=facts), rng.choice(EXPRS)
+        bounds, found, box = ctx.bounds(e), ctx.value_set(e), ctx.image((e, J)).box[0]
+        better += any(isinstance(end, Expr) and "minimum" in str(end) for end in bounds)
+        for sizes in rng.sample(SIZES, 7):
+            env = dict(zip((N, M), sizes, strict=True))
+            points = [
+                {**env, I: a, J: b}
+                for a, b in itertools.product(*(range(r.ends[0], r.ends[1] + 1) for r in ranges.values()))
+            ]
+            taken = {evaluate(e, point) for point in points if all(evaluate(fact, point) for fact in facts)}
+            what = (e, ranges, facts, env, bounds, found)
+            if not taken:
+                assert not found.is_exact or found.at(env).is_empty, what
+                continue
+            for (low, high), claims in (
+                (bounds, bounds.is_tight),
+                (found.ends(), found.is_tight),
+                ((box.min, box.max), False),
+            ):
+                low, high = evaluate(low, env), evaluate(high, env)
+                assert low <= min(taken) and high >= max(taken), what
+                assert not claims or (low, high) == (min(taken), max(taken)), what
+            assert evaluate(box.min, env) >= evaluate(bounds[0], env) and evaluate(box.max, env) <= evaluate(
+                bounds[1], env
+            )
+            tight, exact = tight + bounds.is_tight, exact + found.is_exact
+            assert not found.is_exact or found.at(env).count() == len(taken), what
+    assert tight > 200 and exact > 100 and better > 10, (tight, exact, better)
+
+
+def test_the_certificate_of_bounds_is_about_the_context_that_was_asked():
+    for ctx in (
+        Context({I: Range(0, 100), J: Range(0, M)}, assume=[I < N]),
+        Context({I: None, J: None}, assume=[I >= 0, I < N, J >= 0, J < M]),
+    ):
+        bounds = ctx.bounds(I * M + J)
+        certificate = bounds.certificate()
+        assert bounds.is_tight and certificate.check(ctx) and certificate.ranges == tuple(ctx.ranges.items())
+        assert certificate.at_lower is not None and certificate.at_upper is not None

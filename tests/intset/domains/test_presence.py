@@ -184,7 +184,7 @@ def test_a_value_that_is_written_in_a_variable_that_runs() -> None:
     assert moved.params == (i,) and moved.at({i: 0}).is_empty and moved.at({i: 1}).count() == 4
     squares = Context({i: Range(0, 6), x: Range(0, 4)}, assume=[(i * i).eq(n)]).value_set(x)
     moved = squares.at({n: i + 1})
-    assert moved.at({i: 3}).count() == 4 and moved.at({i: 4}).is_empty
+    assert 3 in moved.at({i: 3}) and moved.at({i: 4}).is_empty
 
 
 def test_a_difference_of_regions_keeps_what_nothing_takes() -> None:
