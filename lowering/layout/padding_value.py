@@ -34,6 +34,7 @@ from lowering.dataflow.accesses import reads_of
 from lowering.errors import LayoutError
 from lowering.layout.given import as_index, parameter_names
 from lowering.layout.index_map import IndexMap
+from lowering.layout.numbers import Number
 from lowering.nest.undef import is_undef, undef, undefs
 from lowering.nest.walk import variables
 
@@ -169,8 +170,10 @@ def own_place(m: IndexMap, place: Sequence[Expr]) -> tuple[Expr, ...]:
 def _plus(e: Expr, low: Any, sign: int) -> Expr:
     if constant_value(low) == 0:
         return e
+    if e.is_const and low.is_const:
+        return const(e.data + sign * low.data)
     answer: Expr = e + low if sign > 0 else e - low
-    return const(constant_value(answer) or 0) if e.is_const and low.is_const else answer
+    return answer
 
 
 @contextmanager
@@ -242,19 +245,15 @@ def _of_function(
 
 def _at(fn: Callable[..., Any], subject: Subject, place: tuple[int, ...], ctx: Context) -> Any:
     """What a function gives at one place: a value, `None`, or what it raised."""
-    failure: Exception | None = None
-    for indices in ([const(k) for k in place], list(place)):
-        try:
-            cases = _cases(fn(*indices), subject, (), ctx)
-        except LayoutError:
-            raise
-        except _FAILS as error:
-            failure = error
-            continue
-        if any(free_vars(cond) for cond, _ in cases):
-            return InputError("a condition depends on a size")
-        return next((value for cond, value in cases if evaluate(cond, {})), None)
-    return failure
+    try:
+        cases = _cases(fn(*map(Number, place)), subject, (), ctx)
+    except LayoutError:
+        raise
+    except _FAILS as error:
+        return error
+    if any(free_vars(cond) for cond, _ in cases):
+        return InputError("a condition depends on a size")
+    return next((value for cond, value in cases if evaluate(cond, {})), None)
 
 
 def _agree(cases: list[tuple[Cond, Operand]], there: Any, places: tuple[Var, ...], place: tuple[int, ...]) -> bool:

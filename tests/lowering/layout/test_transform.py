@@ -105,6 +105,8 @@ def test_places_of_a_function_of_the_indices() -> None:
     [
         (lambda io, ii: io * 10 + ii, [32, 33]),
         (lambda io, ii: undef() if ii == 2 else 4, [99, 4]),
+        (lambda io, ii: 5 if (ii % 2).eq(0) else [(ii.eq(3) & (io > 1), 6)], [5, 6]),
+        (lambda io, ii: 5 if (io - 1) % 2 == 0 and ii in (0, 2) else abs(-ii), [5, 3]),
         (lambda *place: sum(place[1:], 1), [3, 4]),
         (lambda io, ii: [(ii.eq(2), 1), (ii >= 0, undef())], [1, 99]),
         (lambda io, ii: [40, 50, 60, 70][int(ii)], [60, 70]),

@@ -1,0 +1,170 @@
+"""Random functions in random layouts, with every kind of padding: what they are given, and what they have to give."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from intset import select
+from lowering import Function, IndexMap, LayoutError, element, transform_layout, undef
+from lowering.nest.tensors import tensor_named, tensors_of
+from tests.lowering.random_nests import Nest
+
+Place = tuple[int, ...]
+KINDS = ("none", "number", "undef", "indices", "element", "places", "pairs")
+LOW = {"int8": -128, "int16": -(2**15), "int32": -(2**31), "float32": -np.inf}
+
+
+class Layer(NamedTuple):
+    """A layout that a tensor was brought into.
+
+    Attributes
+    ----------
+    map: from the indices it had.
+    kind: of what its padding holds.
+    held: the value at new indices, given the array in the storage of the layer; `None` where nothing is said.
+    """
+
+    map: IndexMap
+    kind: str
+    held: Callable[[Place, Any], Any]
+
+
+def random_map(rng: random.Random, shape: Place) -> IndexMap:
+    """An injective map; of none it is obvious how large its padding is."""
+    c, o = rng.randint(2, 5), rng.randint(-4, 5)
+    one: list[Callable[..., Any]] = [
+        lambda i: [i // c, i % c],
+        lambda i: [(i + abs(o)) // c, (i + abs(o)) % c],
+        lambda i: [i % c, i // c],
+        lambda i: i * c + o,
+        lambda i: o - i,
+        lambda i: [i % 3, i % 4],
+        lambda i: [i // 4, (i % 4 + i // 4) % 4],
+        lambda i: [i // (2 * c), i // 2 % c, i % 2],
+        lambda i: [select(i < 5, i, i + 3)],
+    ]
+    two: list[Callable[..., Any]] = [
+        lambda i, j: [j, i],
+        lambda i, j: [i // 3, i % 3, j],
+        lambda i, j: [i * (shape[1] + abs(o)) + j],
+        lambda i, j: [i, (i + j) % shape[1]],
+        lambda i, j: [i + j, j],
+        lambda i, j: [j // c, i - 2, j % c],
+    ]
+    fns = {1: one, 2: two}.get(len(shape))
+    if fns is None or rng.random() < 0.1:
+        return IndexMap(lambda *place: [*place[::-1]], shape)
+    found = IndexMap(rng.choice(fns), shape)
+    return found if found.injective else random_map(rng, shape)
+
+
+def random_layer(f: Function, name: str, rng: random.Random) -> tuple[Function, Layer | None]:
+    """A function with one tensor in another layout; the same where what was asked is refused, which only padding made
+    of elements may be."""
+    tensor = tensor_named(f, name)
+    shape = tuple(int(e.data) for e in tensor.extents)
+    m = random_map(rng, shape)
+    kind = rng.choice(KINDS)
+    number = rng.choice([0, 0, 1, 5, LOW[tensor.dtype]])
+    first = m(*(0 for _ in shape))
+    low = [int(r.min.data) for r in m.ranges]  # type: ignore[union-attr]
+
+    def storage(place: Any) -> Place:
+        return tuple(int(k) - start for k, start in zip(place, low, strict=True))
+
+    values: dict[str, tuple[Any, Callable[[Place, Any], Any]]] = {
+        "none": (None, lambda place, array: None),
+        "number": (number, lambda place, array: number),
+        "undef": (undef(tensor.dtype), lambda place, array: None),
+        "indices": (lambda *place: sum(place, start=1), lambda place, array: sum(place) + 1),
+        "element": (lambda *place: element(name, first), lambda place, array: array[storage(first)]),
+        "places": (
+            lambda *place: number if (place[0] % 2).eq(0) else None,
+            lambda place, array: number if place[0] % 2 == 0 else None,
+        ),
+        "pairs": (
+            lambda *place: [(place[-1] % 3 < 1, None), (place[0] > 1, number), (place[0] <= 0, undef(tensor.dtype))],
+            lambda place, array: number if place[-1] % 3 >= 1 and place[0] > 1 else None,
+        ),
+    }
+    given, held = values[kind]
+    try:
+        return transform_layout(f, name, m, given), Layer(m, kind, held)
+    except LayoutError as error:
+        if kind == "element" and "may hold nothing yet" in str(error):
+            return f, None
+        raise
+
+
+def places_of(m: IndexMap) -> list[tuple[Place, Place]]:
+    """The places of the padding: in the storage, and as new indices."""
+    mask = m.pack(np.zeros(m.shape, np.bool_), True)
+    low = [int(r.min.data) for r in m.ranges]  # type: ignore[union-attr]
+    return [
+        (tuple(map(int, at)), tuple(int(k) + start for k, start in zip(at, low, strict=True)))
+        for at in np.argwhere(mask)
+    ]
+
+
+class Laid(Nest):
+    """A nest whose tensors are brought into layouts.
+
+    Attributes
+    ----------
+    g: the function with layouts.
+    layers: of each parameter, from the first on.
+    """
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.g = self.f
+        self.layers: dict[str, list[Layer]] = {}
+
+    def transform(self, times: int) -> None:
+        """Bring some tensors into layouts."""
+        for _ in range(times):
+            names = [t.name for t in tensors_of(self.g)]
+            name = self.rng.choice([n for n in names if names.count(n) == 1])
+            self.g, layer = random_layer(self.g, name, self.rng)
+            if layer is not None and any(t.name == name for t in self.g.params):
+                self.layers.setdefault(name, []).append(layer)
+
+    def packed(self, name: str, array: Any, is_input: bool) -> Any:
+        """An array as a function with layouts takes it: its padding is what is assumed of it, else something odd."""
+        for layer in self.layers.get(name, ()):
+            array = layer.map.pack(array, self._odd(array.dtype))
+            for at, place in places_of(layer.map) if is_input else ():
+                value = layer.held(place, array)
+                array[at] = array[at] if value is None else value
+        return array
+
+    def unpacked(self, name: str, array: Any, is_input: bool) -> Any:
+        """The array as it was, once it is seen that the padding is what was promised."""
+        for layer in reversed(self.layers.get(name, ())):
+            for at, place in places_of(layer.map):
+                value = layer.held(place, array)
+                if layer.kind == "none" or (layer.kind == "places" and value is None):
+                    assert array[at] == self._odd(array.dtype), f"{name}{place} is touched"
+                elif value is not None:
+                    assert array[at] == value or is_input, f"{name}{place} holds {array[at]}, not {value}"
+            array = layer.map.unpack(array)
+        return array
+
+    def _odd(self, dtype: Any) -> int:
+        return 77
+
+    def ran(self, f: Function, draw: int) -> dict[str, Any]:
+        if not getattr(self, "layers", None):
+            return super().ran(f, draw)
+        first = self.arrays
+        inputs = {t.name for t in f.params if t not in f.outputs}
+        self.arrays = {name: self.packed(name, array, name in inputs) for name, array in first.items()}
+        try:
+            found = super().ran(f, draw)
+        finally:
+            self.arrays = first
+        return {name: self.unpacked(name, array, name in inputs) for name, array in found.items()}
