@@ -102,6 +102,7 @@ class Graph:
         self.calls: list[Call] = []
         self.inputs: list[GraphTensor] = []
         self.outputs: list[GraphTensor] = []
+        self._known: dict[Function, Option] = {}
 
     # -- building -----------------------------------------------------------------------------------------------
 
@@ -144,7 +145,7 @@ class Graph:
             raise InputError(f"the options of a call are a list of functions, not {options!r}")
         if not given:
             raise InputError("a call needs at least one function to choose from")
-        found = [option_of(f) for f in given]
+        found = [self._option(f) for f in given]
         for option in found:
             self._refuse_misfit(option, inputs)
         first = found[0]
@@ -181,7 +182,7 @@ class Graph:
         call = next((c for c in self.calls if c.output is tensor), None)
         if call is None:
             raise InputError(f"{tensor.name} is an input of the graph: no function makes it")
-        new = option_of(f)
+        new = self._option(f)
         same = [k for k, old in enumerate(call.options) if old.is_like(new)]
         if not same:
             raise InterfaceError(self._difference(call, new))
@@ -214,6 +215,14 @@ class Graph:
         tensor = GraphTensor(self, len(self.tensors), name, shape, dtype)
         self.tensors.append(tensor)
         return tensor
+
+    def _option(self, f: Any) -> Option:
+        """A function as an option; one that is called often is looked at once."""
+        found = self._known.get(f) if isinstance(f, Function) else None
+        if found is None:
+            found = option_of(f)
+            self._known[f] = found
+        return found
 
     def _fresh(self, name: str) -> str:
         taken = {t.name for t in self.tensors}

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from bound.tir.value import parameter
 from bound.tir.walk import rewrite
 from intset.expr.node import PlainVar
+from lowering.padding.dominance import undominated
 from lowering.padding.moves import Step
 from lowering.padding.plan import Plan
 from lowering.padding.resolve import resolved
@@ -57,7 +58,8 @@ class Search:
     def __init__(self, graph: Graph, price: Price, width: int | None, bound: Any) -> None:
         self.graph, self.width, self.bound = graph, width, bound
         self.calls = _needed(graph)
-        self.serving = Serving(price, _wanted(self.calls))
+        last = {t.number: call for call in self.calls for t in call.inputs}
+        self.serving = Serving(price, _wanted(self.calls), last)
         self.was_narrow = self.is_over = False
         self._looked = 0
         self._canonical: dict[str, list[Any]] = {}
@@ -137,7 +139,7 @@ class Search:
             found[key] = world
 
     def _kept(self, found: dict[Any, World]) -> list[World]:
-        worlds = sorted(found.values(), key=_cost)
+        worlds = undominated(sorted(found.values(), key=_cost), self.serving.unknowns)
         if self.width is not None and len(worlds) > self.width:
             self.was_narrow = True
             return worlds[: self.width]

@@ -11,7 +11,7 @@ from lowering.padding.arithmetic import as_operand
 from lowering.padding.moves import Move
 from lowering.padding.plan import Plan
 from lowering.padding.serving import Serving
-from lowering.padding.states import NOTHING, UNDEF, UNTOUCHED, PadState, State
+from lowering.padding.states import NOTHING, UNDEF, UNTOUCHED, PadState, PadValue, State
 from lowering.padding.worlds import World
 
 if TYPE_CHECKING:
@@ -50,12 +50,15 @@ def _values(serving: Serving, world: World) -> dict[Any, Any]:
     values: dict[Any, Any] = {}
     chain = world.bound
     while chain is not None:
-        chain, bound = chain
+        chain, bound, renames = chain
         for unknown, expr in bound.items():
-            for other in serving.unknowns.within(expr):
-                if other not in values:
-                    values[other] = as_operand(0, serving.unknowns.known[other].dtype)
-            values[unknown] = rewrite(expr, values)
+            left = [other for other in serving.unknowns.within(expr) if other not in values]
+            if left and renames:
+                continue
+            values.update((other, as_operand(0, serving.unknowns.known[other].dtype)) for other in left)
+            known = rewrite(expr, values)
+            short = folded(known, serving.unknowns.known[unknown].dtype)
+            values[unknown] = short.expr if isinstance(short, PadValue) else known
     return values
 
 

@@ -14,7 +14,7 @@ from lowering.padding.moves import Move, Step
 from lowering.padding.packed import Grid
 from lowering.padding.states import NOTHING, PLACE, READABLE, UNDEF, UNTOUCHED, PadValue, State
 from lowering.padding.trace import of_type
-from lowering.padding.unknowns import Unknowns, solutions
+from lowering.padding.unknowns import Bound, Unknowns, shortened, solutions
 from lowering.padding.worlds import Held, Version, World
 
 if TYPE_CHECKING:
@@ -34,17 +34,22 @@ class Made(NamedTuple):
 class Serving:
     """Takes worlds to those after a call.
 
+    Parameters
+    ----------
+    wanted: by tensor and layout, whether a reader may need something of the padding.
+    last: the last call that reads a tensor.
+
     Attributes
     ----------
     unknowns: all that were made.
     versions: all that were made, by number.
     """
 
-    def __init__(self, price: Price, wanted: dict[tuple[int, Any], bool]) -> None:
-        self.price = price
+    def __init__(self, price: Price, wanted: dict[tuple[int, Any], bool], last: dict[int, Call]) -> None:
+        self.price, self._last = price, last
         self.unknowns = Unknowns()
         self.versions: list[Made] = []
-        self._wanted = wanted  # by tensor and layout: whether somebody may need something of the padding
+        self._wanted = wanted
 
     def version(self, tensor: GraphTensor, grid: Grid | None, state: Any) -> int:
         self.versions.append(Made(tensor, grid, state))
@@ -137,9 +142,12 @@ class Serving:
     def _called(self, world: World, call: Call, option: Option, reads: tuple[int, ...]) -> Iterator[World]:
         tensor, grid = call.output, option.output.grid
         step = Step("call", tensor, None if grid is None else grid.layout, function=option.function)
-        state, uniform = (None, world.uniform) if grid is None else self._given(world, call, option, reads)
+        state = None
+        if grid is not None:
+            state, found = self._given(world, call, option, reads)
+            world = world.where(found.values, found.uniform, renames=True)
         number = self.version(tensor, grid, state)
-        after = world.where({}, uniform).moved(self.price(step), Move(step, reads, number, option))
+        after = world.moved(self.price(step), Move(step, reads, number, option))
         if grid is None:
             yield after.holding(tensor.number, Held(number, True))
             return
@@ -152,18 +160,18 @@ class Serving:
             world = world.holding(tensor.number, Held(None, False, (Version(filled, grid, value),)))
             yield world.moved(self.price(fill), Move(fill, (number,), filled))
 
-    def _given(self, world: World, call: Call, option: Option, reads: tuple[int, ...]) -> tuple[Any, frozenset[Any]]:
-        """The state of the padding of an output, and the unknowns that are the same everywhere because of it."""
+    def _given(self, world: World, call: Call, option: Option, reads: tuple[int, ...]) -> tuple[Any, Bound]:
+        """The state of the padding of an output, and what it says about unknowns."""
         gives = option.output.state
+        nothing = Bound({}, world.uniform)
         if not isinstance(gives, PadValue):
-            return gives, world.uniform
+            return gives, nothing
         states: dict[Tensor, Any] = {}
         for tensor, port, number in zip(call.inputs, option.inputs, reads, strict=True):
             found = [v for v in world.live[tensor.number].packed if v.number == number]
             states[port.tensor] = found[0].state if found else UNDEF
-        needed = [states[t] for t in gives.inputs]
-        if any(isinstance(state, State) for state in needed):
-            return UNDEF, world.uniform
+        if any(isinstance(states[t], State) for t in gives.inputs):
+            return UNDEF, nothing
         uniform = set(world.uniform)
 
         def element(tensor: Tensor, at: tuple[Any, ...]) -> Any:
@@ -172,6 +180,14 @@ class Serving:
                 uniform.update(self.unknowns.within(state))
             return of_type(rewrite(state, dict(zip(PLACE, at, strict=False))), tensor.dtype, self.unknowns.known)
 
-        expr = rewrite(gives.expr, on_load=element)
-        found_ = folded(expr, option.output.dtype)
-        return (found_.expr if isinstance(found_, PadValue) else found_), frozenset(uniform)
+        value = folded(rewrite(gives.expr, on_load=element), option.output.dtype)
+        if not isinstance(value, PadValue):
+            return value, Bound({}, frozenset(uniform))
+        taken = self._still_read(world, call)
+        return shortened(self.unknowns, value.expr, option.output.dtype, frozenset(uniform), taken)
+
+    def _still_read(self, world: World, call: Call) -> set[Any]:
+        """The unknowns in the paddings of tensors that somebody reads after a call."""
+        left = [held for t, held in world.live.items() if self._last.get(t) is not call]
+        states = [v.state for held in left for v in held.packed if not isinstance(v.state, State)]
+        return set(self.unknowns.within(*states))

@@ -7,14 +7,14 @@ turned round operation by operation, and every solution is tried.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from bound import dtypes
 from bound.tir.value import parameter
 from bound.tir.walk import nodes, rewrite
 from intset.expr import ops
-from intset.expr.node import PlainVar, as_expr, const
+from intset.expr.node import PlainVar, as_expr, const, sum_of
 from lowering.padding.applied import folded, numbers_at
 from lowering.padding.arithmetic import Number, as_operand, held, same
 from lowering.padding.inverted import candidates
@@ -81,6 +81,37 @@ def solutions(
     number = _uniform_number(wanted, dtype, places)
     if number is not None:
         yield from _turned(unknowns, expr, number, dtype, uniform)
+
+
+def shortened(
+    unknowns: Unknowns, expr: Any, dtype: str, uniform: frozenset[Any], taken: Container[Any]
+) -> tuple[Any, Bound]:
+    """The state of a padding in short: an integer as the sum of its unknowns, so that long chains stay short.
+
+    One unknown with an odd factor that is in no other state (`taken`) can make it anything: the state is then a new
+    unknown, and the old one follows from it.
+    """
+    nothing = Bound({}, uniform)
+    free = unknowns.within(expr)
+    if not free or not dtypes.is_int(dtype) or any(unknowns.known[v].dtype != dtype for v in free):
+        return expr, nothing
+    form = _affine(unknowns, expr, dtypes.bits(dtype))
+    if form is None:
+        return expr, nothing
+    coefficients, rest = form
+    modulus = 1 << dtypes.bits(dtype)
+    found = folded(rest, dtype)
+    rest = found.expr if isinstance(found, PadValue) else rest
+    if len(coefficients) == 1:
+        ((old, factor),) = coefficients.items()
+        if factor % 2 and old not in taken and (old not in uniform or rest.is_const):
+            if factor == 1 and rest.is_const and rest.data == 0:
+                return old, nothing
+            new = unknowns.new(dtype)
+            value = (new - rest) * _near(pow(factor, -1, modulus), modulus)
+            return new, Bound({old: value}, uniform | {new} if old in uniform else uniform)
+    terms = [v if c == 1 else v * _near(c, modulus) for v, c in coefficients.items()]
+    return sum_of(terms if terms and rest.is_const and rest.data == 0 else [*terms, rest]), nothing
 
 
 def holds(expr: Any, wanted: Any, dtype: str, places: Sequence[Place]) -> bool:

@@ -60,7 +60,8 @@ class World:
     live: the tensors that somebody is still to read, by number.
     uniform: the unknowns that have to be the same everywhere in a padding.
     trail: the moves.
-    bound: what unknowns have turned out to be, each in those after it; a linked list, the last one first.
+    bound: what unknowns have turned out to be, each in those after it; a linked list, the last one first. Each has
+        whether it is only another name: nobody needs it to have a value.
     results: the versions of results, by tensor.
     """
 
@@ -80,12 +81,12 @@ class World:
     def without(self, tensor: int) -> World:
         return replace(self, live={t: held for t, held in self.live.items() if t != tensor})
 
-    def where(self, values: dict[Any, Any], uniform: frozenset[Any]) -> World:
+    def where(self, values: dict[Any, Any], uniform: frozenset[Any], renames: bool = False) -> World:
         """The world in which unknowns have these values."""
         if not values:
             return self if uniform == self.uniform else replace(self, uniform=uniform)
         live = {t: _bound(held, values) for t, held in self.live.items()}
-        return replace(self, live=live, uniform=uniform, bound=(self.bound, values))
+        return replace(self, live=live, uniform=uniform, bound=(self.bound, values, renames))
 
     def beside(self, other: World) -> World:
         """Both, for parts of the graph that do not depend on one another."""
@@ -93,10 +94,10 @@ class World:
         chain = other.bound
         parts = []
         while chain is not None:
-            parts.append(chain[1])
+            parts.append(chain[1:])
             chain = chain[0]
-        for values in reversed(parts):
-            bound = (bound, values)
+        for part in reversed(parts):
+            bound = (bound, *part)
         trail = Trail(self.trail, None, other.trail)
         live, results = {**self.live, **other.live}, {**self.results, **other.results}
         return World(self.cost + other.cost, live, self.uniform | other.uniform, trail, bound, results)

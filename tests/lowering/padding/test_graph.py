@@ -145,6 +145,32 @@ def test_another_price():
         graph.plan(cost=3)
 
 
+def test_long_chains():
+    graph = chain(*[[ADDONE]] * 100, [TOTAL])
+    plan = graph.plan()
+    assert (plan.cost, kinds(plan)) == (16, ["pad -100"])
+    assert len(plan.explain().splitlines()) > 200
+
+
+def test_over_the_budget_it_says_so(monkeypatch):
+    graph = Graph()
+    tensors = [graph.input("x", (14,), "int32")]
+    plain = elementwise("plain", "A + C", None)
+    options = [elementwise("both", "A + C"), elementwise("wide", "A + C", WIDE), plain]
+    for k in range(6):
+        tensors.append(graph.call(options, tensors[max(0, k - 2)], tensors[-1]))
+    graph.output(graph.call([TOTAL], tensors[-1]))
+    full = graph.plan()
+    assert full.is_cheapest
+    monkeypatch.setattr("lowering.padding.planner.MAX_WORLDS", 3)
+    monkeypatch.setattr("lowering.padding.planner.NARROW", 1)
+    plan = graph.plan()
+    assert not plan.is_cheapest
+    assert plan.cost >= full.cost
+    assert plan.explain().startswith(f"cost {plan.cost}, over the budget of 3 partial plans: cheaper plans may exist")
+    np.testing.assert_array_equal(plan.run({"x": ARRAY})[0], full.run({"x": ARRAY})[0])
+
+
 # -- words --------------------------------------------------------------------------------------------------------
 
 
