@@ -20,7 +20,7 @@ graph.py       `Graph`
 moves.py plan.py   the steps of a plan; `Plan`
 execute.py explain.py   a plan on arrays; in words
 unknowns.py inverted.py   values that are free, and what they have to be
-worlds.py      what has been decided so far
+worlds.py dominance.py   what has been decided so far; what another one makes needless
 serving.py     the ways in which one call can be made
 planner.py     a cheapest plan; resolve.py: from decisions to a plan
 """
