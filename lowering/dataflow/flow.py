@@ -25,7 +25,7 @@ from lowering.nest.walk import replaced
 _STORES = ("store", "call")
 _ALL = ("store", "call", "assume")
 _END = 1 << 30
-MAX_BOUNDS = 6  # that are looked at for one element
+MAX_BOUNDS = 4  # that are looked at for one element
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +139,8 @@ class Dataflow:
                     for domain, values in one.pairs.functions(read.loop.vars) if one.write is bound else ():
                         at = (*read.loop.vars[: one.shared], *values)
                         names = {**dict(zip(bound.loop.vars, at, strict=True)), bound.held: node}
-                        said.append((self._condition(domain, read.place), replaced(bound.relation, names)))
+                        where = self._condition(domain, read.place)
+                        said += [(where, replaced(relation, names)) for relation in bound.relations]
         except BudgetError:
             return []
         return said

@@ -6,7 +6,7 @@ integers is left out, and the access is then not certain to happen.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from bound.tensor import Tensor
@@ -150,12 +150,12 @@ class Bound(Write):
 
     Attributes
     ----------
-    held, relation: the element, and the comparison it stands in, over the variables of the loops.
+    held, relations: the element, and the comparisons it stands in, over the variables of the loops.
     """
 
     kind = "bound"
     held: Any = None
-    relation: Any = None
+    relations: Sequence[Any] = ()
 
 
 class Visit(NamedTuple):
@@ -251,8 +251,11 @@ class Program:
                 self._read(place, stmt.cond)
             for where, tensor, indices, value in definitions(meaning(stmt.cond, names)):
                 self._write(place, tensor, indices, where, "assume", value)
+            same: dict[Any, list[Any]] = {}
             for where, held, relation in bounds(meaning(stmt.cond, names)):
-                self._bound(place, held, where, relation)
+                same.setdefault((held, where), []).append(relation)
+            for (held, where), relations in same.items():
+                self._bound(place, held, where, relations)
         else:
             self._read(place, *operands(stmt))
             if isinstance(stmt, Allocate):
@@ -284,12 +287,12 @@ class Program:
         read.place.reads[key] = read
         self.reads[read.storage].append(read)
 
-    def _bound(self, place: Place, held: Any, way: Way, relation: Any) -> None:
+    def _bound(self, place: Place, held: Any, way: Way, relations: list[Any]) -> None:
         """Note what an assumption says of an element without giving it a value."""
         tensor = loaded_tensor(held)
         assert tensor is not None
         bound = Bound(place, self._in_sight[tensor], indices_of(held.args), (way,))
-        bound.held, bound.relation = held, relation
+        bound.held, bound.relations = held, relations
         self.bounds.setdefault(bound.storage, []).append(bound)
         self._append(bound)
 

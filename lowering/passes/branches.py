@@ -27,10 +27,14 @@ from lowering.passes.places import Place, Report, bound_in, parts_of_condition, 
 _SELECTS: Final = (ops.SELECT, ValueOp.SELECT)
 
 
-def settle_branches(f: Function, said: Report) -> Function:
-    """The function without the branches and choices that what is known decides, and with equal ones as one."""
-    known = Known(f)
-    return f.with_body(drive(_settle(root_of(f), known, said)))
+def settle_branches(f: Function, said: Report, known: Known | None = None) -> Function:
+    """The function without the branches and choices that what is known decides, and with equal ones as one.
+
+    Parameters
+    ----------
+    known: the dataflow of the function, where it is there.
+    """
+    return f.with_body(drive(_settle(root_of(f), known or Known(f), said)))
 
 
 def _settle(place: Place, known: Known, said: Report) -> Visit[Stmt]:
@@ -118,6 +122,8 @@ def merge_branches(f: Function, said: Report) -> tuple[Function, dict[tuple[int,
     """
     origin: dict[int, tuple[int, ...]] = {}
     joined = f.with_body(drive(_join(root_of(f), said, origin)))
+    if str(joined) == str(f):
+        joined, origin = f, {id(place.stmt): place.path for place in places(f)}
     return joined, {place.path: said.line(origin[id(place.stmt)]) for place in places(joined)}
 
 

@@ -26,12 +26,12 @@ def simplify(f: Function, buffers: bool = True, report: list[Any] | None = None)
     ------
     InputError: an assumption of the nest is proved false.
     """
-    check_assumptions(f)
+    checked = check_assumptions(f)
     if not buffers:
         return plain(f)
     said = Report(f)
     joined, lines = merge_branches(f, said)
     settled = Report(joined, lines)
-    f = settle_branches(joined, settled)
+    f = settle_branches(joined, settled, checked if joined is f else None)
     said.give(report, settled)
     return plain(f)

@@ -116,14 +116,16 @@ class Known:
         """Whether a condition always, or never, holds at a place; `None` where that is not known."""
         if has_undef(part):
             return None
-        answer: bool | None = None
-        facts = self.assumed(place, part)
+        found = self._decides(place, part, [])
+        facts = self.assumed(place, part) if found is None else []
         for cond in (fact for fact in facts if not isinstance(fact, Cond)):
             if part is cond or build.negation(part) is cond:
                 return part is cond
-        said = [fact for fact in facts if isinstance(fact, Cond)]
-        for case in self.cases(place, part):
-            here = place.scope.where(*case.where).during(*said, *(replaced(fact, case.values) for fact in said))
+        return self._decides(place, part, facts) if facts else found
+
+    def _decides(self, place: Place, part: Any, facts: list[Any]) -> bool | None:
+        answer: bool | None = None
+        for case, here in self._known_to(place, part, facts):
             found = decided(_settled(replaced(part, case.values)), here)
             if found is None or (answer is not None and found is not answer):
                 if proves(here, truth(False)):
@@ -131,6 +133,30 @@ class Known:
                 return None
             answer = found
         return answer
+
+    def refutes(self, place: Place, cond: Any) -> bool:
+        """Whether a condition is known never to hold at a place that is reached."""
+        if self._refutes(place, cond, []):
+            return True
+        facts = self.assumed(place, cond)
+        return any(build.negation(cond) is fact for fact in facts) or (
+            bool(facts) and self._refutes(place, cond, facts)
+        )
+
+    def _refutes(self, place: Place, cond: Any, facts: list[Any]) -> bool:
+        is_reached = False
+        for case, here in self._known_to(place, cond, facts):
+            if not decided(build.negation(_settled(replaced(cond, case.values))), here):
+                return False
+            is_reached = is_reached or not proves(here, truth(False))
+        return is_reached
+
+    def _known_to(self, place: Place, part: Any, facts: list[Any]) -> Iterator[tuple[Case, Scope]]:
+        """The cases of what is in a condition, and what is known in each."""
+        said = [fact for fact in facts if isinstance(fact, Cond)]
+        for case in self.cases(place, part):
+            known = [*said, *(new for fact in said if (new := replaced(fact, case.values)) is not fact)]
+            yield case, place.scope.where(*case.where).during(*known)
 
     def assumed(self, place: Place, *operands: Any) -> list[Any]:
         """What assumptions say of the elements in operands of a statement, without giving them a value."""

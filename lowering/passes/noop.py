@@ -43,13 +43,13 @@ def remove_no_op(f: Function, report: list[Any] | None = None) -> Function:
     ------
     InputError: an assumption of the nest is proved false.
     """
-    check_assumptions(f)
+    checked = check_assumptions(f)
     said = Report(f)
     origin = {id(place.stmt): place.path for place in places(f)}
     keep: list[Any] = [f]  # the statements whose ids are keys
     for _ in range(MAX_ROUNDS):
         before = f
-        known = Known(f)
+        known, checked = checked or Known(f), None
         gone = _dead(known, said, origin) or _kept(known, said, origin)
         f = _without(f, gone, origin)
         if f is before:

@@ -274,9 +274,9 @@ def remove_overcompute_through_branching(f: Function, report: list[Any] | None =
     ------
     InputError: an assumption of the nest is proved false.
     """
-    check_assumptions(f)
+    checked = check_assumptions(f)
     said = Report(f)
-    known = Known(f)
+    known = checked or Known(f)
     guards: dict[tuple[int, ...], Cond] = {}
     for place in places(f):
         if not isinstance(place.stmt, Store):

@@ -12,15 +12,15 @@ from lowering.passes.known import Known
 from lowering.passes.places import places, proof_of
 
 
-def check_assumptions(f: Function) -> None:
-    """Refuse an assumption that cannot hold where it stands.
+def check_assumptions(f: Function) -> Known | None:
+    """Refuse an assumption that cannot hold where it stands; the dataflow of the function, if that was asked.
 
     Raises
     ------
     InputError: one is proved to be false.
     """
     if not any(isinstance(stmt, Assume) for stmt in statements(f.body)):
-        return
+        return None
     written = written_in(f.body)
     known: Known | None = None
     for place in places(f):
@@ -30,9 +30,10 @@ def check_assumptions(f: Function) -> None:
         is_false = False
         if any(t in written for t in tensors_read(stmt.cond)):
             known = known or Known(f)
-            is_false = known.decides(place, stmt.cond) is False
+            is_false = known.refutes(place, stmt.cond)
         elif isinstance(stmt.cond, Cond):
             proof = proof_of(place.scope, ~stmt.cond)
             is_false = bool(proof) and not proof.vacuous
         if is_false:
             raise InputError(f"the assumption {stmt.cond!r} is false wherever it is reached")
+    return known

@@ -38,12 +38,12 @@ def remove_undef(f: Function, report: list[Any] | None = None) -> Function:
     ------
     InputError: an assumption of the nest is proved false.
     """
-    check_assumptions(f)
+    checked = check_assumptions(f)
     if not any(has_undef(*operands(s)) for s in statements(f.body) if not isinstance(s, Assume)):
         return f
     said = Report(f)
     open_ = [place for place in places(f) if isinstance(place.stmt, Store) and always_undef(place.stmt.value)]
-    read = _read_before_written(f, open_) if open_ else set()
+    read = _read_before_written(checked or Known(f), open_) if open_ else set()
     gone = {place.path for place in open_} - read
     for place in open_:
         if place.path in gone:
@@ -101,9 +101,9 @@ def _with_zeros(operand: Any) -> Any:
     return walk.rewrite(operand, new)
 
 
-def _read_before_written(f: Function, stores: list[Place]) -> set[tuple[int, ...]]:
+def _read_before_written(known: Known, stores: list[Place]) -> set[tuple[int, ...]]:
     """The stores whose element is read later and might hold nothing without them."""
-    known = Known(f)
+    f = known.f
     by_line = {known.line(place): place for place in stores}
     found: set[tuple[int, ...]] = set()
     probable: list[tuple[Place, Any, set[tuple[int, ...]]]] = []
