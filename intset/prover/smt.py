@@ -81,6 +81,14 @@ def effort(*roots: Node) -> int:
     return quarters // 4
 
 
+def nesting(root: Node) -> int:
+    """How many divisions stand inside of one another: each makes z3's numbers longer, which its units do not count."""
+    found: dict[Node, int] = {}
+    for node in postorder((root,)):
+        found[node] = max((found[arg] for arg in node.args), default=0) + (node.op in ops.DIVISIONS)
+    return found[root]
+
+
 class SmtSession:
     """Questions to z3, each by itself: an answer depends on the question and its budget, and on nothing asked before.
 

@@ -9,9 +9,10 @@ from intset.expr.node import Cond, Expr, Node, Var
 from intset.expr.walk import free_vars
 from intset.prover.basis import PROVED, REFUTED, UNKNOWN
 from intset.prover.question import Question
-from intset.prover.smt import SmtSession, effort
+from intset.prover.smt import SmtSession, effort, nesting
 
 MAX_EFFORT = 32  # on more, z3 spends seconds that its units do not count
+MAX_NESTING = 16  # of divisions; where there are more, z3's units take longer, and it gets fewer
 MAX_FACTS_EFFORT = 96  # facts beyond are not told: what follows from fewer follows
 
 
@@ -27,7 +28,8 @@ def decide(question: Question) -> Verdict:
         facts += [(var <= limits.max, var)] if isinstance(limits.max, Expr) else []
     config = question.config
     session = SmtSession(config.z3_timeout_ms)
-    answer = session.check(question.goal, _affordable(facts), config.z3_rlimit, _hint(question), core=False)
+    rlimit = config.z3_rlimit * MAX_NESTING**2 // max(nesting(question.goal), MAX_NESTING) ** 2
+    answer = session.check(question.goal, _affordable(facts), max(rlimit, 1), _hint(question), core=False)
     if answer.status == PROVED:
         return Verdict(PROVED)
     if answer.status == REFUTED and answer.model is not None:
