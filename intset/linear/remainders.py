@@ -102,7 +102,8 @@ def _constant_remainder(known: Normalizer, form: Linear, division: Expr, k: int)
         if other is division:
             continue
         modulus = abs(k) // abs(weight)
-        for m in (c,) if modulus == c else (c, modulus):
+        # A quotient of the same sign is not looked for inside of this one: that multiplies, level by level.
+        for m in (c,) if modulus == c or weight * k > 0 else (c, modulus):
             if m < 2 or c % m:
                 continue
             base = inner if m == c else floordiv_const(known, inner, c // m)
