@@ -115,7 +115,7 @@ def gather_bound(
             bounds.widened.add(iv)
             continue
         is_cut = any(extent.is_const for extent in side.extents())
-        is_uniform = iv in always or (iv in uniform and is_cut)
+        is_uniform = iv in always or iv in bounds.led or (iv in uniform and is_cut)
         bounds.ranges[iv] = _root_range(known, bounds, k, iv, is_uniform, iv in threaded, shape[k])
         wanted = started(bounds, iv, threads) if iv in threaded and threads else None
         has = simple.number(as_expr(bounds.ranges[iv].extent))

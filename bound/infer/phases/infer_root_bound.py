@@ -152,6 +152,7 @@ def prepare(state: Pass, stage: Stage) -> StageBounds:
     bounds = StageBounds(stage, state.paths[stage], state.sizes.relations(stage))
     bounds.outer = state.sharing.outer.get(stage, ())
     bounds.aligned = state.sharing.aligned.get(stage, frozenset())
+    bounds.led = state.sharing.led.get(stage, frozenset())
     state.bounds[stage] = bounds
     return bounds
 

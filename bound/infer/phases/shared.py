@@ -50,7 +50,7 @@ def own_share(state: Pass, bounds: StageBounds, tensor: Tensor) -> Need:
     known: Known = state.known
     shape = state.sizes.shape(tensor)
     all_of_it = Need(len(shape), whole(known, shape))
-    alone = StageBounds(bounds.stage, bounds.path, bounds.relations, bounds.outer, bounds.aligned, bounds.fixed)
+    alone = StageBounds(bounds.stage, bounds.path, bounds.relations, bounds.outer, bounds.aligned, fixed=bounds.fixed)
     alone.ranges = dict(bounds.ranges)
     alone.required = dict.fromkeys(bounds.op.outputs, all_of_it)
     gather_bound(known, alone, "box", state.sizes.shape, {})

@@ -26,6 +26,7 @@ class StageBounds:
     relations: those of the stage, with the sizes that are fixed put in.
     outer: the loops around it that stand for leading leaves of its own.
     aligned: the root axes whose loops are those of other stages: they run over all of the axis.
+    led: the root axes whose first loops are not run: what is computed at a time is as long in every instance.
     fixed: the variables that tell one instance from another: the loops of the path that are not relaxed.
     required: for each output what its consumers need.
     computed: what the loops compute, in the dimensions of the outputs.
@@ -43,6 +44,7 @@ class StageBounds:
     relations: tuple[Relation, ...] = ()
     outer: tuple[IterVar, ...] = ()
     aligned: frozenset[IterVar] = frozenset()
+    led: frozenset[IterVar] = frozenset()
     fixed: tuple[Var, ...] = ()
     required: dict[Tensor, Need] = field(default_factory=dict)
     computed: Need | None = None

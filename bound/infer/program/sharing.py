@@ -39,6 +39,7 @@ class Sharing:
     outer: for a stage the shared loops that stand for leading leaves of its own, outermost first.
     path: for a stage the shared loops around its formula, outermost first, with those of others in between.
     aligned: the root axes whose loops run over all of the axis, because they are those of other stages.
+    led: the root axes whose first loops stand for loops of others that run over something else.
     instead: for a leaf the stage that had it and the loop that stands for it.
     added: for a stage that runs in loops longer than its own the axes it has not that these are made of.
     """
@@ -48,6 +49,7 @@ class Sharing:
     outer: dict[Stage, tuple[IterVar, ...]] = field(default_factory=dict)
     path: dict[Stage, tuple[IterVar, ...]] = field(default_factory=dict)
     aligned: dict[Stage, frozenset[IterVar]] = field(default_factory=dict)
+    led: dict[Stage, frozenset[IterVar]] = field(default_factory=dict)
     instead: dict[IterVar, tuple[Stage, IterVar]] = field(default_factory=dict)
     added: dict[Stage, tuple[IterVar, ...]] = field(default_factory=dict)
 
@@ -122,6 +124,9 @@ def _shared(schedule: Schedule, loops: Loops) -> Sharing:
             sharing.path[stage] = tuple(variable[node] for node in reversed(chain[-1].path()))
         elif home is not None:
             sharing.path[stage] = tuple(variable[node] for node in reversed(home.path()))
+            domain = loops.domains[op]
+            above = ancestors(domain.relations, domain.loop[: loops.shared[op]])
+            sharing.led[stage] = frozenset(iv for iv in domain.root if iv in above)
     around = {node.parent for node in nodes}
     for node in sorted(nodes, key=lambda node: node.depth):
         if len(node.leaves) > 1 or node in around:

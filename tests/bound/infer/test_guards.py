@@ -75,6 +75,77 @@ def test_no_guard_can_be_removed_nightly():
     assert check_chains(range(60, 3000)) > 1000
 
 
+FACTS = {
+    "none": (lambda n, m: (), lambda n, m: True),
+    "n % 4": (lambda n, m: ((n % 4).eq(0),), lambda n, m: n % 4 == 0),
+    "n % 6": (lambda n, m: ((n % 6).eq(0),), lambda n, m: n % 6 == 0),
+    "odd": (lambda n, m: ((n % 2).eq(1),), lambda n, m: n % 2 == 1),
+    "at most": (lambda n, m: (n <= 5, m >= 3), lambda n, m: n <= 5 and m >= 3),
+    "n = 2m": (lambda n, m: (n.eq(m * 2),), lambda n, m: n == 2 * m),
+}
+
+
+def symbolic_chain(seed):
+    """A stage of symbolic sizes with random splits, fusions and reorders, and facts."""
+    rng = random.Random(seed)
+    n, m = te.var("n"), te.var("m")
+    shape = rng.choice(((n,), (n, m), (n, 3), (4, n), (n * 2,), (n + 1, m)))
+    a = te.placeholder(shape, name="A")
+    t = te.compute(shape, lambda *i: a(*i) + 1, name="T")
+    s = te.create_schedule(t.op)
+    stage = s[t]
+    for _ in range(rng.randint(1, 3)):
+        leaves = stage.leaf_iter_vars
+        kind = rng.choice(("factor", "factor", "nparts", "fuse", "reorder"))
+        if kind == "fuse" and len(leaves) > 1:
+            k = rng.randrange(len(leaves) - 1)
+            stage.fuse(leaves[k], leaves[k + 1])
+        elif kind == "reorder" and len(leaves) > 1:
+            stage.reorder(*rng.sample(list(leaves), 2))
+        else:
+            stage.split(rng.choice(leaves), **{"nparts" if kind == "nparts" else "factor": rng.randint(2, 4)})
+    facts, holds = FACTS[rng.choice(list(FACTS))]
+    b = infer_bound(s, ctx=Context(assume=facts(n, m)))
+    sizes = [{n: x, m: y} for x in (*range(1, 9), 12, 18, 24) for y in (1, 2, 3, 4, 5, 6, 9, 12) if holds(x, y)]
+    return t, b.nest(t), sizes
+
+
+def visits_at(nest, guards, axes, at):
+    """`visits` at given sizes."""
+    loops = [loop.iv for loop in nest.loops]
+    spans = [range(int(evaluate(loop.range.extent, at))) for loop in nest.loops]
+    for values in itertools.product(*spans):
+        point = {**at, **dict(zip(loops, values, strict=True))}
+        if all(evaluate(guard, point) for guard in guards):
+            yield tuple(int(evaluate(nest.values[iv], point)) for iv in axes)
+
+
+def check_symbolic(seeds):
+    seen = 0
+    for seed in seeds:
+        t, nest, sizes = symbolic_chain(seed)
+        needed = set()
+        for at in sizes:
+            want = sorted(itertools.product(*(range(int(evaluate(e, at))) for e in t.shape)))
+            assert sorted(visits_at(nest, nest.guards, t.op.axis, at)) == want, (seed, at)
+            for k in range(len(nest.guards)):
+                fewer = [*nest.guards[:k], *nest.guards[k + 1 :]]
+                if k not in needed and sum(1 for _ in visits_at(nest, fewer, t.op.axis, at)) > len(want):
+                    needed.add(k)
+        assert len(needed) == len(nest.guards), (seed, nest.guards)
+        seen += len(nest.guards)
+    return seen
+
+
+def test_no_guard_of_symbolic_sizes_can_be_removed():
+    assert check_symbolic(range(12)) > 4
+
+
+@pytest.mark.nightly
+def test_no_guard_of_symbolic_sizes_can_be_removed_nightly():
+    assert check_symbolic(range(12, 600)) > 250
+
+
 def tiled(n):
     a = te.placeholder((n,), name="A")
     t = te.compute((n,), lambda i: a[i] + 1, name="T")

@@ -10,6 +10,7 @@ import pytest
 from bound import infer_bound, replay, te
 from bound.itervar import IterVar
 from bound.schedule import Schedule, Stage
+from bound.tensor import Tensor
 from intset.expr.node import Expr
 from tests.bound.replay.programs import given, pointwise
 from tests.bound.replay.random_dags import Dag, behind
@@ -138,6 +139,73 @@ def test_programs():
 def test_programs_nightly(start):
     sharing, refused = all_of(range(start, start + 500), 12)
     assert sharing > 0.5 and refused > 20
+
+
+def reached(start: Tensor, steps: dict[Tensor, list[Tensor]]) -> set[Tensor]:
+    found, stack = set(), [start]
+    while stack:
+        for t in steps.get(stack.pop(), ()):
+            if t not in found:
+                found.add(t)
+                stack.append(t)
+    return found
+
+
+def concerned(s: Schedule, producer: Tensor, consumer: Tensor) -> tuple[set[Any], set[Any]]:
+    """The operations whose positions a call may raise, and those whose loops it may change; found by other means."""
+    tensors = [t for stage in s.stages for t in stage.op.outputs]
+    reads = {t: list(replay.producers(s, t)) for t in tensors}
+    read_by: dict[Tensor, list[Tensor]] = {t: [c for c in tensors if t in reads[c]] for t in tensors}
+    behind = reached(producer, read_by)
+    ends = [t for t in behind if not read_by[t]]
+
+    def on_every_way(t: Tensor) -> bool:
+        without = {c: [r for r in readers if r is not t] for c, readers in read_by.items()}
+        return not any(end in reached(producer, without) and end is not t for end in ends)
+
+    later = {consumer, *reached(consumer, read_by)}
+    common = [t for t in behind if t in later and on_every_way(t)]
+    first = next((t for t in tensors if t in common), None)
+    if first is None:
+        inside = {t for t in behind if read_by[t]} | {producer}
+    else:
+        inside = ({producer} | behind) & ({first} | reached(first, reads)) - {first}
+    ops = {t.op for t in inside}
+    return ops, ops | {c.op for t in tensors if t.op in ops for c in read_by[t]}
+
+
+def moved_only_what_is_concerned(seeds: range, most: int) -> int:
+    changed = 0
+    for seed in seeds:
+        d = Dag(seed, most) if seed % 2 else Dag.wide(seed)
+        s = d.schedule()
+        d.transform(s, 4)
+        pairs = [(p, c) for p in d.tensors if p in s for c in behind(s, p) if c in d.computed() and c in s]
+        producer, consumer = d.rng.choice(sorted(pairs, key=lambda pair: (pair[0].name, pair[1].name)))
+        raised, moved = concerned(s, producer, consumer)
+        before = {stage.op: (str(replay.domain(s, stage.op.output(0))), shared(s)[stage.op]) for stage in s.stages}
+        mode = ("standard", "best_effort", "most_inlined")[seed % 3]
+        try:
+            replay.compute_at(s, producer, consumer, d.rng.randint(0, len(s[consumer].leaf_iter_vars)), mode)
+        except replay.ReplayError:
+            continue
+        for stage in s.stages:
+            loops, (own, *_) = before[stage.op]
+            if stage.op not in moved:
+                assert str(replay.domain(s, stage.op.output(0))) == loops, (seed, stage)
+            if stage.op not in raised:
+                assert stage.compute_at_position == own, (seed, stage)
+            changed += str(replay.domain(s, stage.op.output(0))) != loops
+    return changed
+
+
+def test_loops_change_only_up_to_the_common_consumer():
+    assert moved_only_what_is_concerned(range(40), 8) > 20
+
+
+@pytest.mark.nightly
+def test_loops_change_only_up_to_the_common_consumer_nightly():
+    assert moved_only_what_is_concerned(range(40, 1500), 12) > 1000
 
 
 def loops_of(d: Dag, s: Schedule) -> list[Any]:
