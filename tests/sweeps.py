@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
 
 
 def daily(cases: Iterable[Any], share: int) -> list[Any]:
     """Parameters for `parametrize`: every `share`-th case runs daily, the others are marked `nightly`."""
     return [case if k % share == 0 else _nightly(case) for k, case in enumerate(cases)]
+
+
+def sampled(few: int, many: int, *strategies: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Hypothesis' `given`, with `few` examples daily and `many` at night."""
+
+    def decorated(test: Callable[..., None]) -> Callable[..., None]:
+        @pytest.mark.parametrize("examples", daily([few, many], 2))
+        def run(examples: int) -> None:
+            settings(max_examples=examples)(given(*strategies)(test))()
+
+        run.__name__, run.__doc__, run.__module__ = test.__name__, test.__doc__, test.__module__
+        return run
+
+    return decorated
 
 
 def _nightly(case: Any) -> Any:

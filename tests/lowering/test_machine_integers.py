@@ -77,7 +77,7 @@ def agree(formula: Any, columns: list[Any], dtype: str) -> int:
     return len(columns[0])
 
 
-@pytest.mark.parametrize("dtype", daily(TYPES, 3))
+@pytest.mark.parametrize("dtype", daily(TYPES, 5))
 def test_functions_of_one_integer(dtype: str) -> None:
     smallest = dtypes.int_range("int64")[0]
     compared = 0
@@ -87,7 +87,7 @@ def test_functions_of_one_integer(dtype: str) -> None:
     assert compared > 300
 
 
-@pytest.mark.parametrize("dtype", daily(reversed(TYPES), 3))
+@pytest.mark.parametrize("dtype", daily(reversed(TYPES), 5))
 def test_functions_of_two_integers(dtype: str) -> None:
     some = values_of(dtype)
     some = [x for x in {*some[:: len(some) // 20], *some[-2:]} if x != dtypes.int_range("int64")[0]]

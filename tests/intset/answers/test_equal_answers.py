@@ -17,6 +17,7 @@ import pytest
 
 from tests import ROOT
 from tests.intset.answers.repeatable import PER_SCENE, Scene, alone, answers, scene
+from tests.sweeps import daily
 
 DAILY = range(12)  # scenes of ten questions
 NIGHTLY = range(100, 300)
@@ -44,7 +45,7 @@ def check_orders(seed: int) -> None:
     assert answers(untouched, untouched.wider_context()) == wide
 
 
-@pytest.mark.parametrize("seed", DAILY)
+@pytest.mark.parametrize("seed", daily(DAILY, 2))
 def test_in_any_order(seed: int) -> None:
     check_orders(seed)
 
@@ -55,7 +56,7 @@ def test_in_any_order_at_length(seed: int) -> None:
     check_orders(seed)
 
 
-@pytest.mark.parametrize("seed", DAILY[::3])
+@pytest.mark.parametrize("seed", daily(DAILY[::3], 2))
 def test_in_eight_threads_on_one_context(seed: int) -> None:
     shared = scene(seed)
     ctx, start = shared.context(), threading.Barrier(8)
@@ -78,7 +79,7 @@ def test_in_eight_threads_on_one_context(seed: int) -> None:
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timer")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # in a callback Python drops it
-@pytest.mark.parametrize("seed", DAILY[1::3])
+@pytest.mark.parametrize("seed", daily(DAILY[1::3], 2))
 def test_after_interrupts(seed: int) -> None:
     import islpy  # noqa: F401  # an extension module that is interrupted while it is imported ends the process
     import z3  # noqa: F401

@@ -12,6 +12,7 @@ from intset.expr.walk import opaque_terms
 from lowering import dataflow, parse_nest
 from tests.lowering.dataflow.instrumented import Read, Run, Stop, Written
 from tests.lowering.dataflow.random_nests import random_nest
+from tests.sweeps import daily
 
 
 def holds(cond: object, env: dict[Var, int]) -> bool:
@@ -69,12 +70,14 @@ def check_seed(seed: int, exact: bool) -> int:
         raise AssertionError(f"seed {seed}, exact {exact}: {error}\n{text}") from error
 
 
-def test_random_nests() -> None:
-    assert sum(check_seed(seed, True) for seed in range(20)) > 800
+@pytest.mark.parametrize("seeds", daily([8, 20], 2))
+def test_random_nests(seeds: int) -> None:
+    assert sum(check_seed(seed, True) for seed in range(seeds)) > 40 * seeds
 
 
-def test_random_nests_with_data() -> None:
-    assert sum(check_seed(seed, False) for seed in range(15)) > 500
+@pytest.mark.parametrize("seeds", daily([6, 15], 2))
+def test_random_nests_with_data(seeds: int) -> None:
+    assert sum(check_seed(seed, False) for seed in range(seeds)) > 33 * seeds
 
 
 @pytest.mark.nightly
