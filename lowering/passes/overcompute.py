@@ -18,13 +18,14 @@ from bound.tir.walk import loaded_tensor, nodes
 from intset.expr.build import logical_and, logical_or
 from intset.expr.node import Cond, truth
 from intset.expr.walk import is_small
-from lowering.nest.ir import Allocate, Assert, Assume, Evaluate, For, Function, If, Seq, Stmt, Store, seq
+from lowering.nest.ir import Allocate, Assert, Assume, Evaluate, For, Function, If, LoopKind, Seq, Stmt, Store, seq
 from lowering.nest.scope import Scope
 from lowering.nest.tensors import is_outside, padding_of, storage_of
 from lowering.nest.unclear import deciding_tensors
 from lowering.nest.undef import has_undef
 from lowering.nest.walk import Visit, drive, operands, statements, with_children
 from lowering.passes.known import Known
+from lowering.passes.merge import conflict
 from lowering.passes.places import (
     Place,
     Report,
@@ -115,12 +116,13 @@ def _dropped(f: Function, guards: list[_Guard], said: Report) -> tuple[Function,
         made, where = _without_guards(f, wanted)
         known = Known(made)
         idle = cache(partial(_idle, where, known))
+        races = _Races(made)
         refused: dict[tuple[int, ...], tuple[str, tuple[int, ...] | None]] = {}
         for place, around in where:
             for guard in around:
                 if guard.place.path in refused:
                     continue
-                why = _why_not(place, guard, known, idle)
+                why = _why_not(place, guard, known, idle, races)
                 if why is not None:
                     refused[guard.place.path] = why
         for path, (reason, point) in refused.items():
@@ -133,6 +135,24 @@ def _dropped(f: Function, guards: list[_Guard], said: Report) -> tuple[Function,
     for path in wanted:
         said.say(path, False, "the budget of attempts is spent")
     return f, set()
+
+
+class _Races:
+    """Which parallel loops of a nest have iterations that touch what another one writes, as far as that is known."""
+
+    def __init__(self, f: Function) -> None:
+        self._f = f
+        self._found: dict[int, str | None] = {}
+
+    def around(self, place: Place) -> str | None:
+        """Why a statement may not run more often in the parallel loops around it."""
+        for loop in place.loops:
+            if loop.kind is LoopKind.PARALLEL and id(loop) not in self._found:
+                one = next(p for p in places(self._f) if p.stmt is loop)
+                self._found[id(loop)] = None if conflict(one, one) is None else str(loop.var)
+        raced = (self._found.get(id(loop)) for loop in place.loops)
+        var = next((var for var in raced if var is not None), None)
+        return None if var is None else f"iterations of {var}, which run side by side, might meet at one element"
 
 
 def _without_guards(
@@ -183,7 +203,7 @@ def _idle(where: list[tuple[Place, list[_Guard]]], known: Known) -> dict[int, Co
 
 
 def _why_not(
-    place: Place, guard: _Guard, known: Known, idle: Callable[[], dict[int, Cond]]
+    place: Place, guard: _Guard, known: Known, idle: Callable[[], dict[int, Cond]], races: _Races
 ) -> tuple[str, tuple[int, ...] | None] | None:
     """Why a statement may not run where its guard does not hold."""
     stmt = place.stmt
@@ -210,6 +230,9 @@ def _why_not(
     if not touchable:
         text = f"without the guard, the padding of {stmt.tensor.name} may be stored to"
         return text, place.point(touchable)
+    raced = races.around(place)
+    if raced is not None:
+        return f"without the guard, {raced}", None
     dead = known.dead(place)
     unread = proof_of(scope, dead)
     if unread or known.changes_nothing(place, scope.where(~dead)):

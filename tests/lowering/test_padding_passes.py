@@ -189,6 +189,19 @@ def test_guards_that_stay(name: str) -> None:
     stays(remove_branching_through_overcompute, body, reason, head)
 
 
+def test_iterations_that_run_side_by_side_do_not_come_to_meet() -> None:
+    said = "for i in [0, 16):\n    assume i == 2 or B[i] == 0\n"
+    body = "for i in [0, 16) parallel:\n    if i == 2:\n        A[0] = A[0] + B[i]"
+    stays(remove_branching_through_overcompute, said + body, "run side by side, might meet", line=5)
+    done(
+        remove_branching_through_overcompute,
+        said + body.replace(" parallel", ""),
+        said + "for i in [0, 16):\n    A[0] = A[0] + B[i]",
+    )
+    apart = "for i in [0, 16) parallel:\n    if i < 14:\n        A[i] = 1\nfor i in [14, 16):\n    A[i] = 2"
+    done(remove_branching_through_overcompute, apart, apart.replace("    if i < 14:\n        A", "    A"))
+
+
 def test_an_undef_must_not_come_to_decide() -> None:
     body = "allocate T: int32[2]\nT[0] = undef()\nif n > 3:\n    if T[0] == 1:\n        A[0] = A[0]\n    else:\n        B[0] = B[0]"
     stays(remove_branching_through_overcompute, body, "an undef() in T might decide", line=4)
