@@ -132,6 +132,10 @@ class OperandReader(Reader):
         for arg in args:
             self.want(Expr, arg, f"an index of {name}")
         self.without_undef(position, f"an index of {name}")
+        if isinstance(symbol, ShapeOf):
+            axis = args[0].value if len(args) == 1 else None
+            if axis is None or not axis.is_const or not 0 <= axis.data < symbol.tensor.ndim:
+                raise self.error(f"{name} has the axes 0 to {symbol.tensor.ndim - 1}", position)
         if not isinstance(symbol, Tensor):
             self.push(self.built(symbol, args, position), position)
             return

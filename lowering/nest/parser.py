@@ -146,7 +146,7 @@ class _Parser:
                 names[label] = ShapeVar(label) if label in sized else Var(label)
         integers = {label: value for label, value in names.items() if isinstance(value, Var)}
         for label, extents in shapes.items():
-            dims = tuple(self.integer(e, integers, "an extent") for e in extents)
+            dims = tuple(self.extent(e, integers) for e in extents)
             names[label] = _tensor(label, dims, names[label])
         found = [names[label] for label, _ in order]
         return (
@@ -156,6 +156,13 @@ class _Parser:
             tuple(p for p in found if isinstance(p, Value)),
             names,
         )
+
+    def extent(self, text: Part, names: dict[str, Any]) -> Expr:
+        """How many indices an axis has."""
+        found = self.integer(text, names, "an extent")
+        if found.is_const and found.data < 0:
+            raise text.error(f"an extent must not be negative, as {found} is", text.at_word())
+        return found
 
     def dtype(self, part: Part) -> str:
         at = part.at_word()
@@ -250,7 +257,10 @@ class _Parser:
         part.expect("[")
         low = self.integer(part.until(","), names, "the start of a range")
         part.expect(",")
-        end = self.integer(part.until(")"), names, "the end of a range")
+        last = part.until(")")
+        end = self.integer(last, names, "the end of a range")
+        if low.is_const and end.is_const and end.data < low.data:
+            raise last.error(f"the range ends at {end}, before it begins", last.at_word())
         part.expect(")")
         kind, thread = LoopKind.SERIAL, ""
         if part.peek() in _KINDS:
@@ -431,10 +441,10 @@ class _Parser:
     def storage_range(self, text: Part, names: dict[str, Any]) -> Range:
         first = text.until(":")
         if not text.skip(":"):
-            return Range(const(0), self.integer(first, names, "an extent"))
+            return Range(const(0), self.extent(first, names))
         text.expect("+")
         low = self.integer(first, names, "the start of a range")
-        return Range(low, self.integer(text.until(""), names, "an extent"))
+        return Range(low, self.extent(text.until(""), names))
 
     # -- operands -----------------------------------------------------------------------------------------------
 

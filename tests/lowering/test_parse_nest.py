@@ -197,6 +197,9 @@ BAD = {  # text after the head, line, column
     "a word too many": ("    pass pass", 2, 10),
     "a mark that is none": ('    assume n > 3, "sure"', 2, 17),
     "a tab": ("\tB[0] = 1", 2, 1),
+    "a negative extent": ("    allocate T: int32[2, -1]", 2, 26),
+    "a range that ends before it begins": ("    for i in [4, 2):\n        pass", 2, 18),
+    "an axis that is none": ("    B[0] = A.shape[2]", 2, 12),
     "a second function": ("    pass\ndef g(A: int32[2]):\n    pass", 3, 1),
 }
 HEAD = "def f(A: int32[n, 4], B: int32[4], F: float32[4], n):\n"
@@ -224,6 +227,7 @@ HEADS = {
     "def f(A: int32[m]):": 16,
     "def f(k: int32):": 7,
     "def f(A: int32[0.5]):": 16,
+    "def f(A: int32[2, -3]):": 19,
 }
 
 
