@@ -8,6 +8,7 @@ trace.py       a nest followed element by element, paddings as unknowns
 alike.py       one value for all places
 registers.py   conversions that make no difference
 applied.py     values of paddings put into expressions that are made of them
+symbolic.py    the same by dataflow, where sizes are symbolic or a nest is long
 contract.py    `contract`
 options.py     `pad_options`: a function in other layouts, with different promises
 copies.py      copies between parameters and local storage, by what they compute

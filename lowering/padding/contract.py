@@ -8,10 +8,11 @@ from typing import Any
 from bound import dtypes
 from bound.tensor import Tensor
 from intset.context import Context
-from intset.errors import InputError
+from intset.errors import BudgetError, InputError
 from intset.expr.node import Expr
 from lowering.errors import LayoutError
 from lowering.layout import IndexMap
+from lowering.layout.declare import with_layouts
 from lowering.nest.ir import Function
 from lowering.padding.alike import generalized
 from lowering.padding.applied import applied, number_value
@@ -20,6 +21,7 @@ from lowering.padding.packed import Packed, Place, packed_of
 from lowering.padding.partial import Data, is_number, taint_of
 from lowering.padding.registers import without_registers
 from lowering.padding.states import NOTHING, READABLE, UNDEF, UNTOUCHED, PadState, PadValue, State
+from lowering.padding.symbolic import Symbolic
 from lowering.padding.trace import Trace
 
 
@@ -73,7 +75,8 @@ def contract(f: Function, layouts: Mapping[str, IndexMap] | None = None) -> Cont
     """What a function asks of the padding of its packed inputs, and promises in that of its packed outputs.
 
     What the assumptions on a padding fix is needed, read or not; else it follows from the reads. What is known of a
-    padding in the end is followed element by element from the paddings that are passed.
+    padding in the end is followed element by element from the paddings that are passed; where sizes are symbolic or the
+    nest is long, dataflow tells it, and what that does not is `READABLE`, `UNTOUCHED` or `UNDEF`.
 
     Parameters
     ----------
@@ -83,7 +86,6 @@ def contract(f: Function, layouts: Mapping[str, IndexMap] | None = None) -> Cont
     Raises
     ------
     LayoutError: an element that is no padding depends on padding that nothing fixes; a layout does not fit.
-    BudgetError: the nest is too long.
 
     Example
     -------
@@ -104,12 +106,15 @@ def contract(f: Function, layouts: Mapping[str, IndexMap] | None = None) -> Cont
         raise InputError(f"layouts are a mapping from names to maps, not {layouts!r}")
     names = {t.name for t in f.params}
     known = {**{name: m for name, m in f.layouts.items() if name in names}, **(layouts or {})}
+    if f.sizes or any(not isinstance(e, int) for m in known.values() if isinstance(m, IndexMap) for e in m.shape):
+        return _by_dataflow(f, with_layouts(f, known).layouts, known)
     packed = packed_of(f, known)
-    if f.sizes:
-        raise LayoutError(f"{f.name} depends on the size {f.sizes[0].name}: its contract needs numbers")
-    trace = Trace(f, packed, {})
-    if trace.fixed:
-        trace = Trace(f, packed, trace.fixed)
+    try:
+        trace = Trace(f, packed, {})
+        if trace.fixed:
+            trace = Trace(f, packed, trace.fixed)
+    except BudgetError:
+        return _by_dataflow(f, known, known)
     for tensor in f.outputs:
         _refuse_dependent(f, tensor, packed.get(tensor), trace)
     passed = [t for t in f.params if t in packed and (t not in f.outputs or t in trace.passed)]
@@ -117,6 +122,14 @@ def contract(f: Function, layouts: Mapping[str, IndexMap] | None = None) -> Cont
     gives = {t.name: _given(packed[t], trace) for t in f.outputs if t in packed}
     reads = tuple(t.name for t in f.outputs if t in trace.passed)
     return Contract(f, known, needs, gives, reads)
+
+
+def _by_dataflow(f: Function, layouts: Mapping[str, IndexMap], known: Mapping[str, IndexMap]) -> Contract:
+    """The contract of a function of symbolic sizes, or of one that is too long to be followed."""
+    packed = {t: layouts[t.name] for t in f.params if t.name in known}
+    symbolic = Symbolic(f, packed)
+    gives = symbolic.gives()
+    return Contract(f, {t.name: m for t, m in packed.items()}, symbolic.needs(), gives)
 
 
 def _state(given: PadState | int | float | bool | None, dtype: str) -> PadState:

@@ -24,7 +24,7 @@ from lowering.padding.packed import Packed, Place
 from lowering.padding.partial import Content, Data, Element, Partial, is_number, taint_of
 from lowering.passes.places import parts_of_condition
 
-MAX_STEPS: Final = 2_000_000  # nodes of operands that are evaluated
+MAX_STEPS: Final = 400_000  # nodes of operands that are evaluated
 
 
 class Trace:

@@ -7,7 +7,24 @@ import pickle
 import pytest
 
 from intset.errors import InputError
-from lowering import NOTHING, READABLE, UNDEF, UNTOUCHED, Contract, IndexMap, LayoutError, contract, parse_nest
+from lowering import (
+    NOTHING,
+    READABLE,
+    UNDEF,
+    UNTOUCHED,
+    Contract,
+    IndexMap,
+    LayoutError,
+    PadValue,
+    contract,
+    parse_nest,
+    remove_branching_through_overcompute,
+    remove_undef,
+    sequential_buffer_access,
+    transform_layout,
+    undef,
+)
+from lowering.padding.applied import number_of
 
 TILES = IndexMap(lambda i: [i // 4, i % 4], (14,))
 GRID = "    for io in [0, 4):\n        for ii in [0, 4):\n"
@@ -132,6 +149,63 @@ def test_ranges_that_do_not_begin_at_zero():
     for place, added in [((-1, 0), 0), ((2, 3), 3)]:  # the first index is that of storage, less one
         assert str(c.gives["B"].at(*place)) == f"A[{place[0]}, {place[1]}] + {added}"
     assert c.promises({"A": 5})["B"].number is None
+
+
+# -- by dataflow --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "pads", "needs", "gives"),
+    [
+        ("A[i] + 1", (None, None), "NOTHING", "UNTOUCHED"),
+        ("A[i] + 1", (undef(), undef()), "READABLE", "A + 1"),
+        ("A[i] * 2 + 1", (3, undef()), "3", "7"),
+        ("A[i] + i", (undef(), 5), "READABLE", "5"),
+        ("7", (0, undef()), "0", "7"),
+    ],
+)
+def test_sizes_may_be_symbolic(value, pads, needs, gives):
+    f = parse_nest(f"def f(n, A: int32[n], B: int32[n]):\n    for i in [0, n):\n        B[i] = {value}")
+    for name, pad in zip("AB", pads, strict=True):
+        f = transform_layout(f, name, lambda i: [i // 4, i % 4], pad)
+    f = sequential_buffer_access(f, "B")
+    c = contract(remove_undef(remove_branching_through_overcompute(f)))
+    assert (str(c.needs["A"]), str(c.gives["B"])) == (needs, gives)
+
+
+def test_a_total_of_symbolic_size_needs_what_it_adds():
+    f = parse_nest(
+        "def f(n, A: int32[n], B: int32[1]):\n    B[0] = 0\n    for i in [0, n):\n        B[0] = B[0] + A[i]"
+    )
+    for pad, need in [(0, "0"), (None, "NOTHING")]:
+        g = sequential_buffer_access(transform_layout(f, "A", lambda i: [i // 4, i % 4], pad), "A")
+        assert str(contract(remove_branching_through_overcompute(g)).needs["A"]) == need
+    rows = "    for i in [0, ceildiv(n, 4)):\n        for j in [0, 4):\n            "
+    g = parse_nest(f"def g(n, A: int32[ceildiv(n, 4), 4], B: int32[1]):\n    B[0] = 0\n{rows}B[0] = B[0] + A[i, j]")
+    n = g.sizes[0]
+    with pytest.raises(LayoutError, match="an element of B of g may depend on a padding that nothing fixes"):
+        contract(g, {"A": IndexMap(lambda i: [i // 4, i % 4], (n,))})
+
+
+SUMS = ALL.replace("BC[", "T[").replace("io", "k").replace("ii", "l")
+
+
+def test_dataflow_finds_what_following_finds(monkeypatch):
+    lines = [
+        (ALL,), (VALID,), (ALL, FORGET.replace("io", "k").replace("ii", "l")),
+        (GRID + "            BC[io, ii] = AC[io, ii] * 2 + 1",), (GRID + "            BC[io, ii] = AC[io, 0]",),
+        (GRID + "            BC[io, ii] = ii - 3",), (GRID + "            BC[io, ii] = select(io * 4 + ii < 14, 1, AC[3, 3])",),
+        ("    allocate T: int32[4, 4]", SUMS, GRID + "            BC[io, ii] = T[io, ii] * 3"),
+    ]  # fmt: skip
+    followed = [packed(*some) for some in lines]
+    monkeypatch.setattr("lowering.padding.trace.MAX_STEPS", 0)
+    for some, wanted in zip(lines, followed, strict=True):
+        found = packed(*some)
+        assert found.needs == wanted.needs
+        states = [c.promises({"AC": 9})["BC"] for c in (found, wanted)]
+        for place in [(3, 2), (3, 3)]:
+            values = [number_of(s.at(*place), {}, "int32") if isinstance(s, PadValue) else s for s in states]
+            assert values[0] == values[1], states
 
 
 # -- what it is given ---------------------------------------------------------------------------------------------

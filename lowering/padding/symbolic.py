@@ -1,0 +1,313 @@
+"""Contracts where sizes are symbolic, or a nest is too long to be followed: by dataflow.
+
+What a padding holds in the end is what a nest after the function would read of it. What is not found out stays on the
+safe side: a padding may be read, may be unwritten, and a result may depend on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, Final, NamedTuple
+
+from bound.tensor import Tensor, element
+from bound.tir.build import select
+from bound.tir.walk import loaded_tensor, nodes, rewrite
+from intset.expr.build import logical_and, logical_not, logical_or
+from intset.expr.node import Cond, Expr, PlainVar, as_expr, truth
+from intset.expr.range import Range
+from intset.expr.walk import substitute
+from lowering.dataflow import Dataflow, Source, dataflow
+from lowering.errors import LayoutError
+from lowering.layout import IndexMap
+from lowering.layout.moved import tensor_like
+from lowering.nest.ir import Assume, Evaluate, For, Function, If, Seq, Stmt, Store, seq
+from lowering.nest.printer import statement_lines
+from lowering.nest.undef import has_undef
+from lowering.nest.walk import replaced, variables
+from lowering.padding.applied import folded
+from lowering.padding.states import NOTHING, PLACE, READABLE, UNDEF, UNTOUCHED, PadState, PadValue
+from lowering.padding.trace import of_type
+from lowering.passes.places import Place, places, proves
+
+MAX_ROUNDS: Final = 8  # of dependence through storage
+MAX_PARTS: Final = 8  # conditions of which one holds
+
+
+class Probe(NamedTuple):
+    """A nest that reads every element of a tensor at the end of a function.
+
+    Attributes
+    ----------
+    place: where it reads.
+    at: the indices of the storage that it reads.
+    sources: of what it reads.
+    flow: the dataflow of the function with the nest.
+    """
+
+    place: Place
+    at: tuple[Expr, ...]
+    sources: tuple[Source, ...]
+    flow: Dataflow
+
+
+class Symbolic:
+    """The contract of a function.
+
+    Parameters
+    ----------
+    packed: the layouts of packed parameters.
+    """
+
+    def __init__(self, f: Function, packed: Mapping[Tensor, IndexMap]) -> None:
+        said = [r.nest for r in f.requires]
+        self.f = replace(f, body=seq(*said, f.body), padding={}, requires=())
+        self.packed = packed
+        self._closed = frozenset(f.padding)  # of which the padding may not be touched
+        self._values: dict[Tensor, PadState | None] = {t: self._assumed(t) for t in packed if t in f.inputs}
+
+    # -- what is asked ------------------------------------------------------------------------------------------
+
+    def needs(self) -> dict[str, PadState]:
+        """Of an output only where its padding may be read as it is passed."""
+        found = {t: self._need(t) for t in self.packed}
+        return {t.name: state for t, state in found.items() if t in self.f.inputs or state is not NOTHING}
+
+    def gives(self) -> dict[str, PadState]:
+        """
+        Raises
+        ------
+        LayoutError: a result may depend on a padding that nothing fixes.
+        """
+        for tensor in self.f.outputs:
+            self._refuse_dependent(tensor)
+        return {t.name: self._given(t) for t in self.f.outputs if t in self.packed}
+
+    # -- paddings -----------------------------------------------------------------------------------------------
+
+    def _padding(self, tensor: Tensor, at: Iterable[Expr]) -> Cond:
+        """Whether an element of the storage is padding."""
+        layout = self.packed.get(tensor)
+        if layout is None:
+            return truth(False)
+        return layout.padding(*(i + _low(r) for i, r in zip(at, layout.ranges, strict=True)))
+
+    def _probe(self, tensor: Tensor, in_padding: bool | None) -> Probe:
+        """A probe of the padding of a tensor, of all but that, or of everything."""
+        loops = [PlainVar(f"p{k}") for k in range(tensor.ndim)]
+        target = tensor_like(tensor, tensor.extents, None, f"{tensor.name}.probe")
+        store = Store(target, tuple(loops), element(tensor, tuple(loops)))
+        body: Stmt = store
+        if in_padding is not None:
+            cond = self._padding(tensor, loops)
+            body = If(cond if in_padding else logical_not(cond), body)
+        for var, extent in zip(reversed(loops), reversed(tensor.extents), strict=True):
+            body = For(var, Range(0, extent), body)
+        params, outputs = (*self.f.params, target), (*self.f.outputs, target)
+        f = replace(self.f, params=params, outputs=outputs, body=seq(self.f.body, body))
+        place = next(p for p in places(f) if p.stmt is store)
+        flow = dataflow(f)
+        found = flow.by_element(statement_lines(f)[place.path])
+        return Probe(place, tuple(loops), found[store.value], flow)
+
+    def _assumed(self, tensor: Tensor) -> PadState | None:
+        """What assumptions fix the padding of an input to; `None` where they do not, or not everywhere."""
+        if tensor in self._closed:
+            return None
+        probe = self._probe(tensor, True)
+        kinds = {s.kind for s in probe.sources if not _is_never(probe.place, s.where)}
+        if kinds != {"assume"}:
+            return None
+        return self._value(tensor, probe, given=False)
+
+    def _need(self, tensor: Tensor) -> PadState:
+        if tensor in self._closed:
+            return NOTHING
+        value = self._values.get(tensor)
+        if isinstance(value, PadValue):
+            return value
+        return READABLE if value is READABLE or any(self._reads(p, {tensor}) for p in self._reading) else NOTHING
+
+    def _given(self, tensor: Tensor) -> PadState:
+        if tensor in self._closed:
+            return UNTOUCHED
+        found = self._value(tensor, self._probe(tensor, True), given=True)
+        return UNTOUCHED if found is None else found
+
+    def _value(self, tensor: Tensor, probe: Probe, given: bool) -> PadState | None:
+        """What a probe of a padding reads: a value, or what is said where that is not known."""
+        lows = [_low(r) for r in self.packed[tensor].ranges]
+        names = {
+            p: PLACE[k] if _is_zero(low) else PLACE[k] - low
+            for k, (p, low) in enumerate(zip(probe.at, lows, strict=True))
+        }
+        parts: list[tuple[Cond, Any]] = []
+        for source in probe.sources:
+            if _is_never(probe.place, source.where):
+                continue
+            if source.kind not in ("store", "assume"):
+                return UNDEF if source.kind == "call" else None
+            if not given and source.value is None:
+                return READABLE
+            value = self._given_by(probe, source) if given else source.value
+            if value is None:
+                return UNDEF
+            parts.append((substitute(source.where, names), rewrite(value, names)))
+        if not parts:
+            return UNDEF if given else None
+        expr = parts[-1][1]
+        for where, value in reversed(parts[:-1]):
+            expr = expr if value is expr else select(where, value, expr)
+        return folded(expr, tensor.dtype)
+
+    def _stored(self, flow: Dataflow, source: Source, depth: int = 0) -> Any:
+        """What a store put into an element, over elements that nothing writes; `None` where that is not known."""
+        if source.kind != "store" or source.line is None or source.at is None or depth > MAX_ROUNDS:
+            return source.value if source.kind == "assume" else None
+        place = next(p for p in self._stores if self._lines[p.path] == source.line)
+        assert isinstance(place.stmt, Store)
+        value = place.stmt.value
+        loops = [loop.var for loop in place.loops]
+        if has_undef(value) or any(v not in loops and v not in self.f.sizes for v in variables(value)):
+            return None
+        known: dict[Any, Any] = {}
+        reads = flow.by_element(source.line)
+        for node in nodes(value):
+            tensor = loaded_tensor(node)
+            if tensor is None or tensor in self.f.inputs:
+                continue
+            sources = reads.get(node, ())
+            inner = self._stored(flow, sources[0], depth + 1) if len(sources) == 1 else None
+            if inner is None:
+                return None
+            known[node] = of_type(inner, tensor.dtype)
+        return replaced(rewrite(value, known), dict(zip(loops, source.at, strict=True)))
+
+    def _given_by(self, probe: Probe, source: Source) -> Any:
+        """What a store puts into a padding, over elements of paddings by the new indices, or what those are fixed to;
+        else `None`."""
+        value = self._stored(probe.flow, source)
+        scope = probe.place.scope.where(source.where)
+        known: dict[Any, Any] = {}
+        for node in nodes(value) if value is not None else ():
+            tensor = loaded_tensor(node)
+            if tensor is None:
+                continue
+            if tensor not in self.packed or not proves(scope, self._padding(tensor, node.args)):
+                return None
+            lows = [_low(r) for r in self.packed[tensor].ranges]
+            same = [p if proves(scope, i.eq(p)) else i for i, p in zip(node.args, probe.at, strict=False)]
+            args = (*same, *node.args[len(same) :])  # the place itself, where it is that
+            at = tuple(i if _is_zero(low) else i + low for i, low in zip(args, lows, strict=True))
+            fixed = self._values.get(tensor)
+            known[node] = fixed.at(*at) if isinstance(fixed, PadValue) else element(tensor, at)
+        return None if value is None else rewrite(value, known)
+
+    # -- reads --------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _flow(self) -> Dataflow:
+        return dataflow(self.f)
+
+    @cached_property
+    def _lines(self) -> dict[tuple[int, ...], int]:
+        return statement_lines(self.f)
+
+    @cached_property
+    def _reading(self) -> list[Place]:
+        """The statements that read, assumptions left out."""
+        return [p for p in places(self.f) if not isinstance(p.stmt, (Assume, Seq))]
+
+    @cached_property
+    def _stores(self) -> list[Place]:
+        return [p for p in self._reading if isinstance(p.stmt, Store)]
+
+    def _reads(self, place: Place, tensors: set[Tensor]) -> list[Cond]:
+        """When a statement reads padding of these tensors as it is passed."""
+        found = []
+        for key, sources in self._flow.by_element(self._lines[place.path]).items():
+            tensor = key if isinstance(key, Tensor) else loaded_tensor(key)
+            if tensor not in tensors or tensor is None:
+                continue
+            inside = truth(True) if isinstance(key, Tensor) else self._padding(tensor, key.args)
+            for source in sources:
+                cond = source.where & inside
+                if source.kind != "store" and not _is_never(place, cond):
+                    found.append(cond)
+        return found
+
+    # -- dependence ---------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _tainted(self) -> dict[int, list[Cond]]:
+        """By the line of each store, when its value depends on a padding that nothing fixes.
+
+        Raises
+        ------
+        LayoutError: what is executed may depend on one.
+        """
+        open_ = {t for t in self.packed if t not in self._closed and not isinstance(self._values.get(t), PadValue)}
+        found: dict[int, list[Cond]] = {}
+        for place in self._reading:
+            conds = self._reads(place, open_)
+            if conds and not isinstance(place.stmt, Store):
+                what = "a host call" if isinstance(place.stmt, Evaluate) else "what is executed"
+                raise LayoutError(f"{what} in {self.f.name} may depend on a padding that nothing fixes: {place.stmt!r}")
+            if conds:
+                found[self._lines[place.path]] = conds
+        for _ in range(MAX_ROUNDS):
+            if not self._spread(found):
+                return found
+        return {self._lines[place.path]: [truth(True)] for place in self._stores}
+
+    def _spread(self, found: dict[int, list[Cond]]) -> bool:
+        """Stores of what tainted stores wrote are tainted, too; whether there are more than before."""
+        more = False
+        for place in self._stores if found else ():
+            line = self._lines[place.path]
+            for sources in self._flow.by_element(line).values():
+                for cond in self._through(sources, found):
+                    known = found.setdefault(line, [])
+                    if _is_never(place, cond) or proves(place.scope.where(cond), logical_or(*known)):
+                        continue
+                    known.append(cond if len(known) < MAX_PARTS else truth(True))
+                    more = True
+        return more
+
+    def _through(self, sources: Iterable[Source], found: Mapping[int, list[Cond]]) -> list[Cond]:
+        """When the value of a read comes from tainted stores."""
+        conds = []
+        loops = {self._lines[p.path]: [loop.var for loop in p.loops] for p in self._reading}
+        for source in sources:
+            if source.line is None and source.kind == "unknown" and found:
+                conds.append(source.where)
+            for cond in found.get(source.line or 0, ()):
+                if source.at is None:
+                    conds.append(source.where)
+                else:
+                    there = dict(zip(loops[source.line or 0], source.at, strict=True))
+                    conds.append(source.where & substitute(cond, there))
+        return conds
+
+    def _refuse_dependent(self, tensor: Tensor) -> None:
+        """No element but padding may depend on a padding that nothing fixes."""
+        if not self._tainted:
+            return
+        probe = self._probe(tensor, False if tensor in self.packed else None)
+        for cond in self._through(probe.sources, self._tainted):
+            if not _is_never(probe.place, cond):
+                what = f"an element of {tensor.name} of {self.f.name} may depend on a padding"
+                raise LayoutError(f"{what} that nothing fixes, where {self.f.ctx.simplify(cond)}")
+
+
+def _low(limits: Range) -> Expr:
+    return as_expr(limits.min)
+
+
+def _is_zero(low: Expr) -> bool:
+    return low.is_const and low.data == 0
+
+
+def _is_never(place: Place, cond: Cond) -> bool:
+    return proves(place.scope, logical_not(logical_and(cond)))
