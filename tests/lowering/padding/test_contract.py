@@ -194,7 +194,8 @@ def test_dataflow_finds_what_following_finds(monkeypatch):
     lines = [
         (ALL,), (VALID,), (ALL, FORGET.replace("io", "k").replace("ii", "l")),
         (GRID + "            BC[io, ii] = AC[io, ii] * 2 + 1",), (GRID + "            BC[io, ii] = AC[io, 0]",),
-        (GRID + "            BC[io, ii] = ii - 3",), (GRID + "            BC[io, ii] = select(io * 4 + ii < 14, 1, AC[3, 3])",),
+        (GRID + "            BC[io, ii] = ii - 3",),
+        (GRID + "            BC[io, ii] = select(io * 4 + ii < 14, 1, AC[3, 3])",),
         ("    allocate T: int32[4, 4]", SUMS, GRID + "            BC[io, ii] = T[io, ii] * 3"),
     ]  # fmt: skip
     followed = [packed(*some) for some in lines]
