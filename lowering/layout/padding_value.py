@@ -435,6 +435,7 @@ def _held_integer(value: Expr, subject: Subject, ctx: Context) -> Expr:
     proof = ctx.prove((value >= low) & (value <= high))
     if proof:
         return value
-    if proof.status == "refuted" and not opaque_terms(value):
+    is_any_size = subject.map.sizes or any(v in subject.sizes.values() for v in free_vars(value))
+    if proof.status == "refuted" and not opaque_terms(value) and not is_any_size:
         raise LayoutError(f"{subject.what} cannot be {value!r}, which {dtype} does not hold everywhere")
     return cast(value, dtypes.bits(dtype), dtypes.signed(dtype))

@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
+import numpy as np
 import pytest
 
-from lowering import LayoutError, sequential_buffer_access
+from intset import Var
+from intset.expr.walk import substitute
+from lowering import (
+    IndexMap,
+    LayoutError,
+    cache_read,
+    cache_write,
+    hoist_layouts,
+    parse_nest,
+    run,
+    sequential_buffer_access,
+    transform_layout,
+    undef,
+)
+from lowering.layout.numbers import Number
 from lowering.nest.ir import Function
 from lowering.nest.tensors import tensors_of
-from tests.lowering.layout.random_layouts import Laid
+from tests.lowering.layout.random_layouts import Laid, random_layer
 from tests.lowering.test_passes_random import OLD, PASSES
 
 
@@ -55,3 +71,122 @@ def test_layouts_keep_the_meaning(start: int) -> None:
 def test_layouts_keep_the_meaning_of_many(start: int) -> None:
     for seed in range(start, start + 50):
         check(seed, 5)
+
+
+def at_the_border(seed: int) -> None:
+    """Copies at the border in random layouts: the function, and what is hoisted of it, give what it gave."""
+    laid = Laid(seed)
+    rng = random.Random(seed)
+    f = laid.f
+    for t in laid.f.params:
+        try:
+            f = (cache_write if t in f.outputs else cache_read)(f, t.name)
+        except LayoutError:  # which elements are stored to depends on data
+            continue
+        if rng.random() < 0.8:
+            f, _ = random_layer(f, f"{t.name}C", rng)
+    try:
+        laid.agrees(f, seed)
+        h = hoist_layouts(f)
+        for draw in range(2):
+            drawn = random.Random(draw)
+            given = {name: array.copy() for name, array in laid.arrays.items()}
+            h.run(given, {"n": laid.n}, undef=lambda dtype, drawn=drawn: drawn.randint(-(10**6), 10**6))
+            runs = laid.expected
+            for name, array in given.items():
+                known = np.all([runs[0][name] == other[name] for other in runs[1:]], axis=0)
+                assert ((array == runs[0][name]) | ~known).all(), (name, array, runs[0][name])
+    except Exception as error:
+        raise AssertionError(f"seed {seed}: {error}\n{laid.text}\n{f}") from error
+
+
+def test_copies_at_the_border_keep_the_meaning() -> None:
+    for seed in range(5):
+        at_the_border(seed)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("start", range(3000, 3400, 50))
+def test_copies_at_the_border_keep_the_meaning_of_many(start: int) -> None:
+    for seed in range(start, start + 50):
+        at_the_border(seed)
+
+
+SYMBOLIC = (
+    "for i in [0, N):\n        B[i] = A[i] + 1",
+    "for i in [0, N):\n        B[N - 1 - i] = A[i]\n    for i in [0, N):\n        B[i] = B[i] * 2",
+    "for i in [0, N):\n        B[i] = A[0] + i\n        if i > 0:\n            B[i] = B[i - 1] + A[i]",
+    "allocate T: int32[N]\n    for i in [0, N):\n        T[i] = A[i]\n"
+    "    for i in [0, N):\n        B[i] = T[N - 1 - i]",
+)
+
+
+def of_any_size(seed: int) -> None:
+    """Tensors of a size that is no number."""
+    rng = random.Random(seed)
+    f = parse_nest(f"def f(A: int32[N], B: int32[N], N):\n    {rng.choice(SYMBOLIC)}")
+    n = f.sizes[0]
+    c, o = rng.randint(2, 4), rng.randint(0, 3)
+    maps: list[Any] = [
+        lambda i: [i // c, i % c],
+        lambda i: [(i + o) // c, (i + o) % c],
+        lambda i: [n - 1 - i],
+        lambda i: [i * c + o],
+        lambda i: [i - o],
+        lambda i: [i // (2 * c), i // c % 2, i % c],
+    ]
+    g, layers = f, {}
+    for name in rng.sample([t.name for t in tensors_of(f)], 2):
+        m = rng.choice(maps)
+        value = rng.choice([None, 0, undef(), lambda *place: place[0] + n, lambda *place: [(place[0] > 1, 4)]])
+        layers[name] = (m, value)
+        g = transform_layout(g, name, m, value)
+    for _ in range(2):
+        name = rng.choice(["remove_branching_through_overcompute", *PASSES])
+        g = in_order(g, rng) if name == "sequential_buffer_access" else PASSES[name](g, report=[])
+    for size in (0, 1, 2, 5, 8):
+        a = np.arange(3, 3 + size, dtype="int32")
+        b = run(f, {"A": a})["B"]
+        given = _packed(layers["A"], a, n, size) if "A" in layers else a
+        result = run(g, {"A": given}, {"N": size}, undef=lambda dtype: 999)["B"]
+        if "B" in layers:
+            m, value = layers["B"]
+            layout = at_size(m, n, size)
+            found = _packed(layers["B"], b, n, size)
+            if isinstance(value, int) or callable(value):
+                told = layout.pack(np.zeros(size, "bool"), True) & (found != 777)
+                assert (result == found)[told].all(), (seed, size, str(g))
+            result = layout.unpack(result)
+        assert (result == b).all(), (seed, size, str(g))
+
+
+def _packed(layer: tuple[Any, Any], array: Any, n: Var, size: int) -> Any:
+    """The array in the layout for one size, and what that says of its padding; 777 where that is nothing."""
+    m, value = layer
+    layout = at_size(m, n, size)
+    found = layout.pack(array, value if isinstance(value, int) else 777)
+    if callable(value):
+        for at in np.argwhere(layout.pack(np.zeros(size, "bool"), True)):
+            told = value(*map(Number, map(int, at)))
+            if isinstance(told, list):
+                found[tuple(at)] = 4 if at[0] > 1 else 777
+            else:
+                found[tuple(at)] = int(at[0]) + size
+    return found
+
+
+def at_size(m: Any, n: Var, size: int) -> IndexMap:
+    """The map for one size."""
+    return IndexMap(lambda i: [substitute(e, {n: size}) for e in m(i)], (size,))
+
+
+def test_any_size() -> None:
+    for seed in range(6):
+        of_any_size(seed)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("start", range(100, 300, 20))
+def test_any_size_of_many(start: int) -> None:
+    for seed in range(start, start + 20):
+        of_any_size(seed)
