@@ -11,11 +11,11 @@ from bound.tensor import Tensor
 from bound.tir.calls import ExternCall
 from bound.tir.value import Value, parameter
 from intset.errors import InputError, ParseError
-from intset.expr import ops
-from intset.expr.node import Cond, Expr, ShapeVar, Var, const, constant_value
+from intset.expr.node import Cond, Expr, ShapeVar, Var, const
 from intset.expr.parser import tokens_of
 from intset.expr.range import Range
-from intset.expr.walk import opaque_terms, postorder
+from intset.expr.walk import opaque_terms
+from lowering.nest.coordinates import start_and_steps
 from lowering.nest.ir import (
     Allocate,
     Assert,
@@ -398,7 +398,7 @@ class _Parser:
             places = [Var(f"y{k}") for k in range(len(ranges))]
             inner = {**names, **{v.name: v for v in places}}
             coordinates = [(text, self.integer(text, inner, "a coordinate")) for text in part.listed("]")]
-            held = [_held(e, places) for _, e in coordinates]
+            held = [start_and_steps(e, places) for _, e in coordinates]
             for (text, _), found in zip(coordinates, held, strict=True):
                 if found is None:
                     raise text.error("a coordinate is a start plus multiples of y0, y1, ...", text.at_word())
@@ -491,27 +491,3 @@ def _dtype_of(value: Any) -> str:
 
 def _is_element(value: Any, tensor: Tensor) -> bool:
     return getattr(value, "data", None) is (tensor.element if dtypes.is_int(tensor.dtype) else tensor)
-
-
-def _held(coordinate: Expr, places: list[Var]) -> tuple[Expr, tuple[int, ...]] | None:
-    """The start of a coordinate, and its step for each place; `None` when it is of another form."""
-    steps = [0] * len(places)
-    numbers = {place: k for k, place in enumerate(places)}
-
-    def term(e: Expr) -> tuple[int, int] | None:
-        if e.op is ops.MUL and e.args[0] in numbers and (factor := constant_value(e.args[1])) is not None:
-            return numbers[e.args[0]], factor
-        return (numbers[e], 1) if isinstance(e, Var) and e in numbers else None
-
-    while True:
-        if (whole := term(coordinate)) is not None:
-            steps[whole[0]] += whole[1]
-            coordinate = const(0)
-            break
-        if coordinate.op not in (ops.ADD, ops.SUB) or (last := term(coordinate.args[1])) is None:
-            break
-        steps[last[0]] += last[1] if coordinate.op is ops.ADD else -last[1]
-        coordinate = coordinate.args[0]
-    if any(node in numbers for node in postorder((coordinate,))):
-        return None
-    return coordinate, tuple(steps)

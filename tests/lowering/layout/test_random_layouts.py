@@ -116,8 +116,7 @@ SYMBOLIC = (
     "for i in [0, N):\n        B[i] = A[i] + 1",
     "for i in [0, N):\n        B[N - 1 - i] = A[i]\n    for i in [0, N):\n        B[i] = B[i] * 2",
     "for i in [0, N):\n        B[i] = A[0] + i\n        if i > 0:\n            B[i] = B[i - 1] + A[i]",
-    "allocate T: int32[N]\n    for i in [0, N):\n        T[i] = A[i]\n"
-    "    for i in [0, N):\n        B[i] = T[N - 1 - i]",
+    "allocate T: int32[N]\n    for i in [0, N):\n        T[i] = A[i]\n    for j in [0, N):\n        B[j] = T[N-1-j]",
 )
 
 
