@@ -23,6 +23,8 @@ from intset.expr.node import as_int
 from intset.names import check_name
 from intset.scopes import Block, entered_blocks
 
+TIERS: tuple[str, ...] = ("linear", "isl", "points", "z3")
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Config:
@@ -44,7 +46,11 @@ class Config:
     points: int = 40_000
     z3_rlimit: int = 2_000_000
     z3_timeout_ms: int = 0
-    tiers: tuple[str, ...] = ("linear", "isl", "points", "z3")
+    tiers: tuple[str, ...] = TIERS
+
+    def __post_init__(self) -> None:
+        for name in _FIELDS:
+            object.__setattr__(self, name, checked(name, getattr(self, name), "Config(...)"))
 
 
 class Effort(IntEnum):
@@ -64,7 +70,6 @@ def tiers_within(effort: Effort) -> tuple[str, ...]:
 
 
 _FIELDS = {field.name: field for field in fields(Config)}
-TIERS: tuple[str, ...] = Config().tiers
 
 
 def current(domain: Any = None) -> Config:

@@ -22,6 +22,7 @@ from intset.check.wellformed import is_well_formed
 from intset.errors import ParseError
 from intset.expr.digits import number_text
 from intset.expr.node import Cond, Expr, Var
+from intset.expr.printer import to_text
 from intset.expr.range import Range
 from intset.facts import Fact
 
@@ -87,6 +88,10 @@ class Certificate:
         if not is_well_formed(found):
             raise ParseError("the fields of the certificate do not fit its kind")
         return found
+
+    def __repr__(self) -> str:
+        what = "nothing satisfies what is given" if self.vacuous else to_text(self.goal, limit=200)
+        return f"<Certificate {'not always: ' if self.kind == 'point' else ''}{what} by {self.kind}>"
 
     def words(self) -> tuple[str, ...]:
         """The certificate in sentences."""

@@ -12,6 +12,7 @@ from intset.check.premises import declared_conditions, range_conditions
 from intset.expr import ops
 from intset.expr.build import logical_and
 from intset.expr.definedness import definedness
+from intset.expr.digits import short_number
 from intset.expr.node import Cond, Expr, Var, as_expr
 from intset.expr.printer import to_text
 from intset.expr.range import Range
@@ -154,7 +155,8 @@ class BoundsCertificate:
                 continue
             lines += [f"It is {word} {end}:", *(f"  {line}" for line in shown.words())]
             if at is not None:
-                where = ", ".join(f"{e} = {value}" for e, value in at.items())
+                values = ((e, short_number(v) if isinstance(v, int) else v) for e, v in at.items())
+                where = ", ".join(f"{e} = {value}" for e, value in values)
                 lines.append(f"  It is {end} at {where or 'the only point'}.")
         return tuple(lines)
 

@@ -26,7 +26,7 @@ from intset.domains.budgeted import (
 from intset.domains.ends import Bounds, End, as_end
 from intset.domains.outline import Outline
 from intset.domains.protocols import ClimbingDomain, Domain, Points, RegionDomain, Regions
-from intset.domains.sides import end_at, placed_conditions
+from intset.domains.sides import by_parameter, end_at, placed_conditions
 from intset.errors import BudgetError, InputError, UndecidedError
 from intset.expr import ops
 from intset.expr.build import logical_and, maximum
@@ -140,9 +140,15 @@ class IntSet(ABC):
         return Frame({}, tuple(Fact(part, ASSUMED) for part in self._relied_on()))
 
     def at(self, values: Mapping[Var, IntLike]) -> IntSet:
-        """The set at the given values of parameters."""
-        table = {var: as_expr(value) for var, value in values.items()}
-        if table.keys().isdisjoint((*self.params, *free_vars(*self.where))):
+        """The set at the given values of parameters, `{n: 5}` or by name `{"n": 5}`.
+
+        Raises
+        ------
+        InputError: a key that does not say which parameter is meant, a value that is no integer.
+        """
+        params = (*self.params, *free_vars(*self.where))
+        table = by_parameter(values, params)
+        if table.keys().isdisjoint(params):
             return self
         where = placed_conditions(self.where, table)
         if where is None:

@@ -207,7 +207,7 @@ class Ends:
             for side in (-1, 1):
                 try:
                     # where one end was out of reach, as much is not spent on each of the others
-                    with self.shape.budget(max(1, operations * (1 if notes else SHARE))):
+                    with self.shape.budget(max(1, operations // 4 if notes else operations)):
                         end = self.shape.end(k, side)
                     ends.append(end)
                 except BudgetError as error:

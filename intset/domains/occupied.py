@@ -15,6 +15,7 @@ from intset.domains.ends import End
 from intset.domains.outline import Outline
 from intset.domains.presence import Presence
 from intset.domains.region import ProductRegion, Region
+from intset.domains.sides import by_parameter
 from intset.errors import BudgetError, CountError, UndecidedError
 from intset.expr.build import logical_and, select
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr
@@ -91,6 +92,12 @@ class Present:
         where = " and ".join(map(str, self._needed))
         return f"{inner!r} where {where}" if where else repr(inner)
 
+    def _table(self, values: Mapping[Var, IntLike]) -> dict[Var, Expr]:
+        found = self._presence.found
+        return by_parameter(
+            values, tuple(dict.fromkeys((*self._inner.params, *free_vars(*found.facts, *found.occupied))))
+        )
+
     def _spoken_of(self, params: Sequence[Var]) -> tuple[Var, ...]:
         return tuple(dict.fromkeys((*params, *free_vars(*self._needed))))
 
@@ -151,7 +158,8 @@ class OccupiedSet(Present, IntSet):
         return self._counted(self._set.count())
 
     def at(self, values: Mapping[Var, IntLike]) -> IntSet:
-        inner, presence = self._set.at(values), _placed(self._presence, values)
+        table = self._table(values)
+        inner, presence = self._set.at(table), self._presence.at(table)
         return empty_set(self.by) if presence is None else where_present(inner, presence)
 
     def __contains__(self, value: object) -> bool:
@@ -227,7 +235,8 @@ class OccupiedRegion(Present, Region):
         return self._region.count_total()
 
     def at(self, values: Mapping[Var, IntLike]) -> Region:
-        inner, presence = self._region.at(values), _placed(self._presence, values)
+        table = self._table(values)
+        inner, presence = self._region.at(table), self._presence.at(table)
         if presence is None:
             return ProductRegion([empty_set(self.by)] * self.dims, self.by, True)
         return where_present(inner, presence)
@@ -258,10 +267,6 @@ class OccupiedRegion(Present, Region):
 
     def __repr__(self) -> str:
         return self._shown(self._region)
-
-
-def _placed(presence: Presence, values: Mapping[Var, IntLike]) -> Presence | None:
-    return presence.at({var: as_expr(value) for var, value in values.items()})
 
 
 def where_present(answer: S, presence: Presence | None) -> S:

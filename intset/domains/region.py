@@ -39,7 +39,7 @@ from intset.domains.budgeted import (
 )
 from intset.domains.ends import End
 from intset.domains.outline import Outline, Side
-from intset.domains.sides import Sides
+from intset.domains.sides import Sides, by_parameter
 from intset.errors import BudgetError, CountError, InputError, UndecidedError
 from intset.expr.build import logical_and
 from intset.expr.evaluate import evaluate
@@ -100,7 +100,12 @@ class Region(ABC):
 
     @abstractmethod
     def at(self, values: Mapping[Var, IntLike]) -> Region:
-        """The region at the given values of parameters."""
+        """The region at the given values of parameters, `{n: 5}` or by name `{"n": 5}`.
+
+        Raises
+        ------
+        InputError: a key that does not say which parameter is meant, a value that is no integer.
+        """
 
     @abstractmethod
     def condition(self, point: Sequence[IntLike]) -> Cond:
@@ -322,8 +327,9 @@ class ProductRegion(Region):
         return prod(c for c in counts if not isinstance(c, Infinity))
 
     def at(self, values: Mapping[Var, IntLike]) -> ProductRegion:
-        sides = None if self.sides is None else self.sides.at(values)
-        return ProductRegion([s.at(values) for s in self.sets], self.by, self.is_exact, self.notes, sides)
+        table = by_parameter(values, self.params)
+        sides = None if self.sides is None else self.sides.at(table)
+        return ProductRegion([s.at(table) for s in self.sets], self.by, self.is_exact, self.notes, sides)
 
     def condition(self, point: Sequence[IntLike]) -> Cond:
         return logical_and(*(s.condition(v) for s, v in zip(self.sets, point, strict=True)))
@@ -406,13 +412,14 @@ class ShapeRegion(Region):
             raise CountError(f"counting is out of budget: {error}") from error
 
     def at(self, values: Mapping[Var, IntLike]) -> Region:
-        outline = None if self._outline is None else self._outline.at(values)
+        table = by_parameter(values, self.params)
+        outline = None if self._outline is None else self._outline.at(table)
         try:
-            found = ShapeRegion(placed(self._shape, values), self.by, self.is_exact, self._notes, outline)
+            found = ShapeRegion(placed(self._shape, table), self.by, self.is_exact, self._notes, outline)
         except BudgetError as error:
             ends = [(NEG_INF, POS_INF)] * self.dims if outline is None else outline.sides
             return product_of(ends, self.by, (*self.notes, f"the values were put into the box alone: {error}"))
-        found.sides = None if self.sides is None else self.sides.at(values)
+        found.sides = None if self.sides is None else self.sides.at(table)
         return found
 
     def condition(self, point: Sequence[IntLike]) -> Cond:

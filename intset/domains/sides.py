@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from intset.domains.ends import End, as_end
 from intset.domains.query import Query
 from intset.errors import EvaluationError, InputError
 from intset.expr.build import maximum, minimum
+from intset.expr.digits import shown
 from intset.expr.evaluate import evaluate
-from intset.expr.node import Cond, Expr, IntLike, Var, as_cond
+from intset.expr.node import Cond, Expr, IntLike, Var, as_cond, as_expr
 from intset.expr.walk import opaque_terms, substitute
 from intset.infinity import NEG_INF, POS_INF, Infinity
 from intset.linear.canonical import Normalizer
@@ -113,6 +114,29 @@ def end_at(end: End, table: Mapping[Var, IntLike]) -> End | None:
         return as_end(evaluate(found))
     except EvaluationError:
         return None
+
+
+def by_parameter(values: Mapping[Any, IntLike], params: Sequence[Var]) -> dict[Var, Expr]:
+    """Values of parameters, which may be named where that says which one is meant.
+
+    A variable that is no parameter is taken as it is: nothing depends on it.
+
+    Raises
+    ------
+    InputError: a name that no parameter has, or several; a key that is no variable; no mapping, or no integer.
+    """
+    if not isinstance(values, Mapping):
+        raise InputError(f"values are given as a mapping {{Var: value}}, not as {shown(values)}")
+    table: dict[Var, Expr] = {}
+    for key, value in values.items():
+        named = [key] if isinstance(key, Var) else [v for v in params if v.name == key]
+        if len(named) != 1:
+            known = ", ".join(dict.fromkeys(v.name for v in params)) or "none"
+            raise InputError(f"{shown(key)} does not say which parameter is meant; there are: {known}")
+        if named[0] in table:
+            raise InputError(f"{named[0].name} has two values")
+        table[named[0]] = as_expr(value, f"the value of {named[0].name}")
+    return table
 
 
 def placed_conditions(conditions: Iterable[Cond], values: Mapping[Var, IntLike]) -> tuple[Cond, ...] | None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, TypeVar
 
+K = TypeVar("K")
 _WIDE: Final = 2048  # bits from which on a number is written in hexadecimal
 _CHUNK: Final = 600  # decimal digits that Python converts under every limit it can be set to
 
@@ -46,6 +47,18 @@ def decimal(value: int) -> str:
         parts = [half for part in parts for half in divmod(part, base)]
     digits = "".join(f"{part:0{_CHUNK}d}" for part in parts).lstrip("0")
     return f"-{digits}" if value < 0 else digits
+
+
+def short_number(value: int) -> str:
+    """`value` in decimal, or the first hexadecimal digits of a long one, and how long it is."""
+    return str(value) if value.bit_length() < _WIDE else f"{hex(value)[:20]}... of {value.bit_length()} bits"
+
+
+class Point(dict[K, int]):
+    """Values of variables and opaque terms: a `dict` whose `repr` has short numbers."""
+
+    def __repr__(self) -> str:
+        return f"{{{', '.join(f'{key!r}: {short_number(value)}' for key, value in self.items())}}}"
 
 
 def shown(value: object) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from intset.check.certificate import Certificate
-from intset.expr.digits import number_text
+from intset.expr.digits import Point, number_text
 from intset.expr.node import Cond, Expr, Var, truth
 from intset.facts import ASSUMED, Fact
 from intset.prover.basis import NOTHING, PROVED, REFUTED, UNKNOWN, Basis, Decided
@@ -51,7 +51,7 @@ class Proof:
         basis: Basis = NOTHING,
     ) -> None:
         self.goal, self.status, self.by, self.reason = goal, status, by, reason
-        self.counterexample = None if counterexample is None else dict(counterexample)
+        self.counterexample: dict[Expr, int] | None = None if counterexample is None else Point(counterexample)
         self.basis = basis
         self._used: tuple[Fact, ...] | None = None
         self._certificate: Certificate | None = None

@@ -61,3 +61,15 @@ def test_a_certificate_of_a_tower_computes_no_long_numbers() -> None:
     found = Context({i: Range(0, 1000)}).bounds(e).certificate()
     assert found.lower is not None and found.lower.kind != "points"
     assert found.upper is None and found.at_upper is None and found.check()
+
+
+def test_points_of_long_numbers_are_shown():
+    big = 10**10000
+    x = Var("x")
+    proof = Context({x: None}).prove(x * 3 < const(big))
+    assert proof.status == "refuted" and proof.counterexample == {x: proof.counterexample[x]}
+    bounds = Context({x: Range(0, big)}).bounds(x * 3)
+    certificate = bounds.certificate()
+    for shown in (proof.counterexample, proof.certificate(), certificate):
+        assert len(repr(shown)) < 400 and "\n" not in repr(shown)
+    assert "bits" in repr(proof.counterexample) and str(certificate) and str(proof.certificate())

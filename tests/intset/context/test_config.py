@@ -144,3 +144,17 @@ def test_a_table_that_is_none_is_refused(text, project):
 def test_a_file_that_is_no_toml_has_other_readers(text, project):
     project(text, "latin-1")
     assert ask().ints() == (0, 2)
+
+
+def test_a_configuration_that_is_made_is_checked():
+    assert Config(tiers="isl").tiers == ("isl",) and Config(tiers=["linear", "isl"]).tiers == ("linear", "isl")
+    for wrong in (
+        {"tiers": 3},
+        {"tiers": None},
+        {"tiers": "octagon"},
+        {"isl_operations": 0},
+        {"points": "many"},
+        {"domain": 3},
+    ):
+        with pytest.raises(InputError, match=r"Config\(\.\.\.\)"):
+            Config(**wrong)

@@ -194,3 +194,20 @@ def test_a_difference_of_regions_keeps_what_nothing_takes() -> None:
     rest = whole - squares
     assert all((value,) in rest.at({n: 3}) for value in range(4))
     assert not rest.is_exact or rest.at({n: 4}).count() == 0
+
+
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_parameters_may_be_named(domain: str) -> None:
+    ctx = Context({i: Range(0, n), x: Range(0, 4)}, assume=[m >= 2])
+    for s in (ctx.value_set(x + n, domain=domain), ctx.image((x, i), domain=domain), IntervalSet(n, n + 3)):
+        by_name, by_variable = s.at({"n": 3}), s.at({n: 3})
+        assert repr(by_name) == repr(by_variable) and n not in by_name.params
+        for wrong in ({"q": 3}, {3: 3}, {"n": "x"}, {n: None}, {"n": 3, n: 3}, None, [(n, 3)], 5):
+            with pytest.raises(InputError) as caught:
+                s.at(wrong)  # type: ignore[arg-type]
+            assert "\n" not in str(caught.value)
+    other = Var("n")
+    two = Context({x: Range(0, 4)}).value_set(x + n * other, domain=domain)
+    if len(two.params) == 2:
+        with pytest.raises(InputError, match="which parameter"):
+            two.at({"n": 1})
