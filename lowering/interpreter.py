@@ -99,11 +99,6 @@ def run(
     return results
 
 
-def python_source(f: Function, checked: bool = True) -> str:
-    """The Python text that `run` executes."""
-    return PythonNest(f, checked).source()
-
-
 def _kernel(f: Function, checked: bool, functions: Mapping[str, Callable[..., Any]], draw: Any) -> Any:
     key = (f, checked)
     if key not in _SOURCES:

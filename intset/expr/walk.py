@@ -9,6 +9,7 @@ from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.digits import shown
 from intset.expr.node import Cond, Expr, IntLike, Kind, Node, Opaque, Var, as_expr, make
+from intset.expr.ops import Op
 
 FEW_ROOTS = 8  # so many roots are asked one by one, because each remembers its variables; more are walked together
 
@@ -22,6 +23,7 @@ class Walked(Protocol):
 
 W = TypeVar("W", bound=Walked)
 E = TypeVar("E", bound=Expr)
+A = TypeVar("A", Expr, Cond, Node)
 
 
 @overload
@@ -192,6 +194,21 @@ def without_assertions(root: Kind) -> Kind:
             new[node] = node if same else make(node.op, args, node.data)
     found: Kind = new[root]
     return found
+
+
+def chain(op: Op, root: A) -> list[A]:
+    """The operands of a chain of one operation, from left to right, each once; `root` itself where it is another."""
+    found: dict[A, None] = {}
+    seen: set[A] = set()
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if node.op is not op:
+            found[node] = None
+        elif node not in seen:
+            seen.add(node)
+            stack.extend((node.args[1], node.args[0]))
+    return list(found)
 
 
 def conjuncts(cond: Cond) -> Iterator[Cond]:

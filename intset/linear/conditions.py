@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from intset.expr import ops
 from intset.expr.node import Cond, Node, make, truth
+from intset.expr.walk import conjuncts
 from intset.linear.form import Linear, accumulate
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def clauses(known: Normalizer, cond: Cond) -> tuple[Clause | Cond, ...]:
     if cond.op in DIFFERENCES:
         verdict = _judged_comparison(known, cond)
         return () if verdict is True else (truth(False),) if verdict is False else (verdict,)
-    parts = list(_conjuncts(known.cond(cond)))
+    parts = list(conjuncts(known.cond(cond)))
     return tuple([known.compared.get(part, part) for part in parts if part.op is not ops.BOOL or not part.data])
 
 
@@ -69,16 +70,6 @@ def _stated(known: Normalizer, verdict: Clause | bool) -> Cond:
     known.compared[cond] = verdict
     known.conds[cond] = cond
     return cond
-
-
-def _conjuncts(cond: Cond) -> Iterator[Cond]:
-    stack = [cond]
-    while stack:
-        part = stack.pop()
-        if part.op is ops.AND:
-            stack.extend((part.args[1], part.args[0]))
-        else:
-            yield part
 
 
 # -- rules: one entry an operation ------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, const, make, truth
 from intset.expr.ops import Op
-from intset.expr.walk import is_small
+from intset.expr.walk import chain, is_small
 from intset.linear.canonical import Normalizer
 from intset.linear.conditions import Clause
 from intset.linear.refine import sharpened
@@ -36,22 +36,6 @@ MAX_NARROWING: Final = 60  # nodes of a junction whose parts are read under one 
 MAX_DEPTH: Final = 3  # of what is known under what is known
 
 
-def parts_of(node: Any) -> list[Any]:
-    """The parts of a chain of conjunctions, or of disjunctions, from left to right, each once."""
-    op = node.op
-    found: dict[Any, None] = {}
-    seen: set[Any] = set()
-    stack = [node]
-    while stack:
-        e = stack.pop()
-        if e.op is not op:
-            found[e] = None
-        elif e not in seen:
-            seen.add(e)
-            stack.extend((e.args[1], e.args[0]))
-    return list(found)
-
-
 def joined(op: Op, parts: Sequence[Any]) -> Any:
     """The junction of the parts, from left to right, truth values taken out."""
     absorbing = op is ops.OR
@@ -65,7 +49,7 @@ def joined(op: Op, parts: Sequence[Any]) -> Any:
             kept[part] = None
             break
         if part.op is op:
-            kept.update(dict.fromkeys(parts_of(part)))
+            kept.update(dict.fromkeys(chain(part.op, part)))
         else:
             kept[part] = None
     if any(part.op is ops.BOOL for part in kept):
@@ -98,7 +82,7 @@ def negated(cond: Any) -> Any:
     if cond.op is ops.NOT:
         return cond.args[0]
     if cond.op is ops.AND or cond.op is ops.OR:
-        parts = parts_of(cond)
+        parts = chain(cond.op, cond)
         flips = sum(1 if part.op in ops.NEGATED or part.op is ops.NOT else -1 for part in parts)
         if flips >= -1:
             other = ops.OR if cond.op is ops.AND else ops.AND
@@ -110,7 +94,7 @@ def negated(cond: Any) -> Any:
 
 
 def _junction(s: Simplifier, node: Any, known: Normalizer, level: int) -> Iterator[tuple[str, Any]]:
-    parts = parts_of(node)
+    parts = chain(node.op, node)
     op = node.op
     if len(parts) > MAX_PARTS:
         yield "parts once", joined(op, parts)

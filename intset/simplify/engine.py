@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, Node, const, make, truth
-from intset.expr.walk import is_small, postorder, rewrite
+from intset.expr.walk import chain, is_small, postorder, rewrite
 from intset.linear.canonical import Normalizer
 from intset.linear.order import order_key
 from intset.linear.sums import is_sum, spine
@@ -154,7 +154,7 @@ class Simplifier:
                         self.where.setdefault(reader, (*around, holds_there))
                 children = [cond, (node.args[1], yes, level), (node.args[2], no, level)]
         elif node.op is ops.AND or node.op is ops.OR:
-            children = [(part, known, level) for part in conditions.parts_of(node)]
+            children = [(part, known, level) for part in chain(node.op, node)]
         else:
             children = [(arg, known, level) for arg in node.args]
         self.uses[key] = children

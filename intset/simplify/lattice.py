@@ -15,26 +15,12 @@ from typing import Any, Final
 from intset.expr import ops
 from intset.expr.node import Expr, make
 from intset.expr.ops import Op
+from intset.expr.walk import chain
 from intset.simplify import sums
 from intset.simplify.order import Order
 
 MAX_OPERANDS: Final = 12  # of a longer chain only neighbours are compared
 OPPOSITE: Final = {ops.MIN: ops.MAX, ops.MAX: ops.MIN}
-
-
-def chain(op: Op, e: Expr) -> list[Expr]:
-    """The operands of a chain of `op`, from left to right, each once."""
-    found: dict[Expr, None] = {}
-    stack = [e]
-    seen: set[Expr] = set()
-    while stack:
-        node = stack.pop()
-        if node.op is not op:
-            found[node] = None
-        elif node not in seen:
-            seen.add(node)
-            stack.extend((node.args[1], node.args[0]))
-    return list(found)
 
 
 def folded_chain(op: Op, operands: list[Expr]) -> Expr:

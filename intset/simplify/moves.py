@@ -27,7 +27,6 @@ from intset.simplify.sums import Sum
 
 MAX_TERMS: Final = 16  # of a longer sum no candidate is tried
 REMAINDER_OF: Final = {ops.FLOORDIV: ops.FLOORMOD, ops.TRUNCDIV: ops.TRUNCMOD}
-QUOTIENT_OF: Final = {remainder: quotient for quotient, remainder in REMAINDER_OF.items()}
 
 Candidate = tuple[str, Any]  # rule, expression
 

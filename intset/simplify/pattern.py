@@ -7,13 +7,13 @@ either way round, a comparison also mirrored (`y > x` for `x < y`), and its mirr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 from typing import Any, Final
 
 from intset.expr import ops
-from intset.expr.node import Cond, Expr, Node, Var, const, make, truth
+from intset.expr.node import Cond, Node, Var, const, make, truth
 from intset.expr.ops import Op
 
 X, Y, Z, W = (Var(name) for name in "xyzw")
@@ -172,8 +172,3 @@ def holds(rule: Rule, binding: Mapping[Node, Any], decide: Decide) -> bool:
         if made.op is not ops.BOOL and not decide(made):
             return False
     return True
-
-
-def pattern_vars(rules: Sequence[Rule]) -> tuple[Expr, ...]:
-    """The variables that the patterns of these rules are written in."""
-    return tuple(dict.fromkeys(v for rule in rules for v in rule.pattern.free_vars()))

@@ -11,6 +11,7 @@ from intset import Cond, Expr, InputError, IntSet, Range, Var
 from intset.expr import ops
 from intset.expr.node import Node
 from intset.expr.walk import conjuncts, free_vars, postorder
+from lowering.layout.vectors import steps
 
 MAX_POINTS = 1 << 23  # points of a box, or of a hull, that are enumerated
 _CHUNK = 1 << 18
@@ -24,28 +25,10 @@ def _trunc_div(a: Array, b: Array) -> Array:
 
 
 _STEPS: dict[ops.Op, Callable[..., Any]] = {
-    ops.ADD: np.add,
-    ops.SUB: np.subtract,
-    ops.MUL: np.multiply,
-    ops.NEG: np.negative,
-    ops.FLOORDIV: np.floor_divide,
-    ops.FLOORMOD: np.remainder,
-    ops.CEILDIV: lambda a, b: -(-a // b),
+    **steps(),
     ops.TRUNCDIV: _trunc_div,
     ops.TRUNCMOD: np.fmod,
-    ops.MIN: np.minimum,
-    ops.MAX: np.maximum,
-    ops.ABS: np.abs,
     ops.SELECT: np.where,
-    ops.LT: np.less,
-    ops.LE: np.less_equal,
-    ops.GT: np.greater,
-    ops.GE: np.greater_equal,
-    ops.EQ: np.equal,
-    ops.NE: np.not_equal,
-    ops.AND: np.logical_and,
-    ops.OR: np.logical_or,
-    ops.NOT: np.logical_not,
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from intset.context import Context
@@ -15,10 +15,11 @@ from intset.expr.walk import postorder
 _BITS = 63  # of what numpy computes with, with one to spare
 
 
-def _apply(op: ops.Op) -> Callable[..., Any] | None:
+def steps() -> dict[ops.Op, Callable[..., Any]]:
+    """numpy's functions for the operations whose operands are all evaluated."""
     import numpy as np
 
-    table: dict[ops.Op, Callable[..., Any]] = {
+    return {
         ops.ADD: np.add,
         ops.SUB: np.subtract,
         ops.MUL: np.multiply,
@@ -39,7 +40,6 @@ def _apply(op: ops.Op) -> Callable[..., Any] | None:
         ops.OR: np.logical_or,
         ops.NOT: np.logical_not,
     }
-    return table.get(op)
 
 
 def on_grid(e: Expr, variables: tuple[Var, ...], shape: tuple[int, ...]) -> Any:
@@ -55,26 +55,18 @@ def on_grid(e: Expr, variables: tuple[Var, ...], shape: tuple[int, ...]) -> Any:
         function = compiled(e, variables)
         values = (function(*map(int, point)) for point in np.ndindex(*shape))
         return np.fromiter(values, np.int64, int(np.prod(shape))).reshape(shape)
+    known_steps = steps()
     for node in postorder((e,)):
         if node not in total:
-            total[node] = _value(node, total)
+            args = [total[arg] for arg in node.args]
+            total[node] = np.int64(node.data) if node.op is ops.CONST else known_steps[node.op](*args)
     return np.broadcast_to(total[e], shape)
 
 
 def _all_at_once(e: Expr, variables: tuple[Var, ...], shape: tuple[int, ...]) -> bool:
     nodes = list(postorder((e,)))
-    known = all(node.op in (ops.CONST, ops.VAR) or _apply(node.op) is not None for node in nodes)
-    if not known or any(node.op is ops.VAR and node not in variables for node in nodes):
+    known = steps().keys() | {ops.CONST, ops.VAR}
+    if any(node.op not in known or (node.op is ops.VAR and node not in variables) for node in nodes):
         return False
     grid: dict[Var, Range | None] = {v: Range(0, n) for v, n in zip(variables, shape, strict=True)}
     return bool(Context(grid).fits(e, _BITS))
-
-
-def _value(node: Any, known: Mapping[Any, Any]) -> Any:
-    import numpy as np
-
-    if node.op is ops.CONST:
-        return np.int64(node.data)
-    function = _apply(node.op)
-    assert function is not None
-    return function(*(known[arg] for arg in node.args))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from bound.tensor import Tensor
 from bound.tir.calls import ExternCall
@@ -179,9 +179,6 @@ class Allocate(Stmt):
     origin: tuple[Expr, ...] | None = None
     steps: tuple[tuple[int, ...], ...] | None = None
     padding: Padding | None = None
-
-
-Condition: TypeAlias = "Cond | Value"
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from bound.tir.value import COMPARISONS, Value, ValueOp, make
 from intset.errors import InputError, ParseError
 from intset.expr import build as ints
 from intset.expr import ops
-from intset.expr.node import Cond, Expr, as_expr, divide
+from intset.expr.node import Cond, Expr, divide
 from intset.expr.node import make as make_node
 from intset.expr.ops import Op
 from intset.expr.parser import FUNCTIONS as INTEGER_FUNCTIONS
@@ -386,8 +386,3 @@ def _float_call(name: str, x: Any) -> Any:
 def _extern(dtype: str, name: str, args: tuple[Any, ...]) -> Any:
     made = make(ValueOp.CALL, tuple(typed(x) for x in args), dtype, name)
     return integer(made) if dtypes.is_int(dtype) else made
-
-
-def as_integer(x: Any) -> Expr:
-    """An operand that is known to be an integer, as an expression."""
-    return as_expr(typed(x))

@@ -12,7 +12,6 @@ from intset.errors import InputError
 from intset.expr.node import Expr
 from lowering.nest.undef import undef
 
-FRACTION: Final = "fraction"  # data is the number
 UNDEF: Final = "undef"
 
 

@@ -183,11 +183,6 @@ def _finite(end: object) -> Expr:
     return end
 
 
-def extent_between(low: Linear, high: Linear) -> Linear:
-    """The number of integers from `low` to `high`, both included."""
-    return high.minus(low).shift(1)
-
-
 def constant_extent(r: Range) -> int | None:
     """The extent of a range where it is a number."""
     return constant_value(r.extent) if isinstance(r.extent, Expr) else None

@@ -153,10 +153,3 @@ def loops_of(shape: Presburger, names: Sequence[Var]) -> list[Product] | None:
             return None
         found.append(side)
     return found
-
-
-def projected_points(shape: Presburger, dims: int) -> Presburger:
-    """The set in its first dimensions."""
-    kinds = isl().dim_type
-    current = shape.get()
-    return Presburger(current.project_out(kinds.set, dims, current.dim(kinds.set) - dims), shape.params)
