@@ -8,7 +8,8 @@ from __future__ import annotations
 import itertools
 import operator
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from functools import reduce
 from typing import Any, NoReturn, Self, SupportsIndex, TypeAlias, TypeVar
 
 from intset.errors import InputError
@@ -393,15 +394,14 @@ class Opaque:
         return self.name
 
 
-def as_int(value: object, what: str = "value") -> int:
+def as_int(value: Any, what: str = "value") -> int:
     """`value` as a Python int; a bool, a float or anything else is refused, naming `what`."""
     if type(value) is int:
         return value
     if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):
         raise InputError(f"{what} must be an integer, not the truth value {value!r}")
     try:
-        number: Any = value
-        return operator.index(number)
+        return operator.index(value)
     except TypeError:
         raise InputError(f"{what} must be an integer, not {shown(value)} of type {type(value).__name__}") from None
 
@@ -437,12 +437,9 @@ def as_cond(value: object, what: str = "an operand") -> Cond:
 
 def constant_value(e: Expr) -> int | None:
     """The value of a constant or of a negated constant, else `None`."""
-    value: int | None = None
-    if e.op is ops.CONST:
-        value = e.data
-    elif e.op is ops.NEG and e.args[0].op is ops.CONST:
-        value = -e.args[0].data
-    return value
+    number = e.args[0] if e.op is ops.NEG else e
+    value: int | None = number.data if number.op is ops.CONST else None
+    return value if number is e or value is None else -value
 
 
 def _operand(value: object) -> Expr | None:
@@ -494,12 +491,8 @@ def truth(value: bool) -> Cond:
 
 def sum_of(terms: Iterable[IntLike]) -> Expr:
     """The terms added from left to right; 0 for none."""
-    iterator: Iterator[IntLike] = iter(terms)
-    first = next(iterator, None)
-    total = const(0) if first is None else as_expr(first)
-    for term in iterator:
-        total = total + term
-    return total
+    iterator = iter(terms)
+    return reduce(operator.add, iterator, as_expr(next(iterator, 0)))
 
 
 SMALL = 256  # constants up to this size are made once and kept
