@@ -19,7 +19,7 @@ from intset.regions.shape import Shape
 from lowering.dataflow.points import Graph, Points
 from lowering.dataflow.program import Access, Bound, Loop, Storage, Write
 
-MAX_OPERATIONS = 1_000_000  # of isl, for the writes that reach one read
+MAX_OPERATIONS = 3_000_000  # of isl, for the writes that reach one read
 
 
 class Reader(NamedTuple):

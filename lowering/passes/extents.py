@@ -15,6 +15,7 @@ from intset.expr.range import Range
 from intset.expr.walk import opaque_terms, size
 from intset.linear.canonical import Normalizer
 from lowering.nest.ir import Allocate, For, Function, If, Let, Seq, Stmt, is_empty, seq
+from lowering.nest.ranges import range_between
 from lowering.nest.scope import Scope
 from lowering.nest.text import range_text
 from lowering.nest.walk import Visit, drive, range_ends, replaced
@@ -71,9 +72,15 @@ def _visit(place: Place, scope: Scope, is_smaller: bool, said: Report) -> Visit[
         body = yield _visit(inside[0], scope.inside(loop), is_smaller or loop is not stmt, said)
         return Seq() if is_empty(body) else replace(loop, body=body)
     if isinstance(stmt, If):
-        then = yield _visit(inside[0], scope.then(stmt), is_smaller, said)
+        then: Stmt = yield _visit(inside[0], scope.then(stmt), is_smaller, said)
         if stmt.orelse is not None:
-            return If(stmt.cond, then, (yield _visit(inside[1], scope.otherwise(stmt), is_smaller, said)))
+            orelse: Stmt = yield _visit(inside[1], scope.otherwise(stmt), is_smaller, said)
+            if is_smaller and isinstance(stmt.cond, Cond):
+                if proves(scope, stmt.cond):
+                    return then
+                if proves(scope, ~stmt.cond):
+                    return orelse
+            return If(stmt.cond, then, orelse)
         if not is_smaller:
             return replace(stmt, then=then)
         kept = _needed(parts_of_condition(stmt.cond), scope)
@@ -117,8 +124,7 @@ def _reduced(place: Place, scope: Scope, said: Report) -> For | None:
     first = low if is_first else first if proves(scope, first >= low) else maximum(first, low)
     end = low + extent if is_last else end if proves(scope, end <= low + extent) else minimum(end, low + extent)
     with intset.using(tiers=tiers_within(Effort.LOOK_UP)):
-        extent = scope.ctx.simplify(end - first)
-    shorter = Range(first, extent)
+        shorter = range_between(scope.ctx.simplify(first), scope.ctx.simplify(end))
     said.say(place.path, True, f"only iterations in {range_text(shorter)} do something")
     return replace(loop, range=shorter)
 

@@ -480,6 +480,14 @@ EXTENTS = {
         "for i in [3, 8):\n    if i == 3:\n        A[i] = 1\n    if i == 7:\n        B[i] = 1",
     ),
     "nothing": ("for i in [0, 4):\n    if i > 5:\n        A[i] = 1\nB[0] = 1", "B[0] = 1"),
+    "another branch that is never taken": (
+        "for i in [0, 16):\n    if i < 3:\n        A[i] = 1\n    else:\n        if i > 20:\n            A[i] = 2",
+        "for i in [0, 3):\n    A[i] = 1",
+    ),
+    "both ends by loops around it": (
+        "for i in [-4, 4):\n    for j in [i, i + 3):\n        if j >= 0:\n            A[j] = 1",
+        "for i in [-2, 4):\n    for j in [maximum(i, 0), i + 3):\n        A[j] = 1",
+    ),
     "names inside": (
         "for i in [0, 9):\n    x = i * 2 + 1\n    if x > 6 and x < 12:\n        A[i] = x",
         "for i in [3, 6):\n    x = i * 2 + 1\n    A[i] = x",

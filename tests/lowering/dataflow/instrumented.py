@@ -139,7 +139,9 @@ class Run:
                 place = tuple(int(evaluate(e, self._integers(e))) for e in indices if e is not None)
                 held = None if value is None else self.value(value, line)
                 if place in self.storage[tensor]:
-                    written = self.storage[tensor][place][1]
+                    before, written, said = self.storage[tensor][place]
+                    if said is not None and before != held:
+                        raise Stop  # two assumptions that cannot both be true
                     self.storage[tensor][place] = held, written, Written("assume", line, self._at())
 
     def _integers(self, node: Any = None) -> dict[Var, int]:
