@@ -25,19 +25,19 @@ def candidates(expr: Any, unknown: Any, wanted: Number, dtype: str, result: str)
     Of types of 8 bits none is missed among the first `MAX_FOUND`, from 0 outwards; else those come that turning round
     the operations leads to, and a few that many operations have in common.
     """
-    tried: dict[Number, None] = {}
+    tried: list[Number] = []
     if dtype == "bool":
-        tried = dict.fromkeys((False, True))
+        tried = [False, True]
     elif dtypes.is_int(dtype) and dtypes.bits(dtype) <= 8:
         low, high = dtypes.int_range(dtype)
-        tried = dict.fromkeys(sorted(range(low, high + 1), key=lambda n: (abs(n), n < 0)))
+        tried = sorted(range(low, high + 1), key=lambda n: (abs(n), n < 0))
     else:
-        for number in (*_turned(expr, unknown, wanted), *_common(expr, wanted, dtype)):
-            kept = _kept(number, dtype)
-            if kept is not None:
-                tried[kept] = None
+        some = (_kept(n, dtype) for n in (*_turned(expr, unknown, wanted), *_common(expr, wanted, dtype)))
+        for number in some:
+            if number is not None:  # -0.0 only where 0.0 will not do
+                tried += [0.0, -0.0] if number == 0 and isinstance(number, float) else [number]
     found = 0
-    for number in list(tried)[:MAX_TRIED]:
+    for number in list({repr(n): n for n in tried}.values())[:MAX_TRIED]:
         value = number_of(expr, {unknown: number}, result)
         if value is not None and same(value, held(wanted, result)):
             yield number
@@ -82,9 +82,8 @@ def _turned(root: Any, unknown: Any, wanted: Number) -> Iterator[Number]:
         if node is unknown:
             yield value
             continue
-        for arg, needed in _below(node, value, below):
-            if not isinstance(needed, complex) and needed == needed:
-                stack.append((arg, needed))
+        ways = [(arg, x) for arg, x in _below(node, value, below) if not isinstance(x, complex) and x == x]
+        stack += reversed(ways)
 
 
 def _below(node: Any, value: Number, below: set[Any]) -> Iterator[tuple[Any, Any]]:

@@ -18,6 +18,7 @@ from bound.tir.walk import rewrite
 from intset.expr.node import PlainVar
 from lowering.padding.dominance import undominated
 from lowering.padding.moves import Step
+from lowering.padding.packed import Grid
 from lowering.padding.plan import Plan
 from lowering.padding.resolve import resolved
 from lowering.padding.serving import Serving
@@ -59,7 +60,7 @@ class Search:
         self.graph, self.width, self.bound = graph, width, bound
         self.calls = _needed(graph)
         last = {t.number: call for call in self.calls for t in call.inputs}
-        self.serving = Serving(price, _wanted(self.calls), last)
+        self.serving = Serving(price, _wanted(self.calls), last, _layouts(self.calls))
         self.was_narrow = self.is_over = False
         self._looked = 0
         self._canonical: dict[str, list[Any]] = {}
@@ -195,6 +196,17 @@ def _readers(calls: Iterable[Call]) -> dict[int, int]:
         for tensor in call.inputs:
             left[tensor.number] = left.get(tensor.number, 0) + 1
     return left
+
+
+def _layouts(calls: Iterable[Call]) -> dict[int, dict[Any, Grid]]:
+    """Of each tensor, the layouts in which readers may ask for it."""
+    found: dict[int, dict[Any, Grid]] = {}
+    for call in calls:
+        for option in call.options:
+            for tensor, port in zip(call.inputs, option.inputs, strict=True):
+                if port.grid is not None:
+                    found.setdefault(tensor.number, {}).setdefault(port.grid.key, port.grid)
+    return found
 
 
 def _wanted(calls: Iterable[Call]) -> dict[tuple[int, Any], bool]:

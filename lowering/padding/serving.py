@@ -31,6 +31,11 @@ class Made(NamedTuple):
     state: Any
 
 
+def _making(kind: str, tensor: GraphTensor, grid: Grid) -> Step:
+    """A pad or a copy."""
+    return Step(kind, tensor, grid.layout, elements=grid.elements)
+
+
 class Serving:
     """Takes worlds to those after a call.
 
@@ -38,6 +43,7 @@ class Serving:
     ----------
     wanted: by tensor and layout, whether a reader may need something of the padding.
     last: the last call that reads a tensor.
+    layouts: of each tensor, those that readers may ask for.
 
     Attributes
     ----------
@@ -45,8 +51,14 @@ class Serving:
     versions: all that were made, by number.
     """
 
-    def __init__(self, price: Price, wanted: dict[tuple[int, Any], bool], last: dict[int, Call]) -> None:
-        self.price, self._last = price, last
+    def __init__(
+        self,
+        price: Price,
+        wanted: dict[tuple[int, Any], bool],
+        last: dict[int, Call],
+        layouts: dict[int, dict[Any, Grid]],
+    ) -> None:
+        self.price, self._last, self._layouts = price, last, layouts
         self.unknowns = Unknowns()
         self.versions: list[Made] = []
         self._wanted = wanted
@@ -108,21 +120,28 @@ class Serving:
         need = port.state
         state = need.expr if isinstance(need, PadValue) else self.unknowns.new(port.dtype)
         held = world.live[tensor.number]
-        pad, copy = (Step(kind, tensor, port.grid.layout, elements=port.grid.elements) for kind in ("pad", "copy"))
-        ways: list[tuple[Step, World, int]] = []
-        if held.packed:
-            ways.append((copy, world, held.packed[0].number))
-        if held.logical is not None and (not ways or self.price(pad) <= self.price(copy)):
-            ways = [(pad, world, held.logical)]
-        elif ways and self.price(pad) < self.price(copy):
-            after, number = self.cropped(world, tensor)
-            ways.append((pad, after, number))
-        for step, before, source in ways:
-            number = self.version(tensor, port.grid, state)
-            now = before.live[tensor.number]
-            version = Version(number, port.grid, state)
-            after = before.holding(tensor.number, replace(now, packed=(*now.packed, version)))
-            yield after.moved(self.price(step), Move(step, (source,), number)), number
+        pad, copy = (self.price(_making(kind, tensor, port.grid)) for kind in ("pad", "copy"))
+        if held.packed and (held.logical is None or copy < pad):
+            yield self._made(world, tensor, port.grid, "copy", state)
+        elif held.logical is not None:
+            yield self._made(world, tensor, port.grid, "pad", state)
+        if held.logical is None and pad < copy:
+            yield self._made(self.cropped(world, tensor)[0], tensor, port.grid, "pad", state)
+        if not held.packed and copy < pad:  # by way of another layout, which somebody may want as well
+            for key, grid in self._layouts[tensor.number].items():
+                if key != port.grid.key:
+                    before, _ = self._made(world, tensor, grid, "pad", self.unknowns.new(tensor.dtype))
+                    yield self._made(before, tensor, port.grid, "copy", state)
+
+    def _made(self, world: World, tensor: GraphTensor, grid: Grid, kind: str, state: Any) -> tuple[World, int]:
+        """The world with one more version, and its number."""
+        held = world.live[tensor.number]
+        source = held.logical if kind == "pad" else held.packed[0].number
+        assert source is not None
+        number = self.version(tensor, grid, state)
+        step = _making(kind, tensor, grid)
+        after = world.holding(tensor.number, replace(held, packed=(*held.packed, Version(number, grid, state))))
+        return after.moved(self.price(step), Move(step, (source,), number)), number
 
     def cropped(self, world: World, tensor: GraphTensor) -> tuple[World, int]:
         """The world in which there is the logical version, and its number."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -151,8 +151,14 @@ Held = tuple[bool, bool, Versions]
 World = tuple[tuple[int, Held], ...]
 
 
-def least_cost(case: Case, bound: float) -> float | None:
-    """The cost of a cheapest plan, if it is at most `bound`; else infinity. `None` where there are too many ways."""
+def least_cost(case: Case, bound: float, prices: Mapping[str, int] | None = None) -> float | None:
+    """The cost of a cheapest plan, if it is at most `bound`; else infinity. `None` where there are too many ways.
+
+    Parameters
+    ----------
+    prices: for an element of a "pad", "copy", "crop" and "fill".
+    """
+    prices = prices or dict.fromkeys(("pad", "copy", "crop", "fill"), 1)
     needed: set[int] = set(case.outputs)
     for k in range(len(case.calls), 0, -1):
         if k in needed:
@@ -160,14 +166,14 @@ def least_cost(case: Case, bound: float) -> float | None:
     order = [k for k in range(1, len(case.calls) + 1) if k in needed]
     readers = {t: [k for k in order if t in case.calls[k - 1][1]] for t in needed}
     start: dict[int, Held] = {0: (True, True, frozenset())}
-    worlds = dict(_close(start, 0, case, [t for t in [0] if not readers.get(t)], bound))
+    worlds = dict(_close(start, 0, case, [t for t in [0] if not readers.get(t)], bound, prices))
     for k in order:
         choices, reads = case.calls[k - 1]
         done = [t for t in dict.fromkeys((*reads, k)) if max(readers[t], default=0) <= k]
         found: dict[World, float] = {}
         for world, cost in worlds.items():
-            for after, spent in _called(dict(world), cost, k, choices, reads, bound):
-                for key, total in _close(after, spent, case, done, bound):
+            for after, spent in _called(dict(world), cost, k, choices, reads, bound, prices):
+                for key, total in _close(after, spent, case, done, bound, prices):
                     if total < found.get(key, bound + 1):
                         found[key] = total
         worlds = found
@@ -177,12 +183,12 @@ def least_cost(case: Case, bound: float) -> float | None:
 
 
 def _close(
-    world: dict[int, Held], cost: float, case: Case, done: list[int], bound: float
+    world: dict[int, Held], cost: float, case: Case, done: list[int], bound: float, prices: Mapping[str, int]
 ) -> Iterator[tuple[World, float]]:
     rest = dict(world)
     for t in done:
         if t in case.outputs and not rest[t][1]:
-            cost += 1 if t in _scalars(case) else 14
+            cost += (1 if t in _scalars(case) else 14) * prices["crop"]
         rest.pop(t)
     if cost <= bound:
         yield tuple(sorted(rest.items(), key=lambda item: item[0])), cost
@@ -193,7 +199,13 @@ def _scalars(case: Case) -> set[int]:
 
 
 def _called(
-    world: dict[int, Held], cost: float, k: int, choices: list[Choice], reads: tuple[int, ...], bound: float
+    world: dict[int, Held],
+    cost: float,
+    k: int,
+    choices: list[Choice],
+    reads: tuple[int, ...],
+    bound: float,
+    prices: Mapping[str, int],
 ) -> Iterator[tuple[dict[int, Held], float]]:
     for one in choices:
         partial: list[tuple[dict[int, Held], float, tuple[Any, ...]]] = [(world, cost, ())]
@@ -201,7 +213,7 @@ def _called(
             partial = [
                 (after, spent, (*states, state))
                 for before, paid, states in partial
-                for after, spent, state in _served(before, paid, t, layout, need)
+                for after, spent, state in _served(before, paid, t, layout, need, prices)
                 if spent <= bound
             ]
         for before, paid, states in partial:
@@ -211,22 +223,35 @@ def _called(
             state = one.gives
             if callable(state):
                 state = "undef" if "undef" in states else wrapped(state(*states))
-            for filled, price in [(state, 0), *((v, PADDING[one.makes]) for v in (*VALUES, "undef"))]:
+            for filled, price in [(state, 0), *((v, PADDING[one.makes] * prices["fill"]) for v in (*VALUES, "undef"))]:
                 if paid + price <= bound:
                     yield {**before, k: (False, False, frozenset([(one.makes, filled)]))}, paid + price
 
 
 def _served(
-    world: dict[int, Held], cost: float, t: int, layout: str | None, need: Any
+    world: dict[int, Held], cost: float, t: int, layout: str | None, need: Any, prices: Mapping[str, int]
 ) -> Iterator[tuple[dict[int, Held], float, Any]]:
     made, logical, versions = world[t]
+    cropped = {**world, t: (made, True, versions)}, cost if logical else cost + 14 * prices["crop"]
     if layout is None:
-        yield {**world, t: (made, True, versions)}, cost if logical else cost + 14, None
+        yield *cropped, None
         return
     for where, state in versions:
         if where == layout and (need == "nothing" or (need == "readable" and state != "untouched") or need == state):
             yield world, cost, state
     new = [need] if isinstance(need, int) else [*VALUES, "undef"] + ["untouched"] * (need == "nothing")
     for state in new:
-        if (layout, state) not in versions:
-            yield {**world, t: (made, logical, versions | {(layout, state)})}, cost + ELEMENTS[layout], state
+        if (layout, state) in versions:
+            continue
+        if versions:
+            more = versions | {(layout, state)}
+            yield {**world, t: (made, logical, more)}, cost + ELEMENTS[layout] * prices["copy"], state
+        if not versions or prices["pad"] < prices["copy"]:
+            more = versions | {(layout, state)}
+            yield {**world, t: (made, True, more)}, cropped[1] + ELEMENTS[layout] * prices["pad"], state
+        if not versions and prices["copy"] < prices["pad"]:
+            for other in MAPS.keys() - {layout}:
+                for held in (*VALUES, "undef"):
+                    both = frozenset([(layout, state), (other, held)])
+                    spent = cropped[1] + ELEMENTS[other] * prices["pad"] + ELEMENTS[layout] * prices["copy"]
+                    yield {**world, t: (made, True, both)}, spent, state

@@ -22,6 +22,17 @@ def test_no_plan_costs_less(seed):
     assert found == plan.cost
 
 
+@pytest.mark.parametrize("seed", daily(range(1000), 50))
+def test_no_plan_costs_less_at_other_prices(seed):
+    prices = dict(zip(("pad", "copy", "crop", "fill"), random.Random(seed).choices((1, 1, 2, 3, 9), k=4), strict=True))
+    case = random_case(seed, 1 + seed % 4)
+    plan = case.graph.plan(cost=lambda step: step.elements * prices.get(step.kind, 0))
+    found = least_cost(case, plan.cost, prices)
+    if found is None:
+        pytest.skip("too many ways to try them all")
+    assert found == plan.cost
+
+
 @pytest.mark.parametrize("seed", daily(range(2000), 50))
 def test_a_plan_computes_what_numpy_does(seed):
     """What is not written holds something that shows, and every `undef()` is another number."""
