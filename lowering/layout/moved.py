@@ -13,7 +13,20 @@ from bound.tir.walk import nodes
 from intset.expr import ops
 from intset.expr.node import Expr
 from lowering.errors import LayoutError
-from lowering.nest.ir import Allocate, Assert, Evaluate, For, Function, If, Seq, ShapeOf, Stmt, Store
+from lowering.nest.ir import (
+    Allocate,
+    Assert,
+    Assume,
+    Evaluate,
+    For,
+    Function,
+    If,
+    Requirement,
+    Seq,
+    ShapeOf,
+    Stmt,
+    Store,
+)
 from lowering.nest.scope import Scope
 from lowering.nest.walk import Visit, drive, map_operands, operands, statements
 from lowering.passes.places import Place, root_of
@@ -85,6 +98,16 @@ def with_accesses(f: Function, old: Tensor, new: Tensor, place_of: Place_of = sa
         return stmt
 
     return drive(visit(root_of(f)))
+
+
+def with_requirements(f: Function, old: Tensor, new: Tensor, place_of: Place_of = same_place) -> Function:
+    """The function whose requirements speak of the elements of a tensor as those of another one."""
+
+    def moved(one: Requirement) -> Requirement:
+        nest = with_accesses(f.with_body(one.nest), old, new, place_of)
+        return Requirement(next(s.cond for s in statements(nest) if isinstance(s, Assume)), nest)
+
+    return replace(f, requires=tuple(map(moved, f.requires)))
 
 
 def _names(stmt: Stmt, tensor: Tensor) -> bool:

@@ -231,7 +231,7 @@ def _of_function(
                 f"{subject.what} is not known, as pad_value fails where indices are no numbers: {failure}"
             ) from failure
         for place in _some_places(subject):
-            if not _agree(found, _at(fn, subject, place, ctx), places, place):
+            if not _agree(found, _tried(fn, subject, place, ctx), places, place):
                 raise LayoutError(
                     f"pad_value gives something else at {place} than for indices in general: give a list of pairs of a "
                     "condition and a value"
@@ -241,6 +241,14 @@ def _of_function(
     if failure is None and all(_agree(found, one, places, place) for place, one in at.items()):
         return found
     return _grouped(at, subject, places, failure)
+
+
+def _tried(fn: Callable[..., Any], subject: Subject, place: tuple[int, ...], ctx: Context) -> Any:
+    """What a function gives at a place that may not be spoken of."""
+    try:
+        return _at(fn, subject, place, ctx)
+    except LayoutError as error:
+        return error
 
 
 def _at(fn: Callable[..., Any], subject: Subject, place: tuple[int, ...], ctx: Context) -> Any:
@@ -360,7 +368,9 @@ def _cases(given: Any, subject: Subject, places: tuple[Var, ...], ctx: Context) 
 def _value(given: Any, subject: Subject, places: tuple[Var, ...], ctx: Context) -> Operand:
     """One value, of the type of the tensor."""
     dtype = subject.tensor.dtype
-    plain = given.item() if not isinstance(given, (Expr, Cond, Value)) and hasattr(given, "item") else given
+    plain = given
+    if not isinstance(given, (Expr, Cond, Value)) and getattr(given, "shape", None) == ():  # a number of numpy
+        plain = given.item()
     if isinstance(plain, Expr) and not free_vars(plain) and not opaque_terms(plain):
         plain = int(evaluate(plain, {}))
     if isinstance(plain, Value) and plain.op is ValueOp.CONST:
@@ -407,9 +417,9 @@ def number(given: Any, dtype: str, what: str) -> Operand:
         return truth(given)
     if dtypes.is_int(dtype):
         low, high = dtypes.int_range(dtype)
-        if not isinstance(given, int) or not low <= given <= high:
+        if not low <= given <= high or given != int(given):
             raise refusal
-        return const(given)
+        return const(int(given))
     try:
         held: float = struct.unpack(_FORMATS[dtype], struct.pack(_FORMATS[dtype], float(given)))[0]
     except (OverflowError, struct.error):

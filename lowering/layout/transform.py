@@ -33,6 +33,7 @@ from lowering.layout.moved import (
     with_accesses,
     with_allocation,
     with_parameter,
+    with_requirements,
     without_checks_of_shape,
 )
 from lowering.layout.padding_value import Filling, Subject, check_reads, filling_of, own_place
@@ -191,6 +192,7 @@ class _Transform:
             )
             body = with_allocation(body, self.old, lambda stmt: allocation)
             g = self.f.with_body(drive(after_allocation(body, allocation, self._filled)))
+        g = with_requirements(g, self.old, self.new, self._place)
         earlier = self.f.layouts.get(self.old.name)
         whole = self.map if earlier is None else earlier.packed_by(self.map)
         g = replace(g, layouts={**self.f.layouts, self.old.name: whole})

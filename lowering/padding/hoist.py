@@ -28,7 +28,7 @@ from lowering.interpreter import poison, run
 from lowering.layout import IndexMap
 from lowering.layout.blocks import leading_checks, scope_of_storage
 from lowering.layout.fill import Held, assumed, narrowed, within
-from lowering.layout.moved import with_accesses
+from lowering.layout.moved import with_accesses, with_requirements
 from lowering.layout.padding_value import Filling, own_place, storage_place
 from lowering.nest.ir import Allocate, Function, Padding, Stmt, seq
 from lowering.nest.scope import Scope
@@ -255,6 +255,7 @@ class _Hoist:
             padding={t: p for t, p in f.padding.items() if t in params},
         )
         for copy in self.pads:
+            g = with_requirements(g, copy.outer, copy.inner, _follow(copy))
             g = g.with_body(with_accesses(g, copy.outer, copy.inner, _follow(copy)))
         padding = dict(g.padding)
         told = [(copy.inner, self._untouched(copy)) for copy in both]

@@ -15,7 +15,8 @@ from typing import Any, TypeAlias
 
 from bound import dtypes
 from bound.tensor import Tensor, element
-from bound.tir.build import together
+from bound.tir.build import logical, together
+from bound.tir.value import ValueOp
 from bound.tir.walk import loaded_tensor, nodes
 from intset.errors import BudgetError, UndecidedError
 from intset.expr import ops
@@ -25,7 +26,7 @@ from intset.expr.walk import free_vars, opaque_terms
 from intset.itermap.itermap import IterMap, iter_map
 from lowering.dataflow.program import Access
 from lowering.errors import LayoutError
-from lowering.nest.ir import Evaluate, For, Function, If, Seq, Stmt, Store
+from lowering.nest.ir import Assume, Evaluate, For, Function, If, Seq, Stmt, Store
 from lowering.nest.scope import Scope
 from lowering.nest.walk import (
     Visit,
@@ -208,10 +209,15 @@ def _made(
         low, extent = (replaced(e, values) for e in range_ends(loop.range))
         body = replace(loop, range=Range(low, extent), body=body)
     if _truth(guard) is not True:
-        body = If(guard, body)
+        body = _assumed(body, found.padding_at(places)) if isinstance(body, Assume) else If(guard, body)
     for var, axis in zip(reversed(places), reversed(axes), strict=True):
         body = For(var, axis, body)
     return body
+
+
+def _assumed(stmt: Assume, unless: Cond) -> Assume:
+    """An assumption that says nothing where a condition holds: what a guard around it would tell as well."""
+    return replace(stmt, cond=logical(ValueOp.OR, unless, stmt.cond))
 
 
 def _placed(root: Stmt, held: Any, new: Any) -> Stmt:

@@ -15,9 +15,12 @@ from lowering import (
     CheckError,
     IndexMap,
     LayoutError,
+    add_constraint,
     element,
     parse_nest,
+    remove_assume,
     remove_branching_through_overcompute,
+    remove_undef,
     run,
     sequential_buffer_access,
     transform_layout,
@@ -111,6 +114,7 @@ def test_places_of_a_function_of_the_indices() -> None:
         (lambda io, ii: [(ii.eq(2), 1), (ii >= 0, undef())], [1, 99]),
         (lambda io, ii: [40, 50, 60, 70][int(ii)], [60, 70]),
         (np.int64(3), [3, 3]),
+        (4.0, [4, 4]),
     ],
 )
 def test_values_of_many_kinds(value: Any, expected: list[int]) -> None:
@@ -266,6 +270,8 @@ CALL = "def f(A: int32[14], B: int32[14]):\n    fill(A, B)"
         (COPY, "A", tiles, 0.5, "the padding of A in f cannot be 0.5, which int32 does not hold"),
         (COPY, "A", tiles, 2**31, "cannot be 2147483648, which int32 does not hold"),
         (COPY, "A", tiles, True, "cannot be True"),
+        (COPY, "A", tiles, math.inf, "cannot be inf"),
+        (COPY, "A", tiles, np.zeros(2), "the padding of A in f is a number, undef"),
         (COPY, "A", tiles, "0", "the padding of A in f is a number, undef"),
         (COPY, "A", tiles, lambda i: 0, "the padding of A in f has 2 indices: pad_value must be a function"),
         (COPY, "A", tiles, lambda i, j: element("B", (0, 0)), "may only read A itself, not 'B'"),
@@ -292,3 +298,94 @@ def test_what_is_refused(text: str, name: str, m: Any, value: Any, message: str)
 def test_element_is_for_pad_value() -> None:
     with pytest.raises(LayoutError, match="only while pad_value is asked"):
         element("A", (0, 0))
+
+
+WRITER = """
+def pad(A: int32[16], AC: int32[4, 4]):
+    for i in [0, 4):
+        for j in [0, 4):
+            if i * 4 + j < 14:
+                AC[i, j] = A[i * 4 + j]
+"""
+READER = """
+def total(AC: int32[4, 4], B: int32[1]):
+    B[0] = 0
+    for i in [0, 4):
+        for j in [0, 4):
+            if i * 4 + j < 14:
+                B[0] = B[0] + AC[i, j]
+"""
+FORGET = """
+    for k in [0, 4):
+        for l in [0, 4):
+            if k * 4 + l >= 14:
+                AC[k, l] = undef()
+"""
+
+
+def test_a_pad_that_is_split_from_its_reader() -> None:
+    """Neither half changes what it cannot prove: the writer fills what is forgotten, the reader drops what adds 0."""
+    writer, reader = parse_nest(WRITER), parse_nest(READER)
+    for half in (writer, reader):
+        assert str(remove_branching_through_overcompute(half)) == str(half)
+    filled = remove_branching_through_overcompute(parse_nest(WRITER + FORGET))
+    assert "i * 4 + j < 14" not in str(filled)
+    for value, drops in ((undef(), False), (1, False), (0, True)):
+        told = add_constraint(reader, "AC", lambda i, j: i * 4 + j >= 14, value)
+        g = remove_branching_through_overcompute(told)
+        assert ("if" not in str(g)) is drops
+    doubled = READER.replace("B: int32[1]", "B: int32[4, 4]").replace("    B[0] = 0\n", "")
+    doubled = doubled.replace("B[0] = B[0] + AC[i, j]", "B[i, j] = AC[i, j] * 2") + FORGET.replace("AC", "B")
+    assert "i * 4 + j < 14" not in str(
+        remove_branching_through_overcompute(
+            add_constraint(parse_nest(doubled), "AC", lambda i, j: i * 4 + j >= 14, undef())
+        )
+    )
+
+
+def test_requirements_follow() -> None:
+    f = parse_nest(
+        """
+def f(A: int32[14], B: int32[14]):
+    for i in [0, 14):
+        assume A[i] > 0
+    for i in [0, 14):
+        B[i] = A[i]
+"""
+    )
+    g = transform_layout(remove_assume(f), "A", tiles)
+    assert "assume A[i // 4, i % 4] > 0" in str(g.requires[0]) and str(g.requires[0].cond) == "A[i // 4, i % 4] > 0"
+
+
+def test_large_shapes_and_functions_that_fail_elsewhere() -> None:
+    f = parse_nest("def f(A: int8[1000], B: int8[1000, 70]):\n    for i in [0, 1000):\n        B[i, 0] = A[i]")
+    g = transform_layout(f, "B", lambda i, j: [i // 64, j // 8, i % 64, j % 8], lambda a, b, c, d: c + d)
+    assert "B[b0, b1, b2, b3] = b2 + b3" in str(g)
+    with pytest.raises(LayoutError, match="something else at"):
+        transform_layout(f, "B", lambda i, j: [i, j // 8, j % 8], lambda a, b, c: 1 if c == 7 else None)
+
+
+def test_two_layers() -> None:
+    """The guard of j goes because 0 is added, that of i because the padding of B is forgotten."""
+    f = parse_nest(
+        """
+def rows(A: int32[14, 60], B: int32[14]):
+    for i in [0, 14):
+        B[i] = 0
+        for j in [0, 60):
+            B[i] = B[i] + A[i, j]
+"""
+    )
+    g = transform_layout(f, "A", lambda i, j: [i // 4, i % 4, j], undef())
+    g = transform_layout(g, "A", lambda io, ii, j: [io, ii, j // 8, j % 8], 0)
+    g = transform_layout(g, "B", tiles, undef())
+    h = remove_branching_through_overcompute(sequential_buffer_access(sequential_buffer_access(g, "A"), "B"))
+    text = str(remove_assume(remove_undef(h)))
+    assert "if" not in text and "assume" not in text and "A[a0, a1, a2, a3]" in text
+    a = np.random.default_rng(3).integers(-9, 9, (14, 60)).astype("int32")
+    full = np.zeros((4, 4, 8, 8), "int32")
+    full[...] = g.layouts["A"].pack(a, 0)
+    full[3, 2:, :7] = full[3, 2:, 7, :4].max() + 5  # undef() where j is within
+    full[3, 2:, 7, :4] = 5
+    for one in (g, h):
+        assert (g.layouts["B"].unpack(run(one, {"A": full})["B"]) == a.sum(1)).all()
