@@ -69,7 +69,11 @@ class Block(ContextDecorator, Generic[T_co]):
     @classmethod
     def in_force(cls) -> tuple[Self, ...]:
         """The blocks that are in force here, the one entered last at the end."""
-        blocks = [block for ref in cls.entered.get() if (block := ref()) is not None]
+        entered = cls.entered.get()
+        if cls.inherited and len(entered) == 1:  # asked for the configuration of every question
+            block = entered[0]()
+            return () if block is None or block._owner is None else (block,)
+        blocks = [block for ref in entered if (block := ref()) is not None]
         here = None if cls.inherited else _here()
         return tuple(block for block in blocks if (owner := block._owner) is not None and here in (None, owner))
 
