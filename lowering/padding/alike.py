@@ -7,15 +7,19 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, Final
 
+from bound.tir.build import select
 from bound.tir.value import Value, make
 from bound.tir.walk import loaded_tensor
 from intset.expr import ops
-from intset.expr.node import Expr, const, sum_of
+from intset.expr.build import logical_and, logical_or
+from intset.expr.node import Cond, Expr, const, sum_of
 from intset.expr.node import make as make_node
 from lowering.nest.walk import Visit, drive
 from lowering.padding.states import PLACE
 
 Places = Sequence[tuple[int, ...]]
+MAX_PIECES: Final = 8
+MAX_PLACES: Final = 64  # that are told one by one
 
 
 def generalized(values: Sequence[Any], places: Places) -> Any:
@@ -62,6 +66,32 @@ def generalized(values: Sequence[Any], places: Places) -> Any:
     return drive(visit(tuple(values), None))
 
 
+def piecewise(values: Sequence[Any], places: Places) -> Any:
+    """As `generalized`, with different values in different places where there is no other way; `None` of too many."""
+    groups: list[tuple[list[Any], list[tuple[int, ...]], Any]] = []
+    for value, place in zip(values, places, strict=True):
+        for k, (some, where, _) in enumerate(groups):
+            together = generalized([*some, value], [*where, place])
+            if together is not None:
+                groups[k] = ([*some, value], [*where, place], together)
+                break
+        else:
+            if len(groups) == MAX_PIECES:
+                return None
+            groups.append(([value], [place], generalized([value], [place])))
+    groups.sort(key=lambda group: len(group[1]))
+    if sum(len(where) for _, where, _ in groups[:-1]) > MAX_PLACES:
+        return None
+    found = groups[-1][2]
+    for _, where, value in reversed(groups[:-1]):
+        found = select(logical_or(*map(_is_at, where)), value, found)
+    return found
+
+
+def _is_at(place: tuple[int, ...]) -> Cond:
+    return logical_and(*(PLACE[k].eq(i) for k, i in enumerate(place)))
+
+
 def _summand(node: Any) -> tuple[Any, int]:
     """An integer as something and a number that is added, which folding may have left out."""
     if node.op in (ops.ADD, ops.SUB) and node.args[1].is_const:
@@ -98,10 +128,14 @@ def _fitted(numbers: list[int], places: Places, axis: int | None) -> Expr | None
     if len(set(numbers)) == 1:
         return const(numbers[0])
     found = _affine(numbers, places)
+    if found is None:  # an index that is the same everywhere says no more than a constant, but may need fractions
+        same = [len({p[k] for p in places}) == 1 for k in range(len(places[0]))]
+        found = _affine(numbers, [tuple(0 if s else i for s, i in zip(same, p, strict=True)) for p in places])
     if found is None:
         return None
     terms = [PLACE[k] * int(c) if c != 1 else PLACE[k] for k, c in enumerate(found[1:]) if c]
-    return sum_of([*terms, int(found[0])]) if found[0] else sum_of(terms)
+    total = sum_of(terms)
+    return total if not found[0] else total + int(found[0]) if found[0] > 0 or not terms else total - int(-found[0])
 
 
 def _affine(numbers: list[int], places: Places) -> list[Fraction] | None:

@@ -14,7 +14,7 @@ from lowering.errors import LayoutError
 from lowering.layout import IndexMap
 from lowering.layout.declare import with_layouts
 from lowering.nest.ir import Function
-from lowering.padding.alike import generalized
+from lowering.padding.alike import generalized, piecewise
 from lowering.padding.applied import applied, number_value
 from lowering.padding.arithmetic import as_operand, held
 from lowering.padding.packed import Packed, Place, packed_of
@@ -180,7 +180,10 @@ def _given(packed: Packed, trace: Trace) -> PadState:
 
 
 def _as_value(contents: Sequence[Any], places: Sequence[Place], dtype: str) -> PadValue | None:
-    found = generalized([as_operand(c, dtype) if is_number(c) else c for c in contents], places)
+    values = [as_operand(c, dtype) if is_number(c) else c for c in contents]
+    found = generalized(values, places)
+    if found is None:
+        found = piecewise(values, places)
     if found is None:
         return None
     if not isinstance(found, Expr):

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bound.tensor import Tensor
+from bound.tensor import Tensor, element
 from bound.tir.walk import rewrite
+from lowering.layout.moved import tensor_like
 from lowering.padding.applied import folded
 from lowering.padding.interface import Option, Port
 from lowering.padding.moves import Move, Step
@@ -62,6 +63,7 @@ class Serving:
         self.unknowns = Unknowns()
         self.versions: list[Made] = []
         self._wanted = wanted
+        self._own: dict[Any, Tensor] = {}
 
     def version(self, tensor: GraphTensor, grid: Grid | None, state: Any) -> int:
         self.versions.append(Made(tensor, grid, state))
@@ -111,14 +113,16 @@ class Serving:
         if need is NOTHING or not version.grid.padding or (need is READABLE and state is not UNTOUCHED):
             yield world
         elif isinstance(need, PadValue) and not isinstance(state, State):
-            for found in solutions(self.unknowns, state, need.expr, port.dtype, version.grid.padding, world.uniform):
+            wanted = self._wanted_of(version.grid, port)
+            for found in solutions(self.unknowns, state, wanted, port.dtype, version.grid.padding, world.uniform):
                 yield world.where(found.values, found.uniform)
 
     def _new(self, world: World, tensor: GraphTensor, port: Port) -> Iterator[tuple[World, int]]:
         """The worlds with one more version, for this port."""
         assert port.grid is not None
         need = port.state
-        state = need.expr if isinstance(need, PadValue) else self.unknowns.new(port.dtype)
+        is_value = isinstance(need, PadValue)
+        state = self._wanted_of(port.grid, port) if is_value else self.unknowns.new(port.dtype)
         held = world.live[tensor.number]
         pad, copy = (self.price(_making(kind, tensor, port.grid)) for kind in ("pad", "copy"))
         if held.packed and (held.logical is None or copy < pad):
@@ -132,6 +136,15 @@ class Serving:
                 if key != port.grid.key:
                     before, _ = self._made(world, tensor, grid, "pad", self.unknowns.new(tensor.dtype))
                     yield self._made(before, tensor, port.grid, "copy", state)
+
+    def _wanted_of(self, grid: Grid, port: Port) -> Any:
+        """The value that a port needs; elements in it are those of the tensor, whatever the function calls it."""
+        assert isinstance(port.state, PadValue)
+        if not port.state.inputs:
+            return port.state.expr
+        key = (grid.key, port.dtype)
+        own = self._own.setdefault(key, tensor_like(port.tensor, port.tensor.extents, None))
+        return rewrite(port.state.expr, on_load=lambda t, at: element(own, at))
 
     def _made(self, world: World, tensor: GraphTensor, grid: Grid, kind: str, state: Any) -> tuple[World, int]:
         """The world with one more version, and its number."""
@@ -193,13 +206,13 @@ class Serving:
             return UNDEF, nothing
         uniform = set(world.uniform)
 
-        def element(tensor: Tensor, at: tuple[Any, ...]) -> Any:
+        def held(tensor: Tensor, at: tuple[Any, ...]) -> Any:
             state = states[tensor]
             if any(a is not p for a, p in zip(at, PLACE, strict=False)):
                 uniform.update(self.unknowns.within(state))
             return of_type(rewrite(state, dict(zip(PLACE, at, strict=False))), tensor.dtype, self.unknowns.known)
 
-        value = folded(rewrite(gives.expr, on_load=element), option.output.dtype)
+        value = folded(rewrite(gives.expr, on_load=held), option.output.dtype)
         if not isinstance(value, PadValue):
             return value, Bound({}, frozenset(uniform))
         taken = self._still_read(world, call)

@@ -151,6 +151,14 @@ def test_ranges_that_do_not_begin_at_zero():
     assert c.promises({"A": 5})["B"].number is None
 
 
+def test_values_that_differ_from_place_to_place():
+    rows = IndexMap(lambda i: [i // 8, i % 8], (19,))
+    step = "            B[i, j] = select(j < 5, A[i, j] + j * j, A[i, j] * 2)"
+    f = parse_nest(f"def f(A: int32[3, 8], B: int32[3, 8]):\n    for i in [0, 3):\n        for j in [0, 8):\n{step}")
+    state = contract(f, {"A": rows, "B": rows}).promises({"A": 10})["B"]
+    assert [number_of(state.at(2, j), {}, "int32") for j in range(3, 8)] == [19, 26, 20, 20, 20]
+
+
 # -- by dataflow --------------------------------------------------------------------------------------------------
 
 
