@@ -217,7 +217,7 @@ def test_a_function_with_the_same_interface_takes_the_place_of_another():
     y = graph.call([ADDONE, elementwise("plain", "A + 1", None)], x)
     graph.output(graph.call([TOTAL], y))
     graph.replace(y, elementwise("add_in_halves", "A + 2 - 1"))
-    assert graph.plan().cost == 14 or True
+    assert [s.function.name for s in graph.plan().steps if s.function] == ["add_in_halves", "total"]
     for other in (
         elementwise("two", "A + 2"),
         elementwise("wide", "A + 1", WIDE),
