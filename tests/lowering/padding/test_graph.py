@@ -217,7 +217,9 @@ def test_a_function_with_the_same_interface_takes_the_place_of_another():
     y = graph.call([ADDONE, elementwise("plain", "A + 1", None)], x)
     graph.output(graph.call([TOTAL], y))
     graph.replace(y, elementwise("add_in_halves", "A + 2 - 1"))
-    assert [s.function.name for s in graph.plan().steps if s.function] == ["add_in_halves", "total"]
+    assert (
+        repr(graph) == "<Graph x = input; addone = (add_in_halves | plain)(x); total = (total)(addone); outputs total>"
+    )
     for other in (
         elementwise("two", "A + 2"),
         elementwise("wide", "A + 1", WIDE),
