@@ -46,6 +46,10 @@ _VALUE_INFIX: Final = {
     ValueOp.AND: "&&",
     ValueOp.OR: "||",
 }
+_WRAPPING: Final[dict[Op, str]] = {
+    ops.ABS: "abs_wrap", ops.FLOORDIV: "floordiv_wrap", ops.CEILDIV: "ceildiv_wrap", ops.TRUNCDIV: "truncdiv_wrap",
+    ops.FLOORMOD: "floormod_wrap", ops.TRUNCMOD: "truncmod_wrap",
+}  # fmt: skip
 _INT64: Final = (-(1 << 63), (1 << 63) - 1)
 Span = tuple[int, int]
 
@@ -170,6 +174,8 @@ class CSyntax:
             return self._call(_WRAPPED[op], "int64", args, f"{_WRAPPED[op]}_wrap")
         if overflows and op is ops.NEG:
             return self._call("sub", "int64", ["0", *args], "sub_wrap")
+        if op in _WRAPPING and self._may_overflow(node):
+            return self._call(_WRAPPING[op], "int64", args, _WRAPPING[op])
         if op is ops.SELECT:
             return f"({args[0]} ? {args[1]} : {args[2]})"
         if op in _PREFIX:
@@ -177,6 +183,11 @@ class CSyntax:
         if op in _HELPER:
             return self._call(_HELPER[op], f"int{64 if wide else self.bits}", args)
         return f"({args[0]} {_INFIX[op]} {args[1]})"
+
+    def _may_overflow(self, node: Expr) -> bool:
+        """Whether an operand may be the least number of 64 bits, and is negated or divided by -1."""
+        spans = [self.span(arg) for arg in node.args]
+        return spans[0][0] <= _INT64[0] and (len(spans) == 1 or spans[1][0] <= -1 <= spans[1][1])
 
     def _note_span(self, node: Expr) -> bool:
         """Find out whether an operation depends on data, and if so its bounds; whether 64 bits may not hold it."""

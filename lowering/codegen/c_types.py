@@ -21,7 +21,7 @@ _LIBRARY: Final = frozenset(
 PREDICATES: Final = {"isnan": "isnan", "isfinite": "isfinite", "isinf": "isinf"}
 
 # Helpers, by name; T is replaced by the type, S by its suffix.
-HELPERS: Final = {
+HELPERS: Final[dict[str, str]] = {
     "min": "static inline T min_S(T a, T b) { return a < b ? a : b; }",
     "max": "static inline T max_S(T a, T b) { return a > b ? a : b; }",
     "abs": "static inline T abs_S(T a) { return a < 0 ? -a : a; }",
@@ -34,6 +34,7 @@ HELPERS: Final = {
     "add": "static inline int64_t add_wrap(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }",
     "sub": "static inline int64_t sub_wrap(int64_t a, int64_t b) { return (int64_t)((uint64_t)a - (uint64_t)b); }",
     "mul": "static inline int64_t mul_wrap(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }",
+    "abs_wrap": "static inline int64_t abs_wrap(int64_t a) { return a < 0 ? (int64_t)(0 - (uint64_t)a) : a; }",
     "fmin": "static inline T min_S(T a, T b) { return a < b || a != a ? a : b; }",
     "fmax": "static inline T max_S(T a, T b) { return a > b || a != a ? a : b; }",
     "fmodulo": (
@@ -46,13 +47,29 @@ HELPERS: Final = {
     ),
 }
 
+# What -1 makes of the least number of 64 bits does not fit, and some machines stop at its remainder, too.
+_BY_MINUS_ONE: Final = {
+    "floordiv": ("(int64_t)(0 - (uint64_t)a)", "a / b - (a % b != 0 && (a % b < 0) != (b < 0))"),
+    "ceildiv": ("(int64_t)(0 - (uint64_t)a)", "a / b + (a % b != 0 && (a % b < 0) == (b < 0))"),
+    "truncdiv": ("(int64_t)(0 - (uint64_t)a)", "a / b"),
+    "floormod": ("0", "a % b + (a % b != 0 && (a % b < 0) != (b < 0) ? b : 0)"),
+    "truncmod": ("0", "a % b"),
+}
+HELPERS.update(
+    {
+        f"{op}_wrap": f"static inline int64_t {op}_wrap(int64_t a, int64_t b) {{ return b == -1 ? {least} : {rest}; }}"
+        for op, (least, rest) in _BY_MINUS_ONE.items()
+    }
+)
+
 _WORDS: Final = (
     "auto break case char const continue default do double else enum extern float for goto if inline int long register "
     "restrict return short signed sizeof static struct switch typedef union unsigned void volatile while bool true "
     "false main malloc calloc realloc free size_t NULL isnan isinf isfinite isnormal signbit INFINITY NAN abs labs div "
     "ldiv y0 y1 yn j0 j1 jn gamma lgamma tgamma cbrt fdim fma fmax fmin frexp ilogb ldexp logb modf nan remquo "
     "remainder rint scalbn expm1 lround lrint exit abort atoi rand srand qsort bsearch system getenv random select "
-    "signgam popcount add_wrap sub_wrap mul_wrap"
+    "signgam popcount add_wrap sub_wrap mul_wrap abs_wrap floordiv_wrap ceildiv_wrap truncdiv_wrap floormod_wrap "
+    "truncmod_wrap"
 ).split()
 _SUFFIXES: Final = ("i32", "i64", "f32", "f64")
 KEYWORDS: Final = (

@@ -129,3 +129,22 @@ def test_what_is_no_number_has_no_integer_part() -> None:
     for value in (np.nan, np.inf, -np.inf):
         with pytest.raises(UndefinedError, match="has no integer part"):
             run(lower(te.create_schedule(out.op)), {"X": np.array([value], "float32")})
+
+
+@pytest.mark.parametrize("dtype", ["int64", "int32", "int8"])
+def test_the_least_integer_by_minus_one(dtype):
+    """C stops or says nothing there; what numpy does is what runs, by every division and for `abs`."""
+    A, D = (te.placeholder((6,), name=name, dtype=dtype) for name in "AD")
+    ops = (tir.floordiv, tir.floormod, tir.truncdiv, tir.truncmod)
+    found = te.compute((6,), lambda i: tuple(op(A[i], d) for op in ops for d in (D[i], -1)), name="B")
+    f = lower(te.create_schedule(found[0].op), [A, D, *found])
+    least = np.iinfo(dtype).min
+    given = {"A": np.array([least, least, least + 1, 5, -7, 0], dtype), "D": np.array([-1, 1, -1, -1, -2, -1], dtype)}
+    results = []
+    for backend in ("numpy", "c"):
+        arrays = {**given, **{B.name: np.zeros(6, dtype) for B in found}}
+        with np.errstate(over="ignore"):
+            run(f, arrays, **({"backend": "c"} if backend == "c" else {}))
+        results.append([arrays[B.name].tolist() for B in found])
+    assert results[0] == results[1]
+    assert results[0][2][0] == 0 and results[0][6][0] == 0  # the remainder is 0
