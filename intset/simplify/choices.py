@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import gcd
-from typing import Any, Final
+from typing import Final
 
 from intset.expr import ops
-from intset.expr.node import Expr, Node, make
+from intset.expr.node import Cond, Expr, Node, make
 from intset.expr.walk import is_small, postorder
 from intset.linear.canonical import Normalizer
 from intset.simplify import sums
@@ -30,16 +30,16 @@ def readers(known: Normalizer, choice: Node) -> tuple[Normalizer, Normalizer]:
 _PARTIAL = frozenset((*ops.DIVISIONS, ops.LOAD, ops.SHL, ops.SHR, ops.ASSERTING))
 
 
-def is_total(*roots: Any) -> bool:
+def is_total(*roots: Node) -> bool:
     """Whether the roots are defined everywhere, as their operations show."""
     return not any(node.op in _PARTIAL and not _by_constant(node) for node in postorder(roots))
 
 
-def _by_constant(node: Any) -> bool:
+def _by_constant(node: Node) -> bool:
     return node.op in ops.DIVISIONS and node.args[1].op is ops.CONST and node.args[1].data != 0
 
 
-def candidates(node: Expr) -> Iterator[tuple[str, Any]]:
+def candidates(node: Expr) -> Iterator[tuple[str, Expr]]:
     """The select with what both branches add, or are multiples of, outside of it.
 
     What both branches evaluate is evaluated whichever is taken, so nothing is evaluated that was not.
@@ -64,7 +64,7 @@ def candidates(node: Expr) -> Iterator[tuple[str, Any]]:
 ORDERED: Final = {ops.LT: 1, ops.LE: 1, ops.GT: -1, ops.GE: -1}  # the sign of (right - left) where it holds
 
 
-def _bound(cond: Any, a: sums.Sum, b: sums.Sum) -> ops.Op | None:
+def _bound(cond: Cond, a: sums.Sum, b: sums.Sum) -> ops.Op | None:
     """MIN or MAX where the condition compares what the branches differ by: the smaller or the larger one is taken."""
     between = sums.read(cond.args[0]).plus(sums.read(cond.args[1]), -1)
     taken = a.plus(b, -1)

@@ -12,10 +12,10 @@ The direction stays as it was written, and the strictness where the other is not
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from intset.expr import ops
-from intset.expr.node import Cond, make, truth
+from intset.expr.node import Cond, Expr, as_cond, make, truth
 from intset.expr.ops import Op
 from intset.linear.canonical import Normalizer
 from intset.linear.conditions import Clause
@@ -30,7 +30,7 @@ MIRRORED: Final = {ops.LT: ops.GT, ops.LE: ops.GE, ops.GT: ops.LT, ops.GE: ops.L
 _OTHER_STRICTNESS: Final = {ops.LT: ops.LE, ops.LE: ops.LT, ops.GT: ops.GE, ops.GE: ops.GT}
 _STRICT: Final = (ops.LT, ops.GT)
 _UPWARD: Final = (ops.GT, ops.GE)
-Candidate = tuple[str, Any]  # rule, condition
+Candidate = tuple[str, Cond]  # rule, condition
 
 
 def clause_of(known: Normalizer, cond: Cond) -> Clause | None:
@@ -41,7 +41,7 @@ def clause_of(known: Normalizer, cond: Cond) -> Clause | None:
     return found[0] if len(found) == 1 and isinstance(found[0], tuple) else None
 
 
-def candidates(s: Simplifier, node: Any, known: Normalizer) -> Iterator[Candidate]:
+def candidates(s: Simplifier, node: Cond, known: Normalizer) -> Iterator[Candidate]:
     """What the comparison may be written as."""
     yield from _choices(s, node, known)
     clause = clause_of(known, node)
@@ -69,7 +69,7 @@ def sum_of_form(form: Linear) -> Sum:
     return Sum(form.const, dict(form.ordered()))
 
 
-def _own_difference(s: Simplifier, node: Any) -> Iterator[Candidate]:
+def _own_difference(s: Simplifier, node: Cond) -> Iterator[Candidate]:
     """The sides as they are written, without what they share."""
     a, b = (sums.read(arg) for arg in node.args)
     difference = a.plus(b, -1)
@@ -84,7 +84,7 @@ def _own_difference(s: Simplifier, node: Any) -> Iterator[Candidate]:
     yield "common terms of the sides", stated(s, op, ops.GE, form, node)
 
 
-def stated(s: Simplifier, op: Op, kind: Op, form: Sum, like: Any = None) -> Cond:
+def stated(s: Simplifier, op: Op, kind: Op, form: Sum, like: Cond | None = None) -> Cond:
     """`form >= 0`, `== 0` or `!= 0` in the direction of `op`, and by it where the other strictness is not shorter."""
     if kind is not ops.GE:
         chosen: Op = kind
@@ -96,7 +96,7 @@ def stated(s: Simplifier, op: Op, kind: Op, form: Sum, like: Any = None) -> Cond
     return other if s.price(other) < s.price(first) else first
 
 
-def _parts(form: Sum) -> tuple[dict[Any, int], dict[Any, int]]:
+def _parts(form: Sum) -> tuple[dict[Expr, int], dict[Expr, int]]:
     return ({t: k for t, k in form.terms.items() if k > 0}, {t: -k for t, k in form.terms.items() if k < 0})
 
 
@@ -114,7 +114,7 @@ def _inequality(op: Op, form: Sum) -> Cond:
     return _constant_right(op, left, right)
 
 
-def _equation(op: Op, form: Sum, like: Any) -> Cond:
+def _equation(op: Op, form: Sum, like: Cond | None) -> Cond:
     high, low = _parts(form)
     d = form.const
     if not low:
@@ -171,7 +171,7 @@ def _without_quotient(known: Normalizer, form: Linear) -> Iterator[Linear]:
 # -- choices --------------------------------------------------------------------------------------------------------
 
 
-def _choices(s: Simplifier, node: Any, known: Normalizer) -> Iterator[Candidate]:
+def _choices(s: Simplifier, node: Cond, known: Normalizer) -> Iterator[Candidate]:
     """A comparison with a choice on one side, where the comparison with an operand of it is decided."""
     for side in (0, 1):
         choice, other = node.args[side], node.args[1 - side]
@@ -192,12 +192,12 @@ def _choices(s: Simplifier, node: Any, known: Normalizer) -> Iterator[Candidate]
             yield from _by_branches(s, node, side, choice, other, known)
 
 
-def _with(node: Any, side: int, arg: Any, other: Any) -> Any:
-    return make(node.op, (arg, other) if side == 0 else (other, arg))
+def _with(node: Cond, side: int, arg: Expr, other: Expr) -> Cond:
+    return as_cond(make(node.op, (arg, other) if side == 0 else (other, arg)))
 
 
 def _by_branches(
-    s: Simplifier, node: Any, side: int, choice: Any, other: Any, known: Normalizer
+    s: Simplifier, node: Cond, side: int, choice: Expr, other: Expr, known: Normalizer
 ) -> Iterator[Candidate]:
     """`select(p, x, y) < z` by what is decided of `x < z` under p, and of `y < z` else."""
     p = choice.args[0]

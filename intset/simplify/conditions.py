@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import gcd
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from intset.expr import ops
-from intset.expr.node import Cond, Expr, const, make, truth
+from intset.expr.node import Cond, Expr, as_cond, const, make, truth
 from intset.expr.ops import Op
 from intset.expr.walk import chain, is_small
 from intset.linear.canonical import Normalizer
@@ -36,10 +36,10 @@ MAX_NARROWING: Final = 60  # nodes of a junction whose parts are read under one 
 MAX_DEPTH: Final = 3  # of what is known under what is known
 
 
-def joined(op: Op, parts: Sequence[Any]) -> Any:
+def joined(op: Op, parts: Sequence[Cond]) -> Cond:
     """The junction of the parts, from left to right, truth values taken out."""
     absorbing = op is ops.OR
-    kept: dict[Any, None] = {}
+    kept: dict[Cond, None] = {}
     for part in parts:
         if part.op is ops.BOOL:
             if part.data is not absorbing:
@@ -54,13 +54,13 @@ def joined(op: Op, parts: Sequence[Any]) -> Any:
             kept[part] = None
     if any(part.op is ops.BOOL for part in kept):
         return truth(absorbing)
-    result: Any = None
+    result: Cond | None = None
     for part in kept:
         result = part if result is None else make(op, (result, part))
     return truth(not absorbing) if result is None else result
 
 
-def candidates(s: Simplifier, node: Any, known: Normalizer, level: int) -> Iterator[tuple[str, Any]]:
+def candidates(s: Simplifier, node: Cond, known: Normalizer, level: int) -> Iterator[tuple[str, Cond]]:
     """What a condition may be written as."""
     if node.op in ops.COMPARISONS:
         for rule, candidate in comparisons.candidates(s, node, known):
@@ -73,27 +73,27 @@ def candidates(s: Simplifier, node: Any, known: Normalizer, level: int) -> Itera
         yield from _junction(s, node, known, level)
 
 
-def negated(cond: Any) -> Any:
+def negated(cond: Cond) -> Cond:
     """The negation, pushed to the comparisons where that takes no more operations."""
     if cond.op is ops.BOOL:
         return truth(not cond.data)
     if cond.op in ops.NEGATED:
-        return make(ops.NEGATED[cond.op], cond.args)
+        return as_cond(make(ops.NEGATED[cond.op], cond.args))
     if cond.op is ops.NOT:
-        return cond.args[0]
+        return as_cond(cond.args[0])
     if cond.op is ops.AND or cond.op is ops.OR:
         parts = chain(cond.op, cond)
         flips = sum(1 if part.op in ops.NEGATED or part.op is ops.NOT else -1 for part in parts)
         if flips >= -1:
             other = ops.OR if cond.op is ops.AND else ops.AND
             return joined(other, [negated(part) for part in parts])
-    return make(ops.NOT, (cond,))
+    return ~cond
 
 
 # -- junctions --------------------------------------------------------------------------------------------------------
 
 
-def _junction(s: Simplifier, node: Any, known: Normalizer, level: int) -> Iterator[tuple[str, Any]]:
+def _junction(s: Simplifier, node: Cond, known: Normalizer, level: int) -> Iterator[tuple[str, Cond]]:
     parts = chain(node.op, node)
     op = node.op
     if len(parts) > MAX_PARTS:
@@ -108,8 +108,8 @@ def _junction(s: Simplifier, node: Any, known: Normalizer, level: int) -> Iterat
 
 
 def _by_order(
-    s: Simplifier, op: Op, parts: list[Any], total: list[bool], known: Normalizer
-) -> Iterator[tuple[str, Any]]:
+    s: Simplifier, op: Op, parts: list[Cond], total: list[bool], known: Normalizer
+) -> Iterator[tuple[str, Cond]]:
     """The junction without a comparison that another one implies (of a disjunction: that implies another one)."""
     order = s.order(known)
     for i, p in enumerate(parts):
@@ -123,8 +123,8 @@ def _by_order(
 
 
 def _under_others(
-    s: Simplifier, op: Op, parts: list[Any], total: list[bool], known: Normalizer
-) -> Iterator[tuple[str, Any]]:
+    s: Simplifier, op: Op, parts: list[Cond], total: list[bool], known: Normalizer
+) -> Iterator[tuple[str, Cond]]:
     """The junction without a part that the others imply or exclude, or with one that is shorter where they hold."""
     neutral = op is ops.AND
     for k in reversed(range(len(parts))):
@@ -150,7 +150,9 @@ def _under_others(
             yield "shorter under the others", joined(op, [*parts[:k], new, *parts[k + 1 :]])
 
 
-def _merged(s: Simplifier, op: Op, parts: list[Any], total: list[bool], known: Normalizer) -> Iterator[tuple[str, Any]]:
+def _merged(
+    s: Simplifier, op: Op, parts: list[Cond], total: list[bool], known: Normalizer
+) -> Iterator[tuple[str, Cond]]:
     """The junction with two of its parts made one."""
     for j in range(1, len(parts)):
         for i in range(j):
@@ -172,7 +174,7 @@ def _merged(s: Simplifier, op: Op, parts: list[Any], total: list[bool], known: N
                             yield rule.name, joined(op, [*left[:i], made, *left[i:]])
 
 
-def _one_comparison(s: Simplifier, op: Op, p: Any, q: Any, known: Normalizer) -> Cond | None:
+def _one_comparison(s: Simplifier, op: Op, p: Cond, q: Cond, known: Normalizer) -> Cond | None:
     a, b = clause_of(known, p), clause_of(known, q)
     if a is None or b is None:
         return None
@@ -188,7 +190,7 @@ def _one_comparison(s: Simplifier, op: Op, p: Any, q: Any, known: Normalizer) ->
     return stated(s, like.op, both[0], comparisons.sum_of_form(known.regroup(both[1])), p)
 
 
-def _one_congruence(op: Op, p: Any, q: Any) -> Cond | None:
+def _one_congruence(op: Op, p: Cond, q: Cond) -> Cond | None:
     """Two remainders of one expression as one (of a disjunction: two that it must not have), or that they cannot be."""
     kind = ops.EQ if op is ops.AND else ops.NE
     a, b = _congruence_of(kind, p), _congruence_of(kind, q)
@@ -204,7 +206,7 @@ def _one_congruence(op: Op, p: Any, q: Any) -> Cond | None:
     return found
 
 
-def _congruence_of(kind: Op, cond: Any) -> tuple[Expr, int, int] | None:
+def _congruence_of(kind: Op, cond: Cond) -> tuple[Expr, int, int] | None:
     """(e, m, r) for `e % m` compared with r by `kind`."""
     if cond.op is not kind or cond.args[1].op is not ops.CONST or cond.args[0].op is not ops.FLOORMOD:
         return None

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.digits import shown
-from intset.expr.node import Node, as_int
+from intset.expr.node import Cond, IntLike, Node, as_int
 from intset.expr.ops import Op
 from intset.expr.walk import postorder_until
 
@@ -78,7 +78,7 @@ class Pricing:
         return prices[root]
 
 
-def cost(e: Any, table: Mapping[str, int] | None = None) -> int:
+def cost(e: IntLike | Cond, table: Mapping[str, int] | None = None) -> int:
     """What `e` costs: the sum over its tree of the weight of each operation, which is at least 1; leaves are free.
 
     Parameters

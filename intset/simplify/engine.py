@@ -41,8 +41,8 @@ class Rewrite(NamedTuple):
     """One replacement: by which rule, what by what, under what is known where."""
 
     rule: str
-    before: Any
-    after: Any
+    before: Node
+    after: Node
     known: Normalizer
 
 
@@ -58,12 +58,12 @@ class Simplifier:
         self.pricing = Pricing(table)
         self.bits = bits
         self.steps_left = MAX_STEPS
-        self.done: dict[Key, Any] = {}
+        self.done: dict[Key, Node] = {}
         self.next: dict[Key, Key] = {}  # what a node was replaced by, where it was
         self.uses: dict[Key, list[Key]] = {}
         self.rewrites: dict[Key, Rewrite] = {}
         self.banned = banned  # (before, after) that are not to be replaced
-        self.where: dict[Normalizer, tuple[Any, ...]] = {}  # what a branch adds to what is known
+        self.where: dict[Normalizer, tuple[Cond, ...]] = {}  # what a branch adds to what is known
         self._orders: dict[int, Order] = {}
         self._depth = 0
 
@@ -174,7 +174,7 @@ class Simplifier:
         if self.steps_left < 0:
             return node
         here = self.price(node)
-        best: Any = node
+        best = node
         best_rank: tuple[Any, ...] | None = None
         best_rule = ""
         have: Set[Node] = frozenset()
@@ -199,7 +199,7 @@ class Simplifier:
         node, known, level = key
         done = self.done
         if is_sum(node):
-            new: dict[Node, Any] = {child[0]: done[child] for child in self.uses[key]}
+            new: dict[Node, Node] = {child[0]: done[child] for child in self.uses[key]}
             return node if all(new[e] is e for e in new) else rewrite(node, new)
         if node.op is ops.SELECT:
             children = self.uses[key]
@@ -211,7 +211,7 @@ class Simplifier:
                 return no if _has_no_value(yes) else yes
             return folded(ops.SELECT, (cond, yes, no))
         if node.op is ops.AND or node.op is ops.OR:
-            parts = [done[child] for child in self.uses[key]]
+            parts: list[Any] = [done[child] for child in self.uses[key]]
             same = all(part is child[0] for part, child in zip(parts, self.uses[key], strict=True))
             return node if same else conditions.joined(node.op, parts)
         if node.op is ops.ASSERTING:
@@ -229,7 +229,7 @@ class Simplifier:
     def _as_it_stands(self, key: Key) -> Any:
         """The node with its operands finished, and nothing else done."""
         node = key[0]
-        new: dict[Node, Any] = {}
+        new: dict[Node, Node] = {}
         for child in self.uses[key]:
             new.setdefault(child[0], self.done[child])
         if node.op is ops.SELECT:
@@ -256,7 +256,7 @@ class Simplifier:
 
     # -- candidates ---------------------------------------------------------------------------------------------
 
-    def _candidates(self, node: Any, known: Normalizer, level: int) -> Iterator[tuple[str, Any]]:
+    def _candidates(self, node: Any, known: Normalizer, level: int) -> Iterator[tuple[str, Node]]:
         order = self.order(known)
         if isinstance(node, Cond):
             decided = order.decided(node) if node.op is not ops.NOT else None
@@ -288,7 +288,7 @@ class Simplifier:
         if level == 0:
             yield "linear form", self._canonical(node, known)
 
-    def _by_rules(self, node: Node, known: Normalizer, level: int) -> Iterator[tuple[str, Any]]:
+    def _by_rules(self, node: Node, known: Normalizer, level: int) -> Iterator[tuple[str, Node]]:
         for rule, result, binding in ALL.matches(node):
             if holds(rule, binding, self.order(known).holds):
                 made = instance(result, binding)
@@ -318,12 +318,13 @@ class Simplifier:
         return candidate
 
 
-def simplified(root: Any, known: Normalizer, table: Mapping[str, int] = COST, bits: int | None = None) -> Any:
+def simplified(root: Node, known: Normalizer, table: Mapping[str, int] = COST, bits: int | None = None) -> Node:
     """The cheapest expression or condition found to be equal to `root` under what `known` says."""
-    return run(Simplifier(table, bits), root, known)
+    answer: Node = run(Simplifier(table, bits), root, known)
+    return answer
 
 
-def run(simplifier: Simplifier, root: Any, known: Normalizer) -> Any:
+def run(simplifier: Simplifier, root: Node, known: Normalizer) -> Any:
     """`root` simplified; a graph of very many nodes is replaced by its linear form where that is cheaper."""
     if known.empty:
         return root  # no point at which it has a value: everything equals it
@@ -335,7 +336,7 @@ def run(simplifier: Simplifier, root: Any, known: Normalizer) -> Any:
     return simplifier.run(root, known)
 
 
-def _as_a_whole(root: Any, known: Normalizer) -> Any:
+def _as_a_whole(root: Any, known: Normalizer) -> Node:
     return known.cond(root) if isinstance(root, Cond) else known.regroup(known.form(root)).expr()
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import gcd
-from typing import Any, Final
+from typing import Final
 
 from intset.expr import ops
 from intset.expr.node import Expr, make
@@ -30,7 +30,7 @@ def folded_chain(op: Op, operands: list[Expr]) -> Expr:
     return result
 
 
-def candidates(node: Expr, order: Order) -> Iterator[tuple[str, Any]]:
+def candidates(node: Expr, order: Order) -> Iterator[tuple[str, Expr]]:
     """The chain with fewer operands, or with what all operands share outside of it."""
     op = node.op
     operands = chain(op, node)
@@ -95,7 +95,7 @@ def _dominates(op: Op, a: Expr, b: Expr, order: Order) -> bool:
     return order.is_at_most(a, b) if op is ops.MIN else order.is_at_most(b, a)
 
 
-def _pairs_with_common_addends(op: Op, kept: list[Expr], read: list[sums.Sum]) -> Iterator[tuple[str, Any]]:
+def _pairs_with_common_addends(op: Op, kept: list[Expr], read: list[sums.Sum]) -> Iterator[tuple[str, Expr]]:
     for i in range(len(kept)):
         for j in range(i):
             shared = sums.common(read[i], read[j])

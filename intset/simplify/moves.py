@@ -15,7 +15,7 @@ x // c + (x + 1) // c + ... + (x + c - 1) // c = x        x - x // 2 = (x + 1) /
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, make
@@ -28,10 +28,10 @@ from intset.simplify.sums import Sum
 MAX_TERMS: Final = 16  # of a longer sum no candidate is tried
 REMAINDER_OF: Final = {ops.FLOORDIV: ops.FLOORMOD, ops.TRUNCDIV: ops.TRUNCMOD}
 
-Candidate = tuple[str, Any]  # rule, expression
+Candidate = tuple[str, Expr]  # rule, expression
 
 
-def written(node: Expr) -> Iterator[tuple[str, Any]]:
+def written(node: Expr) -> Iterator[tuple[str, Expr]]:
     """The sum with equal terms together and common factors outside."""
     yield "terms collected", sums.write(sums.read(node))
 
@@ -276,7 +276,7 @@ def _movable(rest: Sum, args: tuple[Expr, ...], k: int) -> list[Sum]:
 def _below(e: Expr) -> set[Expr]:
     """The terms of an operand, and of the choices in it."""
     found: set[Expr] = set()
-    stack: list[Any] = [e]
+    stack: list[Expr] = [e]
     for _ in range(32):
         if not stack:
             break

@@ -28,7 +28,7 @@ MIRRORED: Final = {ops.LT: ops.GT, ops.LE: ops.GE, ops.GT: ops.LT, ops.GE: ops.L
 MAX_VARIANTS: Final = 64
 MAX_SHIFT: Final = 4096  # numbers are not made longer than this by a shift
 
-Binding = dict[Node, Any]
+Binding = dict[Node, Node]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +44,8 @@ class Rule:
     """
 
     name: str
-    pattern: Any
-    result: Any
+    pattern: Node
+    result: Node
     when: tuple[Cond, ...] = ()
     turned: bool = True
 
@@ -55,7 +55,7 @@ class Table:
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self.rules: Final = tuple(rules)
-        self._by_root: Final[dict[Op, list[tuple[tuple[Op | None, ...], Any, Any, Rule]]]] = {}
+        self._by_root: Final[dict[Op, list[tuple[tuple[Op | None, ...], Node, Node, Rule]]]] = {}
         for rule in self.rules:
             for pattern, result in variants(rule):
                 below = tuple(_fixed(arg) for arg in pattern.args)
@@ -64,7 +64,7 @@ class Table:
     def __add__(self, other: Table) -> Table:
         return Table((*self.rules, *other.rules))
 
-    def matches(self, e: Node) -> Iterator[tuple[Rule, Any, Binding]]:
+    def matches(self, e: Node) -> Iterator[tuple[Rule, Node, Binding]]:
         """The rules whose pattern `e` is, with the result (as a pattern) and what the variables stand for."""
         rows = self._by_root.get(e.op)
         if not rows:
@@ -105,10 +105,10 @@ def matched(pattern: Node, e: Node, binding: Binding) -> bool:
     return all(matched(p, arg, binding) for p, arg in zip(pattern.args, e.args, strict=True))
 
 
-def variants(rule: Rule) -> list[tuple[Any, Any]]:
+def variants(rule: Rule) -> list[tuple[Node, Node]]:
     """The pattern with its commutative operations and comparisons either way round, each with its result."""
     turned = _turned(rule.pattern) if rule.turned else [rule.pattern]
-    found: dict[Any, Any] = {}
+    found: dict[Node, Node] = {}
     for pattern in turned[:MAX_VARIANTS]:
         result = rule.result
         if pattern.op is not rule.pattern.op and isinstance(result, Cond) and result.op in MIRRORED:
@@ -117,7 +117,7 @@ def variants(rule: Rule) -> list[tuple[Any, Any]]:
     return list(found.items())
 
 
-def _turned(pattern: Node) -> list[Any]:
+def _turned(pattern: Node) -> list[Node]:
     if not pattern.args or any(pattern is one for one in CONDITIONS):
         return [pattern]
     ways = [make(pattern.op, args, pattern.data) for args in product(*map(_turned, pattern.args))]
@@ -128,7 +128,7 @@ def _turned(pattern: Node) -> list[Any]:
     return list(dict.fromkeys(ways))
 
 
-def instance(pattern: Any, binding: Mapping[Node, Any]) -> Any:
+def instance(pattern: Node, binding: Mapping[Node, Node]) -> Any:
     """The pattern with its variables replaced; what is made of constants alone is computed.
 
     Returns `None` where that has no value.
@@ -163,7 +163,7 @@ def folded(op: Op, args: tuple[Any, ...], data: Any = None) -> Any:
 Decide = Callable[[Cond], bool]
 
 
-def holds(rule: Rule, binding: Mapping[Node, Any], decide: Decide) -> bool:
+def holds(rule: Rule, binding: Mapping[Node, Node], decide: Decide) -> bool:
     """Whether the side conditions of a rule are known to hold for a binding."""
     for need in rule.when:
         made = instance(need, binding)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import gcd, prod
-from typing import Any
 
 from intset.expr import ops
 from intset.expr.node import Expr, const, make
@@ -20,7 +19,7 @@ from intset.simplify.pattern import folded
 _REMAINDERS = (ops.FLOORMOD, ops.TRUNCMOD)
 
 
-def candidates(node: Expr) -> Iterator[tuple[str, Any]]:
+def candidates(node: Expr) -> Iterator[tuple[str, Expr]]:
     """The division without the factors that its operands share."""
     a, b = node.args
     if a is b:
@@ -57,7 +56,7 @@ def candidates(node: Expr) -> Iterator[tuple[str, Any]]:
     yield f"common factor, {node.op.name}", reduced
 
 
-def _coarser(a: Expr, c: int) -> Iterator[tuple[str, Any]]:
+def _coarser(a: Expr, c: int) -> Iterator[tuple[str, Expr]]:
     """`(g*x + k) // (g*d)` as `(x + k//g) // d`."""
     total = sums.read(a)
     g = gcd(c, *total.terms.values())
