@@ -11,7 +11,7 @@ A write that is not certain to happen, or whose element is not known, hides noth
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Container, Iterator, Sequence
 from typing import NamedTuple
 
 from intset.expr.node import Var
@@ -20,6 +20,7 @@ from lowering.dataflow.points import Graph, Points
 from lowering.dataflow.program import Access, Bound, Loop, Storage, Write
 
 MAX_OPERATIONS = 3_000_000  # of isl, for the writes that reach one read
+MAX_DOUBTFUL = 600_000  # where something is not certain, so that the answer is not either
 
 
 class Reader(NamedTuple):
@@ -107,17 +108,17 @@ class Reaching:
         BudgetError: they are out of the budget.
         """
         graph = reader.graph
-        wanted = {w for w in self.points.program.writes[reader.storage] if w.kind in kinds}
-        wanted |= {also} if also is not None else set()
-        for write in self.points.program.writes[reader.storage]:
-            if write in wanted and not self._is_apart(reader, write):
-                self.points.graph(write)  # under a budget of its own
-        if also is not None:
-            self.points.graph(also)
-        with graph.points.budget(MAX_OPERATIONS):
+        wanted = dict.fromkeys(w for w in self.points.program.writes[reader.storage] if w.kind in kinds)
+        wanted.update({} if also is None else {also: None})
+        # The graphs come first, under budgets of their own.
+        graphs = [self.points.graph(write) for write in wanted if not self._is_apart(reader, write)]
+        if reader.access is not None:
+            graphs.append(graph)
+        limit = MAX_OPERATIONS if all(one.is_exact for one in graphs) else MAX_DOUBTFUL
+        with graph.points.budget(limit):
             return self._answer(reader, wanted)
 
-    def _answer(self, reader: Reader, wanted: Set[Write]) -> Answer:
+    def _answer(self, reader: Reader, wanted: Container[Write]) -> Answer:
         size = reader.graph.instances
         mine = range(size)
         untold = left = reader.graph.points.project(mine)
@@ -154,7 +155,7 @@ class Reaching:
     # -- a segment ----------------------------------------------------------------------------------------------
 
     def _last(
-        self, reader: Reader, left: Shape, segment: Segment, wanted: Set[Write]
+        self, reader: Reader, left: Shape, segment: Segment, wanted: Container[Write]
     ) -> tuple[list[Reached], list[Reached]]:
         """The last certain writes of a segment, and the doubtful ones after them."""
         certain: list[Reached] = []

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from bound.tensor import Tensor
-from bound.tir.build import together
+from bound.tir.build import negation, together
 from bound.tir.walk import loaded_tensor, nodes
-from intset.expr.build import logical_not
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.walk import opaque_terms
 from lowering.dataflow.program import Access
 from lowering.errors import LayoutError
 from lowering.nest.ir import Allocate, Evaluate, For, Function, If, Let, Seq, Stmt, Store, seq
-from lowering.nest.scope import Scope
+from lowering.nest.scope import Scope, written_in
 from lowering.nest.undef import has_undef
-from lowering.nest.walk import operands, statements, substitute
+from lowering.nest.walk import (
+    Visit,
+    children,
+    drive,
+    map_operands,
+    operands,
+    replaced,
+    statements,
+    tensors_read,
+    with_children,
+)
 from lowering.passes.meeting import Meeting, StaysError, earlier
 from lowering.passes.places import MOVABLE, flat
 
@@ -40,12 +49,22 @@ class Nest(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """A statement inside of loops and guards, and what names stand for in it."""
+    """A statement inside of loops and guards, and the tests of data that nothing in the nest changes."""
 
     stmt: Stmt
-    loops: tuple[For, ...]
-    guards: tuple[Cond, ...]
-    names: Names
+    loops: tuple[For, ...] = ()
+    guards: tuple[Cond, ...] = ()
+    tests: tuple[Any, ...] = ()
+
+    def nest(self) -> Nest:
+        body = If(together(*self.tests), self.stmt) if self.tests else self.stmt
+        return Nest(self.loops, self.guards, body)
+
+    def under(self, stmt: Stmt, cond: Any) -> _Part:
+        """A statement under one more condition."""
+        if isinstance(cond, Cond) and not opaque_terms(cond):
+            return self._replace(stmt=stmt, guards=(*self.guards, cond))
+        return self._replace(stmt=stmt, tests=(*self.tests, cond))
 
 
 def touches(stmt: Stmt, tensor: Tensor) -> bool:
@@ -76,12 +95,13 @@ def nests_of(root: For, tensor: Tensor) -> list[Nest]:
     LayoutError: what stands in a loop belongs together.
     """
     found: list[Nest] = []
-    stack = [_Part(root, (), (), {})]
+    stack = [_Part(_without_names(root))]
+    written = written_in(root)
     while stack:
         part = stack.pop()
-        inner = _inside(part, tensor)
+        inner = _inside(part, tensor, written)
         if inner is None:
-            found.append(Nest(part.loops, part.guards, substitute(part.stmt, part.names)))
+            found.append(part.nest())
         else:
             stack.extend(reversed(inner))
     if sum(any(isinstance(s, Evaluate) for s in statements(nest.body)) for nest in found) > 1:
@@ -89,28 +109,42 @@ def nests_of(root: For, tensor: Tensor) -> list[Nest]:
     return found
 
 
-def _inside(part: _Part, tensor: Tensor) -> list[_Part] | None:
+def _without_names(root: Stmt) -> Stmt:
+    """A statement with the values of names for integers that depend on loops and sizes alone in their places."""
+
+    def visit(stmt: Stmt, names: Names) -> Visit[Stmt]:
+        inner: list[Stmt] = []
+        for child in children(stmt):
+            made = yield visit(child, names)
+            if isinstance(made, Let) and _is_plain(made):
+                names = {**names, made.var: made.value}
+            else:
+                inner.append(made)
+        if isinstance(stmt, Seq):
+            return seq(*inner)
+        made = map_operands(stmt, lambda operand: replaced(operand, names)) if names else stmt
+        return with_children(made, tuple(inner)) if inner else made
+
+    return drive(visit(root, {}))
+
+
+def _inside(part: _Part, tensor: Tensor, written: Set[Tensor]) -> list[_Part] | None:
     """What a statement is made of, where that is to be told apart."""
-    stmt, loops, guards, names = part
+    stmt = part.stmt
     if isinstance(stmt, For):
         if not touches(stmt, tensor):
             return None
         if stmt.kind not in MOVABLE or stmt.carried:
             what = "carries values" if stmt.carried else f"is {stmt.kind}"
             raise StaysError(f"the loop {stmt.var} {what}, and stays as it is")
-        ends = substitute(replace(stmt, body=Seq()), names)
-        assert isinstance(ends, For)
-        return [_Part(stmt.body, (*loops, ends), guards, names)]
+        return [part._replace(stmt=stmt.body, loops=(*part.loops, stmt))]
     if not _is_to_split(stmt, tensor):
         return None
     if isinstance(stmt, Seq):
         return _sequence(part, tensor)
-    if isinstance(stmt, If):
-        cond: Any = substitute(If(stmt.cond, Seq()), names).cond  # type: ignore[attr-defined]
-        if isinstance(cond, Cond) and not opaque_terms(cond):
-            then = _Part(stmt.then, loops, (*guards, cond), names)
-            other = [] if stmt.orelse is None else [_Part(stmt.orelse, loops, (*guards, logical_not(cond)), names)]
-            return [then, *other]
+    if isinstance(stmt, If) and not any(t in written for t in tensors_read(stmt.cond)):
+        other = [] if stmt.orelse is None else [part.under(stmt.orelse, negation(stmt.cond))]
+        return [part.under(stmt.then, stmt.cond), *other]
     raise LayoutError(f"what {tensor.name} is touched by in one loop cannot be told apart: it depends on data")
 
 
@@ -125,29 +159,25 @@ def _is_to_split(stmt: Stmt, tensor: Tensor) -> bool:
 def _sequence(part: _Part, tensor: Tensor) -> list[_Part]:
     """The statements of a sequence; what storage or a name reaches stays together, and so does what is of no matter."""
     stmts = flat(part.stmt)
-    names = part.names
     found: list[_Part] = []
     others: list[Stmt] = []
 
     def note() -> None:
         if others:
-            found.append(part._replace(stmt=seq(*others), names=names))
+            found.append(part._replace(stmt=seq(*others)))
             others.clear()
 
     for k, stmt in enumerate(stmts):
-        if isinstance(stmt, Let) and _is_plain(stmt):
-            note()
-            names = {**names, stmt.var: substitute(stmt, names).value}  # type: ignore[attr-defined]
-        elif isinstance(stmt, (Let, Allocate)):
+        if isinstance(stmt, (Let, Allocate)):
             note()
             rest = seq(*stmts[k:])
             if k == 0 or _is_to_split(rest, tensor):
                 what = stmt.tensor.name if isinstance(stmt, Allocate) else stmt.var
                 raise LayoutError(f"what stands behind {what} in a loop cannot get loops of its own")
-            return [*found, part._replace(stmt=rest, names=names)]
-        elif touches(stmt, tensor):
+            return [*found, part._replace(stmt=rest)]
+        if touches(stmt, tensor):
             note()
-            found.append(part._replace(stmt=stmt, names=names))
+            found.append(part._replace(stmt=stmt))
         else:
             others.append(stmt)
     note()

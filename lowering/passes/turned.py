@@ -41,6 +41,7 @@ from lowering.nest.walk import (
     with_children,
 )
 from lowering.passes.meeting import Meeting, earlier
+from lowering.passes.places import bound_in
 from lowering.passes.simplify import plain
 from lowering.passes.split import Nest, stored_indices
 
@@ -117,7 +118,8 @@ def _indices(body: Stmt, tensor: Tensor) -> tuple[Expr, ...]:
     found = list(stored_indices(body, tensor) or read)
     if len(found) != 1:
         raise LayoutError(f"{tensor.name} is accessed at {len(found)} different indices in one loop nest")
-    if any(opaque_terms(e) for e in found[0]):
+    own = bound_in(body)
+    if any(opaque_terms(e) or own.intersection(free_vars(e)) for e in found[0]):
         raise LayoutError(f"the indices of {tensor.name} depend on data")
     return found[0]
 

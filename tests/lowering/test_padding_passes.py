@@ -742,6 +742,26 @@ SEQUENTIAL = {
         "for i in [0, 16):\n    A[15 - i] = 1\n    host(B)",
         "for a0 in [0, 16):\n    A[a0] = 1\nfor i in [0, 16):\n    host(B)",
     ),
+    "a name in the index": (
+        "A: int32[16]",
+        "for i in [0, 16):\n    x = 15 - i\n    A[x] = i",
+        "for a0 in [0, 16):\n    A[a0] = 15 - a0",
+    ),
+    "a name for data": (
+        "A: int32[16], B: int32[16]",
+        "for i in [0, 16):\n    x = B[i]\n    A[15 - i] = x",
+        "for a0 in [0, 16):\n    x = B[15 - a0]\n    A[a0] = x",
+    ),
+    "a test of data around a loop": (
+        "A: int32[4, 4], B: int32[4]",
+        "for i in [0, 4):\n    if B[i] > 2:\n        for j in [0, 4):\n            A[j, i] = 1",
+        "for a0 in [0, 4):\n    for a1 in [0, 4):\n        if B[a1] > 2:\n            A[a0, a1] = 1",
+    ),
+    "one element": (
+        "A: int32[4], B: int32[4]",
+        "for k in [0, 4):\n    A[3] = A[3] + B[k]",
+        "for a0 in [0, 4):\n    if a0 == 3:\n        for k in [0, 4):\n            A[a0] = B[k] + A[3]",
+    ),
     "names": (
         "A: int32[16], B: int32[4]",
         "for i in [0, 4):\n    x = i * 4\n    B[i] = 0\n    for j in [0, 4):\n        A[x + 3 - j] = x",
@@ -779,9 +799,10 @@ REFUSED = {
     "a host call": ("for i in [0, 4):\n    A[i] = 1\n    host(A)", "cannot be split off"),
     "two host calls": ("for i in [0, 4):\n    A[i] = 1\n    host(B)\n    A[i + 4] = 2\n    host(B)", "host calls"),
     "a branch on data": (
-        "for i in [0, 4):\n    if B[i] < 2:\n        A[i] = 1\n    else:\n        A[i + 4] = 1",
+        "for i in [0, 4):\n    if A[i] < 2:\n        A[i] = 1\n    else:\n        A[i + 4] = 1",
         "on data",
     ),
+    "an index from data": ("for i in [0, 4):\n    x = B[i]\n    A[x] = i", "the indices of A depend on data"),
 }
 
 

@@ -155,6 +155,7 @@ def random_nest(rng: random.Random) -> str:
         flat = f"({flat}) * {factor} + {v}" if rng.random() < 0.8 else f"({flat}) * {factor} + {extent - 1} - {v}"
         reach *= extent
     index = f"{flat} + {rng.randint(0, 2)}"
+    named = rng.random() < 0.2
     lines = []
     for k, (v, e) in enumerate(zip(names, tiles, strict=True)):
         low, end = "0", str(e)
@@ -165,6 +166,12 @@ def random_nest(rng: random.Random) -> str:
     level = "    " * (len(tiles) + 1)
     if rng.random() < 0.4:
         lines.append(f"{level}if {rng.choice(names)} + {rng.choice(names)} < {rng.randint(1, 4)}:")
+        level += "    "
+    if named:
+        lines.append(f"{level}x = {index}")
+        index = "x"
+    if rng.random() < 0.15:
+        lines.append(f"{level}if B[{rng.choice(names)}] < 3:")
         level += "    "
     out = rng.choice([index, rng.choice(names), "0"])
     if rng.random() < 0.3:
