@@ -9,6 +9,7 @@ import intset
 from bound.tensor import Tensor, element
 from bound.tir.value import parameter
 from intset.config import Effort, tiers_within
+from intset.errors import InputError
 from intset.expr.node import Cond, Expr, PlainVar, Var, as_expr, constant_value, truth
 from intset.expr.walk import free_vars, opaque_terms, substitute
 from lowering.errors import LayoutError
@@ -173,7 +174,10 @@ def _condition(where: Any, m: IndexMap, sizes: dict[str, Var], what: str) -> Cal
         raise LayoutError(f"{what} is about the elements for which a function of indices holds, not {where!r}")
     names = parameter_names(where, len(m.exprs), f"{what} has {{}} indices: its condition")
     axes = tuple(PlainVar(name) for name in names)
-    cond = where(*axes)
+    try:
+        cond = where(*axes)
+    except (InputError, TypeError, LookupError, ValueError, AttributeError, ArithmeticError) as error:
+        raise LayoutError(f"{what} is about elements that are not told by their indices: {error}") from error
     if isinstance(cond, bool):
         cond = truth(cond)
     if not isinstance(cond, Cond) or opaque_terms(cond):

@@ -26,6 +26,7 @@ from intset.domains.registry import strongest
 from intset.errors import InputError
 from intset.expr.build import cast, logical_and, logical_not, logical_or
 from intset.expr.compiled import compiled
+from intset.expr.definedness import definedness
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, IntLike, PlainVar, Var, const, constant_value, truth
 from intset.expr.range import Range
@@ -210,7 +211,22 @@ def filling_of(given: Any, subject: Subject, ctx: Context) -> Filling:
     ranges: dict[Var, Range | None] = dict(zip(places, subject.map.ranges, strict=True))
     there = ctx.extended(ranges=ranges, facts=[subject.where(places)])
     with _speaking_of(subject):
-        return Filling(places, tuple(_of_function(given, subject, places, there)))
+        found = Filling(places, tuple(_of_function(given, subject, places, there)))
+    for cond, value in found.cases:
+        _check_defined(cond, value, subject.what, there)
+    return found
+
+
+def _check_defined(cond: Cond, value: Any, what: str, ctx: Context) -> None:
+    """Refuse a value that may divide by 0 where it counts."""
+    inner = [arg for node in nodes(value) if isinstance(node, Value) for arg in node.args]
+    whole = [part for part in (value, *inner) if isinstance(part, (Expr, Cond))]
+    for need in definedness([cond]):
+        if not ctx.prove(need):
+            raise LayoutError(f"{what} is given by {cond!r}, which is not known to have a value where {need!r} fails")
+    for need in definedness(whole):
+        if not ctx.extended(facts=[cond]).prove(need):
+            raise LayoutError(f"{what} is {value!r}, which is not known to have a value where {need!r} fails")
 
 
 def _of_function(
@@ -222,7 +238,7 @@ def _of_function(
         found = _cases(fn(*places), subject, places, ctx)
     except LayoutError:
         raise
-    except _FAILS as error:
+    except (*_FAILS, ArithmeticError) as error:
         failure = error
     listed = _places_of(subject)
     if listed is None:
@@ -257,6 +273,8 @@ def _at(fn: Callable[..., Any], subject: Subject, place: tuple[int, ...], ctx: C
         cases = _cases(fn(*map(Number, place)), subject, (), ctx)
     except LayoutError:
         raise
+    except ArithmeticError as error:
+        raise LayoutError(f"{subject.what} has no value at {place}: {error}") from error
     except _FAILS as error:
         return error
     if any(free_vars(cond) for cond, _ in cases):
@@ -386,7 +404,9 @@ def _value(given: Any, subject: Subject, places: tuple[Var, ...], ctx: Context) 
     for node in nodes(value):
         tensor = loaded_tensor(node)
         if tensor is not None and tensor is not subject.tensor:
-            raise LayoutError(f"{subject.what} may only read {subject.tensor.name} itself, not {tensor.name}")
+            own = subject.tensor.name
+            other = "another" if tensor.name == own else tensor.name
+            raise LayoutError(f"{subject.what} may only read {own} itself, by element({own!r}, ...), not {other}")
     return _of_type(value, subject, ctx)
 
 

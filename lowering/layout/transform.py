@@ -18,6 +18,7 @@ import intset
 from bound import dtypes
 from bound.tensor import Tensor
 from intset.config import Effort, tiers_within
+from intset.errors import InputError
 from intset.expr.build import logical_and, logical_not, logical_or
 from intset.expr.node import Cond, Expr, PlainVar, as_expr, constant_value, truth
 from intset.expr.range import Range
@@ -123,8 +124,8 @@ class _Transform:
         if not isinstance(given, IndexMap):
             try:
                 found = IndexMap(given, tuple(extents), self.scope.ctx)
-            except LayoutError as error:
-                raise LayoutError(f"{self.what} cannot be used: {error}") from None
+            except InputError as error:
+                raise LayoutError(f"{self.what} cannot be used: {error}") from error
         else:
             found = in_sizes_of(self.f, given, self.what)
             if len(found.shape) != len(extents):
@@ -173,9 +174,9 @@ class _Transform:
     def made(self) -> Function:
         untouched = self._untouched()
         check_reads(self.filling, self.subject, self._is_element(untouched), self.scope.ctx)
-        body = with_accesses(self.f, self.old, self.new, self._place)
+        f = self.f.with_body(without_checks_of_shape(self.f.body, self.old))
+        body = with_accesses(f, self.old, self.new, self._place)
         if self.allocation is None:
-            body = without_checks_of_shape(body, self.old)
             stmts = flat(body)
             if self.old in self.f.outputs:
                 body = seq(*self._filled(stmts))

@@ -174,6 +174,7 @@ def f(A: int32[8], B: int32[8]):
         (3, 0, "function of indices"),
         (lambda i: i > 2, 0, "has 2 indices"),
         (lambda i, j: i + j, 0, "a condition on indices"),
+        (lambda i, j: i > 2 and j > 2, 0, "not told by their indices: the truth value"),
         (lambda i, j: i > 2, None, "says nothing"),
         (lambda i, j: i > 2, 0.5, "cannot be 0.5"),
         (lambda i, j: i > 2, lambda i, j: element("B", (0,)), "may only read A itself"),

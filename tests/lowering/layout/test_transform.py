@@ -254,6 +254,7 @@ def test_symbolic_sizes_are_right_where_they_are_known_to_be() -> None:
             transform_layout(some, name, tiles, lambda io, ii, x=name: element(x, (0, (4 * io + ii - n) % 4)))
 
 
+SIZED = "def f(A: int32[N], B: int32[N], N):\n    for i in [0, N):\n        B[i] = A[i]"
 CALL = "def f(A: int32[14], B: int32[14]):\n    fill(A, B)"
 
 
@@ -263,6 +264,8 @@ CALL = "def f(A: int32[14], B: int32[14]):\n    fill(A, B)"
         (COPY, "X", tiles, 0, "'X' must be one array of f"),
         (COPY, "A", lambda i: [i // 4, i % 2], 0, "layout of A in f cannot be used: the map has no inverse"),
         (COPY, "A", lambda i, j: [i, j], 0, "layout of A in f cannot be used: a map of 1 old indices"),
+        (COPY, "A", lambda i: [i * 0.5], 0, "layout of A in f cannot be used: an operand must be an integer"),
+        (COPY, "A", tiles, lambda i, j: 1 // 0, "the padding of A in f has no value at .3, 2."),
         (COPY, "A", 3, 0, "layout of A in f cannot be used: a map is a function"),
         (COPY, "A", IndexMap(tiles, (15,)), 0, "the layout of A in f has extent 0, 14, that of the map is 15"),
         (COPY, "A", IndexMap(lambda i, j: [i, j], (14, 1)), 0, "is for 1 indices, the map takes 2"),
@@ -281,6 +284,9 @@ CALL = "def f(A: int32[14], B: int32[14]):\n    fill(A, B)"
         (COPY, "A", tiles, lambda i, j: element("A", (9, 0)), "would read padding"),
         (COPY, "A", tiles, lambda i, j: Var("q") + 1, "depends on q, which is neither"),
         (COPY, "A", tiles, lambda i, j: "x", "is a number, undef"),
+        (COPY, "A", tiles, lambda i, j: 5 // (j - 2), "has no value at .3, 2.|not known to have a value"),
+        (SIZED, "A", tiles, lambda i, j: 5 // (i - 1), "is 5 // .i - 1., which is not known to have a value"),
+        (SIZED, "A", tiles, lambda i, j: [(5 % (i - 1) > 2, 3)], "which is not known to have a value where i - 1 != 0"),
         (COPY, "A", tiles, lambda i, j: [0, 1], "pairs of a condition and a value"),
         (COPY.replace("i] = A", "i + 0] = A"), "B", tiles, lambda i, j: i * 2.5, "cannot be|is not known"),
         (CALL, "A", tiles, 0, "fill is a host call on A of f"),
