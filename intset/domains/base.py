@@ -228,12 +228,6 @@ class IntSet(ABC):
         """Whether this set is known to be a subset of `other`, and to differ from it for some parameters."""
         return order.is_proper_subset(self, other) if isinstance(other, IntSet) else NotImplemented
 
-    def __ge__(self, other: IntSet) -> bool:
-        return other <= self if isinstance(other, IntSet) else NotImplemented
-
-    def __gt__(self, other: IntSet) -> bool:
-        return other < self if isinstance(other, IntSet) else NotImplemented
-
     def __eq__(self, other: object) -> bool:
         """Whether both are known to have the same elements, for all parameters."""
         return isinstance(other, IntSet) and self <= other and other <= self

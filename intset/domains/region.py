@@ -258,12 +258,6 @@ class Region(ABC):
         """Whether this region is known to be a subset of `other`, and to differ from it for some parameters."""
         return order.is_proper_subset(self, other) if isinstance(other, Region) else NotImplemented
 
-    def __ge__(self, other: Region) -> bool:
-        return other <= self if isinstance(other, Region) else NotImplemented
-
-    def __gt__(self, other: Region) -> bool:
-        return other < self if isinstance(other, Region) else NotImplemented
-
     def __eq__(self, other: object) -> bool:
         """Whether both are known to have the same elements, for all parameters."""
         return isinstance(other, Region) and self.dims == other.dims and self <= other and other <= self

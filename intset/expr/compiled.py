@@ -95,11 +95,12 @@ class _Writer:
 
     def function(self, text: str) -> Callable[..., Any]:
         if not self.statements:
-            return eval(f"lambda {self.parameters}: {text}", self.scope)  # type: ignore[no-any-return]
+            short: Callable[..., Any] = eval(f"lambda {self.parameters}: {text}", self.scope)
+            return short
         lines = "\n ".join((*self.statements, f"return {text}"))
-        made: dict[str, Any] = {}
+        made: dict[str, Callable[..., Any]] = {}
         exec(f"def function({self.parameters}):\n {lines}", self.scope, made)
-        return made["function"]  # type: ignore[no-any-return]
+        return made["function"]
 
     def written(self, root: Node) -> str | None:
         """The text of an expression; `None` for one that is evaluated node by node."""

@@ -112,7 +112,7 @@ class Draft(Node):
     """A node in the making: its slots can be set, until it is given the class it is made for."""
 
     __slots__ = ()
-    __setattr__ = object.__setattr__  # type: ignore[assignment]
+    __setattr__ = object.__setattr__  # type: ignore[assignment]  # what its base refuses
 
 
 Key: TypeAlias = "tuple[Op, tuple[Any, ...], Any]"

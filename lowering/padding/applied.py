@@ -24,10 +24,10 @@ def applied(state: PadState, given: Mapping[Tensor, PadState], dtype: str) -> Pa
     if not isinstance(state, PadValue):
         return state
     known = [given[t] for t in state.inputs if t in given]
-    values = {t: s.expr for t, s in given.items() if isinstance(s, PadValue)}
+    values = {t: s for t, s in given.items() if isinstance(s, PadValue)}
     if any(not isinstance(s, PadValue) for s in known):
         return UNDEF
-    expr = rewrite(state.expr, on_load=lambda t, at: given[t].at(*at) if t in values else None)  # type: ignore[union-attr]
+    expr = rewrite(state.expr, on_load=lambda t, at: values[t].at(*at) if t in values else None)
     return folded(expr, dtype)
 
 
@@ -74,5 +74,5 @@ def number_value(number: int | float | bool, dtype: str) -> PadValue:
 def _itself(tensor: Tensor, indices: Sequence[Content]) -> Content:
     if any(isinstance(i, Data) for i in indices):
         return Data()
-    found: Content = element(tensor, tuple(i if not isinstance(i, int) else as_operand(i, "int32") for i in indices))  # type: ignore[misc]
+    found: Content = element(tensor, tuple(i if not isinstance(i, int) else as_operand(i, "int32") for i in indices))  # type: ignore[misc]  # no data left
     return found

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from bound.tensor import Tensor
-from intset.expr.node import constant_value
+from intset.expr.node import as_expr, constant_value
 from lowering.errors import LayoutError
 from lowering.layout import IndexMap
 from lowering.nest.ir import Function
@@ -31,7 +31,7 @@ class Grid:
         if sizes:
             raise LayoutError(f"the layout {layout!r} depends on the size {sizes[0]}: here sizes must be numbers")
         self.shape: Place = tuple(int(e) for e in layout.new_shape)
-        self.first: Place = tuple(constant_value(r.min) or 0 for r in layout.ranges)  # type: ignore[arg-type]
+        self.first: Place = tuple(constant_value(as_expr(r.min)) or 0 for r in layout.ranges)
 
     @cached_property
     def mask(self) -> Any:
