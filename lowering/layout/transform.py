@@ -114,7 +114,8 @@ class _Transform:
         sizes = {v.name: v for v in f.sizes}
         new = tensor_like(old, self.shape, None)
         self.subject = Subject(f"the padding of {old.name} in {f.name}", new, self.map, self._is_filled, sizes)
-        self.filling = filling_of(pad_value, self.subject, self.scope.ctx)
+        self.ctx = self.scope.ctx.extended(facts=self.map.ctx.facts)  # on the word of whoever gave the map
+        self.filling = filling_of(pad_value, self.subject, self.ctx)
         self.new = _with_values(new, old, self.filling)
         self.fills: list[Stmt] = []
         self.held = Held(self.new, self.shape, self.map, self._is_filled, self.filling)
@@ -173,7 +174,7 @@ class _Transform:
 
     def made(self) -> Function:
         untouched = self._untouched()
-        check_reads(self.filling, self.subject, self._is_element(untouched), self.scope.ctx)
+        check_reads(self.filling, self.subject, self._is_element(untouched), self.ctx)
         f = self.f.with_body(without_checks_of_shape(self.f.body, self.old))
         body = with_accesses(f, self.old, self.new, self._place)
         if self.allocation is None:

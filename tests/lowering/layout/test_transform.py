@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from intset import InputError, IntSetError, ShapeVar, Var
+from intset import Context, InputError, IntSetError, ShapeVar, Var
 from lowering import (
     AccessError,
     CheckError,
@@ -249,6 +249,8 @@ def test_symbolic_sizes_are_right_where_they_are_known_to_be() -> None:
         assert (run(h, {"A": full}, {"N": k})["B"] == a).all()
     some = parse_nest(text.format(least=1))
     n = some.sizes[0]
+    told = IndexMap(tiles, (n,), Context(assume=[n >= 2]))
+    assert transform_layout(some, "B", told, lambda io, ii: element("B", (0, (4 * io + ii - n) % 4))).layouts
     for name in "AB":
         with pytest.raises(LayoutError, match=f"the padding of {name} in f would read padding: {name}.* N = 1"):
             transform_layout(some, name, tiles, lambda io, ii, x=name: element(x, (0, (4 * io + ii - n) % 4)))
