@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from lowering.nest.ir import Assume, Function
 from lowering.nest.text import text
-from lowering.nest.walk import statements
+from lowering.nest.undef import has_undef
+from lowering.nest.walk import statements, tensors_read
 from lowering.padding.interface import Port
 from lowering.padding.moves import Move
 from lowering.padding.states import NOTHING, READABLE, UNTOUCHED, PadState, PadValue
@@ -27,11 +29,19 @@ def explained(moves: Sequence[Move], states: States, results: Sequence[int]) -> 
         whom = " and ".join(dict.fromkeys(readers.get(move.makes, ())))
         yield f"{_what(move, states)}{f', for {whom}' if whom else ''}"
         if move.option is not None:
+            ports = {port.tensor: port for port in move.option.inputs if port.grid is not None}
             for port, number in zip(move.option.inputs, move.reads, strict=True):
                 if port.grid is not None:
                     yield f"    {_need(port, number, makers, states)}"
-            for said in _assumptions(move.option.function):
-                yield f"    assumes {said}, on the word of the user: it stays"
+            for cond in _assumptions(move.option.function):
+                of = [t for t in tensors_read(cond) if t in ports and _is_said(ports[t], cond)]
+                why = f"of the padding of {of[0].name}, as is said above" if of else "on the word of the user"
+                yield f"    keeps the assumption {text(cond)}, {why}"
+
+
+def _is_said(port: Port, cond: Any) -> bool:
+    """Whether an assumption is what a port needs, or that its padding may be read."""
+    return isinstance(port.state, PadValue) or (port.state is READABLE and has_undef(cond))
 
 
 def _name(move: Move) -> str:
@@ -73,9 +83,8 @@ def _need(port: Port, number: int, makers: Mapping[int, Move], states: States) -
     return f"needs {port.state} in the padding of {port.name}{told}{by}"
 
 
-def _assumptions(f: Function) -> Iterator[str]:
+def _assumptions(f: Function) -> Iterator[Any]:
     """What a function takes on the word of the user, each text once."""
-    found = [stmt for stmt in statements(f.body) if isinstance(stmt, Assume) and not stmt.proved]
-    said = [text(stmt.cond) for stmt in found]
-    said += [text(stmt.cond) for r in f.requires for stmt in statements(r.nest) if isinstance(stmt, Assume)]
-    yield from dict.fromkeys(said)
+    nests = [f.body, *(r.nest for r in f.requires)]
+    found = [s.cond for nest in nests for s in statements(nest) if isinstance(s, Assume) and not s.proved]
+    yield from {text(cond): cond for cond in found}.values()

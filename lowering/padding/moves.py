@@ -23,7 +23,7 @@ class Step:
     kind: "pad", a packed version from the logical one; "copy", from a packed one; "crop", the logical version from a
         packed one; "fill", a value into the padding of the version that a call made; "call".
     tensor: what there is a version more of, or what is filled.
-    map: of the layout of that version; `None` where it is logical.
+    map: of the layout of that version, of a crop of the one it starts from; `None` of a call that makes a logical one.
     value: what a pad, copy or fill puts into the padding, `UNDEF` for anything, `None` for nothing at all; what is
         known of the padding that a crop leaves out.
     function: that is called.

@@ -35,7 +35,7 @@ def resolved(graph: Graph, serving: Serving, world: World, note: str) -> Plan:
                 state = UNDEF if step.kind == "fill" or move.makes in read else UNTOUCHED
             step = replace(step, value=None if state is UNTOUCHED else state)
         elif step.kind == "crop":
-            step = replace(step, value=states[move.reads[0]], map=serving.versions[move.reads[0]].grid.layout)  # type: ignore[union-attr]  # a crop has one
+            step = replace(step, value=states[move.reads[0]])
         states[move.makes] = state
         found.append(replace(move, step=step))
     outputs = tuple(world.results[t.number] for t in graph.outputs)

@@ -165,7 +165,7 @@ class Serving:
         elements = 1
         for extent in tensor.shape:
             elements *= extent
-        step = Step("crop", tensor, None, elements=elements)
+        step = Step("crop", tensor, held.packed[0].grid.layout, elements=elements)
         after = world.holding(tensor.number, replace(held, logical=number))
         return after.moved(self.price(step), Move(step, (held.packed[0].number,), number)), number
 

@@ -1,0 +1,91 @@
+"""Contracts of random nests in random layouts hold when they run: by following the nest, and by dataflow."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bound.tensor import Tensor
+from intset.errors import ParseError
+from lowering import CheckError, Function, LayoutError, PadValue, contract, parse_nest, remove_undef, run
+from lowering.padding.arithmetic import held
+from lowering.padding.packed import Grid
+from lowering.padding.partial import Content, Partial
+from lowering.padding.states import PLACE
+from lowering.passes import remove_branching_through_overcompute
+from tests.lowering.layout.random_layouts import Laid
+from tests.lowering.layout.test_random_layouts import in_order
+from tests.sweeps import daily
+
+
+def random_function(seed: int) -> tuple[Function, dict[str, Any]]:
+    """A function of constant sizes in layouts, and the arrays of the first indices."""
+    laid = Laid(seed)
+    rng = random.Random(seed)
+    text = re.sub(r"\bn\b", str(laid.n), laid.text).replace(f", {laid.n}):", "):", 1)
+    laid.f = laid.g = parse_nest(text)
+    laid.transform(rng.randint(1, 3))
+    f = laid.g
+    for _ in range(rng.randint(0, 2)):
+        change = rng.choice([lambda g: in_order(g, rng), remove_branching_through_overcompute, remove_undef])
+        f = change(f)
+    return f, laid.arrays
+
+
+def value_at(value: PadValue, place: tuple[int, ...], arrays: dict[str, Any], grids: dict[str, Grid]) -> Any:
+    """What a value is in a place, by the elements of arrays."""
+
+    def load(tensor: Tensor, at: Sequence[Content]) -> Content:
+        element: Content = arrays[tensor.name][grids[tensor.name].storage(tuple(at))].item()  # type: ignore[arg-type]
+        return element
+
+    return Partial(load)(value.expr, dict(zip(PLACE, place, strict=False)))
+
+
+@pytest.mark.parametrize("by_dataflow", [False, True])
+@pytest.mark.parametrize("seed", daily(range(600), 60))
+def test_contracts_hold(seed, by_dataflow, monkeypatch):
+    try:
+        f, first = random_function(seed)
+    except ParseError:
+        pytest.skip("a range of this size is none")
+    if by_dataflow:
+        monkeypatch.setattr("lowering.padding.trace.MAX_STEPS", -1)
+    try:
+        c = contract(f)
+    except LayoutError:
+        pytest.skip("a result depends on padding")
+    grids = {t.name: Grid(f.layouts[t.name]) for t in f.params if t.name in f.layouts}
+    rng = np.random.default_rng(seed)
+    results: list[dict[str, Any]] = []
+    for _ in range(2):  # with different paddings where anything will do
+        arrays: dict[str, Any] = {}
+        for t in f.params:
+            array = first[t.name].astype(t.dtype)
+            if t.name in grids:
+                array = grids[t.name].layout.pack(array, array.dtype.type(0))
+                for place in grids[t.name].padding:
+                    need = c.needs.get(t.name)
+                    value = value_at(need, place, {t.name: array}, grids) if isinstance(need, PadValue) else None
+                    array[grids[t.name].storage(place)] = rng.integers(-50, 50) if value is None else value
+            arrays[t.name] = array
+        given = {name: array.copy() for name, array in arrays.items()}
+        draw = random.Random(5)
+        try:
+            run(f, arrays, undef=lambda dtype, draw=draw: draw.randrange(-20, 20))
+        except CheckError:
+            pytest.skip("an assumption of the nest does not hold here")
+        for t in f.outputs:
+            state = c.gives.get(t.name)
+            for place in grids[t.name].padding if isinstance(state, PadValue) else ():
+                wanted = held(value_at(state, place, given, grids), t.dtype)
+                np.testing.assert_equal(arrays[t.name][grids[t.name].storage(place)].item(), wanted)
+        names = [t.name for t in f.outputs]
+        results.append({n: grids[n].layout.unpack(arrays[n]) if n in grids else arrays[n] for n in names})
+    for name, array in results[0].items():
+        np.testing.assert_array_equal(array, results[1][name], f"{f}\n{c}")
