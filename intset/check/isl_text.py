@@ -13,6 +13,7 @@ from intset.expr import ops
 from intset.expr.digits import decimal
 from intset.expr.node import Cond, Expr, Node, constant_value
 from intset.expr.walk import postorder
+from intset.loading import load
 
 if TYPE_CHECKING:
     from intset.check.certificate import Certificate
@@ -49,6 +50,7 @@ def check_isl(cert: Certificate) -> bool:
 def is_empty_text(text: str, max_operations: int) -> bool:
     """Whether isl, in a fresh context, reads the set and finds it empty; no when the budget ends."""
     try:
+        load("islpy")
         import islpy as m
     except ImportError:
         return False  # nobody has found it empty

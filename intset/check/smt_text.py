@@ -19,6 +19,7 @@ from intset.expr.digits import decimal
 from intset.expr.node import Cond, Expr, Node, Opaque, Var, constant_value, make
 from intset.expr.range import Range
 from intset.expr.walk import postorder
+from intset.loading import load
 
 if TYPE_CHECKING:
     from intset.check.certificate import Certificate
@@ -47,6 +48,7 @@ def check_z3(cert: Certificate) -> bool:
 
 def _is_unsat(text: str) -> bool:
     try:
+        load("z3")
         import z3
     except ImportError:
         return False  # nobody has found it unsatisfiable

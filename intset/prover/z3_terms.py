@@ -8,15 +8,18 @@ context, which answers one question.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, Final, TypeAlias
 
 from intset.errors import BudgetError
 from intset.expr.digits import decimal
+from intset.loading import load
 
 Like: TypeAlias = "Term | int"
 _SMALL: Final = 1 << 62
 
 
+@cache
 def load_z3() -> Any:
     """The z3 module: the one place that imports it.
 
@@ -25,6 +28,7 @@ def load_z3() -> Any:
     BudgetError: it cannot be imported: what needs it is not known.
     """
     try:
+        load("z3")
         import z3
     except ImportError as error:
         raise BudgetError(f"z3 cannot be imported: {error}") from None

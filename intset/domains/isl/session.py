@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from intset.errors import BudgetError, InputError, IntSetError
 from intset.expr.digits import number_of
+from intset.loading import load
 from intset.regions.account import Account
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ def isl() -> Any:
     BudgetError: it cannot be imported: what needs it is not known.
     """
     try:
+        load("islpy")
         import islpy
     except ImportError as error:
         raise BudgetError(f"islpy cannot be imported: {error}") from None

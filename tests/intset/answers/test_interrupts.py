@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 
@@ -18,6 +19,34 @@ def run(seed: int, tries: int) -> None:
 
 def test_the_same_question_gets_the_same_answer_after_interrupts() -> None:
     run(0, 30)
+
+
+IN_AN_IMPORT = """
+import signal, sys
+from intset import Context, Range, Var
+
+def interrupt(*_):
+    raise KeyboardInterrupt
+
+i, j = Var("i"), Var("j")
+signal.signal(signal.SIGALRM, interrupt)
+signal.setitimer(signal.ITIMER_REAL, float(sys.argv[1]))
+try:
+    while True:
+        Context({i: Range(0, 2000), j: Range(0, i)}, assume=[i * 3 + j < 40]).image((i + j, i - j)).count()
+except KeyboardInterrupt:
+    signal.setitimer(signal.ITIMER_REAL, 0)
+found = Context({i: Range(0, 2000), j: Range(0, i)}, assume=[i * 3 + j < 40]).image((i + j, i - j)).count()
+print(found)
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timer")
+def test_a_signal_while_islpy_is_imported_for_the_first_time() -> None:
+    for delay in (0.005, 0.03, 0.06):
+        command = [sys.executable, "-c", IN_AN_IMPORT, str(delay)]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+        assert done.stdout == "67\n" and done.returncode == 0, (delay, done)
 
 
 @pytest.mark.nightly
