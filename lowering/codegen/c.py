@@ -75,6 +75,8 @@ def c_file(f: Function, width: Width | None = None) -> CFile:
     body = _Body(f, chosen.bits)
     narrow_body = _Body(f, 32) if fitting else None
     bodies = [body] if narrow_body is None else [narrow_body, body]
+    inner = body.syntax.names.fresh(f"{name}_32") if fitting else ""
+    dispatch = body.dispatch(inner, fitting) if fitting else []  # which may need helpers of its own
     texts = dict.fromkeys(text for made in bodies for text in made.syntax.helpers.values())
     externs = dict.fromkeys(text for made in bodies for text in made.syntax.externs.values())
     lines = [
@@ -89,11 +91,8 @@ def c_file(f: Function, width: Width | None = None) -> CFile:
         lines.append("")
     head = f"int {name}({body.parameters})"
     lines += [f"{head};", ""]
-    dispatch: list[str] = []
     if narrow_body is not None:
-        inner = body.syntax.names.fresh(f"{name}_32")
         lines += [f"static int {inner}({narrow_body.parameters}) {{", *_in(narrow_body.lines), "}", ""]
-        dispatch = body.dispatch(inner, fitting)
     lines += [f"{head} {{", *_in([*dispatch, *body.lines]), "}"]
     return CFile("\n".join(lines) + "\n", name, chosen.bits, tuple(body.nest.messages))
 

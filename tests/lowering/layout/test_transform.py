@@ -17,6 +17,7 @@ from lowering import (
     LayoutError,
     add_constraint,
     element,
+    lower_divisions,
     parse_nest,
     remove_assume,
     remove_branching_through_overcompute,
@@ -349,6 +350,15 @@ def test_a_pad_that_is_split_from_its_reader() -> None:
             add_constraint(parse_nest(doubled), "AC", lambda i, j: i * 4 + j >= 14, undef())
         )
     )
+
+
+def test_layouts_of_any_size_in_c() -> None:
+    f = parse_nest("def f(A: int32[n], B: int32[n], n):\n    for i in [0, n):\n        B[i] = A[i] * 2")
+    g = lower_divisions(transform_layout(transform_layout(f, "A", tiles, 0), "B", lambda i: [i % 3, i // 3], 5))
+    a = np.arange(10, dtype="int32")
+    full = g.layouts["A"].pack(a, 0, {f.sizes[0]: 10})
+    by_c, here = (run(g, {"A": full}, {"n": 10}, backend=b)["B"] for b in ("c", "python"))
+    assert (by_c == here).all() and by_c[1, 3] == by_c[2, 3] == 5 and by_c[0].tolist() == [0, 6, 12, 18]
 
 
 def test_requirements_follow() -> None:
