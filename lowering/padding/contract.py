@@ -22,7 +22,7 @@ from lowering.padding.partial import Data, is_number, taint_of
 from lowering.padding.registers import without_registers
 from lowering.padding.states import NOTHING, READABLE, UNDEF, UNTOUCHED, PadState, PadValue, State
 from lowering.padding.symbolic import Symbolic
-from lowering.padding.trace import Trace
+from lowering.padding.trace import Trace, is_too_long
 
 
 class Contract:
@@ -109,6 +109,8 @@ def contract(f: Function, layouts: Mapping[str, IndexMap] | None = None) -> Cont
     if f.sizes or any(not isinstance(e, int) for m in known.values() if isinstance(m, IndexMap) for e in m.shape):
         return _by_dataflow(f, with_layouts(f, known).layouts, known)
     packed = packed_of(f, known)
+    if is_too_long(f):
+        return _by_dataflow(f, known, known)
     try:
         trace = Trace(f, packed, {})
         if trace.fixed:

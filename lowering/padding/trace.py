@@ -27,6 +27,22 @@ from lowering.passes.places import parts_of_condition
 MAX_STEPS: Final = 400_000  # nodes of operands that are evaluated
 
 
+def is_too_long(f: Function) -> bool:
+    """Whether it is seen at once that a nest takes more steps than there are: what no branch may leave out."""
+    steps = 0
+    waiting: list[tuple[Stmt, int]] = [(f.body, 1)]
+    while waiting and steps <= MAX_STEPS:
+        stmt, times = waiting.pop()
+        if isinstance(stmt, Seq):
+            waiting += [(inner, times) for inner in stmt.stmts]
+        elif isinstance(stmt, For):
+            extent = range_ends(stmt.range)[1]
+            waiting.append((stmt.body, times * max(0, int(extent.data)) if extent.is_const else 0))
+        elif isinstance(stmt, Store):
+            steps += times * (1 + len(stmt.indices))
+    return steps > MAX_STEPS
+
+
 class Trace:
     """One run of a nest.
 

@@ -354,3 +354,19 @@ def test_undef_is_drawn_anew():
     np.testing.assert_array_equal(plan.run({"x": ARRAY}, undef=lambda dtype: next(drawn))[0], ARRAY * 2 + 2)
     assert next(drawn) > 100
     assert UNDEF in [step.value for step in plan.steps]
+
+
+def test_large_tensors_are_not_followed_element_by_element():
+    tiles = IndexMap(lambda i: [i // 64, i % 64], (999_999,))
+    grid = "    for i in [0, 15625):\n        for j in [0, 64):\n            "
+    lines = f"def f(A: int32[15625, 64], B: int32[15625, 64]):\n{grid}B[i, j] = A[i, j] * 3 + 6"
+    f = with_layouts(parse_nest(lines), {"A": tiles, "B": tiles})
+    said = (
+        "    for k in [0, 15625):\n        for l in [0, 64):\n            assume k * 64 + l < 999999 or A[k, l] == 0\n"
+    )
+    lines = f"def g(A: int32[15625, 64], B: int32[1]):\n{said}    B[0] = 0\n{grid}B[0] = B[0] + A[i, j]"
+    g = with_layouts(parse_nest(lines), {"A": tiles})
+    graph = Graph()
+    graph.output(graph.call([g], graph.call([f], graph.input("x", (999_999,), "int32"))))
+    plan = graph.plan()
+    assert (plan.cost, kinds(plan)) == (1_000_000, ["pad -2"])
