@@ -3,7 +3,7 @@
 - An answer contains every true value; one that is exact has no other, wherever there is a true value at all.
 - Tight ends are attained; an empty set is empty; a count is the number of elements; a side of a box is no looser than
   the bounds of its coordinate.
-- `at` replaces parameters in all of that, however it is reached.
+- `at` replaces parameters in all of that, however it is reached; where sizes leave no point nothing is left.
 - A proved condition holds at every point, and is vacuous only where there is none; a refuted one fails at its
   counterexample, which is a point of all ranges and facts.
 """
@@ -97,7 +97,19 @@ class Held:
             self.require(not placed.params, "still depends on", placed.params, placed, *what, env)
             self.members(placed, taken, (*what, env, "at", placed))
             self.require(placed.is_exact or not found.is_exact, "exactness was lost", placed, *what)
+        for env in self.nowhere(truth):
+            placed = self.placed(found, env)
+            self.tally["nowhere"] += placed.is_empty
+            self.require(placed.is_empty or not placed.is_exact, "is not empty", placed, *what, env)
         return found
+
+    def nowhere(self, truth: Truth) -> list[dict[Var, int]]:
+        """A few of the sizes at which there is no value."""
+        setting = self.setting
+        if setting.keep or not setting.sizes:
+            return []
+        left = [params for params in itertools.product(*setting.sizes.values()) if params not in truth]
+        return [setting.env(params) for params in self.rng.sample(left, min(PLACES, len(left)))]
 
     def _counted(self, found: IntSet, truth: Truth, what: What) -> None:
         number = self.count(found)

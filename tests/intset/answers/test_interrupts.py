@@ -18,7 +18,7 @@ def run(seed: int, tries: int) -> None:
 
 
 def test_the_same_question_gets_the_same_answer_after_interrupts() -> None:
-    run(0, 30)
+    run(0, 15)
 
 
 IN_AN_IMPORT = """
