@@ -9,7 +9,7 @@ from bound.tensor import Tensor, element
 from bound.tir import build
 from bound.tir.value import Value, ValueOp, make
 from intset.expr.build import logical_and, logical_not
-from intset.expr.node import Cond, Expr, Var, truth
+from intset.expr.node import Cond, Expr, PlainVar, Var, truth
 from intset.expr.range import Range
 from intset.expr.walk import conjuncts
 from lowering.layout.index_map import IndexMap
@@ -42,6 +42,13 @@ class Held(NamedTuple):
 def axes_of(tensor: Tensor) -> tuple[Var, ...]:
     """Variables for loops over the axes of a tensor."""
     return tuple(Var(f"{tensor.name}{k}".lower()) for k in range(tensor.ndim))
+
+
+def index_variables(dims: int, scope: Scope) -> tuple[Var, ...]:
+    """Variables for the indices of a padding, named otherwise than those that are known in a scope."""
+    taken = {v.name for v in (*scope.ctx.ranges, *(v for f in scope.ctx.facts for v in f.condition.free_vars()))}
+    labels = [label for label in (*"ijklmnpq", *(f"i{k}" for k in range(dims + len(taken)))) if label not in taken]
+    return tuple(PlainVar(label) for label in labels[:dims])
 
 
 def stored(held: Held, scope: Scope) -> Stmt:

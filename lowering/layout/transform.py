@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 import intset
 from bound import dtypes
@@ -20,12 +20,12 @@ from bound.tensor import Tensor
 from intset.config import Effort, tiers_within
 from intset.errors import InputError
 from intset.expr.build import logical_and, logical_not, logical_or
-from intset.expr.node import Cond, Expr, PlainVar, as_expr, constant_value, truth
+from intset.expr.node import Cond, Expr, as_expr, constant_value, truth
 from intset.expr.range import Range
 from lowering.errors import LayoutError
 from lowering.layout.blocks import after_allocation, leading_checks, scope_of_storage
 from lowering.layout.declare import are_equal, check_injective, in_sizes_of
-from lowering.layout.fill import Held, assumed, narrowed, stored, within
+from lowering.layout.fill import Held, assumed, index_variables, narrowed, stored, within
 from lowering.layout.index_map import IndexMap
 from lowering.layout.moved import (
     refuse_calls,
@@ -45,8 +45,6 @@ from lowering.nest.walk import drive, statements
 from lowering.passes.known import Known
 from lowering.passes.places import flat, places, proves
 from lowering.passes.simplify import shortened
-
-_LETTERS: Final = "ijklmnpq"
 
 
 def transform_layout(f: Function, name: str, map: Any, pad_value: Any = None) -> Function:
@@ -147,8 +145,7 @@ class _Transform:
 
     def _untouched(self) -> Padding | None:
         """What of the new storage may not be touched: padding of which nothing is said, and what might not before."""
-        labels = [*_LETTERS, *(f"i{k}" for k in range(len(self.shape)))]
-        indices = tuple(PlainVar(label) for label in labels[: len(self.shape)])
+        indices = index_variables(len(self.shape), self.scope)
         here = within(indices, self.shape, self.scope)
         place = own_place(self.map, indices)
         padding = self.map.padding(*place)

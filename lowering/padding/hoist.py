@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from bound.tensor import Tensor
 from intset.errors import BudgetError, InputError, IntSetError
 from intset.expr.build import logical_or
-from intset.expr.node import Expr, PlainVar, as_expr, truth
+from intset.expr.node import Expr, as_expr, truth
 from intset.expr.walk import substitute
 from lowering.binding import bound_values, by_tensor
 from lowering.dataflow import dataflow
@@ -27,7 +27,7 @@ from lowering.errors import LayoutError
 from lowering.interpreter import poison, run
 from lowering.layout import IndexMap
 from lowering.layout.blocks import leading_checks, scope_of_storage
-from lowering.layout.fill import Held, assumed, narrowed, within
+from lowering.layout.fill import Held, assumed, index_variables, narrowed, within
 from lowering.layout.moved import with_accesses, with_requirements
 from lowering.layout.padding_value import Filling, own_place, storage_place
 from lowering.nest.ir import Allocate, Function, Padding, Stmt, seq
@@ -280,12 +280,12 @@ class _Hoist:
         is_open = copy in self.pads and copy.value is None
         if not is_open:
             return allocation.padding
-        axes = tuple(PlainVar("ijklmnpq"[k] if k < 8 else f"i{k}") for k in range(copy.inner.ndim))
+        outside = Scope(None, {}, (), frozenset(), self.f.ctx)
+        axes = index_variables(copy.inner.ndim, outside)
         padding = copy.map.padding(*own_place(copy.map, axes))
         if allocation.padding is not None:
             padding = logical_or(padding, allocation.padding.at(axes))
-        here = within(axes, copy.inner.extents, Scope(None, {}, (), frozenset(), self.f.ctx))
-        cond = narrowed(padding, here)
+        cond = narrowed(padding, within(axes, copy.inner.extents, outside))
         return None if cond is truth(False) else Padding(axes, cond)
 
 
