@@ -13,7 +13,7 @@ from bound.schedule import Schedule, Stage
 from bound.tensor import Tensor
 from intset.expr.node import Expr
 from tests.bound.replay.programs import given, pointwise
-from tests.bound.replay.random_dags import Dag, behind
+from tests.bound.replay.random_dags import MODES, Dag, behind
 
 HOW = (
     *({}, {"nests": "split"}, {"compute": "exact"}, {"compact": True}, {"compute": "box"}, {"nests": "guard"}),
@@ -130,7 +130,7 @@ def all_of(seeds, most):
 
 
 def test_programs():
-    sharing, refused = all_of(range(50), 4)
+    sharing, refused = all_of(range(40), 4)
     assert sharing > 0.5 and refused > 0
 
 
@@ -139,6 +139,52 @@ def test_programs():
 def test_programs_nightly(start):
     sharing, refused = all_of(range(start, start + 500), 12)
     assert sharing > 0.5 and refused > 20
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("start", range(4000, 5000, 250))
+def test_programs_with_stages_that_are_placed_nightly(start):
+    """Some stages are inlined, computed at others, parallel or vectorized before."""
+    found = [tried(seed, 9, others=True) for seed in range(start, start + 250)]
+    assert sum(1 for loops, _ in found if loops) > 100
+
+
+def widened(seed: int) -> int:
+    """A program in which some read along an axis that it has not; gives how many loops are shared."""
+    d = Dag.wide(seed)
+    s, rng = d.schedule(), d.rng
+    root = next(t for t in d.tensors if t.name == "R")
+    spread = [t for t in d.computed() if t.name.startswith("S") and t.ndim > root.ndim and not t.name.endswith("b")]
+    stage = s[rng.choice(spread)]
+    for _ in range(rng.randint(1, 4)):
+        leaves = stage.leaf_iter_vars
+        if rng.random() < 0.5 and len(leaves) > 1:
+            k = rng.randrange(len(leaves) - 1)
+            stage.fuse(leaves[k], leaves[k + 1])
+        elif rng.random() < 0.7 or len(leaves) < 2:
+            how = {"factor": rng.choice((2, 3, 4))} if rng.random() < 0.7 else {"nparts": 2}
+            stage.split(rng.choice(leaves), tail=rng.choice(("guard", "guard", "shrink")), **how)
+        else:
+            stage.reorder(*rng.sample(leaves, 2))
+    before = dump(s)
+    try:
+        replay.compute_at(s, root, stage.op.output(0), rng.randint(1, len(stage.leaf_iter_vars)), rng.choice(MODES))
+    except replay.ReplayError as error:
+        assert dump(s) == before
+        repaired(d, s, error)
+    d.check(s, **HOW[seed % len(HOW)])
+    if seed % 3 == 0:
+        bounded(s)
+    return sum(stage.compute_at_position for stage in s.stages)
+
+
+def test_loops_longer_than_those_of_a_stage():
+    assert sum(widened(seed) > 0 for seed in range(1, 12, 2)) > 3
+
+
+@pytest.mark.nightly
+def test_loops_longer_than_those_of_a_stage_nightly():
+    assert sum(widened(seed) > 0 for seed in range(12, 600)) > 300
 
 
 def reached(start: Tensor, steps: dict[Tensor, list[Tensor]]) -> set[Tensor]:
@@ -184,7 +230,7 @@ def moved_only_what_is_concerned(seeds: range, most: int) -> int:
         producer, consumer = d.rng.choice(sorted(pairs, key=lambda pair: (pair[0].name, pair[1].name)))
         raised, moved = concerned(s, producer, consumer)
         before = {stage.op: (str(replay.domain(s, stage.op.output(0))), shared(s)[stage.op]) for stage in s.stages}
-        mode = ("standard", "best_effort", "most_inlined")[seed % 3]
+        mode = MODES[seed % 3]
         try:
             replay.compute_at(s, producer, consumer, d.rng.randint(0, len(s[consumer].leaf_iter_vars)), mode)
         except replay.ReplayError:
@@ -246,7 +292,7 @@ def same_in_any_order(seeds: range) -> int:
 
 
 def test_the_order_of_outputs_changes_nothing():
-    assert same_in_any_order(range(50)) > 30
+    assert same_in_any_order(range(40)) > 24
 
 
 @pytest.mark.nightly
