@@ -74,8 +74,13 @@ class TensorDomain:
 def _root_kind(iv: IterVar) -> str:
     if iv.is_reduce:
         return REDUCTION
+    return BROADCAST if has_one(iv) else ITERATION
+
+
+def has_one(iv: IterVar) -> bool:
+    """Whether the domain of a root axis has one element."""
     extent = None if iv.dom is None else iv.dom.extent
-    return BROADCAST if isinstance(extent, Expr) and extent.is_const and extent.data == 1 else ITERATION
+    return isinstance(extent, Expr) and extent.is_const and bool(extent.data == 1)
 
 
 def fused_kind(kinds: Iterable[str]) -> str:

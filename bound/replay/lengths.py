@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import pairwise
 
 from bound.itervar import IterVar
@@ -9,7 +10,7 @@ from bound.operation import Operation
 from bound.replay.axes import equal_sizes
 from bound.replay.domain import BROADCAST, TensorDomain
 from bound.replay.longer import longer
-from bound.replay.loops import Conflict, Leaf, Loops
+from bound.replay.loops import Conflict, Leaf, Longer, Loops
 from bound.replay.reasons import MISMATCH
 from bound.schedule import Fuse, Rebase, Relation, Singleton, Split
 from bound.schedule.relations import parents
@@ -18,10 +19,18 @@ from intset.expr.node import Expr
 
 def check_lengths(loops: Loops) -> Conflict | None:
     """Whether a loop that several stages run is as long for each of them; and who runs loops as they are."""
-    marks = _Marks(loops)
+    marks, outputs = _Marks(loops), set(loops.outputs)
     for op in sorted(loops.chain, key=lambda op: -1 if (home := loops.home[op]) is None else home.depth):
         places = [k for k in range(loops.shared.get(op, 0)) if (op, k) in loops.node]
-        loops.strict[op] = op not in loops.fixed and all(_is_strict(loops, marks, (op, k)) for k in places)
+        loose = next((leaf for k in places if not _is_strict(loops, marks, leaf := (op, k))), None)
+        loops.strict[op] = op not in loops.fixed and loose is None
+        if places and not loops.strict[op] and op in outputs:
+            # all of it would be computed each time: no reader says which part belongs to one iteration
+            leaf = loose or (op, places[-1])
+            last = loops.owner(loops.node[leaf])
+            loops.strict[op] = loops.strict[last[0]] and _lengthened(loops, marks, op, last[0])
+            if not loops.strict[op]:
+                return Conflict(MISMATCH, (leaf, last))
     for node in dict.fromkeys(loops.node.values()):
         owners = [leaf for leaf in node.leaves if loops.owns(leaf)]
         real = [leaf for leaf in owners if loops.kind(leaf) != BROADCAST]
@@ -43,7 +52,7 @@ def _lengthened(loops: Loops, marks: _Marks, op: Operation, other: Operation) ->
             if leaf is None or marks.of(leaf) != marks.of(loops.owner(node)):
                 return False
         found = longer(loops, op, other)
-        if found is None:
+        if found is None or not marks.agree(found, op, other):
             return False
         loops.longer[op] = found
     return True
@@ -74,8 +83,21 @@ class _Marks:
             self._of[op] = self._marked(self.loops.domains[op])
         return self._of[op][self.loops.domains[op].loop[place]]
 
-    def _marked(self, domain: TensorDomain) -> dict[IterVar, int]:
-        found = {iv: self._number(("axis", self._extent(iv))) for iv in domain.root}
+    def agree(self, made: Longer, op: Operation, other: Operation) -> bool:
+        """Whether loops that were made longer are those of the other operation."""
+        domain, model = self.loops.domains[op], self.loops.domains[other]
+        theirs = self._marked(model)
+        longer = TensorDomain(op, (*domain.root, *made.added), made.loop, made.relations)
+        own = self._marked(longer, {iv: theirs[axis] for iv, axis in made.added.items()})
+        return all(
+            own[made.loop[node.places[op]]] == theirs[model.loop[node.places[other]]] for node in self.loops.chain[op]
+        )
+
+    def _marked(self, domain: TensorDomain, known: Mapping[IterVar, int] | None = None) -> dict[IterVar, int]:
+        found = dict(known or {})
+        for iv in domain.root:
+            if iv not in found:
+                found[iv] = self._number(("axis", self._extent(iv)))
         for relation in domain.relations:
             self._mark(relation, domain, found)
         return found

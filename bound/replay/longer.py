@@ -14,6 +14,7 @@ from typing import Final
 
 from bound.itervar import IterVar
 from bound.operation import ComputeOp, Operation
+from bound.replay.axes import same_extent
 from bound.replay.domain import BROADCAST, REDUCTION, TensorDomain, ancestors
 from bound.replay.history import History, alike, history
 from bound.replay.loops import Leaf, Longer, Loops
@@ -31,14 +32,15 @@ def longer(loops: Loops, op: Operation, other: Operation) -> Longer | None:
     `None` where they cannot be, or where to compute an element anew is not to compute the same.
     """
     chain = loops.chain[op]
-    if loops.home.get(op) is not None or not isinstance(op, ComputeOp) or op in loops.fixed:
+    if not isinstance(op, ComputeOp) or op in loops.fixed:
         return None
     if any(other not in node.places for node in chain) or _accumulates(loops, op):
         return None
     roots = _roots(loops, (other, chain[0].places[other]), (op, chain[0].places[op]))
-    made = _Making(loops.domains[op], loops.domains[other], roots)
-    model, own = loops.domains[other].loop, loops.domains[op].loop
-    return made.result({model[node.places[other]]: own[node.places[op]] for node in chain})
+    model, own = loops.domains[other], loops.domains[op]
+    same = {iv: axis for iv, axis in roots.items() if same_extent(iv, axis)}
+    shared = {model.loop[node.places[other]]: own.loop[node.places[op]] for node in chain}
+    return _Making(own, model, same).result(shared)
 
 
 def _accumulates(loops: Loops, op: ComputeOp) -> bool:
@@ -79,7 +81,7 @@ class _Making:
     roots: Mapping[IterVar, IterVar]
     at: dict[IterVar, IterVar] = field(default_factory=dict)
     new: dict[IterVar, IterVar] = field(default_factory=dict)
-    added: list[IterVar] = field(default_factory=list)
+    added: dict[IterVar, IterVar] = field(default_factory=dict)
 
     def result(self, shared: Mapping[IterVar, IterVar]) -> Longer | None:
         """`shared`: loops of the model with those of `own` that are the same."""
@@ -132,8 +134,9 @@ class _Making:
         """An axis as long as one of the model."""
         roots = {root: root.dom for root in self.model.root if root.dom is not None}
         extent = pass_down_domain(self.model.relations, roots)[iv].extent
-        self.added.append(IterVar(Range(0, extent), iv.name, iv.iter_type, sizes=iv.sizes))
-        return self.added[-1]
+        made = IterVar(Range(0, extent), iv.name, iv.iter_type, sizes=iv.sizes)
+        self.added[made] = iv
+        return made
 
     def _complete(
         self, relations: Sequence[Relation], instead: Mapping[IterVar, IterVar], steps: History
@@ -150,4 +153,4 @@ class _Making:
         left = [iv for iv in alive if iv not in set(loop)]
         if any(iv not in alive for iv in loop) or any(iv not in steps.alone or iv not in self.own.root for iv in left):
             return None
-        return Longer(tuple(relations), tuple(self.added), (*loop, *left))
+        return Longer(tuple(relations), self.added, (*loop, *left))

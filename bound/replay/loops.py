@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from bound.itervar import IterVar
 from bound.operation import Operation
-from bound.replay.domain import BROADCAST, TensorDomain, ancestors
+from bound.replay.domain import TensorDomain, ancestors, has_one
 from bound.replay.replays import Matching
 from bound.schedule import IterVarAttr, Relation
 
@@ -71,12 +71,12 @@ class Longer:
     Attributes
     ----------
     relations: from the roots of the operation and `added` to `loop`.
-    added: axes that the operation has not, each with its range.
+    added: axes that the operation has not, each with its range and the axis of the other that it stands for.
     loop: for each loop of the operation the one in its place; behind them axes of one element that are left over.
     """
 
     relations: tuple[Relation, ...]
-    added: tuple[IterVar, ...]
+    added: Mapping[IterVar, IterVar]
     loop: tuple[IterVar, ...]
 
 
@@ -88,7 +88,7 @@ class Loops:
     ----------
     domains, shared: of each operation its loops, and how many of them it shares with its readers.
     readers: who reads each operation.
-    match, attrs, fixed: see `shared_loops`.
+    match, attrs, fixed, outputs: see `shared_loops`.
     node: the loop that a leaf is.
     chain: the loops of an operation that are nodes, outermost first.
     home: the innermost loop that an operation shares with its readers: it is done anew in each iteration.
@@ -103,6 +103,7 @@ class Loops:
     match: Mapping[tuple[Operation, Operation], Matching]
     attrs: Mapping[Leaf, IterVarAttr]
     fixed: Collection[Operation] = ()
+    outputs: Sequence[Operation] = ()
     links: dict[Leaf, list[Leaf]] = field(default_factory=dict)
     up: set[Leaf] = field(default_factory=set)
     node: dict[Leaf, Node] = field(default_factory=dict)
@@ -142,7 +143,7 @@ class Loops:
         """How many axes of more than one element a loop is made of."""
         domain = self.domains[leaf[0]]
         made = ancestors(domain.relations, (self.axis(leaf),))
-        return sum(iv in made and domain.kinds[iv] != BROADCAST for iv in domain.root)
+        return sum(iv in made and not has_one(iv) for iv in domain.root)
 
     def between(self, one: Leaf, other: Leaf) -> list[Leaf]:
         """The shortest way from one leaf to another over leaves that are one loop because of each other."""

@@ -34,6 +34,7 @@ def shared_loops(
     match: Mapping[tuple[Operation, Operation], Matching],
     attrs: Mapping[Leaf, IterVarAttr],
     fixed: Collection[Operation] = (),
+    outputs: Sequence[Operation] = (),
 ) -> Loops:
     """The nest in which each operation shares its first `shared` loops with all of its readers.
 
@@ -44,8 +45,9 @@ def shared_loops(
     match: the loops in common, for each operation that shares some and each of its readers.
     attrs: what stages say of their leaves.
     fixed: those that are computed in a loop of another stage by `Stage.compute_at`.
+    outputs: those of which all is needed, whoever reads it.
     """
-    loops = Loops(domains, shared, readers, match, attrs, fixed)
+    loops = Loops(domains, shared, readers, match, attrs, fixed, outputs)
     reach = dict(shared)
     for op, count in shared.items():
         for reader in readers[op] if count else ():

@@ -99,7 +99,8 @@ class Scene(Neighbours):
             (op, k): attr for op in self.ops if self.stage(op).iter_var_attrs for k, attr in self.attrs(op).items()
         }
         domains = {op: self.domains[op] for op in self.readers}
-        return shared_loops(domains, shared, self.readers, match, attrs, self.fixed())
+        outputs = [op for op in self.readers if self.stage(op).is_output]
+        return shared_loops(domains, shared, self.readers, match, attrs, self.fixed(), outputs)
 
     def fixed(self) -> Collection[Operation]:
         """The operations that `Stage.compute_at`, or a group, computes inside a loop of another stage."""

@@ -9,7 +9,7 @@ from bound.errors import ScheduleError
 from bound.infer.needs.affine import without_products
 from bound.infer.needs.box import Interval
 from bound.infer.needs.known import Known, constant_extent
-from bound.infer.needs.need import Need
+from bound.infer.needs.need import Need, end_forms
 from bound.infer.phases.guards import outside_of_box
 from bound.infer.phases.minimal import minimal
 from bound.infer.phases.stage_bounds import StageBounds, data_axes
@@ -20,9 +20,10 @@ from bound.schedule.message import extent, low, overruns, pass_down_domain, pass
 from bound.schedule.relations import children, parents
 from intset.errors import BudgetError
 from intset.expr import ops
-from intset.expr.build import minimum
+from intset.expr.build import floordiv, minimum
 from intset.expr.node import Cond, Expr, Var, as_expr
 from intset.expr.range import Range
+from intset.linear.form import Linear
 
 
 @dataclass(frozen=True)
@@ -134,29 +135,79 @@ def region_guards(known: Known, bounds: StageBounds, values: Mapping[IterVar, Ex
         point = [values[iv] for iv in axes if iv in values]
         found += outside_of_box(known, bounds, point, overrun_roots(bounds))
     elif axes and need.box is not None:
-        found += [form.expr() >= 0 for form in need.box.where] + list(need.box.also)
+        kept = _kept(known, bounds, values)
+        where = (form for form in need.box.where if not any(form.same(other) for other in kept))
+        found += [form.expr() >= 0 for form in where] + list(need.box.also)
     for iv in bounds.widened:
         if iv in values:
-            found += within_side(known, bounds, iv, values[iv])
+            found += within_side(known, bounds, iv, values[iv], end=_kept_end(known, bounds, iv))
     return found
 
 
-def within_side(known: Known, bounds: StageBounds, iv: IterVar, value: Expr) -> list[Cond]:
+def _kept_end(known: Known, bounds: StageBounds, iv: IterVar) -> Linear | None:
+    """The last element of a root axis that its loops do not pass: fused ones run over all of it, and end where it does.
+
+    A root that is split itself may pass it in the last tile.
+    """
+    rounds = any(isinstance(r, Split) and r.tail is Tail.ROUND_UP for r in bounds.relations)
+    if rounds or iv not in bounds.aligned or iv in overrun_roots(bounds):
+        return None
+    return known.form(extent(bounds.ranges[iv])).shift(-1)
+
+
+def _kept(known: Known, bounds: StageBounds, values: Mapping[IterVar, Expr]) -> list[Linear]:
+    """What is not negative because roots do not pass the ends that loops keep them from."""
+    found: list[Linear] = []
+    for iv in bounds.aligned:
+        end = _kept_end(known, bounds, iv)
+        if end is None or iv not in values:
+            continue
+        value = values[iv]
+        found.append(end.minus(known.form(value)))
+        if value.op is ops.FLOORMOD:
+            whole, divisor = value.args
+            found.append(end.minus(known.form(whole - divisor * floordiv(whole, divisor))))
+    return found
+
+
+def within_side(known: Known, bounds: StageBounds, iv: IterVar, value: Expr, end: Linear | None = None) -> list[Cond]:
     """The conditions, as far as they are not known to hold, that a root axis of this value is inside its interval.
 
-    Loops begin where the interval does, but those that are loops of other stages as well.
+    Loops begin where the interval does, but those that are loops of other stages as well. `end`: what is not passed.
     """
-    side, above = bounds.sides[iv], below(known, value, bounds.sides[iv])
+    side, above = bounds.sides[iv], below(known, value, bounds.sides[iv], end)
     if iv not in bounds.aligned:
         return above
-    form = known.form(value)
-    return [*(value >= low.expr() for low in side.lows if not known.is_nonneg(form.minus(low))), *above]
+    return [*(value >= low.expr() for low in side.lows if not _ordered(known, low, known.form(value))), *above]
 
 
-def below(known: Known, value: Expr, side: Interval) -> list[Cond]:
+def below(known: Known, value: Expr, side: Interval, end: Linear | None = None) -> list[Cond]:
     """The conditions, as far as they are not known to hold, that a value does not exceed an interval."""
     form = known.form(value)
-    return [value <= high.expr() for high in side.highs if not known.is_nonneg(high.minus(form))]
+    found = []
+    for high in side.highs:
+        ends = [e for e in end_forms(known, high.expr(), ops.MIN) if end is None or not e.same(end)]
+        if not all(_ordered(known, form, e) for e in ends):
+            found.append(value <= high.expr())
+    return found
+
+
+def _ordered(known: Known, low: Linear, high: Linear) -> bool:
+    """Whether one form is known to be at most another: as they are, or as quotients by the same size."""
+    if known.is_nonneg(high.minus(low)):
+        return True
+    one, other = _quotient(low), _quotient(high)
+    if one is None or other is None or one[1] is not other[1]:
+        return False
+    return known.is_nonneg(known.form(one[1])) and known.is_nonneg(known.form(other[0] - one[0]))
+
+
+def _quotient(form: Linear) -> tuple[Expr, Expr] | None:
+    """What a form divides, and by what, if it is one quotient."""
+    term = next(iter(form.terms), None)
+    if term is None or len(form.terms) > 1 or form.terms[term] != 1 or form.const or term.op is not ops.FLOORDIV:
+        return None
+    return term.args[0], term.args[1]
 
 
 def split_guards(

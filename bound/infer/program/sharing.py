@@ -95,7 +95,7 @@ def _lengthened(stage: Stage, made: Longer) -> tuple[IterVar, ...]:
         if old in stage.iter_var_attrs
     }
     stage.leaf_iter_vars = list(made.loop)
-    return made.added
+    return tuple(made.added)
 
 
 def _shared(schedule: Schedule, loops: Loops) -> Sharing:

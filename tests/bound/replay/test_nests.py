@@ -244,3 +244,51 @@ def test_a_copy_stands_alone():
     assert [stage.compute_at_position for stage in again.stages] == [
         stage.compute_at_position for stage in copied.stages
     ]
+
+
+@pytest.mark.parametrize(("pos", "conditions"), [(1, 0), (2, 1)])
+def test_guards_of_symbolic_sizes_in_shared_loops(pos, conditions):
+    """Loops over all of an axis do not leave it: what is left is that the fused loop ends."""
+    n, m = te.var("n"), te.var("m")
+    t1 = pointwise("T1", te.placeholder((n, m), name="T0"))
+    t2 = pointwise("T2", t1)
+    t3 = te.compute((m, n), lambda i, j: t2[j, i] + t1[j, i], name="T3")
+    s = te.create_schedule(t3.op)
+    s[t3].split(s[t3].fuse(*t3.op.axis), 8)
+    assert replay.compute_at(s, t1, t3, pos).position == pos
+    assert lowered(s, t3, NUMBERS).count(" if ") == conditions
+    b = infer_bound(s)
+    assert all(len(b.nest(t).guards) <= 2 for t in (t1, t2, t3))
+
+
+def test_a_loop_of_one_reduction_is_no_loop_of_five():
+    """Of T4[0, i] and T2[j, i], which read one tensor, only T2 has a loop over j."""
+    one = broadcast("T1", given(6), 0)
+    total = reduced("T4", pointwise("T3", one), 0, te.max)
+    wide = te.compute((5, 6), lambda i, j: one[0, j] * 3 + i, name="T2")
+    s = te.create_schedule([wide.op, total.op])
+    s[total].reorder(*reversed(s[total].leaf_iter_vars))
+    replay.inline_most(s)
+    numbers = np.arange(6, dtype="float32")
+    out = {t.name: np.full(evaluate(t, {"T0": numbers}).shape, 77, "float32") for t in (wide, total)}
+    run(lower(s), {"T0": numbers, **out})
+    for t in (wide, total):
+        np.testing.assert_allclose(out[t.name], evaluate(t, {"T0": numbers}))
+
+
+def test_an_output_in_loops_longer_than_its_own():
+    """It is read there and needed as a whole: what it has no axis for is computed anew, never all of it."""
+    t1 = pointwise("T1", given(4, 3))
+    t2 = broadcast("T2", t1, 2)
+    t3 = pointwise("T3", t2)
+    t4 = te.compute((4, 3, 5), lambda i, j, k: t3[i, j, 0] + k, name="T4")
+    s = te.create_schedule([t2.op, t3.op, t4.op])
+    s[t4].fuse(*t4.op.axis[1:])
+    replay.compute_at(s, t1, t4, 2, "best_effort")
+    numbers = np.arange(12, dtype="float32").reshape(4, 3)
+    out = {t.name: np.full(evaluate(t, {"T0": numbers}).shape, 77, "float32") for t in (t2, t3, t4)}
+    f = lower(s)
+    run(f, {"T0": numbers, **out})
+    for t in (t2, t3, t4):
+        np.testing.assert_allclose(out[t.name], evaluate(t, {"T0": numbers}))
+    assert str(f).count("for ") <= 3 and positions(s, t2, t3) == [2, 2]
