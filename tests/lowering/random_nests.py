@@ -53,7 +53,8 @@ class Nest:
         found = self.ran(f, draw)
         for name, array in found.items():
             runs = [expected[name] for expected in self.expected]
-            is_known = np.all([np.equal(runs[0], other) for other in runs[1:]], axis=0)
+            # draws of an undef() that overflow look alike
+            is_known = np.all([np.equal(runs[0], other) for other in runs[1:]], axis=0) & np.isfinite(runs[0])
             same = np.equal(array, runs[0]) | ~is_known
             assert np.all(same), f"{name}\n{self.text}\n{f}\n{array} {runs[0]}"
 

@@ -116,7 +116,7 @@ PLANTED = {  # what is put into a nest, and what is gone then, by the pass that 
         "for px in [0, 12):\n    if 3 <= px and px < 7:\n        {a}[px] = {u}",
         "if",
     ),
-    "simplify": ("{a}[3] = {u}\nif {a}[3] == {u}:\n    {a}[4] = {v}", "if {a}[3]"),
+    "simplify": ("{a}[3] = {u}\nif {a}[3] == {u}:\n    {a}[4] = {v}", "if {a}[3] == {u}"),
 }
 
 
