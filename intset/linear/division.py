@@ -49,21 +49,22 @@ def floordiv(known: Normalizer, dividend: Linear, divisor: Linear) -> Linear:
 
 
 def _without_common_factors(dividend: Linear, divisor: Linear) -> tuple[Linear, Linear] | None:
-    """Both divided by what divides every term of both; `None` where nothing does. Where the quotient has a value the
-    divisor is not 0, so no factor of it is."""
-    if not dividend.terms:
+    """Both divided by what divides every term of both; `None` where no variable does. Where the quotient has a value
+    the divisor is not 0, so no factor of it is.
+
+    A common number alone stays: the quotient of `2*x` is compared with that of `2*x + 1` by the same divisor.
+    """
+    if not dividend.terms or dividend.const or divisor.const:
         return None
     both = (dividend, divisor)
-    shared: list[Expr] = []
-    if not dividend.const and not divisor.const:
-        shared = factors(next(iter(divisor.terms)))
-        for form in both:
-            for monomial in form.terms:
-                left = factors(monomial)
-                shared = [e for e in shared if take_out(left, e)]
-    g = gcd(*(k for form in both for k in (form.const, *form.terms.values())))
-    if g == 1 and not shared:
+    shared = factors(next(iter(divisor.terms)))
+    for form in both:
+        for monomial in form.terms:
+            left = factors(monomial)
+            shared = [e for e in shared if take_out(left, e)]
+    if not shared:
         return None
+    g = gcd(*(k for form in both for k in form.terms.values()))
     return _divided(dividend, shared, g), _divided(divisor, shared, g)
 
 
