@@ -8,14 +8,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from intset import select
+from intset import const, evaluate, select
 from lowering import Function, IndexMap, LayoutError, element, transform_layout, undef
-from lowering.nest.tensors import tensor_named, tensors_of
+from lowering.nest.tensors import padding_of, tensor_named, tensors_of
 from tests.lowering.random_nests import Nest
 
 Place = tuple[int, ...]
 KINDS = ("none", "number", "undef", "indices", "element", "places", "pairs")
 LOW = {"int8": -128, "int16": -(2**15), "int32": -(2**31), "float32": -np.inf}
+
+
+# where nothing is said of new indices
+UNTOLD: dict[str, Callable[[Place], bool]] = {
+    **dict.fromkeys(("number", "undef", "indices", "element"), lambda place: False),
+    "none": lambda place: True,
+    "places": lambda place: place[0] % 2 != 0,
+    "pairs": lambda place: place[-1] % 3 < 1 or 0 < place[0] <= 1,
+}
 
 
 class Layer(NamedTuple):
@@ -93,11 +102,16 @@ def random_layer(f: Function, name: str, rng: random.Random) -> tuple[Function, 
     }
     given, held = values[kind]
     try:
-        return transform_layout(f, name, m, given), Layer(m, kind, held)
+        g = transform_layout(f, name, m, given)
     except LayoutError as error:
         if kind == "element" and "may hold nothing yet" in str(error):
             return f, None
         raise
+    padding = padding_of(g, tensor_named(g, name))
+    for at, place in places_of(m):
+        is_untouched = padding is not None and bool(evaluate(padding.at([const(k) for k in at]), {}))
+        assert is_untouched is UNTOLD[kind](place), f"{name}{place} of {g}"
+    return g, Layer(m, kind, held)
 
 
 def places_of(m: IndexMap) -> list[tuple[Place, Place]]:

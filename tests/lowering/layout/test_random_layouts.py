@@ -55,6 +55,7 @@ def check(seed: int, most: int) -> None:
             else:
                 f = PASSES[name](f, report=[]) if name in PASSES else OLD[name](f)
             laid.agrees(f, seed + 17)
+            assert {t.name for t in f.padding} == {t.name for t in laid.g.padding}
     except Exception as error:
         layers = {name: [(layer.map, layer.kind) for layer in some] for name, some in laid.layers.items()}
         raise AssertionError(f"seed {seed}: {layers}, {done}: {error}\n{laid.text}\n{laid.g}\n{f}") from error
