@@ -130,7 +130,7 @@ def _cases(
 
 
 def _solved(known: Known, products: Collection[Var]) -> dict[Expr, Expr]:
-    """Sizes in products that a fact says what they are: a multiple of a number, or so many times another size."""
+    """Sizes in products that a fact says what they are: a remainder more than a multiple, or a form of other sizes."""
     found: dict[Expr, Expr] = {}
     for fact in known.context.frame.conditions:
         if fact.op is not ops.EQ:
@@ -139,10 +139,10 @@ def _solved(known: Known, products: Collection[Var]) -> dict[Expr, Expr]:
         if isinstance(left, Var) and left in products and left not in found and left not in right.free_vars():
             if not any(v in found for v in right.free_vars()):
                 found[left] = right
-        elif left.op is ops.FLOORMOD and right.is_const and right.data == 0 and left.args[1].is_const:
+        elif left.op is ops.FLOORMOD and right.is_const and left.args[1].is_const:
             v = left.args[0]
             if isinstance(v, Var) and v in products and v not in found:
-                found[v] = Var(f"{v.name}.part") * left.args[1]
+                found[v] = Var(f"{v.name}.part") * left.args[1] + right
     return found
 
 
