@@ -41,30 +41,34 @@ def floordiv(known: Normalizer, dividend: Linear, divisor: Linear) -> Linear:
         return quotient
     if positive and _is_negative(known, rest) and known.is_nonneg(divisor.plus(rest)):
         return quotient.shift(-1)
-    if (less := _without_common_factors(rest, divisor)) is not None:
+    if (less := _without_common_factors(rest, divisor, positive)) is not None:
         return quotient.plus(floordiv(known, *less))
     if positive and (inner := _inner_division(known, rest)) is not None:
         return quotient.plus(floordiv(known, inner[0], known.product(inner[1], divisor)))
     return quotient.plus(atom(make(ops.FLOORDIV, (known.atomized(rest), known.atomized(divisor)))))
 
 
-def _without_common_factors(dividend: Linear, divisor: Linear) -> tuple[Linear, Linear] | None:
-    """Both divided by what divides every term of both; `None` where no variable does. Where the quotient has a value
-    the divisor is not 0, so no factor of it is.
+def _without_common_factors(dividend: Linear, divisor: Linear, rounds: bool = False) -> tuple[Linear, Linear] | None:
+    """Both divided by what divides every term of both; `None` where nothing does. Where the quotient has a value the
+    divisor is not 0, so no factor of it is.
 
-    A common number alone stays: the quotient of `2*x` is compared with that of `2*x + 1` by the same divisor.
+    rounds: whether the quotient is rounded down and the divisor positive, so that a number need not divide the
+    constant of the dividend: (g*h + r) // (g*d) = h // d where 0 <= r < g. Else a common number alone stays: the
+    quotient of `2*x` is compared with that of `2*x + 1` by the same divisor.
     """
-    if not dividend.terms or dividend.const or divisor.const:
+    if not dividend.terms:
         return None
     both = (dividend, divisor)
-    shared = factors(next(iter(divisor.terms)))
-    for form in both:
-        for monomial in form.terms:
-            left = factors(monomial)
-            shared = [e for e in shared if take_out(left, e)]
-    if not shared:
+    shared: list[Expr] = []
+    if not dividend.const and not divisor.const:
+        shared = factors(next(iter(divisor.terms)))
+        for form in both:
+            for monomial in form.terms:
+                left = factors(monomial)
+                shared = [e for e in shared if take_out(left, e)]
+    g = gcd(divisor.const, *(k for form in both for k in form.terms.values()))
+    if not shared and (g == 1 or not rounds):
         return None
-    g = gcd(*(k for form in both for k in form.terms.values()))
     return _divided(dividend, shared, g), _divided(divisor, shared, g)
 
 

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from intset import Context, Var, ceildiv, evaluate, floordiv, floormod, select, truncdiv, truncmod
+from intset import Context, ShapeVar, Var, ceildiv, evaluate, floordiv, floormod, select, truncdiv, truncmod
 from intset.check.certificate import Certificate
 from intset.check.polynomials import Expander, without_common_factors
 from intset.errors import EvaluationError
@@ -105,3 +105,19 @@ def _product(monomial: frozenset[tuple[Var, int]], env: dict[Var, int]) -> int:
     for v, power in monomial:
         product *= env[v] ** power
     return product
+
+
+@pytest.mark.parametrize("r", range(4))
+def test_a_number_that_is_less_than_the_factor_goes_with_it(r: int) -> None:
+    d = ShapeVar("d", 1)
+    ctx = Context()
+    proof = ctx.prove(((x * 4 + r) // (d * 4)).eq(x // d))
+    assert proof and proof.by == "linear" and proof.certificate().check()
+    for divisor in (-3, -1, 1, 2, 5):  # only where the divisor is positive
+        for value in range(-9, 10):
+            assert (((value * 4 + r) // (divisor * 4)) == value // divisor) or divisor < 0
+    e = Var("e")
+    for value, divisor in ((-5, -2), (4, -3), (7, -1)):
+        point = {x: value, e: divisor}
+        form = ctx.canonical((x * 4 + r) // (e * 4))
+        assert evaluate(form, point) == (value * 4 + r) // (divisor * 4)
