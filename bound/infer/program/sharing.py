@@ -94,6 +94,10 @@ def _lengthened(stage: Stage, made: Longer) -> tuple[IterVar, ...]:
         for old, new in zip(stage.leaf_iter_vars, made.loop, strict=False)
         if old in stage.iter_var_attrs
     }
+    moved = dict(zip(stage.leaf_iter_vars, made.loop, strict=False))
+    for placed in (*stage.schedule.stages, *stage.schedule.groups):
+        if placed.attach_stage is stage and placed.attach_ivar is not None:
+            placed.attach_ivar = moved.get(placed.attach_ivar, placed.attach_ivar)
     stage.leaf_iter_vars = list(made.loop)
     return tuple(made.added)
 
@@ -145,8 +149,14 @@ def _runner(schedule: Schedule, loops: Loops, node: Node) -> Stage:
     """The stage whose leaf a loop is, that runs the loops around it as well."""
     depth = node.depth + 1
     owners = [leaf for leaf in node.leaves if loops.owns(leaf) and loops.kind(leaf) != BROADCAST]
-    full = [op for op, _ in owners if len(loops.chain[op][: loops.chain[op].index(node) + 1]) == depth]
+    full = [op for op, _ in owners if sum(_runs(loops, op, outer) for outer in node.path()) == depth]
     return schedule[full[-1] if full else loops.owner(node)[0]]
+
+
+def _runs(loops: Loops, op: Operation, node: Node) -> bool:
+    """Whether a stage has a loop as a leaf: not where it has one element there."""
+    leaf = node.leaf_of(op)
+    return leaf is not None and (loops.kind(leaf) != BROADCAST or loops.owner(node) == leaf)
 
 
 def _rename(
