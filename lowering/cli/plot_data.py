@@ -260,7 +260,7 @@ def elements_of(region: Region, drawn: Sequence[int], max_blocks: int = MAX_BLOC
     try:
         whole = region.shape
         with whole.budget(MAX_OPERATIONS):
-            return _elements(whole.without(whole.atoms()).project(drawn), _count(region), max_blocks)
+            return _elements(whole.without(whole.atoms()).project(drawn), _count(whole), max_blocks)
     except BudgetError as error:
         raise InputError(f"the region cannot be drawn: {error}") from error
 
@@ -289,9 +289,9 @@ def _block(extents: Sequence[int], max_blocks: int) -> tuple[int, ...]:
     return tuple(block)
 
 
-def _count(region: Region) -> int | None:
+def _count(shape: Shape) -> int | None:
     try:
-        found = region.count()
+        found = shape.count()
     except CountError:
         return None
     return found if isinstance(found, int) else None
