@@ -75,7 +75,7 @@ def run(
         raise InputError(f"backend must be one of {', '.join(BACKENDS)}, not {backend!r}")
     if backend == "c" and undef is not None and any(has_undef(*operands(stmt)) for stmt in statements(f.body)):
         raise InputError('C code draws no values for undef(): run it with backend="python", or without undef')
-    passed = {t: _checked(t, array, t in f.outputs) for t, array in by_tensor(f, arrays).items()}
+    passed = {t: checked_array(t.name, t.dtype, array, t in f.outputs) for t, array in by_tensor(f, arrays).items()}
     values, shapes = bound_values(f, passed, sizes or {})
     given = {tensor: _array(tensor, passed.get(tensor), shapes[tensor]) for tensor in f.params}
     if backend == "c":
@@ -118,17 +118,25 @@ def _kernel(f: Function, checked: bool, functions: Mapping[str, Callable[..., An
     return env["kernel"]
 
 
-def _checked(tensor: Tensor, given: Any, is_output: bool) -> Any:
-    """The array that was given for a tensor, if it is one and its type goes with the tensor's."""
+def checked_array(name: str, dtype: str, given: Any, is_output: bool = False) -> Any:
+    """What was given for a tensor as a numpy array, if it is one and its type goes with the tensor's.
+
+    Raises
+    ------
+    InputError: it is no array, has another kind of type, or is to be written and no numpy array.
+    """
     import numpy as np
 
     if is_output and not isinstance(given, np.ndarray):
         what = type(given).__name__
-        raise InputError(f"the array for {tensor.name} is written: it must be a numpy array, not a {what}")
-    array = np.asarray(given)
-    is_whole = dtypes.is_int(tensor.dtype) or tensor.dtype == "bool"
+        raise InputError(f"the array for {name} is written: it must be a numpy array, not a {what}")
+    try:
+        array = np.asarray(given)
+    except ValueError:
+        raise InputError(f"the array for {name} is no array: its rows have different lengths") from None
+    is_whole = dtypes.is_int(dtype) or dtype == "bool"
     if array.dtype.kind not in ("iub" if is_whole else "f"):
-        raise InputError(f"the array for {tensor.name} has the type {array.dtype}, not {tensor.dtype}")
+        raise InputError(f"the array for {name} has the type {array.dtype}, not {dtype}")
     return array
 
 

@@ -43,7 +43,10 @@ def checked_fn(fn: Any, dims: int) -> tuple[tuple[Var, ...], tuple[Expr, ...]]:
     if not callable(fn):
         raise LayoutError(f"a map is a function of the old indices, not {fn!r}")
     variables = tuple(PlainVar(name) for name in parameter_names(fn, dims, "a map of {} old indices"))
-    new = fn(*variables)
+    try:
+        new = fn(*variables)
+    except ArithmeticError as error:
+        raise LayoutError(f"the map fails as a function of ({', '.join(map(str, variables))}): {error}") from None
     if isinstance(new, Expr):
         new = (new,)
     if isinstance(new, (str, bytes)) or not isinstance(new, Sequence):

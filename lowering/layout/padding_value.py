@@ -42,7 +42,7 @@ from lowering.nest.walk import variables
 MAX_PLACES: Final = 4_096  # of a new shape in which a function is called with each place
 MAX_VALUES: Final = 64  # different ones that it may give there
 MAX_TRIED: Final = 256  # places that are tried of a larger shape
-_FORMATS: Final = {"float16": "e", "float32": "f", "float64": "d"}
+_FORMATS: Final = {"float16": "<e", "float32": "<f", "float64": "<d"}  # of no machine: too large is an error
 _FAILS: Final = (InputError, TypeError, LookupError, ValueError, AttributeError)
 
 

@@ -85,7 +85,8 @@ def contract(f: Function, layouts: Mapping[str, IndexMap] | None = None) -> Cont
 
     Raises
     ------
-    LayoutError: an element that is no padding depends on padding that nothing fixes; a layout does not fit.
+    LayoutError: an element that is no padding depends on padding that nothing fixes; an assumption says something of
+        a padding and fixes no value there; a layout does not fit.
 
     Example
     -------
@@ -117,6 +118,10 @@ def contract(f: Function, layouts: Mapping[str, IndexMap] | None = None) -> Cont
             trace = Trace(f, packed, trace.fixed)
     except BudgetError:
         return _by_dataflow(f, known, known)
+    for (tensor, place), said in trace.restricted.items():
+        if (tensor, place) not in trace.fixed:
+            at = f"{tensor.name}[{', '.join(map(str, place))}]"
+            raise LayoutError(f"{f.name} assumes {said} of the padding {at}, which fixes no value there", (place,))
     for tensor in f.outputs:
         _refuse_dependent(f, tensor, packed.get(tensor), trace)
     passed = [t for t in f.params if t in packed and (t not in f.outputs or t in trace.passed)]
@@ -158,7 +163,7 @@ def _need(packed: Packed, trace: Trace) -> PadState:
     tensor, padding = packed.tensor, packed.grid.padding
     fixed = {place: trace.fixed[tensor, place] for place in padding if (tensor, place) in trace.fixed}
     for place, number in fixed.items():
-        if is_number(number) and held(number, tensor.dtype) != number:
+        if is_number(number) and number == number and held(number, tensor.dtype) != number:
             at = f"{tensor.name}[{', '.join(map(str, place))}]"
             raise LayoutError(f"{trace.f.name} assumes that {at} is {number}, which is no {tensor.dtype}", (place,))
     if fixed:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from bound import dtypes
 from bound.tensor import Tensor
 from intset.errors import InputError
-from lowering.interpreter import poison, run
+from lowering.interpreter import checked_array, poison, run
 from lowering.padding.arithmetic import held
 from lowering.padding.moves import Move
 from lowering.padding.packed import Grid
@@ -40,10 +39,7 @@ def passed_arrays(graph: Graph, arrays: Any) -> dict[GraphTensor, Any]:
                 f"{key} is no input of the graph: the inputs are {', '.join(t.name for t in graph.inputs)}"
             )
         tensor = names[key]
-        array = np.asarray(given)
-        is_whole = dtypes.is_int(tensor.dtype) or tensor.dtype == "bool"
-        if array.dtype.kind not in ("iub" if is_whole else "f"):
-            raise InputError(f"the array for {tensor.name} has the type {array.dtype}, not {tensor.dtype}")
+        array = checked_array(tensor.name, tensor.dtype, given)
         if array.shape != tensor.shape:
             raise InputError(f"the array for {tensor.name} has the shape {array.shape}, not {tensor.shape}")
         found[tensor] = np.array(array, tensor.dtype)

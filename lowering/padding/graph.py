@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -277,11 +278,11 @@ def _price(cost: Price | None) -> Callable[[Step], int | float]:
 
     def price(step: Step) -> int | float:
         found = cost(step)
-        is_number = not isinstance(found, bool) and (hasattr(found, "__index__") or isinstance(found, float))
+        is_number = isinstance(found, numbers.Real) and not isinstance(found, bool)
         if not is_number or not 0 <= found < math.inf:
             raise InputError(
                 f"the cost of a {step.kind} of {step.tensor} must be a number of at least 0, not {found!r}"
             )
-        return operator.index(found) if hasattr(found, "__index__") else float(found)
+        return operator.index(found) if isinstance(found, numbers.Integral) else float(found)
 
     return price

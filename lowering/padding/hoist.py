@@ -24,7 +24,7 @@ from intset.expr.walk import substitute
 from lowering.binding import bound_values, by_tensor
 from lowering.dataflow import dataflow
 from lowering.errors import LayoutError
-from lowering.interpreter import poison, run
+from lowering.interpreter import checked_array, poison, run
 from lowering.layout import IndexMap
 from lowering.layout.blocks import leading_checks, scope_of_storage
 from lowering.layout.fill import Held, assumed, index_variables, narrowed, within
@@ -90,7 +90,11 @@ class Hoisted:
         import numpy as np
 
         given = {t.name: array for t, array in by_tensor(self.f, arrays).items()}
-        passed = {t: np.asarray(given[t.name]) for t in self.f.params if t.name in given}
+        passed = {
+            t: checked_array(t.name, t.dtype, given[t.name], t in self.f.outputs)
+            for t in self.f.params
+            if t.name in given
+        }
         numbers, shapes = bound_values(self.f, passed, sizes or {})
         values = dict(zip((*self.f.sizes, *self.f.scalars), numbers, strict=True))
         inner = {t.name: given[t.name] for t in self.packed.params if t in self.f.params and t.name in given}

@@ -6,13 +6,14 @@ happen: what it stores is one of both.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Container, Mapping, Sequence
 from typing import Any, Final
 
 from bound import dtypes
 from bound.tensor import Tensor, element
 from bound.tir.value import Value, ValueOp, make
-from bound.tir.walk import loaded_tensor
+from bound.tir.walk import loaded_tensor, nodes
 from intset.errors import BudgetError
 from intset.expr import build, ops
 from intset.expr.node import Cond, Expr, const
@@ -56,6 +57,7 @@ class Trace:
     memory: what was stored, by tensor and indices; of a packed tensor, the new indices of its map.
     read: the elements of paddings that were read as they were passed.
     fixed: what assumptions say, all of them after the run.
+    restricted: what assumptions say of elements of paddings without fixing them.
     permitted: the elements that assumptions permit to read.
     passed: the parameters of which an element was read as it was passed.
     """
@@ -64,6 +66,7 @@ class Trace:
         self.f, self.packed = f, packed
         self.fixed: dict[Element, Any] = dict(fixed)
         self.read: dict[Element, None] = {}
+        self.restricted: dict[Element, Any] = {}
         self.permitted: dict[Element, None] = {}
         self.passed: dict[Tensor, None] = {}
         self.memory: dict[Tensor, dict[Place, Content]] = {t: {} for t in f.params}
@@ -257,21 +260,38 @@ class Trace:
             self.permitted[tensor, self._place(tensor, place)] = None
 
     def _define(self, cond: Any) -> None:
-        """An element of which the condition says that it equals something."""
+        """An element of which the condition says that it equals something, or is no number; else, what it is about."""
         content = self._value(cond)
-        if not isinstance(content, (Cond, Value)) or content.op not in (ops.EQ, ValueOp.EQ):
+        if not isinstance(content, (Cond, Value)):
             return
-        args: Any = content.args
-        for held_, value in (args, args[::-1]):
-            tensor = loaded_tensor(held_)
-            if tensor is None or self.memory.get(tensor, {}).keys() & {_indices(held_)}:
-                continue
-            one = self.packed.get(tensor)
-            place = _indices(held_)
-            if one is not None and one.grid.is_padding(place):
-                number = value.data if value.op in (ops.CONST, ValueOp.CONST) else value
-                self.fixed.setdefault((tensor, place), number)
+        args: Any = ()
+        if content.op in (ops.EQ, ValueOp.EQ):
+            args = content.args
+        elif content.op is ValueOp.CALL and content.data == "isnan":
+            args = (content.args[0], math.nan)
+        for held_, value in (args, args[::-1]) if args else ():
+            place = self._passed_padding(held_)
+            if place is not None:
+                number = value if is_number(value) else value.data if value.op in _CONSTANT else value
+                self.fixed.setdefault(place, number)
                 return
+        for node in nodes(content):
+            place = self._passed_padding(node)
+            if place is not None:
+                self.restricted.setdefault(place, content)
+
+    def _passed_padding(self, node: Any) -> Element | None:
+        """The element of a padding, as it is passed, that a node is."""
+        tensor = loaded_tensor(node)
+        one = None if tensor is None else self.packed.get(tensor)
+        if tensor is None or one is None:
+            return None
+        place = _indices(node)
+        is_stored = place in self.memory.get(tensor, {})
+        return (tensor, place) if one.grid.is_padding(place) and not is_stored else None
+
+
+_CONSTANT: Final = (ops.CONST, ValueOp.CONST)
 
 
 def _indices(node: Any) -> Place:

@@ -52,7 +52,7 @@ class Isl:
         translation = Translation(query)
         found = IslShape(image_of(translation), translation.params)
         if judged(query, translation.leftover) == "empty":
-            found = IslShape(found.get().subtract(found.get()), ())
+            found = IslShape(found.get().subtract(found.get()), translation.params)
         return Points(found, relaxation_notes(query, translation))
 
     def judge(self, query: Query, facts: Sequence[Cond]) -> str:

@@ -14,6 +14,7 @@ from intset.errors import CountError, InputError
 from intset.expr.compiled import compiled
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr
+from intset.testing import claims
 
 DOMAINS = ("auto", "isl", "interval", "stride", "modular", "interval*modular", "points")
 SIZES = (-2, 0, 1, 2, 3, 5)
@@ -211,3 +212,7 @@ def test_parameters_may_be_named(domain: str) -> None:
     if len(two.params) == 2:
         with pytest.raises(InputError, match="which parameter"):
             two.at({"n": 1})
+
+
+def test_a_region_without_points_keeps_its_parameters() -> None:
+    assert claims(1, 231464).wrong == []  # facts that never hold beside a range over a size

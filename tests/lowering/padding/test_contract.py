@@ -243,3 +243,27 @@ def test_states_and_contracts_are_pickled_and_print():
     for state in (NOTHING, READABLE, UNTOUCHED, UNDEF):
         assert pickle.loads(pickle.dumps(state)) is state
         assert str(state) == repr(state)
+
+
+@pytest.mark.parametrize("said", ["A[i, j] != 3", "A[i, j] >= 0", "A[i, j] == 0 or A[i, j] == 1", "A[i, j] * 2 == 4"])
+def test_an_assumption_that_fixes_no_value_of_a_padding_is_refused(said: str) -> None:
+    f = parse_nest(f"""
+def f(A: int32[4, 4], B: int32[14]):
+    for i in [0, 4):
+        for j in [0, 4):
+            assume i * 4 + j < 14 or ({said})
+    for k in [0, 14):
+        B[k] = A[k // 4, k % 4]
+""")
+    with pytest.raises(LayoutError, match="fixes no value there"):
+        contract(f, {"A": IndexMap(lambda i: [i // 4, i % 4], (14,))})
+
+
+def test_no_number_is_a_value_that_is_fixed() -> None:
+    plain = parse_nest("""
+def f(A: float32[14], B: float32[14]):
+    for i in [0, 14):
+        B[i] = A[i]
+""")
+    g = transform_layout(plain, "A", lambda i: [i // 4, i % 4], pad_value=float("nan"))
+    assert str(contract(g).needs["A"]) == "nan"
