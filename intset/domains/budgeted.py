@@ -233,4 +233,5 @@ def range_between(low: End, high: End) -> Range:
         return Range.up_to(high)
     if isinstance(high, Infinity):
         return Range(low, POS_INF)
-    return Range(low, Normalizer({}).form(high - low + 1).expr())
+    extent = Normalizer({}).form(high - low + 1)
+    return Range(low, 0 if extent.is_const and extent.const < 0 else extent.expr())  # crossed: no element

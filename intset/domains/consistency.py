@@ -36,6 +36,14 @@ def is_touched(query: Query, roots: Iterable[Node]) -> bool:
     return bool(leftover) and consistency(query, leftover) != "holds"
 
 
+def are_apart(query: Query) -> bool:
+    """Whether the facts that share no variable with a question are known to leave it its points."""
+    if not query.facts:
+        return True
+    leftover = query.split_relevant(query.exprs)[3]
+    return not leftover or consistency(query, leftover) == "holds"
+
+
 def values_of(query: Query, limit: int | None = None) -> list[tuple[int, ...]] | None:
     """All tuples of values that the expressions take, or `None` when the box is too large or symbolic."""
     leftover = query.split_relevant(query.exprs)[3] if query.facts else []

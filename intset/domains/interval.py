@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from intset.domains.base import Bounds, End, IntervalSet, IntSet, empty_set
+from intset.domains.consistency import are_apart
 from intset.domains.linear_ends import has_parameters, is_independent, symbolic_bounds
 from intset.domains.query import Query
 from intset.infinity import NEG_INF, POS_INF
@@ -22,7 +23,7 @@ class IntervalDomain:
         if query.is_empty:
             return empty_set(self.name)
         bounds = self.bounds(query)
-        single = bounds[0] is bounds[1] and bounds.is_tight
+        single = bounds[0] is bounds[1] and bounds.is_tight and are_apart(query)
         return IntervalSet(bounds[0], bounds[1], self.name, is_tight=bounds.is_tight, is_exact=single)
 
     def bounds(self, query: Query) -> Bounds:

@@ -1,4 +1,4 @@
-"""The tables of rules, by kind. One line each; `tests/test_simplify_rules.py` proves every line by itself.
+"""The tables of rules, by kind. One line each; `tests/intset/simplify/test_rules.py` proves every line by itself.
 
 Read `pattern`, `result`, then the conditions. What a side condition asks is decided under what is known where the
 pattern stands. A result must be defined, and equal, wherever its pattern is defined: what stands under a branch stays

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import pytest
 
-from intset import Context, Range, ShapeVar, Var, const, minimum
+from intset import Context, Range, ShapeVar, Var, const, maximum, minimum
 from intset.domains.base import IntervalSet, IntSet
 from intset.domains.region import Region
 from intset.errors import CountError, InputError
@@ -214,5 +214,13 @@ def test_parameters_may_be_named(domain: str) -> None:
             two.at({"n": 1})
 
 
-def test_a_region_without_points_keeps_its_parameters() -> None:
-    assert claims(1, 231464).wrong == []  # facts that never hold beside a range over a size
+@pytest.mark.parametrize("number", [231464, 235202, 340034])
+def test_where_facts_never_hold_nothing_is_claimed(number: int) -> None:
+    assert claims(1, number).wrong == []
+
+
+def test_one_value_is_exact_only_where_facts_leave_a_point() -> None:
+    n, i, j = ShapeVar("n", 1), Var("i"), Var("j")
+    ctx = Context({i: Range(-1, 5), j: Range(0, maximum(i, 0) - 1)}, assume=[i <= j])
+    assert not ctx.value_set(n, domain="interval").is_exact
+    assert ctx.value_set(n).is_empty
