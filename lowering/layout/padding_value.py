@@ -373,10 +373,10 @@ def _cases(given: Any, subject: Subject, places: tuple[Var, ...], ctx: Context) 
     found: list[tuple[Cond, Operand]] = []
     before: list[Cond] = []
     for pair in given:
-        if not isinstance(pair, tuple) or len(pair) != 2 or not isinstance(pair[0], Cond):
+        if not isinstance(pair, tuple) or len(pair) != 2 or not isinstance(pair[0], Cond | bool):
             raise LayoutError(f"{subject.what} is given by pairs of a condition and a value, not by {pair!r}")
         cond, value = pair
-        cond = _in_own_sizes(cond, subject, places)
+        cond = truth(cond) if isinstance(cond, bool) else _in_own_sizes(cond, subject, places)
         if value is not None:
             found.append((logical_and(cond, *map(logical_not, before)), _value(value, subject, places, ctx)))
         before.append(cond)

@@ -407,3 +407,11 @@ def rows(A: int32[14, 60], B: int32[14]):
     full[3, 2:, 7, :4] = 5
     for one in (g, h):
         assert (g.layouts["B"].unpack(run(one, {"A": full})["B"]) == a.sum(1)).all()
+
+
+def test_the_last_of_several_cases_may_be_plainly_true() -> None:
+    g = transform_layout(parse_nest(COPY), "B", tiles, pad_value=lambda io, ii: [(ii < 3, 3), (True, 7)])
+    given = np.arange(14, dtype=np.int32)
+    packed = run(g, {"A": given})["B"]
+    assert (g.layouts["B"].unpack(packed) == given + 1).all()
+    assert packed[3, 2] == 3 and packed[3, 3] == 7
