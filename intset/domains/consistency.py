@@ -36,11 +36,11 @@ def is_touched(query: Query, roots: Iterable[Node]) -> bool:
     return bool(leftover) and consistency(query, leftover) != "holds"
 
 
-def are_apart(query: Query) -> bool:
-    """Whether the facts that share no variable with a question are known to leave it its points."""
+def are_apart(query: Query, roots: Sequence[Node]) -> bool:
+    """Whether the facts that share no variable with `roots`, to which a question comes down, leave it its points."""
     if not query.facts:
         return True
-    leftover = query.split_relevant(query.exprs)[3]
+    leftover = query.split_relevant(roots)[3]
     return not leftover or consistency(query, leftover) == "holds"
 
 

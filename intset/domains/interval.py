@@ -23,7 +23,7 @@ class IntervalDomain:
         if query.is_empty:
             return empty_set(self.name)
         bounds = self.bounds(query)
-        single = bounds[0] is bounds[1] and bounds.is_tight and are_apart(query)
+        single = bounds[0] is bounds[1] and bounds.is_tight and are_apart(query, tuple(query.forms[0].terms))
         return IntervalSet(bounds[0], bounds[1], self.name, is_tight=bounds.is_tight, is_exact=single)
 
     def bounds(self, query: Query) -> Bounds:

@@ -214,7 +214,7 @@ def test_parameters_may_be_named(domain: str) -> None:
             two.at({"n": 1})
 
 
-@pytest.mark.parametrize("number", [231464, 235202, 340034])
+@pytest.mark.parametrize("number", [231464, 235202, 340034, 443438])
 def test_where_facts_never_hold_nothing_is_claimed(number: int) -> None:
     assert claims(1, number).wrong == []
 
