@@ -7,7 +7,7 @@ import math
 from collections.abc import Collection, Mapping
 from functools import reduce
 from operator import and_
-from typing import Any
+from typing import Any, TypeVar
 
 from intset.errors import BudgetError
 from intset.expr import ops
@@ -21,6 +21,7 @@ MAX_SHIFT = 4096
 MAX_PRODUCT = 40_000  # monomials of one product, before equal ones are added
 MAX_CONJUNCTIONS = 64  # of one bitwise expression, before equal ones are added
 
+K = TypeVar("K")
 Bits = dict[frozenset[Any], int]  # conjunctions of operands (none: all bits set), each with its coefficient
 
 
@@ -58,7 +59,7 @@ class Expander:
             return add({}, args[0], -1)
         if op is ops.ASSERTING:
             return args[1]
-        if op in _BITWISE:
+        if op in BITWISE:
             bits = self._bitwise(node)
             if bits is not None:
                 self._bits[node] = bits
@@ -82,15 +83,15 @@ class Expander:
         """The operation, bit by bit a polynomial in 0 and 1, as a sum of conjunctions; `None` where it has too many."""
         forms = [self._bits_of(arg) for arg in node.args]
         if node.op is ops.BITNOT:
-            return _plus({frozenset(): 1}, forms[0], -1)
+            return add({frozenset(): 1}, forms[0], -1)
         a, b = forms
         if len(a) * len(b) > MAX_CONJUNCTIONS:
             return None
         both: Bits = {}
         for (s, k), (t, m) in itertools.product(a.items(), b.items()):
-            both = _plus(both, {s | t: 1}, k * m)
-        weight = _BITWISE[node.op]
-        return both if weight is None else _plus(_plus(a, b, 1), both, weight)
+            both = add(both, {s | t: 1}, k * m)
+        weight = BITWISE[node.op]
+        return both if weight is None else add(add(a, b, 1), both, weight)
 
     def _bits_of(self, e: Expr) -> Bits:
         if e in self._bits:
@@ -137,18 +138,7 @@ class Expander:
 
 
 # a | b = a + b - (a & b), a ^ b = a + b - 2*(a & b): the coefficient of the conjunction, where there is more than it
-_BITWISE: dict[ops.Op, int | None] = {ops.BITAND: None, ops.BITOR: -1, ops.BITXOR: -2, ops.BITNOT: None}
-
-
-def _plus(a: Bits, b: Bits, factor: int) -> Bits:
-    result = dict(a)
-    for operands, k in b.items():
-        total = result.get(operands, 0) + factor * k
-        if total:
-            result[operands] = total
-        else:
-            result.pop(operands, None)
-    return result
+BITWISE: dict[ops.Op, int | None] = {ops.BITAND: None, ops.BITOR: -1, ops.BITXOR: -2, ops.BITNOT: None}
 
 
 def without_common_factors(a: Poly, b: Poly) -> tuple[Poly, Poly]:
@@ -209,15 +199,15 @@ def tightened(poly: Poly, is_zero: bool) -> tuple[Poly, bool]:
     return {monomial: k for monomial, k in reduced.items() if k}, is_zero
 
 
-def add(a: Poly, b: Poly, factor: int) -> Poly:
-    """`a + factor * b`."""
+def add(a: Mapping[K, int], b: Mapping[K, int], factor: int) -> dict[K, int]:
+    """`a + factor * b`, of terms with their coefficients."""
     result = dict(a)
-    for monomial, k in b.items():
-        total = result.get(monomial, 0) + factor * k
+    for term, k in b.items():
+        total = result.get(term, 0) + factor * k
         if total:
-            result[monomial] = total
+            result[term] = total
         else:
-            result.pop(monomial, None)
+            result.pop(term, None)
     return result
 
 

@@ -33,15 +33,12 @@ def is_touched(query: Query, roots: Iterable[Node]) -> bool:
     relaxed, _, touching, leftover = query.split_relevant(tuple(roots))
     if touching or any(not own.isdisjoint(relaxed) for _, own in query.kept_ties):
         return True
-    return bool(leftover) and consistency(query, leftover) != "holds"
+    return consistency(query, leftover) != "holds"
 
 
 def are_apart(query: Query, roots: Sequence[Node]) -> bool:
     """Whether the facts that share no variable with `roots`, to which a question comes down, leave it its points."""
-    if not query.facts:
-        return True
-    leftover = query.split_relevant(roots)[3]
-    return not leftover or consistency(query, leftover) == "holds"
+    return not query.facts or consistency(query, query.split_relevant(roots)[3]) == "holds"
 
 
 def values_of(query: Query, limit: int | None = None) -> list[tuple[int, ...]] | None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from intset.check.polynomials import Expander
+from intset.check.polynomials import BITWISE, Expander
 from intset.config import Config
 from intset.domains.engines import strongest
 from intset.domains.enumeration import false_point
@@ -36,7 +36,6 @@ from intset.prover.question import Question
 
 T = TypeVar("T")
 MAX_BITWISE = 64  # nodes of an equation between bitwise expressions
-_BITWISE = (ops.BITAND, ops.BITOR, ops.BITXOR, ops.BITNOT)
 
 
 def at_once(frame: Frame, goal: Cond, config: Config) -> Decided | None:
@@ -127,9 +126,12 @@ def _is_identity(goal: Cond) -> bool:
     """Whether both sides of an equation are bitwise the same function of the same operands."""
     if goal.op is not ops.EQ or not is_small(MAX_BITWISE, (goal,)):
         return False
-    if not any(node.op in _BITWISE for node in postorder((goal,))):
+    if not any(node.op in BITWISE for node in postorder((goal,))):
         return False
-    difference, is_zero = Expander().sides(goal)
+    try:
+        difference, is_zero = Expander().sides(goal)
+    except BudgetError:
+        return False  # multiplied out, it is too long
     return is_zero and not difference
 
 

@@ -23,10 +23,10 @@ from lowering.dataflow import dataflow
 from lowering.errors import LayoutError
 from lowering.layout.blocks import leading_checks, scope_of_storage
 from lowering.layout.fill import axes_of, narrowed, over, within
-from lowering.layout.moved import refuse_calls, tensor_like, with_accesses
+from lowering.layout.moved import movable, tensor_like, with_accesses
 from lowering.nest.ir import Allocate, Function, If, Padding, Stmt, Store, seq
 from lowering.nest.names import IDENTIFIER
-from lowering.nest.tensors import is_outside, tensor_named, tensors_of
+from lowering.nest.tensors import is_outside, tensors_of
 from lowering.passes.known import Known
 from lowering.passes.places import flat, places, proves
 
@@ -109,12 +109,9 @@ def cache_write(f: Function, name: str, local: str | None = None) -> Function:
 
 
 def _parameter(f: Function, name: str, what: str) -> Tensor:
-    if not isinstance(f, Function):
-        raise LayoutError(f"{what} takes a Function, not {f!r}")
-    tensor = tensor_named(f, name)
+    tensor = movable(f, name, what)
     if tensor not in f.params:
         raise LayoutError(f"{name} is no parameter of {f.name}: its layout changes nothing outside")
-    refuse_calls(f, tensor)
     return tensor
 
 

@@ -17,11 +17,11 @@ from lowering.layout.blocks import after_allocation, leading_checks, scope_of_st
 from lowering.layout.fill import Held, assumed, axes_of, cases_of, over, within
 from lowering.layout.given import parameter_names
 from lowering.layout.index_map import IndexMap
-from lowering.layout.moved import refuse_calls, stores_to
+from lowering.layout.moved import movable, stores_to
 from lowering.layout.padding_value import Subject, check_reads, filling_of
 from lowering.nest.ir import Function, If, Let, Stmt, seq
 from lowering.nest.scope import Scope
-from lowering.nest.tensors import allocation_of, is_outside, padding_of, storage_of, tensor_named
+from lowering.nest.tensors import allocation_of, is_outside, padding_of, storage_of
 from lowering.nest.undef import has_undef
 from lowering.nest.walk import drive
 from lowering.passes.known import Known
@@ -68,10 +68,7 @@ def add_constraint(f: Function, name: str, where: Callable[..., Any], value: Any
                 if i * 4 + j < 14:
                     B[0] = B[0] + A[i, j]
     """
-    if not isinstance(f, Function):
-        raise LayoutError(f"add_constraint takes a Function, not {f!r}")
-    tensor = tensor_named(f, name)
-    refuse_calls(f, tensor)
+    tensor = movable(f, name, "add_constraint")
     with intset.using(tiers=tiers_within(Effort.SETS)):
         return _Constraint(f, tensor, where, value).made()
 

@@ -28,6 +28,7 @@ from lowering.nest.ir import (
     Store,
 )
 from lowering.nest.scope import Scope
+from lowering.nest.tensors import tensor_named
 from lowering.nest.walk import Visit, drive, map_operands, operands, statements
 from lowering.passes.places import Place, root_of
 
@@ -39,16 +40,21 @@ def tensor_like(tensor: Tensor, shape: tuple[Expr, ...], values: tuple[int, int]
     return PlaceholderOp(name or tensor.name, shape, tensor.dtype, values).outputs[0]
 
 
-def refuse_calls(f: Function, tensor: Tensor) -> None:
-    """Refuse a tensor that a host call reads or writes: what that expects is not known here.
+def movable(f: Any, name: str, what: str) -> Tensor:
+    """The tensor of a name, of which no host call knows: what that expects of its layout is not known here.
 
     Raises
     ------
-    LayoutError: there is such a call.
+    LayoutError: `what`, which takes `f`, was given no function; or a host call reads or writes the tensor.
+    InputError: the function has no tensor of this name, or more than one.
     """
+    if not isinstance(f, Function):
+        raise LayoutError(f"{what} takes a Function, not {f!r}")
+    tensor = tensor_named(f, name)
     for stmt in statements(f.body):
         if isinstance(stmt, Evaluate) and tensor in (*stmt.reads, *stmt.writes, *stmt.call.args):
             raise LayoutError(f"{stmt.call.name} is a host call on {tensor.name} of {f.name}, which stays as it is")
+    return tensor
 
 
 def stores_to(root: Stmt, tensor: Tensor) -> bool:

@@ -28,7 +28,7 @@ from lowering.layout.declare import are_equal, check_injective, in_sizes_of
 from lowering.layout.fill import Held, assumed, index_variables, narrowed, stored, within
 from lowering.layout.index_map import IndexMap
 from lowering.layout.moved import (
-    refuse_calls,
+    movable,
     stores_to,
     tensor_like,
     with_accesses,
@@ -40,7 +40,7 @@ from lowering.layout.moved import (
 from lowering.layout.padding_value import Filling, Subject, check_reads, filling_of, own_place
 from lowering.nest.ir import Function, Padding, Stmt, Store, seq
 from lowering.nest.scope import Scope
-from lowering.nest.tensors import allocation_of, is_outside, padding_of, storage_of, tensor_named
+from lowering.nest.tensors import allocation_of, is_outside, padding_of, storage_of
 from lowering.nest.walk import drive, statements
 from lowering.passes.known import Known
 from lowering.passes.places import flat, places, proves
@@ -91,10 +91,7 @@ def transform_layout(f: Function, name: str, map: Any, pad_value: Any = None) ->
         for i in [0, 14):
             B[i // 4, i % 4] = A[i // 4, i % 4] + 1
     """
-    if not isinstance(f, Function):
-        raise LayoutError(f"transform_layout takes a Function, not {f!r}")
-    old = tensor_named(f, name)
-    refuse_calls(f, old)
+    old = movable(f, name, "transform_layout")
     with intset.using(tiers=tiers_within(Effort.SETS)):
         return _Transform(f, old, map, pad_value).made()
 

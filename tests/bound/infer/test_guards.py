@@ -12,15 +12,9 @@ from intset import Context, ShapeVar
 from intset.expr.evaluate import evaluate
 
 
-def chain(seed):
-    """A stage with random splits, fusions and reorders."""
-    rng = random.Random(seed)
-    shape = tuple(rng.randint(2, 12) for _ in range(rng.choice((1, 1, 2))))
-    a = te.placeholder(shape, name="A")
-    t = te.compute(shape, lambda *i: a(*i) + 1, name="T")
-    s = te.create_schedule(t.op)
-    stage = s[t]
-    for _ in range(rng.randint(1, 5)):
+def transform(stage, rng, steps, most):
+    """Up to so many random splits, by at most `most`, fusions and reorders."""
+    for _ in range(rng.randint(1, steps)):
         leaves = stage.leaf_iter_vars
         kind = rng.choice(("factor", "factor", "nparts", "fuse", "reorder"))
         if kind == "fuse" and len(leaves) > 1:
@@ -29,7 +23,17 @@ def chain(seed):
         elif kind == "reorder" and len(leaves) > 1:
             stage.reorder(*rng.sample(list(leaves), 2))
         else:
-            stage.split(rng.choice(leaves), **{"nparts" if kind == "nparts" else "factor": rng.randint(2, 5)})
+            stage.split(rng.choice(leaves), **{"nparts" if kind == "nparts" else "factor": rng.randint(2, most)})
+
+
+def chain(seed):
+    """A stage with random splits, fusions and reorders."""
+    rng = random.Random(seed)
+    shape = tuple(rng.randint(2, 12) for _ in range(rng.choice((1, 1, 2))))
+    a = te.placeholder(shape, name="A")
+    t = te.compute(shape, lambda *i: a(*i) + 1, name="T")
+    s = te.create_schedule(t.op)
+    transform(s[t], rng, 5, 5)
     return t, infer_bound(s)
 
 
@@ -93,17 +97,7 @@ def symbolic_chain(seed):
     a = te.placeholder(shape, name="A")
     t = te.compute(shape, lambda *i: a(*i) + 1, name="T")
     s = te.create_schedule(t.op)
-    stage = s[t]
-    for _ in range(rng.randint(1, 3)):
-        leaves = stage.leaf_iter_vars
-        kind = rng.choice(("factor", "factor", "nparts", "fuse", "reorder"))
-        if kind == "fuse" and len(leaves) > 1:
-            k = rng.randrange(len(leaves) - 1)
-            stage.fuse(leaves[k], leaves[k + 1])
-        elif kind == "reorder" and len(leaves) > 1:
-            stage.reorder(*rng.sample(list(leaves), 2))
-        else:
-            stage.split(rng.choice(leaves), **{"nparts" if kind == "nparts" else "factor": rng.randint(2, 4)})
+    transform(s[t], rng, 3, 4)
     facts, holds = FACTS[rng.choice(list(FACTS))]
     b = infer_bound(s, ctx=Context(assume=facts(n, m)))
     sizes = [{n: x, m: y} for x in (*range(1, 9), 12, 18, 24) for y in (1, 2, 3, 4, 5, 6, 9, 12) if holds(x, y)]
