@@ -6,6 +6,9 @@
 #define TK 16
 
 int hand(const float *restrict A, const float *restrict B, float *restrict C, int N) {
+#ifdef PARALLEL
+#pragma omp parallel for
+#endif
     for (int y = 0; y < N; y += TY)
         for (int x = 0; x < N; x += TX) {
             for (int i = y; i < y + TY; ++i)

@@ -1,6 +1,9 @@
 /* Hand-written: ten stages on H x W in tiles of 32 x 256, the two buffers of a tile taken once. CROSS or square. */
 #include <stdint.h>
 #include <stdlib.h>
+#ifdef PARALLEL
+#include <omp.h>
+#endif
 
 #define STAGES 10
 #define TY 32
@@ -25,10 +28,23 @@ static void stage(const float *restrict in, int si, float *restrict out, int so,
 
 int hand(const float *restrict A, float *restrict out, int H, int W) {
     const int rows = TY + 2 * STAGES, cols = TX + 2 * STAGES;
-    float *buffers = malloc(sizeof(float) * 2 * rows * cols);
-    if (buffers == NULL) return -1;
+#ifdef PARALLEL
+    const int threads = omp_get_max_threads();
+#else
+    const int threads = 1;
+#endif
+    float *all = malloc(sizeof(float) * 2 * rows * cols * threads);
+    if (all == NULL) return -1;
     const int h = H - 2 * STAGES, w = W - 2 * STAGES;
+#ifdef PARALLEL
+#pragma omp parallel for
+#endif
     for (int y = 0; y < h; y += TY) {
+#ifdef PARALLEL
+        float *buffers = all + (int64_t)2 * rows * cols * omp_get_thread_num();
+#else
+        float *buffers = all;
+#endif
         for (int x = 0; x < w; x += TX) {
             const int th = smaller(TY, h - y), tw = smaller(TX, w - x);
             const float *in = A + (int64_t)y * W + x;
@@ -41,6 +57,6 @@ int hand(const float *restrict A, float *restrict out, int H, int W) {
             }
         }
     }
-    free(buffers);
+    free(all);
     return 0;
 }
