@@ -67,6 +67,7 @@ class Normalizer:
         "met_claim",
         "met_partial",
         "ranges",
+        "signs",
     )
 
     def __init__(
@@ -85,6 +86,7 @@ class Normalizer:
         self.conds: dict[Node, Cond] = {}
         self.compared: dict[Cond, Clause] = {}  # what each canonical comparison says
         self._atom_bounds: dict[Any, Interval] = {**facts.atoms, **ranges}
+        self.signs: dict[tuple[int, frozenset[tuple[Expr, int]]], bool] = {}  # forms known to be at least 0, or not
         self._clauses: dict[Cond, tuple[Clause | Cond, ...]] = {}
         self._without_facts: Normalizer | None = None
         self._narrowed: dict[Cond, Normalizer] = {}

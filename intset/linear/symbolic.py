@@ -72,10 +72,18 @@ def is_nonneg(known: Normalizer, form: Linear) -> bool:
     """Whether `form >= 0` follows from ranges and signs: all variables with a range are eliminated, then all
     coefficients over the remaining parameters, measured from their lower bounds, must be at least 0."""
     work = _WORK
-    if work.proofs >= MAX_PROOFS:  # an end is a minimum, whose simplification asks for a sign, and so on
-        return False
-    if not work.asked:
+    if work.asked:  # what an answer may cost depends on what has been spent: it is not kept
+        return work.proofs < MAX_PROOFS and _derived(known, form)
+    key = (form.const, frozenset(form.terms.items()))
+    found = known.signs.get(key)
+    if found is None:
         work.left = MAX_WORK
+        found = known.signs[key] = _derived(known, form)
+    return found
+
+
+def _derived(known: Normalizer, form: Linear) -> bool:
+    work = _WORK
     work.asked += 1
     work.proofs += 1
     try:

@@ -91,8 +91,7 @@ class _Model:
             yield self._loop(stmt, env, times)
 
     def _branch(self, stmt: If, env: Mapping[Any, int], times: float) -> Visit[None]:
-        tests = max(1, sum(1 for node in walk.nodes(stmt.cond) if node.op in ops.COMPARISONS))
-        self._charge(stmt, times * WEIGHTS["test"] * tests)
+        self._charge(stmt, times * self._tests(stmt))
         holds = number(stmt.cond, env) if isinstance(stmt.cond, Cond) else None
         if holds is None or holds:
             yield self.visit(stmt.then, env, times)
@@ -129,6 +128,13 @@ class _Model:
             stores = (inner.tensor.name for inner in statements(stmt) if isinstance(inner, Store))
             name = self._owner[stmt] = next(stores, "")
         self.costs[name] = self.costs.get(name, 0.0) + cost
+
+    def _tests(self, stmt: If) -> float:
+        found = self._work.get(stmt)
+        if found is None:
+            count = sum(1 for node in walk.nodes(stmt.cond) if node.op in ops.COMPARISONS)
+            found = self._work[stmt] = WEIGHTS["test"] * max(1, count)
+        return found
 
     def _operations(self, stmt: Store) -> float:
         found = self._work.get(stmt)
