@@ -147,7 +147,7 @@ class ComputeOp(Operation):
             for node in walk.nodes(*self.body):
                 tensor = walk.loaded_tensor(node)
                 if tensor is not None:
-                    self._reads.setdefault(tensor, []).append(tuple(node.args))
+                    self._reads.setdefault(tensor, []).append(walk.read_indices(node))
         return self._reads
 
     @property

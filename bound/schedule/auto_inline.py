@@ -56,4 +56,4 @@ def _is_broadcast(op: ComputeOp) -> bool:
 
 
 def _reads(op: ComputeOp) -> list[tuple[Expr, ...]]:
-    return [tuple(node.args) for node in walk.nodes(*op.body) if walk.loaded_tensor(node) is not None]
+    return [walk.read_indices(node) for node in walk.nodes(*op.body) if walk.loaded_tensor(node) is not None]

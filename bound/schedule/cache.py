@@ -19,7 +19,7 @@ from bound.tir import build
 from bound.tir.reduce import condition
 from bound.tir.value import Operand, Value, ValueOp, make
 from bound.tir.walk import substitute
-from intset.expr.node import Cond, Expr
+from intset.expr.node import Cond, Expr, as_expr
 from intset.expr.range import Range
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def _computing_tiles(
     mapping = {iv: values[iv] for iv in op.axis[: op.schedulable]}
     inner = tuple(IterVar(iv.dom, iv.name, iv.iter_type) for iv in op.axis[op.schedulable :])
     regions = tuple(
-        tuple(Range(substitute(r.min, mapping), substitute(r.extent, mapping)) for r in region)
+        tuple(Range(substitute(as_expr(r.min), mapping), substitute(as_expr(r.extent), mapping)) for r in region)
         for region in op.call.regions
     )
     scalars = tuple(substitute(scalar, mapping) for scalar in op.call.scalars)

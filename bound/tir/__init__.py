@@ -6,23 +6,21 @@ Integers give `intset` expressions, conditions on them `intset` conditions; all 
 
 from __future__ import annotations
 
-from typing import Any
-
 import bound.tir.methods  # noqa: F401  # operands compute and print themselves by means of modules above theirs
 from bound import dtypes
 from bound.itervar import IterType, IterVar
 from bound.tir.buffer import Buffer, decl_buffer
 from bound.tir.build import all_of as all
 from bound.tir.build import any_of as any
-from bound.tir.build import binary, cast, const, dtype_of, fold, negation, operand, select
+from bound.tir.build import arithmetic, cast, const, dtype_of, fold, negation, operand, select
 from bound.tir.calls import FUNCTIONS, ExternCall, call_extern, call_intrin, call_packed, popcount, power
 from bound.tir.calls import absolute as abs
 from bound.tir.reduce import CommReducer, Reduction, comm_reducer
-from bound.tir.value import Operand, Value, ValueOp
+from bound.tir.value import Number, Operand, Truth, Value, ValueLike, ValueOp
 from bound.tir.walk import input_tensors, loaded_tensor, nodes, rewrite, substitute, variables
 from intset.errors import InputError
 from intset.expr.build import ceildiv
-from intset.expr.node import Expr, ShapeVar, Var, as_expr
+from intset.expr.node import Expr, IntLike, ShapeVar, Var, as_expr
 
 SizeVar = ShapeVar
 Select = select
@@ -45,88 +43,88 @@ nextafter, ldexp = FUNCTIONS["nextafter"], FUNCTIONS["ldexp"]
 isnan, isfinite, isinf = FUNCTIONS["isnan"], FUNCTIONS["isfinite"], FUNCTIONS["isinf"]
 
 
-def floordiv(a: Any, b: Any) -> Any:
+def floordiv(a: ValueLike, b: ValueLike) -> Number:
     """The quotient rounded to minus infinity."""
-    return binary(ValueOp.FLOORDIV, a, b)
+    return arithmetic(ValueOp.FLOORDIV, a, b)
 
 
-def floormod(a: Any, b: Any) -> Any:
+def floormod(a: ValueLike, b: ValueLike) -> Number:
     """The remainder with the sign of `b`."""
-    return binary(ValueOp.FLOORMOD, a, b)
+    return arithmetic(ValueOp.FLOORMOD, a, b)
 
 
-def truncdiv(a: Any, b: Any) -> Any:
+def truncdiv(a: ValueLike, b: ValueLike) -> Number:
     """C's quotient, rounded to 0."""
-    return binary(ValueOp.TRUNCDIV, a, b)
+    return arithmetic(ValueOp.TRUNCDIV, a, b)
 
 
-def truncmod(a: Any, b: Any) -> Any:
+def truncmod(a: ValueLike, b: ValueLike) -> Number:
     """C's remainder, with the sign of `a`."""
-    return binary(ValueOp.TRUNCMOD, a, b)
+    return arithmetic(ValueOp.TRUNCMOD, a, b)
 
 
-def indexdiv(a: Any, b: Any) -> Any:
+def indexdiv(a: ValueLike, b: ValueLike) -> Number:
     """The quotient of two indices: as in TVM, `floordiv` of values the script takes to be nonnegative."""
-    return binary(ValueOp.FLOORDIV, a, b)
+    return arithmetic(ValueOp.FLOORDIV, a, b)
 
 
-def indexmod(a: Any, b: Any) -> Any:
+def indexmod(a: ValueLike, b: ValueLike) -> Number:
     """The remainder of two indices: as in TVM, `floormod`."""
-    return binary(ValueOp.FLOORMOD, a, b)
+    return arithmetic(ValueOp.FLOORMOD, a, b)
 
 
-def div(a: Any, b: Any) -> Any:
+def div(a: ValueLike, b: ValueLike) -> Number:
     """C's `a / b`: of integers `truncdiv`, of floats the quotient."""
     whole = isinstance(operand(a), Expr) and isinstance(operand(b), Expr)
-    return binary(ValueOp.TRUNCDIV if whole else ValueOp.DIV, a, b)
+    return arithmetic(ValueOp.TRUNCDIV if whole else ValueOp.DIV, a, b)
 
 
-def min(*values: Any) -> Any:
+def min(*values: ValueLike) -> Number:
     """The smallest of one or more values."""
     return fold(ValueOp.MIN, "tir.min", values)
 
 
-def max(*values: Any) -> Any:
+def max(*values: ValueLike) -> Number:
     """The largest of one or more values."""
     return fold(ValueOp.MAX, "tir.max", values)
 
 
-def likely(condition: Any) -> Any:
+def likely(condition: Truth) -> Truth:
     """The condition itself; the hint is for code generation."""
     return condition
 
 
-def bitwise_and(a: Any, b: Any) -> Expr:
+def bitwise_and(a: IntLike, b: IntLike) -> Expr:
     """`a & b` of integers."""
     return as_expr(a) & as_expr(b)
 
 
-def bitwise_or(a: Any, b: Any) -> Expr:
+def bitwise_or(a: IntLike, b: IntLike) -> Expr:
     """`a | b` of integers."""
     return as_expr(a) | as_expr(b)
 
 
-def bitwise_xor(a: Any, b: Any) -> Expr:
+def bitwise_xor(a: IntLike, b: IntLike) -> Expr:
     """`a ^ b` of integers."""
     return as_expr(a) ^ as_expr(b)
 
 
-def bitwise_not(a: Any) -> Expr:
+def bitwise_not(a: IntLike) -> Expr:
     """`~a` of an integer."""
     return ~as_expr(a)
 
 
-def shift_left(a: Any, b: Any) -> Expr:
+def shift_left(a: IntLike, b: IntLike) -> Expr:
     """`a << b` of integers."""
     return as_expr(a) << as_expr(b)
 
 
-def shift_right(a: Any, b: Any) -> Expr:
+def shift_right(a: IntLike, b: IntLike) -> Expr:
     """`a >> b` of integers, arithmetic."""
     return as_expr(a) >> as_expr(b)
 
 
-def logical_not(a: Any) -> Any:
+def logical_not(a: Truth) -> Truth:
     """The negation of a truth value."""
     return negation(a)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from bound import dtypes
 from intset.expr.node import Expr, as_expr
@@ -20,7 +19,7 @@ class Buffer:
 
 
 def decl_buffer(
-    shape: Any, dtype: str = dtypes.DEFAULT, name: str = "buffer", scope: str = "global", **layout: Any
+    shape: object, dtype: str = dtypes.DEFAULT, name: str = "buffer", scope: str = "global", **layout: object
 ) -> Buffer:
     """A buffer; strides, alignment and offsets are accepted and do not matter to the analysis."""
     extents = shape if isinstance(shape, (tuple, list)) else (shape,)

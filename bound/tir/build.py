@@ -9,18 +9,18 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from functools import reduce
-from typing import Any, Final, SupportsFloat
+from typing import Final, SupportsFloat, TypeGuard
 
 from bound import dtypes
 from bound.tir.opaque import integer
-from bound.tir.value import COMPARISONS, Operand, Value, ValueLike, ValueOp, constant, make
+from bound.tir.value import COMPARISONS, Number, Operand, Truth, Value, ValueLike, ValueOp, constant, make
 from intset.errors import InputError
 from intset.expr import build as ints
 from intset.expr import ops
-from intset.expr.node import Cond, Expr, Var, as_expr, compare, truth
+from intset.expr.node import Cond, Expr, Node, Var, as_expr, compare, truth
 from intset.expr.walk import postorder
 
-_INTEGER: Final[dict[ValueOp, Callable[[Any, Any], Any]]] = {
+_INTEGER: Final[dict[ValueOp, Callable[[Expr, Expr], Expr | Cond]]] = {
     ValueOp.ADD: operator.add,
     ValueOp.SUB: operator.sub,
     ValueOp.MUL: operator.mul,
@@ -48,13 +48,13 @@ def dtype_of(operand: Operand) -> str:
         return operand.dtype
     if isinstance(operand, Cond):
         return "bool"
-    known: dict[Any, str | None] = {}
+    known: dict[Node, str | None] = {}
     for node in postorder((operand,)):
         known[node] = _integer_type(node, known)
     return known[operand] or dtypes.INDEX
 
 
-def _integer_type(node: Any, known: dict[Any, str | None]) -> str | None:
+def _integer_type(node: Node, known: dict[Node, str | None]) -> str | None:
     if node.op is ops.LOAD:
         return getattr(node.data, "dtype", dtypes.INDEX)
     if node.op is ops.CAST:
@@ -72,7 +72,7 @@ def is_integer(x: object) -> bool:
     return isinstance(x, Expr) or (hasattr(x, "__index__") and not isinstance(x, (bool, Value, Cond)))
 
 
-def is_truth(x: object) -> bool:
+def is_truth(x: object) -> TypeGuard[Truth]:
     """Whether `x` is a truth value: a `Cond`, or a Value of type `bool`."""
     return isinstance(x, Cond) or (isinstance(x, Value) and x.dtype == "bool")
 
@@ -106,8 +106,7 @@ def cast(dtype: str, value: ValueLike) -> Operand:
     if is_truth(x):
         return x if dtype == "bool" else select(x, cast(dtype, 1), cast(dtype, 0))
     if dtype == "bool":
-        answer: Operand = binary(ValueOp.NE, x, 0)
-        return answer
+        return binary(ValueOp.NE, x, 0)
     if isinstance(x, Expr):
         return _cast_integer(dtype, x)
     if not isinstance(x, Value) or x.dtype == dtype:
@@ -131,7 +130,7 @@ def _cast_integer(dtype: str, e: Expr) -> Operand:
     return ints.cast(e, dtypes.bits(dtype), dtypes.signed(dtype))
 
 
-def matched(*values: Any) -> tuple[Value, ...]:
+def matched(*values: object) -> tuple[Value, ...]:
     """The values cast to the float type they have in common; at least one must be a float."""
     for x in values:
         if is_truth(x):
@@ -142,7 +141,7 @@ def matched(*values: Any) -> tuple[Value, ...]:
     return tuple(x for x in cast_values if isinstance(x, Value))
 
 
-def binary(op: ValueOp, a: Any, b: Any) -> Any:
+def binary(op: ValueOp, a: object, b: object) -> Operand:
     """`a op b`: integers give an `Expr` or a `Cond`, anything else a `Value`."""
     if is_integer(a) and is_integer(b):
         if op is ValueOp.DIV:
@@ -155,7 +154,18 @@ def binary(op: ValueOp, a: Any, b: Any) -> Any:
     return make(op, (x, y), "bool" if op in COMPARISONS else x.dtype)
 
 
-def unary(op: ValueOp, a: Any) -> Any:
+def arithmetic(op: ValueOp, a: object, b: object) -> Number:
+    """`a op b` of an operation on numbers that gives a number."""
+    return _number(binary(op, a, b))
+
+
+def _number(x: Operand) -> Number:
+    if isinstance(x, Cond):
+        raise InputError(f"a truth value is not a number: {x!r} (use tir.Select or astype)")
+    return x
+
+
+def unary(op: ValueOp, a: object) -> Number:
     """Negation or absolute value."""
     if is_integer(a):
         return -as_expr(a) if op is ValueOp.NEG else abs(as_expr(a))
@@ -165,14 +175,14 @@ def unary(op: ValueOp, a: Any) -> Any:
     return make(op, (x,), x.dtype)
 
 
-def truth_value(x: object, what: str = "a condition") -> Value | Cond:
+def truth_value(x: object, what: str = "a condition") -> Truth:
     """`x` as a truth value; numbers and Python's own truth values are refused, naming `what`."""
     if isinstance(x, Cond) or (isinstance(x, Value) and x.dtype == "bool"):
         return x
     raise InputError(f"{what} must be a truth value such as i < 8 or A[i] > 0, not {x!r}")
 
 
-def logical(op: ValueOp, a: Any, b: Any) -> Value | Cond:
+def logical(op: ValueOp, a: object, b: object) -> Truth:
     """`a and b`, or `a or b`: a `Cond` when both are."""
     x, y = truth_value(a, f"an operand of {op}"), truth_value(b, f"an operand of {op}")
     if isinstance(x, Cond) and isinstance(y, Cond):
@@ -180,35 +190,35 @@ def logical(op: ValueOp, a: Any, b: Any) -> Value | Cond:
     return make(op, (x, y), "bool")
 
 
-def negation(a: Any) -> Value | Cond:
+def negation(a: object) -> Truth:
     """`not a`."""
     x = truth_value(a, "the operand of not")
     return ~x if isinstance(x, Cond) else make(ValueOp.NOT, (x,), "bool")
 
 
-def all_of(*conditions: Any) -> Value | Cond:
+def all_of(*conditions: object) -> Truth:
     """The conjunction; at least one condition."""
     return _joined(ValueOp.AND, "tir.all", conditions)
 
 
-def any_of(*conditions: Any) -> Value | Cond:
+def any_of(*conditions: object) -> Truth:
     """The disjunction; at least one condition."""
     return _joined(ValueOp.OR, "tir.any", conditions)
 
 
-def _joined(op: ValueOp, what: str, conditions: tuple[Any, ...]) -> Value | Cond:
+def _joined(op: ValueOp, what: str, conditions: tuple[object, ...]) -> Truth:
     if not conditions:
         raise InputError(f"{what} needs at least one condition")
     return reduce(lambda a, b: logical(op, a, b), [truth_value(c, f"an argument of {what}") for c in conditions])
 
 
-def together(*conditions: Any) -> Value | Cond:
+def together(*conditions: object) -> Truth:
     """The conjunction without those that are written `True`; none gives `True`."""
     kept = [c for c in conditions if c is not truth(True)]
     return all_of(*kept) if kept else truth(True)
 
 
-def select(condition: Any, if_true: Any, if_false: Any) -> Operand:
+def select(condition: object, if_true: object, if_false: object) -> Operand:
     """`if_true` where the condition holds, else `if_false`; the branch that is not taken is not evaluated."""
     cond = truth_value(condition, "the condition of select")
     if is_integer(if_true) and is_integer(if_false):
@@ -222,8 +232,9 @@ def select(condition: Any, if_true: Any, if_false: Any) -> Operand:
     return make(ValueOp.SELECT, (cond, x, y), x.dtype)
 
 
-def fold(op: ValueOp, what: str, values: tuple[Any, ...]) -> Any:
+def fold(op: ValueOp, what: str, values: tuple[object, ...]) -> Number:
     """The smallest or largest of one or more values."""
     if not values:
         raise InputError(f"{what} needs at least one value")
-    return reduce(lambda a, b: binary(op, a, b), [operand(v, f"an argument of {what}") for v in values])
+    first, *others = [operand(v, f"an argument of {what}") for v in values]
+    return reduce(lambda a, b: arithmetic(op, a, b), others, _number(first))

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from bound import dtypes
 from bound.tir import build
 from bound.tir.opaque import integer
-from bound.tir.value import Operand, Value, ValueOp, make
+from bound.tir.value import Number, Operand, Value, ValueLike, ValueOp, make
 from intset.errors import InputError
 from intset.expr import build as ints
-from intset.expr.node import Expr, as_expr
+from intset.expr.node import Expr, IntLike, as_expr
 
-Function = Callable[..., Any]
+Function = Callable[..., Operand]
 
 # Functions of floats whose result is a float of the same type; an integer argument is cast to float32.
 FLOAT_FUNCTIONS: Final = (
@@ -29,15 +29,15 @@ PREDICATES: Final = ("isnan", "isfinite", "isinf")
 
 
 def _float_function(name: str) -> Function:
-    def function(x: Any) -> Any:
-        (value,) = build.matched(build.cast(dtypes.DEFAULT, x) if build.is_integer(x) else x)
+    def function(x: object) -> Operand:
+        (value,) = build.matched(build.cast(dtypes.DEFAULT, as_expr(x)) if build.is_integer(x) else x)
         return make(ValueOp.CALL, (value,), value.dtype, name)
 
     return _named(function, name, f"`{name}` of a float; an integer is cast to float32.")
 
 
 def _rounding(name: str) -> Function:
-    def function(x: Any) -> Any:
+    def function(x: object) -> Operand:
         if build.is_integer(x):
             return as_expr(x)
         (value,) = build.matched(x)
@@ -47,15 +47,15 @@ def _rounding(name: str) -> Function:
 
 
 def _float_pair(name: str) -> Function:
-    def function(x: Any, y: Any) -> Any:
-        a, b = build.matched(*(build.cast(dtypes.DEFAULT, v) if build.is_integer(v) else v for v in (x, y)))
+    def function(x: object, y: object) -> Operand:
+        a, b = build.matched(*(build.cast(dtypes.DEFAULT, as_expr(v)) if build.is_integer(v) else v for v in (x, y)))
         return make(ValueOp.CALL, (a, b), a.dtype, name)
 
     return _named(function, name, f"`{name}` of two floats.")
 
 
 def _predicate(name: str) -> Function:
-    def function(x: Any) -> Any:
+    def function(x: object) -> Operand:
         if build.is_integer(x):
             return build.const(name == "isfinite", "bool")
         (value,) = build.matched(x)
@@ -78,12 +78,12 @@ FUNCTIONS: Final[dict[str, Function]] = {
 }
 
 
-def absolute(x: Any, y: object = None) -> Any:
+def absolute(x: ValueLike, y: object = None) -> Number:
     """The absolute value."""
     return build.unary(ValueOp.ABS, x)
 
 
-def power(x: Any, y: Any) -> Any:
+def power(x: ValueLike, y: ValueLike) -> Number:
     """`x` to the power `y`; of integers, `y` must be a constant."""
     if build.is_integer(x) and build.is_integer(y):
         base, exponent = as_expr(x), as_expr(y)
@@ -97,7 +97,7 @@ def power(x: Any, y: Any) -> Any:
     return make(ValueOp.CALL, (a, b), a.dtype, "pow")
 
 
-def popcount(x: Any) -> Expr:
+def popcount(x: IntLike) -> Expr:
     """The number of 1 bits of an integer as a register of its type holds it: known to be between 0 and the width."""
     e = as_expr(x)
     dtype = build.dtype_of(e)
@@ -119,12 +119,12 @@ def call_packed(name: str, *args: object) -> ExternCall:
     return ExternCall("packed", name, args)
 
 
-def call_extern(dtype: str, name: str, *args: Any) -> Operand | ExternCall:
+def call_extern(dtype: str, name: str, *args: object) -> Operand | ExternCall:
     """A call of an external function: a value of the given type when all arguments are values."""
     return _opaque_call("extern", dtype, name, args)
 
 
-def call_intrin(dtype: str, name: str, *args: Any) -> Operand | ExternCall:
+def call_intrin(dtype: str, name: str, *args: object) -> Operand | ExternCall:
     """A call of an intrinsic: a value of the given type when all arguments are values."""
     known = FUNCTIONS.get(name.removeprefix("tir."))
     if known is not None:
@@ -132,7 +132,7 @@ def call_intrin(dtype: str, name: str, *args: Any) -> Operand | ExternCall:
     return _opaque_call("intrin", dtype, name, args)
 
 
-def _opaque_call(kind: str, dtype: str, name: str, args: tuple[Any, ...]) -> Operand | ExternCall:
+def _opaque_call(kind: str, dtype: str, name: str, args: tuple[object, ...]) -> Operand | ExternCall:
     if not all(isinstance(a, Value) or build.is_truth(a) or isinstance(a, (int, float, Expr)) for a in args):
         return ExternCall(kind, name, args)
     call = make(ValueOp.CALL, tuple(build.operand(a) for a in args), dtypes.check(dtype), name)

@@ -7,19 +7,17 @@ object that an operator of `Expr` or `Cond` leaves the work to. And every operan
 
 from __future__ import annotations
 
-from typing import Any
-
 from bound.tir import build
 from bound.tir.printer import to_text
-from bound.tir.value import ABOVE
+from bound.tir.value import ABOVE, Operand
 from intset.expr.node import Cond, Expr
 
 
-def _dtype(self: Any) -> str:
+def _dtype(self: Operand) -> str:
     return build.dtype_of(self)
 
 
-def _astype(self: Any, dtype: str) -> Any:
+def _astype(self: Operand, dtype: str) -> Operand:
     return build.cast(dtype, self)
 
 

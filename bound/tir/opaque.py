@@ -9,7 +9,7 @@ variables, and two terms are equal when symbol and indices are.
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bound import dtypes
 from bound.tir.ranges import function_range
@@ -38,7 +38,7 @@ class TensorElement(Opaque):
     def dtype(self) -> str:
         return self.tensor.dtype
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _element_of, (self.tensor,)
 
 
@@ -58,7 +58,7 @@ class IntFunction(Opaque):
     def dtype(self) -> str:
         return self.body.dtype
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _function_of, (self.body,)
 
 

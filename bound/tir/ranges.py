@@ -7,12 +7,12 @@ alone is exact at whatever width they have.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
-from typing import Any, Final
+from typing import Final, TypeVar
 
 from bound import dtypes
 from bound.tir.value import Value, ValueOp
 from intset.expr import ops
-from intset.expr.node import Expr, Node
+from intset.expr.node import Expr, Node, Var
 from intset.expr.walk import postorder
 from intset.linear import bounds as iv
 from intset.linear.atoms import ATOM_BOUNDS
@@ -20,8 +20,8 @@ from intset.linear.bounds import Interval
 from intset.linear.canonical import Normalizer
 
 Ends = tuple[int, int]
+Known = TypeVar("Known", bound="Node | Value")
 _WIDEST: Final[Ends] = dtypes.int_range("int64")
-_NO_RANGES: Final[Mapping[Any, Interval]] = {}
 
 
 def _sum(a: Interval, b: Interval) -> Interval:
@@ -35,7 +35,7 @@ def _negated(a: Interval) -> Interval:
     return iv.scaled(a, -1)
 
 
-_STEPS: Final[dict[Any, Callable[..., Interval]]] = {
+_STEPS: Final[dict[ops.Op, Callable[..., Interval]]] = {
     **ATOM_BOUNDS,
     ops.ADD: _sum,
     ops.SUB: lambda a, b: _sum(a, _negated(b)),
@@ -49,7 +49,7 @@ _STEPS: Final[dict[Any, Callable[..., Interval]]] = {
 }
 
 
-def range_of(e: Expr, ranges: Mapping[Any, Interval], held: Container[Any] = ()) -> Ends | None:
+def range_of(e: Expr, ranges: Mapping[Known, Interval], held: Container[object] = ()) -> Ends | None:
     """The smallest and the largest value that `e` may take; `None` where one is not known, or a step may wrap.
 
     Parameters
@@ -59,31 +59,32 @@ def range_of(e: Expr, ranges: Mapping[Any, Interval], held: Container[Any] = ())
     """
     if not is_held(e, ranges, held):
         return None
-    known = Normalizer(dict(ranges))
+    known = Normalizer({v: span for v, span in ranges.items() if isinstance(v, Var)})
     low, high = known.bounds(known.form(e))
     return None if low is None or high is None or low > high else (low, high)
 
 
-def is_held(root: Node, ranges: Mapping[Any, Interval] = _NO_RANGES, held: Container[Any] = ()) -> bool:
+def is_held(root: Node, ranges: Mapping[Known, Interval] | None = None, held: Container[object] = ()) -> bool:
     """Whether 64 bits are known to hold every step that depends on data; parameters as in `range_of`."""
-    spans: dict[Any, Interval] = {}
-    data: set[Any] = set()
+    spans: dict[Node, Interval] = {}
+    limits: dict[object, Interval] = dict((ranges or {}).items())
+    data: set[Node] = set()
     for node in postorder((root,)):
         if any(arg in data for arg in node.args) or node.op is ops.LOAD or node in held:
             data.add(node)
         if not isinstance(node, Expr):
             continue
-        span = spans[node] = _span(node, [spans[arg] for arg in node.args if isinstance(arg, Expr)], ranges)
+        span = spans[node] = _span(node, [spans[arg] for arg in node.args if isinstance(arg, Expr)], limits)
         if node in data and (span[0] is None or span[1] is None or span[0] < _WIDEST[0] or span[1] > _WIDEST[1]):
             return False
     return True
 
 
-def _span(node: Any, args: list[Interval], ranges: Mapping[Any, Interval]) -> Interval:
+def _span(node: Expr, args: list[Interval], ranges: Mapping[object, Interval]) -> Interval:
     if node.op is ops.CONST:
         return (node.data, node.data)
     if node.op is ops.VAR:
-        return ranges.get(node, node.declared()[:2])
+        return ranges[node] if node in ranges or not isinstance(node, Var) else node.declared()[:2]
     if node.op is ops.LOAD:
         known: Interval = (node.data.lower, node.data.upper)
         return iv.meet(known, dtypes.int_range(getattr(node.data, "dtype", "int64")))

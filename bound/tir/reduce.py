@@ -17,6 +17,7 @@ from intset.expr import ops
 from intset.expr.node import Expr, Var, truth
 
 Parameter: TypeAlias = "Value | Var"
+Reduced: TypeAlias = "Operand | tuple[Operand, ...]"
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +63,7 @@ class Reduction:
     def arity(self) -> int:
         return len(self.combiner.lhs)
 
-    def rewritten(self, change: Callable[[Any], Any]) -> Reduction:
+    def rewritten(self, change: Callable[[Operand], Operand]) -> Reduction:
         """With what the combiner holds of the program changed: a reducer may refer to axes of where it is used."""
         old = self.combiner
         if old.is_closed:
@@ -98,7 +99,7 @@ def _parameter(name: str, dtype: str) -> Parameter:
     return Var(name) if dtypes.is_int(dtype) else parameter(name, dtype)
 
 
-def _as_tuple(x: Any, what: str) -> tuple[Any, ...]:
+def _as_tuple(x: object, what: str) -> tuple[object, ...]:
     items = tuple(x) if isinstance(x, (tuple, list)) else (x,)
     if not items:
         raise InputError(f"{what} needs at least one value")
@@ -106,8 +107,12 @@ def _as_tuple(x: Any, what: str) -> tuple[Any, ...]:
 
 
 def reduction(
-    make_combiner: Callable[[tuple[str, ...]], CommReducer], expr: Any, axis: Any, where: Any = None, init: Any = None
-) -> Any:
+    make_combiner: Callable[[tuple[str, ...]], CommReducer],
+    expr: object,
+    axis: object,
+    where: object = None,
+    init: object = None,
+) -> Reduced:
     """The REDUCE value, or one for each source when `expr` is a tuple.
 
     Parameters
@@ -134,14 +139,14 @@ def reduction(
     if len(combiner.lhs) != len(values):
         raise InputError(f"{combiner.name} combines {len(combiner.lhs)} values, not {len(values)}")
     given = () if init is None else zip(types, _as_tuple(init, "init of a reduction"), strict=True)
-    starts = tuple(build.cast(t, v) for t, v in given)
+    starts = tuple(build.cast(t, build.operand(v)) for t, v in given)
     args = (*values, cond, *starts)
     made = tuple(make(ValueOp.REDUCE, args, t, Reduction(combiner, axes, k)) for k, t in enumerate(types))
     return made if isinstance(expr, (tuple, list)) else made[0]
 
 
 def comm_reducer(
-    fcombine: Callable[[Any, Any], Any], fidentity: Callable[..., Any], name: str = "reduce"
+    fcombine: Callable[..., Any], fidentity: Callable[..., object], name: str = "reduce"
 ) -> Callable[..., Any]:
     """A reducer `f(expr, axis, where=None, init=None)` from a commutative combination and its identity.
 
@@ -156,7 +161,7 @@ def comm_reducer(
             known = combiners[types] = _make_combiner(fcombine, fidentity, name, types)
         return known
 
-    def reducer(expr: Any, *args: Any, axis: Any = None, where: Any = None, init: Any = None) -> Any:
+    def reducer(expr: object, *args: object, axis: object = None, where: object = None, init: object = None) -> Reduced:
         if axis is None and args and _are_axes(args[0]):
             axis, where, init = (*args, *(where, init)[len(args) - 1 :])[:3]
         if axis is not None:
@@ -175,7 +180,9 @@ def _are_axes(x: object) -> bool:
     return isinstance(x, (list, tuple)) or (isinstance(x, IterVar) and x.is_reduce)
 
 
-def _make_combiner(fcombine: Any, fidentity: Any, name: str, types: Sequence[str]) -> CommReducer:
+def _make_combiner(
+    fcombine: Callable[..., object], fidentity: Callable[..., object], name: str, types: Sequence[str]
+) -> CommReducer:
     lhs = tuple(_parameter(f"x{k}", t) for k, t in enumerate(types))
     rhs = tuple(_parameter(f"y{k}", t) for k, t in enumerate(types))
     single = len(types) == 1
@@ -189,11 +196,11 @@ def _make_combiner(fcombine: Any, fidentity: Any, name: str, types: Sequence[str
         lhs,
         rhs,
         tuple(_of_type(r, t) for r, t in zip(results, types, strict=True)),
-        tuple(build.cast(t, v) for t, v in zip(types, identity, strict=True)),
+        tuple(build.cast(t, build.operand(v)) for t, v in zip(types, identity, strict=True)),
     )
 
 
-def _of_type(result: Any, dtype: str) -> Operand:
+def _of_type(result: object, dtype: str) -> Operand:
     value = build.operand(result)
     return value if isinstance(value, Expr) and dtypes.is_int(dtype) else build.cast(dtype, value)
 

@@ -32,29 +32,32 @@ import threading
 import weakref
 from collections.abc import Callable
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, SupportsFloat, SupportsIndex, TypeAlias
 
 from bound import dtypes
 from intset.errors import InputError
 from intset.expr.node import Cond, Expr, Guest
 
 if TYPE_CHECKING:
+    from bound.itervar import IterVar
     from bound.tensor import Tensor
 
 Operand: TypeAlias = "Value | Expr | Cond"
-ValueLike: TypeAlias = "Value | Expr | Cond | int | float"
+Number: TypeAlias = "Value | Expr"
+Truth: TypeAlias = "Value | Cond"
+ValueLike: TypeAlias = "Value | Expr | Cond | SupportsIndex | SupportsFloat"
 
 
 class Above:
     """What values do by means of modules that stand above them; `tir.methods` fills it when the package is imported."""
 
     __slots__ = ("binary", "cast", "logical", "negation", "text", "unary")
-    binary: Callable[[ValueOp, Any, Any], Any]
-    cast: Callable[[str, Any], Any]
-    logical: Callable[[ValueOp, Any, Any], Any]
-    negation: Callable[[Any], Any]
+    binary: Callable[[ValueOp, object, object], Operand]
+    cast: Callable[[str, ValueLike], Operand]
+    logical: Callable[[ValueOp, Operand, Operand], Operand]
+    negation: Callable[[Operand], Operand]
     text: Callable[[Value], str]
-    unary: Callable[[ValueOp, Any], Any]
+    unary: Callable[[ValueOp, ValueLike], Operand]
 
 
 ABOVE = Above()
@@ -99,7 +102,7 @@ DIVISIONS = frozenset((ValueOp.FLOORDIV, ValueOp.FLOORMOD, ValueOp.TRUNCDIV, Val
 ARITHMETIC = INFIX | DIVISIONS | {ValueOp.MIN, ValueOp.MAX}
 COMPARISONS = frozenset((ValueOp.LT, ValueOp.LE, ValueOp.GT, ValueOp.GE, ValueOp.EQ, ValueOp.NE))
 
-_TABLE: weakref.WeakValueDictionary[tuple[Any, ...], Value] = weakref.WeakValueDictionary()
+_TABLE: weakref.WeakValueDictionary[tuple[object, ...], Value] = weakref.WeakValueDictionary()
 _LOCK = threading.Lock()
 
 
@@ -121,58 +124,58 @@ class Value(Guest):
 
     __hash__ = object.__hash__
 
-    def __add__(self, other: ValueLike) -> Any:
+    def __add__(self, other: ValueLike) -> Value:
         return _binary(ValueOp.ADD, self, other)
 
-    def __radd__(self, other: ValueLike) -> Any:
+    def __radd__(self, other: ValueLike) -> Value:
         return _binary(ValueOp.ADD, other, self)
 
-    def __sub__(self, other: ValueLike) -> Any:
+    def __sub__(self, other: ValueLike) -> Value:
         return _binary(ValueOp.SUB, self, other)
 
-    def __rsub__(self, other: ValueLike) -> Any:
+    def __rsub__(self, other: ValueLike) -> Value:
         return _binary(ValueOp.SUB, other, self)
 
-    def __mul__(self, other: ValueLike) -> Any:
+    def __mul__(self, other: ValueLike) -> Value:
         return _binary(ValueOp.MUL, self, other)
 
-    def __rmul__(self, other: ValueLike) -> Any:
+    def __rmul__(self, other: ValueLike) -> Value:
         return _binary(ValueOp.MUL, other, self)
 
-    def __truediv__(self, other: ValueLike) -> Any:
+    def __truediv__(self, other: ValueLike) -> Value:
         return _binary(ValueOp.DIV, self, other)
 
-    def __rtruediv__(self, other: ValueLike) -> Any:
+    def __rtruediv__(self, other: ValueLike) -> Value:
         return _binary(ValueOp.DIV, other, self)
 
-    def __floordiv__(self, other: ValueLike) -> Any:
+    def __floordiv__(self, other: ValueLike) -> Value:
         return _binary(ValueOp.FLOORDIV, self, other)
 
-    def __rfloordiv__(self, other: ValueLike) -> Any:
+    def __rfloordiv__(self, other: ValueLike) -> Value:
         return _binary(ValueOp.FLOORDIV, other, self)
 
-    def __mod__(self, other: ValueLike) -> Any:
+    def __mod__(self, other: ValueLike) -> Value:
         return _binary(ValueOp.FLOORMOD, self, other)
 
-    def __rmod__(self, other: ValueLike) -> Any:
+    def __rmod__(self, other: ValueLike) -> Value:
         return _binary(ValueOp.FLOORMOD, other, self)
 
-    def __neg__(self) -> Any:
-        return ABOVE.unary(ValueOp.NEG, self)
+    def __neg__(self) -> Value:
+        return _own(ABOVE.unary(ValueOp.NEG, self))
 
-    def __abs__(self) -> Any:
-        return ABOVE.unary(ValueOp.ABS, self)
+    def __abs__(self) -> Value:
+        return _own(ABOVE.unary(ValueOp.ABS, self))
 
-    def __lt__(self, other: ValueLike) -> Any:
+    def __lt__(self, other: ValueLike) -> Value:
         return _binary(ValueOp.LT, self, other)
 
-    def __le__(self, other: ValueLike) -> Any:
+    def __le__(self, other: ValueLike) -> Value:
         return _binary(ValueOp.LE, self, other)
 
-    def __gt__(self, other: ValueLike) -> Any:
+    def __gt__(self, other: ValueLike) -> Value:
         return _binary(ValueOp.GT, self, other)
 
-    def __ge__(self, other: ValueLike) -> Any:
+    def __ge__(self, other: ValueLike) -> Value:
         return _binary(ValueOp.GE, self, other)
 
     def __eq__(self, other: object) -> Any:
@@ -181,34 +184,34 @@ class Value(Guest):
     def __ne__(self, other: object) -> Any:
         return _binary(ValueOp.NE, self, other) if _is_operand(other) else NotImplemented
 
-    def equal(self, other: ValueLike) -> Any:
+    def equal(self, other: ValueLike) -> Value:
         """The truth value that both are equal."""
         return _binary(ValueOp.EQ, self, other)
 
-    def __and__(self, other: Operand) -> Any:
-        return ABOVE.logical(ValueOp.AND, self, other)
+    def __and__(self, other: Operand) -> Value:
+        return _own(ABOVE.logical(ValueOp.AND, self, other))
 
-    def __rand__(self, other: Operand) -> Any:
-        return ABOVE.logical(ValueOp.AND, other, self)
+    def __rand__(self, other: Operand) -> Value:
+        return _own(ABOVE.logical(ValueOp.AND, other, self))
 
-    def __or__(self, other: Operand) -> Any:
-        return ABOVE.logical(ValueOp.OR, self, other)
+    def __or__(self, other: Operand) -> Value:
+        return _own(ABOVE.logical(ValueOp.OR, self, other))
 
-    def __ror__(self, other: Operand) -> Any:
-        return ABOVE.logical(ValueOp.OR, other, self)
+    def __ror__(self, other: Operand) -> Value:
+        return _own(ABOVE.logical(ValueOp.OR, other, self))
 
-    def __invert__(self) -> Any:
-        return ABOVE.negation(self)
+    def __invert__(self) -> Value:
+        return _own(ABOVE.negation(self))
 
     @property
-    def axis(self) -> tuple[Any, ...]:
+    def axis(self) -> tuple[IterVar, ...]:
         """The axes that a reduction runs over, as TVM's `Reduce` has them. No other value has any."""
         if self.op is not ValueOp.REDUCE:
             raise AttributeError(f"{self!r} is no reduction and has no axis")
-        answer: tuple[Any, ...] = self.data.axis
+        answer: tuple[IterVar, ...] = self.data.axis
         return answer
 
-    def astype(self, dtype: str) -> Any:
+    def astype(self, dtype: str) -> Operand:
         """The value converted to another type; an integer type gives an `Expr`."""
         return ABOVE.cast(dtype, self)
 
@@ -226,7 +229,7 @@ class Value(Guest):
     def __deepcopy__(self, memo: object) -> Value:
         return self
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return make, (self.op, self.args, self.dtype, self.data)
 
     def __repr__(self) -> str:
@@ -269,8 +272,13 @@ def parameter(name: str, dtype: str) -> Value:
     return make(ValueOp.PARAM, (), dtype, (name, next(_serial)))
 
 
-def _binary(op: ValueOp, a: Any, b: Any) -> Any:
-    return ABOVE.binary(op, a, b)
+def _binary(op: ValueOp, a: object, b: object) -> Value:
+    return _own(ABOVE.binary(op, a, b))
+
+
+def _own(result: Operand) -> Value:
+    assert isinstance(result, Value), "what is computed with a value is one"
+    return result
 
 
 def _is_operand(other: object) -> bool:

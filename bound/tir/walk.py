@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from bound.tir.opaque import IntFunction, TensorElement, integer
 from bound.tir.value import Operand, Value, ValueOp, make
 from intset.expr import ops
-from intset.expr.node import Expr, Var
+from intset.expr.node import Cond, Expr, Node, Var
 from intset.expr.node import make as make_node
 from intset.expr.walk import postorder, postorder_until
 
 if TYPE_CHECKING:
     from bound.tensor import Tensor
 
+Part = TypeVar("Part", Expr, Cond, Operand)  # an integer stays an integer, a condition on integers one
+Old = TypeVar("Old", bound="Node | Value")
 OnLoad: TypeAlias = "Callable[[Tensor, tuple[Expr, ...]], Operand | None]"
 
 
-def nodes(*roots: Operand) -> Iterator[Any]:
+def nodes(*roots: Operand) -> Iterator[Operand]:
     """Every node below `roots`, arguments before the nodes that use them, each once.
 
     The bodies of integer functions of data, and reducers that refer to the program, are entered, in terms of their own
     parameters.
     """
-    done: set[Any] = set()
+    done: set[Operand] = set()
     # Entries: a node to visit, with its arguments still to come or already visited.
-    stack: list[tuple[Any, bool]] = [(root, False) for root in reversed(roots)]
+    stack: list[tuple[Operand, bool]] = [(root, False) for root in reversed(roots)]
     while stack:
         node, ready = stack.pop()
         if node in done:
@@ -44,7 +46,7 @@ def nodes(*roots: Operand) -> Iterator[Any]:
         stack.extend((arg, False) for arg in reversed(node.args) if arg not in done)
 
 
-def loaded_tensor(node: Any) -> Tensor | None:
+def loaded_tensor(node: Node | Value) -> Tensor | None:
     """The tensor that a node reads an element of, or `None`; the node's `args` are the indices."""
     if node.op is ValueOp.LOAD:
         answer: Tensor | None = node.data
@@ -52,6 +54,12 @@ def loaded_tensor(node: Any) -> Tensor | None:
     if node.op is ops.LOAD and isinstance(node.data, TensorElement):
         return node.data.tensor
     return None
+
+
+def read_indices(node: Node | Value) -> tuple[Expr, ...]:
+    """The indices of a node that reads an element of a tensor."""
+    indices: tuple[Any, ...] = node.args
+    return indices
 
 
 def input_tensors(roots: Iterable[Operand]) -> tuple[Tensor, ...]:
@@ -65,12 +73,12 @@ def variables(*roots: Operand) -> tuple[Var, ...]:
     return tuple(node for node in postorder(roots) if isinstance(node, Var))
 
 
-def substitute(root: Any, replacements: Mapping[Any, Any]) -> Any:
+def substitute(root: Part, replacements: Mapping[Old, Operand]) -> Part:
     """`root` with every occurrence of a key (a variable or parameter) replaced by its value, all at once."""
     return rewrite(root, replacements)
 
 
-def rewrite(root: Any, replacements: Mapping[Any, Any] | None = None, on_load: OnLoad | None = None) -> Any:
+def rewrite(root: Part, replacements: Mapping[Old, Operand] | None = None, on_load: OnLoad | None = None) -> Part:
     """`root` with nodes replaced.
 
     Parameters
@@ -79,18 +87,19 @@ def rewrite(root: Any, replacements: Mapping[Any, Any] | None = None, on_load: O
     on_load: called for each element that is read, with the tensor and the new indices; what it returns replaces the
         element, `None` keeps it.
     """
-    new: dict[Any, Any] = dict(replacements or {})
-    below: Iterator[Any] = postorder_until(root, new)
-    for node in below:
+    new: dict[Node | Value, Operand] = {} if replacements is None else dict(replacements.items())
+    for node in postorder_until(root, new):
         args = tuple(new[arg] for arg in node.args)
         new[node] = _rebuilt(node, args, on_load)
         if isinstance(node, Value) and node.op is ValueOp.REDUCE and not node.data.combiner.is_closed:
             data = node.data.rewritten(lambda part: rewrite(part, replacements, on_load))
             new[node] = make(node.op, args, node.dtype, data)
-    return new[root]
+    found: Any = new[root]
+    answer: Part = found
+    return answer
 
 
-def _rebuilt(node: Any, args: tuple[Any, ...], on_load: OnLoad | None) -> Any:
+def _rebuilt(node: Node | Value, args: tuple[Any, ...], on_load: OnLoad | None) -> Operand:
     if on_load is not None:
         tensor = loaded_tensor(node)
         replaced = None if tensor is None else on_load(tensor, args)
@@ -99,10 +108,13 @@ def _rebuilt(node: Any, args: tuple[Any, ...], on_load: OnLoad | None) -> Any:
         if node.op is ops.LOAD and isinstance(node.data, IntFunction):
             function = node.data
             body = rewrite(function.body, on_load=on_load)
+            assert isinstance(body, Value)
             if body is not function.body:
                 return rewrite(integer(body), dict(zip(function.params, args, strict=True)))
-    if all(a is b for a, b in zip(args, node.args, strict=True)):
-        return node
+    same = all(a is b for a, b in zip(args, node.args, strict=True))
     if isinstance(node, Value):
-        return make(node.op, args, node.dtype, node.data)
-    return make_node(node.op, args, node.data)
+        return node if same else make(node.op, args, node.dtype, node.data)
+    if same and isinstance(node, (Expr, Cond)):
+        return node
+    made: Operand = make_node(node.op, args, node.data)
+    return made

@@ -58,7 +58,7 @@ def stored(op: Operation, wanted: Container[Tensor]) -> tuple[Tensor, ...]:
 
 def _combined(combiner: CommReducer, asked: Sequence[int]) -> list[int]:
     """The results that some of those asked for depend on, themselves included."""
-    place = {parameter: k for k, parameter in enumerate(combiner.lhs)}
+    place: dict[Operand, int] = {parameter: k for k, parameter in enumerate(combiner.lhs)}
     found: dict[int, None] = {}
     waiting = list(asked)
     while waiting:

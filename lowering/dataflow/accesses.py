@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from bound.tensor import Tensor
 from bound.tir.opaque import IntFunction
 from bound.tir.value import COMPARISONS, Operand, ValueOp
-from bound.tir.walk import loaded_tensor, nodes
+from bound.tir.walk import loaded_tensor, nodes, read_indices
 from intset.expr import ops
 from intset.expr.node import Cond, Expr
 from intset.expr.walk import conjuncts, opaque_terms
@@ -144,7 +144,7 @@ def bounds(cond: Any) -> list[tuple[Way, Any, Any]]:
     for node, way in _certain(cond):
         elements = [part for part in nodes(node) if loaded_tensor(part) is not None]
         is_bound = node.op in _COMPARISONS and len(elements) == 1 and not has_undef(node) and not _equation(node, way)
-        if is_bound and None not in indices_of(elements[0].args):
+        if is_bound and None not in indices_of(read_indices(elements[0])):
             found.append((way, elements[0], node))
     return found
 

@@ -21,11 +21,11 @@ from bound.infer import BoundsMap
 from bound.operation import ComputeOp, PlaceholderOp
 from bound.schedule import AttachType, Schedule
 from bound.tir import walk
-from bound.tir.value import ValueOp
+from bound.tir.value import Operand, ValueOp
 from intset.context import Context
 from intset.errors import IntSetError
 from intset.expr import ops
-from intset.expr.node import Var, constant_value
+from intset.expr.node import Expr, Var, constant_value
 from lowering.forms.model import modelled, number, typical
 from lowering.nest.ir import Function
 
@@ -103,12 +103,13 @@ def _is_harmless(s: Schedule) -> bool:
         if not isinstance(op, ComputeOp):
             return False
         for node in walk.nodes(*op.body):
-            if node.op in _TRAPPING and not constant_value(node.args[1]) and not _is_float(node):
+            divisor = node.args[1] if node.op in _TRAPPING and not _is_float(node) else None
+            if divisor is not None and not (isinstance(divisor, Expr) and constant_value(divisor)):
                 return False
     return True
 
 
-def _is_float(node: Any) -> bool:
+def _is_float(node: Operand) -> bool:
     return str(getattr(node, "dtype", "int")).startswith("float")
 
 

@@ -26,7 +26,7 @@ def limits_of_elements(*values: Operand) -> list[Cond]:
     found: list[Cond] = []
     for node in nodes(*values):
         tensor = loaded_tensor(node)
-        if tensor is not None and dtypes.is_int(tensor.dtype) and dtypes.bits(tensor.dtype) > 16:
+        if tensor is not None and isinstance(node, Expr) and dtypes.bits(tensor.dtype) > 16:
             low, high = dtypes.int_range(tensor.dtype)
             found += [node >= low, node <= high]
     return found

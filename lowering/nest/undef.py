@@ -7,7 +7,7 @@ from typing import Any
 
 from bound import dtypes
 from bound.tensor import Tensor
-from bound.tir.value import Operand, Value, ValueOp, make
+from bound.tir.value import Operand, ValueOp, make
 from bound.tir.walk import loaded_tensor, nodes
 from intset.expr import ops
 from intset.expr.intern import ORIGIN
@@ -54,7 +54,7 @@ def is_undef(node: Any) -> bool:
     return node.op is ValueOp.UNDEF or (node.op is ops.LOAD and isinstance(node.data, Undef))
 
 
-def undefs(*roots: Operand) -> Iterator[Value | Expr]:
+def undefs(*roots: Operand) -> Iterator[Operand]:
     """The `undef()`s below operands, each once."""
     return (node for node in nodes(*roots) if is_undef(node))
 

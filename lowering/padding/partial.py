@@ -15,7 +15,7 @@ from bound.tensor import Tensor
 from bound.tir.build import dtype_of
 from bound.tir.opaque import IntFunction
 from bound.tir.value import Value, ValueOp
-from bound.tir.walk import loaded_tensor, nodes, rewrite, substitute
+from bound.tir.walk import loaded_tensor, nodes, read_indices, rewrite, substitute
 from intset.expr import ops
 from intset.expr.node import Cond, Expr
 from lowering.nest.ir import ShapeOf
@@ -58,11 +58,11 @@ def taint_of(*contents: Content) -> Element | None:
         if isinstance(content, Data):
             if content.taint is not None:
                 return content.taint
-        elif not is_number(content):
-            for node in nodes(content):  # type: ignore[arg-type]  # no number
+        elif not isinstance(content, (int, float)):
+            for node in nodes(content):
                 tensor = loaded_tensor(node)
-                if tensor is not None and all(arg.is_const for arg in node.args):
-                    return tensor, tuple(int(arg.data) for arg in node.args)
+                if tensor is not None and all(at.is_const for at in read_indices(node)):
+                    return tensor, tuple(int(at.data) for at in read_indices(node))
     return None
 
 
@@ -196,8 +196,9 @@ class Partial:
         if weight > MAX_NODES:
             return Data(taint_of(*args))
         new = [
-            as_operand(arg, _dtype(old)) if is_number(arg) else arg  # type: ignore[arg-type]  # a number
+            as_operand(arg, _dtype(old)) if isinstance(arg, (int, float)) else arg
             for old, arg in zip(node.args, args, strict=True)
+            if not isinstance(arg, Data)
         ]
         found: Content = rewrite(node, dict(zip(node.args, new, strict=True)))
         self._sizes[found] = weight

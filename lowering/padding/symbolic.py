@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from bound.tensor import Tensor, element
 from bound.tir.build import select
-from bound.tir.walk import loaded_tensor, nodes, rewrite
+from bound.tir.walk import loaded_tensor, nodes, read_indices, rewrite
 from intset.expr.build import logical_and, logical_not, logical_or
 from intset.expr.node import Cond, Expr, PlainVar, as_expr, truth
 from intset.expr.range import Range
@@ -194,7 +194,7 @@ class Symbolic:
             tensor = loaded_tensor(node)
             if tensor is None:
                 continue
-            if tensor not in self.packed or not proves(scope, self._padding(tensor, node.args)):
+            if tensor not in self.packed or not proves(scope, self._padding(tensor, read_indices(node))):
                 return None
             lows = [_low(r) for r in self.packed[tensor].ranges]
             same = [p if proves(scope, i.eq(p)) else i for i, p in zip(node.args, probe.at, strict=False)]

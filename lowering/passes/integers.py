@@ -3,40 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TypeAlias, TypeVar
 
 from bound.infer.program.accesses import implied
 from bound.tir import walk
 from bound.tir.opaque import IntFunction, integer
 from bound.tir.value import Operand, Value, ValueOp
 from intset.expr import ops
-from intset.expr.node import Cond, Node
+from intset.expr.node import Cond, Expr, Node
 from intset.expr.walk import postorder
 
-Change: TypeAlias = "Callable[[Any, tuple[Cond, ...]], Any]"
+Whole = TypeVar("Whole", Expr, Cond, "Expr | Cond")
+Change: TypeAlias = "Callable[[Expr | Cond, tuple[Cond, ...]], Expr | Cond]"
 
 
-def map_integers(root: Operand, change: Change) -> Any:
+def map_integers(root: Operand, change: Change) -> Operand:
     """`root` with every largest integer expression and condition in it replaced by `change(part, conditions)`.
 
     The conditions hold wherever the part is evaluated. Integer functions of data are entered: the formula that one
     stands for at its arguments is changed, and becomes a function again.
     """
-    if isinstance(root, Node):
+    if not isinstance(root, Value):
         return change(_inside(root, change), ())
     conditions = _conditions(root)
-    new = {node: change(_inside(node, change), holds) for node, holds in conditions.items() if isinstance(node, Node)}
+    parts = ((node, holds) for node, holds in conditions.items() if not isinstance(node, Value))
+    new = {node: change(_inside(node, change), holds) for node, holds in parts}
     return walk.rewrite(root, new)
 
 
-def parts_of(root: Operand) -> list[tuple[Any, tuple[Cond, ...]]]:
+def parts_of(root: Operand) -> list[tuple[Operand, tuple[Cond, ...]]]:
     """The largest integer expressions and conditions in `root`, and its values, each with what holds where it stands.
 
     The formulas of integer functions of data are among them.
     """
-    found: list[tuple[Any, tuple[Cond, ...]]] = []
+    found: list[tuple[Operand, tuple[Cond, ...]]] = []
 
-    def note(part: Any, conditions: tuple[Cond, ...]) -> Any:
+    def note(part: Expr | Cond, conditions: tuple[Cond, ...]) -> Expr | Cond:
         found.append((part, conditions))
         return part
 
@@ -46,22 +48,26 @@ def parts_of(root: Operand) -> list[tuple[Any, tuple[Cond, ...]]]:
     return found
 
 
-def _inside(e: Node, change: Change) -> Any:
+def _inside(e: Expr | Cond, change: Change) -> Expr | Cond:
     """`e` with the formulas of its integer functions of data changed."""
     functions = [n for n in postorder((e,)) if n.op is ops.LOAD and isinstance(n.data, IntFunction)]
     if not functions:
         return e
-    new: dict[Any, Any] = {}
+    new: dict[Node, Operand] = {}
     for call in functions:
         mapping = dict(zip(call.data.params, (walk.rewrite(a, dict(new)) for a in call.args), strict=True))
         body = walk.substitute(call.data.body, mapping)
-        new[call] = integer(map_integers(body, change))
+        changed = map_integers(body, change)
+        assert isinstance(changed, Value), "a formula of data stays one"
+        new[call] = integer(changed)
+    if isinstance(e, Expr):
+        return walk.rewrite(e, new)
     return walk.rewrite(e, new)
 
 
-def _conditions(root: Value) -> dict[Any, tuple[Cond, ...]]:
+def _conditions(root: Value) -> dict[Operand, tuple[Cond, ...]]:
     """For each value below `root`, and each largest integer part, what holds wherever it is evaluated."""
-    found: dict[Any, tuple[Cond, ...]] = {root: ()}
+    found: dict[Operand, tuple[Cond, ...]] = {root: ()}
     for node in _parents_first(root):
         holds = found[node]
         for k, child in enumerate(node.args):

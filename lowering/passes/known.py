@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from bound import dtypes
 from bound.tensor import Tensor, element
 from bound.tir import build, walk
-from bound.tir.value import COMPARISONS, Value, ValueOp, constant
+from bound.tir.value import COMPARISONS, Operand, Value, ValueOp, constant
 from bound.tir.walk import loaded_tensor, nodes
 from intset.expr import ops
 from intset.expr.build import logical_and, logical_not, logical_or
@@ -182,8 +182,9 @@ class Known:
                 here = place.scope.where(source.where)
                 if _value(source, tensor) is None and not proves(here, truth(False)):
                     return f"{text(node)} may be {_told(source, tensor)}", _point(place, source)
-            is_float = isinstance(node, Value) and node.op is ValueOp.CONST and dtypes.is_float(node.dtype)
-            if is_float and not is_representable(node.data, node.dtype):
+            if not isinstance(node, Value) or node.op is not ValueOp.CONST or not dtypes.is_float(node.dtype):
+                continue
+            if not is_representable(node.data, node.dtype):
                 return f"{node!r} is no {node.dtype}: another number takes its place", None
         proof = proof_of(place.scope, part) if isinstance(part, Cond) else None
         point = None if proof is None else place.point(proof)
@@ -314,19 +315,19 @@ def _is_element(node: Any, stmt: Store, scope: Scope) -> bool:
     return all(proves(scope, a.eq(b)) for a, b in zip(node.args, stmt.indices, strict=True))
 
 
-def reduced(value: Any) -> Any:
+def reduced(value: Operand) -> Operand:
     """A value of floats without operations that leave a number as it is (`==` tells): `x + 0.0`, `x * 1.0`, a maximum
     with `-inf`. `x - x` and `0.0 * x` stay: infinities and NaN make something else of them."""
-    new: dict[Any, Any] = {}
+    new: dict[Operand, Operand] = {}
     for node in nodes(value):
         if isinstance(node, Value):
             args = tuple(new.get(arg, arg) for arg in node.args)
             made = walk.rewrite(node, {a: b for a, b in zip(node.args, args, strict=True) if a is not b})
-            new[node] = _identity(made)
+            new[node] = _identity(made) if isinstance(made, Value) else made
     return new.get(value, value)
 
 
-def _identity(node: Value) -> Any:
+def _identity(node: Value) -> Operand:
     if len(node.args) != 2 or node.op not in _NEUTRAL:
         return node
     a, b = node.args

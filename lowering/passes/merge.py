@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from bound.tensor import Tensor
-from bound.tir.walk import loaded_tensor, nodes
+from bound.tir.walk import loaded_tensor, nodes, read_indices
 from intset.expr.build import logical_and
 from intset.expr.node import Cond, Expr, Var
 from lowering.nest.ir import Allocate, Assert, Evaluate, For, Function, If, Let, LoopKind, Seq, Stmt, Store, seq
@@ -230,7 +230,7 @@ def _accesses(loop: For, own: set[Any]) -> list[_Access]:
             for node in nodes(operand):
                 tensor = loaded_tensor(node)
                 if tensor is not None and tensor not in own:
-                    found.append(_Access(tensor, tuple(node.args), False, steps))
+                    found.append(_Access(tensor, read_indices(node), False, steps))
         if isinstance(stmt, Store) and stmt.tensor not in own:
             found.append(_Access(stmt.tensor, stmt.indices, True, steps))
     return found

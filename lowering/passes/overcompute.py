@@ -14,7 +14,7 @@ from functools import cache, partial
 from typing import Any, Final
 
 from bound.tir.build import together
-from bound.tir.walk import loaded_tensor, nodes
+from bound.tir.walk import loaded_tensor, nodes, read_indices
 from intset.expr.build import logical_and, logical_or
 from intset.expr.node import Cond, truth
 from intset.expr.walk import is_small
@@ -270,7 +270,7 @@ def _missing(
                 inside = proof_of(scope, (index >= low) & (index < low + extent))
                 if not inside:
                     return f"{node!r} may be outside {tensor.name}", place.point(inside)
-            touchable = proof_of(scope, is_outside(padding_of(known.f, tensor), node.args))
+            touchable = proof_of(scope, is_outside(padding_of(known.f, tensor), read_indices(node)))
             if not touchable:
                 return f"{node!r} may be in the padding of {tensor.name}", place.point(touchable)
             if tensor in total:

@@ -10,7 +10,7 @@ import intset
 from bound.tensor import Tensor
 from bound.tir.opaque import IntFunction
 from bound.tir.value import Value, ValueOp
-from bound.tir.walk import loaded_tensor, nodes
+from bound.tir.walk import loaded_tensor, nodes, read_indices
 from intset.config import Effort, tiers_within
 from intset.expr import ops
 from intset.expr.node import Cond
@@ -172,7 +172,7 @@ def why_not_total(operand: Any, scope: Scope, readable: Mapping[Tensor, Padding 
         if tensor is not None and readable is not None:
             if tensor not in readable:
                 return f"{node!r} may be read before it is written"
-            if not proves(scope, is_outside(readable[tensor], node.args)):
+            if not proves(scope, is_outside(readable[tensor], read_indices(node))):
                 return f"{node!r} may be in the padding of {tensor.name}"
             for index, extent in zip(node.args, tensor.extents, strict=True):
                 if not proves(scope, (index >= 0) & (index < extent)):

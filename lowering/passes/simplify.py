@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import intset
 from bound.tir import walk
-from bound.tir.build import together
+from bound.tir.build import together, truth_value
 from bound.tir.ranges import is_held
 from bound.tir.value import Operand, Value, ValueOp
 from intset.config import Effort, tiers_within
@@ -22,7 +22,7 @@ from intset.simplify import Pricing
 from lowering.nest.ir import Assert, Assume, For, Function, If, Seq, Stmt, is_empty, seq, tensor_of
 from lowering.nest.scope import Scope, scope_of
 from lowering.nest.walk import Visit, drive, map_operands, range_ends
-from lowering.passes.integers import map_integers
+from lowering.passes.integers import Whole, map_integers
 
 MAX_NODES: Final = 200  # larger expressions are left as they are
 INDEX_BITS: Final = 32  # the width that indices are to fit where they do
@@ -86,7 +86,7 @@ def _loop(loop: For, scope: Scope, known: Mapping[Any, Any]) -> Visit[Stmt]:
 
 
 def _branch(stmt: If, scope: Scope, known: Mapping[Any, Any]) -> Visit[Stmt]:
-    cond = walk.substitute(stmt.cond, known)
+    cond = truth_value(walk.substitute(stmt.cond, known))
     if isinstance(cond, Cond):
         parts: list[Cond] = []
         here = scope
@@ -118,7 +118,7 @@ def _integer_conditions(*conditions: Any) -> bool:
 def shortened(operand: Operand, scope: Scope) -> Any:
     """An operand whose integer parts are written with fewer operations where the linear form knows how."""
 
-    def change(part: Node, conditions: tuple[Cond, ...]) -> Any:
+    def change(part: Expr | Cond, conditions: tuple[Cond, ...]) -> Expr | Cond:
         if not part.args or not is_small(MAX_NODES, (part,)):
             return part
         ctx = scope.where(*conditions).ctx
@@ -143,14 +143,14 @@ def _without_choice(operand: Operand) -> Any:
     return walk.rewrite(operand, decided) if decided else operand
 
 
-def shorter(e: Any, ctx: Context) -> Any:
+def shorter(e: Whole, ctx: Context) -> Whole:
     """`e` simplified; of equally cheap integers the one in the canonical order of terms, which is easier to read.
 
     No step of the result needs a wider type than those of `e`.
     """
-    new = ctx.simplify(e, bits=INDEX_BITS)
     if isinstance(e, Cond):
-        return mirrored(new)
+        return mirrored(ctx.simplify(e, bits=INDEX_BITS))
+    new = ctx.simplify(e, bits=INDEX_BITS)
     ordered = ctx.canonical(e)
     prices = Pricing()
     return ordered if prices.price(ordered) == prices.price(new) else new
@@ -158,7 +158,7 @@ def shorter(e: Any, ctx: Context) -> Any:
 
 def mirrored(cond: Cond) -> Cond:
     """The condition with constants on the right of its comparisons."""
-    new: dict[Any, Any] = {}
+    new: dict[Node, Node] = {}
     for node in postorder((cond,)):
         if node.op in _MIRRORED and constant_value(node.args[0]) is not None and constant_value(node.args[1]) is None:
             new[node] = make(_MIRRORED[node.op], (node.args[1], node.args[0]))

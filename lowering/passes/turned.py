@@ -17,7 +17,7 @@ from bound import dtypes
 from bound.tensor import Tensor, element
 from bound.tir.build import logical, together
 from bound.tir.value import ValueOp
-from bound.tir.walk import loaded_tensor, nodes
+from bound.tir.walk import loaded_tensor, nodes, read_indices
 from intset.errors import BudgetError, UndecidedError
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, PlainVar, Var
@@ -112,7 +112,7 @@ def _indices(body: Stmt, tensor: Tensor) -> tuple[Expr, ...]:
     for stmt in statements(body):
         for node in nodes(*operands(stmt)):
             if loaded_tensor(node) is tensor:
-                read[node.args] = None
+                read[read_indices(node)] = None
         if isinstance(stmt, Evaluate):
             raise LayoutError(f"a host call touches all of {tensor.name}, or would be made in another order")
     found = list(stored_indices(body, tensor) or read)
