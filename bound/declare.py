@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from bound import dtypes
@@ -34,7 +34,7 @@ def size_var(name: str = "size", dtype: str = dtypes.INDEX) -> ShapeVar:
 
 
 def placeholder(
-    shape: Any, dtype: str | None = None, name: str = "placeholder", value_range: tuple[int, int] | None = None
+    shape: object, dtype: str | None = None, name: str = "placeholder", value_range: tuple[int, int] | None = None
 ) -> Tensor:
     """A tensor that is given.
 
@@ -63,11 +63,11 @@ def _as_value_range(value_range: object, dtype: str, name: str) -> tuple[int, in
 
 
 def compute(
-    shape: Any,
-    fcompute: Callable[..., Any],
+    shape: object,
+    fcompute: Callable[..., object],
     name: str = "compute",
     tag: str = "",
-    attrs: Any = None,
+    attrs: Mapping[str, object] | None = None,
     varargs_names: Sequence[str] | None = None,
 ) -> Any:
     """A tensor computed element by element; a tuple of tensors when `fcompute` returns several formulas.
@@ -99,7 +99,7 @@ def compute(
 
 
 def _index_names(
-    fcompute: Callable[..., Any], ndim: int, name: str, varargs_names: Sequence[str] | None
+    fcompute: Callable[..., object], ndim: int, name: str, varargs_names: Sequence[str] | None
 ) -> tuple[str, ...]:
     if not callable(fcompute):
         raise InputError(f"the formula of {name} must be a function of the indices, not {fcompute!r}")
@@ -120,13 +120,13 @@ def _index_names(
 def extern(
     shape: Any,
     inputs: Sequence[Tensor],
-    fcompute: Callable[..., Any],
+    fcompute: Callable[..., object],
     name: str = "extern",
-    dtype: Any = None,
-    in_buffers: Any = None,
-    out_buffers: Any = None,
+    dtype: object = None,
+    in_buffers: Buffer | Sequence[Buffer] | None = None,
+    out_buffers: Buffer | Sequence[Buffer] | None = None,
     tag: str = "",
-    attrs: Any = None,
+    attrs: Mapping[str, object] | None = None,
 ) -> Any:
     """One tensor, or a tuple of them, computed by code that the analysis cannot see into.
 
@@ -152,11 +152,11 @@ def extern(
     return op.output(0) if len(shapes) == 1 else op.outputs
 
 
-def _buffers(given: Any) -> list[Buffer]:
-    return list(given) if isinstance(given, (tuple, list)) else [] if given is None else [given]
+def _buffers(given: Buffer | Sequence[Buffer] | None) -> list[Buffer]:
+    return [given] if isinstance(given, Buffer) else list(given or ())
 
 
-def _extern_types(dtype: Any, inputs: tuple[Tensor, ...], count: int, name: str) -> tuple[str, ...]:
+def _extern_types(dtype: object, inputs: tuple[Tensor, ...], count: int, name: str) -> tuple[str, ...]:
     if dtype is None:
         types = {tensor.dtype for tensor in inputs}
         if len(types) != 1:
@@ -169,13 +169,13 @@ def _extern_types(dtype: Any, inputs: tuple[Tensor, ...], count: int, name: str)
 
 
 def scan(
-    init: Any,
-    update: Any,
-    state_placeholder: Any,
-    inputs: Any = None,
+    init: object,
+    update: object,
+    state_placeholder: object,
+    inputs: object = None,
     name: str = "scan",
     tag: str = "",
-    attrs: Any = None,
+    attrs: Mapping[str, object] | None = None,
 ) -> Any:
     """A recurrence along the first dimension; one tensor, or a tuple of them.
 
@@ -203,7 +203,7 @@ def scan(
     return op.output(0) if op.num_outputs == 1 else op.outputs
 
 
-def _tensors(x: Any, what: str, name: str) -> tuple[Tensor, ...]:
+def _tensors(x: object, what: str, name: str) -> tuple[Tensor, ...]:
     tensors = tuple(x) if isinstance(x, (tuple, list)) else (x,)
     for tensor in tensors:
         if not isinstance(tensor, Tensor):

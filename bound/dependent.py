@@ -7,12 +7,11 @@ reduction. From there on it is a reduction like any other: it can be split, cach
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from bound.itervar import IterVar
 from bound.tir import build
 from bound.tir.reduce import condition, reduction_of
-from bound.tir.value import Operand, Value, ValueOp, make
+from bound.tir.value import Operand, Truth, Value, ValueOp, make
 from intset.context import Context
 from intset.errors import InputError
 from intset.expr.node import Expr, Var
@@ -31,7 +30,7 @@ def with_independent_ranges(name: str, axis: Sequence[IterVar], body: Sequence[O
     if not isinstance(top, Value) or top.op is not ValueOp.REDUCE:
         return tuple(body)
     around: list[IterVar] = list(axis)
-    conditions: list[Any] = []
+    conditions: list[Truth] = []
     for iv in reduction_of(top).axis:
         if iv.dom is not None and any(v in around for v in iv.dom.free_vars()):
             low, extent = iv.dom.min, iv.dom.extent
@@ -57,7 +56,7 @@ def _over(name: str, iv: IterVar, around: Sequence[IterVar]) -> Range:
     return Range(low, Normalizer({}).form(high - low + 1).expr())
 
 
-def _under(value: Operand, conditions: Sequence[Any]) -> Operand:
+def _under(value: Operand, conditions: Sequence[Truth]) -> Operand:
     assert isinstance(value, Value) and value.op is ValueOp.REDUCE
     arity = reduction_of(value).arity
     where = build.together(condition(value), *conditions)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ from bound.itervar import IterVar
 from bound.operation import ComputeOp, Operation, extent_of, redirected
 from bound.tensor import Tensor, TensorSlice, as_index
 from bound.tir import build, walk
+from bound.tir.reduce import Parameter
 from bound.tir.value import Operand
 from intset.errors import InputError
 from intset.expr import ops
@@ -23,7 +24,9 @@ class TensorIntrin:
     Called inside `te.compute` with slices such as `B[i:i+3, 0:20]`, it declares to read those regions.
     """
 
-    def __init__(self, name: str, op: ComputeOp, lower: Callable[..., Any], scalar_params: tuple[Any, ...]) -> None:
+    def __init__(
+        self, name: str, op: ComputeOp, lower: Callable[..., object], scalar_params: tuple[Parameter, ...]
+    ) -> None:
         self.name = name
         self.op = op
         self.lower = lower
@@ -91,11 +94,11 @@ def _difference(start: Expr, stop: Expr) -> Expr:
 
 def decl_tensor_intrin(
     op: Operation,
-    fcompute: Callable[..., Any],
+    fcompute: Callable[..., object],
     name: str = "tensor_intrin",
-    binds: Any = None,
-    scalar_params: Any = (),
-    **options: Any,
+    binds: object = None,
+    scalar_params: Sequence[Parameter] = (),
+    **options: object,
 ) -> TensorIntrin:
     """An intrinsic for the computation that `op` describes.
 
@@ -128,7 +131,7 @@ class TensorComputeOp(Operation):
         schedulable: int,
         call: TensorIntrinCall,
         tag: str = "",
-        attrs: Mapping[str, Any] | None = None,
+        attrs: Mapping[str, object] | None = None,
     ) -> None:
         super().__init__(name, tag, attrs)
         self.axis = axis

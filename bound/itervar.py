@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import IntEnum
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from intset.errors import InputError
 from intset.expr.annotate import without_sizes
@@ -78,7 +78,7 @@ class IterVar(Var):
         if len(known) > len(self.sizes):
             self.remember("sizes", known)
 
-    def fields(self) -> dict[str, Any]:
+    def fields(self) -> dict[str, object]:
         return {"dom": self.dom, "iter_type": self.iter_type, "thread_tag": self.thread_tag, "sizes": self.sizes}
 
     def part(self, name: str) -> IterVar:
@@ -111,10 +111,10 @@ def as_domain(dom: object, what: str) -> Range:
     return Range(0, as_expr(dom, what))
 
 
-def thread_axis(dom: Any = None, tag: str = "", name: str = "") -> IterVar:
+def thread_axis(dom: object = None, tag: str = "", name: str = "") -> IterVar:
     """A thread axis: `thread_axis("threadIdx.x")`, or with its extent `thread_axis((0, 32), "threadIdx.x")`."""
     if isinstance(dom, str):
-        dom, tag = None, dom
+        return thread_axis(None, dom, name)
     if not isinstance(tag, str) or not tag:
         raise InputError("thread_axis needs a tag such as 'threadIdx.x'")
     domain = None if dom is None else as_domain(dom, f"the domain of thread_axis({tag!r})")

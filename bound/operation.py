@@ -7,7 +7,7 @@ place of the old one.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Self
 
 from bound.itervar import IterType, IterVar
 from bound.shapes import plain_sizes
@@ -15,7 +15,6 @@ from bound.tensor import Tensor, element
 from bound.tir import walk
 from bound.tir.buffer import Buffer
 from bound.tir.build import dtype_of
-from bound.tir.calls import ExternCall
 from bound.tir.elements import computed_range
 from bound.tir.reduce import Reduction
 from bound.tir.value import Operand, Value, ValueOp
@@ -34,7 +33,7 @@ class Operation:
     outputs: the tensors it computes.
     """
 
-    def __init__(self, name: str, tag: str = "", attrs: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, name: str, tag: str = "", attrs: Mapping[str, object] | None = None) -> None:
         if not isinstance(name, str) or not name:
             raise InputError(f"the name of an operation is a non-empty text, not {name!r}")
         self.name = name
@@ -112,7 +111,7 @@ class ComputeOp(Operation):
         axis: tuple[IterVar, ...],
         body: tuple[Operand, ...],
         tag: str = "",
-        attrs: Mapping[str, Any] | None = None,
+        attrs: Mapping[str, object] | None = None,
     ) -> None:
         super().__init__(name, tag, attrs)
         self.axis = axis
@@ -183,10 +182,10 @@ class ExternOp(Operation):
         inputs: tuple[Tensor, ...],
         shapes: tuple[tuple[Expr, ...], ...],
         types: tuple[str, ...],
-        body: ExternCall | Any,
+        body: object,
         buffers: tuple[tuple[Buffer, ...], tuple[Buffer, ...]],
         tag: str = "",
-        attrs: Mapping[str, Any] | None = None,
+        attrs: Mapping[str, object] | None = None,
     ) -> None:
         super().__init__(name, tag, attrs)
         self.inputs = inputs
@@ -222,7 +221,7 @@ class ScanOp(Operation):
         state_placeholder: tuple[Tensor, ...],
         inputs: tuple[Tensor, ...],
         tag: str = "",
-        attrs: Mapping[str, Any] | None = None,
+        attrs: Mapping[str, object] | None = None,
         spatial_axis: tuple[IterVar, ...] | None = None,
     ) -> None:
         super().__init__(name, tag, attrs)

@@ -36,7 +36,7 @@ def InferBound(schedule: Schedule) -> BoundsMap:
     return infer_bound(schedule)
 
 
-def ScheduleOps(schedule: Any, bounds: Any, debug_keep_trivial_loop: bool = False) -> Any:
+def ScheduleOps(schedule: Schedule, bounds: BoundsMap, debug_keep_trivial_loop: bool = False) -> Any:
     """The loop nest of a schedule under the bounds that `InferBound` gave for it: see `lowering.tvm.ScheduleOps`."""
     return importlib.import_module(LOOPS).ScheduleOps(schedule, bounds, debug_keep_trivial_loop)
 

@@ -75,20 +75,20 @@ class Tensor:
             self._element = TensorElement(self)
         return self._element
 
-    def __getitem__(self, indices: Any) -> Any:
+    def __getitem__(self, indices: object) -> Any:
         return self._at(indices if isinstance(indices, tuple) else (indices,))
 
-    def __call__(self, *indices: Any) -> Any:
+    def __call__(self, *indices: object) -> Any:
         return self._at(indices)
 
-    def _at(self, indices: tuple[Any, ...]) -> Any:
+    def _at(self, indices: tuple[object, ...]) -> Any:
         if len(indices) > self.ndim:
             raise InputError(f"{self.name} has {self.ndim} dimensions, not {len(indices)}")
         if len(indices) < self.ndim or any(isinstance(index, slice) for index in indices):
             return TensorSlice(self, indices)
         return element(self, tuple(as_index(self, k, index) for k, index in enumerate(indices)))
 
-    def __getstate__(self) -> tuple[None, dict[str, Any]]:
+    def __getstate__(self) -> tuple[None, dict[str, object]]:
         """What is pickled: the symbol of the elements knows its tensor, and is made again."""
         kept = {name: getattr(self, name) for name in self.__slots__ if name not in ("__weakref__", "_element")}
         return None, {**kept, "_element": None}
@@ -114,11 +114,11 @@ class TensorSlice(Guest):
 
     __slots__ = ("indices", "tensor")
 
-    def __init__(self, tensor: Tensor, indices: tuple[Any, ...]) -> None:
+    def __init__(self, tensor: Tensor, indices: tuple[object, ...]) -> None:
         self.tensor = tensor
         self.indices = indices
 
-    def __getitem__(self, indices: Any) -> Any:
+    def __getitem__(self, indices: object) -> Any:
         return self.tensor._at((*self.indices, *(indices if isinstance(indices, tuple) else (indices,))))
 
     def __iter__(self) -> Iterator[NoReturn]:

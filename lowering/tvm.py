@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from bound.errors import InputError
 from bound.infer import BoundsMap
 from bound.schedule import Schedule
 from lowering.build import schedule_ops
 from lowering.build.arguments import parameters
+from lowering.nest.ir import Stmt
 
 
-def ScheduleOps(schedule: Any, bounds: Any, debug_keep_trivial_loop: bool = False) -> Any:
+def ScheduleOps(schedule: object, bounds: object, debug_keep_trivial_loop: bool = False) -> Stmt:
     """TVM's name for the loop nest of a schedule under the bounds that `InferBound` gave for it: a printable statement.
 
     Indices are those of the tensors, before storage is laid out and divisions are lowered; `lowering.lower` makes a

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from bound.errors import ScheduleError
 from bound.itervar import IterVar
@@ -78,9 +78,9 @@ class Repair:
 
     kind: str
     text: str
-    call: Callable[[Schedule], Any]
+    call: Callable[[Schedule], object]
 
-    def apply(self, schedule: Schedule) -> Any:
+    def apply(self, schedule: Schedule) -> object:
         """Do it to the schedule that was refused, or to a copy of it; gives what the call gives."""
         return self.call(schedule)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bound.errors import InputError, ScheduleError
 from bound.intrin import TensorComputeOp
@@ -48,7 +48,7 @@ def cache_read(schedule: Schedule, tensor: Tensor, scope: str, readers: tuple[Op
     return cached
 
 
-def cache_write(schedule: Schedule, tensors: tuple[Any, ...], scope: str) -> tuple[Tensor, ...]:
+def cache_write(schedule: Schedule, tensors: tuple[object, ...], scope: str) -> tuple[Tensor, ...]:
     """Compute the outputs of one operation in `scope`, over the loops they have now, then copy them.
 
     The operation that copies takes the place of the old one and starts from fresh axes; the new stage has one axis for
@@ -157,7 +157,7 @@ def refuse_attached(schedule: Schedule, stage: Stage, call: str) -> None:
             raise ScheduleError(f"stage {stage.name}: {call} would remove {axis}, at which {other.name} is computed")
 
 
-def _checked_tensor(tensor: Any) -> Tensor:
+def _checked_tensor(tensor: object) -> Tensor:
     if not isinstance(tensor, Tensor):
         raise InputError(f"a tensor is needed, not {tensor!r}")
     return tensor

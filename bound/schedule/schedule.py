@@ -17,7 +17,7 @@ from bound.schedule.stage import AttachType, Stage
 from bound.tensor import Tensor
 
 
-def create_schedule(ops: Any) -> Schedule:
+def create_schedule(ops: object) -> Schedule:
     """The schedule that computes `ops` and all they need, each stage whole and one after another.
 
     Parameters
@@ -99,19 +99,20 @@ class Schedule:
 
     # --- rewrites of the dataflow -------------------------------------------------------------------------------
 
-    def cache_read(self, tensor: Tensor, scope: str, readers: Any) -> Tensor:
+    def cache_read(self, tensor: Tensor, scope: str, readers: object) -> Tensor:
         """A copy of `tensor` in another storage scope, which `readers` read instead."""
         given = readers if isinstance(readers, (list, tuple)) else (readers,)
         return cache.cache_read(self, tensor, scope, tuple(r.op if isinstance(r, Tensor) else r for r in given))
 
-    def cache_write(self, tensor: Any, scope: str) -> Any:
+    def cache_write(self, tensor: Tensor | list[Tensor] | tuple[Tensor, ...], scope: str) -> Any:
         """Compute `tensor` in another storage scope, in the order of its present loops, then copy it.
 
         Gives the new tensor, or a list of them for a list of all outputs of one operation.
         """
-        several = isinstance(tensor, (list, tuple))
-        made = cache.cache_write(self, tuple(tensor) if several else (tensor,), scope)
-        return list(made) if several else made[tensor.value_index]
+        if isinstance(tensor, (list, tuple)):
+            return list(cache.cache_write(self, tuple(tensor), scope))
+        made = cache.cache_write(self, (tensor,), scope)
+        return made[tensor.value_index]
 
     def rfactor(self, tensor: Tensor, axis: IterVar, factor_axis: int = 0) -> Any:
         """Split a reduction in two: partial results for each value of the loop `axis`, then their reduction.
@@ -122,7 +123,7 @@ class Schedule:
         made = rfactor.rfactor(self, tensor, axis, factor_axis)
         return made[0] if len(made) == 1 else list(made)
 
-    def create_group(self, outputs: Any, inputs: Any, include_inputs: bool = False) -> Stage:
+    def create_group(self, outputs: object, inputs: object, include_inputs: bool = False) -> Stage:
         """A group of the stages between `inputs` and `outputs`, to be attached together."""
         ends = [tuple(x) if isinstance(x, (list, tuple)) else (x,) for x in (outputs, inputs)]
         now = [tuple(self.current(t) for t in tensors) for tensors in ends]

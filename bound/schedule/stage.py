@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,8 @@ from bound.operation import ComputeOp, Operation, ScanOp
 from bound.schedule.relations import Fuse, Relation, Singleton, Split, Tail, children, parents
 from bound.schedule.scopes import check_scope, check_thread_tag
 from bound.tensor import Tensor
-from intset.expr.node import Expr, Var, as_expr, as_int
+from bound.tir.value import Truth
+from intset.expr.node import Expr, IntLike, Var, as_expr, as_int
 from intset.expr.range import Range
 
 if TYPE_CHECKING:
@@ -48,17 +50,17 @@ class IterVarAttr:
 
     iter_type: IterType | None = None
     bind_thread: IterVar | None = None
-    tensor_intrin: Any = None
+    tensor_intrin: object = None
     align: tuple[int, int] | None = None
     prefetches: tuple[tuple[Tensor, Expr], ...] = ()
-    pragmas: tuple[tuple[str, Any], ...] = ()
+    pragmas: tuple[tuple[str, object], ...] = ()
 
     @property
     def pragma_keys(self) -> tuple[str, ...]:
         return tuple(key for key, _ in self.pragmas)
 
     @property
-    def pragma_values(self) -> tuple[Any, ...]:
+    def pragma_values(self) -> tuple[object, ...]:
         return tuple(value for _, value in self.pragmas)
 
 
@@ -100,7 +102,7 @@ class Stage:
         self.double_buffered = False
         self.group: Stage | None = None
         self.env_thread_vars: tuple[IterVar, ...] = ()
-        self.store_predicate: Any = None
+        self.store_predicate: Truth | None = None
         self.compute_at_position = 0
         self.max_producer_position = 0
 
@@ -135,8 +137,8 @@ class Stage:
     def split(
         self,
         parent: IterVar,
-        factor: Any = None,
-        nparts: Any = None,
+        factor: IntLike | None = None,
+        nparts: IntLike | None = None,
         tail: str = Tail.GUARD,
         disable_predication: bool = False,
     ) -> tuple[IterVar, IterVar]:
@@ -159,9 +161,9 @@ class Stage:
         self.leaf_iter_vars[position : position + 1] = [outer, inner]
         return outer, inner
 
-    def fuse(self, *args: Any) -> IterVar:
+    def fuse(self, *args: IterVar | Sequence[IterVar]) -> IterVar:
         """One axis in the place of several that follow one another; none gives an axis of extent 1."""
-        axes = tuple(args[0]) if len(args) == 1 and isinstance(args[0], (list, tuple)) else args
+        axes = _listed(args)
         if not axes:
             self.whole_own("fuse of no axes")
             single = IterVar(Range(0, 1), "singleton", IterType.DATA_PAR)
@@ -189,9 +191,9 @@ class Stage:
         self.leaf_iter_vars[positions[0] : positions[-1] + 1] = [fused]
         return fused
 
-    def reorder(self, *args: Any) -> None:
+    def reorder(self, *args: IterVar | Sequence[IterVar]) -> None:
         """Put these loops in this order; the places they take together stay the same."""
-        axes = tuple(args[0]) if len(args) == 1 and isinstance(args[0], (list, tuple)) else args
+        axes = _listed(args)
         positions = [self.position_of(axis, "reorder") for axis in axes]
         if len(set(positions)) != len(positions):
             repeated = next(axis for k, axis in enumerate(axes) if positions.index(positions[k]) != k)
@@ -202,7 +204,7 @@ class Stage:
             self.leaf_iter_vars[place] = axis
 
     def tile(
-        self, x_parent: IterVar, y_parent: IterVar, x_factor: Any, y_factor: Any
+        self, x_parent: IterVar, y_parent: IterVar, x_factor: IntLike, y_factor: IntLike
     ) -> tuple[IterVar, IterVar, IterVar, IterVar]:
         """Split both axes and put the loops in the order x outer, y outer, x inner, y inner."""
         if x_parent is y_parent:
@@ -258,13 +260,13 @@ class Stage:
         """Run the iterations of a loop in parallel."""
         self._set_kind(var, IterType.PARALLELIZED)
 
-    def tensorize(self, var: IterVar, tensor_intrin: Any) -> None:
+    def tensorize(self, var: IterVar, tensor_intrin: object) -> None:
         """Replace a loop and all inside it by an intrinsic."""
         self.position_of(var, "tensorize")
         self.whole_own("tensorize")
         self._annotate(var, iter_type=IterType.TENSORIZED, tensor_intrin=tensor_intrin)
 
-    def pragma(self, var: IterVar, pragma_type: str, pragma_value: Any = None) -> None:
+    def pragma(self, var: IterVar, pragma_type: str, pragma_value: object = None) -> None:
         """Leave a remark for code generation on a loop; "unroll" and "vectorize" are the calls of these names."""
         if pragma_type in ("unroll", "vectorize"):
             (self.unroll if pragma_type == "unroll" else self.vectorize)(var)
@@ -272,7 +274,7 @@ class Stage:
         self.position_of(var, "pragma")
         self._annotate(var, pragmas=(*self._attr(var).pragmas, (pragma_type, pragma_value)))
 
-    def prefetch(self, tensor: Tensor, var: IterVar, offset: Any) -> None:
+    def prefetch(self, tensor: Tensor, var: IterVar, offset: IntLike) -> None:
         """Fetch what a later iteration of a loop reads of a tensor."""
         self.position_of(var, "prefetch")
         distance = as_expr(offset, "offset of prefetch")
@@ -297,11 +299,11 @@ class Stage:
         check_scope(scope)
         self.scope = scope
 
-    def set_store_predicate(self, predicate: Any) -> None:
+    def set_store_predicate(self, predicate: Truth) -> None:
         """Store an element only where the condition holds."""
         self.store_predicate = predicate
 
-    def env_threads(self, threads: Any) -> None:
+    def env_threads(self, threads: object) -> None:
         """Start threads around a scan, outside its loops."""
         axes = tuple(threads) if isinstance(threads, (list, tuple)) else (threads,)
         if not isinstance(self._op, ScanOp):
@@ -465,6 +467,12 @@ def _is_inside(stage: Stage, group: Stage) -> bool:
     while outer is not None and outer is not group:
         outer = outer.group
     return outer is group
+
+
+def _listed(args: tuple[IterVar | Sequence[IterVar], ...]) -> tuple[IterVar, ...]:
+    """The axes of `f(a, b)` and of `f([a, b])`; who takes one refuses what is none."""
+    given: Any = args[0] if len(args) == 1 and isinstance(args[0], (list, tuple)) else args
+    return tuple(given)
 
 
 def _label(axis: object) -> str:

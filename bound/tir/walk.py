@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from bound.tir.opaque import IntFunction, TensorElement, integer
-from bound.tir.value import Operand, Value, ValueOp, make
+from bound.tir.value import Operand, Truth, Value, ValueOp, make
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, Node, Var
 from intset.expr.node import make as make_node
@@ -15,7 +15,7 @@ from intset.expr.walk import postorder, postorder_until
 if TYPE_CHECKING:
     from bound.tensor import Tensor
 
-Part = TypeVar("Part", Expr, Cond, Operand)  # an integer stays an integer, a condition on integers one
+Part = TypeVar("Part", Expr, Cond, Truth, Operand)  # an integer stays an integer, a truth value one
 Old = TypeVar("Old", bound="Node | Value")
 OnLoad: TypeAlias = "Callable[[Tensor, tuple[Expr, ...]], Operand | None]"
 

@@ -9,16 +9,17 @@ from bound.errors import ScheduleError
 from bound.operation import PlaceholderOp
 from bound.schedule import Schedule
 from bound.tensor import Tensor
+from bound.tir.reduce import Parameter
 from bound.tir.value import Value
 from intset.errors import InputError
 from intset.expr.definedness import embedded_claims
-from intset.expr.node import ShapeVar, Var, const
+from intset.expr.node import Cond, ShapeVar, Var, const
 from intset.expr.walk import conjuncts, without_assertions
 from lowering.nest.ir import Assert, Function, ShapeOf, Stmt
 from lowering.nest.walk import free_variables
 
 
-def parameters(schedule: Schedule, args: Sequence[Any] | None) -> tuple[tuple[Tensor, ...], tuple[Any, ...]]:
+def parameters(schedule: Schedule, args: Sequence[Any] | None) -> tuple[tuple[Tensor, ...], tuple[Parameter, ...]]:
     """The tensors and scalars to pass, in the order of `args`; without `args`, what is read and then what is asked for.
 
     Raises
@@ -33,7 +34,7 @@ def parameters(schedule: Schedule, args: Sequence[Any] | None) -> tuple[tuple[Te
     if args is None:
         return tuple(dict.fromkeys((*read, *computed))), ()
     tensors: dict[Tensor, None] = {}
-    scalars: list[Any] = []
+    scalars: list[Parameter] = []
     for k, arg in enumerate(args):
         if isinstance(arg, Tensor):
             tensors[_current(schedule, arg)] = None
@@ -99,7 +100,7 @@ def shape_asserts(f: Function, at: Mapping[Var, int], sizes: Iterable[Var] = ())
 
 def _declared(var: Var) -> list[Assert]:
     low, high, step = var.declared()
-    checks: list[tuple[Any, str]] = []
+    checks: list[tuple[Cond, str]] = []
     floor = 0 if low is None and not isinstance(var, ShapeVar) else low
     if floor is not None:
         checks.append((var >= floor, f"{var.name} is at least {floor}"))
@@ -112,7 +113,7 @@ def _declared(var: Var) -> list[Assert]:
 
 def sizes_of(tensors: Iterable[Tensor], body: Stmt) -> tuple[tuple[Var, ...], tuple[Value, ...]]:
     """Integer variables and scalar parameters that a function needs: those in shapes first, in their order."""
-    found: dict[Any, None] = {}
+    found: dict[Parameter, None] = {}
     for tensor in tensors:
         for extent in tensor.extents:
             found.update(dict.fromkeys(extent.free_vars(), None))

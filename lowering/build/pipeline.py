@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from bound.errors import ScheduleError
 from bound.infer import BoundsMap, Nest, Storage
@@ -18,7 +18,7 @@ from bound.tir import walk
 from bound.tir.buffer import Buffer
 from bound.tir.calls import ExternCall
 from bound.tir.value import Operand
-from intset.expr.node import Expr
+from intset.expr.node import Expr, Var
 from lowering.build import formulas, stages
 from lowering.build.checks import Checks, checked, with_checks
 from lowering.build.fold import fold
@@ -31,7 +31,7 @@ from lowering.build.stages import Attach, Level
 from lowering.nest.ir import Allocate, Evaluate, If, Seq, Stmt, seq
 from lowering.nest.walk import Visit, drive, substitute, transform
 
-_NOTHING: Final[Mapping[Any, Expr]] = {}
+_NOTHING: Final[Mapping[Var, Expr]] = {}
 _UNCHECKED: Final[Checks] = {}
 
 
@@ -78,7 +78,7 @@ class _Pipeline:
         self.numbers = {stage: k for k, stage in enumerate(bounds.schedule.stages)}
         self.has_threads = any(thread_of(stage, iv) is not None for stage, iv in leaves)
 
-    def stages(self, run: Sequence[Stage], body: Stmt, moved: Mapping[Any, Expr] = _NOTHING) -> Visit[Stmt]:
+    def stages(self, run: Sequence[Stage], body: Stmt, moved: Mapping[Var, Expr] = _NOTHING) -> Visit[Stmt]:
         """The stages `run` with their storage, then `body`.
 
         `moved`: what stands for loops around the stages that `body` does not count any more.
@@ -97,7 +97,7 @@ class _Pipeline:
         return fold(seq(*(substitute(part, dict(moved)) for part in parts), body), folded)
 
     def _together(
-        self, run: Mapping[Stage, Sequence[IterVar]], placed: Sequence[Stage], moved: Mapping[Any, Expr] = _NOTHING
+        self, run: Mapping[Stage, Sequence[IterVar]], placed: Sequence[Stage], moved: Mapping[Var, Expr] = _NOTHING
     ) -> Visit[tuple[Stmt, dict[Stage, int]]]:
         """What a place holds where loops are shared, with the stages that do something in it.
 
@@ -107,7 +107,7 @@ class _Pipeline:
         placed: those of them that have their storage there.
         """
         items: list[Item] = []
-        groups: dict[Any, dict[Stage, Sequence[IterVar]]] = {}
+        groups: dict[IterVar | Stage, dict[Stage, Sequence[IterVar]]] = {}
         for stage, path in run.items():
             if not isinstance(stage.op, PlaceholderOp):
                 groups.setdefault(path[0] if path else stage, {})[stage] = path[1:]
@@ -127,7 +127,7 @@ class _Pipeline:
         done = {stage: number for item in items for stage, number in item.stages.items()}
         return self._with_storage(ordered(items), placed, moved), done
 
-    def _with_storage(self, items: Sequence[Item], placed: Sequence[Stage], moved: Mapping[Any, Expr]) -> Stmt:
+    def _with_storage(self, items: Sequence[Item], placed: Sequence[Stage], moved: Mapping[Var, Expr]) -> Stmt:
         """The items, behind the storage of the stages that have theirs here."""
         folded: dict[Tensor, Storage] = {}
         waiting = dict.fromkeys(placed)
@@ -139,7 +139,7 @@ class _Pipeline:
         parts = [*storage, *(item.stmt for item in items)]
         return fold(seq(*(substitute(part, dict(moved)) for part in merged(parts))), folded)
 
-    def _storage(self, stage: Stage, folded: dict[Tensor, Storage], moved: Mapping[Any, Expr]) -> list[Stmt]:
+    def _storage(self, stage: Stage, folded: dict[Tensor, Storage], moved: Mapping[Var, Expr]) -> list[Stmt]:
         """The allocations of a stage; what is compact is entered in `folded`."""
         made = [t for t in formulas.stored(stage.op, self.wanted) if t not in self.given]
         storages = {t: self.bounds.storage(t) for t in made}
@@ -177,7 +177,7 @@ class _Pipeline:
             parts.append((yield self._nest(stage, op, piece.nest, self._attach(stage, piece.moved))))  # noqa: PERF401
         return seq(*parts)
 
-    def _attach(self, stage: Stage, moved: Mapping[Any, Expr]) -> Attach:
+    def _attach(self, stage: Stage, moved: Mapping[Var, Expr]) -> Attach:
         """Puts the stages that are attached to a loop in front of its body."""
 
         def attach(var: IterVar, body: Stmt) -> Visit[Stmt]:
@@ -214,7 +214,7 @@ class _Pipeline:
         )
         return made
 
-    def _threads(self, stage: Stage, nest: Nest) -> dict[Any, Expr]:
+    def _threads(self, stage: Stage, nest: Nest) -> dict[IterVar, Expr]:
         """The loop that stands for each thread axis: of the stage itself, else the nearest around it."""
         if not self.has_threads:
             return {}
@@ -225,7 +225,7 @@ class _Pipeline:
 
 def _calls(op: ExternOp) -> Stmt:
     ins, outs = op.buffers
-    tensors: dict[Any, Tensor] = dict(zip((*ins, *outs), (*op.inputs, *op.outputs), strict=True))
+    tensors: dict[Buffer, Tensor] = dict(zip((*ins, *outs), (*op.inputs, *op.outputs), strict=True))
     bodies = op.body if isinstance(op.body, (tuple, list)) else (op.body,)
     made: list[Stmt] = []
     for call in bodies:

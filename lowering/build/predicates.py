@@ -8,7 +8,7 @@ is stored. Only a thread whose elements are its own is told from the others.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from bound.errors import ScheduleError
 from bound.infer import BoundsMap, Nest
@@ -16,6 +16,7 @@ from bound.infer.program.graph import thread_of
 from bound.itervar import IterVar
 from bound.schedule import Stage
 from bound.tir import build, walk
+from bound.tir.value import Truth
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, Var, constant_value, truth
 from intset.expr.range import Range
@@ -26,7 +27,7 @@ _MOST_THREADS: Final = 4096  # of one axis, over which a condition is spelled ou
 _FORMS: Final = Normalizer({})
 
 
-def store_predicate(bounds: BoundsMap, stage: Stage, nest: Nest, threads: Mapping[Any, Expr]) -> Any:
+def store_predicate(bounds: BoundsMap, stage: Stage, nest: Nest, threads: Mapping[IterVar, Expr]) -> Truth | None:
     """The condition, over the loops in which a stage stores, under which it does; `None` where it always does.
 
     Parameters
@@ -52,17 +53,18 @@ def store_predicate(bounds: BoundsMap, stage: Stage, nest: Nest, threads: Mappin
     return placed
 
 
-def _in_loops(bounds: BoundsMap, stage: Stage, nest: Nest, threads: Mapping[Any, Expr]) -> Any:
+def _in_loops(bounds: BoundsMap, stage: Stage, nest: Nest, threads: Mapping[IterVar, Expr]) -> Truth:
     """The predicate with axes replaced by their values in loops, and every thread axis by its loop."""
-    values: dict[Any, Any] = {}
+    values: dict[IterVar, Expr] = {}
     for outer, _ in reversed(bounds.attach_path(stage)):
         values |= bounds.nest(outer).values
     values |= nest.values
     by_tag = {thread.thread_tag: loop for thread, loop in threads.items()}
-    for var in walk.variables(stage.store_predicate):
+    predicate = truth(True) if stage.store_predicate is None else stage.store_predicate
+    for var in walk.variables(predicate):
         if isinstance(var, IterVar) and var.thread_tag in by_tag:
             values[var] = by_tag[var.thread_tag]
-    return walk.substitute(stage.store_predicate, values)
+    return walk.substitute(predicate, values)
 
 
 def _shared(bounds: BoundsMap, stage: Stage, nest: Nest) -> dict[Var, Range]:
@@ -90,7 +92,7 @@ def _started(bounds: BoundsMap, stage: Stage, thread: IterVar) -> Range:
     return thread.dom
 
 
-def _for_some(stage: Stage, predicate: Any, var: Var, limits: Range) -> Any:
+def _for_some(stage: Stage, predicate: Truth, var: Var, limits: Range) -> Truth:
     """The condition that the predicate holds for some value of `var`."""
     low, total = limits.min, limits.extent
     assert isinstance(low, Expr) and isinstance(total, Expr)
@@ -103,7 +105,7 @@ def _for_some(stage: Stage, predicate: Any, var: Var, limits: Range) -> Any:
         raise ScheduleError(
             f"stage {stage.name}: its store predicate is on {var.name}, of which there are {total}, and any may store"
         )
-    choices: dict[Any, None] = {}
+    choices: dict[Truth, None] = {}
     for k in range(number):
         choice = _folded(walk.substitute(predicate, {var: low + k}))
         if isinstance(choice, Cond) and choice.op is ops.BOOL:
@@ -114,7 +116,7 @@ def _for_some(stage: Stage, predicate: Any, var: Var, limits: Range) -> Any:
     return build.any_of(*choices) if choices else truth(False)
 
 
-def _only_value(predicate: Any, var: Var) -> Expr | None:
+def _only_value(predicate: Truth, var: Var) -> Expr | None:
     """The value that an equation among the conditions of a predicate gives to `var`."""
     for part in conjuncts(predicate) if isinstance(predicate, Cond) else ():
         if part.op is ops.EQ:
@@ -126,5 +128,5 @@ def _only_value(predicate: Any, var: Var) -> Expr | None:
     return None
 
 
-def _folded(cond: Any) -> Any:
+def _folded(cond: Truth) -> Truth:
     return _FORMS.cond(cond) if isinstance(cond, Cond) else cond

@@ -17,13 +17,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from bound.errors import ScheduleError
 from bound.infer import Loop, Nest
 from bound.itervar import IterType, IterVar
+from bound.schedule.stage import Stage
 from bound.tir.build import all_of
-from intset.expr.node import Cond, Expr, Var
+from intset.expr.node import Cond, Expr
 from intset.expr.range import Range
 from intset.expr.walk import conjuncts, free_vars
 from lowering.build.formulas import Formula
@@ -89,7 +90,7 @@ def reduction_nest(
     reduce_guards: Sequence[Cond],
     formula: Formula,
     attach: Attach,
-    attached_inside: Callable[[IterVar], Sequence[Any]],
+    attached_inside: Callable[[IterVar], Sequence[Stage]],
 ) -> Visit[Stmt]:
     """All loops of a reduction, with the nest that starts it before the first of its reduction loops."""
     assert formula.init is not None
@@ -133,7 +134,7 @@ def _nothing_attached(var: IterVar, body: Stmt) -> Visit[Stmt]:
     return body
 
 
-def _check_init(init: Stmt, inside: Sequence[Level], attached: Callable[[IterVar], Sequence[Any]]) -> None:
+def _check_init(init: Stmt, inside: Sequence[Level], attached: Callable[[IterVar], Sequence[Stage]]) -> None:
     read = {t for stmt in statements(init) for t in tensors_read(*operands(stmt))}
     for level in inside:
         for stage in attached(level.var):
@@ -175,6 +176,6 @@ def _wrap(levels: Sequence[Level], placed: Mapping[int, list[Cond]], body: Stmt,
     return nest
 
 
-def values_in(nest: Nest, threads: Mapping[Var, Expr]) -> dict[Any, Any]:
+def values_in(nest: Nest, threads: Mapping[IterVar, Expr]) -> dict[IterVar, Expr]:
     """What stands for the axes of an operation: index expressions in loop variables; thread axes are their loops."""
     return {**threads, **nest.values}

@@ -181,7 +181,7 @@ class CNest:
             shape = self.shapes[tensor]
             places = [offset(s.indices, shape) for s in stores if s.tensor is tensor]
             places += [
-                offset(node.args, shape)
+                offset(walk.read_indices(node), shape)
                 for stmt in stores
                 for node in walk.nodes(*operands(stmt))
                 if walk.loaded_tensor(node) is tensor

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from bound.tensor import Tensor
 from bound.tir.opaque import IntFunction
-from bound.tir.value import COMPARISONS, Operand, ValueOp
-from bound.tir.walk import loaded_tensor, nodes, read_indices
+from bound.tir.reduce import Parameter
+from bound.tir.value import COMPARISONS, Operand, Value, ValueOp
+from bound.tir.walk import Part, loaded_tensor, nodes, read_indices
 from intset.expr import ops
-from intset.expr.node import Cond, Expr
+from intset.expr.node import Cond, Expr, as_expr
 from intset.expr.walk import conjuncts, opaque_terms
 from lowering.nest.ir import ShapeOf
 from lowering.nest.undef import has_undef
 from lowering.nest.walk import replaced
 
+Names: TypeAlias = "Mapping[Parameter, Operand]"  # what variables of a nest stand for
 _COMPARISONS = (*COMPARISONS, ops.LT, ops.LE, ops.GT, ops.GE, ops.EQ, ops.NE)
 MAX_WAYS = 8  # to one element that are told apart
 MAX_VISITS = 4_000  # of nodes of an operand, each once on each way to it
@@ -36,9 +38,9 @@ class Way(NamedTuple):
         return Way((*self.conditions, *other.conditions), self.is_all and other.is_all)
 
 
-def meaning(operand: Any, names: Mapping[Any, Any]) -> Any:
+def meaning(operand: Part, names: Names) -> Part:
     """An operand with what names stand for, and the extents of parameters in the place of their arrays' shapes."""
-    found = dict(names)
+    found: dict[Operand, Operand] = dict(names.items())
     for node in nodes(operand):
         if node.op is ops.LOAD and isinstance(node.data, ShapeOf) and node.args[0].is_const:
             found[node] = node.data.tensor.extents[node.args[0].data]
@@ -49,7 +51,7 @@ def conditions_of(cond: Operand, holds: bool = True) -> tuple[tuple[Cond, ...], 
     """The conjuncts of a condition, or of its opposite, that are about integers alone; whether these are all."""
     found: list[Cond] = []
     is_all = True
-    stack: list[tuple[Any, bool]] = [(cond, holds)]
+    stack: list[tuple[Operand, bool]] = [(cond, holds)]
     while stack:
         node, positive = stack.pop()
         if node.op in (ops.NOT, ValueOp.NOT):
@@ -58,24 +60,22 @@ def conditions_of(cond: Operand, holds: bool = True) -> tuple[tuple[Cond, ...], 
             stack += [(node.args[1], positive), (node.args[0], positive)]
         elif isinstance(node, Cond) and not opaque_terms(node):
             found += conjuncts(node if positive else ~node)
-        elif node.op is ValueOp.CONST and node.dtype == "bool" and bool(node.data) is positive:
-            continue
-        else:
+        elif not (isinstance(node, Value) and node.op is ValueOp.CONST and bool(node.data) is positive):
             is_all = False
     return tuple(found), is_all
 
 
 def reads_of(
-    operands: Sequence[Any], meant: Callable[[Any], Any]
-) -> Iterator[tuple[Any, Tensor, tuple[Expr | None, ...], tuple[Way, ...]]]:
+    operands: Sequence[Operand], meant: Callable[[Operand], Operand]
+) -> Iterator[tuple[Operand, Tensor, tuple[Expr | None, ...], tuple[Way, ...]]]:
     """Each element that operands read, its tensor and indices, and the ways to it: choices read one branch only.
 
     Indices and ways are in the terms of `meant`, the elements as they are written.
     """
-    found: dict[Any, list[Way]] = {}
-    done: set[tuple[Any, Way]] = set()
+    found: dict[Operand, list[Way]] = {}
+    done: set[tuple[Operand, Way]] = set()
     always = Way((), True)
-    stack: list[tuple[Any, Way]] = [(operand, always) for operand in reversed(operands)]
+    stack: list[tuple[Operand, Way]] = [(operand, always) for operand in reversed(operands)]
     visits = 0
     while stack:
         node, way = stack.pop()
@@ -101,7 +101,12 @@ def reads_of(
         tensor = loaded_tensor(node)
         assert tensor is not None
         told = tuple(ways) if len(ways) <= MAX_WAYS else (Way((), False),)
-        yield node, tensor, indices_of([meant(e) for e in node.args]), (always,) if always in told else told
+        yield (
+            node,
+            tensor,
+            indices_of([as_expr(meant(e)) for e in read_indices(node)]),
+            (always,) if always in told else told,
+        )
 
 
 def indices_of(args: Sequence[Expr]) -> tuple[Expr | None, ...]:
@@ -109,15 +114,14 @@ def indices_of(args: Sequence[Expr]) -> tuple[Expr | None, ...]:
     return tuple(None if opaque_terms(e) else e for e in args)
 
 
-def _inside(node: Any) -> Sequence[Any]:
+def _inside(node: Operand) -> Sequence[Operand]:
     if node.op is ops.LOAD and isinstance(node.data, IntFunction):
         body = replaced(node.data.body, dict(zip(node.data.params, node.args, strict=True)))
         return (body, *node.args)
-    answer: Sequence[Any] = node.args
-    return answer
+    return node.args
 
 
-def _branches(node: Any) -> list[tuple[Any, Any, bool]] | None:
+def _branches(node: Operand) -> list[tuple[Operand, Operand | None, bool]] | None:
     """The arguments of a choice, each with the condition under which it is computed, and whether that has to hold."""
     args = node.args
     if node.op in (ops.SELECT, ValueOp.SELECT):
@@ -129,7 +133,7 @@ def _branches(node: Any) -> list[tuple[Any, Any, bool]] | None:
     return None
 
 
-def definitions(cond: Any) -> list[tuple[Way, Tensor, tuple[Expr | None, ...], Any]]:
+def definitions(cond: Operand) -> list[tuple[Way, Tensor, tuple[Expr | None, ...], Operand | None]]:
     """The elements that an assumption gives a value: where, which, and the value (`None` for `undef()`).
 
     Only what is certain counts: `i < n or A[i] == 0` defines `A[i]` where `i >= n`.
@@ -137,10 +141,10 @@ def definitions(cond: Any) -> list[tuple[Way, Tensor, tuple[Expr | None, ...], A
     return [defined for node, way in _certain(cond) for defined in _equation(node, way)]
 
 
-def bounds(cond: Any) -> list[tuple[Way, Any, Any]]:
+def bounds(cond: Operand) -> list[tuple[Way, Operand, Operand]]:
     """The comparisons of one element with what depends on no data that an assumption makes: where, which element, and
     the comparison."""
-    found: list[tuple[Way, Any, Any]] = []
+    found: list[tuple[Way, Operand, Operand]] = []
     for node, way in _certain(cond):
         elements = [part for part in nodes(node) if loaded_tensor(part) is not None]
         is_bound = node.op in _COMPARISONS and len(elements) == 1 and not has_undef(node) and not _equation(node, way)
@@ -149,9 +153,9 @@ def bounds(cond: Any) -> list[tuple[Way, Any, Any]]:
     return found
 
 
-def _certain(cond: Any) -> Iterator[tuple[Any, Way]]:
+def _certain(cond: Operand) -> Iterator[tuple[Operand, Way]]:
     """The parts of an assumption, each with the way to where it holds for certain."""
-    stack: list[tuple[Any, Way]] = [(cond, Way((), True))]
+    stack: list[tuple[Operand, Way]] = [(cond, Way((), True))]
     while stack:
         node, way = stack.pop()
         if node.op in (ops.AND, ValueOp.AND):
@@ -165,19 +169,19 @@ def _certain(cond: Any) -> Iterator[tuple[Any, Way]]:
             yield node, way
 
 
-def _none_of(conds: Sequence[Any]) -> tuple[tuple[Cond, ...], bool]:
+def _none_of(conds: Sequence[Operand]) -> tuple[tuple[Cond, ...], bool]:
     parts = [conditions_of(cond, False) for cond in conds]
     return tuple(part for own, _ in parts for part in own), all(is_all for _, is_all in parts)
 
 
-def _equation(node: Any, way: Way) -> list[tuple[Way, Tensor, tuple[Expr | None, ...], Any]]:
+def _equation(node: Operand, way: Way) -> list[tuple[Way, Tensor, tuple[Expr | None, ...], Operand | None]]:
     if node.op not in (ops.EQ, ValueOp.EQ):
         return []
     for element, value in (node.args, node.args[::-1]):
         tensor = loaded_tensor(element)
         if tensor is None:
             continue
-        indices = indices_of(element.args)
+        indices = indices_of(read_indices(element))
         if None in indices:
             continue
         if has_undef(value):

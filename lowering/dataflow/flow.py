@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from bound.tensor import Tensor
+from bound.tir.value import Operand
 from intset.domains.region import Region, made
 from intset.errors import BudgetError, InputError
 from intset.expr.build import logical_and, logical_not
@@ -47,7 +47,7 @@ class Source:
     kind: str
     line: int | None = None
     at: tuple[Expr, ...] | None = None
-    value: Any = None
+    value: Operand | None = None
 
 
 class Dataflow:
@@ -103,7 +103,7 @@ class Dataflow:
             found[label] = self._of(read)
         return found
 
-    def by_element(self, line: int) -> dict[Any, tuple[Source, ...]]:
+    def by_element(self, line: int) -> dict[Operand | Tensor, tuple[Source, ...]]:
         """What `sources` tells, by the element itself, or the tensor, instead of its text."""
         return {key: self._of(read) for key, read in self._place(line).reads.items()}
 
@@ -116,19 +116,19 @@ class Dataflow:
         """
         return self._of(self._before(line))
 
-    def assumed(self, line: int) -> dict[Any, list[tuple[Cond, Any]]]:
+    def assumed(self, line: int) -> dict[Operand, list[tuple[Cond, Operand]]]:
         """What assumptions say of the elements that a line reads without giving them a value: where, and a comparison.
 
         An assumption holds until its element is stored; of several that say something of an element all are told.
         """
-        found: dict[Any, list[tuple[Cond, Any]]] = {}
+        found: dict[Operand, list[tuple[Cond, Operand]]] = {}
         for node, read in self._place(line).reads.items():
             for bound in self._program.bounds.get(read.storage, ())[:MAX_BOUNDS]:
                 if bound.place is not read.place and not isinstance(node, Tensor):
                     found.setdefault(node, []).extend(self._said_of(node, read, bound))
         return found
 
-    def _said_of(self, node: Any, read: Read, bound: Bound) -> list[tuple[Cond, Any]]:
+    def _said_of(self, node: Operand, read: Read, bound: Bound) -> list[tuple[Cond, Operand]]:
         if self._points.are_apart(read, bound) or self._points.graph(read).free:
             return []
         said = []
@@ -138,7 +138,9 @@ class Dataflow:
                 for one in answer.told:
                     for domain, values in one.pairs.functions(read.loop.vars) if one.write is bound else ():
                         at = (*read.loop.vars[: one.shared], *values)
-                        names = {**dict(zip(bound.loop.vars, at, strict=True)), bound.held: node}
+                        names: dict[Operand, Operand] = dict(
+                            zip((*bound.loop.vars, bound.held), (*at, node), strict=True)
+                        )
                         where = self._condition(domain, read.place)
                         said += [(where, replaced(relation, names)) for relation in bound.relations]
         except BudgetError:

@@ -6,17 +6,18 @@ integers is left out, and the access is then not certain to happen.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from bound.tensor import Tensor
+from bound.tir.reduce import Parameter
 from bound.tir.value import Operand
-from bound.tir.walk import loaded_tensor, nodes
+from bound.tir.walk import loaded_tensor, nodes, read_indices
 from intset.expr import ops
 from intset.expr.build import opaque
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.walk import opaque_terms
-from lowering.dataflow.accesses import Way, bounds, definitions, indices_of, meaning, reads_of
+from lowering.dataflow.accesses import Names, Way, bounds, definitions, indices_of, meaning, reads_of
 from lowering.nest.ir import (
     Allocate,
     Assert,
@@ -96,9 +97,9 @@ class Place:
     reads: by the element as the statement has it, or by the tensor that a host call reads.
     """
 
-    def __init__(self, line: Line, number: int, loop: Loop, way: Way, meanings: Mapping[Any, Any]) -> None:
+    def __init__(self, line: Line, number: int, loop: Loop, way: Way, meanings: Names) -> None:
         self.line, self.number, self.loop, self.way, self.meanings = line, number, loop, way, meanings
-        self.reads: dict[Any, Read] = {}
+        self.reads: dict[Operand | Tensor, Read] = {}
         self.writes: list[Write] = []
 
     @property
@@ -106,7 +107,7 @@ class Place:
         assert self.line.stmt is not None
         return self.line.stmt
 
-    def meaning(self, operand: Operand) -> Any:
+    def meaning(self, operand: Operand) -> Operand:
         """An operand over loop variables and sizes."""
         return meaning(operand, self.meanings)
 
@@ -129,7 +130,7 @@ class Access:
 class Read(Access):
     """A read; `node` is the element as the statement has it, `None` where a host call reads the whole tensor."""
 
-    node: Any = None
+    node: Operand | None = None
 
 
 class Write(Access):
@@ -142,7 +143,7 @@ class Write(Access):
     """
 
     kind = "store"
-    value: Any = None
+    value: Operand | None = None
 
 
 class Bound(Write):
@@ -154,8 +155,8 @@ class Bound(Write):
     """
 
     kind = "bound"
-    held: Any = None
-    relations: Sequence[Any] = ()
+    held: Operand
+    relations: Sequence[Operand] = ()
 
 
 class Visit(NamedTuple):
@@ -165,7 +166,7 @@ class Visit(NamedTuple):
     path: tuple[int, ...]
     loop: Loop
     way: Way
-    names: dict[Any, Any]
+    names: dict[Parameter, Operand]
 
 
 class Program:
@@ -251,7 +252,7 @@ class Program:
                 self._read(place, stmt.cond)
             for where, tensor, indices, value in definitions(meaning(stmt.cond, names)):
                 self._write(place, tensor, indices, where, "assume", value)
-            same: dict[Any, list[Any]] = {}
+            same: dict[tuple[Operand, Way], list[Operand]] = {}
             for where, held, relation in bounds(meaning(stmt.cond, names)):
                 same.setdefault((held, where), []).append(relation)
             for (held, where), relations in same.items():
@@ -283,21 +284,21 @@ class Program:
             read.node = node
             self._note(read, node)
 
-    def _note(self, read: Read, key: Any) -> None:
+    def _note(self, read: Read, key: Operand | Tensor) -> None:
         read.place.reads[key] = read
         self.reads[read.storage].append(read)
 
-    def _bound(self, place: Place, held: Any, way: Way, relations: list[Any]) -> None:
+    def _bound(self, place: Place, held: Operand, way: Way, relations: list[Operand]) -> None:
         """Note what an assumption says of an element without giving it a value."""
         tensor = loaded_tensor(held)
         assert tensor is not None
-        bound = Bound(place, self._in_sight[tensor], indices_of(held.args), (way,))
+        bound = Bound(place, self._in_sight[tensor], indices_of(read_indices(held)), (way,))
         bound.held, bound.relations = held, relations
         self.bounds.setdefault(bound.storage, []).append(bound)
         self._append(bound)
 
     def _write(
-        self, place: Place, tensor: Tensor, indices: tuple[Expr | None, ...], way: Way, kind: str, value: Any
+        self, place: Place, tensor: Tensor, indices: tuple[Expr | None, ...], way: Way, kind: str, value: Operand | None
     ) -> None:
         write = Write(place, self._in_sight[tensor], indices, (way,))
         write.kind, write.value = kind, value
@@ -311,7 +312,7 @@ class Program:
             loop.writes.setdefault(write.storage, []).append(write)
 
 
-def _named(stmt: Let, names: Mapping[Any, Any]) -> Any:
+def _named(stmt: Let, names: Names) -> Operand:
     """What a name stands for: its value, if that stays what it is; an integer from data is one that nobody knows."""
     value = meaning(stmt.value, names)
     if not any(loaded_tensor(node) is not None or is_undef(node) for node in nodes(value)):
@@ -319,7 +320,7 @@ def _named(stmt: Let, names: Mapping[Any, Any]) -> Any:
     return opaque(stmt.var.name) if isinstance(stmt.var, Var) else stmt.var
 
 
-def _carried(carry: Carry, var: Var, low: Expr, names: Mapping[Any, Any]) -> Any:
+def _carried(carry: Carry, var: Var, low: Expr, names: Names) -> Operand:
     """The value of a carried variable, where it moves by the same step each time; else one that nobody knows."""
     first, following = meaning(carry.first, names), carry.following
     if following.op is ops.ADD and following.args[0] is carry.var and not opaque_terms(first):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bound import dtypes
 from bound.tir import build
-from bound.tir.value import Value, ValueOp
+from bound.tir.value import Operand, Value, ValueOp
 from bound.tir.walk import loaded_tensor, nodes
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, Var
@@ -37,17 +37,17 @@ class Values:
 
     def __init__(self, program: Program, points: Points, sources: Callable[[Read], Sequence[Source]]) -> None:
         self._program, self._points, self._sources = program, points, sources
-        self._held: dict[Write, Any] = {}
+        self._held: dict[Write, Operand | None] = {}
         self._depth = 0
 
-    def at(self, write: Write, at: Sequence[Expr], read: Read, where: Shape) -> Any:
+    def at(self, write: Write, at: Sequence[Expr], read: Read, where: Shape) -> Operand | None:
         """The value of an instance of a write, as its element holds it; `None` where that is not said."""
         value = self._of(write)
         if value is None:
             return None
         return replaced(value, dict(zip(write.loop.vars, at, strict=True)))
 
-    def _of(self, write: Write) -> Any:
+    def _of(self, write: Write) -> Operand | None:
         """The value over the loops of the write."""
         if write not in self._held:
             self._held[write] = None  # of itself, for a value that is made of itself
@@ -59,7 +59,7 @@ class Values:
                     self._depth -= 1
         return self._held[write]
 
-    def _found(self, write: Write) -> Any:
+    def _found(self, write: Write) -> Operand | None:
         value = write.value
         if value is None or has_undef(value):
             return None
@@ -69,7 +69,7 @@ class Values:
         scalars = set(self._program.f.scalars)
         if any(isinstance(n, Value) and n.op is ValueOp.PARAM and n not in scalars for n in below):
             return None
-        known: dict[Any, Any] = {}
+        known: dict[Operand, Operand] = {}
         for node in below:
             if loaded_tensor(node) is not None and not self._is_constant(node):
                 held = self._read(write, node)
@@ -77,12 +77,12 @@ class Values:
                     return None
                 known[node] = held
         value = replaced(value, known) if known else value
-        terms: list[Any] = list(postorder((value,)))
+        terms: list[Operand] = list(postorder((value,)))
         if any(term.op is ops.LOAD and loaded_tensor(term) is None for term in terms):
             return None
         return self._converted(value, write)
 
-    def _is_constant(self, node: Any) -> bool:
+    def _is_constant(self, node: Operand) -> bool:
         """Whether the nest never writes the tensor of an element."""
         tensor = loaded_tensor(node)
         return tensor is not None and not any(
@@ -90,7 +90,7 @@ class Values:
             for storage, writes in self._program.writes.items()
         )
 
-    def _read(self, write: Write, node: Any) -> Any:
+    def _read(self, write: Write, node: Operand) -> Operand | None:
         """The value of an element that the value of a write is made of, where it is one for all instances."""
         reads = [r for r in write.place.reads.values() if r.node is node]
         if not reads:
@@ -99,7 +99,7 @@ class Values:
         values = {id(source.value): source.value for source in found}
         return next(iter(values.values())) if len(values) == 1 else None
 
-    def _converted(self, value: Any, write: Write) -> Any:
+    def _converted(self, value: Operand, write: Write) -> Operand | None:
         """The value as an element of the tensor holds it."""
         dtype = write.storage.tensor.dtype
         if write.kind == "assume":

@@ -9,14 +9,16 @@ from typing import Any, TypeAlias, TypeGuard, TypeVar
 from bound.tensor import Tensor
 from bound.tir import walk
 from bound.tir.opaque import IntFunction, integer
+from bound.tir.reduce import Parameter
 from bound.tir.value import Operand, Value, ValueOp
 from intset.expr import ops
-from intset.expr.node import Expr, Node
+from intset.expr.node import Expr, Node, Var
 from intset.expr.range import Range
 from intset.expr.walk import postorder
 from lowering.nest.ir import Allocate, Assert, Assume, Evaluate, For, If, Let, Seq, Stmt, Store, seq
 
 R = TypeVar("R")
+Old = TypeVar("Old", bound=Operand)
 S = TypeVar("S", bound=Stmt)
 Visit: TypeAlias = "Generator[Any, Any, R]"
 OnOperand: TypeAlias = "Callable[[Any], Any]"
@@ -149,16 +151,17 @@ def transform(root: Stmt, change: OnOperand) -> Stmt:
     return drive(visit(root))
 
 
-def replaced(root: Any, replacements: Mapping[Any, Any]) -> Any:
+def replaced(root: walk.Part, replacements: Mapping[Old, Operand]) -> walk.Part:
     """`root` with variables and parameters replaced, also inside the integer functions of data below it."""
-    new = dict(replacements)
+    new: dict[Operand, Operand] = dict(replacements.items())
     inner = {key: value for key, value in new.items() if key.op is ValueOp.PARAM}
     if inner:
-        below: list[Any] = list(postorder((root,)))
+        below = [n for n in walk.nodes(root) if n.op is ops.LOAD and isinstance(n.data, IntFunction)]
         for call in below:
-            if call.op is ops.LOAD and isinstance(call.data, IntFunction):
-                mapping = {p: walk.rewrite(a, dict(new)) for p, a in zip(call.data.params, call.args, strict=True)}
-                new[call] = integer(replaced(call.data.body, {**inner, **mapping}))
+            mapping = {p: walk.rewrite(a, dict(new)) for p, a in zip(call.data.params, call.args, strict=True)}
+            body = replaced(call.data.body, {**inner, **mapping})
+            assert isinstance(body, Value)
+            new[call] = integer(body)
     return walk.rewrite(root, new)
 
 
@@ -176,7 +179,7 @@ def without_assumptions(root: Stmt) -> Stmt:
     return drive(visit(root))
 
 
-def substitute(root: Stmt, replacements: dict[Any, Any]) -> Stmt:
+def substitute(root: Stmt, replacements: Mapping[Old, Operand]) -> Stmt:
     """The nest with variables replaced in every operand. The variables of its own loops must not be among them."""
     return transform(root, lambda e: replaced(e, replacements)) if replacements else root
 
@@ -196,25 +199,25 @@ def touched(root: Stmt) -> tuple[Tensor, ...]:
     return tuple(found)
 
 
-def variables(*values: Operand) -> tuple[Any, ...]:
+def variables(*values: Operand) -> tuple[Parameter, ...]:
     """The integer variables and the parameters below operands, in the order of their first use.
 
     What stands for the arguments inside an integer function of data is not among them.
     """
-    found: dict[Any, None] = {}
+    found: dict[Parameter, None] = {}
     for node in postorder(values):
-        if node.op is ops.VAR or node.op is ValueOp.PARAM:
+        if isinstance(node, Var) or (isinstance(node, Value) and node.op is ValueOp.PARAM):
             found[node] = None
         elif node.op is ops.LOAD and isinstance(node.data, IntFunction):
-            params = (inner for inner in walk.nodes(node.data.body) if inner.op is ValueOp.PARAM)
-            found.update(dict.fromkeys(params))
+            below = walk.nodes(node.data.body)
+            found.update((p, None) for p in below if isinstance(p, Value) and p.op is ValueOp.PARAM)
     return tuple(found)
 
 
-def free_variables(root: Stmt) -> tuple[Any, ...]:
+def free_variables(root: Stmt) -> tuple[Parameter, ...]:
     """Variables and parameters that the nest uses and does not bind, in the order of their first use."""
-    bound: set[Any] = set()
-    used: dict[Any, None] = {}
+    bound: set[Parameter] = set()
+    used: dict[Parameter, None] = {}
     for stmt in statements(root):
         if isinstance(stmt, For):
             bound.add(stmt.var)
@@ -227,17 +230,17 @@ def free_variables(root: Stmt) -> tuple[Any, ...]:
     return tuple(v for v in used if v not in bound)
 
 
-def needed_variables(root: Stmt) -> set[Any]:
+def needed_variables(root: Stmt) -> set[Parameter]:
     """The variables without which the nest cannot run: those that only say where a storage begins are left out."""
-    named: dict[Any, list[Any]] = {}
-    waiting: list[Any] = []
+    named: dict[Parameter, list[Parameter]] = {}
+    waiting: list[Parameter] = []
     for stmt in statements(root):
         if isinstance(stmt, Let):
             named.setdefault(stmt.var, []).extend(variables(stmt.value))
         else:
             shown = replace(stmt, origin=None, padding=None) if isinstance(stmt, Allocate) else stmt
             waiting += variables(*operands(shown))
-    found: set[Any] = set()
+    found: set[Parameter] = set()
     while waiting:
         var = waiting.pop()
         if var not in found:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from bound.tensor import Tensor, element
 from bound.tir.value import parameter
-from bound.tir.walk import loaded_tensor, nodes
+from bound.tir.walk import loaded_tensor, nodes, read_indices
 from intset.context import Context
 from intset.errors import BudgetError, UndecidedError
 from intset.expr.build import logical_and
@@ -131,7 +131,8 @@ class Copies:
             if not isinstance(stmt, Store):
                 continue
             for node, tensor, _, ways in reads_of([stmt.value], lambda e: e):
-                pair = (node.args, stmt.indices) if is_pad else (stmt.indices, node.args)
+                read = read_indices(node)
+                pair = (read, stmt.indices) if is_pad else (stmt.indices, read)
                 if tensor is not (outer if is_pad else inner) or any(opaque_terms(e) for side in pair for e in side):
                     continue
                 for way in ways:

@@ -230,7 +230,7 @@ class Symbolic:
             tensor = key if isinstance(key, Tensor) else loaded_tensor(key)
             if tensor not in tensors or tensor is None:
                 continue
-            inside = truth(True) if isinstance(key, Tensor) else self._padding(tensor, key.args)
+            inside = truth(True) if isinstance(key, Tensor) else self._padding(tensor, read_indices(key))
             for source in sources:
                 cond = source.where & inside
                 if source.kind != "store" and not _is_never(place, cond):

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from bound.tir import walk
 from bound.tir.build import negation, together
-from bound.tir.value import ValueOp
+from bound.tir.value import Operand, ValueOp
 from intset.expr import ops
 from intset.expr.node import Cond
 from lowering.nest.ir import For, Function, If, Seq, Stmt, Store, is_empty, seq
@@ -53,7 +53,7 @@ def _settle(place: Place, known: Known, said: Report) -> Visit[Stmt]:
 
 
 def _branch(stmt: If, place: Place, known: Known, said: Report) -> Visit[Stmt]:
-    parts: list[Any] = []
+    parts: list[Operand] = []
     answer: bool | None = True
     here = place
     for part in parts_of_condition(stmt.cond):
@@ -99,8 +99,8 @@ def _free(root: Stmt) -> list[Any]:
     return [id(thing) for thing in used]
 
 
-def _without_choices(operand: Any, place: Place, known: Known, said: Report) -> Any:
-    new: dict[Any, Any] = {}
+def _without_choices(operand: Operand, place: Place, known: Known, said: Report) -> Operand:
+    new: dict[Operand, Operand] = {}
     for node in walk.nodes(operand):
         if node.op in _SELECTS:
             found = known.decides(place, node.args[0])
@@ -174,13 +174,13 @@ def _joined(a: If, b: If, scope: Scope) -> tuple[If | None, str]:
     return made, f"the condition {what} of the branch before it"
 
 
-def _equivalent(a: Any, b: Any, scope: Scope) -> bool:
+def _equivalent(a: Operand, b: Operand, scope: Scope) -> bool:
     if not isinstance(a, Cond) or not isinstance(b, Cond):
         return False
     return proves(scope.where(a), b) and proves(scope.where(b), a)
 
 
-def _opposite(a: Any, b: Any, scope: Scope) -> bool:
+def _opposite(a: Operand, b: Operand, scope: Scope) -> bool:
     if negation(a) is b or negation(b) is a:
         return True
     if not isinstance(a, Cond) or not isinstance(b, Cond):

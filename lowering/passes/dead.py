@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from bound.tensor import Tensor
+from bound.tir.reduce import Parameter
 from lowering.nest.ir import Allocate, Carry, Evaluate, For, Function, If, Let, Seq, Stmt, Store, is_empty, seq
 from lowering.nest.walk import Visit, drive, operands, statements, tensors_read, variables
 
@@ -64,7 +64,7 @@ def _needed(loop: For, body: Stmt) -> tuple[Carry, ...]:
     return tuple(c for c in loop.carried if c in needed)
 
 
-def _visit(stmt: Stmt, live: set[Tensor], used: set[Any]) -> Visit[Stmt]:
+def _visit(stmt: Stmt, live: set[Tensor], used: set[Parameter]) -> Visit[Stmt]:
     if isinstance(stmt, Seq):
         parts: list[Stmt] = []
         for inner in stmt.stmts:

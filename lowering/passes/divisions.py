@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from bound.tir import walk
-from bound.tir.value import Operand
+from bound.tir.walk import Part
 from intset.context import Context
 from intset.expr import ops
-from intset.expr.node import Cond, Node, Var
+from intset.expr.node import Cond, Expr, Var
 from intset.expr.walk import postorder
 from lowering.division import Lowered, lower_division
 from lowering.nest.ir import Allocate, Assert, For, Function, If, Seq, Stmt
@@ -75,15 +75,16 @@ def _unaided(cond: Cond, bits: int) -> Cond:
     return answer
 
 
-def lowered(operand: Operand, scope: Scope, bits: int, note: Note) -> Any:
+def lowered(operand: Part, scope: Scope, bits: int, note: Note) -> Part:
     """An operand with its divisions lowered."""
 
-    def change(part: Node, conditions: tuple[Cond, ...]) -> Any:
+    def change(part: Expr | Cond, conditions: tuple[Cond, ...]) -> Expr | Cond:
         if not any(node.op in ops.DIVISIONS or node.op is ops.ASSERTING for node in postorder((part,))):
             return part
         is_data = any(node.op is ops.LOAD or node.op is ops.CAST for node in postorder((part,)))
         found = lower_division(part, scope.where(*conditions).ctx, 64 if is_data else bits)
         note(found)
-        return found.expr
+        changed: Expr | Cond = found.expr
+        return changed
 
     return map_integers(operand, change)

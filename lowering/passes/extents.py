@@ -7,6 +7,7 @@ from typing import Any
 
 import intset
 from bound.tir.build import together
+from bound.tir.value import Operand, Truth
 from intset.config import Effort, tiers_within
 from intset.expr import ops
 from intset.expr.build import maximum, minimum
@@ -35,7 +36,7 @@ MAX_SIZE = 24  # operations in an end of a loop
 MAX_LEAVES = 64  # statements in a loop that are looked at
 
 
-def reduce_loop_extents(f: Function, report: list[Any] | None = None) -> Function:
+def reduce_loop_extents(f: Function, report: list[Operand] | None = None) -> Function:
     """The function whose loops run over the hull of the iterations that do something; what that implies is not tested.
 
     A branch does nothing where its condition on integers is false. The ends of a loop may use the loops around it.
@@ -88,7 +89,7 @@ def _visit(place: Place, scope: Scope, is_smaller: bool, said: Report) -> Visit[
     return stmt
 
 
-def _needed(parts: list[Any], scope: Scope) -> list[Any]:
+def _needed(parts: list[Cond], scope: Scope) -> list[Cond]:
     kept = []
     for part in parts:
         if not proves(scope, part):
@@ -168,11 +169,11 @@ def _hull(loop: For, scope: Scope, around: list[Var]) -> tuple[Expr, Expr] | str
     return first, end
 
 
-def _on_integers(cond: Any) -> list[Cond]:
+def _on_integers(cond: Truth) -> list[Cond]:
     return [part for part in parts_of_condition(cond) if isinstance(part, Cond) and not opaque_terms(part)]
 
 
-def _ends(var: Var, here: Scope, around: list[Var], own: set[Any]) -> tuple[Expr, Expr] | str | None:
+def _ends(var: Var, here: Scope, around: list[Var], own: set[Var]) -> tuple[Expr, Expr] | str | None:
     """The first value of a variable at a place and the one after the last; `None` where the place is not reached."""
     found = here.ctx.value_set(var, keep=tuple(around))
     if found.is_empty:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import intset
 from bound.tir import walk
 from bound.tir.opaque import IntFunction
-from bound.tir.value import Operand, Value, ValueOp
+from bound.tir.reduce import Parameter
+from bound.tir.value import Operand, ValueOp
 from intset.config import Effort, tiers_within
 from intset.expr import ops
 from intset.expr.build import select
-from intset.expr.node import Expr, Var, constant_value
+from intset.expr.node import Expr, Node, Var, as_expr, constant_value
 from intset.expr.walk import free_vars, opaque_terms, postorder
 from lowering.nest.ir import Assert, Assume, For, Let, Seq, Stmt, seq
 from lowering.nest.scope import Scope
@@ -34,11 +34,11 @@ def hoist(loop: For, scope: Scope) -> tuple[list[Let], For]:
     kept: list[Stmt] = []
     for stmt in parts:
         if isinstance(stmt, Let) and _is_movable(stmt, inside):
-            lets.append(Let(stmt.var, _where_it_runs(stmt.value, loop, scope)))
+            lets.append(Let(stmt.var, _where_it_runs(as_expr(stmt.value), loop, scope)))
             inside.discard(stmt.var)
         else:
             kept.append(stmt)
-    names: dict[Any, Any] = {}
+    names: dict[Expr, Var] = {}
     for e in always_evaluated(seq(*kept)):
         if _is_division(e) and not inside & set(free_vars(e)) and not opaque_terms(e):
             names[e] = Var("hoisted")
@@ -50,7 +50,7 @@ def hoist(loop: For, scope: Scope) -> tuple[list[Let], For]:
     return lets, replace(loop, body=body)
 
 
-def _is_movable(let: Let, inside: set[Any]) -> bool:
+def _is_movable(let: Let, inside: set[Parameter]) -> bool:
     """Whether a name stands for a division of what the loop does not change."""
     if not isinstance(let.var, Var) or not isinstance(let.value, Expr) or opaque_terms(let.value):
         return False
@@ -58,19 +58,19 @@ def _is_movable(let: Let, inside: set[Any]) -> bool:
     return divides and not inside & set(free_vars(let.value))
 
 
-def _is_division(node: Any) -> bool:
+def _is_division(node: Node) -> bool:
     return node.op in ops.DIVISIONS and constant_value(node.args[1]) is None
 
 
-def _where_it_runs(e: Any, loop: For, scope: Scope) -> Expr:
+def _where_it_runs(e: Expr, loop: For, scope: Scope) -> Expr:
     runs = range_ends(loop.range)[1] >= 1
     with intset.using(tiers=tiers_within(Effort.LOOK_UP)):
         return e if scope.ctx.prove(runs) else select(runs, e, 0)
 
 
-def bound_inside(loop: For) -> set[Any]:
+def bound_inside(loop: For) -> set[Parameter]:
     """The variables that are bound inside the body of a loop."""
-    found: set[Any] = set()
+    found: set[Parameter] = set()
     for stmt in statements(loop.body):
         if isinstance(stmt, For):
             found |= {stmt.var, *(c.var for c in stmt.carried)}
@@ -79,9 +79,9 @@ def bound_inside(loop: For) -> set[Any]:
     return found
 
 
-def always_evaluated(body: Stmt) -> dict[Any, None]:
+def always_evaluated(body: Stmt) -> dict[Expr, None]:
     """The integer expressions that are evaluated whenever the statement is executed, users before what they use."""
-    found: dict[Any, None] = {}
+    found: dict[Expr, None] = {}
     stack: list[Stmt] = [body]
     while stack:
         stmt = stack.pop()
@@ -99,16 +99,16 @@ def always_evaluated(body: Stmt) -> dict[Any, None]:
     return found
 
 
-def _strict(operand: Operand) -> Iterator[Any]:
+def _strict(operand: Operand) -> Iterator[Expr]:
     """The nodes below an operand, itself among them, that are evaluated whenever it is."""
-    seen: set[Any] = set()
-    stack: list[Any] = [operand]
+    seen: set[Operand] = set()
+    stack: list[Operand] = [operand]
     while stack:
         node = stack.pop()
         if node in seen:
             continue
         seen.add(node)
-        if not isinstance(node, Value):
+        if isinstance(node, Expr):
             yield node
         if node.op is ops.LOAD and isinstance(node.data, IntFunction):
             continue  # its arguments are evaluated where its formula uses them

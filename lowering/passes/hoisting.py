@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from bound.tensor import Tensor
 from bound.tir import walk
-from bound.tir.build import together
-from bound.tir.value import ValueOp
+from bound.tir.build import together, truth_value
+from bound.tir.reduce import Parameter
+from bound.tir.value import Operand, Truth, ValueOp
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.node import Var, truth
@@ -59,7 +60,7 @@ def hoist_expression(
     f: Function,
     conditions: Sequence[str] = CONDITIONS,
     lets: Sequence[str] = LETS,
-    report: list[Any] | None = None,
+    report: list[Operand] | None = None,
 ) -> Function:
     """The function with conditions tested before the loops that do not change them.
 
@@ -148,16 +149,17 @@ class _Hoist:
         self.said.say(place.path, True, f"{names} is named before the loop", what="names")
         return moved, replace(loop, body=seq(*kept))
 
-    def changed(self, loop: For) -> set[Any]:
+    def changed(self, loop: For) -> set[Parameter | Tensor]:
         """What is another one in each iteration: variables, arrays."""
         return {loop.var, *(c.var for c in loop.carried), *bound_in(loop.body), *written_in(loop.body)}
 
-    def why_not(self, operand: Any, changed: set[Any], loop: For, scope: Scope, is_first: bool) -> str | None:
+    def why_not(
+        self, operand: Operand, changed: set[Parameter | Tensor], loop: For, scope: Scope, is_first: bool
+    ) -> str | None:
         """Why an operand cannot be computed before the loop; one that `is_first` is computed wherever the loop runs."""
         if has_undef(operand):
             return "it is another value each time"
-        used: Iterable[Any] = variables(operand)
-        if any(v in changed for v in used):
+        if any(v in changed for v in variables(operand)):
             return "the loop changes it"
         read: Iterable[Tensor] = tensors_read(operand)
         for tensor in read:
@@ -170,7 +172,7 @@ class _Hoist:
 
     # -- conditions ---------------------------------------------------------------------------------------------
 
-    def condition(self, loop: For, place: Place) -> tuple[Any, Stmt, Stmt | None, list[Let]] | None:
+    def condition(self, loop: For, place: Place) -> tuple[Truth, Stmt, Stmt | None, list[Let]] | None:
         """A condition to be tested before the loop, what then stands there, what else, and the names it needs."""
         stmts = flat(loop.body)
         for k, stmt in enumerate(stmts):
@@ -181,7 +183,7 @@ class _Hoist:
 
     def candidate(
         self, loop: For, stmts: list[Stmt], k: int, stmt: Stmt, place: Place
-    ) -> tuple[Any, Stmt, Stmt | None, list[Let]] | None:
+    ) -> tuple[Truth, Stmt, Stmt | None, list[Let]] | None:
         for cond, kind in self.offered(stmt):
             is_alone = all(isinstance(s, Let) for s in stmts[:k]) and k == len(stmts) - 1
             is_first = k == 0 and kind == "if"
@@ -221,13 +223,15 @@ class _Hoist:
             return cond, yes, no, needed
         return None
 
-    def refuse(self, cond: Any, changed: set[Any], loop: For, scope: Scope, is_first: bool, place: Place) -> None:
+    def refuse(
+        self, cond: Truth, changed: set[Parameter | Tensor], loop: For, scope: Scope, is_first: bool, place: Place
+    ) -> None:
         reason = self.why_not(cond, changed, loop, scope, is_first)
         self.said.say(place.path, False, f"{cond!r} stays in the loop: {reason}", what=repr(cond))
 
-    def offered(self, stmt: Stmt) -> list[tuple[Any, str]]:
+    def offered(self, stmt: Stmt) -> list[tuple[Truth, str]]:
         """The conditions that a statement directly in a loop tests."""
-        found: list[tuple[Any, str]] = []
+        found: list[tuple[Truth, str]] = []
         if isinstance(stmt, If):
             if "if" in self.conditions:
                 found.append((stmt.cond, "if"))
@@ -236,15 +240,15 @@ class _Hoist:
                 found += [(s.cond, "branch") for s in inner if isinstance(s, If) and "if" in self.conditions]
         elif "select" in self.conditions and not isinstance(stmt, For):
             for operand in operands(stmt):
-                found += [(node.args[0], "select") for node in walk.nodes(operand) if node.op in _SELECTS]
+                found += [(truth_value(node.args[0]), "select") for node in walk.nodes(operand) if node.op in _SELECTS]
         return found
 
-    def required(self, cond: Any, loop: For, before: list[Stmt], place: Place) -> list[Let]:
+    def required(self, cond: Truth, loop: For, before: list[Stmt], place: Place) -> list[Let]:
         """The names before a condition that it needs and that can go before the loop with it."""
         if not self.lets:
             return []
         lets = {s.var: s for s in before if isinstance(s, Let)}
-        wanted: dict[Any, None] = {}
+        wanted: dict[Parameter, None] = {}
         stack = [v for v in variables(cond) if v in lets]
         while stack:
             var = stack.pop()
@@ -263,11 +267,11 @@ class _Hoist:
         return found
 
     def split(
-        self, parts: list[Any], changed: set[Any], loop: For, scope: Scope, is_first: bool
-    ) -> tuple[list[Any], list[Any]]:
+        self, parts: list[Truth], changed: set[Parameter | Tensor], loop: For, scope: Scope, is_first: bool
+    ) -> tuple[list[Truth], list[Truth]]:
         """The parts of a conjunction that go before the loop, and those that stay."""
-        out: list[Any] = []
-        kept: list[Any] = []
+        out: list[Truth] = []
+        kept: list[Truth] = []
         for part in parts:
             # what stands behind a part that stays is computed only where that holds
             if self.why_not(part, changed, loop, scope, is_first and not kept) is None:
@@ -284,7 +288,7 @@ def _label(let: Let) -> str:
     return let.var.name if isinstance(let.var, Var) else str(let.var.data[0])
 
 
-def _decided(stmt: Stmt, cond: Any, holds: bool) -> Stmt:
+def _decided(stmt: Stmt, cond: Truth, holds: bool) -> Stmt:
     """A statement in which a condition is decided, also in the branches directly inside."""
     if isinstance(stmt, If):
         if stmt.cond is cond:
@@ -297,10 +301,10 @@ def _decided(stmt: Stmt, cond: Any, holds: bool) -> Stmt:
     return map_operands(stmt, lambda operand: _chosen(operand, cond, holds))
 
 
-def _chosen(operand: Any, cond: Any, holds: bool) -> Any:
+def _chosen(operand: Operand, cond: Truth, holds: bool) -> Operand:
     if operand is cond:
         return truth(holds)
-    new: dict[Any, Any] = {}
+    new: dict[Operand, Operand] = {}
     for node in walk.nodes(operand):
         if node.op in _SELECTS and node.args[0] is cond:
             new[node] = walk.rewrite(node.args[1 if holds else 2], dict(new))

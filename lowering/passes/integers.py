@@ -9,6 +9,7 @@ from bound.infer.program.accesses import implied
 from bound.tir import walk
 from bound.tir.opaque import IntFunction, integer
 from bound.tir.value import Operand, Value, ValueOp
+from bound.tir.walk import Part
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, Node
 from intset.expr.walk import postorder
@@ -17,14 +18,14 @@ Whole = TypeVar("Whole", Expr, Cond, "Expr | Cond")
 Change: TypeAlias = "Callable[[Expr | Cond, tuple[Cond, ...]], Expr | Cond]"
 
 
-def map_integers(root: Operand, change: Change) -> Operand:
+def map_integers(root: Part, change: Change) -> Part:
     """`root` with every largest integer expression and condition in it replaced by `change(part, conditions)`.
 
     The conditions hold wherever the part is evaluated. Integer functions of data are entered: the formula that one
     stands for at its arguments is changed, and becomes a function again.
     """
     if not isinstance(root, Value):
-        return change(_inside(root, change), ())
+        return walk.rewrite(root, {root: change(_inside(root, change), ())})
     conditions = _conditions(root)
     parts = ((node, holds) for node, holds in conditions.items() if not isinstance(node, Value))
     new = {node: change(_inside(node, change), holds) for node, holds in parts}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from bound.tir import walk
 from intset.expr import ops
@@ -37,7 +37,7 @@ def _visit(stmt: Stmt) -> Visit[Stmt]:
     for inner in stmt.stmts:
         parts.append((yield _visit(inner)))  # noqa: PERF401  # a comprehension cannot yield
     lets: list[Stmt] = []
-    names: dict[Any, Any] = {}
+    names: dict[Expr, Var] = {}
     for inner in stmt.stmts:
         if isinstance(inner, Allocate):
             for k, r in enumerate(inner.ranges):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import intset
 from bound.schedule import simple
 from bound.tensor import Tensor
-from bound.tir.walk import loaded_tensor
+from bound.tir.walk import loaded_tensor, read_indices
 from intset.config import Effort, tiers_within
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, Node, const
@@ -123,7 +123,7 @@ def _index_expressions(stmt: Stmt, scope: Scope, shapes: Shapes) -> list[tuple[E
             for node in postorder((part,)) if isinstance(part, Node) else (part,):
                 tensor = loaded_tensor(node)
                 if tensor is not None and tensor in shapes:
-                    add(offset(node.args, shapes[tensor]), conditions)
+                    add(offset(read_indices(node), shapes[tensor]), conditions)
                 for arg in node.args if isinstance(node, Cond) else ():
                     if isinstance(arg, Expr):
                         add(arg, conditions)
@@ -147,18 +147,18 @@ def narrow_parts(e: Expr) -> list[Expr]:
     return [arg for node in wide for arg in node.args if isinstance(arg, Expr) and arg not in wide]
 
 
-def wide_nodes(*roots: Any) -> set[Any]:
+def wide_nodes(*roots: Expr) -> set[Expr]:
     """The integer nodes that depend on data; they are computed in 64 bits."""
-    wide: set[Any] = set()
+    wide: set[Expr] = set()
     for node in postorder(roots):
         if isinstance(node, Expr) and (node.op in (ops.LOAD, ops.CAST) or any(arg in wide for arg in node.args)):
             wide.add(node)
     return wide
 
 
-def offset(indices: Iterable[Any], shape: Iterable[Expr]) -> Expr:
+def offset(indices: Iterable[Expr], shape: Iterable[Expr]) -> Expr:
     """The number of an element in storage of this shape, by rows."""
-    total: Any = None
+    total: Expr | None = None
     for index, extent in zip(indices, shape, strict=True):
         total = index if total is None else simple.add(simple.mul(total, extent), index)
     return const(0) if total is None else total
@@ -166,7 +166,7 @@ def offset(indices: Iterable[Any], shape: Iterable[Expr]) -> Expr:
 
 def product(extents: Iterable[Expr]) -> Expr:
     """The extents multiplied."""
-    total: Any = None
+    total: Expr | None = None
     for extent in extents:
         total = extent if total is None else simple.mul(total, extent)
     return const(1) if total is None else total

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 from bound.tensor import Tensor
 from bound.tir import build
-from bound.tir.value import Value
-from intset.expr.node import Expr, truth
+from bound.tir.reduce import Parameter
+from bound.tir.value import Operand, Value
+from intset.expr.node import Cond, Expr, truth
 from lowering.nest.ir import Allocate, Assume, Evaluate, For, Function, If, Let, Seq, Stmt, Store, is_empty, seq
+from lowering.nest.scope import Scope
 from lowering.nest.undef import has_undef
 from lowering.nest.walk import (
     Visit,
@@ -29,7 +32,7 @@ from lowering.passes.refuted import check_assumptions
 MAX_ROUNDS: Final = 6  # of removing what what was removed made dead
 
 
-def remove_no_op(f: Function, report: list[Any] | None = None) -> Function:
+def remove_no_op(f: Function, report: list[Operand] | None = None) -> Function:
     """The function without statements that do nothing.
 
     Gone are stores whose value nobody reads, stores of what the element holds already, branches and loops with nothing
@@ -123,14 +126,14 @@ def _holds_already(place: Place, known: Known) -> bool:
             continue
         if source.value is None:
             return False
-        value: Any = source.value
+        value = source.value
         cases = list(known.cases(place, stmt.value)) if cases is None else cases
         if not all(_equal(case.values, case.where, stmt, value, here) for case in cases):
             return False
     return bool(sources)
 
 
-def _equal(values: Any, where: Any, stmt: Store, held: Any, scope: Any) -> bool:
+def _equal(values: Mapping[Operand, Operand], where: Sequence[Cond], stmt: Store, held: Operand, scope: Scope) -> bool:
     here = scope.where(*where)
     value = replaced(stmt.value, values)
     if proves(here, truth(False)) or value is held:
@@ -178,7 +181,7 @@ def _tidy(f: Function) -> Function:
     """The function without empty loops and branches, and without storage and names that nothing uses."""
     while True:
         used: set[Tensor] = set()
-        names: set[Any] = set()
+        names: set[Parameter] = set()
         for stmt in statements(f.body):
             used.update(tensors_read(*operands(stmt)))
             names.update(variables(*operands(stmt)))
@@ -187,7 +190,7 @@ def _tidy(f: Function) -> Function:
             elif isinstance(stmt, Evaluate):
                 used.update((*stmt.reads, *stmt.writes))
 
-        def visit(stmt: Stmt, used: set[Tensor] = used, names: set[Any] = names) -> Visit[Stmt]:
+        def visit(stmt: Stmt, used: set[Tensor] = used, names: set[Parameter] = names) -> Visit[Stmt]:
             if isinstance(stmt, Allocate) and stmt.tensor not in used:
                 return Seq()
             if isinstance(stmt, Let) and stmt.var not in names:

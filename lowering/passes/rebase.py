@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import intset
 from bound.tensor import Tensor, element
@@ -87,7 +87,7 @@ def _changed(stmt: S, scope: Scope, origins: Origins) -> S:
         new = place(tensor, indices)
         return None if new is indices else element(tensor, new)
 
-    def change(operand: Operand) -> Any:
+    def change(operand: Operand) -> Operand:
         return walk.rewrite(operand, on_load=on_load)
 
     new = map_operands(stmt, change)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from bound.tensor import Tensor
 from bound.tir.build import negation, together
+from bound.tir.value import Truth
 from bound.tir.walk import loaded_tensor, nodes
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.walk import opaque_terms
@@ -54,13 +55,13 @@ class _Part(NamedTuple):
     stmt: Stmt
     loops: tuple[For, ...] = ()
     guards: tuple[Cond, ...] = ()
-    tests: tuple[Any, ...] = ()
+    tests: tuple[Truth, ...] = ()
 
     def nest(self) -> Nest:
         body = If(together(*self.tests), self.stmt) if self.tests else self.stmt
         return Nest(self.loops, self.guards, body)
 
-    def under(self, stmt: Stmt, cond: Any) -> _Part:
+    def under(self, stmt: Stmt, cond: Truth) -> _Part:
         """A statement under one more condition."""
         if isinstance(cond, Cond) and not opaque_terms(cond):
             return self._replace(stmt=stmt, guards=(*self.guards, cond))

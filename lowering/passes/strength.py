@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import intset
 from bound.tir import walk
@@ -103,7 +103,7 @@ def _visit(stmt: Stmt, around: Around) -> Visit[Stmt]:
 def _reduced(loop: For, around: Around) -> Stmt:
     lets: list[Stmt] = []
     carried = list(loop.carried)
-    new: dict[Any, Any] = {}
+    new: dict[Expr, Var] = {}
     known: dict[tuple[Expr, Expr], Carried] = {}  # by the canonical form of what is divided
     always = always_evaluated(loop.body)
     inside = around.inside(loop)
@@ -139,7 +139,7 @@ def _chained(loop: For, around: Around) -> Stmt:
     with dq = d // m and dr = d % m; d = 0 leaves both as they are. Every step lies in [-m, m].
     """
     carried = list(loop.carried)
-    new: dict[Any, Any] = {}
+    new: dict[Expr, Var] = {}
     lets: list[Let] = []
     within, outside = around.inside(loop), around.scope.ctx
     inside = within.scope.ctx
@@ -177,7 +177,7 @@ def _chained(loop: For, around: Around) -> Stmt:
     return seq(*lets, _rewritten(loop, carried, new)) if new else loop
 
 
-def _divided(divide: Any, e: Expr, m: Expr, unsafe: Sequence[Cond]) -> Expr:
+def _divided(divide: Callable[[Expr, Expr], Expr], e: Expr, m: Expr, unsafe: Sequence[Cond]) -> Expr:
     """`e` divided by `m` before the loop, 0 where one of `unsafe` does not hold; `e` may be 0 under conditions too."""
     conditions = tuple(dict.fromkeys(unsafe))
     if e.op is ops.SELECT and constant_value(e.args[2]) == 0:
@@ -202,7 +202,7 @@ def _grows(carry: Carry) -> tuple[Cond, Expr] | None:
     return (wraps, d) if d.op is ops.VAR and more is q + (d + 1) else None
 
 
-def _variables(found: Carried) -> tuple[tuple[Any, Var], ...]:
+def _variables(found: Carried) -> tuple[tuple[Callable[[Expr, Expr], Expr], Var], ...]:
     return ((floordiv, found.quotient), (floormod, found.remainder))
 
 
@@ -217,7 +217,7 @@ def _may_be_read_before(e: Expr, around: Around) -> bool:
     return not tensors or around.bits == 64 or fits_by_intervals(around.scope.ctx, e, around.bits)
 
 
-def _rewritten(loop: For, carried: Sequence[Carry], new: dict[Any, Any]) -> For:
+def _rewritten(loop: For, carried: Sequence[Carry], new: dict[Expr, Var]) -> For:
     body = transform(loop.body, lambda operand: walk.rewrite(operand, dict(new)))
     return replace(loop, body=body, carried=tuple(carried))
 

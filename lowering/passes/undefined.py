@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from bound import dtypes
 from bound.tensor import Tensor
 from bound.tir import walk
-from bound.tir.value import ValueOp, constant
+from bound.tir.value import Operand, Value, ValueOp, constant
 from bound.tir.walk import loaded_tensor
 from intset.expr import ops
 from intset.expr.node import const, truth
@@ -23,7 +22,7 @@ from lowering.passes.refuted import check_assumptions
 _LAZY = (ops.SELECT, ops.AND, ops.OR, ValueOp.SELECT, ValueOp.AND, ValueOp.OR)
 
 
-def remove_undef(f: Function, report: list[Any] | None = None) -> Function:
+def remove_undef(f: Function, report: list[Operand] | None = None) -> Function:
     """The function without `undef()`, but in assumptions.
 
     A store of a value made of one is left out; where a later read would then meet an element that holds nothing, and
@@ -72,7 +71,7 @@ def remove_undef(f: Function, report: list[Any] | None = None) -> Function:
     return f.with_body(body)
 
 
-def always_undef(value: Any) -> bool:
+def always_undef(value: Operand) -> bool:
     """Whether a value is made of an `undef()` whenever it is computed."""
     stack = [value]
     while stack:
@@ -87,17 +86,17 @@ def always_undef(value: Any) -> bool:
     return False
 
 
-def zero(dtype: str) -> Any:
+def zero(dtype: str) -> Operand:
     """The 0 of a type."""
     if dtypes.is_int(dtype):
         return const(0)
     return truth(False) if dtype == "bool" else constant(0.0, dtype)
 
 
-def _with_zeros(operand: Any) -> Any:
+def _with_zeros(operand: Operand) -> Operand:
     if not has_undef(operand):
         return operand
-    new = {node: zero(node.dtype) if node.op is ValueOp.UNDEF else const(0) for node in undefs(operand)}
+    new = {node: zero(node.dtype) if isinstance(node, Value) else const(0) for node in undefs(operand)}
     return walk.rewrite(operand, new)
 
 
@@ -106,7 +105,7 @@ def _read_before_written(known: Known, stores: list[Place]) -> set[tuple[int, ..
     f = known.f
     by_line = {known.line(place): place for place in stores}
     found: set[tuple[int, ...]] = set()
-    probable: list[tuple[Place, Any, set[tuple[int, ...]]]] = []
+    probable: list[tuple[Place, Operand, set[tuple[int, ...]]]] = []
     targets = {place.stmt.tensor for place in stores if isinstance(place.stmt, Store)}
     for place in places(f):
         if not targets & _read_by(place.stmt):

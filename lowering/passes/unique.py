@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
+from bound.tir.reduce import Parameter
 from bound.tir.value import Value, parameter
 from intset.expr.node import Var
 from lowering.nest.ir import Carry, For, Function, If, Let, Seq, Stmt
@@ -22,7 +22,7 @@ def with_fresh_names(root: Stmt) -> Stmt:
     return drive(_visit(root, frozenset(), {}))
 
 
-def _visit(stmt: Stmt, taken: frozenset[str], new: dict[Any, Any]) -> Visit[Stmt]:
+def _visit(stmt: Stmt, taken: frozenset[str], new: dict[Parameter, Parameter]) -> Visit[Stmt]:
     if isinstance(stmt, Seq):
         parts = []
         for inner in stmt.stmts:
@@ -44,7 +44,7 @@ def _visit(stmt: Stmt, taken: frozenset[str], new: dict[Any, Any]) -> Visit[Stmt
     return map_operands(stmt, lambda e: replaced(e, new))
 
 
-def _loop(loop: For, taken: frozenset[str], new: dict[Any, Any]) -> Visit[Stmt]:
+def _loop(loop: For, taken: frozenset[str], new: dict[Parameter, Parameter]) -> Visit[Stmt]:
     inner = dict(new)
     fresh: list[Var] = []
     for var in (loop.var, *(c.var for c in loop.carried)):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from bound.tir import walk
 from bound.tir.value import Operand, Value, ValueOp
 from intset.expr import ops
 from intset.expr.evaluate import evaluate
-from intset.expr.node import Cond, Expr, const, constant_value, truth
-from intset.expr.walk import opaque_terms, postorder, rewrite
+from intset.expr.node import Cond, Expr, Var, const, constant_value, truth
+from intset.expr.walk import opaque_terms, postorder
 from lowering.nest.ir import Allocate, For, Function, Let, LoopKind, Seq, Stmt, seq
 from lowering.nest.walk import Visit, children, drive, range_ends, statements, transform, with_children
 
@@ -40,13 +40,13 @@ def _visit(stmt: Stmt) -> Visit[Stmt]:
     return seq(*(_at(stmt.body, stmt.var, low + k) for k in range(count))) if count > 0 else Seq()
 
 
-def _at(body: Stmt, var: Any, value: int) -> Stmt:
+def _at(body: Stmt, var: Var, value: int) -> Stmt:
     return transform(body, lambda e: decided(walk.substitute(e, {var: const(value)})))
 
 
-def decided(operand: Operand) -> Any:
+def decided(operand: Operand) -> Operand:
     """An operand whose constant parts are constants, without selections that are decided."""
-    new: dict[Any, Any] = {}
+    new: dict[Operand, Operand] = {}
     for node in postorder((operand,)) if isinstance(operand, (Expr, Cond)) else walk.nodes(operand):
         if isinstance(node, Value) and node.op is ValueOp.SELECT:
             holds = constant_truth(new.get(node.args[0], node.args[0]))
@@ -58,10 +58,10 @@ def decided(operand: Operand) -> Any:
                 new[node] = known
     if not new:
         return operand
-    return rewrite(operand, new) if isinstance(operand, (Expr, Cond)) else walk.rewrite(operand, new)
+    return walk.rewrite(operand, new)
 
 
-def _constant(node: Expr | Cond) -> Any:
+def _constant(node: Expr | Cond) -> Operand | None:
     """What a node without variables is; `None` where it has no value."""
     try:
         value = evaluate(node, {})
@@ -70,6 +70,6 @@ def _constant(node: Expr | Cond) -> Any:
     return truth(bool(value)) if isinstance(node, Cond) else const(value)
 
 
-def constant_truth(cond: Any) -> bool | None:
+def constant_truth(cond: Operand) -> bool | None:
     """The value of `true` and `false`, else `None`."""
     return bool(cond.data) if cond.op is ops.BOOL else None
