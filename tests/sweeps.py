@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
+from _pytest.mark.structures import ParameterSet
 from hypothesis import given, settings
 
 
@@ -30,3 +31,16 @@ def sampled(few: int, many: int, *strategies: Any) -> Callable[[Callable[..., No
 
 def _nightly(case: Any) -> Any:
     return pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.nightly)
+
+
+def without_nightly(mark: pytest.Mark) -> pytest.Mark:
+    """A mark `parametrize` without its parameters for the night; as it is where it has no other, or names each."""
+    if len(mark.args) < 2 or mark.kwargs.get("ids") is not None:
+        return mark
+    names, cases = mark.args[0], list(mark.args[1])
+    kept = [case for case in cases if not (isinstance(case, ParameterSet) and _is_nightly(case))]
+    return pytest.mark.parametrize(names, kept or cases, **mark.kwargs).mark
+
+
+def _is_nightly(case: ParameterSet) -> bool:
+    return any(getattr(mark, "name", None) == "nightly" for mark in case.marks)
