@@ -26,6 +26,7 @@ from bound.itervar import IterVar
 from bound.operation import Operation, PlaceholderOp
 from bound.schedule import AttachType, Rebase, Schedule, Stage
 from bound.schedule.attach import AttachPath, attachment, create_attach_path
+from bound.schedule.message import pass_down_domain
 from bound.tensor import Tensor
 from intset import config
 from intset.context import Context
@@ -155,6 +156,9 @@ class BoundsMap:
                 for iv in stage.op.root_iter_vars:
                     if iv.dom is not None:
                         self._ranges.setdefault(iv, self._state.sizes.range(iv.dom))
+                if self.stage(stage) in self._state.sharing.added:  # what longer loops are not made of
+                    for iv, r in pass_down_domain(self._state.sizes.relations(stage), self._ranges).items():
+                        self._ranges.setdefault(iv, r)
         return self._ranges
 
     # -- regions ------------------------------------------------------------------------------------------------

@@ -24,12 +24,12 @@ def check_lengths(loops: Loops) -> Conflict | None:
         places = [k for k in range(loops.shared.get(op, 0)) if (op, k) in loops.node]
         loose = next((leaf for k in places if not _is_strict(loops, marks, leaf := (op, k))), None)
         loops.strict[op] = op not in loops.fixed and loose is None
-        if places and not loops.strict[op] and op in outputs:
-            # all of it would be computed each time: no reader says which part belongs to one iteration
+        if places and not loops.strict[op]:
             leaf = loose or (op, places[-1])
             last = loops.owner(loops.node[leaf])
             loops.strict[op] = loops.strict[last[0]] and _lengthened(loops, marks, op, last[0])
-            if not loops.strict[op]:
+            if op in outputs and not loops.strict[op]:
+                # all of it would be computed each time: no reader says which part belongs to one iteration
                 return Conflict(MISMATCH, (leaf, last))
     for node in dict.fromkeys(loops.node.values()):
         owners = [leaf for leaf in node.leaves if loops.owns(leaf)]

@@ -23,8 +23,8 @@ def recompute(schedule: Schedule, producer: Tensor, consumer: Tensor) -> dict[Te
     """Clone every computed tensor on chains from `producer` to `consumer` that something else needs as well.
 
     The chains go over the clones, everything else over the originals: outputs, and what reads off the chains. A clone
-    has the loops of the original, shared with none. Gives the clone of each tensor, also by what the tensor was before
-    rewrites; empty where nothing else needs any.
+    has the loops of the original, and its position: no reader shares fewer loops than before. Gives the clone of each
+    tensor, also by what the tensor was before rewrites; empty where nothing else needs any.
     """
     first, last = current(schedule, producer), current(schedule, consumer)
     graph = Graph(schedule)
@@ -51,7 +51,7 @@ def recompute(schedule: Schedule, producer: Tensor, consumer: Tensor) -> dict[Te
     known = _known_as(schedule, originals, clones)
     own = {schedule[op]: clones for op in chain - cloned | {last.op}}
     redirect(schedule, schedule.stages, {}, own)
-    scene = Scene(schedule)  # a clone shares what the original shares with what it reads
+    scene = Scene(schedule)  # a clone shares what the original shares, with what it reads and with its readers
     if scene.loops().conflict is not None:
         raise ScheduleError(
             f"{first.name} cannot be computed apart for {last.name}: the loops it shares would not nest"
@@ -111,6 +111,7 @@ def _give_loops(old: Stage, made: Stage, axes: dict[IterVar, IterVar]) -> None:
     made.leaf_iter_vars = [axes[iv] for iv in old.leaf_iter_vars]
     made.iter_var_attrs = {axes[iv]: attr for iv, attr in old.iter_var_attrs.items() if iv in axes}
     made.scope, made.double_buffered = old.scope, old.double_buffered
+    made.compute_at_position = old.compute_at_position
 
 
 def _moved(relation: Relation, axes: Mapping[IterVar, IterVar]) -> Relation:

@@ -108,7 +108,10 @@ def rebase_non_zero_min_loop(schedule: Schedule) -> None:
 
 
 def legalize_invalid_attach(schedule: Schedule) -> None:
-    """Move attachments with the axis: into the inner loop of a later split, the fused loop of a later fusion."""
+    """Move attachments with the axis: into the inner loop of a later split, the fused loop of a later fusion.
+
+    TVM follows the inner one of two axes that are fused; what is computed in the outer one is so in their fusion, too.
+    """
     for stage in (*schedule.stages, *schedule.groups):
         target, axis = stage.attach_stage, stage.attach_ivar
         if stage.attach_type is not AttachType.SCOPE or target is None or axis is None:
@@ -118,7 +121,7 @@ def legalize_invalid_attach(schedule: Schedule) -> None:
         for relation in target.relations:
             if isinstance(relation, Split) and relation.parent is axis:
                 axis = relation.inner
-            elif isinstance(relation, Fuse) and relation.inner is axis:
+            elif isinstance(relation, Fuse) and axis in (relation.outer, relation.inner):
                 axis = relation.fused
             elif isinstance(relation, Rebase) and relation.parent is axis:
                 axis = relation.rebased

@@ -144,6 +144,10 @@ def test_attachments_follow_axes_that_are_split_or_fused_later() -> None:
     q.s[q.b].compute_at(q.s[q.c], q.k)
     fused = q.s[q.c].fuse(q.c.op.axis[0], q.k)
     assert q.s.normalize()[q.b].attach_ivar is fused
+    q = Program()
+    q.s[q.b].compute_at(q.s[q.c], q.c.op.axis[0])  # the outer one of two that are fused
+    fused = q.s[q.c].fuse(q.c.op.axis[0], q.k)
+    assert q.s.normalize()[q.b].attach_ivar is fused
 
 
 def test_normalize_rebases_every_root_loop() -> None:

@@ -48,7 +48,7 @@ def enter_shared(state: Pass) -> None:
 def own_share(state: Pass, bounds: StageBounds, tensor: Tensor) -> Need:
     """What a stage computes of an output in one iteration of the loops it shares, if it computes all it can there."""
     known: Known = state.known
-    shape = state.sizes.shape(tensor)
+    shape, axes = state.sizes.shape(tensor), data_axes(bounds.op)
     all_of_it = Need(len(shape), whole(known, shape))
     alone = StageBounds(bounds.stage, bounds.path, bounds.relations, bounds.outer, bounds.aligned, fixed=bounds.fixed)
     alone.ranges = dict(bounds.ranges)
@@ -57,8 +57,13 @@ def own_share(state: Pass, bounds: StageBounds, tensor: Tensor) -> Need:
     pass_down(known, alone)
     own = [LoopState(bounds.stage, iv, False) for iv in reversed(bounds.stage.leaf_iter_vars)]
     around = [LoopState(stage, iv, iv in bounds.fixed) for stage, iv in bounds.path]
-    iterations = Propagation(known, pass_up(known, alone, (*own, *around)))
-    need = iterations.image(Access(tensor, tuple(data_axes(bounds.op))), shape)
+    iterations = pass_up(known, alone, (*own, *around))
+    used = {v for cond in iterations.conditions for v in cond.free_vars()}
+    for iv in bounds.op.root_iter_vars:  # where nothing is reduced the result is what a reduction starts from
+        if iv.is_reduce and iv not in used:
+            iterations.values.pop(iv, None)
+            iterations.relaxed.pop(iv, None)
+    need = Propagation(known, iterations).image(Access(tensor, tuple(axes)), shape)
     if need.box is None:
         need.limits = whole(known, shape)
     return need

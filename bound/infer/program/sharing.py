@@ -22,7 +22,7 @@ from bound.operation import Operation
 from bound.replay.domain import BROADCAST, ancestors
 from bound.replay.loops import Leaf, Longer, Loops, Node
 from bound.replay.scene import Scene
-from bound.schedule import AttachType, Fuse, IterVarAttr, Rebase, Relation, Schedule, Split, Stage
+from bound.schedule import AttachType, Fuse, IterVarAttr, Rebase, Relation, Schedule, Split, Stage, Tail
 from bound.schedule.attach import check_attachments
 from bound.schedule.normalize import inject_inline, legalize_invalid_attach, rebase_non_zero_min_loop
 from bound.schedule.relations import children
@@ -81,6 +81,10 @@ def normalized(schedule: Schedule) -> tuple[Schedule, Sharing]:
     legalize_invalid_attach(new)
     sharing = _shared(new, loops) if loops.node else Sharing()
     sharing.added = added
+    for op, made in loops.longer.items():
+        for old, leaf in zip(loops.domains[op].loop, made.loop, strict=False):
+            if old is not leaf:
+                sharing.instead[old] = sharing.instead.get(leaf, (new[op], leaf))
     check_attachments(new)
     return new, sharing
 
@@ -171,6 +175,7 @@ def _rename(
     stage, domain = schedule[op], loops.domains[op]
     outer: list[IterVar] = []
     joined: list[Leaf] = []
+    apart: set[Leaf] = set()
     for place, leaf in enumerate(leaves):
         node = loops.node.get((op, place))
         if node is None:
@@ -179,6 +184,7 @@ def _rename(
         if (op, place) not in loops.links:
             continue
         if loops.kind((op, place)) == BROADCAST and variable[node] is not leaf:
+            apart.add((op, place))
             continue  # it has one element: nothing of the loop is its own
         loop = variable[node]
         if loop is not leaf:
@@ -191,7 +197,12 @@ def _rename(
             outer.append(loop)
     shared = {variable[loops.node[leaf]] for leaf in joined}  # what has one element stands inside of them
     stage.leaf_iter_vars = sorted(stage.leaf_iter_vars, key=lambda iv: iv not in shared)
-    above = ancestors(domain.relations, [loops.axis(leaf) for leaf in joined])
+    one = ancestors(domain.relations, map(loops.axis, apart))
+    stage.relations = [
+        replace(r, tail=Tail.GUARD) if isinstance(r, Split) and r.parent in one and r.tail is Tail.ROUND_UP else r
+        for r in stage.relations
+    ]
+    above = ancestors(domain.relations, [loops.axis(leaf) for leaf in joined if leaf not in apart])
     sharing.outer[stage] = tuple(outer)
     sharing.aligned[stage] = frozenset(iv for iv in op.root_iter_vars if iv in above and not iv.is_reduce)
 

@@ -133,6 +133,7 @@ def check_symbolic(seeds):
 
 def test_no_guard_of_symbolic_sizes_can_be_removed():
     assert check_symbolic(range(12)) > 4
+    assert check_symbolic((2044, 2186)) > 1  # implied by products of sizes with loops, with quotients by sizes
 
 
 @pytest.mark.nightly

@@ -292,3 +292,45 @@ def test_an_output_in_loops_longer_than_its_own():
     for t in (t2, t3, t4):
         np.testing.assert_allclose(out[t.name], evaluate(t, {"T0": numbers}))
     assert str(f).count("for ") <= 3 and positions(s, t2, t3) == [2, 2]
+
+
+@pytest.mark.parametrize("program", ["split of 3 beside one of 15", "n", "one element, in whole tiles"])
+def test_a_leaf_that_is_shared_with_a_reader_has_extent_1(program):
+    """R and what it is read by run in the loop of a fused axis that R has a part of."""
+    n = te.var("n") if program == "n" else 3
+    t0 = te.placeholder((n,), name="T0", dtype="int32")
+    r = pointwise("R", t0)
+    one = te.compute((1, n), lambda i, j: r[j] - 1, name="B")
+    many = te.compute((5, n), lambda i, j: one[0, j] * 3 + i, name="S")
+    s = te.create_schedule(many.op)
+    if program.startswith("one"):
+        s[one].split(one.op.axis[0], 3, tail="round_up")
+        s[many].split(many.op.axis[0], 3, tail="round_up")
+        replay.inline_most(s)
+    else:
+        fused = s[many].fuse(*many.op.axis)
+        s[many].split(fused, nparts=2)
+        assert replay.compute_at(s, r, many, 1).position == 1
+    b = infer_bound(s)
+    for t in (r, one):
+        assert all(str(b[iv].extent) == "1" for iv in s[t].leaf_iter_vars[: s[t].compute_at_position])
+        assert b.required(t) <= b.computed(t)
+    array = np.arange(3, dtype="int32")
+    out = np.zeros((5, 3), "int32")
+    run(lower(s), {"T0": array, "S": out})
+    np.testing.assert_array_equal(out, evaluate(many, {"T0": array}))
+
+
+def test_an_output_of_a_reduction_over_nothing():
+    """T1 is computed in the loop of T4 also where n is 0: it is what its sum starts from."""
+    n = te.var("n")
+    a = te.placeholder((3, n), name="A", dtype="int32")
+    t1 = reduced("T1", a)
+    t4 = te.compute((3,), lambda i: t1[i] * 2 + 5, name="T4")
+    s = te.create_schedule([t1.op, t4.op])
+    replay.compute_at(s, t1, t4, 1)
+    assert infer_bound(s).nest(t1).guards == ()
+    for size in (0, 2):
+        out = {t.name: np.full(3, -9, "int32") for t in (t1, t4)}
+        run(lower(s), {"A": np.ones((3, size), "int32"), **out})
+        assert out["T1"].tolist() == [size] * 3 and out["T4"].tolist() == [2 * size + 5] * 3

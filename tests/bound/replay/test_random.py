@@ -13,7 +13,6 @@ from bound.itervar import IterVar
 from bound.schedule import AttachType, Schedule, Stage
 from bound.tensor import Tensor
 from intset.expr.node import Expr
-from lowering import lower
 from tests.bound.replay.programs import given, pointwise
 from tests.bound.replay.random_dags import MODES, Dag, behind
 
@@ -94,9 +93,22 @@ def repaired(d: Dag, s: Schedule, error: replay.ReplayError) -> None:
 
 def bounded(s: Schedule) -> None:
     b = infer_bound(s)
+    read = {t.op for stage in s.stages for t in stage.op.input_tensors}
     for stage in s.stages:
+        for iv in stage.leaf_iter_vars[: stage.compute_at_position if stage.op in read else 0]:
+            assert str(b[iv].extent) == "1", (stage, iv.name)
+        assert stage.attach_type is AttachType.INLINE or all(iv in b for iv in stage.all_iter_vars), stage
         for t in stage.op.outputs if stage.attach_type is not AttachType.INLINE else ():
             assert b.required(t) <= b.computed(t), t
+
+
+def is_legal(s: Schedule) -> bool:
+    """Whether every stage that is placed in a loop of another is where all its readers are."""
+    try:
+        s.normalize()
+    except ScheduleError:
+        return False
+    return True
 
 
 def tried(seed: int, most: int, others: bool = False) -> tuple[int, int]:
@@ -104,11 +116,8 @@ def tried(seed: int, most: int, others: bool = False) -> tuple[int, int]:
     d = Dag(seed, most, symbolic=seed % 3 == 0)
     s = d.schedule()
     d.transform(s, d.rng.randint(0, 6), others)
-    if others:
-        try:
-            lower(s)
-        except ScheduleError:  # no schedule to begin with: a stage is computed where not all its readers are
-            return 0, 0
+    if others and not is_legal(s):
+        return 0, 0
     refused = 0
     for k in range(d.rng.randint(1, 4)):
         if (seed + k) % 5 == 0:
@@ -124,6 +133,8 @@ def tried(seed: int, most: int, others: bool = False) -> tuple[int, int]:
         kept(state, shared(s))
         if d.rng.random() < 0.4:
             d.transform(s, 2)
+            if others and not is_legal(s):
+                return 0, refused
     d.check(s, **HOW[seed % len(HOW)])
     if seed % 4 == 0:
         bounded(s)

@@ -87,6 +87,34 @@ def test_cloned_twice():
     assert second.clones == {} and positions(s, first.clones[t1]) == [2]
 
 
+def test_a_clone_breaks_no_earlier_call():
+    """What a reader shares with the original it shares with the clone, so that no position falls."""
+    s, (t1, t2, t3, t4) = two_reductions()
+    replay.compute_at(s, t1, t2, 1)
+    before = [s[t].max_producer_position for t in (t2, t3, t4)]
+    clones = replay.compute_at(s, t1, t2, -1, repair="recompute").clones
+    assert positions(s, t1, clones[t1], t2, t3) == [1, 2, 1, 1]
+    assert [s[t].max_producer_position for t in (t2, t3, t4)] == [2, *before[1:]]
+    s, (t1, t2, t3, t4) = two_reductions()
+    replay.inline_at(s, t1, 1)
+    o = replay.compute_at(s, t1, t4, 1, repair="recompute")
+    assert not o.clones and positions(s, t1, t2, t3) == [1, 1, 1]  # accepted: nothing is cloned
+
+
+def test_loops_that_are_shared_are_not_changed_by_cloning():
+    """T3 runs with T2 in the loop of i0; a clone of T2 for it may not turn its loops round."""
+    t2 = pointwise("T2", given(5, 4))
+    t3, t5 = pointwise("T3", t2), pointwise("T5", t2)
+    t6 = pointwise("T6", t3)
+    s = te.create_schedule([t6.op, t5.op])
+    s[t6].reorder(*reversed(t6.op.axis))
+    replay.inline_at(s, t2, 1)
+    error = refused(s, t2, t6, 2)
+    assert [repair.kind for repair in error.repairs] == ["position", "mode"]
+    with pytest.raises(replay.ReplayError, match="frozen"):
+        replay.compute_at(s, t2, t6, 2, repair="recompute")
+
+
 def test_nothing_to_recompute():
     t1 = pointwise("T1", given(8, 9))
     t2 = te.compute((8, 8), lambda i, j: t1[i, j] + t1[i, j + 1], name="T2")
