@@ -5,10 +5,10 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, Final
+from typing import Final
 
 from bound.tir.build import select
-from bound.tir.value import Value, make
+from bound.tir.value import Operand, Value, make
 from bound.tir.walk import loaded_tensor
 from intset.expr import ops
 from intset.expr.build import logical_and, logical_or
@@ -22,22 +22,23 @@ MAX_PIECES: Final = 8
 MAX_PLACES: Final = 64  # that are told one by one
 
 
-def generalized(values: Sequence[Any], places: Places) -> Any:
+def generalized(values: Sequence[Operand], places: Places) -> Operand | None:
     """An operand over `PLACE` that is in each of the places what the values say; `None` where none is found.
 
     Integers in the values become affine functions of the place (of a single place they stay, but for indices of
     elements, which are first of all those of the place); all else has to be the same.
     """
-    known: dict[tuple[Any, ...], Any] = {}
+    known: dict[tuple[object, ...], Operand | None] = {}
 
-    def visit(nodes: tuple[Any, ...], axis: int | None) -> Visit[Any]:
+    def visit(nodes: tuple[Operand, ...], axis: int | None) -> Visit[Operand | None]:
         key = (*nodes, axis)
         if key not in known:
             known[key] = yield build(nodes, axis)
-            for op, split in _PARTS if known[key] is None and isinstance(nodes[0], Expr) else ():
-                parts = [split(node) for node in nodes]
-                bases = [base for base, _ in parts]
-                if None in bases or all(map(operator.is_, bases, nodes)):
+            integers = [node for node in nodes if isinstance(node, Expr)]
+            for op, split in _PARTS if known[key] is None and len(integers) == len(nodes) else ():
+                parts = [split(node) for node in integers]
+                bases = [base for base, _ in parts if base is not None]
+                if len(bases) < len(nodes) or all(map(operator.is_, bases, nodes)):
                     continue
                 base = yield visit(tuple(bases), None)
                 number = _fitted([number for _, number in parts], places, None)
@@ -46,7 +47,7 @@ def generalized(values: Sequence[Any], places: Places) -> Any:
                     break
         return known[key]
 
-    def build(nodes: tuple[Any, ...], axis: int | None) -> Visit[Any]:
+    def build(nodes: tuple[Operand, ...], axis: int | None) -> Visit[Operand | None]:
         first = nodes[0]
         if all(isinstance(node, Expr) and node.is_const for node in nodes):
             return _fitted([int(node.data) for node in nodes], places, axis)
@@ -66,9 +67,9 @@ def generalized(values: Sequence[Any], places: Places) -> Any:
     return drive(visit(tuple(values), None))
 
 
-def piecewise(values: Sequence[Any], places: Places) -> Any:
+def piecewise(values: Sequence[Operand], places: Places) -> Operand | None:
     """As `generalized`, with different values in different places where there is no other way; `None` of too many."""
-    groups: list[tuple[list[Any], list[tuple[int, ...]], Any]] = []
+    groups: list[tuple[list[Operand], list[tuple[int, ...]], Operand | None]] = []
     for value, place in zip(values, places, strict=True):
         for k, (some, where, _) in enumerate(groups):
             together = generalized([*some, value], [*where, place])
@@ -82,7 +83,7 @@ def piecewise(values: Sequence[Any], places: Places) -> Any:
     groups.sort(key=lambda group: len(group[1]))
     if sum(len(where) for _, where, _ in groups[:-1]) > MAX_PLACES:
         return None
-    found = groups[-1][2]
+    found: Operand | None = groups[-1][2]
     for _, where, value in reversed(groups[:-1]):
         found = select(logical_or(*map(_is_at, where)), value, found)
     return found
@@ -92,14 +93,14 @@ def _is_at(place: tuple[int, ...]) -> Cond:
     return logical_and(*(PLACE[k].eq(i) for k, i in enumerate(place)))
 
 
-def _summand(node: Any) -> tuple[Any, int]:
+def _summand(node: Expr) -> tuple[Expr | None, int]:
     """An integer as something and a number that is added, which folding may have left out."""
     if node.op in (ops.ADD, ops.SUB) and node.args[1].is_const:
         return node.args[0], int(node.args[1].data) * (1 if node.op is ops.ADD else -1)
     return (None, 0) if node.is_const else (node, 0)
 
 
-def _factor(node: Any) -> tuple[Any, int]:
+def _factor(node: Expr) -> tuple[Expr | None, int]:
     if node.op is ops.MUL and node.args[1].is_const:
         return node.args[0], int(node.args[1].data)
     return (None, 0) if node.is_const else (node, 1)
@@ -108,17 +109,18 @@ def _factor(node: Any) -> tuple[Any, int]:
 _PARTS: Final = ((ops.ADD, _summand), (ops.MUL, _factor))
 
 
-def _is_like(node: Any, other: Any) -> bool:
+def _is_like(node: Operand, other: Operand) -> bool:
     is_same = type(node) is type(other) and node.op is other.op and len(node.args) == len(other.args)
-    if not is_same or (isinstance(node, Value) and node.dtype != other.dtype):
+    if not is_same or (isinstance(node, Value) and isinstance(other, Value) and node.dtype != other.dtype):
         return False
     return node.data is other.data or bool(node.data == other.data)
 
 
-def _rebuilt(node: Any, args: list[Any]) -> Any:
+def _rebuilt(node: Operand, args: list[Operand]) -> Operand:
     if isinstance(node, Value):
         return make(node.op, tuple(args), node.dtype, node.data)
-    return make_node(node.op, tuple(args), node.data)
+    made: Operand = make_node(node.op, tuple(args), node.data)
+    return made
 
 
 def _fitted(numbers: list[int], places: Places, axis: int | None) -> Expr | None:

@@ -7,7 +7,9 @@ from typing import Any
 
 from bound import dtypes
 from bound.tensor import Tensor, element
+from bound.tir.value import Operand
 from bound.tir.walk import nodes, rewrite
+from intset.expr.node import Expr
 from lowering.padding.arithmetic import Number, as_operand, held
 from lowering.padding.partial import Content, Data, Partial
 from lowering.padding.registers import without_registers
@@ -31,7 +33,7 @@ def applied(state: PadState, given: Mapping[Tensor, PadState], dtype: str) -> Pa
     return folded(expr, dtype)
 
 
-def folded(expr: Any, dtype: str) -> PadState:
+def folded(expr: Operand, dtype: str) -> PadState:
     """The value, computed as far as it does not depend on elements or places."""
     content = Partial(_itself)(expr, {})
     if isinstance(content, Data):
@@ -39,10 +41,14 @@ def folded(expr: Any, dtype: str) -> PadState:
     if isinstance(content, (bool, int, float)):
         number = number_of(expr, {}, dtype)
         return UNDEF if number is None else PadValue(as_operand(number, dtype))
-    return PadValue(without_registers(content, dtypes.bits(dtype)) if dtypes.is_int(dtype) else content)
+    return PadValue(
+        without_registers(content, dtypes.bits(dtype))
+        if dtypes.is_int(dtype) and isinstance(content, Expr)
+        else content
+    )
 
 
-def number_of(expr: Any, given: Mapping[Any, Any], dtype: str) -> Number | None:
+def number_of(expr: Operand, given: Mapping[Operand, Any], dtype: str) -> Number | None:
     """The number that an element of the type holds of an expression, whose variables have these values.
 
     A float is known only where it does not matter whether what comes between is rounded.
@@ -59,7 +65,7 @@ def number_of(expr: Any, given: Mapping[Any, Any], dtype: str) -> Number | None:
     return number if other == number or (other != other and number != number) else None
 
 
-def numbers_at(expr: Any, places: Sequence[Sequence[int]], dtype: str) -> list[Number | None]:
+def numbers_at(expr: Operand, places: Sequence[Sequence[int]], dtype: str) -> list[Number | None]:
     """The number in each of the places, `None` where it is not known."""
     if not any(v in _PLACES for v in nodes(expr)):
         return [number_of(expr, {}, dtype)] * len(places)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from bound import dtypes
 from bound.tir.value import Operand, Value, constant
@@ -15,10 +15,10 @@ from lowering.interpreter import environment
 
 Number: TypeAlias = "int | float | bool"
 
-_FUNCTIONS: Final[dict[Any, Callable[..., Any]]] = {}
+_FUNCTIONS: Final[dict[tuple[object, ...], Callable[..., Number]]] = {}
 
 
-def computed(node: Any, args: list[Number]) -> Number | None:
+def computed(node: Operand, args: list[Number]) -> Number | None:
     """The result of the operation of a node on numbers, `None` where it has none or is not known.
 
     It is evaluated by the very text that `run` executes: integers are those of mathematics, floats of double width.
@@ -33,7 +33,7 @@ def computed(node: Any, args: list[Number]) -> Number | None:
     return found
 
 
-def _function(node: Any) -> Callable[..., Any]:
+def _function(node: Operand) -> Callable[..., Number]:
     kinds = tuple(arg.dtype if isinstance(arg, Value) else "" for arg in node.args)
     key = (node.op, node.data, getattr(node, "dtype", ""), kinds)
     found = _FUNCTIONS.get(key)
@@ -72,7 +72,7 @@ def as_operand(number: Number, dtype: str) -> Operand:
     return truth(bool(number)) if dtype == "bool" else constant(float(number), dtype)
 
 
-def as_number(node: Any) -> Number | None:
+def as_number(node: Operand) -> Number | None:
     """The number that an operand is, or `None`."""
     if isinstance(node, Expr):
         return int(node.data) if node.is_const else None

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from bound.tensor import Tensor, element
-from bound.tir.value import parameter
+from bound.tir.reduce import Parameter
+from bound.tir.value import Truth, parameter
 from bound.tir.walk import loaded_tensor, nodes, read_indices
 from intset.context import Context
 from intset.errors import BudgetError, UndecidedError
@@ -158,10 +159,10 @@ class Copies:
         axes: Sequence[Var],
         over_: Tensor,
         held: Any,
-        cond: Any = None,
+        cond: Truth | None = None,
     ) -> list[tuple[Any, Scope]]:
         """What an element holds behind the statements, in loops over a tensor: each value, and what is known there."""
-        name: Any = Var("held") if isinstance(held, Expr) else parameter("held", held.dtype)
+        name: Parameter = Var("held") if isinstance(held, Expr) else parameter("held", held.dtype)
         probe = Let(name, held)
         body: Stmt = probe if cond is None else If(cond, probe)
         g = self._alone(stmts, params)
@@ -247,7 +248,7 @@ def _is_element(held: Any, tensor: Tensor, indices: Sequence[Expr], scope: Scope
         return False
     if loaded_tensor(held) is tensor:
         return proves(scope, logical_and(*(a.eq(b) for a, b in zip(held.args, indices, strict=True))))
-    wanted: Any = element(tensor, tuple(indices))
+    wanted = element(tensor, tuple(indices))
     return isinstance(held, Expr) and isinstance(wanted, Expr) and proves(scope, held.eq(wanted))
 
 

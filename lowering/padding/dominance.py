@@ -57,7 +57,8 @@ class States:
             return False
         if not self._unknowns[k]:
             return mine is theirs
-        if self._unknowns[k] != (mine,) or self._uses[mine] != 1:
+        own = self._unknowns[k]
+        if own != (mine,) or self._uses[own[0]] != 1:
             return False  # not free, or not independent of others
         if mine not in self._uniform:
             return True

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from bound.reference import Functions
 from bound.tensor import Tensor
 from intset.errors import InputError
 from lowering.interpreter import checked_array, poison, run
@@ -62,7 +63,7 @@ class Execution:
         arrays: dict[int, Any],
         grids: Mapping[int, Grid | None],
         undef: Draw | None,
-        functions: Mapping[str, Callable[..., Any]] | None,
+        functions: Functions | None,
     ) -> None:
         self.arrays, self._grids = arrays, grids
         self._undef, self._functions = undef, functions

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
+from bound.tir.value import Operand
 from lowering.nest.ir import Assume, Function
 from lowering.nest.text import text
 from lowering.nest.undef import has_undef
@@ -39,7 +39,7 @@ def explained(moves: Sequence[Move], states: States, results: Sequence[int]) -> 
                 yield f"    keeps the assumption {text(cond)}, {why}"
 
 
-def _is_said(port: Port, cond: Any) -> bool:
+def _is_said(port: Port, cond: Operand) -> bool:
     """Whether an assumption is what a port needs, or that its padding may be read."""
     return isinstance(port.state, PadValue) or (port.state is READABLE and has_undef(cond))
 
@@ -83,7 +83,7 @@ def _need(port: Port, number: int, makers: Mapping[int, Move], states: States) -
     return f"needs {port.state} in the padding of {port.name}{told}{by}"
 
 
-def _assumptions(f: Function) -> Iterator[Any]:
+def _assumptions(f: Function) -> Iterator[Operand]:
     """What a function takes on the word of the user, each text once."""
     nests = [f.body, *(r.nest for r in f.requires)]
     found = [s.cond for nest in nests for s in statements(nest) if isinstance(s, Assume) and not s.proved]

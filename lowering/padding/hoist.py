@@ -17,9 +17,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from bound.tensor import Tensor
+from bound.tir.value import Operand
 from intset.errors import BudgetError, InputError, IntSetError
 from intset.expr.build import logical_or
-from intset.expr.node import Expr, as_expr, truth
+from intset.expr.node import Expr, Var, as_expr, truth
 from intset.expr.walk import substitute
 from lowering.binding import bound_values, by_tensor
 from lowering.dataflow import dataflow
@@ -76,10 +77,10 @@ class Hoisted:
 
     def run(
         self,
-        arrays: Mapping[Any, Any],
-        sizes: Mapping[Any, Any] | None = None,
-        functions: Mapping[str, Callable[..., Any]] | None = None,
-        undef: Callable[[str], Any] | None = None,
+        arrays: Mapping[str, Any],
+        sizes: Mapping[Operand, Operand] | None = None,
+        functions: Mapping[str, Callable[..., Operand]] | None = None,
+        undef: Callable[[str], Operand] | None = None,
     ) -> dict[str, Any]:
         """Pad, run what is packed, crop: what `run` of the function gives. Outputs are written in place.
 
@@ -357,7 +358,7 @@ def _assuming(g: Function, pads: Sequence[Copy]) -> Function:
 def _assumed(g: Function, copy: Copy) -> Stmt:
     """A nest that assumes what a pad puts into the padding."""
     places = PLACE[: copy.inner.ndim]
-    value: Any = copy.value.expr if isinstance(copy.value, PadValue) else undef(copy.inner.dtype)
+    value = copy.value.expr if isinstance(copy.value, PadValue) else undef(copy.inner.dtype)
     filling = Filling(places, ((truth(True), value),))
     held = Held(copy.inner, copy.inner.extents, copy.map, lambda place: copy.map.padding(*place), filling)
     return assumed(held, scope_of_storage(g, copy.inner))
@@ -371,7 +372,7 @@ def _promised(packed: Function, pads: Sequence[Copy]) -> dict[str, PadState]:
         return {}
 
 
-def _padded(array: Any, tensor: Tensor, border: Border, sizes: Mapping[Any, Any], draw: Any) -> Any:
+def _padded(array: Any, tensor: Tensor, border: Border, sizes: Mapping[Var, Any], draw: Any) -> Any:
     """The array in the layout of a pad, with what that puts into the padding."""
     import numpy as np
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from bound import dtypes
-from bound.tir.value import ValueOp
+from bound.tir.value import Operand, ValueOp
 from bound.tir.walk import nodes
 from intset.expr import ops
+from intset.expr.ops import Op
 from lowering.padding.applied import number_of
 from lowering.padding.arithmetic import Number, as_number, held, same
 from lowering.padding.partial import is_number
@@ -17,9 +18,10 @@ from lowering.padding.partial import is_number
 MAX_TRIED: Final = 512  # numbers
 MAX_FOUND: Final = 16  # solutions
 _SMALL: Final = (0, 1, -1, 2, -2)
+Tried: TypeAlias = "Number | tuple[Number, ...]"
 
 
-def candidates(expr: Any, unknown: Any, wanted: Number, dtype: str, result: str) -> Iterator[Number]:
+def candidates(expr: Operand, unknown: Operand, wanted: Number, dtype: str, result: str) -> Iterator[Number]:
     """Numbers of the type `dtype` for which an expression over one unknown, held as `result`, equals `wanted`.
 
     Of types of 8 bits none is missed among the first `MAX_FOUND`, from 0 outwards; else those come that turning round
@@ -58,7 +60,7 @@ def _kept(number: Any, dtype: str) -> Number | None:
     return int(number) if low <= number <= high and number == int(number) else None
 
 
-def _common(expr: Any, wanted: Number, dtype: str) -> Iterator[Number]:
+def _common(expr: Operand, wanted: Number, dtype: str) -> Iterator[Number]:
     yield wanted
     yield from _SMALL
     yield from (dtypes.least(dtype), dtypes.greatest(dtype))
@@ -68,13 +70,13 @@ def _common(expr: Any, wanted: Number, dtype: str) -> Iterator[Number]:
             yield from (number, -number, number + 1, number - 1)
 
 
-def _turned(root: Any, unknown: Any, wanted: Number) -> Iterator[Number]:
+def _turned(root: Operand, unknown: Operand, wanted: Number) -> Iterator[Number]:
     """What the unknown has to be, going down the operations that it occurs in once."""
-    below: set[Any] = {unknown}
+    below: set[Operand] = {unknown}
     for node in nodes(root):
         if any(arg in below for arg in node.args):
             below.add(node)
-    stack: list[tuple[Any, Any]] = [(root, wanted)]
+    stack: list[tuple[Operand, Number]] = [(root, wanted)]
     for _ in range(MAX_TRIED):
         if not stack:
             return
@@ -86,7 +88,7 @@ def _turned(root: Any, unknown: Any, wanted: Number) -> Iterator[Number]:
         stack += reversed(ways)
 
 
-def _below(node: Any, value: Number, below: set[Any]) -> Iterator[tuple[Any, Any]]:
+def _below(node: Operand, value: Number, below: set[Operand]) -> Iterator[tuple[Operand, Number]]:
     """What an argument with the unknown in it would have to be."""
     args = node.args
     mine = [k for k, arg in enumerate(args) if arg in below]
@@ -105,7 +107,7 @@ def _below(node: Any, value: Number, below: set[Any]) -> Iterator[tuple[Any, Any
             yield from ((args[mine[0]], x) for x in _tried(lambda v: _TWO[op](v, other, mine[0]), value))
 
 
-def _tried(function: Callable[[Any], Any], value: Number) -> list[Any]:
+def _tried(function: Callable[[Any], Tried], value: Number) -> list[Number]:
     try:
         found = function(value)
     except (ArithmeticError, ValueError):
@@ -121,24 +123,24 @@ def _exp(x: float) -> float:
     return math.exp(x) if x < 700 else math.inf
 
 
-def _quotient(v: Any, c: Any, side: int) -> Any:
+def _quotient(v: Number, c: Number, side: int) -> Number:
     return v * c if side == 0 else c / v
 
 
-def _difference(v: Any, c: Any, side: int) -> Any:
+def _difference(v: Number, c: Number, side: int) -> Number:
     return v + c if side == 0 else c - v
 
 
-def _product(v: Any, c: Any, side: int) -> Any:
+def _product(v: Number, c: Number, side: int) -> Tried:
     is_whole = isinstance(v, int) and isinstance(c, int)
     return (0, 1) if v == 0 and c == 0 else v // c if is_whole else v / c
 
 
-_ONE: Final[dict[Any, Callable[[Any], Any]]] = {
+_ONE: Final[dict[Op | ValueOp, Callable[[Any], Tried]]] = {
     ops.NEG: lambda v: -v, ValueOp.NEG: lambda v: -v, ops.BITNOT: lambda v: ~v,
     ops.ABS: lambda v: (v, -v), ValueOp.ABS: lambda v: (v, -v),
 }  # fmt: skip
-_TWO: Final[dict[Any, Callable[[Any, Any, int], Any]]] = {
+_TWO: Final[dict[Op | ValueOp, Callable[[Any, Any, int], Tried]]] = {
     ops.ADD: lambda v, c, side: v - c, ValueOp.ADD: lambda v, c, side: v - c,
     ops.SUB: _difference, ValueOp.SUB: _difference,
     ops.MUL: _product, ValueOp.MUL: _product, ValueOp.DIV: _quotient,
@@ -147,7 +149,7 @@ _TWO: Final[dict[Any, Callable[[Any, Any, int], Any]]] = {
     ops.FLOORDIV: lambda v, c, side: (v * c, v * c + c - 1), ops.FLOORMOD: lambda v, c, side: (v, v + c),
     ops.TRUNCDIV: lambda v, c, side: (v * c,), ops.BITXOR: lambda v, c, side: v ^ c,
 }  # fmt: skip
-_CALLS: Final[dict[str, Callable[[Any], Any]]] = {
+_CALLS: Final[dict[str, Callable[[Any], Tried]]] = {
     "exp": _log, "log": _exp, "exp2": lambda v: _log(v) / math.log(2), "log2": lambda v: 2.0**v,
     "sqrt": lambda v: v * v, "rsqrt": lambda v: math.inf if v == 0 else 1 / (v * v),
     "tanh": lambda v: math.copysign(math.inf, v) if abs(v) == 1 else math.atanh(v),

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from bound import dtypes
 from bound.tensor import Tensor
 from bound.tir.build import dtype_of
 from bound.tir.opaque import IntFunction
-from bound.tir.value import Value, ValueOp
+from bound.tir.value import Operand, Value, ValueOp
 from bound.tir.walk import loaded_tensor, nodes, read_indices, rewrite, substitute
 from intset.expr import ops
 from intset.expr.node import Cond, Expr
+from intset.expr.ops import Op
 from lowering.nest.ir import ShapeOf
 from lowering.nest.undef import is_undef
 from lowering.padding.arithmetic import Number, as_number, as_operand, computed, rounded
@@ -41,6 +42,7 @@ class Data(NamedTuple):
 
 
 Content: TypeAlias = "Number | Expr | Cond | Value | Data"
+Known = TypeVar("Known", bound=Operand)
 OnLoad: TypeAlias = "Callable[[Tensor, Sequence[Content]], Content]"
 
 _SELECTS: Final = (ops.SELECT, ValueOp.SELECT)
@@ -81,19 +83,20 @@ class Partial:
 
     def __init__(self, load: OnLoad, rounds: bool = False) -> None:
         self._load, self._rounds = load, rounds
-        self._sizes: dict[Any, int] = {}
+        self._sizes: dict[Content, int] = {}
         self.steps = 0
 
-    def __call__(self, root: Any, env: Mapping[Any, Content]) -> Content:
+    def __call__(self, root: Operand, env: Mapping[Known, Content]) -> Content:
         """The content of an operand; `env` has those of variables and parameters, others stay what they are."""
-        done: dict[Any, Content] = {}
+        done: dict[Operand, Content] = {}
+        given: dict[object, Content] = dict(env.items())
         stack = [root]
         while stack:
             node = stack[-1]
             if node in done:
                 stack.pop()
                 continue
-            waiting, found = self._step(node, done, env)
+            waiting, found = self._step(node, done, given)
             if waiting:
                 stack.extend(waiting)
                 continue
@@ -104,8 +107,8 @@ class Partial:
         return done[root]
 
     def _step(
-        self, node: Any, done: dict[Any, Content], env: Mapping[Any, Content]
-    ) -> tuple[list[Any], Content | None]:
+        self, node: Operand, done: dict[Operand, Content], env: Mapping[object, Content]
+    ) -> tuple[list[Operand], Content | None]:
         """The operands that are needed first, or the content."""
         op = node.op
         if not node.args or node in env:
@@ -125,7 +128,7 @@ class Partial:
             return waiting[::-1], None
         return [], self._operation(node, [done[arg] for arg in node.args])
 
-    def _leaf(self, node: Any, env: Mapping[Any, Content]) -> Content:
+    def _leaf(self, node: Operand, env: Mapping[object, Content]) -> Content:
         if node in env:
             return env[node]
         number = as_number(node)
@@ -139,7 +142,7 @@ class Partial:
         found: Content = node
         return found
 
-    def _select(self, node: Any, done: dict[Any, Content]) -> tuple[list[Any], Content | None]:
+    def _select(self, node: Operand, done: dict[Operand, Content]) -> tuple[list[Operand], Content | None]:
         cond, then, orelse = node.args
         if cond not in done:
             return [cond], None
@@ -154,7 +157,9 @@ class Partial:
             return [], done[then]
         return [], self._built(node, [decided, done[then], done[orelse]])
 
-    def _junction(self, node: Any, done: dict[Any, Content], deciding: bool) -> tuple[list[Any], Content | None]:
+    def _junction(
+        self, node: Operand, done: dict[Operand, Content], deciding: bool
+    ) -> tuple[list[Operand], Content | None]:
         """`and` and `or`; one operand that decides is enough."""
         rest: list[Content] = []
         for arg in node.args:
@@ -170,7 +175,7 @@ class Partial:
             return [], not deciding
         return [], rest[0] if len(rest) == 1 else self._built(node, [done[arg] for arg in node.args])
 
-    def _operation(self, node: Any, args: list[Content]) -> Content:
+    def _operation(self, node: Operand, args: list[Content]) -> Content:
         tensor = loaded_tensor(node)
         if tensor is not None:
             return self._load(tensor, args)
@@ -184,11 +189,11 @@ class Partial:
             if found is None:
                 return Data()
             is_float = self._rounds and isinstance(node, Value) and dtypes.is_float(node.dtype)
-            return rounded(float(found), node.dtype) if is_float else found
+            return rounded(float(found), _dtype(node)) if is_float else found
         short = _shortened(node, args)
         return self._built(node, args) if short is None else short
 
-    def _built(self, node: Any, args: list[Content]) -> Content:
+    def _built(self, node: Operand, args: list[Content]) -> Content:
         """The operation on what is no number."""
         if any(isinstance(arg, Data) for arg in args):
             return Data(taint_of(*args))
@@ -205,14 +210,14 @@ class Partial:
         return found
 
 
-def _dtype(node: Any) -> str:
+def _dtype(node: Operand) -> str:
     """The type a constant has in the place of an operand."""
     if isinstance(node, Value):
         return node.dtype
     return "bool" if isinstance(node, Cond) else dtypes.INDEX
 
 
-def _shortened(node: Any, args: list[Content]) -> Content | None:
+def _shortened(node: Operand, args: list[Content]) -> Content | None:
     """What the operation is without computing: `0 * x`, `x + 0`, `max(x, -inf)`; `None` where it is not seen."""
     if len(args) != 2:
         return None
@@ -242,8 +247,8 @@ def _shortened(node: Any, args: list[Content]) -> Content | None:
 _COMMUTATIVE: Final = frozenset(
     (ops.ADD, ops.MUL, ops.MIN, ops.MAX, ValueOp.ADD, ValueOp.MUL, ValueOp.MIN, ValueOp.MAX, ops.BITAND, ops.BITOR)
 )
-_NEUTRAL: Final[dict[Any, int]] = {
+_NEUTRAL: Final[dict[Op | ValueOp, int]] = {
     ops.ADD: 0, ops.SUB: 0, ops.MUL: 1, ops.FLOORDIV: 1, ops.BITOR: 0,
     ValueOp.ADD: 0, ValueOp.SUB: 0, ValueOp.MUL: 1, ValueOp.DIV: 1,
 }  # fmt: skip
-_ZERO: Final[dict[Any, int]] = {ops.MUL: 0, ops.FLOORMOD: 1, ops.BITAND: 0}
+_ZERO: Final[dict[Op | ValueOp, int]] = {ops.MUL: 0, ops.FLOORMOD: 1, ops.BITAND: 0}

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from bound.reference import Functions
+from lowering.padding.arithmetic import Number
 from lowering.padding.execute import Execution, passed_arrays
 from lowering.padding.explain import explained
 from lowering.padding.moves import Move, Step
@@ -49,9 +51,9 @@ class Plan:
 
     def run(
         self,
-        arrays: Mapping[Any, Any],
-        undef: Callable[[str], Any] | None = None,
-        functions: Mapping[str, Callable[..., Any]] | None = None,
+        arrays: Mapping[str, Any],
+        undef: Callable[[str], Number] | None = None,
+        functions: Functions | None = None,
     ) -> tuple[Any, ...]:
         """The outputs, as logical numpy arrays, in the order in which they were declared.
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from bound.tir.reduce import Parameter
 from bound.tir.value import parameter
 from bound.tir.walk import rewrite
 from intset.expr.node import PlainVar
@@ -22,7 +23,7 @@ from lowering.padding.packed import Grid
 from lowering.padding.plan import Plan
 from lowering.padding.resolve import resolved
 from lowering.padding.serving import Serving
-from lowering.padding.states import NOTHING, State
+from lowering.padding.states import NOTHING, Planned, State
 from lowering.padding.worlds import Held, Version, World
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class Search:
         self.serving = Serving(price, _wanted(self.calls), last, _layouts(self.calls))
         self.was_narrow = self.is_over = False
         self._looked = 0
-        self._canonical: dict[str, list[Any]] = {}
+        self._canonical: dict[str, list[Parameter]] = {}
 
     def best(self) -> World:
         """The cheapest world in which everything is computed."""
@@ -83,7 +84,7 @@ class Search:
                 if name in names:
                     where[t] = own
             where[own] = own
-            found: dict[Any, World] = {}
+            found: dict[tuple[object, ...], World] = {}
             for read in call.inputs:
                 left[read.number] -= 1
             done = [t for t in dict.fromkeys((*call.inputs, call.output)) if left.get(t.number, 0) == 0]
@@ -132,26 +133,26 @@ class Search:
                 worlds = sorted(worlds, key=_cost)[: self.width]
         return worlds
 
-    def _keep(self, found: dict[Any, World], world: World) -> None:
+    def _keep(self, found: dict[tuple[object, ...], World], world: World) -> None:
         if self.bound is not None and world.cost > self.bound:
             return
         key = self._key(world)
         if key not in found or world.cost < found[key].cost:
             found[key] = world
 
-    def _kept(self, found: dict[Any, World]) -> list[World]:
+    def _kept(self, found: dict[tuple[object, ...], World]) -> list[World]:
         worlds = undominated(sorted(found.values(), key=_cost), self.serving.unknowns)
         if self.width is not None and len(worlds) > self.width:
             self.was_narrow = True
             return worlds[: self.width]
         return worlds
 
-    def _key(self, world: World) -> Any:
+    def _key(self, world: World) -> tuple[object, ...]:
         """What nobody could tell apart later has the same key: unknowns are numbered as they come."""
         live = sorted(world.live.items())
         states = [v.state for _, held in live for v in held.packed if not isinstance(v.state, State)]
         free = list(dict.fromkeys(u for e in states for u in self.serving.unknowns.within(e)))
-        names: dict[Any, Any] = {}
+        names: dict[Parameter, Parameter] = {}
         taken: dict[str, int] = {}
         for u in free:
             dtype = self.serving.unknowns.known[u].dtype
@@ -160,7 +161,7 @@ class Search:
         held = tuple((t, h.logical is not None, h.made, tuple(_named(v, names) for v in h.packed)) for t, h in live)
         return held, tuple(u in world.uniform for u in free)
 
-    def _name(self, dtype: str, k: int) -> Any:
+    def _name(self, dtype: str, k: int) -> Parameter:
         names = self._canonical.setdefault(dtype, [])
         while len(names) <= k:
             is_int = dtype.startswith(("int", "uint"))
@@ -168,7 +169,7 @@ class Search:
         return names[k]
 
 
-def _named(version: Version, names: dict[Any, Any]) -> Any:
+def _named(version: Version, names: dict[Parameter, Parameter]) -> tuple[object, Planned]:
     """The layout and the state of a version, with other names for unknowns."""
     state = version.state
     return version.grid.key, state if isinstance(state, State) else rewrite(state, names)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from bound.tir.walk import rewrite
 from intset.expr import ops
+from intset.expr.node import Expr
 
 _RING: Final = (ops.ADD, ops.SUB, ops.MUL, ops.NEG)
 
 
-def without_registers(root: Any, bits: int) -> Any:
+def without_registers(root: Expr, bits: int) -> Expr:
     """An integer for an element of `bits` bits, without conversions to as many below sums and products."""
-    dropped: dict[Any, Any] = {}
+    dropped: dict[Expr, Expr] = {}
     stack = [root]
     while stack:
         node = stack[-1]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from bound.tir.reduce import Parameter
+from bound.tir.value import Operand
 from bound.tir.walk import rewrite
 from lowering.padding.applied import folded
 from lowering.padding.arithmetic import as_operand
@@ -27,9 +29,11 @@ def resolved(graph: Graph, serving: Serving, world: World, note: str) -> Plan:
     found: list[Move] = []
     for move in moves:
         step, made = move.step, serving.versions[move.makes]
-        state = made.state if made.grid is not None else None
-        if state is not None and not isinstance(state, State):
-            state = _closed(serving, rewrite(state, values), made.tensor.dtype)
+        planned = made.state if made.grid is not None else None
+        if planned is None or isinstance(planned, State):
+            state: PadState | None = planned
+        else:
+            state = _closed(serving, rewrite(planned, values), made.tensor.dtype)
         if step.kind in ("pad", "copy", "fill"):
             if isinstance(state, State):
                 state = UNDEF if step.kind == "fill" or move.makes in read else UNTOUCHED
@@ -45,9 +49,9 @@ def resolved(graph: Graph, serving: Serving, world: World, note: str) -> Plan:
     return Plan(graph, tuple(found), outputs, versions, passed, world.cost, note)
 
 
-def _values(serving: Serving, world: World) -> dict[Any, Any]:
+def _values(serving: Serving, world: World) -> dict[Parameter, Operand]:
     """What unknowns are in the end; those that others are made of and nobody asks for are 0."""
-    values: dict[Any, Any] = {}
+    values: dict[Parameter, Operand] = {}
     chain = world.bound
     while chain is not None:
         chain, bound, renames = chain
@@ -62,7 +66,7 @@ def _values(serving: Serving, world: World) -> dict[Any, Any]:
     return values
 
 
-def _closed(serving: Serving, expr: Any, dtype: str) -> PadState:
+def _closed(serving: Serving, expr: Operand, dtype: str) -> PadState:
     """The state of a padding; what depends on something nobody asks for is `UNDEF`."""
     return UNDEF if serving.unknowns.within(expr) else folded(expr, dtype)
 

@@ -7,13 +7,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bound.tensor import Tensor, element
+from bound.tir.reduce import Parameter
+from bound.tir.value import Operand
 from bound.tir.walk import rewrite
+from intset.expr.node import Expr
 from lowering.layout.moved import tensor_like
 from lowering.padding.applied import folded
 from lowering.padding.interface import Option, Port
 from lowering.padding.moves import Move, Step
 from lowering.padding.packed import Grid
-from lowering.padding.states import NOTHING, PLACE, READABLE, UNDEF, UNTOUCHED, PadValue, State
+from lowering.padding.states import NOTHING, PLACE, READABLE, UNDEF, UNTOUCHED, PadValue, Planned, State
 from lowering.padding.trace import of_type
 from lowering.padding.unknowns import Bound, Unknowns, shortened, solutions
 from lowering.padding.worlds import Held, Version, World
@@ -29,7 +32,7 @@ class Made(NamedTuple):
 
     tensor: GraphTensor
     grid: Grid | None
-    state: Any
+    state: Planned | None
 
 
 def _making(kind: str, tensor: GraphTensor, grid: Grid) -> Step:
@@ -137,7 +140,7 @@ class Serving:
                     before, _ = self._made(world, tensor, grid, "pad", self.unknowns.new(tensor.dtype))
                     yield self._made(before, tensor, port.grid, "copy", state)
 
-    def _wanted_of(self, grid: Grid, port: Port) -> Any:
+    def _wanted_of(self, grid: Grid, port: Port) -> Operand:
         """The value that a port needs; elements in it are those of the tensor, whatever the function calls it."""
         assert isinstance(port.state, PadValue)
         if not port.state.inputs:
@@ -146,7 +149,7 @@ class Serving:
         own = self._own.setdefault(key, tensor_like(port.tensor, port.tensor.extents, None))
         return rewrite(port.state.expr, on_load=lambda t, at: element(own, at))
 
-    def _made(self, world: World, tensor: GraphTensor, grid: Grid, kind: str, state: Any) -> tuple[World, int]:
+    def _made(self, world: World, tensor: GraphTensor, grid: Grid, kind: str, state: Operand) -> tuple[World, int]:
         """The world with one more version, and its number."""
         held = world.live[tensor.number]
         source = held.logical if kind == "pad" else held.packed[0].number
@@ -174,15 +177,15 @@ class Serving:
     def _called(self, world: World, call: Call, option: Option, reads: tuple[int, ...]) -> Iterator[World]:
         tensor, grid = call.output, option.output.grid
         step = Step("call", tensor, None if grid is None else grid.layout, function=option.function)
-        state = None
-        if grid is not None:
-            state, found = self._given(world, call, option, reads)
-            world = world.where(found.values, found.uniform, renames=True)
-        number = self.version(tensor, grid, state)
-        after = world.moved(self.price(step), Move(step, reads, number, option))
         if grid is None:
+            number = self.version(tensor, grid, None)
+            after = world.moved(self.price(step), Move(step, reads, number, option))
             yield after.holding(tensor.number, Held(number, True))
             return
+        state, found = self._given(world, call, option, reads)
+        world = world.where(found.values, found.uniform, renames=True)
+        number = self.version(tensor, grid, state)
+        after = world.moved(self.price(step), Move(step, reads, number, option))
         yield after.holding(tensor.number, Held(None, False, (Version(number, grid, state),)))
         if self._wanted.get((tensor.number, grid.key)) and grid.padding:
             value = self.unknowns.new(tensor.dtype)
@@ -192,22 +195,23 @@ class Serving:
             world = world.holding(tensor.number, Held(None, False, (Version(filled, grid, value),)))
             yield world.moved(self.price(fill), Move(fill, (number,), filled))
 
-    def _given(self, world: World, call: Call, option: Option, reads: tuple[int, ...]) -> tuple[Any, Bound]:
+    def _given(self, world: World, call: Call, option: Option, reads: tuple[int, ...]) -> tuple[Planned, Bound]:
         """The state of the padding of an output, and what it says about unknowns."""
         gives = option.output.state
         nothing = Bound({}, world.uniform)
         if not isinstance(gives, PadValue):
             return gives, nothing
-        states: dict[Tensor, Any] = {}
+        states: dict[Tensor, Planned] = {}
         for tensor, port, number in zip(call.inputs, option.inputs, reads, strict=True):
             found = [v for v in world.live[tensor.number].packed if v.number == number]
             states[port.tensor] = found[0].state if found else UNDEF
-        if any(isinstance(states[t], State) for t in gives.inputs):
+        known = {t: state for t, state in states.items() if not isinstance(state, State)}
+        if any(t not in known for t in gives.inputs):
             return UNDEF, nothing
         uniform = set(world.uniform)
 
-        def held(tensor: Tensor, at: tuple[Any, ...]) -> Any:
-            state = states[tensor]
+        def held(tensor: Tensor, at: tuple[Expr, ...]) -> Operand:
+            state = known[tensor]
             if any(a is not p for a, p in zip(at, PLACE, strict=False)):
                 uniform.update(self.unknowns.within(state))
             return of_type(rewrite(state, dict(zip(PLACE, at, strict=False))), tensor.dtype, self.unknowns.known)
@@ -218,7 +222,7 @@ class Serving:
         taken = self._still_read(world, call)
         return shortened(self.unknowns, value.expr, option.output.dtype, frozenset(uniform), taken)
 
-    def _still_read(self, world: World, call: Call) -> set[Any]:
+    def _still_read(self, world: World, call: Call) -> set[Parameter]:
         """The unknowns in the paddings of tensors that somebody reads after a call."""
         left = [held for t, held in world.live.items() if self._last.get(t) is not call]
         states = [v.state for held in left for v in held.packed if not isinstance(v.state, State)]

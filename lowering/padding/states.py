@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final, TypeAlias
 
 from bound.tensor import Tensor
-from bound.tir.value import Operand, ValueOp, parameter
+from bound.tir.value import Operand, Value, ValueOp, parameter
 from bound.tir.walk import input_tensors, loaded_tensor, nodes, rewrite
 from intset.expr import ops
-from intset.expr.node import Expr, PlainVar, Var, as_expr
+from intset.expr.node import IntLike, PlainVar, Var, as_expr
 from lowering.nest.text import text
 
 PLACE: Final = tuple(PlainVar(f"i{k}") for k in range(32))  # the new indices that a value may depend on
@@ -57,9 +57,9 @@ class PadValue:
     """
 
     __slots__ = ("expr",)
-    expr: Any
+    expr: Operand
 
-    def __init__(self, expr: Any) -> None:
+    def __init__(self, expr: Operand) -> None:
         self.expr = expr
 
     @property
@@ -74,7 +74,7 @@ class PadValue:
         """The tensors whose elements it is made of."""
         return input_tensors([self.expr])
 
-    def at(self, *place: Any) -> Operand:
+    def at(self, *place: IntLike) -> Operand:
         """The value in one place: new indices of the map, integers or expressions."""
         given = {PLACE[k]: as_expr(e) for k, e in enumerate(place)}
         answer: Operand = rewrite(self.expr, given)
@@ -94,7 +94,7 @@ class PadValue:
     def text(self, names: Mapping[Tensor, str] | None = None) -> str:
         """Its text; `names` are those of tensors, where it is not by their own."""
         called = names or {}
-        short: dict[Any, Any] = {}
+        short: dict[Operand, Operand] = {}
         for node in nodes(self.expr):
             tensor = loaded_tensor(node)
             if tensor is not None and all(a is p for a, p in zip(node.args, PLACE, strict=False)):
@@ -106,19 +106,21 @@ class PadValue:
 
     __repr__ = __str__
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         used = tuple(node for node in nodes(self.expr) if node.op is ops.VAR)
         return _restored, (self.expr, tuple((v, PLACE.index(v)) for v in used if v in PLACE))
 
 
-def _named(name: str, node: Any) -> Any:
+def _named(name: str, node: Operand) -> Operand:
     """What prints as the name of a tensor alone."""
-    return PlainVar(name) if isinstance(node, Expr) else parameter(name, node.dtype)
+    return parameter(name, node.dtype) if isinstance(node, Value) else PlainVar(name)
 
 
-def _restored(expr: Any, places: tuple[tuple[Var, int], ...]) -> PadValue:
+def _restored(expr: Operand, places: tuple[tuple[Var, int], ...]) -> PadValue:
     return PadValue(rewrite(expr, {v: PLACE[k] for v, k in places}))
 
 
 PadState = State | PadValue
 """A state of a padding."""
+Planned: TypeAlias = "State | Operand"
+"""A state while it is planned: a value may be over unknowns."""

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from bound.tensor import Tensor, element
 from bound.tir.build import select
+from bound.tir.value import Operand
 from bound.tir.walk import loaded_tensor, nodes, read_indices, rewrite
 from intset.expr.build import logical_and, logical_not, logical_or
 from intset.expr.node import Cond, Expr, PlainVar, as_expr, truth
@@ -142,7 +143,7 @@ class Symbolic:
             p: PLACE[k] if _is_zero(low) else PLACE[k] - low
             for k, (p, low) in enumerate(zip(probe.at, lows, strict=True))
         }
-        parts: list[tuple[Cond, Any]] = []
+        parts: list[tuple[Cond, Operand]] = []
         for source in probe.sources:
             if _is_never(probe.place, source.where):
                 continue
@@ -161,7 +162,7 @@ class Symbolic:
             expr = expr if value is expr else select(where, value, expr)
         return folded(expr, tensor.dtype)
 
-    def _stored(self, flow: Dataflow, source: Source, depth: int = 0) -> Any:
+    def _stored(self, flow: Dataflow, source: Source, depth: int = 0) -> Operand | None:
         """What a store put into an element, over elements that nothing writes; `None` where that is not known."""
         if source.kind != "store" or source.line is None or source.at is None or depth > MAX_ROUNDS:
             return source.value if source.kind == "assume" else None
@@ -171,7 +172,7 @@ class Symbolic:
         loops = [loop.var for loop in place.loops]
         if has_undef(value) or any(v not in loops and v not in self.f.sizes for v in variables(value)):
             return None
-        known: dict[Any, Any] = {}
+        known: dict[Operand, Operand] = {}
         reads = flow.by_element(source.line)
         for node in nodes(value):
             tensor = loaded_tensor(node)
@@ -184,12 +185,12 @@ class Symbolic:
             known[node] = of_type(inner, tensor.dtype)
         return replaced(rewrite(value, known), dict(zip(loops, source.at, strict=True)))
 
-    def _given_by(self, probe: Probe, source: Source) -> Any:
+    def _given_by(self, probe: Probe, source: Source) -> Operand | None:
         """What a store puts into a padding, over elements of paddings by the new indices, or what those are fixed to;
         else `None`."""
         value = self._stored(probe.flow, source)
         scope = probe.place.scope.where(source.where)
-        known: dict[Any, Any] = {}
+        known: dict[Operand, Operand] = {}
         for node in nodes(value) if value is not None else ():
             tensor = loaded_tensor(node)
             if tensor is None:

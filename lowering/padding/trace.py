@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from bound import dtypes
 from bound.tensor import Tensor, element
-from bound.tir.value import Value, ValueOp, make
+from bound.tir.reduce import Parameter
+from bound.tir.value import Operand, Truth, Value, ValueOp, make
 from bound.tir.walk import loaded_tensor, nodes
 from intset.errors import BudgetError
 from intset.expr import build, ops
@@ -66,13 +67,13 @@ class Trace:
         self.f, self.packed = f, packed
         self.fixed: dict[Element, Any] = dict(fixed)
         self.read: dict[Element, None] = {}
-        self.restricted: dict[Element, Any] = {}
+        self.restricted: dict[Element, Truth] = {}
         self.permitted: dict[Element, None] = {}
         self.passed: dict[Tensor, None] = {}
         self.memory: dict[Tensor, dict[Place, Content]] = {t: {} for t in f.params}
         self._params = frozenset(f.params)
         self._partial = Partial(self._load)
-        self._env: dict[Any, Content] = {}
+        self._env: dict[Parameter, Content] = {}
         self._doubts: list[Content] = []  # the conditions around that depend on data
         self._before: list[dict[Element, Content | None]] = []  # of the branches around: what elements held before
         self._says = False  # inside an assumption: elements are themselves, and not read
@@ -103,7 +104,7 @@ class Trace:
         elif isinstance(stmt, Evaluate):
             self._call(stmt)
 
-    def _value(self, operand: Any) -> Content:
+    def _value(self, operand: Operand) -> Content:
         return self._partial(operand, self._env)
 
     def _loop(self, loop: For) -> Visit[None]:
@@ -248,7 +249,7 @@ class Trace:
                 self._define(part)
         self._says = False
 
-    def _permit(self, cond: Any) -> None:
+    def _permit(self, cond: Operand) -> None:
         found = permission(cond)
         if found is None:
             return
@@ -259,7 +260,7 @@ class Trace:
         if all(isinstance(i, int) for i in place):
             self.permitted[tensor, self._place(tensor, place)] = None
 
-    def _define(self, cond: Any) -> None:
+    def _define(self, cond: Operand) -> None:
         """An element of which the condition says that it equals something, or is no number; else, what it is about."""
         content = self._value(cond)
         if not isinstance(content, (Cond, Value)):
@@ -280,7 +281,7 @@ class Trace:
             if place is not None:
                 self.restricted.setdefault(place, content)
 
-    def _passed_padding(self, node: Any) -> Element | None:
+    def _passed_padding(self, node: Operand) -> Element | None:
         """The element of a padding, as it is passed, that a node is."""
         tensor = loaded_tensor(node)
         one = None if tensor is None else self.packed.get(tensor)
@@ -294,11 +295,11 @@ class Trace:
 _CONSTANT: Final = (ops.CONST, ValueOp.CONST)
 
 
-def _indices(node: Any) -> Place:
+def _indices(node: Operand) -> Place:
     return tuple(int(arg.data) for arg in node.args)
 
 
-def of_type(content: Expr | Cond | Value, dtype: str, held_as_is: Container[Any] = ()) -> Content:
+def of_type(content: Operand, dtype: str, held_as_is: Container[object] = ()) -> Operand:
     """What an element holds of a value over paddings: integers wrap, floats are rounded; what is held is as it is."""
     if content in held_as_is or as_number(content) is not None or loaded_tensor(content) is not None:
         return content

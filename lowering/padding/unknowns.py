@@ -8,13 +8,14 @@ turned round operation by operation, and every solution is tried.
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from bound import dtypes
-from bound.tir.value import parameter
+from bound.tir.reduce import Parameter
+from bound.tir.value import Operand, Value, parameter
 from bound.tir.walk import nodes, rewrite
 from intset.expr import ops
-from intset.expr.node import PlainVar, as_expr, const, sum_of
+from intset.expr.node import Expr, PlainVar, Var, as_expr, const, sum_of
 from lowering.padding.applied import folded, numbers_at
 from lowering.padding.arithmetic import Number, as_operand, held, same
 from lowering.padding.inverted import candidates
@@ -31,7 +32,7 @@ class Unknown(NamedTuple):
     dtype: of the elements that hold it.
     """
 
-    node: Any
+    node: Parameter
     dtype: str
 
 
@@ -39,28 +40,41 @@ class Unknowns:
     """Makes unknowns, and knows those it made."""
 
     def __init__(self) -> None:
-        self.known: dict[Any, Unknown] = {}
+        self.known: dict[Parameter, Unknown] = {}
 
-    def new(self, dtype: str) -> Any:
-        name = f"u{len(self.known)}"
-        node = PlainVar(name) if dtypes.is_int(dtype) else parameter(name, dtype)
+    def new(self, dtype: str) -> Parameter:
+        if dtypes.is_int(dtype):
+            return self.integer(dtype)
+        node = parameter(f"u{len(self.known)}", dtype)
         self.known[node] = Unknown(node, dtype)
         return node
 
-    def within(self, *exprs: Any) -> list[Any]:
+    def integer(self, dtype: str) -> PlainVar:
+        """A new one of a type of integers."""
+        node = PlainVar(f"u{len(self.known)}")
+        self.known[node] = Unknown(node, dtype)
+        return node
+
+    def within(self, *exprs: Operand) -> list[Parameter]:
         """The unknowns in expressions, in the order of their first occurrence."""
-        return [node for node in nodes(*exprs) if node in self.known] if exprs else []
+        free = (node for node in nodes(*exprs) if isinstance(node, (Var, Value))) if exprs else ()
+        return [node for node in free if node in self.known]
 
 
 class Bound(NamedTuple):
     """A solution: what an unknown is, in others; those that are the same everywhere from now on."""
 
-    values: dict[Any, Any]
-    uniform: frozenset[Any]
+    values: dict[Parameter, Operand]
+    uniform: frozenset[Parameter]
 
 
 def solutions(
-    unknowns: Unknowns, expr: Any, wanted: Any, dtype: str, places: Sequence[Place], uniform: frozenset[Any]
+    unknowns: Unknowns,
+    expr: Operand,
+    wanted: Operand,
+    dtype: str,
+    places: Sequence[Place],
+    uniform: frozenset[Parameter],
 ) -> Iterator[Bound]:
     """What the unknowns in the state of a padding have to be for it to hold `wanted` in all places."""
     free = unknowns.within(expr)
@@ -72,7 +86,7 @@ def solutions(
         yield Bound({}, uniform)
         return
     if dtypes.is_int(dtype) and all(unknowns.known[v].dtype == dtype for v in free):
-        form = _affine(unknowns, expr, dtypes.bits(dtype))
+        form = _affine(unknowns, as_expr(expr), dtypes.bits(dtype))
         if form is not None:
             found = _modular(unknowns, *form, wanted, dtype, places, uniform)
             if found is not None:
@@ -84,8 +98,8 @@ def solutions(
 
 
 def shortened(
-    unknowns: Unknowns, expr: Any, dtype: str, uniform: frozenset[Any], taken: Container[Any]
-) -> tuple[Any, Bound]:
+    unknowns: Unknowns, expr: Operand, dtype: str, uniform: frozenset[Parameter], taken: Container[Parameter]
+) -> tuple[Operand, Bound]:
     """The state of a padding in short: an integer as the sum of its unknowns, so that long chains stay short.
 
     One unknown with an odd factor that is in no other state (`taken`) can make it anything: the state is then a new
@@ -95,26 +109,26 @@ def shortened(
     free = unknowns.within(expr)
     if not free or not dtypes.is_int(dtype) or any(unknowns.known[v].dtype != dtype for v in free):
         return expr, nothing
-    form = _affine(unknowns, expr, dtypes.bits(dtype))
+    form = _affine(unknowns, as_expr(expr), dtypes.bits(dtype))
     if form is None:
         return expr, nothing
     coefficients, rest = form
     modulus = 1 << dtypes.bits(dtype)
     found = folded(rest, dtype)
-    rest = found.expr if isinstance(found, PadValue) else rest
+    rest = as_expr(found.expr) if isinstance(found, PadValue) else rest
     if len(coefficients) == 1:
         ((old, factor),) = coefficients.items()
         if factor % 2 and old not in taken and (old not in uniform or rest.is_const):
             if factor == 1 and rest.is_const and rest.data == 0:
                 return old, nothing
-            new = unknowns.new(dtype)
+            new = unknowns.integer(dtype)
             value = (new - rest) * _near(pow(factor, -1, modulus), modulus)
             return new, Bound({old: value}, uniform | {new} if old in uniform else uniform)
     terms = [v if c == 1 else v * _near(c, modulus) for v, c in coefficients.items()]
     return sum_of(terms if terms and rest.is_const and rest.data == 0 else [*terms, rest]), nothing
 
 
-def holds(expr: Any, wanted: Any, dtype: str, places: Sequence[Place]) -> bool:
+def holds(expr: Operand, wanted: Operand, dtype: str, places: Sequence[Place]) -> bool:
     """Whether two values without unknowns are equal in all places."""
     if expr is wanted and dtypes.is_int(dtype):
         return True
@@ -122,7 +136,7 @@ def holds(expr: Any, wanted: Any, dtype: str, places: Sequence[Place]) -> bool:
     return all(a is not None and b is not None and same(a, b) for a, b in pairs)
 
 
-def _uniform_number(wanted: Any, dtype: str, places: Sequence[Place]) -> Number | None:
+def _uniform_number(wanted: Operand, dtype: str, places: Sequence[Place]) -> Number | None:
     found = set(numbers_at(wanted, places, dtype))
     return found.pop() if len(found) == 1 else None
 
@@ -130,22 +144,22 @@ def _uniform_number(wanted: Any, dtype: str, places: Sequence[Place]) -> Number 
 # -- integers of one type -----------------------------------------------------------------------------------------
 
 
-def _affine(unknowns: Unknowns, root: Any, bits: int) -> tuple[dict[Any, int], Any] | None:
+def _affine(unknowns: Unknowns, root: Expr, bits: int) -> tuple[dict[Var, int], Expr] | None:
     """Coefficients of the unknowns, and the rest, of an integer that is needed modulo 2 to the power of `bits`."""
-    coefficients: dict[Any, int] = {}
-    rest: list[tuple[Any, int]] = []
-    free: set[Any] = set()
+    coefficients: dict[Var, int] = {}
+    rest: list[tuple[Expr, int]] = []
+    free: set[Operand] = set()
     for node in nodes(root):
         if node in unknowns.known or any(arg in free for arg in node.args):
             free.add(node)
-    stack: list[tuple[Any, int]] = [(root, 1)]
+    stack: list[tuple[Expr, int]] = [(root, 1)]
     visits = 0
     while stack:
         node, times = stack.pop()
         visits += 1
         if visits > 2_000:
             return None
-        if node in unknowns.known:
+        if isinstance(node, Var) and node in unknowns.known:
             coefficients[node] = coefficients.get(node, 0) + times
         elif node not in free:
             rest.append((node, times))
@@ -159,7 +173,7 @@ def _affine(unknowns: Unknowns, root: Any, bits: int) -> tuple[dict[Any, int], A
             stack.append((node.args[1 - numbers[0]], times * int(node.args[numbers[0]].data)))
         else:
             return None
-    total: Any = const(0)
+    total: Expr = const(0)
     for part, times in rest:
         total = total + part * times
     reduced = {v: c % (1 << bits) for v, c in coefficients.items() if c % (1 << bits)}
@@ -168,12 +182,12 @@ def _affine(unknowns: Unknowns, root: Any, bits: int) -> tuple[dict[Any, int], A
 
 def _modular(
     unknowns: Unknowns,
-    coefficients: dict[Any, int],
-    rest: Any,
-    wanted: Any,
+    coefficients: dict[Var, int],
+    rest: Expr,
+    wanted: Operand,
     dtype: str,
     places: Sequence[Place],
-    uniform: frozenset[Any],
+    uniform: frozenset[Parameter],
 ) -> Bound | None:
     """One unknown with the least power of 2 before it is solved for: then the others are free."""
     bits = dtypes.bits(dtype)
@@ -192,7 +206,7 @@ def _modular(
     inverse = pow(coefficients[solved] >> power, -1, step)
     constant = len(set(numbers)) == 1
     if constant:
-        value: Any = const(_near(inverse * (int(numbers[0] or 0) >> power), step))
+        value: Expr = const(_near(inverse * (int(numbers[0] or 0) >> power), step))
     elif solved in uniform:
         return None  # the same everywhere cannot be different things
     else:
@@ -204,7 +218,7 @@ def _modular(
     if solved in uniform:
         now.update(others)
     if power:
-        more = unknowns.new(dtype)
+        more = unknowns.integer(dtype)
         value = value + more * step
         if solved in uniform:
             now.add(more)
@@ -225,11 +239,13 @@ def _near(number: int, modulus: int) -> int:
 # -- anything else ------------------------------------------------------------------------------------------------
 
 
-def _turned(unknowns: Unknowns, expr: Any, wanted: Number, dtype: str, uniform: frozenset[Any]) -> Iterator[Bound]:
+def _turned(
+    unknowns: Unknowns, expr: Operand, wanted: Number, dtype: str, uniform: frozenset[Parameter]
+) -> Iterator[Bound]:
     """Each unknown but the last is tried with a few values; the last one follows."""
     free = unknowns.within(expr)
     last, others = free[-1], free[:-1]
-    waiting: list[tuple[dict[Any, Any], Any]] = [({}, expr)]
+    waiting: list[tuple[dict[Parameter, Operand], Operand]] = [({}, expr)]
     for v in others:
         kind = unknowns.known[v].dtype
         tried = [held(n, kind) for n in (0, 1, wanted)] + [dtypes.least(kind)]

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from bound.tir.reduce import Parameter
+from bound.tir.value import Operand
 from bound.tir.walk import rewrite
 from lowering.padding.moves import Move
 from lowering.padding.packed import Grid
-from lowering.padding.states import State
+from lowering.padding.states import Planned, State
 
 
 class Version(NamedTuple):
@@ -23,7 +25,7 @@ class Version(NamedTuple):
 
     number: int
     grid: Grid
-    state: Any
+    state: Planned
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ class World:
 
     cost: Any
     live: dict[int, Held]
-    uniform: frozenset[Any] = frozenset()
+    uniform: frozenset[Parameter] = frozenset()
     trail: Trail | None = None
     bound: tuple[Any, ...] | None = None
     results: dict[int, int] = field(default_factory=dict)
@@ -81,7 +83,7 @@ class World:
     def without(self, tensor: int) -> World:
         return replace(self, live={t: held for t, held in self.live.items() if t != tensor})
 
-    def where(self, values: dict[Any, Any], uniform: frozenset[Any], renames: bool = False) -> World:
+    def where(self, values: dict[Parameter, Operand], uniform: frozenset[Parameter], renames: bool = False) -> World:
         """The world in which unknowns have these values."""
         if not values:
             return self if uniform == self.uniform else replace(self, uniform=uniform)
@@ -115,6 +117,6 @@ class World:
         return found[::-1]
 
 
-def _bound(held: Held, values: dict[Any, Any]) -> Held:
+def _bound(held: Held, values: dict[Parameter, Operand]) -> Held:
     packed = tuple(v if isinstance(v.state, State) else v._replace(state=rewrite(v.state, values)) for v in held.packed)
     return replace(held, packed=packed)
