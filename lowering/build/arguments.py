@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from bound.errors import ScheduleError
 from bound.operation import PlaceholderOp
@@ -19,7 +18,7 @@ from lowering.nest.ir import Assert, Function, ShapeOf, Stmt
 from lowering.nest.walk import free_variables
 
 
-def parameters(schedule: Schedule, args: Sequence[Any] | None) -> tuple[tuple[Tensor, ...], tuple[Parameter, ...]]:
+def parameters(schedule: Schedule, args: Sequence[object] | None) -> tuple[tuple[Tensor, ...], tuple[Parameter, ...]]:
     """The tensors and scalars to pass, in the order of `args`; without `args`, what is read and then what is asked for.
 
     Raises

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from bound.intrin import TensorComputeOp
 from bound.itervar import IterVar
@@ -18,7 +17,7 @@ from intset.expr import ops
 from intset.expr.node import Expr, Var, as_expr
 from intset.expr.range import Range
 from lowering.nest.ir import If, Let, Stmt, Store, seq
-from lowering.nest.walk import replaced, substitute
+from lowering.nest.walk import Old, replaced, substitute
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +98,7 @@ def _update(top: Value, outputs: tuple[Tensor, ...], kept: Container[Tensor], pl
     """One more element combined with what the outputs hold."""
     combiner = top.data.combiner
     old = [element(t, place) for t in outputs]
-    mapping: dict[Parameter, Any] = dict(zip((*combiner.lhs, *combiner.rhs), (*old, *sources(top)), strict=True))
+    mapping: dict[Parameter, Operand] = dict(zip((*combiner.lhs, *combiner.rhs), (*old, *sources(top)), strict=True))
     results = {t: result for t, result in zip(outputs, combiner.results, strict=True) if t in kept}
     values = {t: replaced(result, mapping) for t, result in results.items()}
     if len(values) == 1:
@@ -125,7 +124,7 @@ def _tile_formula(op: TensorComputeOp, kept: Container[Tensor]) -> Formula:
     """The formula of the intrinsic on its regions: what it computes, written out."""
     call, inner = op.call, op.call.intrin.op
     tile_axes = op.axis[op.schedulable :]
-    mapping: dict[Any, Any] = dict(zip(inner.axis, tile_axes, strict=True))
+    mapping: dict[Operand, Operand] = dict(zip(inner.axis, tile_axes, strict=True))
     mapping |= dict(zip(call.intrin.scalar_params, call.scalars, strict=True))
     regions = {
         formal: (tensor, region)
@@ -179,7 +178,7 @@ def _plus(low: object, step: Expr | None) -> Expr:
     return step if start.is_const and start.data == 0 else start + step
 
 
-def substituted(formula: Formula, values: Mapping[Any, Any]) -> Formula:
+def substituted(formula: Formula, values: Mapping[Old, Operand]) -> Formula:
     """The formula at other points: axes replaced by their values in terms of loops."""
     mapping = dict(values)
     init = None if formula.init is None else substitute(formula.init, mapping)

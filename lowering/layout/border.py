@@ -165,7 +165,7 @@ def _reads_entry(f: Function, tensor: Tensor) -> bool:
     known = Known(f)
     for place in places(f):
         for node, sources in known.sources(place).items():
-            if loaded_tensor(node) is not tensor:
+            if isinstance(node, Tensor) or loaded_tensor(node) is not tensor:
                 continue
             if any(s.kind in ("entry", "unknown") and not proves(place.scope, ~s.where) for s in sources):
                 return True

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import intset
 from bound.tensor import Tensor, element
-from bound.tir.value import parameter
+from bound.tir.value import Operand, parameter
 from intset.config import Effort, tiers_within
 from intset.errors import InputError
 from intset.expr.node import Cond, Expr, PlainVar, Var, as_expr, constant_value, truth
@@ -28,7 +27,7 @@ from lowering.passes.known import Known
 from lowering.passes.places import Place, flat, places, proof_of, proves
 
 
-def add_constraint(f: Function, name: str, where: Callable[..., Any], value: Any) -> Function:
+def add_constraint(f: Function, name: str, where: Callable[..., object], value: object) -> Function:
     """The function that says what elements of a tensor hold.
 
     Of an input it is assumed at the start. Of what the function stores to it has to follow: it is said behind the last
@@ -74,7 +73,7 @@ def add_constraint(f: Function, name: str, where: Callable[..., Any], value: Any
 
 
 class _Constraint:
-    def __init__(self, f: Function, tensor: Tensor, where: Any, value: Any) -> None:
+    def __init__(self, f: Function, tensor: Tensor, where: Callable[..., object], value: object) -> None:
         self.f, self.tensor = f, tensor
         self.scope = scope_of_storage(f, tensor)
         self.what = f"the constraint on {tensor.name} in {f.name}"
@@ -134,8 +133,8 @@ class _Constraint:
         axes = axes_of(self.tensor)
         here = within(axes, self.held.shape, self.scope)
         for cond, value in cases_of(self.held, axes, here):
-            held: Any = element(self.tensor, axes)
-            name: Any = Var("held") if isinstance(held, Expr) else parameter("held", held.dtype)
+            held = element(self.tensor, axes)
+            name = Var("held") if isinstance(held, Expr) else parameter("held", self.tensor.dtype)
             probe = Let(name, held)
             g = self._behind_stores(over(axes, self.held.shape, If(cond, probe)))
             known = Known(g)
@@ -155,7 +154,7 @@ def _at(place: Place, there: Scope) -> str:
     return "" if point is None else f" at {point}"
 
 
-def _follows(kind: str, found: Any, value: Any, scope: Scope) -> bool:
+def _follows(kind: str, found: Operand | None, value: Operand, scope: Scope) -> bool:
     if has_undef(value):
         return kind in ("store", "assume")
     if found is None or kind not in ("store", "assume"):
@@ -165,7 +164,7 @@ def _follows(kind: str, found: Any, value: Any, scope: Scope) -> bool:
     return isinstance(found, Expr) and isinstance(value, Expr) and proves(scope, found.eq(value))
 
 
-def _condition(where: Any, m: IndexMap, sizes: dict[str, Var], what: str) -> Callable[[Sequence[Expr]], Cond]:
+def _condition(where: object, m: IndexMap, sizes: dict[str, Var], what: str) -> Callable[[Sequence[Expr]], Cond]:
     """The condition that a user gives as a function of indices."""
     if not callable(where):
         raise LayoutError(f"{what} is about the elements for which a function of indices holds, not {where!r}")

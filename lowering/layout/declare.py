@@ -47,7 +47,7 @@ def with_layouts(f: Function, layouts: Mapping[str, IndexMap]) -> Function:
     return replace(f, layouts={**f.layouts, **found})
 
 
-def _checked(f: Function, name: Any, m: Any) -> IndexMap:
+def _checked(f: Function, name: str, m: Any) -> IndexMap:
     tensor = tensor_named(f, name)
     if not isinstance(m, IndexMap):
         raise LayoutError(f"the layout of {name} in {f.name} is an IndexMap, not {m!r}")

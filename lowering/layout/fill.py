@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from bound.tensor import Tensor, element
 from bound.tir import build
-from bound.tir.value import Value, ValueOp, make
+from bound.tir.value import Operand, Truth, Value, ValueOp, make
 from intset.expr.build import logical_and, logical_not
 from intset.expr.node import Cond, Expr, PlainVar, Var, truth
 from intset.expr.range import Range
@@ -75,9 +75,9 @@ def assumed(held: Held, scope: Scope, proved: bool = False) -> Stmt:
     return over(axes, held.shape, seq(*stmts)) if stmts else Seq()
 
 
-def equals(tensor: Tensor, indices: tuple[Expr, ...], value: Any) -> Any:
+def equals(tensor: Tensor, indices: tuple[Expr, ...], value: Operand) -> Truth:
     """That an element holds a value; one that is no number is told by `isnan`."""
-    held: Any = element(tensor, indices)
+    held: Operand = element(tensor, indices)
     if isinstance(value, Value) and value.op is ValueOp.CONST and value.data != value.data:
         return make(ValueOp.CALL, (held,), "bool", "isnan")
     if isinstance(held, Expr) and isinstance(value, Expr):
@@ -85,7 +85,7 @@ def equals(tensor: Tensor, indices: tuple[Expr, ...], value: Any) -> Any:
     return make(ValueOp.EQ, (held, value), "bool")
 
 
-def cases_of(held: Held, axes: Sequence[Var], here: Scope) -> list[tuple[Cond, Any]]:
+def cases_of(held: Held, axes: Sequence[Var], here: Scope) -> list[tuple[Cond, Operand]]:
     """Which elements hold what."""
     place = own_place(held.map, axes)
     where = held.where(place)

@@ -25,7 +25,7 @@ def checked_shape(shape: Any, ctx: Context) -> tuple[Expr, ...]:
     return found
 
 
-def _extent(k: int, given: Any) -> Expr:
+def _extent(k: int, given: IntLike) -> Expr:
     return as_index(given, f"extent {k} of the shape of a map")
 
 
@@ -56,7 +56,7 @@ def checked_fn(fn: Any, dims: int) -> tuple[tuple[Var, ...], tuple[Expr, ...]]:
     return variables, tuple(as_index(e, f"new index {k}") for k, e in enumerate(new))
 
 
-def parameter_names(fn: Callable[..., Any], dims: int, what: str) -> list[str]:
+def parameter_names(fn: Callable[..., object], dims: int, what: str) -> list[str]:
     """What a function of so many indices calls them; `what` it is stands in the error that it is none."""
     plain = [f"i{k}" for k in range(dims)]
     try:

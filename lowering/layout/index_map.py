@@ -60,7 +60,7 @@ class IndexMap:
     (15,)
     """
 
-    def __init__(self, fn: Callable[..., Any], shape: tuple[Any, ...], ctx: Context | None = None) -> None:
+    def __init__(self, fn: Callable[..., object], shape: tuple[IntLike, ...], ctx: Context | None = None) -> None:
         about = Context() if ctx is None else ctx
         if not isinstance(about, Context):
             raise LayoutError(f"ctx must be a Context, not {about!r}")
@@ -103,7 +103,7 @@ class IndexMap:
     def new_shape(self) -> tuple[Extent, ...]:
         return _extents(self.ranges)
 
-    def __call__(self, *old: IntLike) -> tuple[Any, ...]:
+    def __call__(self, *old: IntLike) -> tuple[IntLike, ...]:
         """The new indices of old ones: integers of integers, expressions of expressions."""
         values = dict(zip(self.variables, checked_place(old, len(self.variables), "old"), strict=True))
         return tuple(_plain(substitute(e, values)) for e in self.exprs)

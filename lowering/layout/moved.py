@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from bound.operation import PlaceholderOp
 from bound.tensor import Tensor, element
 from bound.tir import walk
+from bound.tir.value import Operand
 from bound.tir.walk import nodes
 from intset.expr import ops
 from intset.expr.node import Expr
@@ -40,7 +40,7 @@ def tensor_like(tensor: Tensor, shape: tuple[Expr, ...], values: tuple[int, int]
     return PlaceholderOp(name or tensor.name, shape, tensor.dtype, values).outputs[0]
 
 
-def movable(f: Any, name: str, what: str) -> Tensor:
+def movable(f: Function, name: str, what: str) -> Tensor:
     """The tensor of a name, of which no host call knows: what that expects of its layout is not known here.
 
     Raises
@@ -79,10 +79,10 @@ def with_accesses(f: Function, old: Tensor, new: Tensor, place_of: Place_of = sa
         if not _names(stmt, old):
             return stmt
 
-        def on_load(tensor: Tensor, indices: tuple[Expr, ...]) -> Any:
+        def on_load(tensor: Tensor, indices: tuple[Expr, ...]) -> Operand | None:
             return element(new, place_of(indices, scope)) if tensor is old else None
 
-        def change(operand: Any) -> Any:
+        def change(operand: Operand) -> Operand:
             return walk.rewrite(operand, shape_terms(operand, old), on_load)
 
         made: Stmt = map_operands(stmt, change)
@@ -123,13 +123,13 @@ def _names(stmt: Stmt, tensor: Tensor) -> bool:
     return any(_is_about(node, tensor) for node in nodes(*operands(stmt)))
 
 
-def _is_about(node: Any, tensor: Tensor) -> bool:
+def _is_about(node: Operand, tensor: Tensor) -> bool:
     if walk.loaded_tensor(node) is tensor:
         return True
     return node.op is ops.LOAD and isinstance(node.data, ShapeOf) and node.data.tensor is tensor
 
 
-def shape_terms(operand: Any, tensor: Tensor) -> dict[Any, Any]:
+def shape_terms(operand: Operand, tensor: Tensor) -> dict[Operand, Operand]:
     """The extents that stand for those of the array that is bound to a tensor, once that has another shape."""
     return {
         node: tensor.extents[node.args[0].data]

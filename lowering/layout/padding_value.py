@@ -28,7 +28,7 @@ from intset.expr.build import cast, logical_and, logical_not, logical_or
 from intset.expr.compiled import compiled
 from intset.expr.definedness import definedness
 from intset.expr.evaluate import evaluate
-from intset.expr.node import Cond, Expr, IntLike, PlainVar, Var, const, constant_value, truth
+from intset.expr.node import Cond, Expr, IntLike, PlainVar, Var, as_expr, const, constant_value, truth
 from intset.expr.range import Range
 from intset.expr.walk import free_vars, opaque_terms
 from lowering.dataflow.accesses import reads_of
@@ -78,7 +78,7 @@ class Filling:
     places: tuple[Var, ...]
     cases: tuple[tuple[Cond, Operand], ...]
 
-    def at(self, place: Sequence[Expr]) -> list[tuple[Cond, Any]]:
+    def at(self, place: Sequence[Expr]) -> list[tuple[Cond, Operand]]:
         """The cases at a place; each `undef()` in them is another one."""
         values = dict(zip(self.places, place, strict=True))
         return [(walk.rewrite(cond, values), _renewed(walk.rewrite(v, values))) for cond, v in self.cases]
@@ -104,7 +104,7 @@ def _renewed(value: Operand) -> Operand:
 _SUBJECT: ContextVar[tuple[str, Subject] | None] = ContextVar("_SUBJECT", default=None)
 
 
-def element(name: str, indices: Sequence[IntLike]) -> Any:
+def element(name: str, indices: Sequence[IntLike]) -> Operand:
     """An element of the tensor whose padding a function gives, for `pad_value`: `element("A", (0, i))`.
 
     Parameters
@@ -160,15 +160,15 @@ def check_reads(filling: Filling, subject: Subject, is_meant: Callable[[Sequence
 
 def storage_place(m: IndexMap, place: Sequence[Expr]) -> tuple[Expr, ...]:
     """Where new indices of a map lie in a storage that counts from 0."""
-    return tuple(_plus(e, limits.min, -1) for e, limits in zip(place, m.ranges, strict=True))
+    return tuple(_plus(e, as_expr(limits.min), -1) for e, limits in zip(place, m.ranges, strict=True))
 
 
 def own_place(m: IndexMap, place: Sequence[Expr]) -> tuple[Expr, ...]:
     """The new indices that the map has for a place of the storage."""
-    return tuple(_plus(e, limits.min, 1) for e, limits in zip(place, m.ranges, strict=True))
+    return tuple(_plus(e, as_expr(limits.min), 1) for e, limits in zip(place, m.ranges, strict=True))
 
 
-def _plus(e: Expr, low: Any, sign: int) -> Expr:
+def _plus(e: Expr, low: Expr, sign: int) -> Expr:
     if constant_value(low) == 0:
         return e
     if e.is_const and low.is_const:
@@ -217,7 +217,7 @@ def filling_of(given: Any, subject: Subject, ctx: Context) -> Filling:
     return found
 
 
-def _check_defined(cond: Cond, value: Any, what: str, ctx: Context) -> None:
+def _check_defined(cond: Cond, value: Operand, what: str, ctx: Context) -> None:
     """Refuse a value that may divide by 0 where it counts."""
     inner = [arg for node in nodes(value) if isinstance(node, Value) for arg in node.args]
     whole = [part for part in (value, *inner) if isinstance(part, (Expr, Cond))]
@@ -230,7 +230,7 @@ def _check_defined(cond: Cond, value: Any, what: str, ctx: Context) -> None:
 
 
 def _of_function(
-    fn: Callable[..., Any], subject: Subject, places: tuple[Var, ...], ctx: Context
+    fn: Callable[..., object], subject: Subject, places: tuple[Var, ...], ctx: Context
 ) -> list[tuple[Cond, Operand]]:
     failure: Exception | None = None
     found: list[tuple[Cond, Operand]] = []
@@ -259,7 +259,9 @@ def _of_function(
     return _grouped(at, subject, places, failure)
 
 
-def _tried(fn: Callable[..., Any], subject: Subject, place: tuple[int, ...], ctx: Context) -> Any:
+def _tried(
+    fn: Callable[..., object], subject: Subject, place: tuple[int, ...], ctx: Context
+) -> Operand | Exception | None:
     """What a function gives at a place that may not be spoken of."""
     try:
         return _at(fn, subject, place, ctx)
@@ -267,7 +269,9 @@ def _tried(fn: Callable[..., Any], subject: Subject, place: tuple[int, ...], ctx
         return error
 
 
-def _at(fn: Callable[..., Any], subject: Subject, place: tuple[int, ...], ctx: Context) -> Any:
+def _at(
+    fn: Callable[..., object], subject: Subject, place: tuple[int, ...], ctx: Context
+) -> Operand | Exception | None:
     """What a function gives at one place: a value, `None`, or what it raised."""
     try:
         cases = _cases(fn(*map(Number, place)), subject, (), ctx)
@@ -282,12 +286,17 @@ def _at(fn: Callable[..., Any], subject: Subject, place: tuple[int, ...], ctx: C
     return next((value for cond, value in cases if evaluate(cond, {})), None)
 
 
-def _agree(cases: list[tuple[Cond, Operand]], there: Any, places: tuple[Var, ...], place: tuple[int, ...]) -> bool:
+def _agree(
+    cases: list[tuple[Cond, Operand]],
+    there: Operand | Exception | None,
+    places: tuple[Var, ...],
+    place: tuple[int, ...],
+) -> bool:
     """Whether what was found in general is what is given at a place."""
     if isinstance(there, Exception):
         return True
     values = dict(zip(places, map(const, place), strict=True))
-    here: Any = None
+    here: Operand | None = None
     for cond, value in cases:
         at = walk.rewrite(cond, values)
         if free_vars(at):
@@ -305,7 +314,7 @@ def _settled(value: Operand) -> Operand:
     """A value with its integer parts in one form."""
     known = Context()
     parts = [node for node in nodes(value) if isinstance(node, Expr) and node.args and loaded_tensor(node) is None]
-    new: dict[Any, Any] = {}
+    new: dict[Operand, Operand] = {}
     for part in parts:
         new[part] = known.canonical(walk.rewrite(part, dict(new)))
     answer: Operand = walk.rewrite(value, new)
@@ -313,7 +322,10 @@ def _settled(value: Operand) -> Operand:
 
 
 def _grouped(
-    at: dict[tuple[int, ...], Any], subject: Subject, places: tuple[Var, ...], failure: Exception | None
+    at: dict[tuple[int, ...], Operand | Exception | None],
+    subject: Subject,
+    places: tuple[Var, ...],
+    failure: Exception | None,
 ) -> list[tuple[Cond, Operand]]:
     """What a function gave at all places, by value."""
     groups: dict[Any, list[tuple[int, ...]]] = {}
@@ -410,9 +422,9 @@ def _value(given: Any, subject: Subject, places: tuple[Var, ...], ctx: Context) 
     return _of_type(value, subject, ctx)
 
 
-def _in_own_sizes(value: Any, subject: Subject, places: tuple[Var, ...]) -> Any:
+def _in_own_sizes(value: walk.Part, subject: Subject, places: tuple[Var, ...]) -> walk.Part:
     known = {*places, *subject.sizes.values(), *subject.map.ctx.ranges}
-    new: dict[Any, Any] = {}
+    new: dict[Var, Var] = {}
     for v in variables(value):
         if v in known:
             continue
@@ -447,7 +459,7 @@ def number(given: Any, dtype: str, what: str) -> Operand:
     return constant(held, dtype)
 
 
-def _of_type(value: Any, subject: Subject, ctx: Context) -> Operand:
+def _of_type(value: Operand, subject: Subject, ctx: Context) -> Operand:
     dtype = subject.tensor.dtype
     if build.is_truth(value) != (dtype == "bool"):
         raise LayoutError(f"{subject.what} cannot be {value!r}, which {dtype} does not hold")

@@ -210,7 +210,7 @@ class ShapeOf(Opaque):
         super().__init__(f"{tensor.name}.shape", 1, 0)
         self.tensor = tensor
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return ShapeOf, (self.tensor,)
 
 

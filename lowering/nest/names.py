@@ -36,7 +36,7 @@ class Naming:
     """
 
     def __init__(self, reserved: Collection[str] = ()) -> None:
-        self.of: dict[Any, str] = {}
+        self.of: dict[object, str] = {}
         self._taken: dict[str, int] = dict.fromkeys(reserved, 0)
         self._bound: list[tuple[Any, str, int]] = []
 

@@ -68,7 +68,7 @@ class Line(NamedTuple):
     text: str
     stmt: Stmt | None
     path: tuple[int, ...] = ()
-    names: Mapping[Any, str] = {}
+    names: Mapping[object, str] = {}
 
 
 def function_text(f: Function) -> str:

@@ -53,7 +53,7 @@ def text(operand: Operand, names: Names = PLAIN) -> str:
     return composed(operand, lambda node: _layout(node, names))
 
 
-def _layout(node: Any, names: Names) -> Layout:
+def _layout(node: Operand, names: Names) -> Layout:
     if isinstance(node, Var):
         return Level.ATOM, [names.get(node, node.name)]
     if is_undef(node):
@@ -73,7 +73,7 @@ def _layout(node: Any, names: Names) -> Layout:
     return layout_of(node)
 
 
-def _value(node: Any, names: Names) -> Layout:
+def _value(node: Operand, names: Names) -> Layout:
     op, args = node.op, node.args
     if op in INFIX:
         symbol, level = INFIX[op]
@@ -88,9 +88,9 @@ def _value(node: Any, names: Names) -> Layout:
         return Level.UNARY, ["-", (args[0], Level.CLOSED if args[0].op is ValueOp.CONST else Level.UNARY)]
     if op is ValueOp.NOT:
         return Level.NOT, ["not ", (args[0], Level.NOT)]
-    if op is ValueOp.CALL:
+    if isinstance(node, Value) and op is ValueOp.CALL:
         return Level.ATOM, listed(f"{_function(node)}(", args, ")")
-    if op is ValueOp.CAST:
+    if isinstance(node, Value) and op is ValueOp.CAST:
         return Level.ATOM, listed(f"{node.dtype}(", args, ")")
     return Level.ATOM, listed(f"{op}(", args, ")")  # selects, and what CALLS holds
 
@@ -126,7 +126,7 @@ def weighed(*summands: tuple[Expr, int]) -> Expr:
     """The sum of expressions, each so many times, without what cancels in it; products by constants are opened."""
     rest = 0
     terms: dict[Expr, int] = {}
-    stack: list[tuple[Any, int]] = list(summands)
+    stack = list(summands)
     while stack:
         e, times = stack.pop()
         factor = constant_value(e.args[1]) if e.op is ops.MUL else None

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from bound.tensor import Tensor
-from bound.tir.value import ValueOp
+from bound.tir.value import Operand, ValueOp
 from bound.tir.walk import input_tensors, loaded_tensor, nodes
 from intset.expr import ops
 from lowering.nest.ir import Assume, Function, Let, Stmt, Store
@@ -19,7 +18,7 @@ _SELECTS = (ops.SELECT, ValueOp.SELECT)
 def unclear_tensors(f: Function) -> frozenset[Tensor]:
     """The tensors of which an element may hold a value that an `undef()` went into."""
     found: set[Tensor] = set()
-    names: set[Any] = set()
+    names: set[Operand] = set()
     while True:
         size = len(found) + len(names)
         for stmt in statements(f.body):

@@ -7,8 +7,9 @@ from typing import Any
 
 from bound import dtypes
 from bound.tensor import Tensor
-from bound.tir.value import Operand, ValueOp, make
-from bound.tir.walk import loaded_tensor, nodes
+from bound.tir.build import truth_value
+from bound.tir.value import Operand, Truth, ValueOp, make
+from bound.tir.walk import loaded_tensor, nodes, read_indices
 from intset.expr import ops
 from intset.expr.intern import ORIGIN
 from intset.expr.node import Expr, Opaque
@@ -49,7 +50,7 @@ def undef(dtype: str = dtypes.INDEX) -> Operand:
     return make(ValueOp.UNDEF, (), dtype, ORIGIN.next_uid())
 
 
-def is_undef(node: Any) -> bool:
+def is_undef(node: Operand) -> bool:
     """Whether a node is an `undef()`."""
     return node.op is ValueOp.UNDEF or (node.op is ops.LOAD and isinstance(node.data, Undef))
 
@@ -59,14 +60,14 @@ def undefs(*roots: Operand) -> Iterator[Operand]:
     return (node for node in nodes(*roots) if is_undef(node))
 
 
-def permission(cond: Any) -> tuple[tuple[Any, ...], Tensor, tuple[Expr, ...]] | None:
+def permission(cond: Truth) -> tuple[tuple[Truth, ...], Tensor, tuple[Expr, ...]] | None:
     """What `c or T[i] == undef()` permits to read where c is false: (the parts of c, T, i); `None` of another form."""
-    parts: list[Any] = []
-    stack = [cond]
+    parts: list[Truth] = []
+    stack: list[Truth] = [cond]
     while stack:
         part = stack.pop()
         if part.op in (ops.OR, ValueOp.OR):
-            stack += [part.args[1], part.args[0]]
+            stack += [truth_value(arg) for arg in (part.args[1], part.args[0])]
         else:
             parts.append(part)
     unknown = [part for part in parts if has_undef(part)]
@@ -77,7 +78,7 @@ def permission(cond: Any) -> tuple[tuple[Any, ...], Tensor, tuple[Expr, ...]] | 
     tensor = None if held is None else loaded_tensor(held)
     if held is None or tensor is None or has_undef(held):
         return None
-    return tuple(part for part in parts if part is not unknown[0]), tensor, held.args
+    return tuple(part for part in parts if part is not unknown[0]), tensor, read_indices(held)
 
 
 def has_undef(*roots: Operand) -> bool:

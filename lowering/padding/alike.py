@@ -83,9 +83,11 @@ def piecewise(values: Sequence[Operand], places: Places) -> Operand | None:
     groups.sort(key=lambda group: len(group[1]))
     if sum(len(where) for _, where, _ in groups[:-1]) > MAX_PLACES:
         return None
-    found: Operand | None = groups[-1][2]
-    for _, where, value in reversed(groups[:-1]):
-        found = select(logical_or(*map(_is_at, where)), value, found)
+    found = groups[-1][2]
+    for _, where, there in reversed(groups[:-1]):
+        if found is None or there is None:
+            return None
+        found = select(logical_or(*map(_is_at, where)), there, found)
     return found
 
 

@@ -13,7 +13,7 @@ from bound.tir.walk import loaded_tensor, nodes, read_indices
 from intset.context import Context
 from intset.errors import BudgetError, UndecidedError
 from intset.expr.build import logical_and
-from intset.expr.node import Cond, Expr, Var, truth
+from intset.expr.node import Cond, Expr, Var, as_expr, truth
 from intset.expr.range import Range
 from intset.expr.walk import opaque_terms, substitute
 from intset.itermap.itermap import iter_map
@@ -97,7 +97,9 @@ class Copies:
             return None
         for m in self._maps(stmts, outer, inner, is_pad=True):
             old = axes_of(outer)
-            elements = self._probed(stmts, (outer, inner), old, outer, element(inner, storage_place(m, m(*old))))
+            elements = self._probed(
+                stmts, (outer, inner), old, outer, element(inner, storage_place(m, [as_expr(e) for e in m(*old)]))
+            )
             if not all(_is_element(held, outer, old, scope) for held, scope in elements):
                 continue
             found = self._padding(stmts, outer, inner, m)
@@ -112,7 +114,7 @@ class Copies:
             return None
         for m in self._maps(stmts, outer, inner, is_pad=False):
             old = axes_of(outer)
-            place = storage_place(m, m(*old))
+            place = storage_place(m, [as_expr(e) for e in m(*old)])
             elements = self._probed(stmts, (inner, outer), old, outer, element(outer, old))
             if all(_is_element(held, inner, place, scope) for held, scope in elements):
                 return m

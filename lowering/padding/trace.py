@@ -249,7 +249,7 @@ class Trace:
                 self._define(part)
         self._says = False
 
-    def _permit(self, cond: Operand) -> None:
+    def _permit(self, cond: Truth) -> None:
         found = permission(cond)
         if found is None:
             return
@@ -260,7 +260,7 @@ class Trace:
         if all(isinstance(i, int) for i in place):
             self.permitted[tensor, self._place(tensor, place)] = None
 
-    def _define(self, cond: Operand) -> None:
+    def _define(self, cond: Truth) -> None:
         """An element of which the condition says that it equals something, or is no number; else, what it is about."""
         content = self._value(cond)
         if not isinstance(content, (Cond, Value)):

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bound.tir.value import Operand
 from lowering.nest.ir import Allocate, Assume, For, Function, If, Let, Requirement, Seq, Stmt, seq
 from lowering.nest.undef import permission
 from lowering.nest.walk import Visit, drive, statements
-from lowering.passes.places import Place, Report, root_of
+from lowering.passes.places import Entry, Place, Report, root_of
 from lowering.passes.refuted import check_assumptions
 
 
-def remove_assume(f: Function, report: list[Operand] | None = None) -> Function:
+def remove_assume(f: Function, report: list[Entry] | None = None) -> Function:
     """The function without assumptions: those of the user are in `requires`, one each; those that are proved are gone.
 
     It comes last: passes after it no longer know what was assumed. An assumption that lets storage be read which

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from bound.tensor import Tensor
 from bound.tir import walk
 from bound.tir.build import negation, together
+from bound.tir.reduce import Parameter
 from bound.tir.value import Operand, ValueOp
 from intset.expr import ops
 from intset.expr.node import Cond
@@ -92,7 +94,7 @@ def _are_equal(a: Stmt, b: Stmt) -> bool:
 def _free(root: Stmt) -> list[Any]:
     """What a statement uses and does not make itself."""
     own = bound_in(root)
-    used: list[Any] = list(free_variables(root))
+    used: list[Parameter | Tensor] = list(free_variables(root))
     for stmt in statements(root):
         used += [t for t in tensors_read(*operands(stmt)) if t not in own]
         used += [stmt.tensor] if isinstance(stmt, Store) and stmt.tensor not in own else []

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from bound.tir.value import Operand
 from lowering.nest.ir import Function
 from lowering.passes.branches import merge_branches, settle_branches
-from lowering.passes.places import Report
+from lowering.passes.places import Entry, Report
 from lowering.passes.refuted import check_assumptions
 from lowering.passes.simplify import plain
 
 
-def simplify(f: Function, buffers: bool = True, report: list[Operand] | None = None) -> Function:
+def simplify(f: Function, buffers: bool = True, report: list[Entry] | None = None) -> Function:
     """The same function with fewer loops, branches and operations.
 
     Loops of one iteration, conditions that always or never hold, shorter indices; with `buffers`, also branches that

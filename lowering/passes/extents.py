@@ -7,7 +7,7 @@ from typing import Any
 
 import intset
 from bound.tir.build import together
-from bound.tir.value import Operand, Truth
+from bound.tir.value import Truth
 from intset.config import Effort, tiers_within
 from intset.expr import ops
 from intset.expr.build import maximum, minimum
@@ -22,6 +22,7 @@ from lowering.nest.text import range_text
 from lowering.nest.walk import Visit, drive, range_ends, replaced
 from lowering.passes.places import (
     MOVABLE,
+    Entry,
     Place,
     Report,
     bound_in,
@@ -36,7 +37,7 @@ MAX_SIZE = 24  # operations in an end of a loop
 MAX_LEAVES = 64  # statements in a loop that are looked at
 
 
-def reduce_loop_extents(f: Function, report: list[Operand] | None = None) -> Function:
+def reduce_loop_extents(f: Function, report: list[Entry] | None = None) -> Function:
     """The function whose loops run over the hull of the iterations that do something; what that implies is not tested.
 
     A branch does nothing where its condition on integers is false. The ends of a loop may use the loops around it.
@@ -89,7 +90,7 @@ def _visit(place: Place, scope: Scope, is_smaller: bool, said: Report) -> Visit[
     return stmt
 
 
-def _needed(parts: list[Cond], scope: Scope) -> list[Cond]:
+def _needed(parts: list[Truth], scope: Scope) -> list[Truth]:
     kept = []
     for part in parts:
         if not proves(scope, part):

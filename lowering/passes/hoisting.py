@@ -38,6 +38,7 @@ from lowering.nest.walk import (
 )
 from lowering.passes.places import (
     MOVABLE,
+    Entry,
     Place,
     Report,
     bound_in,
@@ -60,7 +61,7 @@ def hoist_expression(
     f: Function,
     conditions: Sequence[str] = CONDITIONS,
     lets: Sequence[str] = LETS,
-    report: list[Operand] | None = None,
+    report: list[Entry] | None = None,
 ) -> Function:
     """The function with conditions tested before the loops that do not change them.
 

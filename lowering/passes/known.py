@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from bound import dtypes
 from bound.tensor import Tensor, element
 from bound.tir import build, walk
-from bound.tir.value import COMPARISONS, Operand, Value, ValueOp, constant
+from bound.tir.value import COMPARISONS, Operand, Truth, Value, ValueOp, constant
 from bound.tir.walk import loaded_tensor, nodes
 from intset.expr import ops
 from intset.expr.build import logical_and, logical_not, logical_or
@@ -28,7 +28,7 @@ from lowering.passes.places import Place, proof_of, proves
 
 MAX_CASES: Final = 16  # of what the elements in a condition may hold
 _FORMATS: Final = {"float16": "e", "float32": "f", "float64": "d"}
-_COMPARE: Final[dict[ValueOp, Any]] = {
+_COMPARE: Final[dict[ValueOp, Callable[[float, float], bool]]] = {
     ValueOp.LT: lambda a, b: a < b,
     ValueOp.LE: lambda a, b: a <= b,
     ValueOp.GT: lambda a, b: a > b,
@@ -42,7 +42,7 @@ class Case(NamedTuple):
     """Where (a condition on the loops) elements hold what."""
 
     where: tuple[Cond, ...]
-    values: dict[Any, Any]
+    values: dict[Operand, Operand]
 
 
 class Known:
@@ -58,8 +58,8 @@ class Known:
         self.flow: Dataflow = dataflow(f)
         self._lines = statement_lines(f)
         self._unclear: frozenset[Tensor] | None = None
-        self._sources: dict[int, dict[Any, tuple[Source, ...]]] = {}
-        self._assumed: dict[int, dict[Any, list[tuple[Cond, Any]]]] = {}
+        self._sources: dict[int, dict[Operand | Tensor, tuple[Source, ...]]] = {}
+        self._assumed: dict[int, dict[Operand, list[tuple[Cond, Operand]]]] = {}
         self._has_assumptions = any(isinstance(stmt, Assume) for stmt in statements(f.body))
 
     @property
@@ -72,7 +72,7 @@ class Known:
     def line(self, place: Place) -> int:
         return self._lines[place.path]
 
-    def sources(self, place: Place) -> dict[Any, tuple[Source, ...]]:
+    def sources(self, place: Place) -> dict[Operand | Tensor, tuple[Source, ...]]:
         """Where what a statement reads comes from."""
         line = self.line(place)
         if line not in self._sources:
@@ -92,10 +92,10 @@ class Known:
 
     # -- cases --------------------------------------------------------------------------------------------------
 
-    def cases(self, place: Place, *operands: Any) -> Iterator[Case]:
+    def cases(self, place: Place, *operands: Operand) -> Iterator[Case]:
         """What the elements in operands of a statement hold: cases that cover all it is reached in. One that knows
         nothing comes where there are too many."""
-        told: list[list[tuple[Cond, Any, Any]]] = []
+        told: list[list[tuple[Cond, Operand, Operand | None]]] = []
         count = 1
         if any(loaded_tensor(node) is not None for node in nodes(*operands)):
             sources = self.sources(place)
@@ -112,7 +112,7 @@ class Known:
             where = tuple(cond for cond, _, _ in combination)
             yield Case(where, {node: value for _, node, value in combination if value is not None})
 
-    def decides(self, place: Place, part: Any) -> bool | None:
+    def decides(self, place: Place, part: Operand) -> bool | None:
         """Whether a condition always, or never, holds at a place; `None` where that is not known."""
         if has_undef(part):
             return None
@@ -123,7 +123,7 @@ class Known:
                 return part is cond
         return self._decides(place, part, facts) if facts else found
 
-    def _decides(self, place: Place, part: Any, facts: list[Any]) -> bool | None:
+    def _decides(self, place: Place, part: Operand, facts: list[Truth]) -> bool | None:
         answer: bool | None = None
         for case, here in self._known_to(place, part, facts):
             found = decided(_settled(replaced(part, case.values)), here)
@@ -134,7 +134,7 @@ class Known:
             answer = found
         return answer
 
-    def refutes(self, place: Place, cond: Any) -> bool:
+    def refutes(self, place: Place, cond: Operand) -> bool:
         """Whether a condition is known never to hold at a place that is reached."""
         if self._refutes(place, cond, []):
             return True
@@ -143,7 +143,7 @@ class Known:
             bool(facts) and self._refutes(place, cond, facts)
         )
 
-    def _refutes(self, place: Place, cond: Any, facts: list[Any]) -> bool:
+    def _refutes(self, place: Place, cond: Operand, facts: list[Truth]) -> bool:
         is_reached = False
         for case, here in self._known_to(place, cond, facts):
             if not decided(build.negation(_settled(replaced(cond, case.values))), here):
@@ -151,14 +151,14 @@ class Known:
             is_reached = is_reached or not proves(here, truth(False))
         return is_reached
 
-    def _known_to(self, place: Place, part: Any, facts: list[Any]) -> Iterator[tuple[Case, Scope]]:
+    def _known_to(self, place: Place, part: Operand, facts: list[Truth]) -> Iterator[tuple[Case, Scope]]:
         """The cases of what is in a condition, and what is known in each."""
         said = [fact for fact in facts if isinstance(fact, Cond)]
         for case in self.cases(place, part):
             known = [*said, *(new for fact in said if (new := replaced(fact, case.values)) is not fact)]
             yield case, place.scope.where(*case.where).during(*known)
 
-    def assumed(self, place: Place, *operands: Any) -> list[Any]:
+    def assumed(self, place: Place, *operands: Operand) -> list[Truth]:
         """What assumptions say of the elements in operands of a statement, without giving them a value."""
         read = [node for node in nodes(*operands) if loaded_tensor(node) is not None]
         if not read or not self._has_assumptions:
@@ -174,7 +174,7 @@ class Known:
                 told.append(fact)
         return told
 
-    def why_not_decided(self, place: Place, part: Any) -> tuple[str, tuple[int, ...] | None]:
+    def why_not_decided(self, place: Place, part: Operand) -> tuple[str, tuple[int, ...] | None]:
         """Why a condition that is not decided may hold and may not, and values of the loops at which it fails."""
         for node in nodes(part):
             tensor = loaded_tensor(node)
@@ -241,7 +241,7 @@ def _may_keep(stmt: Store) -> bool:
     return reads and not has_undef(stmt.value)
 
 
-def _value(source: Source, tensor: Tensor | None) -> Any:
+def _value(source: Source, tensor: Tensor | None) -> Operand | None:
     """What a source says that an element holds, `None` where that is not an expression that stays what it is."""
     value = source.value
     if value is None or tensor is None or has_undef(value):
@@ -251,7 +251,7 @@ def _value(source: Source, tensor: Tensor | None) -> Any:
     return value
 
 
-def decided(cond: Any, scope: Scope) -> bool | None:
+def decided(cond: Operand, scope: Scope) -> bool | None:
     """Whether a condition always, or never, holds."""
     if isinstance(cond, Cond):
         proof = proof_of(scope, cond)
@@ -275,7 +275,7 @@ def decided(cond: Any, scope: Scope) -> bool | None:
     return None
 
 
-def _number(e: Any) -> float | None:
+def _number(e: Operand) -> float | None:
     """The number that a constant is, where every machine has it as it is written."""
     if isinstance(e, Expr):
         value = constant_value(e)
@@ -296,19 +296,19 @@ def is_representable(number: float, dtype: str) -> bool:
     return bool(held == number)
 
 
-def same(stmt: Store, value: Any, scope: Scope) -> bool:
+def same(stmt: Store, value: Operand, scope: Scope) -> bool:
     """Whether a value is what the element that it is stored to holds."""
-    held: Any = element(stmt.tensor, stmt.indices)
+    held = element(stmt.tensor, stmt.indices)
     dtype = stmt.tensor.dtype
     value = walk.rewrite(value, {node: held for node in nodes(value) if _is_element(node, stmt, scope)})
     if isinstance(value, Expr):
-        return dtypes.is_int(dtype) and proves(scope.always(*limits_of_elements(value, held)), value.eq(held))
+        return isinstance(held, Expr) and proves(scope.always(*limits_of_elements(value, held)), value.eq(held))
     if isinstance(value, Cond) or value.dtype != dtype:
         return False
     return reduced(value) is held
 
 
-def _is_element(node: Any, stmt: Store, scope: Scope) -> bool:
+def _is_element(node: Operand, stmt: Store, scope: Scope) -> bool:
     """Whether a node reads the element that a store is to."""
     if loaded_tensor(node) is not stmt.tensor:
         return False
@@ -348,13 +348,13 @@ _NEUTRAL: Final[dict[ValueOp, tuple[float | None, float | None]]] = {
 }
 
 
-def _is_number(e: Any, number: float) -> bool:
+def _is_number(e: Operand, number: float) -> bool:
     if isinstance(e, Value) and e.op is ValueOp.CAST and isinstance(e.args[0], Expr):
         return constant_value(e.args[0]) == number
     return isinstance(e, Value) and e.op is ValueOp.CONST and e.data == number
 
 
-def _settled(cond: Any) -> Any:
+def _settled(cond: Operand) -> Operand:
     """A condition with the integers that a float function of constants is, as constants of floats."""
     if isinstance(cond, Cond):
         return cond

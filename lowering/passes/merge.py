@@ -7,6 +7,7 @@ element is touched by both such iterations, one of which writes it.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -28,6 +29,7 @@ from lowering.nest.walk import (
 )
 from lowering.passes.places import (
     MOVABLE,
+    Entry,
     Place,
     Report,
     bound_in,
@@ -42,7 +44,7 @@ from lowering.passes.unique import with_fresh_names
 MAX_PAIRS = 400  # of accesses that two loops are compared by
 
 
-def merge_adjacent_loops(f: Function, report: list[Any] | None = None) -> Function:
+def merge_adjacent_loops(f: Function, report: list[Entry] | None = None) -> Function:
     """The function in which loops one after another over the same range are one, where no result changes.
 
     Storage that is allocated between two loops is allocated before both; so is a name for what depends on no data.
@@ -114,7 +116,7 @@ class _Joined(Place):
         super().__init__(stmt, first.path, first.scope, first.loops, first.guards)
         self.first, self.second = first, second
 
-    def inside(self) -> Any:
+    def inside(self) -> Iterator[Place]:
         assert isinstance(self.stmt, For)
         (body,) = super().inside()
         if not isinstance(body.stmt, Seq):
@@ -131,7 +133,7 @@ class _Sequence(Place):
         super().__init__(body.stmt, body.path, body.scope, body.loops, body.guards)
         self.paths = paths
 
-    def inside(self) -> Any:
+    def inside(self) -> Iterator[Place]:
         for inner, path in zip(super().inside(), self.paths, strict=True):
             yield Place(inner.stmt, path, inner.scope, inner.loops, inner.guards)
 
@@ -208,7 +210,7 @@ def conflict(a: Place, b: Place) -> tuple[str, tuple[int, ...] | None] | None:
     return None
 
 
-def _accesses(loop: For, own: set[Any]) -> list[_Access]:
+def _accesses(loop: For, own: set[Tensor]) -> list[_Access]:
     found: list[_Access] = []
     stack: list[tuple[Stmt, tuple[Stmt | Cond, ...]]] = [(loop.body, ())]
     while stack:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from bound.tensor import Tensor
 from bound.tir import build
@@ -26,13 +26,13 @@ from lowering.nest.walk import (
     variables,
 )
 from lowering.passes.known import Case, Known, same
-from lowering.passes.places import Place, Report, places, proof_of, proves, root_of
+from lowering.passes.places import Entry, Place, Report, places, proof_of, proves, root_of
 from lowering.passes.refuted import check_assumptions
 
 MAX_ROUNDS: Final = 6  # of removing what what was removed made dead
 
 
-def remove_no_op(f: Function, report: list[Operand] | None = None) -> Function:
+def remove_no_op(f: Function, report: list[Entry] | None = None) -> Function:
     """The function without statements that do nothing.
 
     Gone are stores whose value nobody reads, stores of what the element holds already, branches and loops with nothing
@@ -49,7 +49,7 @@ def remove_no_op(f: Function, report: list[Operand] | None = None) -> Function:
     checked = check_assumptions(f)
     said = Report(f)
     origin = {id(place.stmt): place.path for place in places(f)}
-    keep: list[Any] = [f]  # the statements whose ids are keys
+    keep: list[Function | Stmt] = [f]  # the statements whose ids are keys
     for _ in range(MAX_ROUNDS):
         before = f
         known, checked = checked or Known(f), None

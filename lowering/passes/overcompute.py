@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
-from typing import Any, Final
+from typing import Final
 
 from bound.tir.build import together
+from bound.tir.value import Operand, Truth
 from bound.tir.walk import loaded_tensor, nodes, read_indices
 from intset.expr.build import logical_and, logical_or
 from intset.expr.node import Cond, truth
@@ -27,6 +28,7 @@ from lowering.nest.walk import Visit, drive, operands, statements, with_children
 from lowering.passes.known import Known
 from lowering.passes.merge import conflict
 from lowering.passes.places import (
+    Entry,
     Place,
     Report,
     parts_of_condition,
@@ -46,11 +48,11 @@ MAX_NODES: Final = 48  # of a guard that is put in
 class _Guard:
     """A guard that may be dropped: which parts of its condition, and where it stands."""
 
-    def __init__(self, place: Place, parts: list[Any], rest: list[Any]) -> None:
+    def __init__(self, place: Place, parts: list[Truth], rest: list[Truth]) -> None:
         self.place, self.parts, self.rest = place, parts, rest
 
 
-def remove_branching_through_overcompute(f: Function, report: list[Any] | None = None) -> Function:
+def remove_branching_through_overcompute(f: Function, report: list[Entry] | None = None) -> Function:
     """The function without the guards that make no difference: what they keep from running would be read by nobody, or
     put into elements what they hold.
 
@@ -248,13 +250,12 @@ def _why_not(
 
 def _against(guard: _Guard) -> Cond | None:
     """Where the parts that are dropped do not all hold, the others do."""
-    if not all(isinstance(part, Cond) for part in guard.parts):
-        return None
-    return ~logical_and(*guard.parts)
+    parts = [part for part in guard.parts if isinstance(part, Cond)]
+    return ~logical_and(*parts) if len(parts) == len(guard.parts) else None
 
 
 def _missing(
-    values: tuple[Any, ...], place: Place, scope: Scope, known: Known
+    values: tuple[Operand, ...], place: Place, scope: Scope, known: Known
 ) -> tuple[str, tuple[int, ...] | None] | None:
     """Why a value may not be there: outside, never written, a trap."""
     total = frozenset(t for t in known.f.inputs)
@@ -285,7 +286,7 @@ def _missing(
     return None
 
 
-def remove_overcompute_through_branching(f: Function, report: list[Any] | None = None) -> Function:
+def remove_overcompute_through_branching(f: Function, report: list[Entry] | None = None) -> Function:
     """The function that stores only where it matters: a store gets a guard against the instances that are dead, or that
     put into the element what it holds.
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import intset
 from bound.tensor import Tensor
+from bound.tir.build import truth_value
 from bound.tir.opaque import IntFunction
-from bound.tir.value import Value, ValueOp
+from bound.tir.value import Operand, Truth, Value, ValueOp
 from bound.tir.walk import loaded_tensor, nodes, read_indices
 from intset.config import Effort, tiers_within
 from intset.expr import ops
@@ -66,7 +67,7 @@ class Report:
     ) -> None:
         self._said[path, what] = Entry(self.line(path), done, reason, point)
 
-    def give(self, report: list[Any] | None, *more: Report) -> None:
+    def give(self, report: list[Entry] | None, *more: Report) -> None:
         """Append the entries, and those of other reports, to the caller's list, in the order of the text."""
         if report is not None:
             entries = [entry for one in (self, *more) for entry in one._said.values()]
@@ -142,14 +143,14 @@ def proves(scope: Scope, cond: object) -> bool:
     return isinstance(cond, Cond) and bool(proof_of(scope, cond))
 
 
-def parts_of_condition(cond: Any) -> list[Any]:
+def parts_of_condition(cond: Truth) -> list[Truth]:
     """The conditions whose conjunction this is, also where they depend on floats."""
-    found: list[Any] = []
+    found: list[Truth] = []
     stack = [cond]
     while stack:
         node = stack.pop()
         if node.op is ValueOp.AND:
-            stack += [node.args[1], node.args[0]]
+            stack += [truth_value(arg) for arg in (node.args[1], node.args[0])]
         elif isinstance(node, Cond):
             found += conjuncts(node)
         else:
@@ -157,7 +158,7 @@ def parts_of_condition(cond: Any) -> list[Any]:
     return found
 
 
-def why_not_total(operand: Any, scope: Scope, readable: Mapping[Tensor, Padding | None] | None) -> str | None:
+def why_not_total(operand: Operand, scope: Scope, readable: Mapping[Tensor, Padding | None] | None) -> str | None:
     """Why the value of an operand may not exist at a place: a trap, an access outside, an element that holds nothing.
 
     Parameters

@@ -12,19 +12,18 @@ the reduction; then each that touches the array is turned round (`turned.py`).
 from __future__ import annotations
 
 from bound.tensor import Tensor
-from bound.tir.value import Operand
 from lowering.errors import LayoutError
 from lowering.nest.ir import Allocate, Assume, Evaluate, For, Function, Seq, Stmt, Store, seq
 from lowering.nest.tensors import storage_of, tensor_named
 from lowering.nest.walk import Visit, drive, statements, with_children
 from lowering.passes.meeting import StaysError
-from lowering.passes.places import Place, Report, root_of
+from lowering.passes.places import Entry, Place, Report, root_of
 from lowering.passes.refuted import check_assumptions
 from lowering.passes.split import Nest, check_split, nests_of, touches
 from lowering.passes.turned import Axis, turned
 
 
-def sequential_buffer_access(f: Function, name: str, report: list[Operand] | None = None) -> Function:
+def sequential_buffer_access(f: Function, name: str, report: list[Entry] | None = None) -> Function:
     """The function in which every loop nest that touches an array runs over all of it, a loop an axis, in order.
 
     Where no old iteration arrives at an element, a guard says so. Loops that the indices do not mention, as those of a

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 import intset
 from bound.tir import walk
 from bound.tir.build import together, truth_value
 from bound.tir.ranges import is_held
-from bound.tir.value import Operand, Value, ValueOp
+from bound.tir.reduce import Parameter
+from bound.tir.value import Operand, Truth, Value, ValueOp
+from bound.tir.walk import Part
 from intset.config import Effort, tiers_within
 from intset.context import Context
 from intset.expr import ops
@@ -35,7 +37,7 @@ def plain(f: Function) -> Function:
         return f.with_body(drive(_visit(f.body, scope_of(f), {})))
 
 
-def _visit(stmt: Stmt, scope: Scope, known: Mapping[Any, Any]) -> Visit[Stmt]:
+def _visit(stmt: Stmt, scope: Scope, known: Mapping[Parameter, Operand]) -> Visit[Stmt]:
     if isinstance(stmt, Seq):
         parts = []
         for inner in stmt.stmts:
@@ -56,7 +58,7 @@ def _visit(stmt: Stmt, scope: Scope, known: Mapping[Any, Any]) -> Visit[Stmt]:
     return map_operands(stmt, lambda e: shortened(walk.substitute(e, known), scope))
 
 
-def _check(stmt: Assert, scope: Scope, known: Mapping[Any, Any]) -> Stmt:
+def _check(stmt: Assert, scope: Scope, known: Mapping[Parameter, Operand]) -> Stmt:
     """An assertion: on data, left out where it is known to hold; on sizes, what these declare is what it checks."""
     cond = walk.substitute(stmt.cond, known)
     if not any(tensor_of(term.data) is not None for term in opaque_terms(cond)):
@@ -65,13 +67,13 @@ def _check(stmt: Assert, scope: Scope, known: Mapping[Any, Any]) -> Stmt:
     return replace(stmt, cond=logical_and(*parts)) if parts else Seq()
 
 
-def _assumed(stmt: Assume, scope: Scope, known: Mapping[Any, Any]) -> Stmt:
+def _assumed(stmt: Assume, scope: Scope, known: Mapping[Parameter, Operand]) -> Stmt:
     """An assumption, left out where it follows from what is known."""
     new = map_operands(stmt, lambda e: walk.substitute(e, known))
     return Seq() if isinstance(new.cond, Cond) and scope.ctx.prove(new.cond) else new
 
 
-def _loop(loop: For, scope: Scope, known: Mapping[Any, Any]) -> Visit[Stmt]:
+def _loop(loop: For, scope: Scope, known: Mapping[Parameter, Operand]) -> Visit[Stmt]:
     body: Stmt
     low, extent = (shortened(walk.substitute(e, known), scope) for e in range_ends(loop.range))
     count = constant_value(extent)
@@ -85,7 +87,7 @@ def _loop(loop: For, scope: Scope, known: Mapping[Any, Any]) -> Visit[Stmt]:
     return Seq() if is_empty(body) else replace(new, body=body)
 
 
-def _branch(stmt: If, scope: Scope, known: Mapping[Any, Any]) -> Visit[Stmt]:
+def _branch(stmt: If, scope: Scope, known: Mapping[Parameter, Operand]) -> Visit[Stmt]:
     cond = truth_value(walk.substitute(stmt.cond, known))
     if isinstance(cond, Cond):
         parts: list[Cond] = []
@@ -111,11 +113,11 @@ def _branch(stmt: If, scope: Scope, known: Mapping[Any, Any]) -> Visit[Stmt]:
     return Seq() if is_empty(then) and orelse is None else If(cond, then, orelse)
 
 
-def _integer_conditions(*conditions: Any) -> bool:
+def _integer_conditions(*conditions: Truth) -> bool:
     return all(isinstance(cond, Cond) for cond in conditions)
 
 
-def shortened(operand: Operand, scope: Scope) -> Any:
+def shortened(operand: Part, scope: Scope) -> Part:
     """An operand whose integer parts are written with fewer operations where the linear form knows how."""
 
     def change(part: Expr | Cond, conditions: tuple[Cond, ...]) -> Expr | Cond:
@@ -134,10 +136,11 @@ def shortened(operand: Operand, scope: Scope) -> Any:
     return _without_choice(map_integers(operand, change))
 
 
-def _without_choice(operand: Operand) -> Any:
+def _without_choice(operand: Part) -> Part:
     """A value without selections whose condition is decided."""
-    decided: dict[Any, Any] = {}
-    for node in walk.nodes(operand) if isinstance(operand, Value) else ():
+    decided: dict[Operand, Operand] = {}
+    below: Iterable[Operand] = walk.nodes(operand) if isinstance(operand, Value) else ()
+    for node in below:
         if node.op is ValueOp.SELECT and node.args[0].op is ops.BOOL:
             decided[node] = walk.rewrite(node.args[1 if node.args[0].data else 2], dict(decided))
     return walk.rewrite(operand, decided) if decided else operand

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from bound import dtypes
 from bound.tensor import Tensor, element
 from bound.tir.build import logical, together
-from bound.tir.value import ValueOp
+from bound.tir.value import Operand, ValueOp
 from bound.tir.walk import loaded_tensor, nodes, read_indices
 from intset.errors import BudgetError, UndecidedError
 from intset.expr import ops
@@ -140,12 +140,12 @@ def _truth(cond: Cond) -> bool | None:
     return bool(cond.data) if cond.op is ops.BOOL else None
 
 
-def _check_order(meeting: Meeting, nest: Nest, held: Any, rest: Sequence[For]) -> None:
+def _check_order(meeting: Meeting, nest: Nest, held: Operand, rest: Sequence[For]) -> None:
     """That accesses of one element keep their order.
 
     Accesses of the element that tells the loops meet in one iteration of these, in which the others keep their order.
     """
-    indices: Sequence[Expr] = held.args
+    indices = read_indices(held)
     own = [loop.var for loop in nest.loops]
     depth = len(own)
 
@@ -168,7 +168,7 @@ def _check_order(meeting: Meeting, nest: Nest, held: Any, rest: Sequence[For]) -
             raise LayoutError(f"the order of iterations would change, and that of {line!r} matters", (point,))
 
 
-def _is_of(access: Access, held: Any) -> bool:
+def _is_of(access: Access, held: Operand) -> bool:
     """Whether an access is of this element."""
     return loaded_tensor(held) is access.storage.tensor and access.indices == held.args
 
@@ -179,14 +179,14 @@ def _adds_up(stmt: Stmt) -> bool:
         return False
     if not dtypes.is_int(stmt.tensor.dtype):
         return False
-    held: Any = element(stmt.tensor, stmt.indices)
+    held: Operand = element(stmt.tensor, stmt.indices)
     a, b = stmt.value.args
     added = b if a is held else a if b is held else None
     return added is not None and all(loaded_tensor(node) is not stmt.tensor for node in nodes(added))
 
 
 def _made(
-    nest: Nest, found: IterMap, rest: Sequence[For], axes: Sequence[Range], inner: Sequence[Cond], held: Any
+    nest: Nest, found: IterMap, rest: Sequence[For], axes: Sequence[Range], inner: Sequence[Cond], held: Operand
 ) -> Stmt:
     """The new loops around the body.
 
@@ -203,7 +203,7 @@ def _made(
         guard = found.arriving_at(places)
     except (UndecidedError, BudgetError) as error:
         raise LayoutError(f"the indices of {tensor.name} cannot be turned round: {error}") from error
-    values: dict[Any, Any] = dict(back)
+    values: dict[Operand, Operand] = dict(back.items())
     body = substitute(_placed(nest.body, held, element(tensor, places)), values)
     if inner:
         body = If(together(*(replaced(cond, values) for cond in inner)), body)
@@ -222,7 +222,7 @@ def _assumed(stmt: Assume, unless: Cond) -> Assume:
     return replace(stmt, cond=logical(ValueOp.OR, unless, stmt.cond))
 
 
-def _placed(root: Stmt, held: Any, new: Any) -> Stmt:
+def _placed(root: Stmt, held: Operand, new: Operand) -> Stmt:
     """A statement with another word for an element."""
 
     def visit(stmt: Stmt) -> Visit[Stmt]:
@@ -231,6 +231,6 @@ def _placed(root: Stmt, held: Any, new: Any) -> Stmt:
             inner.append((yield visit(child)))  # noqa: PERF401  # a comprehension cannot yield
         made = map_operands(with_children(stmt, tuple(inner)), lambda operand: replaced(operand, {held: new}))
         is_stored = isinstance(stmt, Store) and element(stmt.tensor, stmt.indices) is held
-        return replace(made, indices=new.args) if is_stored and isinstance(made, Store) else made
+        return replace(made, indices=read_indices(new)) if is_stored and isinstance(made, Store) else made
 
     return drive(visit(root))

@@ -16,13 +16,13 @@ from lowering.nest.undef import has_undef, is_undef, undefs
 from lowering.nest.walk import Visit, drive, map_operands, operands, statements, tensors_read, with_children
 from lowering.passes.known import Known
 from lowering.passes.noop import rebuilt
-from lowering.passes.places import Place, Report, places, proves, root_of
+from lowering.passes.places import Entry, Place, Report, places, proves, root_of
 from lowering.passes.refuted import check_assumptions
 
 _LAZY = (ops.SELECT, ops.AND, ops.OR, ValueOp.SELECT, ValueOp.AND, ValueOp.OR)
 
 
-def remove_undef(f: Function, report: list[Operand] | None = None) -> Function:
+def remove_undef(f: Function, report: list[Entry] | None = None) -> Function:
     """The function without `undef()`, but in assumptions.
 
     A store of a value made of one is left out; where a later read would then meet an element that holds nothing, and
@@ -105,7 +105,7 @@ def _read_before_written(known: Known, stores: list[Place]) -> set[tuple[int, ..
     f = known.f
     by_line = {known.line(place): place for place in stores}
     found: set[tuple[int, ...]] = set()
-    probable: list[tuple[Place, Operand, set[tuple[int, ...]]]] = []
+    probable: list[tuple[Place, Operand | Tensor, set[tuple[int, ...]]]] = []
     targets = {place.stmt.tensor for place in stores if isinstance(place.stmt, Store)}
     for place in places(f):
         if not targets & _read_by(place.stmt):
