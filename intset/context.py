@@ -388,7 +388,7 @@ class Context:
             query.alone = tuple(self.frame.where_defined((e,)).reading.query((e,), kept, chosen) for e in exprs)
         return _ASKED[what](query, domain_named(chosen.domain))
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         frame = self.frame
         return (Context, (dict(frame.ranges), frame.facts, self.domain))
 

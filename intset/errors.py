@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 
 class IntSetError(Exception):
     """Root of all errors raised by `intset`, `bound` and `lowering`."""
@@ -28,7 +26,7 @@ class ParseError(InputError):
         super().__init__(message)
         self.position, self.line, self.column = position, line, column
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return (type(self), (str(self), self.position, self.line, self.column))
 
 

@@ -42,7 +42,7 @@ class Frame:
         self.facts = facts
         self.defined = defined
         self.requires = requires
-        self._fingerprint: tuple[Any, ...] | None = None
+        self._fingerprint: tuple[object, ...] | None = None
         # `None` where it is this frame itself, which would be a circle; nothing before it was looked for.
         self._reading: tuple[Frame | None, ...] = ()
         self._narrowest: tuple[Frame | None, ...] = ()
@@ -54,7 +54,7 @@ class Frame:
         if not facts and not defined and not multiples and not full:
             self.conditions: tuple[Cond, ...] = ()
             self.known = self.base
-            self.answers: dict[Any, Any] = {}
+            self.answers: dict[object, Any] = {}
             self.verdicts: dict[tuple[object, ...], str] = {}
             return
         stated = tuple(fact.condition for fact in facts)
@@ -73,11 +73,11 @@ class Frame:
         return cls(table, (*ends, *facts))
 
     @property
-    def fingerprint(self) -> tuple[Any, ...]:
+    def fingerprint(self) -> tuple[object, ...]:
         """Ranges and facts as a key: equal for frames that state the same. Its parts are compared by identity."""
         found = self._fingerprint
         if found is None:
-            parts: list[Any] = [len(self.ranges)]
+            parts: list[object] = [len(self.ranges)]
             for var, limits in self.ranges.items():
                 parts += (var, limits.min, limits.extent)
             for fact in self.facts:
@@ -153,7 +153,7 @@ class Frame:
             self._contradiction = _contradicting(self.facts)
         return self._contradiction
 
-    def remember(self, key: Any, answer: T) -> T:
+    def remember(self, key: object, answer: T) -> T:
         """Keep an answer to give again."""
         if len(self.answers) >= MAX_CACHED_ANSWERS:
             self.answers.clear()

@@ -6,7 +6,7 @@ import difflib
 import itertools
 from functools import cache
 from importlib import metadata
-from typing import Any, Final
+from typing import Final
 
 from intset.errors import InputError
 
@@ -52,7 +52,7 @@ def entry_points() -> tuple[metadata.EntryPoint, ...]:
     return tuple(metadata.entry_points(group=ENTRY_POINTS))
 
 
-def check_name(name: Any, where: str) -> str:
+def check_name(name: object, where: str) -> str:
     """`name` if it is known, else an error that lists what is."""
     if isinstance(name, str) and (name in BUILT_IN or name in _registered):
         return name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from intset.domains.base import IntSet
 from intset.errors import InputError, IntSetError
@@ -32,7 +32,7 @@ class Narrowed(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def solutions(ctx: Context, cond: Any, x: Any) -> IntSet:
+def solutions(ctx: Context, cond: object, x: object) -> IntSet:
     """The values of `x` for which `cond` can hold; see `Context.solve`."""
     goal, var = as_cond(cond, "the condition to solve"), checked_var(x)
     frame = ctx.frame
@@ -43,7 +43,7 @@ def solutions(ctx: Context, cond: Any, x: Any) -> IntSet:
     return inside.value_set(var, keep=kept)
 
 
-def narrowed(ctx: Context, cond: Any, keep: Any) -> Narrowed:
+def narrowed(ctx: Context, cond: object, keep: object) -> Narrowed:
     """The weakest condition over `keep` that implies `cond`; see `Context.narrow`."""
     goal = as_cond(cond, "the condition to narrow")
     kept = _variables(keep)
@@ -65,7 +65,7 @@ def narrowed(ctx: Context, cond: Any, keep: Any) -> Narrowed:
     return Narrowed(ctx.simplify(~bad), failing.is_exact, failing.notes)
 
 
-def _variables(keep: Any) -> tuple[Var, ...]:
+def _variables(keep: object) -> tuple[Var, ...]:
     if isinstance(keep, Var):
         return (keep,)
     if isinstance(keep, str) or not isinstance(keep, Sequence):

@@ -117,7 +117,7 @@ def _keeps_declarations(cert: Certificate, point: _Reached) -> bool:
 
 def _agrees(point: _Reached) -> bool:
     """Whether the loads of one symbol that were reached with equal indices have one value."""
-    seen: dict[tuple[Any, ...], int] = {}
+    seen: dict[tuple[object, ...], int] = {}
     for load in tuple(point.loads):
         key = (load.data, *(evaluate(index, point) for index in load.args))
         if seen.setdefault(key, point[load]) != point[load]:

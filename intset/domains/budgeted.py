@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Protocol
 
 from intset import config as configuration
 from intset.domains.ends import End
@@ -221,7 +221,7 @@ class Ends:
             return NEG_INF if side < 0 else POS_INF
         return self._known.sides[k][side > 0]
 
-    def __reduce__(self) -> tuple[type[Ends], tuple[Any, ...]]:
+    def __reduce__(self) -> tuple[type[Ends], tuple[object, ...]]:
         return Ends, (self.shape, self.dims, self._known)
 
 

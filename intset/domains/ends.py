@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from intset.check.ends import BoundsCertificate
 from intset.errors import InputError
@@ -39,7 +39,7 @@ class Bounds(tuple[End, End]):
         self.is_tight, self.by, self.notes = is_tight, by, tuple(notes)
         return self
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return (Bounds, (self[0], self[1], self.is_tight, self.by, self.notes), {"asked": self.asked})
 
     def answering(self, asked: Asked) -> Bounds:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import metadata
-from typing import Any, Final
+from typing import Final
 
 from intset.domains.border import GuardedRegions, made
 from intset.domains.isl.engine import Isl
@@ -66,7 +66,7 @@ def _plugin(point: metadata.EntryPoint) -> Regions | None:
     return found if isinstance(found, Regions) else None
 
 
-def load(point: metadata.EntryPoint) -> Any:
+def load(point: metadata.EntryPoint) -> object:
     """The domain of a plugin."""
     try:
         return made(point.load(), point.name)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from intset.domains import multistride
 from intset.domains.ends import Bounds, End
 from intset.domains.open_ends import open_ends
@@ -11,7 +9,7 @@ from intset.domains.query import Query
 from intset.domains.steps import steps_of_atom
 from intset.expr import ops
 from intset.expr.build import maximum, minimum
-from intset.expr.node import Expr
+from intset.expr.node import Expr, Var
 from intset.expr.walk import free_vars
 from intset.infinity import NEG_INF, POS_INF
 from intset.linear import symbolic
@@ -50,12 +48,12 @@ def _attains(query: Query, form: Linear, seen: set[Expr], depth: int = 0) -> boo
     return True
 
 
-def _runs_freely(query: Query, var: Any) -> bool:
-    limits = query.ranges.get(var)
+def _runs_freely(query: Query, var: Expr) -> bool:
+    limits = query.ranges.get(var) if isinstance(var, Var) else None
     return limits is not None and limits.ends is not None
 
 
-def _atom_attains(query: Query, e: Any, seen: set[Expr], depth: int) -> bool:
+def _atom_attains(query: Query, e: Expr, seen: set[Expr], depth: int) -> bool:
     """Whether an atom takes both ends that its operation gives from the ends of its arguments."""
     known = query.known
     if e.op is ops.FLOORDIV and e.args[1].op is ops.CONST and e.args[1].data > 0:
@@ -74,13 +72,13 @@ def _atom_attains(query: Query, e: Any, seen: set[Expr], depth: int) -> bool:
     return False
 
 
-def _steps_attain(query: Query, e: Any) -> bool:
+def _steps_attain(query: Query, e: Expr) -> bool:
     """Whether structure shows the values of an atom, and both its ends among them."""
     steps = steps_of_atom(query, e)
     return steps is not None and query.known.atom_bounds(e) == (multistride.lowest(steps), multistride.highest(steps))
 
 
-def _covers_a_period(query: Query, e: Any) -> bool:
+def _covers_a_period(query: Query, e: Expr) -> bool:
     """Whether the dividend runs through a gap-free stretch of at least c integers, whatever the terms beyond it are, so
     that 0 and c - 1 are taken. The stretch is made of variables that occur in no other term."""
     c = e.args[1].data if e.args[1].op is ops.CONST else 0
@@ -99,7 +97,7 @@ def _covers_a_period(query: Query, e: Any) -> bool:
     return False
 
 
-def _occurs_once(form: Linear, var: Any) -> bool:
+def _occurs_once(form: Linear, var: Expr) -> bool:
     return not any(var in other.free_vars() for other in form.terms if other is not var)
 
 

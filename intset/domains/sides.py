@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 from intset.domains.ends import End, as_end
 from intset.domains.query import Query
@@ -56,7 +55,7 @@ class Sides:
     def dims(self) -> int:
         return len(self._query.exprs)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return (_Fixed, ([self.ends(k) for k in range(self.dims)],))
 
 
@@ -116,7 +115,7 @@ def end_at(end: End, table: Mapping[Var, IntLike]) -> End | None:
         return None
 
 
-def by_parameter(values: Mapping[Any, IntLike], params: Sequence[Var]) -> dict[Var, Expr]:
+def by_parameter(values: Mapping[Var, IntLike], params: Sequence[Var]) -> dict[Var, Expr]:
     """Values of parameters, which may be named where that says which one is meant.
 
     A variable that is no parameter is taken as it is: nothing depends on it.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import reduce
-from typing import Any
 
 from intset.errors import InputError
 from intset.expr import ops
@@ -105,6 +104,6 @@ def logical_not(condition: Cond) -> Cond:
     return ~as_cond(condition)
 
 
-def _join(op: ops.Op, conditions: tuple[Any, ...], empty: bool) -> Cond:
+def _join(op: ops.Op, conditions: tuple[object, ...], empty: bool) -> Cond:
     conds = [as_cond(c, f"an operand of logical_{op.name}") for c in conditions]
     return reduce(lambda a, b: make(op, (a, b)), conds) if conds else truth(empty)

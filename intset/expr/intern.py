@@ -81,7 +81,7 @@ class Node:
     def __deepcopy__(self, memo: object) -> Node:
         return self
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return (ABOVE.rebuild, (ABOVE.flatten(self),))
 
     def free_vars(self) -> tuple[Var, ...]:

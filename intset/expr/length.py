@@ -14,7 +14,7 @@ from intset.expr.walk import postorder
 MAX_BITS = 1 << 17  # of a number that a search computes; an answer that takes longer ones is given up
 
 
-def as_width(bits: Any, what: str) -> int:
+def as_width(bits: object, what: str) -> int:
     """How many bits a register has.
 
     Raises

@@ -370,7 +370,7 @@ class Opaque:
                 known._fill(name, rank, lower, upper, uid)
             return known
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return (Opaque.restored, (self.name, self.rank, self.lower, self.upper, self.uid))
 
     def __copy__(self) -> Opaque:

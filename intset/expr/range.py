@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from intset.errors import InputError
 from intset.expr.digits import shown
@@ -84,7 +84,7 @@ class Range:
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError("a Range is immutable")
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return (Range, (self.min, self.extent)) if self._last is POS_INF else (Range.up_to, (self._last,))
 
     def __eq__(self, other: object) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from intset.expr import ops
 from intset.expr.node import Node, Opaque, Var
@@ -50,6 +50,6 @@ def _key_from(node: Node) -> tuple[int, int]:
     return (oldest, hash((_OP_NUMBER[node.op], data, *relative)) | 1)
 
 
-def form_key(form: Linear) -> tuple[Any, ...]:
+def form_key(form: Linear) -> tuple[object, ...]:
     """A key that orders forms."""
     return (*order_key(form.expr()), form.const)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from math import gcd, lcm, prod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from intset.errors import BudgetError
 from intset.expr.node import Expr, Var
@@ -97,7 +97,7 @@ def replaced(system: System, v: Expr, value: Linear, over: int = 1) -> System | 
     )
 
 
-def renamed(system: System, names: Mapping[Any, Expr]) -> System:
+def renamed(system: System, names: Mapping[Expr, Expr]) -> System:
     """The system with other variables."""
 
     def form(f: Linear) -> Linear:
@@ -262,7 +262,7 @@ def declared(system: System) -> tuple[list[Linear], list[tuple[int, Linear]]]:
     return least, steps
 
 
-def opened(system: System, out: Collection[Any]) -> tuple[System, list[Var]]:
+def opened(system: System, out: Collection[Expr]) -> tuple[System, list[Var]]:
     """The system with a variable for each quotient that mentions one of `out`, and these variables."""
     new: list[Var] = []
     while mentioning := [t for t in system.variables() if t.args and any(v in out for v in t.free_vars())]:

@@ -108,7 +108,7 @@ class Proof:
     def __bool__(self) -> bool:
         return self.status == PROVED
 
-    def __getstate__(self) -> tuple[Any, ...]:
+    def __getstate__(self) -> tuple[object, ...]:
         basis = self.basis._replace(ranges=dict(self.basis.ranges))
         fields = (self.goal, self.status, self.by, self._vacuous, self.counterexample, self.reason)
         return (*fields, basis, self.used, self._certificate)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from intset.errors import BudgetError, EvaluationError
 from intset.expr.build import logical_and, logical_or
@@ -126,7 +126,7 @@ def _points_of(shape: Shape) -> frozenset[tuple[int, ...]]:
     return shape.points if isinstance(shape, ListedPoints) else frozenset(shape.listed())
 
 
-def _holds(condition: Callable[..., Any], point: tuple[int, ...]) -> bool:
+def _holds(condition: Callable[..., object], point: tuple[int, ...]) -> bool:
     try:
         return bool(condition(*point))
     except (EvaluationError, ZeroDivisionError):

@@ -32,7 +32,7 @@ PLACES = 3  # values of the parameters at which a set is tried
 WIDE = 60  # beyond this width only the elements themselves are tried, not what lies between
 
 Truth = Mapping[Point, set[int]]
-What = tuple[Any, ...]
+What = tuple[object, ...]
 
 
 class FalseClaimError(AssertionError):

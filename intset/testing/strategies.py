@@ -22,7 +22,6 @@ Magnitudes stay small: shift amounts are at most 8, so evaluating a drawn expres
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from hypothesis import strategies as st
 
@@ -138,11 +137,11 @@ class _Drawing:
         return _held(op, self.condition(depth - 1), self.condition(depth - 1))
 
 
-def _made(op: Op, *args: Any) -> Expr:
+def _made(op: Op, *args: object) -> Expr:
     made: Expr = make(op, args)
     return made
 
 
-def _held(op: Op, *args: Any) -> Cond:
+def _held(op: Op, *args: object) -> Cond:
     made: Cond = make(op, args)
     return made

@@ -371,7 +371,7 @@ class IndexMap:
             places.append(on_grid(e, self.variables, shape) - self._number(low, at))
         return new_shape, tuple(places)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         state = (self.variables, self._old, self.exprs, self.ctx, self._where, self._origin, self._within)
         return _made, state
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from bound import dtypes
 from bound.tensor import Tensor
@@ -31,7 +30,7 @@ class Undef(Opaque):
         self._fill("undef()", 0, None, None, uid)
         return self
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return Undef._restored, (self.dtype, self.uid)
 
 

@@ -68,7 +68,7 @@ class Grid:
     def is_padding(self, place: Place) -> bool:
         return place in self._padding
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return Grid, (self.layout,)
 
     def storage(self, place: Place) -> Place:
