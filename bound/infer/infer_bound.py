@@ -118,6 +118,7 @@ class BoundsMap:
         self._stages = {bounds.stage: bounds for bounds in state.bounds.values()}
         self._ranges: dict[IterVar, Range] | None = None
         self._attached: dict[IterVar | None, list[Stage]] | None = None
+        self._stored: dict[IterVar | None, list[Stage]] | None = None
         self._storages: dict[Tensor, Storage] = {}
         self._aliases: dict[Var, tuple[Var, Expr]] | None = None
         self._outside: tuple[Outside, ...] | None = None
@@ -238,6 +239,8 @@ class BoundsMap:
             return None
         if stage in self._state.sharing.path:
             return None
+        if any(self.is_slid(iv) for iv in stage.leaf_iter_vars):  # they run in their order
+            return None
         has_attached = any(self.attached(stage, iv) for iv in stage.leaf_iter_vars)
         shape = self._state.sizes.shape(stage.op.outputs[0])
         return pieces_of(self._state.known, bounds, shape, most, has_attached)
@@ -245,6 +248,11 @@ class BoundsMap:
     def guard(self, key: Tensor | Operation | Stage) -> tuple[Cond, ...]:
         """The conditions under which the body of a stage runs."""
         return self.nest(key).guards
+
+    def is_computed(self, key: Tensor | Operation | Stage) -> bool:
+        """Whether a stage has loops of its own: it is not given, nor inlined."""
+        stage = self.stage(key)
+        return stage in self._stages and not isinstance(stage.op, PlaceholderOp)
 
     def attach_path(self, key: Tensor | Operation | Stage) -> AttachPath:
         """The loops around a stage with the stages they belong to, innermost first."""
@@ -277,6 +285,26 @@ class BoundsMap:
         """A loop that several stages share, as the stage has it that its range comes from."""
         stage = self._state.sharing.loops[leaf]
         return next(loop for loop in self.nest(stage).loops if loop.iv is leaf)
+
+    def slid(self, key: Tensor | Operation | Stage) -> tuple[IterVar, ...]:
+        """The loops between the storage of a stage and the stage, outermost first: what their iterations computed is
+        kept (`store_at`). Empty for a stage that is stored where it is computed."""
+        return self._bounds(self.stage(key).op.output(0)).slid
+
+    def is_slid(self, leaf: IterVar) -> bool:
+        """Whether a stage keeps what the iterations of a loop computed."""
+        return any(leaf is iv for bounds in self._stages.values() for iv in bounds.slid)
+
+    def stored(self, leaf: IterVar | None) -> tuple[Stage, ...]:
+        """The stages that have their storage directly inside a loop (`None`: outside of all) and are computed further
+        in."""
+        if self._stored is None:
+            self._stored = {}
+            for stage, bounds in self._stages.items():
+                if bounds.slid:
+                    path = bounds.path[len(bounds.slid) :]
+                    self._stored.setdefault(path[0][1] if path else None, []).append(stage)
+        return tuple(self._stored.get(leaf, ()))
 
     def roots(self) -> tuple[Stage, ...]:
         """The stages computed at the root, in the order in which they run."""

@@ -77,6 +77,8 @@ def _check_cloned(schedule: Schedule, stage: Stage) -> None:
     for other in (*schedule.stages, *schedule.groups):
         if other.attach_stage is stage:
             raise ScheduleError(f"stage {stage.name}: {other.name} is computed in its loops, not in those of a clone")
+        if other.store_stage is stage:
+            raise ScheduleError(f"stage {stage.name}: {other.name} is stored in its loops, not in those of a clone")
 
 
 def _copy(op: ComputeOp, clones: Mapping[Tensor, Tensor]) -> tuple[ComputeOp, dict[IterVar, IterVar]]:

@@ -41,6 +41,8 @@ class Scene(Neighbours):
         for placed in (*schedule.stages, *schedule.groups):
             if placed.attach_stage is not None:
                 self._targets.setdefault(placed.attach_stage, set()).add(placed.attach_ivar)
+            if placed.store_stage is not None:
+                self._targets.setdefault(placed.store_stage, set()).add(placed.store_ivar)
         self._matches: dict[tuple[Operation, Operation], tuple[TensorDomain, TensorDomain, Matching]] = {}
 
     def _readers(self, op: Operation) -> tuple[Operation, ...]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from bound.errors import ScheduleError
 from bound.itervar import IterVar
 from bound.schedule.auto_inline import AutoInlineBroadcast, AutoInlineElemWise, AutoInlineInjective
+from bound.schedule.placing import AttachType
 from bound.schedule.relations import Fuse, Rebase, Relation, Singleton, Split, Tail
 from bound.schedule.schedule import Schedule, create_schedule
-from bound.schedule.stage import AttachType, IterVarAttr, Stage
+from bound.schedule.stage import IterVarAttr, Stage
 
 __all__ = [
     "AttachType",

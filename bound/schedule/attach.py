@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from bound.errors import ScheduleError
 from bound.itervar import IterVar
-from bound.schedule.stage import AttachType, Stage
+from bound.schedule.placing import AttachType, slid_loops
+from bound.schedule.stage import Stage
 
 if TYPE_CHECKING:
     from bound.schedule.schedule import Schedule
@@ -83,6 +84,7 @@ def check_attachments(schedule: Schedule) -> dict[Stage, AttachPath]:
     for consumer in schedule.stages:
         if consumer.attach_type is AttachType.INLINED_ALREADY:
             continue
+        slid_loops(consumer, paths[consumer])
         for tensor in consumer.op.input_tensors:
             producer = stage_of.get(tensor.op)
             if producer is None or producer.attach_type is AttachType.INLINED_ALREADY or not paths[producer]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from bound.operation import ComputeOp
-from bound.schedule.stage import AttachType
+from bound.schedule.placing import AttachType
 from bound.tir import walk
 from intset.expr.node import Expr
 

@@ -11,9 +11,10 @@ from bound.itervar import IterType, IterVar
 from bound.operation import ComputeOp, Operation
 from bound.schedule.dataflow import insert_after, insert_before, redirect, replace_op
 from bound.schedule.message import Ranges, overruns, pass_down_domain, pass_down_index, pass_up_index, split_guards
+from bound.schedule.placing import AttachType
 from bound.schedule.relations import Split
 from bound.schedule.scopes import check_scope
-from bound.schedule.stage import AttachType, Stage
+from bound.schedule.stage import Stage
 from bound.tensor import Tensor, element
 from bound.tir import build
 from bound.tir.reduce import condition
@@ -155,6 +156,9 @@ def refuse_attached(schedule: Schedule, stage: Stage, call: str) -> None:
         if other.attach_type is AttachType.SCOPE and other.attach_stage is stage:
             axis = "" if other.attach_ivar is None else other.attach_ivar.name
             raise ScheduleError(f"stage {stage.name}: {call} would remove {axis}, at which {other.name} is computed")
+        if other.store_stage is stage:
+            axis = "" if other.store_ivar is None else other.store_ivar.name
+            raise ScheduleError(f"stage {stage.name}: {call} would remove {axis}, at which {other.name} is stored")
 
 
 def _checked_tensor(tensor: object) -> Tensor:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from bound.errors import ScheduleError
 from bound.schedule.graph import between
-from bound.schedule.stage import AttachType, Stage
+from bound.schedule.placing import AttachType, is_inside
+from bound.schedule.stage import Stage
 from bound.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def group_of(schedule: Schedule, outputs: Sequence[Tensor], inputs: Sequence[Ten
     for child in children:
         if not child.is_group:
             continue
-        stranger = next((s for s in schedule.stages if _is_inside(s, child) and s not in inside), None)
+        stranger = next((s for s in schedule.stages if is_inside(s, child) and s not in inside), None)
         if stranger is not None:
             raise ScheduleError(f"create_group: an earlier group also holds {stranger.name}, the new one does not")
     group = Stage(schedule, None)
@@ -39,8 +40,10 @@ def group_of(schedule: Schedule, outputs: Sequence[Tensor], inputs: Sequence[Ten
     for child in children:
         child.group = group
     for stage in members:
-        if stage.attach_type is AttachType.SCOPE and not _is_inside(stage.attach_stage, group):
+        if stage.attach_type is AttachType.SCOPE and not is_inside(stage.attach_stage, group):
             stage.compute_root()
+        elif stage.store_type is AttachType.SCOPE and not is_inside(stage.store_stage, group):
+            stage.store_type = stage.store_stage = stage.store_ivar = None
     schedule.groups.append(group)
     return group
 
@@ -70,10 +73,3 @@ def _child_of(stage: Stage, parent: Stage | None) -> Stage:
         assert child.group is not None
         child = child.group
     return child
-
-
-def _is_inside(stage: Stage | None, group: Stage) -> bool:
-    outer = stage
-    while outer is not None and outer is not group:
-        outer = outer.group
-    return outer is not None

@@ -6,6 +6,8 @@ that were split or fused later, and a stage computed where one of its consumers 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from bound import dtypes
@@ -14,8 +16,8 @@ from bound.itervar import IterVar
 from bound.operation import ComputeOp, Operation
 from bound.schedule.attach import check_attachments
 from bound.schedule.dataflow import replace_op
+from bound.schedule.placing import AttachType
 from bound.schedule.relations import Fuse, Rebase, Split
-from bound.schedule.stage import AttachType
 from bound.tensor import Tensor
 from bound.tir import build, walk
 from bound.tir.value import Operand
@@ -25,6 +27,7 @@ from intset.expr.node import Expr
 
 if TYPE_CHECKING:
     from bound.schedule.schedule import Schedule
+    from bound.schedule.stage import Stage
 
 
 def normalize(schedule: Schedule) -> Schedule:
@@ -101,10 +104,12 @@ def rebase_non_zero_min_loop(schedule: Schedule) -> None:
             rebased[root] = loop
     for stage in (*schedule.stages, *schedule.groups):
         # Axes are shared when an operation is copied with its axes, so only those of the stage itself count.
-        if stage.attach_stage is not None and stage.attach_ivar is not None:
-            moved = rebased.get(stage.attach_ivar)
-            if moved is not None and any(iv is moved for iv in stage.attach_stage.leaf_iter_vars):
-                stage.attach_ivar = moved
+        stage.relocate(partial(_rebased, rebased))
+
+
+def _rebased(rebased: Mapping[IterVar, IterVar], target: Stage, axis: IterVar) -> tuple[Stage, IterVar]:
+    moved = rebased.get(axis)
+    return (target, axis) if moved is None or not any(iv is moved for iv in target.leaf_iter_vars) else (target, moved)
 
 
 def legalize_invalid_attach(schedule: Schedule) -> None:
@@ -113,16 +118,17 @@ def legalize_invalid_attach(schedule: Schedule) -> None:
     TVM follows the inner one of two axes that are fused; what is computed in the outer one is so in their fusion, too.
     """
     for stage in (*schedule.stages, *schedule.groups):
-        target, axis = stage.attach_stage, stage.attach_ivar
-        if stage.attach_type is not AttachType.SCOPE or target is None or axis is None:
-            continue
-        if any(leaf is axis for leaf in target.leaf_iter_vars):
-            continue
-        for relation in target.relations:
-            if isinstance(relation, Split) and relation.parent is axis:
-                axis = relation.inner
-            elif isinstance(relation, Fuse) and axis in (relation.outer, relation.inner):
-                axis = relation.fused
-            elif isinstance(relation, Rebase) and relation.parent is axis:
-                axis = relation.rebased
-        stage.attach_ivar = axis
+        stage.relocate(_legal)
+
+
+def _legal(target: Stage, axis: IterVar) -> tuple[Stage, IterVar]:
+    if any(leaf is axis for leaf in target.leaf_iter_vars):
+        return target, axis
+    for relation in target.relations:
+        if isinstance(relation, Split) and relation.parent is axis:
+            axis = relation.inner
+        elif isinstance(relation, Fuse) and axis in (relation.outer, relation.inner):
+            axis = relation.fused
+        elif isinstance(relation, Rebase) and relation.parent is axis:
+            axis = relation.rebased
+    return target, axis

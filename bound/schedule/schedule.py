@@ -13,7 +13,8 @@ from bound.schedule import cache, rfactor
 from bound.schedule.graph import Reach, post_order
 from bound.schedule.group import group_of
 from bound.schedule.normalize import normalize
-from bound.schedule.stage import AttachType, Stage
+from bound.schedule.placing import AttachType
+from bound.schedule.stage import Stage
 from bound.tensor import Tensor
 
 
@@ -148,6 +149,7 @@ class Schedule:
         for stage, twin in twins.items():
             twin.group = None if stage.group is None else twins[stage.group]
             twin.attach_stage = None if stage.attach_stage is None else twins[stage.attach_stage]
+            twin.store_stage = None if stage.store_stage is None else twins[stage.store_stage]
         new.stages = [twins[stage] for stage in self.stages]
         new.groups = [twins[stage] for stage in self.groups]
         new.stage_map = {op: twins[stage] for op, stage in self.stage_map.items()}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 from bound.errors import InputError, ScheduleError
 from bound.itervar import IterType, IterVar
-from bound.operation import ComputeOp, Operation, ScanOp
+from bound.operation import Operation, ScanOp
+from bound.schedule.placing import AttachType, Placing
 from bound.schedule.relations import Fuse, Relation, Singleton, Split, Tail, children, parents
 from bound.schedule.scopes import check_scope, check_thread_tag
 from bound.tensor import Tensor
@@ -19,16 +19,6 @@ from intset.expr.range import Range
 
 if TYPE_CHECKING:
     from bound.schedule.schedule import Schedule
-
-
-class AttachType(IntEnum):
-    """Where a stage is computed; the numbers are TVM's."""
-
-    GROUP_ROOT = 1
-    INLINE = 2
-    INLINED_ALREADY = 3
-    SCOPE = 4
-    SCAN_UPDATE = 5
 
 
 _LOOPS = (IterType.DATA_PAR, IterType.COMM_REDUCE, IterType.ORDERED)
@@ -67,7 +57,7 @@ class IterVarAttr:
 _NO_ATTR = IterVarAttr()
 
 
-class Stage:
+class Stage(Placing):
     """One operation in a schedule. The methods change the schedule; one that is refused changes nothing.
 
     Attributes
@@ -77,7 +67,8 @@ class Stage:
     leaf_iter_vars: the axes that are loops, from outermost to innermost.
     relations: how axes were made, in order.
     iter_var_attrs: annotations of axes.
-    attach_type, attach_stage, attach_ivar: where it is computed.
+    attach_type, attach_stage, attach_ivar: where it is computed; store_type, store_stage, store_ivar: where its storage
+        is (`bound.schedule.placing`).
     scope: its storage scope; empty means chosen from the threads around it.
     is_output: whether the schedule was asked for it.
     group: the group stage it belongs to, or `None`. A group is a stage without an operation.
@@ -97,6 +88,9 @@ class Stage:
         self.attach_type = AttachType.GROUP_ROOT
         self.attach_stage: Stage | None = None
         self.attach_ivar: IterVar | None = None
+        self.store_type: AttachType | None = None
+        self.store_stage: Stage | None = None
+        self.store_ivar: IterVar | None = None
         self.scope = ""
         self.is_output = is_output
         self.double_buffered = False
@@ -291,7 +285,9 @@ class Stage:
 
     def double_buffer(self) -> None:
         """Keep two copies of the storage, one being filled while the other is read."""
-        self._not_output("double_buffer")
+        self.not_output("double_buffer")
+        if self.store_type is not None:
+            raise ScheduleError(f"stage {self.name}: double_buffer of a stage that keeps what it computed (store_at)")
         self.double_buffered = True
 
     def set_scope(self, scope: str) -> None:
@@ -317,48 +313,6 @@ class Stage:
         self.leaf_iter_vars[:0] = axes
         self.all_iter_vars += axes
 
-    # --- where it is computed -----------------------------------------------------------------------------------
-
-    def compute_at(self, parent: Stage, scope: IterVar) -> None:
-        """Compute what is needed inside the loop `scope` of `parent`, each time it runs."""
-        if not isinstance(parent, Stage) or parent.schedule is not self.schedule:
-            raise ScheduleError(f"stage {self.name}: compute_at needs a stage of the same schedule, not {parent!r}")
-        self._attachable("compute_at")
-        parent.position_of(scope, f"compute_at of {self.name}")
-        if self.group is not None and not _is_inside(parent, self.group):
-            raise ScheduleError(f"stage {self.name}: it cannot leave its group to be computed at {parent.name}")
-        if not self.schedule.is_consumer(parent, self):
-            raise ScheduleError(
-                f"stage {self.name} cannot be computed at {scope.name} of {parent.name}: "
-                f"{parent.name} does not read {self.name}, not even through other stages"
-            )
-        self.attach_type = AttachType.SCOPE
-        self.attach_stage, self.attach_ivar = parent, scope
-
-    def compute_root(self) -> None:
-        """Compute it whole, before every stage that reads it."""
-        self._attachable("compute_root")
-        self._detach(AttachType.GROUP_ROOT)
-
-    def compute_inline(self) -> None:
-        """Put its formula into every formula that reads it; nothing is stored."""
-        self._attachable("compute_inline")
-        if not isinstance(self._op, ComputeOp):
-            raise ScheduleError(f"stage {self.name}: only an operation made by te.compute can be inlined")
-        if self._op.reduction is not None:
-            axis = self._op.reduce_axis[0].name
-            raise ScheduleError(f"stage {self.name}: a reduction cannot be inlined (it runs over {axis})")
-        if self.is_output:
-            raise ScheduleError(f"stage {self.name}: an output of the schedule cannot be inlined")
-        self._detach(AttachType.INLINE)
-
-    def get_attach_spec(self) -> Stage:
-        """The stage whose attachment counts: its own, or the group's when it is at the root of a group."""
-        spec = self
-        while spec.attach_type is AttachType.GROUP_ROOT and spec.group is not None:
-            spec = spec.group
-        return spec
-
     # --- checks -------------------------------------------------------------------------------------------------
 
     def _not_shared(self, call: str, *places: int) -> None:
@@ -373,19 +327,6 @@ class Stage:
         if self.shared_loops:
             axis = self.leaf_iter_vars[0].name
             raise ScheduleError(f"stage {self.name}: {call} would take away {axis}, a loop of other stages as well")
-
-    def _attachable(self, call: str) -> None:
-        self.whole_own(call)
-        if self.attach_type is AttachType.SCAN_UPDATE:
-            raise ScheduleError(f"stage {self.name}: {call} is not for the updates of a scan")
-
-    def _detach(self, kind: AttachType) -> None:
-        self.attach_type = kind
-        self.attach_stage = self.attach_ivar = None
-
-    def _not_output(self, call: str) -> None:
-        if self.is_output:
-            raise ScheduleError(f"stage {self.name}: {call} is not for an output of the schedule")
 
     def position_of(self, axis: object, call: str) -> int:
         """The place of `axis` among the loops, or a refusal that says what became of it."""
@@ -460,13 +401,6 @@ class Stage:
 
     def _annotate(self, axis: IterVar, **parts: Any) -> None:
         self.iter_var_attrs[axis] = replace(self._attr(axis), **parts)
-
-
-def _is_inside(stage: Stage, group: Stage) -> bool:
-    outer: Stage | None = stage
-    while outer is not None and outer is not group:
-        outer = outer.group
-    return outer is group
 
 
 def _listed(args: tuple[IterVar | Sequence[IterVar], ...]) -> tuple[IterVar, ...]:

@@ -49,7 +49,8 @@ def schedule_ops(bounds: BoundsMap, given: frozenset[Tensor], nests: str = "auto
     ------
     ScheduleError: the schedule has no sequential meaning, or calls something that is no call.
     """
-    body = drive(_Pipeline(bounds, given, nests, checks).stages(bounds.roots(), Seq()))
+    pipeline = _Pipeline(bounds, given, nests, checks)
+    body = pipeline.kept(None, drive(pipeline.stages(bounds.roots(), Seq())), _NOTHING)
     states = {
         state: output
         for stage in bounds.schedule.stages
@@ -92,7 +93,7 @@ class _Pipeline:
         for stage in run:
             if isinstance(stage.op, PlaceholderOp):
                 continue
-            parts += self._storage(stage, folded, moved)
+            parts += [] if self.bounds.slid(stage) else self._storage(stage, folded, moved)
             parts.append((yield self.produce(stage)))
         return fold(seq(*(substitute(part, dict(moved)) for part in parts), body), folded)
 
@@ -135,7 +136,7 @@ class _Pipeline:
         for item in items:
             for stage in [stage for stage in item.stages if stage in waiting]:
                 del waiting[stage]
-                storage += self._storage(stage, folded, moved)
+                storage += [] if self.bounds.slid(stage) else self._storage(stage, folded, moved)
         parts = [*storage, *(item.stmt for item in items)]
         return fold(seq(*(substitute(part, dict(moved)) for part in merged(parts))), folded)
 
@@ -145,6 +146,15 @@ class _Pipeline:
         storages = {t: self.bounds.storage(t) for t in made}
         folded |= {t: storage.at(moved) for t, storage in storages.items() if storage.is_compact}
         return [Allocate(t, storage.ranges, stage.scope) for t, storage in storages.items()]
+
+    def kept(self, leaf: IterVar | None, body: Stmt, moved: Mapping[Var, Expr]) -> Stmt:
+        """What a loop (`None`: the root) holds, behind the storage of stages further in that is there."""
+        run = self.bounds.stored(leaf)
+        if not run:
+            return body
+        folded: dict[Tensor, Storage] = {}
+        storage = [part for stage in run for part in self._storage(stage, folded, moved)]
+        return fold(seq(*(substitute(part, dict(moved)) for part in storage), body), folded)
 
     def _start(self, stage: Stage, loop: IterVar) -> Visit[Stmt | None]:
         """What starts the reduction of a stage, if a shared loop is the first that it runs over."""
@@ -183,7 +193,7 @@ class _Pipeline:
         def attach(var: IterVar, body: Stmt) -> Visit[Stmt]:
             inside = self.bounds.attached(stage, var)
             made: Stmt = (yield self.stages(inside, body, moved)) if inside else body
-            return made
+            return self.kept(var, made, moved)
 
         return attach
 

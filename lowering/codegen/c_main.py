@@ -12,7 +12,7 @@ from lowering.codegen.c_ops import CSyntax
 from lowering.codegen.c_types import KEYWORDS, c_type
 from lowering.codegen.names import Names
 from lowering.codegen.straight import Straight
-from lowering.codegen.text import opened
+from lowering.codegen.text import compared
 from lowering.nest.ir import Function
 
 SIZE = 256  # of a size that is not given
@@ -77,7 +77,7 @@ def program_text(f: Function, sizes: Mapping[str, int] | None = None) -> str:
 def _count(tensor: Tensor, syntax: CSyntax, names: Names, lines: list[str]) -> str:
     """The name of the number of elements of a parameter, which `lines` come to define."""
     before, texts = Straight(syntax).emit(list(tensor.extents))
-    factors = [f"(size_t)({opened(text)} > 0 ? {opened(text)} : 0)" for text in texts]
+    factors = [f"(size_t)({compared(text)} > 0 ? {compared(text)} : 0)" for text in texts]
     name = names.fresh(f"{tensor.name}_elements")
     lines += [*before, f"const size_t {name} = {' * '.join(factors) or '1'};"]
     return name

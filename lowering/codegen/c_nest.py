@@ -27,7 +27,7 @@ from lowering.codegen.held import held
 from lowering.codegen.place import place_of
 from lowering.codegen.straight import Straight
 from lowering.codegen.tables import Table, tables_below
-from lowering.codegen.text import opened
+from lowering.codegen.text import compared, opened
 from lowering.nest.ir import Allocate, Assert, Evaluate, For, Function, If, Let, LoopKind, Seq, ShapeOf, Stmt, Store
 from lowering.nest.text import end_of
 from lowering.nest.walk import Visit, drive, needed_variables, operands, range_ends, statements, touched
@@ -151,9 +151,9 @@ class CNest:
             update = [*more, *(f"const {index} {t} = {opened(x)};" for t, x in zip(fresh, following, strict=True))]
             update += [f"{name} = {t};" for name, t in zip(names, fresh, strict=True)]
             if not all(c.after_last for c in loop.carried):
-                update = [f"if ({var} + 1 < {opened(stop)}) {{", *_in(update), "}"]
+                update = [f"if ({var} + 1 < {compared(stop)}) {{", *_in(update), "}"]
             body += update
-        head = f"for ({index} {var} = {opened(start)}; {var} < {opened(stop)}; ++{var}) {{"
+        head = f"for ({index} {var} = {opened(start)}; {var} < {compared(stop)}; ++{var}) {{"
         nest = [head, *_in(body), "}"]
         if loop in self.parallel:
             nest = (

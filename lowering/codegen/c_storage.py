@@ -10,7 +10,7 @@ from intset.expr.node import Expr, constant_value
 from lowering.codegen.c_ops import CSyntax
 from lowering.codegen.c_types import c_type
 from lowering.codegen.straight import Straight
-from lowering.codegen.text import opened
+from lowering.codegen.text import compared
 from lowering.nest.ir import Allocate, For
 from lowering.storage.placement import ALIGNMENT
 from lowering.storage.plan import Arena, Plan, Size
@@ -168,4 +168,4 @@ def count(extent: Expr, text: str) -> str:
     known = constant_value(extent)
     if known is not None:
         return str(max(0, known))
-    return f"(size_t)({opened(text)} > 0 ? {opened(text)} : 0)"
+    return f"(size_t)({compared(text)} > 0 ? {compared(text)} : 0)"

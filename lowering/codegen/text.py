@@ -13,3 +13,8 @@ def opened(text: str) -> str:
         if depth == 0 and k < len(text) - 1:
             return text
     return text[1:-1]
+
+
+def compared(text: str) -> str:
+    """A text to stand beside a comparison: parentheses stay around what binds no closer."""
+    return text if any(char in "?&|^<>=!" for char in text) else opened(text)

@@ -19,7 +19,7 @@ from intset.errors import BudgetError, CountError
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, Var, as_expr
 from intset.expr.range import Range
-from intset.expr.walk import conjuncts
+from intset.expr.walk import conjuncts, is_small
 from intset.infinity import Infinity
 from intset.linear.form import Linear, constant
 from intset.regions.shape import Shape
@@ -92,6 +92,18 @@ class Need:
         """Write the bounding box in this way, if it is the bounding box."""
         if self.box is None and is_tight and not self.guard.is_conditional():
             self._hull = box
+
+    def settle_hull(self, known: Known, operations: int, most: int, outline: Box) -> None:
+        """Write the bounding box now: within so many operations and nodes, else as `outline`, which is around it."""
+        if self._hull is not None:
+            return
+        with suppress(BudgetError), known.budget(operations):
+            hull = _hull_of(known, self.unguarded)
+            ends = [form.expr() for side in hull.sides for form in (*side.lows, *side.highs)]
+            if is_small(most, ends):
+                self._hull = narrowed(known, with_where(known, hull, self.guard.where), self.guard.also)
+                return
+        self._hull, self.has_ends = outline, False
 
     def conditions(self, point: Sequence[Expr]) -> list[Cond]:
         """The conditions that `point` lies in the region.

@@ -13,6 +13,7 @@ from bound.infer.needs.need import Need, boxed, end_forms
 from bound.infer.needs.sample import varies
 from bound.infer.needs.widest import is_never_alive, widest
 from bound.infer.phases.pass_down import rounded_up, rounds_up, uniform_roots
+from bound.infer.phases.slide import new_of
 from bound.infer.phases.stage_bounds import StageBounds, data_axes
 from bound.infer.phases.threads import started
 from bound.infer.program.graph import thread_of
@@ -23,7 +24,7 @@ from bound.schedule import simple
 from bound.schedule.message import with_ancestors
 from bound.tensor import Tensor
 from intset.expr import ops
-from intset.expr.node import Expr, Var, as_expr
+from intset.expr.node import Cond, Expr, Var, as_expr
 from intset.expr.range import Range
 from intset.expr.walk import is_small
 from intset.linear.form import constant
@@ -85,11 +86,13 @@ def gather_bound(
     compute: str,
     shape_of: Callable[[Tensor], tuple[Expr, ...]],
     threads: Mapping[IterVar, int],
+    running: Sequence[Cond] = (),
 ) -> None:
     """What is computed, and the ranges of the root axes.
 
     The axes of a dimension take the interval of what is computed there, all others the domain that they declare.
-    `threads`: of which more are started than there is work for, with their number.
+    `threads`: of which more are started than there is work for, with their number. `running`: the conditions without
+    which the stage is not reached.
     """
     stage, op = bounds.stage, bounds.op
     shape = shape_of(op.outputs[0])
@@ -99,6 +102,7 @@ def gather_bound(
     else:
         needs = list(dict.fromkeys(bounds.required.values()))
         need = joined(known, len(shape), [n for n in needs if not _is_nothing(n)])
+        need = new_of(known, bounds, need, running)
         if isinstance(op, TensorComputeOp):
             need = _with_whole_tiles(known, need, op, shape)
         if need.box is None and (compute == "box" or _is_tensorized(bounds)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from bound.errors import ScheduleError
 from bound.infer.needs.box import whole
 from bound.infer.needs.known import Known
 from bound.infer.needs.need import Need
@@ -12,6 +13,7 @@ from bound.infer.phases.pass_up import pass_up
 from bound.infer.phases.propagate import Propagation
 from bound.infer.phases.relax import LoopState, initialise_leaves, storage_rank_of
 from bound.infer.phases.shared import own_share
+from bound.infer.phases.slide import conditions_around
 from bound.infer.phases.stage_bounds import StageBounds
 from bound.infer.program.accesses import Access, accesses
 from bound.infer.program.graph import ReadGraph, tag_of
@@ -21,6 +23,7 @@ from bound.itervar import IterVar
 from bound.operation import Operation, PlaceholderOp, ScanOp
 from bound.schedule import AttachType, Schedule, Stage
 from bound.schedule.attach import AttachPath
+from bound.schedule.placing import slid_loops
 from bound.schedule.scopes import needs_relax
 from bound.tensor import Tensor
 
@@ -101,7 +104,8 @@ def infer_root_bound(state: Pass, bounds: StageBounds) -> None:
     else:
         gather(state.known, bounds, needs, state.sizes.shape, state.known.has_regions)
     if not isinstance(op, PlaceholderOp):
-        gather_bound(state.known, bounds, state.compute, state.sizes.shape, state.threads)
+        running = conditions_around(state.bounds, bounds) if bounds.slid else ()
+        gather_bound(state.known, bounds, state.compute, state.sizes.shape, state.threads, running)
 
 
 def fixed_loops(state: Pass, bounds: StageBounds) -> tuple[IterVar, ...]:
@@ -109,36 +113,51 @@ def fixed_loops(state: Pass, bounds: StageBounds) -> tuple[IterVar, ...]:
 
     In a loop that is shared each stage has its own part, whatever threads run it.
     """
-    rank = storage_rank_of(bounds.stage, bounds.path)
+    return _fixed_in(state, bounds.stage, bounds.path)
+
+
+def kept_loops(state: Pass, bounds: StageBounds) -> tuple[IterVar, ...]:
+    """The loops around the storage of a stage that tell one instance of it from another, outermost first."""
+    return _fixed_in(state, bounds.stage, bounds.path[len(bounds.slid) :])
+
+
+def _fixed_in(state: Pass, placed: Stage, path: AttachPath) -> tuple[IterVar, ...]:
+    rank = storage_rank_of(placed, path)
     shared = state.sharing.loops
-    kept = [iv for stage, iv in bounds.path if iv in shared or not needs_relax(tag_of(stage, iv), rank, True)]
+    kept = [iv for stage, iv in path if iv in shared or not needs_relax(tag_of(stage, iv), rank, True)]
     return tuple(reversed(kept))
 
 
 def prop_bound_to_inputs(state: Pass, bounds: StageBounds) -> dict[Tensor, list[Need]]:
     """Phases 1 to 3: for each output of a stage the need of each access of each consumer."""
-    found: dict[Tensor, list[Need]] = {}
     for tensor in bounds.op.outputs:
-        requests = state.requests[tensor] = []
-        for consumer in dict.fromkeys(state.graph.get(tensor, ())):
-            if consumer.attach_type is AttachType.INLINED_ALREADY:
-                continue
-            reader = state.bounds[consumer]
-            propagation, loops = _iterations(state, bounds, reader)
-            for access in state.accesses(consumer.op, tensor):
-                shape = state.sizes.shape(tensor)
-                need = propagation.image(access, shape)
-                if need.box is None:
-                    need.limits = whole(state.known, shape)
-                requests.append(Request(reader, loops, access, need))
-        found[tensor] = [request.need for request in requests]
-    return found
+        state.requests[tensor] = requests_of(state, bounds, tensor, bounds.path)
+    return {tensor: [request.need for request in state.requests[tensor]] for tensor in bounds.op.outputs}
 
 
-def _iterations(state: Pass, bounds: StageBounds, reader: StageBounds) -> tuple[Propagation, tuple[LoopState, ...]]:
+def requests_of(state: Pass, bounds: StageBounds, tensor: Tensor, path: AttachPath) -> list[Request]:
+    """What each consumer of a tensor needs of it where `path` are the loops around its stage, innermost first."""
+    requests = []
+    shape = state.sizes.shape(tensor)
+    for consumer in dict.fromkeys(state.graph.get(tensor, ())):
+        if consumer.attach_type is AttachType.INLINED_ALREADY:
+            continue
+        reader = state.bounds[consumer]
+        propagation, loops = _iterations(state, bounds, reader, path)
+        for access in state.accesses(consumer.op, tensor):
+            need = propagation.image(access, shape)
+            if need.box is None:
+                need.limits = whole(state.known, shape)
+            requests.append(Request(reader, loops, access, need))
+    return requests
+
+
+def _iterations(
+    state: Pass, bounds: StageBounds, reader: StageBounds, path: AttachPath
+) -> tuple[Propagation, tuple[LoopState, ...]]:
     """Phases 1 and 2; the same for all producers that are computed in the same place and kept alike."""
     shared = state.sharing.loops
-    leaves = initialise_leaves(bounds.stage, bounds.path, reader.stage, reader.path, shared)
+    leaves = initialise_leaves(bounds.stage, path, reader.stage, reader.path, shared)
     key = (reader.stage, tuple(leaf.is_fixed for leaf in leaves))
     found = state._propagations.get(key)
     if found is None:
@@ -150,6 +169,14 @@ def _iterations(state: Pass, bounds: StageBounds, reader: StageBounds) -> tuple[
 def prepare(state: Pass, stage: Stage) -> StageBounds:
     """The empty bounds of a stage."""
     bounds = StageBounds(stage, state.paths[stage], state.sizes.relations(stage))
+    slid = slid_loops(stage, bounds.path)
+    bounds.slid = tuple(iv for _, iv in reversed(slid))
+    shared = next(((at, iv) for at, iv in slid if iv in state.sharing.loops), None)
+    if shared is not None:
+        raise ScheduleError(
+            f"stage {stage.name}: it is stored outside of {shared[1].name} of {shared[0].name} to keep what iterations "
+            "compute, but that is a loop of several stages (bound.replay)"
+        )
     bounds.outer = state.sharing.outer.get(stage, ())
     bounds.aligned = state.sharing.aligned.get(stage, frozenset())
     bounds.led = state.sharing.led.get(stage, frozenset())

@@ -27,6 +27,7 @@ class StageBounds:
     outer: the loops around it that stand for leading leaves of its own.
     aligned: the root axes whose loops are those of other stages: they run over all of the axis.
     led: the root axes whose first loops are not run: what is computed at a time is as long in every instance.
+    slid: the loops between the storage and the stage, outermost first: what their iterations computed is kept.
     fixed: the variables that tell one instance from another: the loops of the path that are not relaxed.
     required: for each output what its consumers need.
     computed: what the loops compute, in the dimensions of the outputs.
@@ -45,6 +46,7 @@ class StageBounds:
     outer: tuple[IterVar, ...] = ()
     aligned: frozenset[IterVar] = frozenset()
     led: frozenset[IterVar] = frozenset()
+    slid: tuple[IterVar, ...] = ()
     fixed: tuple[Var, ...] = ()
     required: dict[Tensor, Need] = field(default_factory=dict)
     computed: Need | None = None

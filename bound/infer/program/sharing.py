@@ -100,8 +100,7 @@ def _lengthened(stage: Stage, made: Longer) -> tuple[IterVar, ...]:
     }
     moved = dict(zip(stage.leaf_iter_vars, made.loop, strict=False))
     for placed in (*stage.schedule.stages, *stage.schedule.groups):
-        if placed.attach_stage is stage and placed.attach_ivar is not None:
-            placed.attach_ivar = moved.get(placed.attach_ivar, placed.attach_ivar)
+        placed.relocate(lambda at, iv: (at, moved.get(iv, iv)) if at is stage else (at, iv))
     stage.leaf_iter_vars = list(made.loop)
     return tuple(made.added)
 

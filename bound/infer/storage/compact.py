@@ -26,9 +26,10 @@ from bound.infer.needs.box import narrowed, with_where
 from bound.infer.needs.known import Known
 from bound.infer.needs.need import Need, from_shape
 from bound.infer.needs.widest import widest
-from bound.infer.phases.infer_root_bound import Pass
+from bound.infer.phases.infer_root_bound import Pass, kept_loops
 from bound.infer.phases.stage_bounds import StageBounds
 from bound.infer.storage.storage import FORMS, Storage, low_of, plain
+from bound.infer.storage.window import window
 from bound.itervar import IterType
 from bound.operation import ComputeOp, PlaceholderOp
 from bound.schedule import Stage, simple
@@ -53,10 +54,13 @@ def storage_of(state: Pass, bounds: StageBounds, tensor: Tensor) -> Storage:
     stage, shape = bounds.stage, state.sizes.shape(tensor)
     if stage.is_output or isinstance(stage.op, PlaceholderOp):
         return plain([Range(0, e) for e in shape])
-    need, known = bounds.made(tensor), state.known
+    known = state.known
+    need, fixed = (
+        (window(state, bounds), kept_loops(state, bounds)) if bounds.slid else (bounds.made(tensor), bounds.fixed)
+    )
     lows = [side.range().min for side in need.hull(known).sides]
-    box = plain([Range(low, widest(known, need, k, bounds.fixed, shape[k])) for k, low in enumerate(lows)])
-    return compact(known, need, bounds.fixed, box) if state.compact and _may_fold(state, stage, tensor) else box
+    box = plain([Range(low, widest(known, need, k, fixed, shape[k])) for k, low in enumerate(lows)])
+    return compact(known, need, fixed, box) if state.compact and _may_fold(state, stage, tensor) else box
 
 
 def _may_fold(state: Pass, stage: Stage, tensor: Tensor) -> bool:

@@ -1,0 +1,273 @@
+"""Where a stage is computed, and where its storage is: the levels of a stage among the loops around it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from bound.errors import ScheduleError
+from bound.itervar import IterType, IterVar
+from bound.operation import ComputeOp, Operation
+
+if TYPE_CHECKING:
+    from bound.schedule.schedule import Schedule
+    from bound.schedule.stage import IterVarAttr, Stage
+
+Loops: TypeAlias = "Sequence[tuple[Stage, IterVar]]"
+_DONE = {"compute_at": "computed", "store_at": "stored"}
+_AT_ONCE = {
+    IterType.PARALLELIZED: "runs in parallel",
+    IterType.VECTORIZED: "is one vector operation",
+    IterType.TENSORIZED: "is tensorized",
+}
+
+
+class AttachType(IntEnum):
+    """Where a stage is computed; the numbers are TVM's."""
+
+    GROUP_ROOT = 1
+    INLINE = 2
+    INLINED_ALREADY = 3
+    SCOPE = 4
+    SCAN_UPDATE = 5
+
+
+class Placing:
+    """The levels of a stage; `Stage` has the rest of it.
+
+    Attributes
+    ----------
+    attach_type, attach_stage, attach_ivar: where it is computed.
+    store_type, store_stage, store_ivar: where its storage is: in the loop `store_ivar` (`SCOPE`), outside of all loops
+        (`GROUP_ROOT`), or, as for all that nothing is said of (`None`), where it is computed.
+    """
+
+    _op: Operation | None
+    schedule: Schedule
+    leaf_iter_vars: list[IterVar]
+    iter_var_attrs: dict[IterVar, IterVarAttr]
+    is_output: bool
+    double_buffered: bool
+    group: Stage | None
+    attach_type: AttachType
+    attach_stage: Stage | None
+    attach_ivar: IterVar | None
+    store_type: AttachType | None
+    store_stage: Stage | None
+    store_ivar: IterVar | None
+
+    if TYPE_CHECKING:  # what `Stage` says of its loops
+
+        @property
+        def name(self) -> str: ...
+
+        def position_of(self, axis: object, call: str) -> int: ...
+
+        def whole_own(self, call: str) -> None: ...
+
+    def compute_at(self, parent: Stage, scope: IterVar) -> None:
+        """Compute what is needed inside the loop `scope` of `parent`, each time it runs."""
+        self._attachable("compute_at")
+        self._inside_of(parent, scope, "compute_at")
+        with self._checked():
+            self.attach_type = AttachType.SCOPE
+            self.attach_stage, self.attach_ivar = parent, scope
+
+    def compute_root(self) -> None:
+        """Compute it whole, before every stage that reads it."""
+        self._attachable("compute_root")
+        self._detach(AttachType.GROUP_ROOT)
+
+    def compute_inline(self) -> None:
+        """Put its formula into every formula that reads it; nothing is stored."""
+        self._attachable("compute_inline")
+        if not isinstance(self._op, ComputeOp):
+            raise ScheduleError(f"stage {self.name}: only an operation made by te.compute can be inlined")
+        if self._op.reduction is not None:
+            axis = self._op.reduce_axis[0].name
+            raise ScheduleError(f"stage {self.name}: a reduction cannot be inlined (it runs over {axis})")
+        if self.is_output:
+            raise ScheduleError(f"stage {self.name}: an output of the schedule cannot be inlined")
+        self._detach(AttachType.INLINE)
+
+    def store_at(self, parent: Stage, scope: IterVar) -> None:
+        """Keep its storage for a whole iteration of the loop `scope` of `parent`, outside of the loop of `compute_at`.
+
+        What an iteration of the loops in between computes is there for those that follow, which compute only what is
+        new (a sliding window): each element once. These loops run one after another.
+
+        Example
+        -------
+        >>> from bound import te, infer_bound
+        >>> A = te.placeholder((18, 16), name="A")
+        >>> B = te.compute((18, 16), lambda y, x: A[y, x] * 2, name="B")
+        >>> C = te.compute((16, 16), lambda y, x: B[y, x] + B[y + 1, x] + B[y + 2, x], name="C")
+        >>> s = te.create_schedule(C.op)
+        >>> yo, yi = s[C].split(C.op.axis[0], 8)
+        >>> s[B].compute_at(s[C], yi)
+        >>> s[B].store_at(s[C], yo)
+        >>> b = infer_bound(s)
+        >>> b.required(B).count_total(), b.computed(B).count_total()
+        (768, 320)
+        """
+        self._storable("store_at")
+        self._inside_of(parent, scope, "store_at")
+        with self._checked():
+            self.store_type, self.store_stage, self.store_ivar = AttachType.SCOPE, parent, scope
+
+    def store_root(self) -> None:
+        """Keep its storage outside of all loops; else as `store_at`."""
+        self._storable("store_root")
+        with self._checked():
+            self.store_type, self.store_stage, self.store_ivar = AttachType.GROUP_ROOT, None, None
+
+    def get_attach_spec(self) -> Stage:
+        """The stage whose attachment counts: its own, or the group's when it is at the root of a group."""
+        spec: Any = self
+        while spec.attach_type is AttachType.GROUP_ROOT and spec.group is not None:
+            spec = spec.group
+        found: Stage = spec
+        return found
+
+    def relocate(self, moved: Callable[[Stage, IterVar], tuple[Stage, IterVar]]) -> None:
+        """Put others in the place of the stages and loops at which this one is computed and stored."""
+        if self.attach_stage is not None and self.attach_ivar is not None:
+            self.attach_stage, self.attach_ivar = moved(self.attach_stage, self.attach_ivar)
+        if self.store_stage is not None and self.store_ivar is not None:
+            self.store_stage, self.store_ivar = moved(self.store_stage, self.store_ivar)
+
+    # --- checks -------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _checked(self) -> Iterator[None]:
+        """A change of levels, which is taken back where what is known of the loops forbids it."""
+        computed = self.attach_type, self.attach_stage, self.attach_ivar
+        stored = self.store_type, self.store_stage, self.store_ivar
+        yield
+        target = self.attach_stage
+        if self.attach_type is not AttachType.SCOPE or target is None:
+            return
+        leaves = target.leaf_iter_vars
+        place = next((k for k, leaf in enumerate(leaves) if leaf is self.attach_ivar), None)
+        if place is None:
+            return
+        try:  # of loops further out the schedule may still decide
+            slid_loops(self, [(target, leaf) for leaf in reversed(leaves[: place + 1])], is_all=False)
+        except ScheduleError:
+            self.attach_type, self.attach_stage, self.attach_ivar = computed
+            self.store_type, self.store_stage, self.store_ivar = stored
+            raise
+
+    def _attachable(self, call: str) -> None:
+        self.whole_own(call)
+        if self.attach_type is AttachType.SCAN_UPDATE:
+            raise ScheduleError(f"stage {self.name}: {call} is not for the updates of a scan")
+
+    def _storable(self, call: str) -> None:
+        self.not_output(call)
+        if not isinstance(self._op, ComputeOp):
+            raise ScheduleError(f"stage {self.name}: {call} is for operations made by te.compute")
+        if self.attach_type in (AttachType.INLINE, AttachType.INLINED_ALREADY):
+            raise ScheduleError(f"stage {self.name}: {call} of a stage that is inlined, of which nothing is stored")
+        if self.double_buffered:
+            raise ScheduleError(f"stage {self.name}: {call} of a stage with double_buffer, which is filled anew")
+
+    def _detach(self, kind: AttachType) -> None:
+        self.attach_type = kind
+        self.attach_stage = self.attach_ivar = None
+        self.store_type = self.store_stage = self.store_ivar = None
+
+    def not_output(self, call: str) -> None:
+        """Refuse what is not for outputs."""
+        if self.is_output:
+            raise ScheduleError(f"stage {self.name}: {call} is not for an output of the schedule")
+
+    def _inside_of(self, parent: object, scope: IterVar, call: str) -> None:
+        """Refuse a place that is no loop of a stage that reads this one."""
+        if not isinstance(parent, Placing) or parent.schedule is not self.schedule:
+            raise ScheduleError(f"stage {self.name}: {call} needs a stage of the same schedule, not {parent!r}")
+        at, this = _stage(parent), _stage(self)
+        at.position_of(scope, f"{call} of {self.name}")
+        if self.group is not None and not is_inside(at, self.group):
+            raise ScheduleError(f"stage {self.name}: it cannot leave its group to be {_DONE[call]} at {at.name}")
+        if not self.schedule.is_consumer(at, this):
+            raise ScheduleError(
+                f"stage {self.name} cannot be {_DONE[call]} at {scope.name} of {at.name}: "
+                f"{at.name} does not read {self.name}, not even through other stages"
+            )
+
+
+def _stage(placing: Placing) -> Stage:
+    found: Any = placing
+    stage: Stage = found
+    return stage
+
+
+def is_inside(stage: Stage | None, group: Stage) -> bool:
+    """Whether a stage belongs to a group, or to one inside of it."""
+    outer = stage
+    while outer is not None and outer is not group:
+        outer = outer.group
+    return outer is group
+
+
+def slid_loops(stage: Placing, around: Loops, is_all: bool = True) -> Loops:
+    """The loops between the storage of a stage and the stage, innermost first: it keeps what they computed.
+
+    Parameters
+    ----------
+    around: the loops around the stage, innermost first; is_all: whether there are no others.
+
+    Raises
+    ------
+    ScheduleError: the storage is not around the stage, or a loop in between does not run one iteration after another.
+    """
+    if stage.store_type is None:
+        return ()
+    if not around:
+        raise ScheduleError(
+            f"stage {stage.name}: it is stored {_place(stage)}, but computed at the root: "
+            "compute_at places it in a loop"
+        )
+    place = next((k for k, (_, leaf) in enumerate(around) if leaf is stage.store_ivar), None)
+    if place is None and stage.store_type is AttachType.SCOPE:
+        target, axis = around[0]
+        further_in = target.leaf_iter_vars[target.position_of(axis, "compute_at") + 1 :]
+        if any(leaf is stage.store_ivar for leaf in further_in):
+            raise ScheduleError(
+                f"stage {stage.name}: it is stored {_place(stage)}, "
+                f"which is inside {axis.name} of {target.name}, where it is computed"
+            )
+        if not is_all:
+            return ()
+        raise ScheduleError(
+            f"stage {stage.name}: it is stored {_place(stage)}, "
+            f"which is not around {axis.name} of {target.name}, where it is computed"
+        )
+    between = around[:place]
+    for at, leaf in between:
+        reason = _runs_at_once(at, leaf)
+        if reason is not None:
+            raise ScheduleError(
+                f"stage {stage.name}: it is stored {_place(stage)} to keep what iterations of "
+                f"{leaf.name} of {at.name} compute, but that loop {reason}"
+            )
+    return between
+
+
+def _place(stage: Placing) -> str:
+    if stage.store_stage is None or stage.store_ivar is None:
+        return "outside of all loops"
+    return f"at {stage.store_ivar.name} of {stage.store_stage.name}"
+
+
+def _runs_at_once(stage: Stage, leaf: IterVar) -> str | None:
+    """Why the iterations of a loop are not one after another; `None` where they are."""
+    attr = stage.iter_var_attrs.get(leaf)
+    thread = leaf if leaf.thread_tag else None if attr is None else attr.bind_thread
+    if thread is not None:
+        return f"runs on {thread.thread_tag}"
+    kind = leaf.iter_type if attr is None or attr.iter_type is None else attr.iter_type
+    return _AT_ONCE.get(kind)

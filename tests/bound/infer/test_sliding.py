@@ -1,0 +1,290 @@
+"""`store_at`: what is new in an iteration, and what its storage holds, against nests that are run."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+
+from bound import infer_bound, te, tir
+from bound.errors import ScheduleError
+from bound.infer import BoundsMap
+from bound.schedule import Schedule
+from tests.bound.sliding import check_sliding, legal, rows
+from tests.sweeps import daily
+
+SUM3 = "three rows"
+READERS: dict[str, Any] = {
+    SUM3: (lambda B, y, x: B[y, x] + B[y + 1, x] + B[y + 2, x], 2, 1),
+    "one row ahead of a gap": (lambda B, y, x: B[y, x] + B[y + 5, x], 5, 1),
+    "strided": (lambda B, y, x: B[2 * y, x] + B[2 * y + 1, x] + B[2 * y + 2, x], 3, 2),
+    "skips": (lambda B, y, x: B[3 * y, x] + B[3 * y + 1, x], 2, 3),
+    "even rows": (lambda B, y, x: B[2 * y, x] + B[2 * y + 4, x], 5, 2),
+    "downwards": (lambda B, y, x: B[12 - y, x] + B[13 - y, x] + B[14 - y, x], 2, 1),
+    "to and fro": (lambda B, y, x: B[te.max(y, 12 - y), x] + B[y, x], 0, 1),
+    "the same rows": (lambda B, y, x: B[y % 4, x], 0, 1),
+    "now and then": (lambda B, y, x: tir.if_then_else(y % 3 < 1, B[y, x] + B[y + 1, x], 0.0), 1, 1),
+    "upsampled": (lambda B, y, x: B[y // 2, x] + B[y // 2 + 1, x], 1, 1),
+    "skewed": (lambda B, y, x: B[y + x // 2, x] + B[y + 1, x], 3, 1),
+}
+ROWS = 13
+
+
+def program(kind: str, x: int = 5) -> tuple[Schedule, Any, Any, Any]:
+    read, margin, step = READERS[kind]
+    return rows(read, (ROWS, x), (step * (ROWS - 1) + 1 + margin, x))
+
+
+def total(b: BoundsMap, tensor: Any) -> Any:
+    return b.computed(tensor).count_total()
+
+
+@pytest.mark.parametrize("kind", READERS)
+@pytest.mark.parametrize("place", ["rows", "tiles", "points", "columns"])
+def test_every_element_is_computed_once(kind: str, place: str) -> None:
+    s, _, B, C = program(kind)
+    y, x = C.op.axis
+    if place == "rows":
+        s[B].compute_at(s[C], y)
+        s[B].store_root()
+    elif place == "points":
+        s[B].compute_at(s[C], x)
+        s[B].store_root()
+    elif place == "columns":
+        s[C].reorder(x, y)
+        s[B].compute_at(s[C], y)
+        s[B].store_at(s[C], x)
+    else:
+        yo, yi = s[C].split(y, 5)
+        s[B].compute_at(s[C], yi)
+        s[B].store_at(s[C], yo)
+    b = infer_bound(s)
+    done = check_sliding(b)
+    counts = [count for stored in done.stores.values() for count in stored.values()]
+    assert max(counts) == 1
+    made = sum(len(stored) for (tensor, _), stored in done.stores.items() if tensor.name == "B")
+    assert total(b, B) == made, "what the regions say is what was computed"
+    assert b.computed(B).is_exact and not b.computed(B).notes
+
+
+def test_what_is_new_is_the_difference_of_two_needs() -> None:
+    s, _, B, C = program(SUM3)
+    y, _ = C.op.axis
+    s[B].compute_at(s[C], y)
+    s[B].store_root()
+    b = infer_bound(s)
+    assert b.required(B).count_max() == 15 and total(b, B) == 75
+    new = b.computed(B)
+    assert [new.at({y: k}).count() for k in range(ROWS)] == [15] + [5] * (ROWS - 1)
+    assert b.required(B).at({y: 4}).count() == 15, "what is required stays"
+
+
+@pytest.mark.parametrize("tile", [1, 3, 4, 13, 20])
+def test_chains_in_which_each_stage_slides(tile: int) -> None:
+    A = te.placeholder((17, 4), name="A")
+    B = te.compute((17, 4), lambda y, x: A[y, x] + 1, name="B")
+    C = te.compute((15, 4), lambda y, x: B[y, x] + B[y + 1, x] + B[y + 2, x], name="C")
+    D = te.compute((13, 4), lambda y, x: C[y, x] + C[y + 2, x], name="D")
+    s = te.create_schedule(D.op)
+    yo, yi = s[D].split(D.op.axis[0], tile)
+    for T in (B, C):
+        s[T].compute_at(s[D], yi)
+        s[T].store_at(s[D], yo)
+    b = infer_bound(s)
+    check_sliding(b)
+    tiles = [min(tile, 13 - k) for k in range(0, 13, tile)]
+    assert total(b, C) == sum(t + 2 if t > 1 else 2 for t in tiles) * 4
+    assert b.required(C).count_total() == 13 * 2 * 4
+
+
+def test_a_stage_in_the_loops_of_one_that_slides_itself() -> None:
+    A = te.placeholder((17, 4), name="A")
+    B = te.compute((17, 4), lambda y, x: A[y, x] + 1, name="B")
+    C = te.compute((15, 4), lambda y, x: B[y, x] + B[y + 1, x] + B[y + 2, x], name="C")
+    D = te.compute((13, 4), lambda y, x: C[y, x] + C[y + 2, x], name="D")
+    s = te.create_schedule(D.op)
+    s[C].compute_at(s[D], D.op.axis[0])
+    s[C].store_root()
+    s[B].compute_at(s[C], C.op.axis[0])
+    s[B].store_root()
+    b = infer_bound(s)
+    check_sliding(b)
+    assert total(b, B) == 17 * 4 and total(b, C) == 15 * 4
+
+
+def test_several_readers_at_different_places() -> None:
+    A = te.placeholder((16, 4), name="A")
+    B = te.compute((16, 4), lambda y, x: A[y, x] + 1, name="B")
+    C = te.compute((14, 4), lambda y, x: B[y, x] + B[y + 2, x], name="C")
+    D = te.compute((13, 4), lambda y, x: C[y, x] + C[y + 1, x] + B[y + 3, x], name="D")
+    s = te.create_schedule(D.op)
+    y, _ = D.op.axis
+    for T in (B, C):
+        s[T].compute_at(s[D], y)
+        s[T].store_root()
+    b = infer_bound(s)
+    check_sliding(b)
+    assert total(b, B) == 16 * 4 and total(b, C) == 14 * 4
+
+
+def test_reductions_slide_and_are_slid_over() -> None:
+    A = te.placeholder((20, 4), name="A")
+    k, r = te.reduce_axis((0, 2), "k"), te.reduce_axis((3, 9), "r")
+    B = te.compute((18, 4), lambda y, x: te.sum(A[y + k, x], axis=k), name="B")
+    C = te.compute((4,), lambda x: te.sum(B[r, x] * B[r + 2, x], axis=r), name="C")
+    s = te.create_schedule(C.op)
+    s[C].reorder(r, C.op.axis[0])
+    s[B].compute_at(s[C], r)
+    s[B].store_root()
+    b = infer_bound(s)
+    check_sliding(b)
+    assert total(b, B) == 8 * 4, "rows 3 to 10: minima other than 0"
+
+
+@pytest.mark.parametrize("compute", ["exact", "box"])
+@pytest.mark.parametrize("n", [0, 1, 2, 5, 9])
+def test_symbolic_sizes(n: int, compute: str) -> None:
+    size = te.var("n")
+    A = te.placeholder((size + 2, 3), name="A")
+    B = te.compute((size + 2, 3), lambda y, x: A[y, x] * 2, name="B")
+    C = te.compute((size, 3), lambda y, x: B[y, x] + B[y + 1, x] + B[y + 2, x], name="C")
+    s = te.create_schedule(C.op)
+    yo, yi = s[C].split(C.op.axis[0], 4)
+    s[B].compute_at(s[C], yi)
+    s[B].store_at(s[C], yo)
+    b = infer_bound(s, compute=compute)
+    check_sliding(b, {size: n}, exact=compute == "exact")
+    at = infer_bound(s, at={"n": n}, compute=compute)
+    check_sliding(at, exact=compute == "exact")
+    assert at.computed(B).count_total() == sum(min(4, n - k) + 2 for k in range(0, n, 4)) * 3
+
+
+def test_copies_and_pickles_keep_the_level() -> None:
+    s, _, B, C = program(SUM3)
+    yo, yi = s[C].split(C.op.axis[0], 5)
+    s[B].compute_at(s[C], yi)
+    s[B].store_at(s[C], yo)
+    other = s.copy()
+    assert other[B].store_stage is other[C] and other[B].store_ivar is yo
+    other[B].compute_root()
+    assert other[B].store_type is None and s[B].store_ivar is yo
+    again, tensor = pickle.loads(pickle.dumps((s, B)))
+    assert total(infer_bound(again), tensor) == total(infer_bound(s), B) == (7 + 7 + 5) * 5
+
+
+def test_a_level_follows_an_axis_that_is_split_or_fused_later() -> None:
+    s, _, B, C = program(SUM3)
+    y, x = C.op.axis
+    yo, _ = s[C].split(y, 5)
+    s[B].compute_at(s[C], x)
+    s[B].store_at(s[C], yo)
+    s[C].split(x, 2)
+    s[C].split(yo, 2)
+    b = infer_bound(s)
+    assert [iv.name for iv in b.slid(B)] == ["y.inner", "x.outer", "x.inner"]
+    check_sliding(b)
+
+
+REFUSED: dict[str, tuple[Any, str]] = {
+    "inside": (lambda p: p.at("yi", "x"), "stage B: it is stored at x of C, which is inside y.inner of C"),
+    "parallel": (lambda p: p.kind("parallel"), "keep what iterations of y.inner of C compute, .* runs in parallel"),
+    "vectorized": (lambda p: p.kind("vectorize"), "y.inner of C compute, but that loop is one vector operation"),
+    "a thread": (lambda p: p.thread(), "y.inner of C compute, but that loop runs on threadIdx.x"),
+    "the root": (lambda p: p.s[p.B].store_at(p.s[p.C], p.yo), "stage B: it is stored at y.outer of C, but computed at"),
+    "an output": (lambda p: p.s[p.C].store_root(), "stage C: store_root is not for an output"),
+    "no loop": (lambda p: p.s[p.B].store_at(p.s[p.C], p.y), "store_at of B of y, which is no loop any more"),
+    "no reader": (lambda p: p.s[p.A].store_at(p.s[p.C], p.yo), "stage A: store_at is for operations made by te.comp"),
+    "backwards": (lambda p: p.s[p.B].store_at(p.s[p.B], p.B.op.axis[0]), "B does not read B"),
+    "no stage": (lambda p: p.s[p.B].store_at(p.C, p.yo), "stage B: store_at needs a stage of the same schedule"),
+    "inlined": (lambda p: (p.s[p.B].compute_inline(), p.s[p.B].store_root()), "stage B: store_root of a stage that is"),
+    "two buffers": (lambda p: (p.s[p.B].double_buffer(), p.s[p.B].store_root()), "store_root of a stage with double_b"),
+    "kept": (lambda p: (p.at("yi", "yo"), p.s[p.B].double_buffer()), "double_buffer of a stage that keeps what"),
+    "removed": (lambda p: (p.at("yi", "yo"), p.s.cache_write(p.C, "local")), "cache_write would remove"),
+}
+
+
+class Refused:
+    def __init__(self) -> None:
+        self.s, self.A, self.B, self.C = program(SUM3)
+        self.y, self.x = self.C.op.axis
+        self.yo, self.yi = self.s[self.C].split(self.y, 5)
+
+    def at(self, computed: str, stored: str) -> None:
+        self.s[self.B].compute_at(self.s[self.C], getattr(self, computed))
+        self.s[self.B].store_at(self.s[self.C], getattr(self, stored))
+
+    def kind(self, kind: str) -> None:
+        getattr(self.s[self.C], kind)(self.yi)
+        self.at("x", "yo")
+
+    def thread(self) -> None:
+        self.s[self.C].bind(self.yi, te.thread_axis("threadIdx.x"))
+        self.at("x", "yo")
+
+
+def state(s: Schedule) -> Any:
+    return [(t.store_type, t.store_stage, t.store_ivar, t.attach_type, t.attach_ivar, t.op) for t in s.stages]
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_is_refused_names_stage_and_loop(what: str) -> None:
+    p = Refused()
+    run, words = REFUSED[what]
+    with pytest.raises(ScheduleError, match=words):
+        (run(p), infer_bound(p.s))
+
+
+def test_a_refused_call_changes_nothing() -> None:
+    p = Refused()
+    p.s[p.B].compute_at(p.s[p.C], p.yi)
+    before = state(p.s)
+    with pytest.raises(ScheduleError, match="inside"):
+        p.s[p.B].store_at(p.s[p.C], p.x)
+    assert state(p.s) == before
+    p.s[p.B].store_at(p.s[p.C], p.yi)  # where it is computed: nothing is kept
+    assert infer_bound(p.s).slid(p.B) == ()
+    before = state(p.s)
+    p.s[p.C].parallel(p.yi)
+    with pytest.raises(ScheduleError, match=r"y.inner of C compute, but that loop runs in parallel"):
+        (p.s[p.B].store_at(p.s[p.C], p.yo), infer_bound(p.s))
+    assert state(p.s) == before
+
+
+@pytest.mark.parametrize("order", ["parallel after", "parallel before", "outside"])
+def test_a_parallel_loop_between_is_refused_whenever_it_became_one(order: str) -> None:
+    p = Refused()
+    if order == "parallel before":
+        p.s[p.C].parallel(p.yi)
+    p.s[p.B].compute_at(p.s[p.C], p.x)
+    if order == "outside":
+        p.s[p.C].parallel(p.yo)
+        p.s[p.B].store_at(p.s[p.C], p.yo)
+        check_sliding(infer_bound(p.s))
+        return
+    with pytest.raises(ScheduleError, match=r"stage B: .* y.inner of C"):
+        (p.s[p.B].store_root(), p.s[p.C].parallel(p.yi), infer_bound(p.s))
+
+
+def sweep(start: int, count: int, **options: Any) -> int:
+    checked = 0
+    for seed in range(start, start + count):
+        p = legal(seed, symbolic=seed % 3 == 2, **options)
+        if p is None:
+            continue
+        b = p.bounds
+        names = {v: p.sizes[v.name] for v in b.size_variables if v.name in p.sizes}
+        notes = [n for stage in b.schedule.stages if b.is_computed(stage) for n in b.computed(stage.op.output(0)).notes]
+        check_sliding(b, names, exact=not notes and not options)
+        checked += 1
+    return checked
+
+
+@pytest.mark.parametrize("start", daily(range(0, 1200, 40), 30))
+def test_random_programs(start: int) -> None:
+    assert sweep(start, 15 if start == 0 else 40) >= 1
+
+
+@pytest.mark.parametrize("start", daily(range(20, 620, 40), 15))
+def test_random_boxes(start: int) -> None:
+    assert sweep(start, 20, compute="box") >= 1

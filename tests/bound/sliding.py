@@ -1,0 +1,148 @@
+"""The oracle of sliding windows: nests run one iteration at a time on storage that is as small as `b.storage` says.
+
+A place holds one element at a time: what is computed goes there, what is read has to be there still. It knows nothing
+of how windows are found.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from bound import infer_bound, te
+from bound.errors import ScheduleError
+from bound.infer import BoundsMap
+from bound.operation import ComputeOp
+from bound.schedule import Schedule, Split, Stage, Tail
+from bound.tensor import Tensor
+from intset.expr.compiled import compiled
+from intset.expr.node import Var
+from tests.bound import random_schedules
+from tests.bound.oracle import Instance, Point, Run, value
+
+
+class SlidingRun(Run):
+    """A run in which every element is looked for at its place.
+
+    Attributes
+    ----------
+    stores: how often each element is computed in each instance of its storage.
+    first: whether every element was computed when it was first needed, and no sooner: what was stored and not read in
+        the same iteration.
+    """
+
+    def __init__(self, b: BoundsMap, sizes: Mapping[Var, int] | None = None) -> None:
+        self.held: dict[tuple[Tensor, Instance], dict[Point, Point]] = defaultdict(dict)
+        self.stores: dict[tuple[Tensor, Instance], dict[Point, int]] = defaultdict(lambda: defaultdict(int))
+        self._places: dict[Tensor, Callable[..., Point]] = {}
+        self._kept: dict[Stage, tuple[Var, ...]] = {}
+        super().__init__(b, sizes)
+
+    def storage_of(self, tensor: Tensor) -> tuple[Tensor, Instance]:
+        stage = self.b.stage(tensor)
+        if stage not in self._kept:
+            slid = self.b.slid(stage) if stage in self.nests else ()
+            self._kept[stage] = tuple(v for v in self.fixed[stage] if v not in slid)
+        return tensor, tuple(self.env[v] for v in self._kept[stage])
+
+    def place(self, tensor: Tensor, point: Point) -> Point:
+        if tensor not in self._places:
+            coordinates = [Var(f"x{k}") for k in range(tensor.ndim)]
+            index = self.b.storage(tensor).index(coordinates)
+            others = list(dict.fromkeys(v for e in index for v in e.free_vars() if v not in coordinates))
+            functions = [compiled(e, [*others, *coordinates]) for e in index]
+            extents = [r.extent for r in self.b.allocated(tensor)]
+
+            def found(point: Point) -> Point:
+                at = tuple(int(f(*(self.env[v] for v in others), *point)) for f in functions)
+                limits = [value(e, self.env) for e in extents]
+                inside = all(0 <= x < limit for x, limit in zip(at, limits, strict=True))
+                assert inside, f"{tensor.name}{point} is at {at}, outside of {limits}"
+                return at
+
+            self._places[tensor] = found
+        return self._places[tensor](point)
+
+    def body(self, stage: Stage, nest: Any) -> None:
+        if not all(value(guard, self.env) for guard in nest.guards):
+            return
+        super().body(stage, nest)
+        roots = {iv: value(e, self.env) for iv, e in nest.values.items()}
+        assert isinstance(stage.op, ComputeOp)
+        point = tuple(roots[iv] for iv in stage.op.axis)
+        if all(roots[iv] == value(iv.dom.min, self.env) for iv in stage.op.reduce_axis if iv.dom is not None):
+            for tensor in stage.op.outputs:
+                self.held[self.storage_of(tensor)][self.place(tensor, point)] = point
+                self.stores[self.storage_of(tensor)][point] += 1
+
+    def visit(self, node: Any, env: Mapping[Var, int]) -> None:
+        tensor = getattr(node.data, "tensor", None) or (node.data if isinstance(node.data, Tensor) else None)
+        if tensor is not None and self.b.stage(tensor) in self.nests:
+            point = tuple(value(index, env) for index in node.args)
+            there = self.held[self.storage_of(tensor)].get(self.place(tensor, point))
+            assert there == point, f"{tensor.name}{point} is read where {there} is kept"
+        super().visit(node, env)
+
+
+def check_sliding(b: BoundsMap, sizes: Mapping[Var, int] | None = None, exact: bool = True) -> SlidingRun:
+    """Run the nests. `exact`: each element that a stage keeps is computed once, and only what is read is."""
+    done = SlidingRun(b, sizes)
+    for (tensor, instance), counts in done.stores.items():
+        stage = b.stage(tensor)
+        if not exact or stage.is_output or not b.slid(stage) or _overlap(stage):
+            continue
+        twice = [point for point, count in counts.items() if count > 1]
+        assert not twice, f"{tensor.name}{instance}: computed twice: {twice[:4]}"
+    for stage in b.schedule.stages:
+        if not exact or stage not in done.nests or stage.is_output or not b.slid(stage):
+            continue
+        read = {point for t in stage.op.outputs for points in done.seen[t].read.values() for point in points}
+        for tensor in stage.op.outputs:
+            made = {point for points in done.seen[tensor].computed.values() for point in points}
+            assert made <= read, f"{tensor.name}: computed, but never read: {sorted(made - read)[:4]}"
+    return done
+
+
+def _overlap(stage: Stage) -> bool:
+    """Whether the last tile of a stage computes elements of the one before again."""
+    return any(isinstance(r, Split) and r.tail is Tail.SHIFT_INWARDS for r in stage.relations)
+
+
+class SlidingProgram(random_schedules.Program):
+    """A random program of which most stages that are computed in a loop keep what they computed further out."""
+
+    def _schedule(self, tensor: Any) -> None:
+        super()._schedule(tensor)
+        rng, s = self.rng, self.schedule
+        stage = s[tensor]
+        if stage.attach_stage is None or rng.random() < 0.1:
+            return
+        try:
+            if rng.random() < 0.5:
+                stage.store_root()
+            else:
+                target = rng.choice([c for c in self.stages if s.is_consumer(s[c], stage)])
+                stage.store_at(s[target], rng.choice(s[target].leaf_iter_vars))
+        except ScheduleError:
+            return
+
+
+def legal(seed: int, symbolic: bool = False, **options: Any) -> SlidingProgram | None:
+    """The program of a seed with its `bounds`; `None` where its schedule is refused, or nothing is kept in it."""
+    program = SlidingProgram(seed, symbolic)
+    try:
+        program.bounds = infer_bound(program.schedule, **options)
+    except ScheduleError:
+        return None
+    kept = [stage for stage in program.schedule.stages if stage.store_type is not None]
+    return program if any(program.bounds.slid(stage) for stage in kept) else None
+
+
+def rows(read: Callable[..., Any], shape: tuple[int, int], needs: tuple[int, int], dtype: str = "float32") -> Any:
+    """`C[y, x] = read(B, y, x)` over `shape` with `B` as large as `needs`; gives the schedule and (A, B, C)."""
+    A = te.placeholder(needs, name="A", dtype=dtype)
+    B = te.compute(needs, lambda y, x: A[y, x] * 2, name="B")
+    C = te.compute(shape, lambda y, x: read(B, y, x), name="C")
+    s: Schedule = te.create_schedule(C.op)
+    return s, A, B, C

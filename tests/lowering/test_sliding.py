@@ -1,0 +1,123 @@
+"""Sliding windows, lowered: against the reference in every form, in C, and with the stores of a run counted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from itertools import product
+from typing import Any
+
+import pytest
+
+from bound import infer_bound, te
+from bound.schedule import Schedule
+from intset.expr.evaluate import evaluate
+from lowering import Function, lower
+from lowering.nest.ir import For, If, Seq, Stmt, Store
+from lowering.nest.walk import range_ends
+from tests.bound.infer.test_sliding import READERS, SUM3, program
+from tests.bound.sliding import legal
+from tests.lowering.lowered import check, check_c
+from tests.sweeps import daily
+
+FORMS = [*product(("exact", "box"), ("guard", "split", "auto")), (None, "auto")]
+
+
+def stores(f: Function, sizes: Mapping[Any, int] | None = None) -> Counter[str]:
+    """How many elements each tensor is stored to when a nest without data in its conditions runs."""
+    found: Counter[str] = Counter()
+
+    def visit(stmt: Stmt, env: dict[Any, int]) -> None:
+        if isinstance(stmt, Seq):
+            for part in stmt.stmts:
+                visit(part, env)
+        elif isinstance(stmt, For):
+            low, extent = (evaluate(e, env) for e in range_ends(stmt.range))
+            for k in range(low, low + max(extent, 0)):
+                visit(stmt.body, {**env, stmt.var: k})
+        elif isinstance(stmt, If):
+            branch = stmt.then if evaluate(stmt.cond, env) else stmt.orelse
+            if branch is not None:
+                visit(branch, env)
+        elif isinstance(stmt, Store):
+            found[stmt.tensor.name] += 1
+
+    visit(f.body, dict(sizes or {}))
+    return found
+
+
+def slid(kind: str, tile: int | None) -> tuple[Schedule, Any]:
+    s, _, B, C = program(kind)
+    y, _ = C.op.axis
+    if tile is None:
+        s[B].compute_at(s[C], y)
+        s[B].store_root()
+    else:
+        yo, yi = s[C].split(y, tile)
+        s[B].compute_at(s[C], yi)
+        s[B].store_at(s[C], yo)
+    return s, B
+
+
+@pytest.mark.parametrize(
+    ("kind", "tile", "form", "compact"), daily(product(READERS, (None, 4), FORMS, (False, True)), 13)
+)
+def test_every_form_equals_the_reference_and_stores_once(
+    kind: str, tile: int | None, form: tuple[str | None, str], compact: bool
+) -> None:
+    s, B = slid(kind, tile)
+    f = check(s, compute=form[0], nests=form[1], compact=compact)
+    if form[0] == "exact":
+        assert stores(f)["B"] == infer_bound(s).computed(B).count_total()
+
+
+@pytest.mark.parametrize(("kind", "tile"), [(SUM3, None), ("strided", 4), ("to and fro", None), ("skewed", 4)])
+def test_c(kind: str, tile: int | None) -> None:
+    s, _ = slid(kind, tile)
+    check_c(lower(s, strength=tile is None), s, sanitize=kind == "skewed")
+
+
+def test_the_end_of_a_loop_may_be_a_choice() -> None:
+    """`y < (k == 0) ? 3 : 1` is another comparison."""
+    s, _ = slid(SUM3, None)
+    assert "< ((y == 0) ? 3 : 1);" in check_c(lower(s), s)
+
+
+def test_symbolic_sizes_in_c() -> None:
+    n = te.var("n")
+    A = te.placeholder((n + 2, 8), name="A")
+    B = te.compute((n + 2, 8), lambda y, x: A[y, x] * 2, name="B")
+    C = te.compute((n, 8), lambda y, x: B[y, x] + B[y + 1, x] + B[y + 2, x], name="C")
+    s = te.create_schedule(C.op)
+    yo, yi = s[C].split(C.op.axis[0], 4)
+    s[B].compute_at(s[C], yi)
+    s[B].store_at(s[C], yo)
+    f = lower(s)
+    for size in (0, 9):
+        check_c(f, s, {"n": size})
+
+
+def test_stages_in_a_parallel_loop_outside_of_the_window() -> None:
+    s, _, B, C = program(SUM3)
+    yo, yi = s[C].split(C.op.axis[0], 5)
+    s[C].parallel(yo)
+    s[B].compute_at(s[C], yi)
+    s[B].store_at(s[C], yo)
+    assert "#pragma omp parallel for" in check_c(lower(s), s)
+
+
+def sweep(start: int, count: int, c: bool = False) -> int:
+    checked = 0
+    for seed in range(start, start + count):
+        p = legal(seed, symbolic=seed % 3 == 2)
+        if p is not None:
+            f = check(p.schedule, p.sizes, bounds=p.bounds)
+            if c:
+                check_c(f, p.schedule, p.sizes)
+            checked += 1
+    return checked
+
+
+@pytest.mark.parametrize("start", daily(range(0, 3000, 60), 50))
+def test_random_programs(start: int) -> None:
+    assert sweep(start, 8 if start == 0 else 60, c=start % 120 == 60) >= 1
