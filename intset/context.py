@@ -11,15 +11,15 @@ from intset import config as configuration
 from intset.assuming import Assuming, within_blocks
 from intset.domains.answers import bounds_by, region_by
 from intset.domains.base import IntSet
+from intset.domains.end_arithmetic import MetSides
 from intset.domains.ends import Bounds
-from intset.domains.occupied import where_present
-from intset.domains.presence import Presence
+from intset.domains.nonempty import Nonempty
 from intset.domains.protocols import Domain
 from intset.domains.query import Query
 from intset.domains.region import Region
 from intset.domains.registry import domain_named
 from intset.domains.relation import Relation
-from intset.domains.sides import MetSides
+from intset.domains.where_nonempty import where_nonempty
 from intset.equations import Solved, solved_equations
 from intset.errors import ContradictionWarning, InputError
 from intset.expr.digits import shown
@@ -377,7 +377,7 @@ class Context:
             read = (frame.narrowest or frame).ranges
             asked = AskedBounds(exprs[0], stated.ranges, stated.facts, stated.defined, kept, chosen, read)
             return frame.remember(key, answer.answering(asked))
-        return frame.remember(key, where_present(answer, _presence(frame, kept, chosen, registered)))
+        return frame.remember(key, where_nonempty(answer, _nonempty(frame, kept, chosen, registered)))
 
     def _answered(
         self, what: str, frame: Frame, exprs: tuple[Expr, ...], kept: tuple[Var, ...], chosen: configuration.Config
@@ -420,15 +420,15 @@ def _image_by(query: Query, domain: Domain) -> IntSet:
 _ASKED: dict[str, Callable[[Query, Domain], Any]] = {"bounds": bounds_by, "image": _image_by, "region": region_by}
 
 
-def _presence(frame: Frame, kept: tuple[Var, ...], chosen: configuration.Config, registered: int) -> Presence | None:
+def _nonempty(frame: Frame, kept: tuple[Var, ...], chosen: configuration.Config, registered: int) -> Nonempty | None:
     """Where the parameters leave a point, if any are spoken of: one object for all questions of a scope."""
     if not kept and not frame.known.has_parameters and not frame.base.has_parameters:
         return None
-    key = ("presence", kept, chosen, registered)
+    key = ("nonempty", kept, chosen, registered)
     known = frame.answers.get(key)
     if known is None:
-        known = frame.remember(key, Presence(frame.ranges, frame.conditions, kept, chosen))
-    found: Presence = known
+        known = frame.remember(key, Nonempty(frame.ranges, frame.conditions, kept, chosen))
+    found: Nonempty = known
     return None if found.is_settled() else found
 
 

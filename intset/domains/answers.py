@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from intset.domains.base import IntervalSet, IntSet, ShapeSet, bounds_of, empty_set
 from intset.domains.consistency import values_of
+from intset.domains.enclosure import of_query, outer_ends
+from intset.domains.end_arithmetic import Sides
 from intset.domains.ends import Bounds
 from intset.domains.enumeration import LISTED
-from intset.domains.outline import of_query, outer_ends
 from intset.domains.protocols import Domain, Regions
 from intset.domains.query import Query
 from intset.domains.region import ProductRegion, Region, ShapeRegion, product_of
-from intset.domains.sides import Sides
 from intset.errors import BudgetError
 from intset.expr.node import Var
 from intset.expr.walk import free_vars, opaque_terms

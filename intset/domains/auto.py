@@ -14,15 +14,15 @@ from typing import ClassVar, TypeVar
 
 from intset.domains.answers import bounds_by, bounds_of_points, region_by, region_of_points, set_of_points
 from intset.domains.base import IntervalSet, IntSet, empty_set
+from intset.domains.end_arithmetic import Sides
 from intset.domains.ends import Bounds, End
 from intset.domains.engines import rungs, strongest
+from intset.domains.gap_free import dense_image
 from intset.domains.linear_ends import has_parameters, is_independent, symbolic_bounds
 from intset.domains.points import PointsDomain, points_bounds, points_image
 from intset.domains.protocols import Domain, Regions
 from intset.domains.query import Query
 from intset.domains.region import Region
-from intset.domains.run import dense_image
-from intset.domains.sides import Sides
 from intset.domains.stride import structural_image
 from intset.domains.witness import witness
 from intset.expr.node import Expr

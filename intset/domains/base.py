@@ -23,10 +23,10 @@ from intset.domains.budgeted import (
     placed,
     shape_of_conditions,
 )
+from intset.domains.enclosure import Enclosure
+from intset.domains.end_arithmetic import by_parameter, end_at, placed_conditions
 from intset.domains.ends import Bounds, End, as_end
-from intset.domains.outline import Outline
 from intset.domains.protocols import ClimbingDomain, Domain, Points, RegionDomain, Regions
-from intset.domains.sides import by_parameter, end_at, placed_conditions
 from intset.errors import BudgetError, InputError, UndecidedError
 from intset.expr import ops
 from intset.expr.build import logical_and, maximum
@@ -166,7 +166,7 @@ class IntSet(ABC):
             note = "the elements are not known at given values, only their ends"
             return _interval_at(self, values, False, (*self.notes, note))
         flags = {"is_exact": self.is_exact, "is_tight": self.is_tight, "notes": self.notes}
-        return ShapeSet(shape, self.by, outline=self.outlined().at(values), **flags)
+        return ShapeSet(shape, self.by, enclosure=self.enclosure().at(values), **flags)
 
     # -- as other sets are ---------------------------------------------------------------------------------------
 
@@ -188,7 +188,7 @@ class IntSet(ABC):
 
     @property
     def mentioned(self) -> IntSet:
-        """The set at the values of parameters at which something is left (`domains.occupied`)."""
+        """The set at the values of parameters at which something is left (`domains.where_nonempty`)."""
         return self
 
     def in_instances(self) -> IntSet:
@@ -207,9 +207,9 @@ class IntSet(ABC):
         """What an operation makes of this set and another."""
         return operation(self, other)
 
-    def outlined(self) -> Outline:
+    def enclosure(self) -> Enclosure:
         """What is known of the set without its shape; it is not asked for its ends before somebody needs them."""
-        return Outline(lambda: [self.ends()])
+        return Enclosure(lambda: [self.ends()])
 
     def __or__(self, other: IntSet) -> IntSet:
         """The union of the sets represented, or a superset of it when it has no representation."""
@@ -283,20 +283,20 @@ class IntervalSet(IntSet):
 class ShapeSet(IntSet):
     """The points of a shape with one coordinate.
 
-    `outline` answers where the budget of the shape does not suffice: then the ends are looser, and `is_tight` is false.
+    `enclosure` answers where the budget of the shape does not suffice: then the ends are looser, `is_tight` is false.
     """
 
-    def __init__(self, shape: Shape, by: str, outline: Outline | None = None, **flags: Any) -> None:
-        self._shape, self._outline = shape, outline
-        self._ends = Ends(shape, 1, outline)
+    def __init__(self, shape: Shape, by: str, enclosure: Enclosure | None = None, **flags: Any) -> None:
+        self._shape, self._enclosure = shape, enclosure
+        self._ends = Ends(shape, 1, enclosure)
         super().__init__(by, flags.pop("is_tight", False), flags.pop("is_exact", False), **flags)
 
     @property
     def shape(self) -> Shape:
         return self._shape
 
-    def outlined(self) -> Outline:
-        return super().outlined() if self._outline is None else self._outline
+    def enclosure(self) -> Enclosure:
+        return super().enclosure() if self._enclosure is None else self._enclosure
 
     def ends(self) -> tuple[End, End]:
         return self._ends.sides()[0]
@@ -340,18 +340,18 @@ class ShapeSet(IntSet):
 
     def count(self) -> int | Infinity | Expr:
         check_countable(self)
-        return count_of(self._shape, self._outline)
+        return count_of(self._shape, self._enclosure)
 
     def substituted(self, values: Mapping[Var, Expr]) -> IntSet:
-        outline = None if self._outline is None else self._outline.at(values)
+        enclosure = None if self._enclosure is None else self._enclosure.at(values)
         try:
             shape = placed(self._shape, values)
         except BudgetError as error:
-            low, high = (NEG_INF, POS_INF) if outline is None else outline.sides[0]
+            low, high = (NEG_INF, POS_INF) if enclosure is None else enclosure.sides[0]
             notes = (*self.notes, f"the values were put into the ends alone: {error}")
             return IntervalSet(low, high, self.by, notes=notes)
         flags = {"is_exact": self.is_exact, "is_tight": self._claims_tight, "notes": self._notes}
-        return ShapeSet(shape, self.by, outline, **flags)
+        return ShapeSet(shape, self.by, enclosure, **flags)
 
     def describe(self) -> str:
         return self._shape.describe()
@@ -374,21 +374,21 @@ def _union(a: IntSet, b: IntSet) -> IntSet:
         return b if a.is_empty else a
     where = tuple(cond for cond in dict.fromkeys(a.where) if cond in b.where)  # elements are there where one has some
     exact = a._knows_where_empty() and b._knows_where_empty() and a.where == b.where
-    return _joined(a, b, lambda x, y: x.union(y), a.outlined().united(b.outlined()), where, exact)
+    return _joined(a, b, lambda x, y: x.union(y), a.enclosure().united(b.enclosure()), where, exact)
 
 
 def _intersection(a: IntSet, b: IntSet) -> IntSet:
     if a.is_empty or b.is_empty:
         return empty_set(a.by)
     where = tuple(dict.fromkeys((*a.where, *b.where)))
-    return _joined(a, b, lambda x, y: x.intersect(y), a.outlined().intersected(b.outlined()), where, True)
+    return _joined(a, b, lambda x, y: x.intersect(y), a.enclosure().intersected(b.enclosure()), where, True)
 
 
 def _joined(
     a: IntSet,
     b: IntSet,
     operation: Callable[[Shape, Shape], Shape],
-    outline: Outline,
+    enclosure: Enclosure,
     where: tuple[Cond, ...],
     exact: bool,
 ) -> IntSet:
@@ -397,12 +397,12 @@ def _joined(
     try:
         shape = joined(a, b, operation)
     except BudgetError as error:
-        low, high = outline.sides[0]
+        low, high = enclosure.sides[0]
         by = a.by if a.by == b.by else CHEAPEST
         return IntervalSet(low, high, by, notes=(*notes, f"joined as intervals: {error}"), where=where)
     by = a.by if a.by == b.by else shape.by
     is_exact = exact and a.is_exact and b.is_exact
-    found = ShapeSet(shape, by, outline, is_exact=is_exact, notes=notes, where=where)
+    found = ShapeSet(shape, by, enclosure, is_exact=is_exact, notes=notes, where=where)
     return empty_set(by) if found.is_empty else found
 
 

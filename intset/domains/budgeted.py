@@ -8,9 +8,9 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from intset import config as configuration
+from intset.domains.enclosure import Enclosure, Side
 from intset.domains.ends import End
 from intset.domains.engines import strongest
-from intset.domains.outline import Outline, Side
 from intset.errors import BudgetError, CountError, UndecidedError
 from intset.expr.build import logical_and
 from intset.expr.digits import shown
@@ -124,13 +124,13 @@ def check_countable(s: Represented) -> None:
         raise CountError("only a part of these may be true elements: what is not exact is not counted")
 
 
-def count_of(shape: Shape, outline: Outline | None = None) -> int | Infinity | Expr:
+def count_of(shape: Shape, enclosure: Enclosure | None = None) -> int | Infinity | Expr:
     """The number of points, by the shape; where its budget does not suffice, by listing; then under a larger one."""
     try:
         with own_budget(shape, 1):
             return shape.count()
     except BudgetError:
-        listed = None if outline is None else outline.counted()
+        listed = None if enclosure is None else enclosure.counted()
     if listed is not None:
         return listed
     try:
@@ -152,15 +152,15 @@ def placed(shape: Shape, values: Mapping[Var, IntLike]) -> Shape:
 
 
 class Ends:
-    """The ends of a shape in each dimension, found once; where it refuses one, that of an outline.
+    """The ends of a shape in each dimension, found once; where it refuses one, that of an enclosure.
 
     `sides` may differ between configurations, so what was found is kept with the budget it was found under.
     """
 
     __slots__ = ("_found", "_known", "dims", "shape")
 
-    def __init__(self, shape: Shape, dims: int, outline: Outline | None) -> None:
-        self.shape, self.dims, self._known = shape, dims, outline
+    def __init__(self, shape: Shape, dims: int, enclosure: Enclosure | None) -> None:
+        self.shape, self.dims, self._known = shape, dims, enclosure
         self._found: dict[int, tuple[tuple[Side, ...], tuple[str, ...]]] = {}
 
     def sides(self) -> tuple[Side, ...]:

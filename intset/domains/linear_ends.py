@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from intset.domains import multistride
 from intset.domains.ends import Bounds, End
+from intset.domains.multistride_of import steps_of_atom
 from intset.domains.open_ends import open_ends
 from intset.domains.query import Query
-from intset.domains.steps import steps_of_atom
 from intset.expr import ops
 from intset.expr.build import maximum, minimum
 from intset.expr.node import Expr, Var

@@ -13,11 +13,11 @@ from intset.domains import congruence, strided
 from intset.domains.answers import region_of_points
 from intset.domains.base import Bounds, Domain, End, IntSet, as_end, empty_set
 from intset.domains.budgeted import check_countable
+from intset.domains.end_arithmetic import Sides
 from intset.domains.modular import ModularDomain
 from intset.domains.protocols import ClimbingDomain, Regions
 from intset.domains.query import Query
 from intset.domains.region import Region
-from intset.domains.sides import Sides
 from intset.domains.value import ValueDomain
 from intset.expr import ops
 from intset.expr.build import logical_and

@@ -37,9 +37,9 @@ from intset.domains.budgeted import (
     range_between,
     shape_of_conditions,
 )
+from intset.domains.enclosure import Enclosure, Side
+from intset.domains.end_arithmetic import Sides, by_parameter
 from intset.domains.ends import End
-from intset.domains.outline import Outline, Side
-from intset.domains.sides import Sides, by_parameter
 from intset.errors import BudgetError, CountError, InputError, UndecidedError
 from intset.expr.build import logical_and
 from intset.expr.evaluate import evaluate
@@ -128,14 +128,14 @@ class Region(ABC):
         chosen = [as_int(k, "a dimension") for k in dims]
         if any(not 0 <= k < self.dims for k in chosen) or len(set(chosen)) < len(chosen):
             raise InputError(f"dimensions of a region of {self.dims} are different numbers from 0, not {tuple(chosen)}")
-        outline = Outline(lambda: [self.outlined().sides[k] for k in chosen])
+        enclosure = Enclosure(lambda: [self.enclosure().sides[k] for k in chosen])
         try:
             shape = self.shape
             with own_budget(shape):
                 found = shape.project(chosen)
         except BudgetError as error:
-            return product_of(outline.sides, self.by, (*self.notes, f"projected as a box: {error}"))
-        return made(found, self.is_exact, self.notes, outline, self.by)
+            return product_of(enclosure.sides, self.by, (*self.notes, f"projected as a box: {error}"))
+        return made(found, self.is_exact, self.notes, enclosure, self.by)
 
     def hull(self) -> Region:
         """The box around the region, for each value of the parameters."""
@@ -144,8 +144,8 @@ class Region(ABC):
             with own_budget(shape):
                 found = shape.hull()
         except BudgetError as error:
-            return product_of(self.outlined().sides, self.by, (*self.notes, f"the box of all instances: {error}"))
-        return made(found, self.is_exact, self.notes, self.outlined(), self.by)
+            return product_of(self.enclosure().sides, self.by, (*self.notes, f"the box of all instances: {error}"))
+        return made(found, self.is_exact, self.notes, self.enclosure(), self.by)
 
     def lexmin(self) -> tuple[Expr, ...] | None:
         """The lexicographically smallest point, over `params`; right where the region is not empty, `None` where it is
@@ -228,13 +228,13 @@ class Region(ABC):
         """What holds of `point` and the parameters where `point` is an element."""
         return (self.condition(point),)
 
-    def outlined(self) -> Outline:
+    def enclosure(self) -> Enclosure:
         """What is known of the region without its shape; its box is not asked for before somebody needs it."""
-        return Outline(lambda: [_side(r) for r in self.box])
+        return Enclosure(lambda: [_side(r) for r in self.box])
 
     @property
     def mentioned(self) -> Region:
-        """The region at the values of parameters at which something is left (`domains.occupied`)."""
+        """The region at the values of parameters at which something is left (`domains.where_nonempty`)."""
         return self
 
     def _knows_where_empty(self) -> bool:
@@ -344,21 +344,21 @@ def product_of(sides: Sequence[Side], by: str, notes: Sequence[str]) -> ProductR
 
 
 class ShapeRegion(Region):
-    """The points of a shape; `outline` answers where its budget does not suffice, `sides` where its ends are loose."""
+    """The points of a shape; `enclosure` answers where its budget does not do, `sides` where its ends are loose."""
 
     def __init__(
-        self, shape: Shape, by: str, is_exact: bool, notes: Sequence[str] = (), outline: Outline | None = None
+        self, shape: Shape, by: str, is_exact: bool, notes: Sequence[str] = (), enclosure: Enclosure | None = None
     ) -> None:
         self._shape, self.by, self.is_exact, self._notes = shape, by, is_exact, tuple(notes)
-        self.dims, self._outline = shape.dims, outline
-        self._ends = Ends(shape, self.dims, outline)
+        self.dims, self._enclosure = shape.dims, enclosure
+        self._ends = Ends(shape, self.dims, enclosure)
 
     @property
     def shape(self) -> Shape:
         return self._shape
 
-    def outlined(self) -> Outline:
-        return super().outlined() if self._outline is None else self._outline
+    def enclosure(self) -> Enclosure:
+        return super().enclosure() if self._enclosure is None else self._enclosure
 
     @property
     def params(self) -> tuple[Var, ...]:
@@ -390,7 +390,7 @@ class ShapeRegion(Region):
 
     def count(self) -> int | Infinity | Expr:
         check_countable(self)
-        return count_of(self._shape, self._outline)
+        return count_of(self._shape, self._enclosure)
 
     def count_max(self) -> int | Infinity:
         return self._counts().max
@@ -407,11 +407,11 @@ class ShapeRegion(Region):
 
     def at(self, values: Mapping[Var, IntLike]) -> Region:
         table = by_parameter(values, self.params)
-        outline = None if self._outline is None else self._outline.at(table)
+        enclosure = None if self._enclosure is None else self._enclosure.at(table)
         try:
-            found = ShapeRegion(placed(self._shape, table), self.by, self.is_exact, self._notes, outline)
+            found = ShapeRegion(placed(self._shape, table), self.by, self.is_exact, self._notes, enclosure)
         except BudgetError as error:
-            ends = [(NEG_INF, POS_INF)] * self.dims if outline is None else outline.sides
+            ends = [(NEG_INF, POS_INF)] * self.dims if enclosure is None else enclosure.sides
             return product_of(ends, self.by, (*self.notes, f"the values were put into the box alone: {error}"))
         found.sides = None if self.sides is None else self.sides.at(table)
         return found
@@ -426,10 +426,10 @@ class ShapeRegion(Region):
 
 
 def made(
-    shape: Shape, is_exact: bool, notes: Sequence[str] = (), outline: Outline | None = None, by: str = ""
+    shape: Shape, is_exact: bool, notes: Sequence[str] = (), enclosure: Enclosure | None = None, by: str = ""
 ) -> Region:
     """A region of a shape."""
-    return ShapeRegion(shape, by or shape.by, is_exact, tuple(dict.fromkeys(notes)), outline)
+    return ShapeRegion(shape, by or shape.by, is_exact, tuple(dict.fromkeys(notes)), enclosure)
 
 
 def extreme_targets(region: Region, sources: int, side: int) -> Region:
@@ -439,7 +439,7 @@ def extreme_targets(region: Region, sources: int, side: int) -> Region:
         names = coordinates(sources, "s")
         fibres = shape.fibred(names)
         ends = (fibres.lexmin() if side < 0 else fibres.lexmax()).lifted(names)
-        return made(ends, True, region.notes, region.outlined(), region.by)
+        return made(ends, True, region.notes, region.enclosure(), region.by)
 
     return region._decided(f"the {'smallest' if side < 0 else 'largest'} targets", found)
 
@@ -457,17 +457,17 @@ def _joined(
     a: Region,
     b: Region,
     operation: Callable[[Shape, Shape], Shape],
-    outlines: Callable[[Outline, Outline], Outline],
+    outlines: Callable[[Enclosure, Enclosure], Enclosure],
     exact: bool,
 ) -> Region:
     """What two regions give together, or a box around it; exact only when both are."""
     if a.dims != b.dims:
         raise InputError(f"a region of {a.dims} dimensions does not join one of {b.dims}")
-    notes, outline = (*a.notes, *b.notes), outlines(a.outlined(), b.outlined())
+    notes, enclosure = (*a.notes, *b.notes), outlines(a.enclosure(), b.enclosure())
     try:
-        return made(joined(a, b, operation), exact and a.is_exact and b.is_exact, notes, outline)
+        return made(joined(a, b, operation), exact and a.is_exact and b.is_exact, notes, enclosure)
     except BudgetError as error:
-        return product_of(outline.sides, a.by, tuple(dict.fromkeys((*notes, f"joined as boxes: {error}"))))
+        return product_of(enclosure.sides, a.by, tuple(dict.fromkeys((*notes, f"joined as boxes: {error}"))))
 
 
 def _difference(a: Region, b: Region) -> Region:
@@ -476,7 +476,7 @@ def _difference(a: Region, b: Region) -> Region:
     if not (b.is_exact and b._knows_where_empty()):
         return _superset(a, "what was to be taken away is not known exactly, so nothing was")
     try:
-        return made(joined(a, b, lambda x, y: x.subtract(y)), a.is_exact, a.notes, a.outlined())
+        return made(joined(a, b, lambda x, y: x.subtract(y)), a.is_exact, a.notes, a.enclosure())
     except BudgetError as error:
         return _superset(a, f"nothing was taken away: {error}")
 
@@ -485,9 +485,9 @@ def _superset(region: Region, note: str) -> Region:
     """The same points, as more than what was asked for."""
     notes = (*region.notes, note)
     try:
-        return made(region.shape, False, notes, region.outlined(), region.by)
+        return made(region.shape, False, notes, region.enclosure(), region.by)
     except BudgetError:
-        return product_of(region.outlined().sides, region.by, notes)
+        return product_of(region.enclosure().sides, region.by, notes)
 
 
 def _side(r: Range) -> Side:

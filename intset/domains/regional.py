@@ -8,8 +8,8 @@ from typing import ClassVar
 
 from intset.domains.answers import bounds_of_points, set_of_points
 from intset.domains.base import IntSet
+from intset.domains.enclosure import outer_ends
 from intset.domains.ends import Bounds
-from intset.domains.outline import outer_ends
 from intset.domains.protocols import Points
 from intset.domains.query import Query
 from intset.errors import BudgetError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from intset.domains.budgeted import joined
-from intset.domains.outline import Outline
+from intset.domains.enclosure import Enclosure
 from intset.domains.region import Region, extreme_targets, made, product_of
 from intset.errors import BudgetError, InputError
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr
@@ -160,10 +160,10 @@ def _composed(a: Region, b: Region, shared: int) -> Region:
     """The points `(x, z)` for which some `y` of `shared` coordinates has `(x, y)` in `a` and `(y, z)` in `b`."""
     first, last = a.dims - shared, b.dims - shared
     notes, exact = (*a.notes, *b.notes), a.is_exact and b.is_exact
-    outline = Outline(lambda: [*a.outlined().sides[:first], *b.outlined().sides[shared:]])
+    enclosure = Enclosure(lambda: [*a.enclosure().sides[:first], *b.enclosure().sides[shared:]])
     kept = [*range(first), *range(first + shared, first + shared + last)]
     try:
         found = joined(a, b, lambda left, right: left.product_with(right, shared).project(kept))
     except BudgetError as error:
-        return product_of(outline.sides, a.by, (*notes, f"composed as boxes: {error}"))
-    return made(found, exact, notes, outline)
+        return product_of(enclosure.sides, a.by, (*notes, f"composed as boxes: {error}"))
+    return made(found, exact, notes, enclosure)

@@ -12,9 +12,9 @@ from intset.domains import multistride, strided
 from intset.domains.base import End, IntSet, empty_set
 from intset.domains.budgeted import check_countable
 from intset.domains.consistency import is_touched
+from intset.domains.multistride_of import steps_of
 from intset.domains.product import StridedSet
 from intset.domains.query import Query
-from intset.domains.steps import steps_of
 from intset.domains.value import ValueDomain
 from intset.errors import CountError
 from intset.expr import ops

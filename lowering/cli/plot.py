@@ -229,11 +229,11 @@ def _draw_panel(axes: Any, panel: Panel, view: _View) -> None:
             axes.hlines(
                 [top + k + 0.5 for k in range(height - 1)], left - 0.5, left + width - 0.5, "white", lw=0.7, zorder=1
             )
-        outline = Rectangle(
+        enclosure = Rectangle(
             corner, columns[1], rows[1], fill=False, edgecolor=_ALLOCATED, linewidth=2, zorder=4, joinstyle="miter"
         )
-        outline.set_gid(f"{panel.domain}-allocated")
-        axes.add_patch(outline)
+        enclosure.set_gid(f"{panel.domain}-allocated")
+        axes.add_patch(enclosure)
     storage = _TIMES.join(f"{extent:,}" for extent in panel.extents)
     size = f"{storage} = {prod(panel.extents):,}" if len(panel.extents) > 1 else storage
     counts = f"required {_number(panel.required)} · computed {_number(panel.computed)}\nallocated {size}"

@@ -179,7 +179,7 @@ class StageRegion(Region):
         try:
             return self.in_instances().at(table)
         except UndecidedError as error:
-            return product_of(self.outlined().sides, "box", (*self.notes, f"its box was used: {error}")).at(table)
+            return product_of(self.enclosure().sides, "box", (*self.notes, f"its box was used: {error}")).at(table)
 
     def condition(self, point: Sequence[IntLike]) -> Cond:
         try:
@@ -201,7 +201,7 @@ class StageRegion(Region):
             shape = form()
         except BudgetError as error:
             raise UndecidedError(f"the region cannot be formed: {error}") from error
-        return made(shape, self.is_exact, self.notes, self.outlined(), self._known.regions.name)
+        return made(shape, self.is_exact, self.notes, self.enclosure(), self._known.regions.name)
 
 
 def empty_region(known: Known, dims: int) -> StageRegion:

@@ -26,8 +26,8 @@ from intset import (
 from intset.expr.walk import substitute
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
-from intset.linear.reading import cases_of
-from intset.linear.systems import (
+from intset.linear.elimination.cases import cases_of
+from intset.linear.elimination.systems import (
     EVERYTHING,
     WORK,
     Line,

@@ -101,7 +101,7 @@ def asked(s: IntSet | Region, other: Any, point: Any, values: dict[Var, int]) ->
         "condition": lambda: s.condition(point),
         "in_instances": lambda: s.in_instances(),
         "conditions": lambda: s.conditions(point if isinstance(s, Region) else (as_expr(point),)),
-        "outlined": lambda: s.outlined().sides,
+        "enclosure": lambda: s.enclosure().sides,
     }
     methods = ("count", "count_max", "count_total", "describe", "ends", "bounds")
     for name in (*methods, "hull", "lexmin", "lexmax", "sample", "pieces"):

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from intset.domains.consistency import values_of
+from intset.domains.end_arithmetic import end_at, larger, smaller
 from intset.domains.ends import Bounds, End
 from intset.domains.linear_ends import has_parameters, symbolic_bounds
 from intset.domains.query import Query
-from intset.domains.sides import end_at, larger, smaller
 from intset.expr.node import IntLike, Var
 from intset.infinity import NEG_INF, POS_INF
 
 Side = tuple[End, End]
 
 
-class Outline:
+class Enclosure:
     """For each coordinate two ends, between which every element lies, and elements counted by listing them.
 
     Both are computed when they are asked for: mostly isl answers, and nobody asks.
@@ -38,36 +38,36 @@ class Outline:
         """The number of elements; `None` where they cannot be listed."""
         return None if self._counted is None else self._counted()
 
-    def united(self, other: Outline) -> Outline:
+    def united(self, other: Enclosure) -> Enclosure:
         """That of the union."""
         return self._joined(other, union_of_ends)
 
-    def intersected(self, other: Outline) -> Outline:
+    def intersected(self, other: Enclosure) -> Enclosure:
         """That of the intersection."""
         return self._joined(other, intersection_of_ends)
 
-    def _joined(self, other: Outline, join: Callable[[Side, Side], Side]) -> Outline:
-        return Outline(lambda: [join(a, b) for a, b in zip(self.sides, other.sides, strict=True)])
+    def _joined(self, other: Enclosure, join: Callable[[Side, Side], Side]) -> Enclosure:
+        return Enclosure(lambda: [join(a, b) for a, b in zip(self.sides, other.sides, strict=True)])
 
-    def at(self, values: Mapping[Var, IntLike]) -> Outline:
-        return Outline(lambda: [ends_at(side, values) for side in self.sides])
+    def at(self, values: Mapping[Var, IntLike]) -> Enclosure:
+        return Enclosure(lambda: [ends_at(side, values) for side in self.sides])
 
-    def __reduce__(self) -> tuple[Callable[..., Outline], tuple[tuple[Side, ...]]]:
+    def __reduce__(self) -> tuple[Callable[..., Enclosure], tuple[tuple[Side, ...]]]:
         return of_sides, (self.sides,)
 
 
-def of_sides(sides: Sequence[Side]) -> Outline:
-    return Outline(lambda: sides)
+def of_sides(sides: Sequence[Side]) -> Enclosure:
+    return Enclosure(lambda: sides)
 
 
-def of_query(query: Query, is_exact: bool) -> Outline:
-    """The outline of an image; `is_exact`: whether the set is the image, so that its elements are those listed."""
+def of_query(query: Query, is_exact: bool) -> Enclosure:
+    """The enclosure of an image; `is_exact`: whether the set is the image, so that its elements are those listed."""
 
     def counted() -> int | None:
         values = values_of(query)
         return None if values is None else len(values)
 
-    return Outline(lambda: [outer_ends(query, k) for k in range(len(query.exprs))], counted if is_exact else None)
+    return Enclosure(lambda: [outer_ends(query, k) for k in range(len(query.exprs))], counted if is_exact else None)
 
 
 def outer_ends(query: Query, k: int) -> Bounds:

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from intset.errors import BudgetError
 from intset.expr.node import Expr, Var
+from intset.linear.elimination.budget import Steps
+from intset.linear.elimination.cases import definition
 from intset.linear.form import ZERO, Linear
-from intset.linear.reading import definition
-from intset.linear.steps import Steps
 
 MAX_CASES = 128  # of one elimination
 Congruences = Iterable[tuple[int, Linear]]

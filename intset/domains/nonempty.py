@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from intset.config import Config
+from intset.domains.end_arithmetic import placed_conditions
 from intset.domains.engines import strongest
 from intset.domains.query import Query
-from intset.domains.sides import placed_conditions
 from intset.errors import BudgetError, UndecidedError
 from intset.expr.node import Cond, Expr, Var, constant_value, truth
 from intset.expr.range import Range
@@ -28,7 +28,7 @@ from intset.renaming import declared_of
 
 
 class Found(NamedTuple):
-    """What is known of a presence.
+    """What is known of where a question has a point.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class Found(NamedTuple):
     is_complete: bool
 
 
-class Presence:
+class Nonempty:
     """The values of the parameters of a question at which some point is left; found when it is asked for."""
 
     def __init__(
@@ -69,14 +69,14 @@ class Presence:
         spoken = (v for cond in self._conditions for v in cond.free_vars())
         return bool(self._keep) or any(v not in self._ranges for v in itertools.chain(said, spoken))
 
-    def at(self, values: Mapping[Var, Expr]) -> Presence | None:
-        """The presence at values of parameters; `None` where there is no point."""
+    def at(self, values: Mapping[Var, Expr]) -> Nonempty | None:
+        """The same at values of parameters; `None` where there is no point."""
         found = self.found
         facts = [*found.facts, *(fact.condition for var, e in values.items() for fact in declared_of(var, e))]
         facts_at, occupied_at = placed_conditions(facts, values), placed_conditions(found.occupied, values)
         if facts_at is None or occupied_at is None:
             return None
-        placed = self._moved(values) if not found.is_complete else Presence({}, (), (), self._config)
+        placed = self._moved(values) if not found.is_complete else Nonempty({}, (), (), self._config)
         plain = Normalizer({})
         facts_at, occupied_at = (
             tuple(cond for cond in part if not is_known(plain, cond)) for part in (facts_at, occupied_at)
@@ -90,7 +90,7 @@ class Presence:
         placed._found = left
         return placed
 
-    def _moved(self, values: Mapping[Var, Expr]) -> Presence:
+    def _moved(self, values: Mapping[Var, Expr]) -> Nonempty:
         """The same question at values of parameters. A variable that runs is not one that a value mentions."""
         bound: dict[Expr, Expr] = {v: Var(v.name) for v in free_vars(*values.values()) if self._runs(v)}
         new: dict[Expr, Expr] = {v: e for v, e in values.items() if not self._runs(v)}
@@ -101,7 +101,7 @@ class Presence:
         for v, limits in self._ranges.items():
             if v in new and v not in bound:
                 conditions += [substitute(cond, new) for cond in _inside(v, limits)]
-        return Presence(ranges, conditions, tuple(v for v in self._keep if v not in new), self._config)
+        return Nonempty(ranges, conditions, tuple(v for v in self._keep if v not in new), self._config)
 
     def _runs(self, var: Var) -> bool:
         return var in self._ranges and var not in self._keep

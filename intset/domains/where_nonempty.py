@@ -1,4 +1,4 @@
-"""Sets and regions that are empty where no point of their question is left (`presence.py`).
+"""Sets and regions that are empty where no point of their question is left (`nonempty.py`).
 
 The ends and the box of one speak of the other values of the parameters. Its algebra speaks of all: what is taken away
 from another, compared with it, counted or asked about at such a value is empty there.
@@ -11,11 +11,11 @@ from typing import TypeVar
 
 from intset.domains.base import IntSet, empty_set
 from intset.domains.budgeted import own_budget
+from intset.domains.enclosure import Enclosure
+from intset.domains.end_arithmetic import by_parameter
 from intset.domains.ends import End
-from intset.domains.outline import Outline
-from intset.domains.presence import Presence
+from intset.domains.nonempty import Nonempty
 from intset.domains.region import ProductRegion, Region
-from intset.domains.sides import by_parameter
 from intset.errors import BudgetError, CountError, UndecidedError
 from intset.expr.build import logical_and, select
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr
@@ -33,11 +33,11 @@ NOTE = "whether anything is left at these values is not known"
 S = TypeVar("S", IntSet, Region)
 
 
-class Present:
-    """What sets and regions have in common that are empty outside of a presence."""
+class OnlyWhereNonempty:
+    """What sets and regions have in common that are empty where their question has no point."""
 
-    def __init__(self, inner: IntSet | Region, presence: Presence) -> None:
-        self._inner, self._presence = inner, presence
+    def __init__(self, inner: IntSet | Region, nonempty: Nonempty) -> None:
+        self._inner, self._nonempty = inner, nonempty
         self._own: tuple[Cond, ...] | None = None
         self._shape: Shape | None = None
 
@@ -45,7 +45,7 @@ class Present:
     def _needed(self) -> tuple[Cond, ...]:
         """What must hold for something to be there, and is not said by the elements themselves."""
         if self._own is None:
-            self._own = tuple(cond for cond in self._presence.found.occupied if not self._says(cond))
+            self._own = tuple(cond for cond in self._nonempty.found.occupied if not self._says(cond))
         return self._own
 
     def _says(self, cond: Cond) -> bool:
@@ -56,13 +56,13 @@ class Present:
             held = inner.conditions(point)
         except (BudgetError, UndecidedError):
             return False
-        facts = [*(Fact(c, ASSUMED) for c in self._presence.found.facts), *(Fact(c, DERIVED) for c in held)]
+        facts = [*(Fact(c, ASSUMED) for c in self._nonempty.found.facts), *(Fact(c, DERIVED) for c in held)]
         frame = Frame.of(dict.fromkeys(point), facts)
         return is_known(frame.known, cond) or bool(prove_in(frame, cond))
 
     def _claims(self, claim: bool) -> bool:
         """What is claimed of the elements, where it is known that there are any."""
-        return claim and (self._presence.is_open() or self._presence.found.is_complete)
+        return claim and (self._nonempty.is_open() or self._nonempty.found.is_complete)
 
     def _noted(self, notes: tuple[str, ...]) -> tuple[str, ...]:
         return notes if self._claims(True) else (*notes, NOTE)
@@ -71,8 +71,8 @@ class Present:
         if self._shape is None:
             point = coordinates(shape.dims)
             with own_budget(shape):
-                shape = shape.restricted(point, logical_and(*self._presence.found.occupied))
-                for fact in self._presence.found.facts:
+                shape = shape.restricted(point, logical_and(*self._nonempty.found.occupied))
+                for fact in self._nonempty.found.facts:
                     try:
                         shape = shape.restricted(point, fact)
                     except BudgetError:  # at values that are excluded anyhow
@@ -84,7 +84,7 @@ class Present:
         """The number of elements at all values of the parameters, where it is `number` at those that leave any."""
         if number == 0 or isinstance(number, Infinity):
             return number
-        if not self._presence.found.is_complete:
+        if not self._nonempty.found.is_complete:
             raise CountError("for which values of the parameters there is no element at all is not known")
         return select(logical_and(*self._needed), as_expr(number), 0) if self._needed else number
 
@@ -93,7 +93,7 @@ class Present:
         return f"{inner!r} where {where}" if where else repr(inner)
 
     def _table(self, values: Mapping[Var, IntLike]) -> dict[Var, Expr]:
-        found = self._presence.found
+        found = self._nonempty.found
         return by_parameter(
             values, tuple(dict.fromkeys((*self._inner.params, *free_vars(*found.facts, *found.occupied))))
         )
@@ -102,11 +102,11 @@ class Present:
         return tuple(dict.fromkeys((*params, *free_vars(*self._needed))))
 
 
-class OccupiedSet(Present, IntSet):
+class SetWhereNonempty(OnlyWhereNonempty, IntSet):
     """The elements of `inner` where something is left, and none elsewhere."""
 
-    def __init__(self, inner: IntSet, presence: Presence) -> None:
-        Present.__init__(self, inner, presence)
+    def __init__(self, inner: IntSet, nonempty: Nonempty) -> None:
+        OnlyWhereNonempty.__init__(self, inner, nonempty)
         self._set, self.by, self.is_exact = inner, inner.by, self._claims(inner.is_exact)
         self.where = ()  # the elements say it
 
@@ -131,7 +131,7 @@ class OccupiedSet(Present, IntSet):
         self._set.notes = notes
 
     def _knows_where_empty(self) -> bool:
-        return self._presence.found.is_complete
+        return self._nonempty.found.is_complete
 
     @property
     def params(self) -> tuple[Var, ...]:
@@ -152,33 +152,33 @@ class OccupiedSet(Present, IntSet):
         return logical_and(*self._needed, self._set.condition(e))
 
     def conditions(self, point: Sequence[Expr]) -> tuple[Cond, ...]:
-        return (*self._presence.found.facts, *self._needed, *self._set.conditions(point))
+        return (*self._nonempty.found.facts, *self._needed, *self._set.conditions(point))
 
     def count(self) -> int | Infinity | Expr:
         return self._counted(self._set.count())
 
     def at(self, values: Mapping[Var, IntLike]) -> IntSet:
         table = self._table(values)
-        inner, presence = self._set.at(table), self._presence.at(table)
-        return empty_set(self.by) if presence is None else where_present(inner, presence)
+        inner, nonempty = self._set.at(table), self._nonempty.at(table)
+        return empty_set(self.by) if nonempty is None else where_nonempty(inner, nonempty)
 
     def __contains__(self, value: object) -> bool:
         return super().__contains__(value) if self.params else value in self._set
 
     def _relied_on(self) -> tuple[Cond, ...]:
-        return self._presence.found.facts
+        return self._nonempty.found.facts
 
     def _joined_with(self, other: IntSet, operation: Callable[[IntSet, IntSet], IntSet]) -> IntSet:
-        if isinstance(other, OccupiedSet) and other._presence is self._presence:
-            return where_present(operation(self._set, other._set), self._presence)
+        if isinstance(other, SetWhereNonempty) and other._nonempty is self._nonempty:
+            return where_nonempty(operation(self._set, other._set), self._nonempty)
         return operation(self, other)
 
     @property
     def shape(self) -> Shape:
         return self._restricted(self._set.shape)
 
-    def outlined(self) -> Outline:
-        return self._set.outlined()
+    def enclosure(self) -> Enclosure:
+        return self._set.enclosure()
 
     def describe(self) -> str:
         return self._set.describe()
@@ -187,11 +187,11 @@ class OccupiedSet(Present, IntSet):
         return self._shown(self._set)
 
 
-class OccupiedRegion(Present, Region):
+class RegionWhereNonempty(OnlyWhereNonempty, Region):
     """The points of `inner` where something is left, and none elsewhere."""
 
-    def __init__(self, inner: Region, presence: Presence) -> None:
-        Present.__init__(self, inner, presence)
+    def __init__(self, inner: Region, nonempty: Nonempty) -> None:
+        OnlyWhereNonempty.__init__(self, inner, nonempty)
         self._region, self.dims, self.by, self.is_exact = inner, inner.dims, inner.by, self._claims(inner.is_exact)
 
     @property
@@ -211,7 +211,7 @@ class OccupiedRegion(Present, Region):
         self._region.notes = notes
 
     def _knows_where_empty(self) -> bool:
-        return self._presence.found.is_complete
+        return self._nonempty.found.is_complete
 
     @property
     def params(self) -> tuple[Var, ...]:
@@ -236,41 +236,41 @@ class OccupiedRegion(Present, Region):
 
     def at(self, values: Mapping[Var, IntLike]) -> Region:
         table = self._table(values)
-        inner, presence = self._region.at(table), self._presence.at(table)
-        if presence is None:
+        inner, nonempty = self._region.at(table), self._nonempty.at(table)
+        if nonempty is None:
             return ProductRegion([empty_set(self.by)] * self.dims, self.by, True)
-        return where_present(inner, presence)
+        return where_nonempty(inner, nonempty)
 
     def condition(self, point: Sequence[IntLike]) -> Cond:
         return logical_and(*self._needed, self._region.condition(point))
 
     def conditions(self, point: Sequence[Expr]) -> tuple[Cond, ...]:
-        return (*self._presence.found.facts, *self._needed, *self._region.conditions(point))
+        return (*self._nonempty.found.facts, *self._needed, *self._region.conditions(point))
 
     @property
     def shape(self) -> Shape:
         return self._restricted(self._region.shape)
 
-    def outlined(self) -> Outline:
-        return self._region.outlined()
+    def enclosure(self) -> Enclosure:
+        return self._region.enclosure()
 
     def _joined_with(self, other: Region, operation: Callable[[Region, Region], Region]) -> Region:
-        if isinstance(other, OccupiedRegion) and other._presence is self._presence:
-            return where_present(operation(self._region, other._region), self._presence)
+        if isinstance(other, RegionWhereNonempty) and other._nonempty is self._nonempty:
+            return where_nonempty(operation(self._region, other._region), self._nonempty)
         return operation(self, other)
 
     def project(self, dims: Sequence[int]) -> Region:
-        return where_present(self._region.project(dims), self._presence)
+        return where_nonempty(self._region.project(dims), self._nonempty)
 
     def hull(self) -> Region:
-        return where_present(self._region.hull(), self._presence)
+        return where_nonempty(self._region.hull(), self._nonempty)
 
     def __repr__(self) -> str:
         return self._shown(self._region)
 
 
-def where_present(answer: S, presence: Presence | None) -> S:
+def where_nonempty(answer: S, nonempty: Nonempty | None) -> S:
     """What a domain answered, empty where no point of its question is left; `None`: there is one anywhere."""
-    if presence is None or presence.is_settled():
+    if nonempty is None or nonempty.is_settled():
         return answer
-    return OccupiedSet(answer, presence) if isinstance(answer, IntSet) else OccupiedRegion(answer, presence)
+    return SetWhereNonempty(answer, nonempty) if isinstance(answer, IntSet) else RegionWhereNonempty(answer, nonempty)
