@@ -25,7 +25,6 @@ from intset import (
 )
 from intset.expr.walk import substitute
 from intset.linear.canonical import Normalizer
-from intset.linear.form import Linear
 from intset.linear.elimination.cases import cases_of
 from intset.linear.elimination.systems import (
     EVERYTHING,
@@ -42,6 +41,7 @@ from intset.linear.elimination.systems import (
     shadows,
     tidy,
 )
+from intset.linear.form import Linear
 from intset.regions.product import Product
 from intset.regions.shape import End, Shape
 
