@@ -4,6 +4,6 @@ No domain of this package stands on it: isl has the same inside. It is public be
 implementation for projections and images, which nobody writes again who only wants another way to write sets down, and
 because it needs no library: a domain on it answers where islpy cannot be imported. `examples/boxes` is one.
 
-`cases.py` reads a condition as cases of affine forms, `systems.py` is a system of inequalities and congruences and takes
-variables out of one, `budget.py` counts what that costs.
+`cases.py` reads a condition as cases of affine forms, `systems.py` takes variables out of inequalities and congruences,
+`budget.py` counts what that costs.
 """
