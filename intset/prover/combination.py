@@ -1,15 +1,17 @@
 """The search for combinations of facts; what it finds is for `check` to verify, so nothing here has to be trusted.
 
 Premises, then their products, are columns of a linear program over the rationals: multipliers of at least 0 under which
-every monomial cancels and a negative constant is left. z3's simplex solves it. Where there are none, the case is split:
-on the condition of a `select`, on a common factor of the goal's terms (`m*t + c` with `t >= 1` or not), on a fractional
-coordinate of a solution of the relaxation (Land and Doig's branch and bound).
+every monomial cancels and a negative constant is left. The simplex method solves it; where that takes too long, z3's.
+Where there are none, the case is split: on the condition of a `select`, on a common factor of the goal's terms
+(`m*t + c` with `t >= 1` or not), on a fractional coordinate of a solution of the relaxation (Land and Doig's branch and
+bound).
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from fractions import Fraction
 from functools import reduce
 from math import gcd, lcm
 from operator import add as add_terms
@@ -28,6 +30,7 @@ from intset.expr.digits import decimal, number_of
 from intset.expr.node import Cond, Expr, const, constant_value
 from intset.expr.walk import free_vars, opaque_terms, postorder
 from intset.frame import Frame
+from intset.prover.simplex import RIGHT, TooLongError, weights
 from intset.prover.z3_solver import keeping_interrupts
 from intset.prover.z3_terms import load_z3
 
@@ -35,6 +38,8 @@ MAX_PREMISES = (48, 30, 16)  # so many premises may be taken alone, in products 
 MAX_MONOMIALS = 2_000
 MAX_BITS = 1 << 18  # of all coefficients together: z3's units do not count how long its numbers are
 MAX_NODES = 400
+MAX_SIMPLEX_BITS = 1 << 13  # of all coefficients, where pivots are ours: their numbers may become as long as that
+MAX_STEPS = 400_000  # of pivots
 RLIMIT = 2_000_000
 MAX_TRIED = 24  # cases
 MAX_DEPTH = 8  # of splits in splits
@@ -341,7 +346,6 @@ def _cancelling(columns: list[Column]) -> list[Column]:
         columns = kept
 
 
-@keeping_interrupts()
 def _solve(columns: list[Column]) -> tuple[Term, ...] | None:
     columns = _short(columns)
     rows: dict[Any, list[tuple[int, int]]] = {UNIT: []}
@@ -350,20 +354,33 @@ def _solve(columns: list[Column]) -> tuple[Term, ...] | None:
             rows.setdefault(monomial, []).append((number, k))
     if not rows[UNIT] or len(rows) > MAX_MONOMIALS:
         return None
+    try:
+        if sum(column.bits for column in columns) > MAX_SIMPLEX_BITS:
+            raise TooLongError
+        free = [number for number, column in enumerate(columns) if column.is_zero]
+        sides = [{**dict(row), **({} if monomial else {RIGHT: -1})} for monomial, row in rows.items()]
+        found = weights(sides, free, MAX_STEPS)
+    except TooLongError:
+        found = _solved_by_z3(columns, rows)
+    if found is None:
+        return None
+    scale = lcm(*(weight.denominator for weight in found.values()))
+    return tuple(Term(int(k * scale), columns[number].premises) for number, k in sorted(found.items()) if k)
+
+
+@keeping_interrupts()
+def _solved_by_z3(columns: list[Column], rows: dict[Any, list[tuple[int, int]]]) -> dict[int, Fraction] | None:
     z3 = load_z3()
     context = z3.Context()
     solver = z3.SolverFor("QF_LRA", ctx=context)
     solver.set(rlimit=RLIMIT)
-    weights = [z3.Real(f"w{number}", context) for number in range(len(columns))]
-    solver.add([weight >= 0 for weight, column in zip(weights, columns, strict=True) if not column.is_zero])
+    unknown = [z3.Real(f"w{number}", context) for number in range(len(columns))]
+    solver.add([weight >= 0 for weight, column in zip(unknown, columns, strict=True) if not column.is_zero])
     for monomial, row in rows.items():
-        total = z3.Sum([_times(weights[number], k) for number, k in row])
+        total = z3.Sum([_times(unknown[number], k) for number, k in row])
         solver.add(total == (0 if monomial else -1))
     if solver.check() != z3.sat:
         return None
     model = solver.model()
-    values = [model.eval(weight, model_completion=True) for weight in weights]
-    fractions = [_fraction(value) for value in values]
-    scale = lcm(*(bottom for _, bottom in fractions))
-    factors = [top * (scale // bottom) for top, bottom in fractions]
-    return tuple(Term(k, column.premises) for k, column in zip(factors, columns, strict=True) if k)
+    values = [model.eval(weight, model_completion=True) for weight in unknown]
+    return {number: Fraction(*_fraction(value)) for number, value in enumerate(values)}

@@ -1,0 +1,123 @@
+"""Nonnegative combinations of columns, by the simplex method in exact integers.
+
+The systems of a combination are small, a dozen of sparse columns: the first phase of the simplex method answers them
+in less time than a z3 context takes to make. Rows are scaled to coprime integers, so nothing is rounded, and pivots
+are chosen by Bland's rule ("New finite pivoting rules for the simplex method", 1977), so it ends; a long way there is
+left to others by a budget in steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from fractions import Fraction
+from math import gcd
+from typing import Final
+
+Row = dict[int, int]  # what is multiplied with each weight; under RIGHT what it adds up to
+RIGHT: Final = -1
+
+
+class TooLongError(Exception):
+    """The budget was used up."""
+
+
+def weights(rows: Iterable[Mapping[int, int]], free: Collection[int], steps: int) -> dict[int, Fraction] | None:
+    """Weights, none below 0 except those of `free`, under which every row adds up; `None` when there are none.
+
+    A weight that is absent is 0. `steps` is how many entries of rows may be written; beyond it, `TooLongError`.
+    """
+    return _Tableau(rows, steps).solved(free)
+
+
+class _Tableau:
+    """The rows, each solved for the weight that is basic in it, which stands in no other."""
+
+    def __init__(self, rows: Iterable[Mapping[int, int]], steps: int) -> None:
+        self.rows: list[Row] = [dict(row) for row in rows]
+        self.basic: list[int | None] = [None] * len(self.rows)  # None: a weight of its own, which is to become 0
+        self.left = steps
+
+    def solved(self, free: Collection[int]) -> dict[int, Fraction] | None:
+        solved_for = self._eliminated(free)
+        for number, row in enumerate(self.rows):
+            if row.get(RIGHT, 0) < 0:
+                self.rows[number] = {key: -k for key, k in row.items()}
+        lacking: Row = {}
+        for row in self.rows:
+            for key, k in row.items():
+                lacking[key] = lacking.get(key, 0) + k
+        while lacking.get(RIGHT, 0) > 0:
+            entering = min((key for key, k in lacking.items() if k > 0 and key != RIGHT), default=None)
+            if entering is None:
+                return None
+            leaving = self._leaving(entering)
+            self._pivot(leaving, entering)
+            lacking = self._without(lacking, self.rows[leaving], entering)
+            self.basic[leaving] = entering
+        return self._values(solved_for)
+
+    def _eliminated(self, free: Collection[int]) -> list[tuple[int, Row]]:
+        """Take the free weights out, each with a row that gives it in terms of the others."""
+        found = []
+        for column in free:
+            number = min((n for n, row in enumerate(self.rows) if column in row), key=self._length, default=None)
+            if number is not None:
+                self._pivot(number, column)
+                found.append((column, self.rows.pop(number)))
+                self.basic.pop()
+        return found
+
+    def _length(self, number: int) -> int:
+        return len(self.rows[number])
+
+    def _leaving(self, entering: int) -> int:
+        """The row in which the weight that grows first takes another to 0; of several the one of the first weight."""
+        best, top, bottom, rank = -1, 0, 0, -2
+        for number, row in enumerate(self.rows):
+            k = row.get(entering, 0)
+            if k > 0:
+                right, owner = row.get(RIGHT, 0), self.basic[number]
+                order = -1 if owner is None else owner
+                side = right * bottom - top * k
+                if best < 0 or side < 0 or side == 0 and order < rank:
+                    best, top, bottom, rank = number, right, k, order
+        return best
+
+    def _pivot(self, number: int, column: int) -> None:
+        """Take a weight out of all rows but one."""
+        pivot = self.rows[number]
+        if pivot[column] < 0:
+            self.rows[number] = pivot = {key: -k for key, k in pivot.items()}
+        for other, row in enumerate(self.rows):
+            if other != number and column in row:
+                self.rows[other] = self._without(row, pivot, column)
+
+    def _without(self, row: Row, pivot: Row, column: int) -> Row:
+        """The row without this weight, scaled by something positive."""
+        self.left -= len(row) + len(pivot)
+        if self.left < 0:
+            raise TooLongError
+        common = gcd(row[column], pivot[column])
+        times, factor = pivot[column] // common, row[column] // common
+        new = dict(row) if times == 1 else {key: k * times for key, k in row.items()}
+        for key, k in pivot.items():
+            value = new.get(key, 0) - factor * k
+            if value:
+                new[key] = value
+            else:
+                new.pop(key, None)
+        scale = gcd(*new.values())
+        return new if scale <= 1 else {key: k // scale for key, k in new.items()}
+
+    def _values(self, solved_for: list[tuple[int, Row]]) -> dict[int, Fraction]:
+        values = {
+            owner: Fraction(row.get(RIGHT, 0), row[owner])
+            for owner, row in zip(self.basic, self.rows, strict=True)
+            if owner is not None
+        }
+        for column, row in reversed(solved_for):
+            rest = sum(
+                (k * values.get(key, Fraction(0)) for key, k in row.items() if key not in (column, RIGHT)), Fraction(0)
+            )
+            values[column] = (row.get(RIGHT, 0) - rest) / row[column]
+        return values

@@ -1,0 +1,99 @@
+"""The simplex method behind combinations: weights that add up where z3 finds some, and none where it finds none."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Mapping, Sequence
+from fractions import Fraction
+from unittest.mock import patch
+
+import pytest
+import z3
+
+from intset import Context, Range, Var
+from intset.prover import combination
+from intset.prover.simplex import RIGHT, TooLongError, weights
+
+Rows = Sequence[Mapping[int, int]]
+
+
+def adds_up(rows: Rows, free: Collection[int], found: Mapping[int, Fraction]) -> bool:
+    held = all(weight >= 0 for key, weight in found.items() if key not in free)
+    return held and all(
+        sum(k * found.get(key, 0) for key, k in row.items() if key >= 0) == row.get(RIGHT, 0) for row in rows
+    )
+
+
+def has_weights(rows: Rows, free: Collection[int], count: int) -> bool:
+    """What z3 says."""
+    solver, unknown = z3.SolverFor("QF_LRA"), [z3.Real(f"w{number}") for number in range(count)]
+    solver.add([weight >= 0 for number, weight in enumerate(unknown) if number not in free])
+    for row in rows:
+        solver.add(z3.Sum([unknown[key] * k for key, k in row.items() if key >= 0]) == row.get(RIGHT, 0))
+    return bool(solver.check() == z3.sat)
+
+
+def system(seed: int) -> tuple[Rows, set[int], int]:
+    rng = random.Random(seed)
+    count, most = rng.randint(1, 9), rng.choice((1, 2, 7, 10**9))
+    rows = []
+    for number in range(rng.randint(1, 7)):
+        row = {key: rng.randint(-most, most) for key in rng.sample(range(count), rng.randint(1, count))}
+        row[RIGHT] = -1 if number == 0 else rng.choice((0, 0, 0, rng.randint(-most, most)))
+        rows.append({key: k for key, k in row.items() if k})
+    return rows, {key for key in range(count) if rng.random() < 0.2}, count
+
+
+def test_as_z3_says() -> None:
+    answers = []
+    for seed in range(300):
+        rows, free, count = system(seed)
+        found = weights(rows, free, 10**6)
+        assert (found is not None) == has_weights(rows, free, count), seed
+        assert found is None or adds_up(rows, free, found), seed
+        answers.append(found is not None)
+    assert 60 < sum(answers) < 240
+
+
+@pytest.mark.parametrize(
+    ("rows", "free", "expected"),
+    [
+        ([{0: 2, RIGHT: 3}], (), {0: Fraction(3, 2)}),
+        ([{0: 2, RIGHT: -3}], (), None),
+        ([{0: 2, RIGHT: -3}], (0,), {0: Fraction(-3, 2)}),
+        ([{RIGHT: 1}], (), None),
+        ([{}], (), {}),
+        ([{0: 1, 1: -1, RIGHT: 1}, {0: 1, 1: -1, RIGHT: 2}], (0, 1), None),  # one of them is taken out of both rows
+    ],
+)
+def test_small_systems(rows: Rows, free: Collection[int], expected: dict[int, Fraction] | None) -> None:
+    assert weights(rows, free, 1000) == expected
+
+
+def test_degenerate_pivots_come_to_an_end() -> None:
+    """Beale's example, on which the rule of the steepest column walks in a circle."""
+    rows = [
+        {0: 1, 3: 25, 4: -60 * 100, 5: -4, 6: 900},
+        {1: 1, 3: 50, 4: -90 * 100, 5: -2, 6: 300},
+        {2: 1, 5: 1, RIGHT: 1},
+        {3: 75, 4: -15000, 5: 2, 6: -600, 7: -1, RIGHT: 5},
+    ]
+    found = weights(rows, (), 10**5)
+    assert (found is not None) == has_weights(rows, (), 8)
+    assert found is None or adds_up(rows, (), found)
+
+
+def test_a_budget_ends_it() -> None:
+    rows, free, _ = next(one for one in map(system, range(300)) if weights(one[0], one[1], 10**6) and len(one[0]) > 3)
+    with pytest.raises(TooLongError):
+        weights(rows, free, 3)
+
+
+@pytest.mark.parametrize("name", ["MAX_STEPS", "MAX_SIMPLEX_BITS"])
+def test_beyond_a_budget_z3_is_asked(name: str, asked_anew: None) -> None:
+    i, j = Var("i"), Var("j")
+    instead = patch.object(combination, "_solved_by_z3", wraps=combination._solved_by_z3)
+    with patch.object(combination, name, 0), instead as asked:
+        proof = Context({i: Range(0, 8), j: Range(0, 5)}, assume=[i * 3 + j * 2 < 20]).prove(i + j <= 9)
+        assert proof.certificate().check()
+    assert asked.called
