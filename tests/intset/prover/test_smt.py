@@ -552,10 +552,13 @@ def test_the_clock_stops_z3_only_if_told_to() -> None:
         stopped = ctx.prove(goal)
         assert stopped.status == "unknown" and "stopped by the clock (z3_timeout_ms=1)" in stopped.reason
     axes = Context({i: Range(0, n), j: Range(0, m), k: Range(0, p)})
-    for timeout, by in ((1, "linear"), (600_000, "z3"), (0, "z3")):
+    for timeout in (1, 600_000, 0):
         with intset.using(z3_timeout_ms=timeout, tiers="z3,linear"):
             proof = axes.prove((i * m + j) * p + k < n * m * p)
-        assert (proof.status, proof.by, "clock" in proof.reason) == ("proved", by, timeout == 1)
+        # where many processes run, z3 may end before its own clock is given a turn
+        was_stopped = timeout == 1 and proof.by == "linear"
+        assert (proof.status, proof.by) == ("proved", "linear" if was_stopped else "z3")
+        assert ("clock" in proof.reason) == was_stopped
     with intset.using(tiers="z3", z3_rlimit=3_000):
         assert ctx.prove(goal).reason == "z3 gave up: rlimit"
 
