@@ -18,9 +18,11 @@ from lowering.codegen.straight import Straight
 from lowering.codegen.text import opened
 from lowering.nest.ir import Function
 from lowering.nest.walk import without_assumptions
+from lowering.passes.accumulators import accumulate
 from lowering.passes.bounded import sizes_that_fit
 from lowering.passes.dead import drop_dead
 from lowering.passes.narrow import Width, narrow
+from lowering.passes.partition import partition_loops
 from lowering.passes.unroll import unroll
 
 BUILD: Final = "cc -std=c99 -O3 -march=native"
@@ -69,11 +71,11 @@ def c_file(f: Function, width: Width | None = None) -> CFile:
     """`to_c` with what a caller of the compiled function needs to know. Parameters and errors are those of `to_c`."""
     f = drop_dead(f.with_body(without_assumptions(f.body)))  # what is not used would be a warning
     chosen = narrow(f) if width is None else width
+    f = _prepared(f, chosen.bits)
     fitting = sizes_that_fit(f) if width is None and chosen.bits == 64 else ()
-    f = drop_dead(unroll(f))
     name = Names(KEYWORDS).fresh(f.name)
-    body = _Body(f, chosen.bits)
-    narrow_body = _Body(f, 32) if fitting else None
+    body = _Body(f, chosen.bits, name)
+    narrow_body = _Body(f, 32, f"{name}_32") if fitting else None
     bodies = [body] if narrow_body is None else [narrow_body, body]
     inner = body.syntax.names.fresh(f"{name}_32") if fitting else ""
     dispatch = body.dispatch(inner, fitting) if fitting else []  # which may need helpers of its own
@@ -91,16 +93,25 @@ def c_file(f: Function, width: Width | None = None) -> CFile:
         lines.append("")
     head = f"int {name}({body.parameters})"
     lines += [f"{head};", ""]
+    for made in bodies:
+        lines += made.nest.parts
     if narrow_body is not None:
         lines += [f"static int {inner}({narrow_body.parameters}) {{", *_in(narrow_body.lines), "}", ""]
     lines += [f"{head} {{", *_in([*dispatch, *body.lines]), "}"]
     return CFile("\n".join(lines) + "\n", name, chosen.bits, tuple(body.nest.messages))
 
 
+def _prepared(f: Function, bits: int) -> Function:
+    """The nest as C is to have it: loops written out and taken apart, as far as that needs no wider integers."""
+    f = unroll(f)
+    parted = partition_loops(f)
+    return accumulate(drop_dead(parted if parted is f or bits == 64 or narrow(parted).bits == 32 else f))
+
+
 class _Body:
     """The parameters and the statements of a function at one width."""
 
-    def __init__(self, f: Function, bits: int) -> None:
+    def __init__(self, f: Function, bits: int, label: str) -> None:
         self.f = f
         names = Names(KEYWORDS)
         self.syntax = CSyntax(names, bits, f.name)
@@ -111,7 +122,7 @@ class _Body:
         sizes = [f"{self.syntax.index} {self.syntax.leaf(v)}" for v in f.sizes]
         scalars = [f"{c_type(p.dtype, str(p.data[0]))} {self.syntax.leaf(p)}" for p in f.scalars]
         self.parameters = ", ".join((*tensors, *sizes, *scalars)) or "void"
-        self.nest = CNest(f, self.syntax)
+        self.nest = CNest(f, self.syntax, label)
         body = self.nest.lines()
         text = re.sub(r"/\*.*?\*/", "", "\n".join(body))  # a name that only a remark mentions is not used
         labels = [names.of(t, t.name) for t in f.params] + [str(self.syntax.leaf(v)) for v in (*f.sizes, *f.scalars)]

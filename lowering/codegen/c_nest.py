@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any, Final
 
@@ -21,6 +21,7 @@ from intset.expr.walk import opaque_terms, postorder
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
 from lowering.codegen.c_ops import CSyntax
+from lowering.codegen.c_parts import is_part, part_of
 from lowering.codegen.c_storage import CStorage, count
 from lowering.codegen.c_types import c_type
 from lowering.codegen.held import held
@@ -29,6 +30,7 @@ from lowering.codegen.straight import Straight
 from lowering.codegen.tables import Table, tables_below
 from lowering.codegen.text import compared, opened
 from lowering.nest.ir import Allocate, Assert, Evaluate, For, Function, If, Let, LoopKind, Seq, ShapeOf, Stmt, Store
+from lowering.nest.scope import Scope, scope_of
 from lowering.nest.text import end_of
 from lowering.nest.walk import Visit, drive, needed_variables, operands, range_ends, statements, touched
 from lowering.passes.narrow import offset
@@ -40,8 +42,9 @@ ZEROED: Final = 64  # elements up to which an array is set to zero first, when t
 class CNest:
     """The statements of a function, one text a line, without indentation of the whole."""
 
-    def __init__(self, f: Function, syntax: CSyntax) -> None:
+    def __init__(self, f: Function, syntax: CSyntax, label: str) -> None:
         self.f = f
+        self.label = label  # what the names of its parts begin with
         self.syntax = syntax
         self.parallel, self.plan = parallel_plan(f)
         self.storage = CStorage(self.plan, syntax)
@@ -50,6 +53,11 @@ class CNest:
         self.heap: list[str] = []  # arrays to be freed at the end, once they are there
         self.messages: list[str] = []
         self.tables: list[str] = []  # their definitions
+        self.parts: list[str] = []  # functions that stand in front of this one
+        self._is_in_part = False
+        self._scope = scope_of(f)
+        self._stored: set[Tensor] = set()  # allocated tensors that are not on the stack
+        self._types: dict[Any, str] = {p: c_type(p.dtype, str(p.data[0])) for p in f.scalars}
         self._spans: dict[Var, tuple[int, int]] = {}  # of the loops around, where they are known
         self._table_of: dict[Any, Tensor] = {}
         self.needed = needed_variables(f.body)
@@ -79,11 +87,32 @@ class CNest:
             if isinstance(stmt, Allocate) and stmt in brief.values():
                 self._note_shape(stmt)
                 continue
+            if not self._is_in_part and is_part(stmt, self._stored, self.plan.stack):
+                lines.append((yield self._part(stmt, brief)))
+                continue
             made = yield self._stmt(stmt)
             used = [brief[t] for t in touched(stmt) if t in brief] if brief else []
             pointers = [text for a in dict.fromkeys(used) if (text := self.storage.pointer(a)) is not None]
             lines += ["{", *_in([*pointers, *made]), "}"] if pointers else made
         return lines
+
+    def _part(self, stmt: Stmt, brief: Mapping[Tensor, Allocate]) -> Visit[str]:
+        """The call of a function that does what a statement says."""
+        tables, known = self.tables, self._table_of
+        self.tables, self._table_of, self._is_in_part = [], {}, True
+        made = yield self._stmt(stmt)
+        addresses = {t: text for t, a in brief.items() if (text := self.storage.address(a)) is not None}
+        body = [*self.tables, *made]
+        definition, call = part_of(self.label, stmt, body, self._name, addresses, self._type_of)
+        self.parts += [*definition, ""]
+        self.tables, self._table_of, self._is_in_part = tables, known, False
+        return call
+
+    def _name(self, thing: Any) -> str:
+        return self.syntax.names.of(thing, thing.name) if isinstance(thing, Tensor) else str(self.syntax.leaf(thing))
+
+    def _type_of(self, var: Any) -> str:
+        return self._types.get(var, self.syntax.index)
 
     def _brief(self, stmts: Sequence[Stmt]) -> dict[Tensor, Allocate]:
         """The allocations that share their bytes: a pointer to one is in scope only in statements that use it.
@@ -143,7 +172,9 @@ class CNest:
         own = self.storage.thread_head(loop)
         if loop.range.ends is not None:
             self._spans[loop.var] = loop.range.ends
+        outside, self._scope = self._scope, self._scope.inside(loop)
         body = yield self._block(loop.body)
+        self._scope = outside
         self._spans.pop(loop.var, None)
         if names:
             more, following = self._operands(*(c.following for c in loop.carried))
@@ -211,7 +242,8 @@ class CNest:
                 return []
             before, (value,) = self._operands(stmt.value)
             name = self.syntax.leaf(stmt.var)
-            return [*before, f"const {self._let_type(stmt)} {name} = {opened(value)};"]
+            self._types[stmt.var] = self._let_type(stmt)
+            return [*before, f"const {self._types[stmt.var]} {name} = {opened(value)};"]
         assert isinstance(stmt, Evaluate)
         raise InputError(f"{self.f.name} calls {stmt.call.name}, a function of the host: C code cannot call it")
 
@@ -222,7 +254,7 @@ class CNest:
 
     def _store(self, stmt: Store) -> list[str]:
         tensor = stmt.tensor
-        place = place_of(stmt.indices, self.shapes[tensor])
+        place = place_of(stmt.indices, self.shapes[tensor], self._scope)
         before, (value, where) = self._operands(held(stmt.value, tensor.dtype), place)
         is_plain = isinstance(stmt.value, Expr) and constant_value(stmt.value) is not None
         if isinstance(stmt.value, Expr) and not is_plain:
@@ -247,6 +279,8 @@ class CNest:
             if constant_value(range_ends(r)[0]) != 0:
                 raise InputError(f"the storage of {tensor.name} does not begin at 0: apply rebase before to_c")
         self.shapes[tensor] = extents = tuple(range_ends(r)[1] for r in stmt.ranges)
+        if stmt not in self.plan.stack:
+            self._stored.add(tensor)
         return extents
 
     def _allocate(self, stmt: Allocate) -> list[str]:
@@ -275,7 +309,7 @@ class CNest:
     # -- operands -----------------------------------------------------------------------------------------------
 
     def _operands(self, *operands: Operand) -> tuple[list[str], list[str]]:
-        return Straight(self.syntax).emit([flat(self._tabulated(e), self.shapes) for e in operands])
+        return Straight(self.syntax).emit([flat(self._tabulated(e), self.shapes, self._scope) for e in operands])
 
     def _tabulated(self, operand: Operand) -> Operand:
         """The operand with selections between constants as elements of tables."""
@@ -306,13 +340,13 @@ def pragma(what: str) -> list[str]:
     return ["#ifdef _OPENMP", f"#pragma omp {what}", "#endif"]
 
 
-def flat(operand: Operand, shapes: dict[Tensor, tuple[Expr, ...]]) -> Any:
+def flat(operand: Operand, shapes: dict[Tensor, tuple[Expr, ...]], scope: Scope | None = None) -> Any:
     """An operand that reads elements by their number in storage."""
 
     def on_load(tensor: Tensor, indices: tuple[Expr, ...]) -> Operand:
         if tensor not in shapes:
             raise InputError(f"{tensor.name} is read where it has no storage")
-        place = place_of(indices, shapes[tensor])
+        place = place_of(indices, shapes[tensor], scope)
         if dtypes.is_int(tensor.dtype):
             answer: Operand = make_node(ops.LOAD, (place,), tensor.element)
             return answer

@@ -110,16 +110,22 @@ class CStorage:
 
         `is_alone`: whether no other pointer reaches these bytes where this one is in scope.
         """
+        address = self.address(stmt)
+        if address is None:
+            return None
+        tensor = stmt.tensor
+        restrict = "restrict " if is_alone else ""
+        return f"{c_type(tensor.dtype, tensor.name)} *{restrict}{self._name(tensor)} = {address};"
+
+    def address(self, stmt: Allocate) -> str | None:
+        """Where an allocation in an arena lies, or `None`."""
         arena = self._arena(stmt)
         if arena is None:
             return None
-        tensor = stmt.tensor
-        dtype = c_type(tensor.dtype, tensor.name)
         place = str(arena.offsets[stmt]) if stmt in arena.offsets else self._slots[arena][arena.slot_of[stmt]]
         base = self._bases[arena]
         where = base if place == "0" else f"({base} + {place})"
-        restrict = "restrict " if is_alone else ""
-        return f"{dtype} *{restrict}{self._name(tensor)} = ({dtype} *){where};"
+        return f"({c_type(stmt.tensor.dtype, stmt.tensor.name)} *){where}"
 
     def _name(self, tensor: Tensor) -> str:
         return self.syntax.names.of(tensor, tensor.name)

@@ -10,6 +10,9 @@ divisions.py   floor divisions become machine operations
 hoist.py       divisions that a loop does not change, done before it
 strength.py    divisions that a loop carries instead of computing
 unroll.py      unrolled loops written out
+partition.py   loops in pieces, so that conditions inside are decided; affine.py: what is known of such conditions;
+               folding.py: what follows from decided ones
+accumulators.py elements that loops combine into, in variables
 unique.py      every variable in sight has a name of its own
 narrow.py      the width of index arithmetic
 intervals.py   whether an index is seen to fit, from the intervals of its parts
@@ -27,6 +30,7 @@ overcompute.py guards that make no difference, dropped; guards against what is f
 undefined.py assumptions.py   `undef()` and `assume`, before code is made
 """
 
+from lowering.passes.accumulators import accumulate
 from lowering.passes.assumptions import remove_assume
 from lowering.passes.buffers import simplify
 from lowering.passes.dead import drop_dead
@@ -39,6 +43,7 @@ from lowering.passes.minima import name_minima
 from lowering.passes.narrow import Width, narrow
 from lowering.passes.noop import remove_no_op
 from lowering.passes.overcompute import remove_branching_through_overcompute, remove_overcompute_through_branching
+from lowering.passes.partition import partition_loops
 from lowering.passes.places import Entry
 from lowering.passes.rebase import rebase
 from lowering.passes.sequential import sequential_buffer_access
@@ -49,6 +54,7 @@ from lowering.passes.unique import unique_names
 __all__ = [
     "Entry",
     "Width",
+    "accumulate",
     "drop_dead",
     "follow_guards",
     "hoist_expression",
@@ -57,6 +63,7 @@ __all__ = [
     "merge_adjacent_loops",
     "name_minima",
     "narrow",
+    "partition_loops",
     "rebase",
     "reduce_loop_extents",
     "remove_assume",

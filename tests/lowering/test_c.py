@@ -308,7 +308,8 @@ def test_several_functions_may_stand_in_one_file() -> None:
     for name in ("first", "second"):
         s = te.create_schedule(te.compute((9,), lambda i: tir.max(a[i], i) + tir.min(i, 3), name=name).op)
         texts.append(to_c(lower(s), Width(64)))
-    assert "".join(texts).count("static inline int64_t max_i64") == 2
+    helper = "static inline int64_t max_i64"
+    assert "".join(texts).count(helper) == "".join(texts).count("#define INTSET_MAX_I64") > 1
     for compiler in compilers():
         compile_c("\n".join(texts).replace("int O(", "int P(", 2), compiler, WARNINGS)
 

@@ -1,0 +1,75 @@
+"""Nests as functions of their own, so that the compiler knows that their arrays are apart.
+
+Compilers believe `restrict` of the parameters of a function, also once it is inlined; of pointers that are declared in
+a block, as those into an arena are, some forget it, and test in front of every inner loop whether arrays overlap.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+from zlib import crc32
+
+from bound.tensor import Tensor
+from lowering.codegen.c_types import c_type
+from lowering.nest.ir import Allocate, Assert, Evaluate, For, If, Stmt, Store
+from lowering.nest.walk import free_variables, statements, touched
+
+
+def is_part(stmt: Stmt, stored: Collection[Tensor], stack: Collection[Allocate]) -> bool:
+    """Whether a statement is to be a function of its own: a nest over several arrays, one of them allocated.
+
+    Parameters
+    ----------
+    stored: the allocated tensors in sight that are not on the stack.
+    stack: the allocations on the stack.
+    """
+    if not isinstance(stmt, (For, If)):
+        return False
+    arrays = touched(stmt)
+    if len(arrays) < 2 or not any(t in stored for t in arrays):
+        return False
+    inside = list(statements(stmt))
+    if any(isinstance(s, (Assert, Evaluate)) or (isinstance(s, Allocate) and s not in stack) for s in inside):
+        return False
+    return any(isinstance(s, For) for s in inside)
+
+
+def part_of(
+    label: str,
+    stmt: Stmt,
+    lines: list[str],
+    name_of: Callable[[Any], str],
+    addresses: Mapping[Tensor, str],
+    types: Callable[[Any], str],
+) -> tuple[list[str], str]:
+    """The definition of a function whose body is `lines`, the text of a statement, and the call that stands for it.
+
+    Its name says which tensor it stores to, and depends on its text: several files that are put together have several
+    functions of a name only where they are the same, and that is defined once.
+
+    Parameters
+    ----------
+    label: what the name begins with.
+    name_of: of a tensor or variable.
+    addresses: of arrays that have no name where the call stands.
+    types: of a variable.
+    """
+    made = {s.tensor for s in statements(stmt) if isinstance(s, Allocate)}
+    written = dict.fromkeys(s.tensor for s in statements(stmt) if isinstance(s, Store))
+    params, args = [], []
+    for tensor in touched(stmt):
+        if tensor not in made:
+            const = "" if tensor in written else "const "
+            params.append(f"{const}{c_type(tensor.dtype, tensor.name)} *restrict {name_of(tensor)}")
+            args.append(addresses.get(tensor, name_of(tensor)))
+    for var in free_variables(stmt):
+        params.append(f"{types(var)} {name_of(var)}")
+        args.append(name_of(var))
+    rest = [f"({', '.join(params)}) {{", *(f"    {line}" for line in lines), "}"]
+    stored = next((t.name for t in written if t not in made), "part")
+    name = re.sub(r"\W", "_", f"{label}_{stored}_{crc32(chr(10).join(rest).encode()) & 0xFFFFFF:06x}")
+    guard = f"INTSET_{name.upper()}"
+    definition = [f"#ifndef {guard}", f"#define {guard}", f"static void {name}{rest[0]}", *rest[1:], "#endif"]
+    return definition, f"{name}({', '.join(args)});"

@@ -1,0 +1,125 @@
+"""Conditions on loops that are affine, decided and solved by the ends of the loops around and inside of them.
+
+Everything is arithmetic on linear forms, without a context: it is asked of every condition of a nest, several times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice, product
+from typing import Any, Final, TypeAlias
+
+from intset.expr import ops
+from intset.expr.node import Cond, Expr, Var
+from intset.expr.walk import opaque_terms
+from intset.linear.canonical import Normalizer
+from intset.linear.form import Linear
+
+MOST_ENDS: Final = 4  # of a loop on one side: what is known besides is not looked at
+MOST_TRIED: Final = 32  # ways to eliminate the loops of a condition
+# What each comparison says of `form = left - right`, as pairs (sign, offset): sign * form + offset >= 0 for all.
+SAYS: Final[dict[ops.Op, tuple[tuple[int, int], ...]]] = {
+    ops.GE: ((1, 0),),
+    ops.GT: ((1, -1),),
+    ops.LE: ((-1, 0),),
+    ops.LT: ((-1, -1),),
+    ops.EQ: ((1, 0), (-1, 0)),
+}
+_FORMS: Final = Normalizer({})
+
+Ends: TypeAlias = "tuple[tuple[Linear, ...], tuple[Linear, ...]]"  # least values and greatest values, each of them true
+
+
+class Loops:
+    """The loops in sight, outermost first, each with linear forms that its variable is not below and not above."""
+
+    __slots__ = ("ends",)
+
+    def __init__(self, ends: Mapping[Var, Ends] | None = None) -> None:
+        self.ends: dict[Var, Ends] = dict(ends or {})
+
+    def inside(self, var: Var, lows: Iterable[Expr], highs: Iterable[Expr]) -> Loops:
+        """These loops and one more; `highs` are its last values."""
+        found = (
+            tuple(islice((form for low in lows for form in _below(form_of(low), -1)), MOST_ENDS)),
+            tuple(islice((form for high in highs for form in _below(form_of(high), 1)), MOST_ENDS)),
+        )
+        return Loops({**self.ends, var: found})
+
+    def least(self, form: Linear, among: Sequence[Var] | None = None) -> Iterator[Linear]:
+        """Forms that `form` is not below, free of the variables `among` (else of all loops in sight).
+
+        Not all of them may be free: a variable inside a product or a division stays.
+        """
+        order = [v for v in reversed(self.ends) if among is None or v in among]
+        waiting = [form]
+        for var in order:
+            waiting = list(islice((f for w in waiting for f in self._without(w, var)), MOST_TRIED))
+        yield from waiting
+
+    def _without(self, form: Linear, var: Var) -> list[Linear]:
+        step = form.terms.get(var, 0)
+        if not step:
+            return [form]
+        lows, highs = self.ends[var]
+        rest = Linear(form.const, {t: k for t, k in form.terms.items() if t is not var})
+        return [rest.plus(end, step) for end in (lows if step > 0 else highs)]
+
+    def is_at_least_0(self, form: Linear) -> bool:
+        return any(f.is_const and f.const >= 0 for f in self.least(form))
+
+    def decided(self, cond: Cond) -> bool | None:
+        """Whether a comparison holds in every iteration, or in none; `None` where neither is seen."""
+        forms = says(cond)
+        if forms is None:
+            return None
+        if all(self.is_at_least_0(form) for form in forms):
+            return True
+        return False if any(self.is_at_least_0(form.scale(-1).shift(-1)) for form in forms) else None
+
+
+def form_of(e: Expr) -> Linear:
+    return _FORMS.form(e)
+
+
+def says(cond: Cond) -> tuple[Linear, ...] | None:
+    """The linear forms that are all at least 0 where a comparison of indices holds, and only there; else `None`."""
+    if cond.op not in SAYS or opaque_terms(cond):
+        return None
+    left, right = cond.args
+    if not isinstance(left, Expr) or not isinstance(right, Expr):
+        return None
+    form = form_of(left).minus(form_of(right))
+    return tuple(form.scale(sign).shift(offset) for sign, offset in SAYS[cond.op])
+
+
+def _below(form: Linear, sign: int) -> Iterator[Linear]:
+    """What an end of a loop lets be seen as forms: of `sign` times a minimum, each of its operands.
+
+    sign: 1 for what the variable is not above, -1 for what it is not below.
+    """
+    choices: list[list[tuple[Linear, int]]] = []
+    rest: dict[Expr, int] = {}
+    for term, k in form.terms.items():
+        if term.op is (ops.MIN if k * sign > 0 else ops.MAX):
+            choices.append([(form_of(arg), k) for arg in operands_of(term)])
+        else:
+            rest[term] = k
+    for chosen in islice(product(*choices), MOST_ENDS):
+        total = Linear(form.const, rest)
+        for part, k in chosen:
+            total = total.plus(part, k)
+        yield total
+
+
+def operands_of(e: Any) -> list[Expr]:
+    """The operands of nested minima, or of nested maxima."""
+    found: list[Expr] = []
+    stack = [e]
+    while stack:
+        top = stack.pop()
+        if top.op is e.op:
+            stack.extend(reversed(top.args))
+        else:
+            found.append(top)
+    return found

@@ -1,0 +1,388 @@
+"""Loop partitioning: an interior without conditions, and borders.
+
+    for x in [0, 58):                                       for x in [0, 1): P[x] = 0.0
+        P[x] = select((x >= 1) & (x < 57), A[x - 1], 0.0)   for x in [1, 57): P[x] = A[x - 1]
+                                                            for x in [57, 58): P[x] = 0.0
+
+A condition is taken that compares indices affinely. It is decided in the loop that it depends on and that is innermost
+of these, where a piece of an iteration costs nothing beside what the loop does; where the ends of the pieces are no
+constants and the loop is short, in the next one around it: the interior then is where the condition holds for all
+iterations of the loops inside, and the borders are partitioned in their turn. A loop whose iterations are spread over
+threads stays whole: there the interior is chosen by a test.
+
+The pieces of a loop are the values between those at which one of its conditions changes, as far as the order of these
+values is known; all of them together are the loop, in its order, so a reduction of floats is what it was. Code grows by
+at most `MOST` statements a function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from bound.schedule import simple
+from bound.tir import walk
+from bound.tir.value import Value, ValueOp
+from intset.expr import ops
+from intset.expr.build import maximum, minimum
+from intset.expr.node import Cond, Expr, Var, const, constant_value
+from intset.expr.range import Range
+from intset.linear.form import Linear
+from lowering.nest.ir import Allocate, Assert, For, Function, If, Let, LoopKind, Seq, Stmt, Store, is_empty, seq
+from lowering.nest.scope import scope_of
+from lowering.nest.text import end_of
+from lowering.nest.walk import Visit, children, drive, map_operands, operands, range_ends, statements, transform
+from lowering.passes.affine import Loops, form_of, says
+from lowering.passes.folding import folded
+from lowering.passes.unique import with_fresh_names
+
+MOST: Final = 300  # statements that a function may grow by
+PIECES: Final = 8  # of one loop
+WORTH: Final = 150  # simple operations beside which finding the ends of pieces costs nothing
+SIZE: Final = 64  # stands for a number of iterations that is not constant
+VECTOR: Final = 6  # iterations of an innermost loop that run at a time
+_WHOLE: Final = (LoopKind.PARALLEL, LoopKind.THREAD, LoopKind.VTHREAD)
+
+
+@dataclass(frozen=True, eq=False)
+class Change:
+    """A value of a loop variable from which on a condition holds (`rises`), or does not hold any more.
+
+    Exact: it is so for all values below or above, too. Otherwise the other side is not known.
+    """
+
+    at: Linear
+    rises: bool
+    cond: Cond
+    is_exact: bool
+
+
+def partition_loops(f: Function) -> Function:
+    """The same function with loops in pieces, so that conditions inside are decided."""
+    if not any(_has_conditions(stmt) for stmt in statements(f.body)):
+        return f
+    return f.with_body(drive(_Partition().visit(with_fresh_names(f.body), _sizes(f), ())))
+
+
+def _sizes(f: Function) -> Loops:
+    """The least and greatest values that the sizes can have, behind the assertions at the head of the function."""
+    scope = scope_of(f)
+    for stmt in children(f.body) if isinstance(f.body, Seq) else ():
+        if not isinstance(stmt, (Assert, Let)):
+            break
+        scope = scope.after(stmt)
+    loops = Loops()
+    for size in f.sizes:
+        low, high = scope.ctx.bounds(size)
+        loops = loops.inside(size, *((e,) if isinstance(e, Expr) and e.is_const else () for e in (low, high)))
+    return loops
+
+
+def _has_conditions(stmt: Stmt) -> bool:
+    return isinstance(stmt, If) or any(
+        node.op is ops.SELECT or node.op is ValueOp.SELECT for e in operands(stmt) for node in walk.nodes(e)
+    )
+
+
+class _Partition:
+    def __init__(self) -> None:
+        self.left = MOST
+
+    def visit(self, stmt: Stmt, loops: Loops, around: tuple[Var, ...]) -> Visit[Stmt]:
+        if isinstance(stmt, Seq):
+            parts = []
+            for inner in stmt.stmts:
+                parts.append((yield self.visit(inner, loops, around)))  # noqa: PERF401
+            return seq(*parts)
+        if isinstance(stmt, For):
+            made: Stmt = yield self._loop(stmt, loops, around)
+            return made
+        stmt = map_operands(stmt, lambda e: folded(e, loops.decided))
+        if isinstance(stmt, If):
+            made = yield self._branch(stmt, loops, around)
+            return made
+        return stmt
+
+    def _branch(self, stmt: If, loops: Loops, around: tuple[Var, ...]) -> Visit[Stmt]:
+        if stmt.cond.op is ops.BOOL:
+            taken = stmt.then if stmt.cond.data else stmt.orelse
+            made: Stmt = Seq() if taken is None else (yield self.visit(taken, loops, around))
+            return made
+        then = yield self.visit(stmt.then, loops, around)
+        orelse = None if stmt.orelse is None else (yield self.visit(stmt.orelse, loops, around))
+        return Seq() if is_empty(then) and orelse is None else If(stmt.cond, then, orelse)
+
+    def _loop(self, loop: For, loops: Loops, around: tuple[Var, ...], known: Loops | None = None) -> Visit[Stmt]:
+        """The pieces of a loop. `known`: of a piece, what it is between besides its ends."""
+        low, extent = range_ends(loop.range)
+        end = end_of(low, extent)
+        count = _difference(low, end)
+        if count is not None and count <= 0:
+            return Seq()
+        inside = loops.inside(loop.var, (low,), (end - 1,)) if known is None else known
+        only = low if count == 1 else _only_value(loop.var, inside)
+        if only is not None and loop.kind not in _WHOLE and not loop.carried:
+            body = yield self.visit(_at(loop.body, loop.var, only), loops, around)
+            return body if count == 1 and not _makes_names(body) else _unless_empty(replace(loop, body=body))
+        changes = [] if loop.carried else self._changes(loop, inside, around)
+        inner = (*around, loop.var)
+        if loop.kind in _WHOLE:
+            body = yield self._chosen(loop, changes, inside, inner)
+            return _unless_empty(replace(loop, body=body))
+        pieces = _pieces(low, end, changes, loops)
+        more = (len(pieces) - 1) * _statements(loop)
+        if len(pieces) < 2 or more > self.left:
+            body = yield self.visit(loop.body, inside, inner)
+            return _unless_empty(replace(loop, body=body))
+        self.left -= more
+        made: dict[int, Stmt] = {}
+        for k in sorted(
+            range(len(pieces)), key=lambda k: not pieces[k].is_interior
+        ):  # the interior has the budget first
+            made[k] = yield self._piece(loop, pieces[k], loops, around)
+        return seq(*(made[k] for k in range(len(pieces))))
+
+    def _piece(self, loop: For, piece: Piece, loops: Loops, around: tuple[Var, ...]) -> Visit[Stmt]:
+        body = _holding(loop.body, piece.truths)
+        count = _difference(piece.low, piece.end)
+        is_short = count is not None and count < VECTOR and loop.kind is LoopKind.VECTORIZED
+        part = replace(
+            loop,
+            range=Range(piece.low, _extent(piece.low, piece.end)),
+            body=body,
+            kind=LoopKind.SERIAL if is_short else loop.kind,
+        )
+        known = loops.inside(loop.var, piece.lows, [high - 1 for high in piece.highs])
+        made: Stmt = yield self._loop(part, loops, around, known)
+        return made
+
+    def _chosen(self, loop: For, changes: Sequence[Change], inside: Loops, inner: tuple[Var, ...]) -> Visit[Stmt]:
+        """The body of a loop that stays whole: the interior behind a test of each condition, one after another."""
+        size = _statements(loop.body)
+        conds = list(dict.fromkeys(c.cond for c in changes if c.is_exact))[: min(PIECES, self.left // size)]
+        self.left -= size * len(conds)
+        made: Stmt = yield self.visit(_holding(loop.body, dict.fromkeys(conds, True)), inside, inner)
+        for k in range(len(conds) - 1, -1, -1):
+            truths = {**dict.fromkeys(conds[:k], True), conds[k]: False}
+            made = If(conds[k], made, (yield self.visit(_holding(loop.body, truths), inside, inner)))
+        return made
+
+    # -- which conditions a loop is taken apart for --------------------------------------------------------------------
+
+    def _changes(self, loop: For, inside: Loops, around: tuple[Var, ...]) -> list[Change]:
+        found: dict[tuple[Any, bool, Cond], Change] = {}
+        for cond, path in _conditions(loop.body):
+            free = set(cond.free_vars())
+            if loop.var not in free or inside.decided(cond) is not None:
+                continue
+            if any(inner.var in free and _is_worth(inner, free) for inner in path):
+                continue  # it is decided further inside
+            if not _is_worth(loop, free) and free & set(around):
+                continue  # it was decided further outside
+            known = inside
+            for inner in path:
+                low, extent = range_ends(inner.range)
+                known = known.inside(inner.var, (low,), (end_of(low, extent) - 1,))
+            for change in _solved(cond, loop.var, known, [inner.var for inner in path]):
+                if not _is_beyond(change, loop.var, inside):
+                    found.setdefault((change.at.key(), change.rises, change.cond), change)
+        return list(found.values())
+
+
+def _holding(body: Stmt, truths: Mapping[Cond, bool | None]) -> Stmt:
+    """A copy of a statement, with variables and storage of its own, in which conditions are decided."""
+    return with_fresh_names(transform(body, lambda e: folded(e, truths.get)))
+
+
+def _statements(root: Stmt) -> int:
+    return sum(not isinstance(stmt, Seq) for stmt in statements(root))
+
+
+def _is_worth(loop: For, free: set[Var]) -> bool:
+    """Whether a condition on `free` is decided in this loop, if not further inside: where it changes is a number, or
+    finding out is little beside what the loop does."""
+    return free == {loop.var} or _work(loop) >= WORTH
+
+
+def _is_beyond(change: Change, var: Var, inside: Loops) -> bool:
+    """Whether a value is on neither side of a change, as the ends of the loop tell."""
+    ahead = change.at.minus(form_of(var))
+    return inside.is_at_least_0(ahead.shift(-1)) or inside.is_at_least_0(ahead.scale(-1))
+
+
+def _only_value(var: Var, inside: Loops) -> Expr | None:
+    """The one value that a variable can have, if it has one."""
+    lows, highs = inside.ends[var]
+    return next((low.expr() for low in lows for high in highs if low.same(high)), None)
+
+
+def _work(stmt: Stmt) -> float:
+    """The operations of a statement, about."""
+    if isinstance(stmt, For):
+        count = constant_value(range_ends(stmt.range)[1])
+        is_innermost = not any(isinstance(s, (For, If)) for s in statements(stmt.body))
+        return (SIZE if count is None else max(0, count)) * _work(stmt.body) / (VECTOR if is_innermost else 1)
+    if isinstance(stmt, Store):
+        return 1.0 + sum(1 for node in walk.nodes(stmt.value) if node.args and isinstance(node, Value))
+    return sum(_work(inner) for inner in children(stmt))
+
+
+def _conditions(root: Stmt) -> Iterator[tuple[Cond, tuple[For, ...]]]:
+    """The comparisons below a statement that selections and branches depend on, each with the loops around it.
+
+    What depends on a name that the statement makes is left out.
+    """
+    stack: list[tuple[Stmt, tuple[For, ...]]] = [(root, ())]
+    named = {s.var for s in statements(root) if isinstance(s, Let)}
+    named |= {c.var for s in statements(root) if isinstance(s, For) for c in s.carried}
+    while stack:
+        stmt, path = stack.pop()
+        below = (*path, stmt) if isinstance(stmt, For) else path
+        stack.extend((inner, below) for inner in reversed(children(stmt)))
+        for operand in operands(stmt):
+            for node in walk.nodes(operand):
+                if isinstance(node, Cond) and node.op in ops.COMPARISONS and not named & set(node.free_vars()):
+                    yield node, path
+
+
+def _solved(cond: Cond, var: Var, known: Loops, inner: Sequence[Var]) -> Iterator[Change]:
+    """Where a comparison changes, as far as that is known before the loop begins."""
+    forms = says(cond)
+    if forms is None or len(forms) != 1:
+        return
+    hidden = {var, *inner}
+    for least in known.least(forms[0], inner):
+        step = least.terms.get(var, 0)
+        rest = Linear(least.const, {t: k for t, k in least.terms.items() if t is not var})
+        if not step or any(hidden & set(t.free_vars()) for t in rest.terms):
+            continue
+        is_exact = not set(inner) & set(cond.free_vars())
+        if step > 0:  # var >= ceil(-rest / step)
+            yield Change(_quotient(rest.scale(-1).shift(step - 1), step), True, cond, is_exact)
+        else:  # var <= floor(rest / -step)
+            yield Change(_quotient(rest, -step).shift(1), False, cond, is_exact)
+        return
+
+
+def _quotient(form: Linear, by: int) -> Linear:
+    """The form divided, rounded down."""
+    if all(k % by == 0 for k in form.terms.values()):
+        return Linear(form.const // by, {t: k // by for t, k in form.terms.items()})
+    return form_of(simple.floordiv(form.expr(), by))
+
+
+# -- pieces ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Iterations of a loop: their ends, what else they are known to be between, and what is decided in them."""
+
+    low: Expr
+    end: Expr
+    lows: tuple[Expr, ...]
+    highs: tuple[Expr, ...]
+    truths: Mapping[Cond, bool | None]
+    is_interior: bool
+
+
+def _pieces(low: Expr, end: Expr, changes: Sequence[Change], loops: Loops) -> list[Piece]:
+    """The pieces between the changes whose order is known.
+
+    Each ends at the next change, or at the end of the loop if that comes first; behind it nothing is left then. So in a
+    piece that has an iteration the changes behind are reached and the next one is not, whatever their order.
+    """
+    rising, falling = (_chain([c for c in changes if c.rises is rises]) for rises in (True, False))
+    is_apart = bool(rising and falling) and loops.is_at_least_0(falling[0].at.minus(rising[-1].at))
+    ups, downs = ({c.at.key(): c for c in side} for side in (rising, falling))
+    stops = [*ups.values(), *downs.values()]
+    if len(stops) >= PIECES:  # only the interior, and what is on both sides of it
+        stops = [*list(ups.values())[-1:], *list(downs.values())[:1]]
+    found: list[Piece] = []
+    begin = low
+    for k, ahead in enumerate((*stops, None)):
+        stop = end if ahead is None else _clamped(ahead.at.expr(), begin, end, loops)
+        if _difference(begin, stop) != 0:
+            lows = (low, *(c.at.expr() for c in stops[:k]))
+            highs = (end,) if ahead is None else (end, ahead.at.expr())
+            is_interior = all(c.rises for c in stops[:k]) and not any(c.rises for c in stops[k:])
+            truths = {
+                c.cond: t for c in (*rising, *falling) if (t := _truth(c, stops[:k], ahead, is_apart)) is not None
+            }
+            found.append(Piece(begin, stop, lows, highs, truths, is_interior))
+        begin = stop
+    return found
+
+
+def _truth(change: Change, behind: Sequence[Change], ahead: Change | None, is_apart: bool) -> bool | None:
+    """Whether a condition holds between changes.
+
+    is_apart: whether all rising changes come before all falling ones.
+    """
+    of_its_kind = [c for c in behind if c.rises is change.rises]
+    if of_its_kind and _distance(change, of_its_kind[-1]) >= 0:  # reached
+        return True if change.rises else False if change.is_exact else None
+    if ahead is None:
+        return None
+    is_ahead = _distance(ahead, change) >= 0 if ahead.rises is change.rises else ahead.rises and is_apart
+    if not is_ahead:
+        return None
+    return True if not change.rises else False if change.is_exact else None
+
+
+def _distance(one: Change, other: Change) -> int:
+    """By how much the other of two changes in one chain is later."""
+    difference = other.at.minus(one.at)
+    assert difference.is_const
+    return difference.const
+
+
+def _chain(changes: Sequence[Change]) -> list[Change]:
+    """The changes whose distances from the first are known, in their order."""
+    kept = [c for c in changes if c.at.minus(changes[0].at).is_const]
+    return sorted(kept, key=lambda c: c.at.minus(changes[0].at).const)
+
+
+def _clamped(at: Expr, low: Expr, end: Expr, loops: Loops) -> Expr:
+    """`at`, or what is next to it between the ends; where these have crossed, `end`."""
+    raised = at if _is_in_order(low, at, loops) else low if _is_in_order(at, low, loops) else maximum(at, low)
+    return (
+        raised
+        if _is_in_order(raised, end, loops)
+        else end
+        if _is_in_order(end, raised, loops)
+        else minimum(raised, end)
+    )
+
+
+def _is_in_order(a: Expr, b: Expr, loops: Loops) -> bool:
+    return loops.is_at_least_0(form_of(b).minus(form_of(a)))
+
+
+def _difference(low: Expr, end: Expr) -> int | None:
+    """By how much two ends are apart, where that is a number."""
+    form = form_of(end).minus(form_of(low))
+    return form.const if form.is_const else None
+
+
+def _extent(low: Expr, end: Expr) -> Expr:
+    """The number of iterations, written such that the end is seen."""
+    known = _difference(low, end)
+    if known is not None:
+        return const(max(0, known))
+    return end if constant_value(low) == 0 else end - low
+
+
+def _at(body: Stmt, var: Var, value: Expr) -> Stmt:
+    return transform(body, lambda e: walk.substitute(e, {var: value}))
+
+
+def _makes_names(body: Stmt) -> bool:
+    """Whether a statement makes storage or names outside of its loops."""
+    parts = body.stmts if isinstance(body, Seq) else (body,)
+    return any(isinstance(part, (Allocate, Let)) for part in parts)
+
+
+def _unless_empty(loop: For) -> Stmt:
+    return Seq() if is_empty(loop.body) else loop

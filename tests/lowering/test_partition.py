@@ -1,0 +1,180 @@
+"""Loops in pieces and elements in variables: every form of a nest computes what the nest computes."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bound import te, tir
+from intset.expr import ops
+from lowering import lower, parse_nest, run, to_c
+from lowering.nest.ir import Assert, For, Function, Seq
+from lowering.nest.walk import operands, statements
+from lowering.passes import accumulators as accumulating
+from lowering.passes import partition
+from lowering.passes.accumulators import accumulate
+from lowering.passes.partition import partition_loops
+from tests.sweeps import daily
+
+LENGTH = 16
+
+
+def comparisons(f: Function) -> int:
+    """The comparisons in a nest."""
+    found = 0
+    for stmt in statements(f.body):
+        for operand in () if isinstance(stmt, Assert) else operands(stmt):
+            stack: list[Any] = [operand]
+            while stack:
+                node = stack.pop()
+                found += node.op in ops.COMPARISONS or str(node.op) in ("<", "<=", ">", ">=")
+                stack.extend(node.args)
+    return found
+
+
+def random_nest(rng: random.Random) -> str:
+    """Loops with ends of every kind around sums of elements that are read under conditions on indices."""
+    lines = [f"def F(A: float32[{LENGTH}], B: float32[{LENGTH}, {LENGTH}], n):"]
+    names = ["i", "j", "k"][: rng.randint(1, 3)]
+    kinds = ["", "", "", " vectorized", " parallel"]
+
+    def affine() -> str:
+        terms = [f"{rng.choice((-2, -1, 1, 1, 1, 2, 3))} * {v}" for v in names if rng.random() < 0.8]
+        terms += [rng.choice(("n", "-1 * n", "min(n, 5)"))] if rng.random() < 0.3 else []
+        return " + ".join((*terms, str(rng.randint(-3, 6))))
+
+    depth = 1
+    for k, name in enumerate(names):
+        outer = names[k - 1] if k else "n"
+        low = rng.choice(("0", "0", "1", outer if k else "0"))
+        end = rng.choice(("1", "4", "7", "n", "n + 1", f"min(n, {outer} + 3)", f"max({outer} - 1, 2)"))
+        kind = rng.choice(kinds) if k == 0 or rng.random() < 0.3 else ""
+        lines.append(f"{'    ' * depth}for {name} in [{low}, {end}){kind}:")
+        depth += 1
+    pad = "    " * depth
+    for _ in range(rng.randint(1, 3)):
+        e, at = affine(), f"({rng.choice(names)}) % 16"
+        row = f"({names[0]}) % 16"
+        inside = rng.choice((f"({e} >= 0) & ({e} < {LENGTH})", f"({e} > -1) & ~({e} >= {LENGTH})"))
+        more = rng.choice(
+            ("", f" & ({affine()} >= {rng.randint(0, 4)})", f" & (~({affine()} == 2) | ({affine()} < 3))")
+        )
+        value = f"select({inside}{more}, A[{e}], {rng.randint(1, 9)}.0)"
+        old = rng.choice((f"B[{row}, {at}] * 0.5 + ", f"B[{row}, {at}] + ", ""))
+        if rng.random() < 0.3:
+            lines.append(f"{pad}if {affine()} <= {rng.randint(0, 5)}:")
+            lines.append(f"{pad}    B[{row}, {at}] = {old}{value}")
+            if rng.random() < 0.5:
+                lines += [f"{pad}else:", f"{pad}    B[{row}, 3] = B[{row}, 3] + 1.0"]
+        else:
+            lines.append(f"{pad}B[{row}, {at}] = {old}{value}")
+    return "\n".join(lines) + "\n"
+
+
+def results(f: Function, n: int) -> Any:
+    given = {"A": np.arange(1, LENGTH + 1, dtype="float32"), "B": np.ones((LENGTH, LENGTH), "float32")}
+    return run(f, given, {"n": n})["B"]
+
+
+@pytest.mark.parametrize("worth", [0.0, 1e9])
+@pytest.mark.parametrize("seed", daily(range(400), 10))
+def test_random_nests_compute_the_same_in_pieces(seed: int, worth: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partition, "WORTH", worth)
+    monkeypatch.setattr(accumulating, "FEWEST", 1)
+    f = parse_nest(random_nest(random.Random(seed)))
+    parted = partition_loops(f)
+    kept = accumulate(parted)
+    for n in (0, 1, 2, 5, 9):
+        expected = results(f, n)
+        for g in (parted, kept):
+            np.testing.assert_array_equal(results(g, n), expected, err_msg=f"{f}\n{g}\nat {n}")
+
+
+def padded(n: Any, kind: str = "") -> Any:
+    a = te.placeholder((n, n), name="A")
+    b = te.compute(
+        (n + 2, n + 4),
+        lambda y, x: tir.if_then_else(tir.all(y >= 1, y < n + 1, x >= 2, x < n + 2), a[y - 1, x - 2], 0.0),
+        name="B",
+    )
+    s = te.create_schedule(b.op)
+    if kind:
+        getattr(s[b], kind)(b.op.axis[0 if kind == "parallel" else 1])
+    return s
+
+
+@pytest.mark.parametrize("kind", ["", "vectorize", "parallel"])
+def test_the_interior_of_a_padded_image_has_no_condition(kind: str) -> None:
+    for n in (20, te.size_var("n")):
+        f = partition_loops(lower(padded(n, kind)))
+        assert comparisons(f) == (2 if kind == "parallel" else 0), f
+        given = np.arange(49, dtype="float32").reshape(7, 7) + 1
+        if not isinstance(n, int):
+            assert (run(f, {"A": given})["B"] == np.pad(given, ((1, 1), (2, 2)))).all()
+            assert run(f, {"A": np.zeros((0, 0), "float32")})["B"].shape == (2, 4)
+
+
+def test_a_convolution_that_reads_its_padding_in_place() -> None:
+    """The border of a row is found at the loop of the filter, that of a column at the loop of the image."""
+    a, w = te.placeholder((12, 40), name="A"), te.placeholder((3, 3), name="W")
+    pad = te.compute(
+        (14, 42),
+        lambda y, x: tir.if_then_else(tir.all(y >= 1, y < 13, x >= 1, x < 41), a[y - 1, x - 1], 0.0),
+        name="pad",
+    )
+    ry, rx = te.reduce_axis((0, 3), "ry"), te.reduce_axis((0, 3), "rx")
+    b = te.compute((12, 40), lambda y, x: te.sum(pad[y + ry, x + rx] * w[ry, rx], axis=[ry, rx]), name="B")
+    s = te.create_schedule(b.op)
+    s[pad].compute_inline()
+    y, x = b.op.axis
+    s[b].reorder(y, ry, rx, x)
+    s[b].unroll(rx)
+    f = lower(s)
+    text = to_c(f)
+    assert "?" not in text.split("{", 3)[-1].replace("a < b ? a : b", "") and "if (" not in text
+    rng = np.random.default_rng(0)
+    given = {"A": rng.standard_normal((12, 40), "float32"), "W": rng.standard_normal((3, 3), "float32")}
+    np.testing.assert_array_equal(run(partition_loops(f), given)["B"], run(f, given)["B"])
+
+
+def test_code_grows_within_a_budget() -> None:
+    a = te.placeholder((64,), name="A")
+
+    def at(*axes: Any) -> Any:
+        value: Any = 0.0
+        for k, axis in enumerate(axes):
+            for c in range(3):
+                value = value + tir.if_then_else(axis >= c + k, a[axis], 1.0)
+        return value
+
+    s = te.create_schedule(te.compute((9, 9, 9, 9), at, name="B").op)
+    f = lower(s)
+    parted = partition_loops(f)
+    before, after = (sum(not isinstance(s, Seq) for s in statements(g.body)) for g in (f, parted))
+    assert before < after <= before + partition.MOST
+    given = {"A": np.arange(64, dtype="float32")}
+    np.testing.assert_array_equal(run(parted, given)["B"], run(f, given)["B"])
+
+
+def test_a_sum_stays_in_a_variable_only_while_nothing_else_reads_its_element() -> None:
+    text = """\
+def F(A: float32[8, 4], B: float32[8], C: float32[8]):
+    for i in [0, 8):
+        B[i] = 0.0
+        for k in [0, 4):
+            B[i] = B[i] + A[i, k]
+        C[i] = {0}
+        B[i] = B[i] * 2.0
+"""
+    given = {"A": np.arange(32, dtype="float32").reshape(8, 4), "C": np.ones(8, "float32"), "B": np.ones(8, "float32")}
+    for read, loads in (("B[i]", 1), ("B[7 - i]", 2), ("1.0", 1)):
+        f = parse_nest(text.format(read))
+        g = accumulate(f)
+        assert sum(isinstance(stmt, For) for stmt in statements(g.body)) == 2
+        stores = [repr(stmt) for stmt in statements(g.body) if repr(stmt).startswith("B[")]
+        assert len(stores) == loads, g
+        for name, expected in run(f, given).items():
+            np.testing.assert_array_equal(run(g, given)[name], expected)
