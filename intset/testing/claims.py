@@ -121,7 +121,8 @@ def together(held: Held, bounds: Bounds, found: IntSet) -> None:
             continue
         held.require(ctx.prove(inside(end)).status != "refuted", "refuted:", inside(end), *what)
         beyond = ctx.prove(strictly(end))
-        held.require(not (beyond and bounds.is_tight) or beyond.vacuous, "proved:", strictly(end), *what)
+        is_nowhere = beyond.vacuous or bool(ctx.prove(e.ne(e)))
+        held.require(not (beyond and bounds.is_tight) or is_nowhere, "proved:", strictly(end), *what)
     if bounds.is_empty or found.is_empty:
         held.require(ctx.prove(e.ne(e)).status != "refuted", "refuted, and there is no value", *what)
     if found.is_exact and not held.setting.params and not found.params and not found.is_empty:
