@@ -60,6 +60,9 @@ tensor, an operation or a stage of the schedule as written is accepted wherever 
 - `b.storage(T)`: the same as a map: `storage.index(point)` is the place of an element, `storage.coordinates(place)`
   the affine map back. With `infer_bound(..., compact=True)` the lattice of what is computed is folded out: the place is
   no longer the distance from the mins, and `b.allocated(T)` gives the coordinates of place 0 and the number of places.
+- `b.slid(stage)`: the loops between the storage of a stage and the stage (`store_at`): what their iterations computed
+  is kept, so `b.computed(T)` is what is new. `b.stored(leaf)`: the stages that have their storage directly inside a
+  loop and are computed further in; that storage may be circular (`b.storage(T).folds`).
 - `b.pieces(stage, most)`: a stage with a guard for its region as nests without it, one for each disjoint piece, where
   there are such (`bound.infer.answers.pieces`).
 - `b.outside`: the accesses that leave their tensor, or may for some sizes or data: where nobody checks, they read

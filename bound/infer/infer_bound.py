@@ -177,6 +177,8 @@ class BoundsMap:
     def allocated(self, tensor: Tensor) -> tuple[Range, ...]:
         """Where the elements of one instance are kept: mins over loop variables, extents the same in every instance.
 
+        Of a stage that keeps what it computed (`store_at`) that is the window, over the loops around its storage; along
+        a circular axis what is beyond the range is kept where as many places below or above are.
         With compact storage neighbours may be further apart than 1: `storage` says how far.
         """
         return self.storage(tensor).allocated
@@ -336,7 +338,7 @@ class BoundsMap:
         """Who asked for which elements of a tensor, at which place, and where precision was given up."""
         now = self._current(tensor)
         bounds = self._bounds(now)
-        return explain(self._state, bounds, now, self.allocated(now), lambda need: self._region(need, now))
+        return explain(self._state, bounds, now, self.storage(now), lambda need: self._region(need, now))
 
     # -- inside -------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Compact storage: the accesses of tensors whose strides were folded out of their allocation."""
+"""Compact and circular storage: the accesses of tensors of which elements have other places than their own."""
 
 from __future__ import annotations
 
@@ -34,6 +34,8 @@ def fold(root: Stmt, storages: Mapping[Tensor, Storage]) -> Stmt:
         if isinstance(new, Store):
             return replace(new, indices=storage.numbers(new.indices))
         assert isinstance(new, Allocate)
+        if storage.is_circular:  # a place holds one element after another
+            return replace(new, ranges=storage.ranges)
         return replace(new, ranges=storage.ranges, origin=storage.offset, steps=storage.steps)
 
     return drive(visit(root))

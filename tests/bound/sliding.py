@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from bound import infer_bound, te
 from bound.errors import ScheduleError
@@ -21,6 +21,8 @@ from intset.expr.node import Var
 from tests.bound import random_schedules
 from tests.bound.oracle import Instance, Point, Run, value
 
+Happens: TypeAlias = "tuple[set[Point], set[Point]]"  # what is computed, and what is read
+
 
 class SlidingRun(Run):
     """A run in which every element is looked for at its place.
@@ -28,13 +30,13 @@ class SlidingRun(Run):
     Attributes
     ----------
     stores: how often each element is computed in each instance of its storage.
-    first: whether every element was computed when it was first needed, and no sooner: what was stored and not read in
-        the same iteration.
+    iterations: what each instance of a stage computed and what was read of it, in order, for each instance of storage.
     """
 
     def __init__(self, b: BoundsMap, sizes: Mapping[Var, int] | None = None) -> None:
         self.held: dict[tuple[Tensor, Instance], dict[Point, Point]] = defaultdict(dict)
         self.stores: dict[tuple[Tensor, Instance], dict[Point, int]] = defaultdict(lambda: defaultdict(int))
+        self.iterations: dict[tuple[Tensor, Instance], dict[Instance, Happens]] = defaultdict(dict)
         self._places: dict[Tensor, Callable[..., Point]] = {}
         self._kept: dict[Stage, tuple[Var, ...]] = {}
         super().__init__(b, sizes)
@@ -75,6 +77,7 @@ class SlidingRun(Run):
             for tensor in stage.op.outputs:
                 self.held[self.storage_of(tensor)][self.place(tensor, point)] = point
                 self.stores[self.storage_of(tensor)][point] += 1
+                self.iteration(tensor)[0].add(point)
 
     def visit(self, node: Any, env: Mapping[Var, int]) -> None:
         tensor = getattr(node.data, "tensor", None) or (node.data if isinstance(node.data, Tensor) else None)
@@ -82,7 +85,27 @@ class SlidingRun(Run):
             point = tuple(value(index, env) for index in node.args)
             there = self.held[self.storage_of(tensor)].get(self.place(tensor, point))
             assert there == point, f"{tensor.name}{point} is read where {there} is kept"
+            self.iteration(tensor)[1].add(point)
         super().visit(node, env)
+
+    def iteration(self, tensor: Tensor) -> Happens:
+        """What is computed and read in the instance of a stage that runs now."""
+        instances = self.iterations[self.storage_of(tensor)]
+        return instances.setdefault(self.instance(self.b.stage(tensor)), (set(), set()))
+
+    def smallest_modulus(self, tensor: Tensor, k: int) -> int:
+        """The least number of places along axis `k` at which no two elements meet that are kept at the same time."""
+        apart: set[int] = set()
+        for (which, _), instances in self.iterations.items():
+            steps = list(instances.values()) if which is tensor else []
+            for n, (made, _) in enumerate(steps):
+                computed = set().union(*(m for m, _ in steps[: n + 1]))
+                live = made | (computed & set().union(*(r for _, r in steps[n:])))
+                lines: dict[Point, list[int]] = defaultdict(list)
+                for x in live:
+                    lines[*x[:k], *x[k + 1 :]].append(x[k])
+                apart |= {y - x for line in lines.values() for x in line for y in line}
+        return next(f for f in range(1, max(apart, default=0) + 2) if not any(d and d % f == 0 for d in apart))
 
 
 def check_sliding(b: BoundsMap, sizes: Mapping[Var, int] | None = None, exact: bool = True) -> SlidingRun:

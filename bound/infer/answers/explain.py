@@ -11,6 +11,7 @@ from bound.infer.needs.need import Need
 from bound.infer.phases.infer_root_bound import Pass, Request
 from bound.infer.phases.stage_bounds import StageBounds
 from bound.infer.program.sharing import Sharing
+from bound.infer.storage.storage import Storage
 from bound.itervar import IterVar
 from bound.schedule import Stage
 from bound.tensor import Tensor
@@ -68,7 +69,7 @@ def explain(
     state: Pass,
     bounds: StageBounds,
     tensor: Tensor,
-    allocated: tuple[Range, ...],
+    storage: Storage,
     region: Callable[[Need], StageRegion],
 ) -> str:
     """A paragraph: place, requests, regions, storage, and what was given up with what helps."""
@@ -89,7 +90,12 @@ def explain(
         lines.append(f"  computed: {'what is required' if made == needed else made}")
     if bounds.guards:
         lines.append(f"  its body runs where {words.all(bounds.guards)}")
-    extents = " x ".join(f"{words.text(_expr(r.extent))} from {words.text(_expr(r.min))}" for r in allocated)
+    folds = storage.folds or (None,) * len(storage.ranges)
+    axes = zip(storage.allocated, folds, strict=True)
+    extents = " x ".join(
+        f"{words.text(_expr(r.extent))}{' in turn' if fold is not None else ''} from {words.text(_expr(r.min))}"
+        for r, fold in axes
+    )
     lines.append(f"  stored in {extents or 'one element'}{_instances(bounds, words)}")
     return "\n".join([*lines, *_given_up(bounds, tensor), *_undeclared(requests)])
 
@@ -109,8 +115,9 @@ def _place(bounds: StageBounds, words: _Words) -> str:
 
 
 def _instances(bounds: StageBounds, words: _Words) -> str:
-    fixed = [v for v in bounds.fixed if isinstance(v, IterVar)]
-    return f", anew in every iteration of {words.loops(fixed)}" if fixed else ""
+    fixed = [v for v in bounds.fixed if isinstance(v, IterVar) and v not in bounds.slid]
+    kept = f", kept while {words.loops(bounds.slid)} runs" if bounds.slid else ""
+    return kept + (f", anew in every iteration of {words.loops(fixed)}" if fixed else "")
 
 
 def _asked(state: Pass, words: _Words, request: Request, tensor: Tensor) -> list[str]:

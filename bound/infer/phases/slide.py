@@ -12,7 +12,7 @@ only where the loops run and the stage is reached.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from bound.infer.needs.instances import closed
@@ -43,7 +43,8 @@ def conditions_around(all_bounds: Mapping[Stage, StageBounds], bounds: StageBoun
 
 
 def new_of(known: Known, bounds: StageBounds, need: Need, running: Sequence[Cond] = ()) -> Need:
-    """What of a need no earlier iteration computed; the need itself for a stage that keeps nothing."""
+    """What of a need no earlier iteration computed; the need itself for a stage that keeps nothing, as one does of
+    which the difference is not found: it is stored where it is computed then."""
     if not bounds.slid:
         return need
     try:
@@ -53,7 +54,8 @@ def new_of(known: Known, bounds: StageBounds, need: Need, running: Sequence[Cond
         found = from_shape(known, need.dims, new, need.exact, need.notes)
         found.settle_hull(known, _END_OPERATIONS, _MAX_NODES, need.hull(known))
     except BudgetError as error:
-        return need.noted(f"{error}: what earlier iterations computed is computed again")
+        bounds.slid = ()
+        return need.noted(f"{error}: what earlier iterations computed is not kept")
     found.limits = need.limits
     return found
 
@@ -64,20 +66,42 @@ def needed(known: Known, bounds: StageBounds, need: Need, running: Sequence[Cond
     inside = [cond for v, r in ranges.items() for cond in (v >= as_expr(r.min), v <= as_expr(r.max))]
     run = known.shapes.where((), logical_and(*inside, *running))
     hidden = [v for v in ranges if v not in bounds.fixed]  # threads that share the storage
-    return need.shape(known).within(run.without(hidden))
+    return need.shape(known).within(for_some(run, hidden))
 
 
 def earlier(known: Known, whole: Shape, slid: Sequence[Var]) -> Shape:
     """The elements that `whole` has in some earlier iteration of the loops `slid`."""
     before = {v: Var(f"{v.name}.before") for v in slid}
-    return whole.at(before).within(known.shapes.where((), ordered(before))).without(list(before.values()))
+    order = _ordered([(before[v], v) for v in slid])
+    return for_some(whole.at(before).within(known.shapes.where((), order)), before.values())
 
 
-def ordered(before: Mapping[Var, Var]) -> Cond:
-    """That the values of the second variables come before those of the first ones, lexicographically."""
+def later(known: Known, whole: Shape, slid: Sequence[Var]) -> Shape:
+    """The elements that `whole` has in some later iteration of the loops `slid`."""
+    after = {v: Var(f"{v.name}.after") for v in slid}
+    order = _ordered([(v, after[v]) for v in slid])
+    return for_some(whole.at(after).within(known.shapes.where((), order)), after.values())
+
+
+def for_some(shape: Shape, variables: Collection[Var]) -> Shape:
+    """The points that are there for some value of these variables.
+
+    Raises
+    ------
+    BudgetError: they stand in a term that is not affine, which the set knows by itself.
+    """
+    left = shape.without(variables)
+    term = next((e for e in left.atoms() if any(v in variables for v in e.free_vars())), None)
+    if term is not None:
+        raise BudgetError(f"{term} is not affine")
+    return left
+
+
+def _ordered(pairs: Sequence[tuple[Var, Var]]) -> Cond:
+    """That the first values come before the second ones, lexicographically."""
     cases: list[Cond] = []
     same: list[Cond] = []
-    for v, earlier_v in before.items():
-        cases.append(logical_and(*same, earlier_v < v))
-        same.append(earlier_v.eq(v))
+    for first, second in pairs:
+        cases.append(logical_and(*same, first < second))
+        same.append(first.eq(second))
     return logical_or(*cases) if cases else truth(False)

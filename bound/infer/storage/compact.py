@@ -28,6 +28,7 @@ from bound.infer.needs.need import Need, from_shape
 from bound.infer.needs.widest import widest
 from bound.infer.phases.infer_root_bound import Pass, kept_loops
 from bound.infer.phases.stage_bounds import StageBounds
+from bound.infer.storage.circular import circular
 from bound.infer.storage.storage import FORMS, Storage, low_of, plain
 from bound.infer.storage.window import window
 from bound.itervar import IterType
@@ -60,7 +61,14 @@ def storage_of(state: Pass, bounds: StageBounds, tensor: Tensor) -> Storage:
     )
     lows = [side.range().min for side in need.hull(known).sides]
     box = plain([Range(low, widest(known, need, k, fixed, shape[k])) for k, low in enumerate(lows)])
-    return compact(known, need, fixed, box) if state.compact and _may_fold(state, stage, tensor) else box
+    if not _may_fold(state, stage, tensor):
+        return box
+    small = compact(known, need, fixed, box) if state.compact else box
+    if not bounds.slid:
+        return small
+    turned, narrow = (circular(state, bounds, tensor, storage) for storage in (box, small))
+    few, least = places_of(turned), places_of(narrow)
+    return narrow if least is not None and (few is None or least < few) else turned
 
 
 def _may_fold(state: Pass, stage: Stage, tensor: Tensor) -> bool:

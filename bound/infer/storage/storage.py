@@ -6,7 +6,7 @@ and equations of the region exclude: with the number `t_j` of an element along e
     x_k = offset_k + sum(steps[k][j] * t_j)
 
 is affine, and exact the other way round on the elements that are kept, so no two of them share a place. Plain storage
-is the case of unit steps.
+is the case of unit steps. The storage of a sliding window may be circular: then `t` counts modulo a number of places.
 """
 
 from __future__ import annotations
@@ -49,11 +49,14 @@ class Storage:
     offset, steps: coordinate `k` of an element is `offset[k] + sum(steps[k][j] * t[j])`; the columns of `steps` are
         independent, or 0 for an axis of the storage that counts nothing.
     ranges: what the numbers `t` run over: mins over loop variables, extents the same in every instance.
+    folds: for each axis that is circular (`circular.py`) the number of its places, else `None`: what is beyond its
+        range is kept where that number of places below or above is. Empty where none is.
     """
 
     offset: tuple[Expr, ...]
     steps: tuple[tuple[int, ...], ...]
     ranges: tuple[Range, ...]
+    folds: tuple[Expr | None, ...] = ()
 
     def at(self, values: Mapping[Var, Expr]) -> Storage:
         """The storage in terms of other loop variables."""
@@ -61,7 +64,7 @@ class Storage:
             return self
         changed = dict(values)
         ranges = tuple(Range(substitute(low_of(r), changed), r.extent) for r in self.ranges)
-        return Storage(tuple(substitute(e, changed) for e in self.offset), self.steps, ranges)
+        return Storage(tuple(substitute(e, changed) for e in self.offset), self.steps, ranges, self.folds)
 
     @property
     def axes(self) -> tuple[StorageAxis, ...]:
@@ -73,6 +76,11 @@ class Storage:
     def is_compact(self) -> bool:
         """Whether anything is folded out of the bounding box."""
         return any(row[j] != int(j == k) for k, row in enumerate(self.steps) for j in range(len(row)))
+
+    @property
+    def is_circular(self) -> bool:
+        """Whether elements that are not kept at the same time share places."""
+        return any(fold is not None for fold in self.folds)
 
     @property
     def is_identity(self) -> bool:
@@ -92,7 +100,8 @@ class Storage:
         return tuple(Range(axis.base, axis.extent) for axis in self.axes)
 
     def numbers(self, point: Sequence[IntLike]) -> tuple[Expr, ...]:
-        """The lattice coordinates `t` of an element; anything, where the point is no element of the region."""
+        """The lattice coordinates `t` of an element, along a circular axis those of its place in the range; anything,
+        where the point is no element of the region."""
         rest = [FORMS.form(as_expr(x)).minus(FORMS.form(e)) for x, e in zip(point, self.offset, strict=True)]
         found = []
         for row in inverse(self.steps):
@@ -101,6 +110,10 @@ class Storage:
             for f, x in zip(row, rest, strict=True):
                 form = form.plus(x, int(f * divisor)) if f else form
             found.append(FORMS.form(form.expr() // divisor).expr())
+        for k, fold in enumerate(self.folds):
+            if fold is not None:
+                low = FORMS.form(low_of(self.ranges[k]))
+                found[k] = low.plus(FORMS.form(FORMS.form(found[k]).minus(low).expr() % fold)).expr()
         return tuple(found)
 
     def index(self, point: Sequence[IntLike]) -> tuple[Expr, ...]:
@@ -109,7 +122,8 @@ class Storage:
         return tuple(FORMS.form(t - low_of(r)).expr() for t, r in zip(numbers, self.ranges, strict=True))
 
     def coordinates(self, place: Sequence[IntLike]) -> tuple[Expr, ...]:
-        """The element at a place, an affine function of it: the inverse of `index` on the region."""
+        """The element at a place, an affine function of it: the inverse of `index` on the region. Of those that share
+        a place along a circular axis, it is that in the range."""
         return self.at_numbers([as_expr(y) + low_of(r) for y, r in zip(place, self.ranges, strict=True)])
 
     def at_numbers(self, numbers: Sequence[Expr]) -> tuple[Expr, ...]:
@@ -127,7 +141,9 @@ class Storage:
         place = [Var(f"y{k}") for k in range(len(self.offset))]
         element = ", ".join(map(str, self.coordinates(place)))
         extents = " x ".join(str(r.extent) for r in self.ranges)
-        return f"<Storage {extents}: place [{', '.join(y.name for y in place)}] holds element [{element}]>"
+        turns = ", ".join(f"axis {k} modulo {fold}" for k, fold in enumerate(self.folds) if fold is not None)
+        around = f", {turns}" if turns else ""
+        return f"<Storage {extents}: place [{', '.join(y.name for y in place)}] holds element [{element}]{around}>"
 
 
 FORMS: Final = Normalizer({})

@@ -11,6 +11,7 @@ from bound.infer.needs.need import Need, from_shape
 from bound.infer.phases.gather import within
 from bound.infer.phases.infer_root_bound import Pass, requests_of
 from bound.infer.phases.pass_down import rounds_up
+from bound.infer.phases.slide import for_some
 from bound.infer.phases.stage_bounds import StageBounds, data_axes
 from intset.errors import BudgetError
 
@@ -30,7 +31,7 @@ def window(state: Pass, bounds: StageBounds) -> Need:
     try:  # more is computed than needed
         with known.budget(_OPERATIONS):
             run = instances(known, (*bounds.region.variables(), *bounds.fixed))
-            made = bounds.region.shape(known).within(run).without(bounds.slid)
+            made = for_some(bounds.region.shape(known).within(run), bounds.slid)
             return from_shape(known, len(shape), made.union(found.shape(known)), found.exact, found.notes)
     except BudgetError as error:
         return Need(len(shape), whole(known, shape), None, False, (*found.notes, f"{error}: all of it is stored"))
