@@ -7,9 +7,9 @@ points do they reach?
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from intset.domains import order
 from intset.domains.budgeted import (
@@ -21,7 +21,6 @@ from intset.domains.budgeted import (
     is_empty,
     joined,
     placed,
-    shape_of_conditions,
 )
 from intset.domains.enclosure import Enclosure
 from intset.domains.end_arithmetic import by_parameter, end_at, placed_conditions
@@ -42,7 +41,7 @@ from intset.prover.proof import Proof, undecided
 from intset.regions.shape import Shape
 
 
-class IntSet(ABC):
+class IntSet(order.Ordered):
     """A set of integers, possibly depending on parameters: a sound superset of what was asked for.
 
     Attributes
@@ -170,20 +169,9 @@ class IntSet(ABC):
 
     # -- as other sets are ---------------------------------------------------------------------------------------
 
-    dims: ClassVar[int] = 1
-
-    @property
-    def shape(self) -> Shape:
-        """The set represented, as a shape.
-
-        Raises
-        ------
-        BudgetError: it is none, or needs too many operations.
-        """
-        return shape_of_conditions(self)
+    _kind, dims = "set", 1
 
     def conditions(self, point: Sequence[Expr]) -> tuple[Cond, ...]:
-        """What holds of `point` and the parameters where `point` is an element."""
         return (*self.where, self.condition(point[0]))
 
     @property
@@ -192,12 +180,7 @@ class IntSet(ABC):
         return self
 
     def in_instances(self) -> IntSet:
-        """As for regions."""
         return self
-
-    def _knows_where_empty(self) -> bool:
-        """Whether nothing is represented wherever there is no true element."""
-        return True
 
     def _relied_on(self) -> tuple[Cond, ...]:
         """What holds of the parameters, one condition each."""
@@ -218,19 +201,6 @@ class IntSet(ABC):
     def __and__(self, other: IntSet) -> IntSet:
         """The intersection of the sets represented, or a superset of it when it has no representation."""
         return self._joined_with(other, _intersection) if isinstance(other, IntSet) else NotImplemented
-
-    def __le__(self, other: IntSet) -> bool:
-        """Whether every element of this set is known to be one of `other`, for all parameters (comparing what is
-        represented)."""
-        return order.is_subset(self, other) if isinstance(other, IntSet) else NotImplemented
-
-    def __lt__(self, other: IntSet) -> bool:
-        """Whether this set is known to be a subset of `other`, and to differ from it for some parameters."""
-        return order.is_proper_subset(self, other) if isinstance(other, IntSet) else NotImplemented
-
-    def __eq__(self, other: object) -> bool:
-        """Whether both are known to have the same elements, for all parameters."""
-        return isinstance(other, IntSet) and self <= other and other <= self
 
     def describe(self) -> str:
         """The elements, in words or formulas."""

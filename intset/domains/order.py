@@ -5,15 +5,20 @@ Two sets are compared as functions of their parameters, at the values that the p
 
 from __future__ import annotations
 
-from intset.domains.budgeted import Represented, own_budget
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar, TypeGuard
+
+from intset.domains.budgeted import Represented, own_budget, shape_of_conditions
 from intset.errors import BudgetError, InputError, UndecidedError
 from intset.expr.build import logical_and
-from intset.expr.node import Var
+from intset.expr.node import Cond, Expr, Var
 from intset.expr.walk import conjuncts
 from intset.facts import DERIVED, Fact
 from intset.frame import Frame
 from intset.prover.cache import prove_in
 from intset.regions.derived import coordinates
+from intset.regions.shape import Shape
 
 
 def included(a: Represented, b: Represented) -> bool | None:
@@ -37,14 +42,57 @@ def included(a: Represented, b: Represented) -> bool | None:
         return None
 
 
-def is_subset(a: Represented, b: Represented) -> bool:
-    """Whether `a` is known to be a subset of `b`."""
-    return included(a, b) is True
+class Ordered(ABC):
+    """What sets and regions have in common: their elements as a shape, and the order that these have."""
 
+    _kind: ClassVar[str]  # only what is of one kind is compared
+    dims: int
+    is_exact: bool
 
-def is_proper_subset(a: Represented, b: Represented) -> bool:
-    """Whether `a` is known to be a subset of `b`, and `b` known not to be one of `a`."""
-    return included(a, b) is True and included(b, a) is False
+    @property
+    @abstractmethod
+    def is_empty(self) -> bool: ...
+
+    @abstractmethod
+    def conditions(self, point: Sequence[Expr]) -> tuple[Cond, ...]:
+        """What holds of `point` and the parameters where `point` is an element."""
+
+    @abstractmethod
+    def in_instances(self) -> Ordered:
+        """The same where its parameters are among the instances it is known to have; elsewhere empty."""
+
+    @property
+    def shape(self) -> Shape:
+        """What is represented, as a shape.
+
+        Raises
+        ------
+        BudgetError: it is none, or needs too many operations.
+        """
+        return shape_of_conditions(self)
+
+    def _knows_where_empty(self) -> bool:
+        """Whether nothing is represented wherever there is no true element."""
+        return True
+
+    def _is_comparable(self, other: object) -> TypeGuard[Ordered]:
+        return isinstance(other, Ordered) and other._kind == self._kind
+
+    def __le__(self, other: Ordered) -> bool:
+        """Whether every element is known to be one of `other`, for all parameters (comparing what is represented)."""
+        return included(self, other) is True if self._is_comparable(other) else NotImplemented
+
+    def __lt__(self, other: Ordered) -> bool:
+        """Whether this is known to be a subset of `other`, and to differ from it for some parameters."""
+        if not self._is_comparable(other):
+            return NotImplemented
+        return included(self, other) is True and included(other, self) is False
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both are known to have the same elements, for all parameters."""
+        if not self._is_comparable(other) or self.dims != other.dims:
+            return False
+        return included(self, other) is True and included(other, self) is True
 
 
 def _by_shapes(a: Represented, b: Represented) -> bool | None:

@@ -16,7 +16,7 @@ pieces
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import SupportsIndex, TypeVar
@@ -35,7 +35,6 @@ from intset.domains.budgeted import (
     own_budget,
     placed,
     range_between,
-    shape_of_conditions,
 )
 from intset.domains.enclosure import Enclosure, Side
 from intset.domains.end_arithmetic import Sides, by_parameter
@@ -53,7 +52,7 @@ T = TypeVar("T")
 MAX_PIECES = 64
 
 
-class Region(ABC):
+class Region(order.Ordered):
     """A set of n-dimensional integer points, possibly depending on parameters.
 
     Attributes
@@ -65,7 +64,7 @@ class Region(ABC):
     params: the variables the region depends on (kept variables and sizes).
     """
 
-    dims: int
+    _kind = "region"
     by: str
     is_exact: bool
     notes: tuple[str, ...]
@@ -214,18 +213,7 @@ class Region(ABC):
 
     # -- as sets are ---------------------------------------------------------------------------------------------
 
-    @property
-    def shape(self) -> Shape:
-        """The region represented, as a shape.
-
-        Raises
-        ------
-        BudgetError: it is none, or needs too many operations.
-        """
-        return shape_of_conditions(self)
-
     def conditions(self, point: Sequence[Expr]) -> tuple[Cond, ...]:
-        """What holds of `point` and the parameters where `point` is an element."""
         return (self.condition(point),)
 
     def enclosure(self) -> Enclosure:
@@ -237,30 +225,12 @@ class Region(ABC):
         """The region at the values of parameters at which something is left (`domains.where_nonempty`)."""
         return self
 
-    def _knows_where_empty(self) -> bool:
-        """As for sets."""
-        return True
-
     def _joined_with(self, other: Region, operation: Callable[[Region, Region], Region]) -> Region:
         """What an operation makes of this region and another."""
         return operation(self, other)
 
     def in_instances(self) -> Region:
-        """The region where its parameters are among the instances it is known to have; elsewhere empty."""
         return self
-
-    def __le__(self, other: Region) -> bool:
-        """Whether every element of this region is known to be one of `other`, for all parameters (comparing what is
-        represented)."""
-        return order.is_subset(self, other) if isinstance(other, Region) else NotImplemented
-
-    def __lt__(self, other: Region) -> bool:
-        """Whether this region is known to be a subset of `other`, and to differ from it for some parameters."""
-        return order.is_proper_subset(self, other) if isinstance(other, Region) else NotImplemented
-
-    def __eq__(self, other: object) -> bool:
-        """Whether both are known to have the same elements, for all parameters."""
-        return isinstance(other, Region) and self.dims == other.dims and self <= other and other <= self
 
     def __contains__(self, point: Sequence[SupportsIndex]) -> bool:
         """`(3, 4) in r`, for a region that does not depend on parameters."""

@@ -22,7 +22,6 @@ from intset.domains.stride import StrideDomain
 from intset.errors import DomainError, InputError, PluginWarning
 from intset.names import CHEAPEST as CHEAPEST
 from intset.names import announce, check_name, entry_points, withdraw
-from intset.regions.shape import Shape
 
 _BUILT_IN: Final[Mapping[str, Callable[[], Domain]]] = {
     "auto": AutoDomain,
@@ -107,12 +106,6 @@ def regions_of(name: str) -> Regions | None:
         top = domain.top() if isinstance(domain, ClimbingDomain) else domain
         _answering[name] = top if isinstance(top, Regions) else None
     return _answering[name]
-
-
-def shapes_of(name: str) -> Shape:
-    """The prototype of the shapes that stand for sets in the domain called `name`, or where that has no regions in the
-    strongest that has: the point without coordinates."""
-    return (regions_of(name) or strongest()).everything(0)
 
 
 def _plugin(point: metadata.EntryPoint) -> Domain:

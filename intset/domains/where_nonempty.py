@@ -64,11 +64,35 @@ class OnlyWhereNonempty:
         """What is claimed of the elements, where it is known that there are any."""
         return claim and (self._nonempty.is_open() or self._nonempty.found.is_complete)
 
-    def _noted(self, notes: tuple[str, ...]) -> tuple[str, ...]:
-        return notes if self._claims(True) else (*notes, NOTE)
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return self._inner.notes if self._claims(True) else (*self._inner.notes, NOTE)
 
-    def _restricted(self, shape: Shape) -> Shape:
+    @notes.setter
+    def notes(self, notes: tuple[str, ...]) -> None:
+        self._inner.notes = notes
+
+    @property
+    def params(self) -> tuple[Var, ...]:
+        return tuple(dict.fromkeys((*self._inner.params, *free_vars(*self._needed))))
+
+    @property
+    def is_empty(self) -> bool:
+        return self._inner.is_empty
+
+    def _knows_where_empty(self) -> bool:
+        return self._nonempty.found.is_complete
+
+    def conditions(self, point: Sequence[Expr]) -> tuple[Cond, ...]:
+        return (*self._nonempty.found.facts, *self._needed, *self._inner.conditions(point))
+
+    def enclosure(self) -> Enclosure:
+        return self._inner.enclosure()
+
+    @property
+    def shape(self) -> Shape:
         if self._shape is None:
+            shape = self._inner.shape
             point = coordinates(shape.dims)
             with own_budget(shape):
                 shape = shape.restricted(point, logical_and(*self._nonempty.found.occupied))
@@ -80,26 +104,24 @@ class OnlyWhereNonempty:
             self._shape = shape
         return self._shape
 
-    def _counted(self, number: int | Infinity | Expr) -> int | Infinity | Expr:
-        """The number of elements at all values of the parameters, where it is `number` at those that leave any."""
+    def count(self) -> int | Infinity | Expr:
+        """The number of elements at all values of the parameters, 0 at those that leave none."""
+        number = self._inner.count()
         if number == 0 or isinstance(number, Infinity):
             return number
         if not self._nonempty.found.is_complete:
             raise CountError("for which values of the parameters there is no element at all is not known")
         return select(logical_and(*self._needed), as_expr(number), 0) if self._needed else number
 
-    def _shown(self, inner: object) -> str:
+    def __repr__(self) -> str:
         where = " and ".join(map(str, self._needed))
-        return f"{inner!r} where {where}" if where else repr(inner)
+        return f"{self._inner!r} where {where}" if where else repr(self._inner)
 
     def _table(self, values: Mapping[Var, IntLike]) -> dict[Var, Expr]:
         found = self._nonempty.found
         return by_parameter(
             values, tuple(dict.fromkeys((*self._inner.params, *free_vars(*found.facts, *found.occupied))))
         )
-
-    def _spoken_of(self, params: Sequence[Var]) -> tuple[Var, ...]:
-        return tuple(dict.fromkeys((*params, *free_vars(*self._needed))))
 
 
 class SetWhereNonempty(OnlyWhereNonempty, IntSet):
@@ -123,25 +145,6 @@ class SetWhereNonempty(OnlyWhereNonempty, IntSet):
         self._set.is_tight = claim
 
     @property
-    def notes(self) -> tuple[str, ...]:
-        return self._noted(self._set.notes)
-
-    @notes.setter
-    def notes(self, notes: tuple[str, ...]) -> None:
-        self._set.notes = notes
-
-    def _knows_where_empty(self) -> bool:
-        return self._nonempty.found.is_complete
-
-    @property
-    def params(self) -> tuple[Var, ...]:
-        return self._spoken_of(self._set.params)
-
-    @property
-    def is_empty(self) -> bool:
-        return self._set.is_empty
-
-    @property
     def is_everything(self) -> bool:
         return self._set.is_everything and not self._needed
 
@@ -150,12 +153,6 @@ class SetWhereNonempty(OnlyWhereNonempty, IntSet):
 
     def condition(self, e: IntLike) -> Cond:
         return logical_and(*self._needed, self._set.condition(e))
-
-    def conditions(self, point: Sequence[Expr]) -> tuple[Cond, ...]:
-        return (*self._nonempty.found.facts, *self._needed, *self._set.conditions(point))
-
-    def count(self) -> int | Infinity | Expr:
-        return self._counted(self._set.count())
 
     def at(self, values: Mapping[Var, IntLike]) -> IntSet:
         table = self._table(values)
@@ -173,18 +170,8 @@ class SetWhereNonempty(OnlyWhereNonempty, IntSet):
             return where_nonempty(operation(self._set, other._set), self._nonempty)
         return operation(self, other)
 
-    @property
-    def shape(self) -> Shape:
-        return self._restricted(self._set.shape)
-
-    def enclosure(self) -> Enclosure:
-        return self._set.enclosure()
-
     def describe(self) -> str:
         return self._set.describe()
-
-    def __repr__(self) -> str:
-        return self._shown(self._set)
 
 
 class RegionWhereNonempty(OnlyWhereNonempty, Region):
@@ -203,30 +190,8 @@ class RegionWhereNonempty(OnlyWhereNonempty, Region):
         return self._claims(self._region.is_tight)
 
     @property
-    def notes(self) -> tuple[str, ...]:
-        return self._noted(self._region.notes)
-
-    @notes.setter
-    def notes(self, notes: tuple[str, ...]) -> None:
-        self._region.notes = notes
-
-    def _knows_where_empty(self) -> bool:
-        return self._nonempty.found.is_complete
-
-    @property
-    def params(self) -> tuple[Var, ...]:
-        return self._spoken_of(self._region.params)
-
-    @property
-    def is_empty(self) -> bool:
-        return self._region.is_empty
-
-    @property
     def box(self) -> tuple[Range, ...]:
         return self._region.box
-
-    def count(self) -> int | Infinity | Expr:
-        return self._counted(self._region.count())
 
     def count_max(self) -> int | Infinity:
         return self._region.count_max()
@@ -244,16 +209,6 @@ class RegionWhereNonempty(OnlyWhereNonempty, Region):
     def condition(self, point: Sequence[IntLike]) -> Cond:
         return logical_and(*self._needed, self._region.condition(point))
 
-    def conditions(self, point: Sequence[Expr]) -> tuple[Cond, ...]:
-        return (*self._nonempty.found.facts, *self._needed, *self._region.conditions(point))
-
-    @property
-    def shape(self) -> Shape:
-        return self._restricted(self._region.shape)
-
-    def enclosure(self) -> Enclosure:
-        return self._region.enclosure()
-
     def _joined_with(self, other: Region, operation: Callable[[Region, Region], Region]) -> Region:
         if isinstance(other, RegionWhereNonempty) and other._nonempty is self._nonempty:
             return where_nonempty(operation(self._region, other._region), self._nonempty)
@@ -264,9 +219,6 @@ class RegionWhereNonempty(OnlyWhereNonempty, Region):
 
     def hull(self) -> Region:
         return where_nonempty(self._region.hull(), self._nonempty)
-
-    def __repr__(self) -> str:
-        return self._shown(self._region)
 
 
 def where_nonempty(answer: S, nonempty: Nonempty | None) -> S:

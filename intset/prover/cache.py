@@ -33,7 +33,7 @@ class Lru:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self.hits = self.misses = 0
+        self.hits = 0
         self._answers: dict[Hashable, Proof] = {}
         self._lock = threading.Lock()
 
@@ -41,7 +41,6 @@ class Lru:
         with self._lock:
             found = self._answers.pop(key, None)
             if found is None:
-                self.misses += 1
                 return None
             self._answers[key] = found  # the youngest stands last
             self.hits += 1
@@ -57,7 +56,7 @@ class Lru:
     def clear(self) -> None:
         with self._lock:
             self._answers.clear()
-            self.hits = self.misses = 0
+            self.hits = 0
 
     def __len__(self) -> int:
         return len(self._answers)

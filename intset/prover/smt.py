@@ -16,7 +16,7 @@ from intset.errors import BudgetError, UndefinedError
 from intset.expr import ops
 from intset.expr.digits import number_of
 from intset.expr.evaluate import evaluate
-from intset.expr.node import Cond, Expr, Node, Var, truth
+from intset.expr.node import Cond, Expr, Node, Var
 from intset.expr.walk import postorder
 from intset.prover.smt_encode import MAX_SHIFT, Bounds, Carrier, Encoder
 from intset.prover.z3_solver import DEFAULT_RLIMIT, SUPPLY, keeping_interrupts
@@ -50,18 +50,6 @@ class SmtResult:
     """
 
     status: Literal["proved", "refuted", "unknown"]
-    smtlib: Callable[[], str]
-    model: Model | None = None
-    core: tuple[Any, ...] = ()
-    declared: tuple[Expr, ...] = ()
-    reason: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class FactsResult:
-    """The answer to `SmtSession.check_facts`: 'satisfiable' by `model`, or a 'contradiction' of `core`, `declared`."""
-
-    status: Literal["satisfiable", "contradiction", "unknown"]
     smtlib: Callable[[], str]
     model: Model | None = None
     core: tuple[Any, ...] = ()
@@ -131,21 +119,6 @@ class SmtSession:
             answer = engine.answer(query, rlimit)
             SUPPLY.give_back(engine.bench)
             return answer
-
-    def check_facts(
-        self, facts: Sequence[Fact], rlimit: int = DEFAULT_RLIMIT, bounds: Bounds | None = None
-    ) -> FactsResult:
-        """Can all `facts` hold at one point?"""
-        answer = self.check(truth(False), facts, rlimit, bounds)
-        status: Final[dict[str, Any]] = {"proved": "contradiction", "refuted": "satisfiable"}
-        return FactsResult(
-            status.get(answer.status, "unknown"),
-            answer.smtlib,
-            answer.model,
-            answer.core,
-            answer.declared,
-            answer.reason,
-        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -196,7 +196,7 @@ def widest(shape: Shape, k: int, instances: Collection[Expr]) -> Expr | None:
     ((low, high),) = line.sides()
     if not isinstance(low, Expr) or not isinstance(high, Expr):
         return None
-    extent = high - low + 1
+    extent = Normalizer({}).form(high - low + 1).expr()
     if not any(v in instances for v in extent.free_vars()):
         return extent
     d = Var("d")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
 
-from bound.infer.needs.box import Box, nothing
+from bound.infer.needs.box import Box
 from bound.infer.needs.instances import instances
 from bound.infer.needs.known import Known
 from bound.infer.needs.need import Need
@@ -204,9 +204,4 @@ class StageRegion(Region):
         return made(shape, self.is_exact, self.notes, self.enclosure(), self._known.regions.name)
 
 
-def empty_region(known: Known, dims: int) -> StageRegion:
-    """The region of a tensor that nobody reads."""
-    return StageRegion(known, Need(dims, nothing(dims)), ())
-
-
-__all__ = ["Box", "StageRegion", "empty_region"]
+__all__ = ["Box", "StageRegion"]

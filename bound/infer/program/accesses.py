@@ -48,11 +48,6 @@ class Access:
     extra: tuple[tuple[Var, Range], ...] = ()
     before: tuple[Var, ...] = ()
 
-    @property
-    def is_data_dependent(self) -> bool:
-        """Whether an index depends on the contents of a tensor."""
-        return bool(opaque_terms(*self.indices))
-
     def inside(self) -> Conditions:
         """The conditions that a data-dependent index stays inside the tensor: other values do not occur."""
         ends: list[Cond] = []

@@ -67,7 +67,9 @@ def test_corners_of_a_square_are_eight_elements(domain: str) -> None:
     a = te.placeholder((4, 4), name="A")
     t = te.compute((4, 4), lambda i, j: a[i, j] + 1, name="T")
     c = te.compute((2, 2), lambda i, j: t[i, j] + t[i + 2, j + 2], name="C")
-    required = infer_bound(te.create_schedule(c.op), domain=domain).required(t)
+    b = infer_bound(te.create_schedule(c.op), domain=domain)
+    required = b.required(t)
+    assert [str(r.extent) for r in b.allocated(t)] == ["4", "4"]
     assert (required.count(), required.count_max(), required.count_total()) == (8, 8, 8)
     assert required.is_exact and not required.is_box and required.by == "boxes"
 

@@ -16,7 +16,7 @@ from intset.domains.isl.shape import IslShape
 from intset.domains.points import PointSet
 from intset.domains.query import Query
 from intset.domains.region import ShapeRegion
-from intset.domains.registry import domain_named, regions_of, register, shapes_of, strongest, unregister
+from intset.domains.registry import domain_named, regions_of, register, strongest, unregister
 from intset.errors import DomainError
 from tests.bound.corpus import CASES
 from tests.bound.infer.test_corpus import figures, stored
@@ -90,7 +90,9 @@ def test_capabilities_are_types() -> None:
         assert regions_of(plain) is None
     assert regions_of("interval*isl") is domain_named("isl") and regions_of("core*modular") is domain_named("core")
     assert strongest() is regions_of("auto") and strongest().name == "isl" and regions_of("isl") is domain_named("isl")
-    assert isinstance(shapes_of("core"), CoreShape) and isinstance(shapes_of("interval"), IslShape)
+    core = regions_of("core")
+    assert core is not None and isinstance(core.everything(0), CoreShape)
+    assert isinstance(strongest().everything(0), IslShape)
 
 
 def test_auto_climbs_to_the_strongest(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,6 +47,7 @@ from tests.sweeps import daily
 
 i, j, k = Var("i"), Var("j"), Var("k")
 n, m, p = ShapeVar("n", lower=1), ShapeVar("m", lower=1), ShapeVar("p", lower=1)
+NEVER = truth(False)
 DIVISIONS = {
     ops.FLOORDIV: floordiv,
     ops.FLOORMOD: floormod,
@@ -141,7 +142,7 @@ def test_bit_operations_of_unknown_size(session: SmtSession) -> None:
 
 def test_facts_are_evaluated_too(session: SmtSession) -> None:
     """z3 does not know that `2**40 & j` cannot be 4, and would believe in such a point."""
-    assert session.check_facts(labelled((i & j).eq(4), i.eq(2**40), j >= 0)).status != "satisfiable"
+    assert session.check(NEVER, labelled((i & j).eq(4), i.eq(2**40), j >= 0)).status != "refuted"
     assert session.check(j < 0, labelled((i & j).eq(4), i.eq(2**40))).status != "refuted"
 
 
@@ -322,14 +323,14 @@ def test_no_fact_of_a_core_can_be_left_out(session: SmtSession) -> None:
 
 
 def test_contradictory_facts(session: SmtSession) -> None:
-    answer = session.check_facts([(i < 0, "a"), (j > 0, "b"), (i > n, "c")])
-    assert (answer.status, answer.core, answer.declared) == ("contradiction", ("a", "c"), (n,))
-    satisfiable = session.check_facts([(i < 0, "a"), (j * j > i * i, "b")])
-    assert satisfiable.status == "satisfiable" and satisfiable.model is not None
+    answer = session.check(NEVER, [(i < 0, "a"), (j > 0, "b"), (i > n, "c")])
+    assert (answer.status, answer.core, answer.declared) == ("proved", ("a", "c"), (n,))
+    satisfiable = session.check(NEVER, [(i < 0, "a"), (j * j > i * i, "b")])
+    assert satisfiable.status == "refuted" and satisfiable.model is not None
     assert evaluate((i < 0) & (j * j > i * i), satisfiable.model)
-    assert session.check_facts([]).status == "satisfiable"
-    assert session.check_facts([((1 << j) < 0, "wide")]).status == "contradiction"
-    hard = session.check_facts([((i * i * i + j * j * j + k * k * k).eq(42), "cubes")])
+    assert session.check(NEVER, []).status == "refuted"
+    assert session.check(NEVER, [((1 << j) < 0, "wide")]).status == "proved"
+    hard = session.check(NEVER, [((i * i * i + j * j * j + k * k * k).eq(42), "cubes")])
     assert hard.status == "unknown"
 
 
