@@ -182,6 +182,10 @@ class IntSet(order.Ordered):
     def in_instances(self) -> IntSet:
         return self
 
+    def _knows_where_empty(self) -> bool:
+        """Whether nothing is represented wherever there is no true element."""
+        return True
+
     def _relied_on(self) -> tuple[Cond, ...]:
         """What holds of the parameters, one condition each."""
         return tuple(part for cond in self.where for part in conjuncts(cond))

@@ -71,10 +71,6 @@ class Ordered(ABC):
         """
         return shape_of_conditions(self)
 
-    def _knows_where_empty(self) -> bool:
-        """Whether nothing is represented wherever there is no true element."""
-        return True
-
     def _is_comparable(self, other: object) -> TypeGuard[Ordered]:
         return isinstance(other, Ordered) and other._kind == self._kind
 

@@ -232,6 +232,10 @@ class Region(order.Ordered):
     def in_instances(self) -> Region:
         return self
 
+    def _knows_where_empty(self) -> bool:
+        """As for sets."""
+        return True
+
     def __contains__(self, point: Sequence[SupportsIndex]) -> bool:
         """`(3, 4) in r`, for a region that does not depend on parameters."""
         if self.params:

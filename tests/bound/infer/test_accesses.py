@@ -57,7 +57,8 @@ def test_reductions_and_data_dependent_indices() -> None:
     assert of(lambda i: te.sum(A[k], axis=k, where=k <= i)) == [("A", ("k",), ("k <= i",))]
     op = te.compute((16,), lambda i: A[i + tir.indexmod(IDX[i], 4)], name="C").op
     last = accesses(op)[-1]
-    assert opaque_terms(*last.indices) and [str(c) for c in last.inside()] == ["i + IDX[i] % 4 >= 0", "i + IDX[i] % 4 < 20"]
+    assert opaque_terms(*last.indices)
+    assert [str(c) for c in last.inside()] == ["i + IDX[i] % 4 >= 0", "i + IDX[i] % 4 < 20"]
     through = te.compute((16,), lambda i: A[(A[i] * 3).astype("int32")], name="C").op
     assert len(accesses(through)) == 2 and str(accesses(through)[0].indices[0]) == "i"
 
