@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from math import prod
 from typing import Final
 
@@ -77,14 +78,27 @@ def tuples_of(query: Query, limit: int | None = None) -> list[tuple[int, ...]] |
     checks = [*touching, *symbolic_limits(query, variables)]
     functions = [compiled(e, variables) for e in query.exprs]
     guards = [compiled(check, variables) for check in checks]
-    found: dict[tuple[int, ...], None] = {}
-    for point in itertools.product(*spans):
-        try:
-            if all(guard(*point) for guard in guards):
-                found[tuple(function(*point) for function in functions)] = None
-        except (ZeroDivisionError, EvaluationError):
-            continue
-    return list(found)
+    try:
+        return _values_at(itertools.product(*spans), functions, guards)
+    except (ZeroDivisionError, EvaluationError):
+        found: dict[tuple[int, ...], None] = {}
+        for point in itertools.product(*spans):
+            with suppress(ZeroDivisionError, EvaluationError):
+                found.update(dict.fromkeys(_values_at([point], functions, guards)))
+        return list(found)
+
+
+def _values_at(
+    points: Iterable[tuple[int, ...]], functions: Sequence[Callable[..., int]], guards: Sequence[Callable[..., bool]]
+) -> list[tuple[int, ...]]:
+    """What the functions take together where all guards hold, each once; an error where one of them has no value."""
+    if guards:
+        points = [point for point in points if all(guard(*point) for guard in guards)]
+    if not functions:
+        return [()] if any(True for _ in points) else []
+    each = itertools.tee(points, len(functions))
+    values = [itertools.starmap(function, own) for function, own in zip(functions, each, strict=True)]
+    return list(dict.fromkeys(zip(*values, strict=True)))
 
 
 def facts_hold(query: Query, facts: Sequence[Cond]) -> str:

@@ -65,7 +65,7 @@ def true_values(expr: Expr, ranges: Mapping[Var, Range], conditions: Sequence[Co
         total *= extent
     if total > MAX_POINTS:
         return None
-    found = np.empty(0, dtype=np.int64)
+    found: list[Array] = []
     for start in range(0, total, _CHUNK):
         numbers = np.arange(start, min(start + _CHUNK, total), dtype=np.int64)
         env: dict[Var, Array] = {}
@@ -80,8 +80,21 @@ def true_values(expr: Expr, ranges: Mapping[Var, Range], conditions: Sequence[Co
             values = np.broadcast_to(evaluate_many(expr, env), (size,))[inside]
         except InputError:
             return None  # an operation that is not always defined
-        found = np.union1d(found, values)
-    return found
+        found.append(_distinct(values))
+    return _distinct(np.concatenate(found)) if found else np.empty(0, dtype=np.int64)
+
+
+def _distinct(values: Array) -> Array:
+    """Each value once, sorted; those of a narrow range are marked, others sorted: numpy's own way hashes them."""
+    if not len(values):
+        return values
+    low, high = int(values.min()), int(values.max())
+    if high - low >= 4 * len(values):
+        values = np.sort(values)
+        return values[np.concatenate(([True], values[1:] != values[:-1]))]
+    marked = np.zeros(high - low + 1, dtype=bool)
+    marked[values - low] = True
+    return np.flatnonzero(marked) + low
 
 
 def _closed(expr: Expr, conditions: Sequence[Cond]) -> tuple[list[Var], list[Cond]]:

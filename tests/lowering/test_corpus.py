@@ -23,13 +23,13 @@ def functions_of(name: str) -> Any:
     return FUNCTIONS if "extern" in CASES[name]["tags"] else None
 
 
-@pytest.mark.parametrize("name", daily(RUN, 2))
+@pytest.mark.parametrize("name", daily(RUN, 4))
 def test_the_nest_equals_the_reference(name: str) -> None:
     case = CASES[name]
     check(case["fn"](), case["sub"], functions_of(name))
 
 
-@pytest.mark.parametrize("name", daily((name for name in RUN if "extern" not in CASES[name]["tags"]), 5))
+@pytest.mark.parametrize("name", daily((name for name in RUN if "extern" not in CASES[name]["tags"]), 10))
 def test_the_c_code_equals_the_reference(name: str) -> None:
     case = CASES[name]
     s = case["fn"]()

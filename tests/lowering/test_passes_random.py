@@ -30,6 +30,7 @@ from lowering.errors import LayoutError
 from lowering.nest.ir import Function
 from tests.lowering.random_nests import Nest
 from tests.lowering.wild_nests import Wild
+from tests.sweeps import daily
 
 PASSES: dict[str, Callable[..., Any]] = {
     "simplify": simplify,
@@ -89,12 +90,12 @@ def check(seed: int, kind: type[Nest] = Nest) -> None:
     nest.agrees(nest.f, seed + 19)
 
 
-@pytest.mark.parametrize("seed", range(70))
+@pytest.mark.parametrize("seed", daily(range(70), 2))
 def test_passes_keep_the_meaning(seed: int) -> None:
     check(seed)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", daily(range(30), 2))
 def test_passes_keep_the_meaning_of_wild_nests(seed: int) -> None:
     check(seed, Wild)
 

@@ -20,7 +20,7 @@ def run_seeds(seeds: range, symbolic: bool) -> int:
     return checked
 
 
-@pytest.mark.parametrize("start", daily(range(0, 300, 20), 5))
+@pytest.mark.parametrize("start", daily(range(0, 300, 20), 8))
 def test_random_schedules(start: int) -> None:
     assert run_seeds(range(start, start + 20), symbolic=False) >= 5
 
@@ -30,7 +30,7 @@ def test_random_schedules_with_symbolic_sizes(start: int) -> None:
     assert run_seeds(range(start, start + 15), symbolic=True) >= 4
 
 
-@pytest.mark.parametrize("seed", daily(range(1000, 1040), 5))
+@pytest.mark.parametrize("seed", daily(range(1000, 1040), 10))
 def test_random_schedules_in_c(seed: int) -> None:
     program = legal(seed, symbolic=seed % 2 == 1)
     if program is None:

@@ -69,7 +69,7 @@ def seconds(make, n):
 
 @pytest.mark.parametrize("make", [chain, ladder])
 def test_calls_grow_linearly(make):
-    assert calls(make, 150) <= 3 * 1.05 * calls(make, 50)
+    assert calls(make, 90) <= 3 * 1.05 * calls(make, 30)
 
 
 @pytest.mark.nightly

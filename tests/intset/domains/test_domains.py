@@ -36,11 +36,11 @@ def known_bits():
 
 @pytest.mark.parametrize("domain", BUILT_IN)
 def test_every_domain_is_sound(domain):
-    report = soundness(domain, 120)
+    report = soundness(domain, 60)
     assert report.wrong == []
-    assert report.tally["asked"] == 120
+    assert report.tally["asked"] == 60
     if domain == "auto":
-        assert report.tally["exact hull"] == report.tally["exact set"] == 120
+        assert report.tally["exact hull"] == report.tally["exact set"] == 60
 
 
 def test_auto_is_exact_or_says_why():

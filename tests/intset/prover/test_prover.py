@@ -6,6 +6,7 @@ import itertools
 import pickle
 import random
 import threading
+from itertools import product
 
 import pytest
 
@@ -32,6 +33,7 @@ from intset import (
 )
 from intset.errors import ContradictionWarning
 from intset.testing.questions import question
+from tests.sweeps import daily
 
 i, j, k, x, y = (Var(name) for name in "ijkxy")
 n, m, p = ShapeVar("n"), ShapeVar("m"), ShapeVar("p")
@@ -340,8 +342,7 @@ SIZED_TOWERS = {
 }
 
 
-@pytest.mark.parametrize("name", SIZED_TOWERS)
-@pytest.mark.parametrize("facts", [(), (i + j < n,)], ids=["plain", "fact"])
+@pytest.mark.parametrize(("name", "facts"), daily(product(SIZED_TOWERS, [(), (i + j < n,)]), 3))
 def test_towers_over_sizes_stay_within_their_budgets(name, facts):
     s = i
     for level in range(60):

@@ -46,7 +46,7 @@ def random_condition(r: random.Random) -> Any:
     return r.choice((one(), one() & one(), one() | one()))
 
 
-@pytest.mark.parametrize("seed", daily(range(2_000), 80))
+@pytest.mark.parametrize("seed", daily(range(2_000), 160))
 def test_against_enumeration(seed: int) -> None:
     r = random.Random(seed)
     cond = random_condition(r)
@@ -76,7 +76,7 @@ def test_what_is_no_linear_equation_is_refused() -> None:
             Context().solve_equations([cond], [x, y])
 
 
-@pytest.mark.parametrize("seed", daily(range(800), 50))
+@pytest.mark.parametrize("seed", daily(range(800), 100))
 def test_equations_against_enumeration(seed: int) -> None:
     r = random.Random(seed)
     unknowns = [x, y, z]

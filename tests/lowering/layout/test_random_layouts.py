@@ -27,6 +27,7 @@ from lowering.nest.ir import Function
 from lowering.nest.tensors import tensors_of
 from tests.lowering.layout.random_layouts import Laid, random_layer
 from tests.lowering.test_passes_random import OLD, PASSES
+from tests.sweeps import daily
 
 
 def in_order(f: Function, rng: random.Random) -> Function:
@@ -61,7 +62,7 @@ def check(seed: int, most: int) -> None:
         raise AssertionError(f"seed {seed}: {layers}, {done}: {error}\n{laid.text}\n{laid.g}\n{f}") from error
 
 
-@pytest.mark.parametrize("start", range(0, 50, 10))
+@pytest.mark.parametrize("start", daily(range(0, 50, 10), 2))
 def test_layouts_keep_the_meaning(start: int) -> None:
     for seed in range(start, start + 10):
         check(seed, 1)

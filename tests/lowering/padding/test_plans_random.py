@@ -11,7 +11,7 @@ from tests.lowering.padding.enumeration import least_cost, random_case
 from tests.sweeps import daily
 
 
-@pytest.mark.parametrize("seed", daily(range(2000), 40))
+@pytest.mark.parametrize("seed", daily(range(2000), 80))
 def test_no_plan_costs_less(seed):
     case = random_case(seed, 1 + seed % 5)
     plan = case.graph.plan()
@@ -22,7 +22,7 @@ def test_no_plan_costs_less(seed):
     assert found == plan.cost
 
 
-@pytest.mark.parametrize("seed", daily(range(1000), 50))
+@pytest.mark.parametrize("seed", daily(range(1000), 100))
 def test_no_plan_costs_less_at_other_prices(seed):
     prices = dict(zip(("pad", "copy", "crop", "fill"), random.Random(seed).choices((1, 1, 2, 3, 9), k=4), strict=True))
     case = random_case(seed, 1 + seed % 4)
@@ -33,7 +33,7 @@ def test_no_plan_costs_less_at_other_prices(seed):
     assert found == plan.cost
 
 
-@pytest.mark.parametrize("seed", daily(range(2000), 50))
+@pytest.mark.parametrize("seed", daily(range(2000), 100))
 def test_a_plan_computes_what_numpy_does(seed):
     """What is not written holds something that shows, and every `undef()` is another number."""
     rng = random.Random(seed)
