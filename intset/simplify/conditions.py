@@ -22,10 +22,10 @@ from intset.expr.walk import chain, is_small
 from intset.linear.canonical import Normalizer
 from intset.linear.conditions import Clause
 from intset.linear.refine import sharpened
-from intset.simplify import comparisons
+from intset.simplify import comparisons, together
 from intset.simplify.choices import is_total
 from intset.simplify.comparisons import clause_of, stated
-from intset.simplify.pattern import holds, instance
+from intset.simplify.pattern import instance
 from intset.simplify.rules import ALL
 
 if TYPE_CHECKING:
@@ -110,16 +110,59 @@ def _junction(s: Simplifier, node: Cond, known: Normalizer, level: int) -> Itera
 def _by_order(
     s: Simplifier, op: Op, parts: list[Cond], total: list[bool], known: Normalizer
 ) -> Iterator[tuple[str, Cond]]:
-    """The junction without a comparison that another one implies (of a disjunction: that implies another one)."""
+    """The junction without an inequality that others imply (of a disjunction: that implies others); or what they say
+    together: that they exclude one another, or leave equality alone."""
     order = s.order(known)
-    for i, p in enumerate(parts):
-        for j, q in enumerate(parts):
-            if i == j or (i > j and not total[i]):
+    neutral = op is ops.AND
+    clauses = [clause_of(known, part) for part in parts]
+    if not neutral:
+        clauses = [None if clause is None else _negated_clause(clause) for clause in clauses]
+    if sum(clause is not None for clause in clauses) < 2:
+        return
+    found = together.sums(clauses)
+    for form, places in found:
+        if len(places) > 1 and order.is_nonneg(form.scale(-1).shift(-1)):
+            yield "parts exclude one another" if neutral else "parts complete one another", truth(not neutral)
+            return
+    for j, clause in enumerate(clauses):
+        if clause is None or clause[0] is not ops.GE:
+            continue
+        for form, places in found:
+            last = max(places)
+            stays = _may_go(total, j, last)
+            if j in places or not (stays or total[last] and len(places) == 1):
                 continue
-            weaker, stronger = (q, p) if op is ops.AND else (p, q)
-            if order.implies(stronger, weaker):
-                yield "implied by another", joined(op, [part for k, part in enumerate(parts) if k != j])
+            if order.is_nonneg(clause[1].minus(form)):
+                new = list(parts)
+                if not stays:
+                    new[j] = parts[last]  # in its place, for what stands between
+                yield (
+                    "implied by others",
+                    joined(op, [part for k, part in enumerate(new) if k != (j if stays else last)]),
+                )
                 return
+    for form, places in found:
+        if len(places) > 2 and not form.terms and not form.const and all(total[k] for k in places):
+            tight = dict.fromkeys(places)
+            *kept, last = sorted(tight)
+            new = list(parts)
+            for k in kept:
+                new[k] = _tight(s, op, clauses[k], parts[k])
+            yield "no slack in a circle", joined(op, [part for k, part in enumerate(new) if k != last])
+            return
+
+
+def _tight(s: Simplifier, op: Op, clause: Clause | None, part: Cond) -> Cond:
+    """The inequality as the equation that it is (of a disjunction: its negation)."""
+    assert clause is not None
+    kind = ops.EQ if op is ops.AND else ops.NE
+    return stated(s, part.op, kind, comparisons.sum_of_form(clause[1]), part)
+
+
+def _may_go(total: list[bool], k: int, last: int) -> bool:
+    """Whether part k may be left out because parts up to `last` fail where it does: until then, parts behind it are
+    read where they were not, so they have to be defined everywhere."""
+    return all(total[k + 1 : last + 1])
 
 
 def _under_others(
@@ -128,7 +171,7 @@ def _under_others(
     """The junction without a part that the others imply or exclude, or with one that is shorter where they hold."""
     neutral = op is ops.AND
     for k in reversed(range(len(parts))):
-        others = [part for n, part in enumerate(parts) if n < k or (n > k and total[n])]
+        others = [part for n, part in enumerate(parts) if n != k and _may_go(total, k, n)]
         if not others:
             continue
         assumed = others if neutral else [negated(part) for part in others]
@@ -168,7 +211,7 @@ def _merged(
                 yield "two remainders in one", joined(op, [*left[:i], merged, *left[i:]])
             if len(parts) > 2:
                 for rule, result, binding in ALL.matches(pair):
-                    if holds(rule, binding, s.order(known).holds):
+                    if s.applies(rule, binding, known):
                         made = instance(result, binding)
                         if made is not None:
                             yield rule.name, joined(op, [*left[:i], made, *left[i:]])

@@ -26,7 +26,7 @@ from intset.simplify import choices, conditions, lattice, moves, products
 from intset.simplify.comparisons import MIRRORED
 from intset.simplify.cost import COST, Price, Pricing
 from intset.simplify.order import Order
-from intset.simplify.pattern import folded, holds, instance
+from intset.simplify.pattern import Rule, folded, holds, instance
 from intset.simplify.rules import ALL
 from intset.simplify.width import no_wider
 
@@ -290,10 +290,18 @@ class Simplifier:
 
     def _by_rules(self, node: Node, known: Normalizer, level: int) -> Iterator[tuple[str, Node]]:
         for rule, result, binding in ALL.matches(node):
-            if holds(rule, binding, self.order(known).holds):
+            if self.applies(rule, binding, known):
                 made = instance(result, binding)
                 if made is not None:
                     yield rule.name, self.trial(made, node, known)
+
+    def applies(self, rule: Rule, binding: Mapping[Node, Node], known: Normalizer) -> bool:
+        """Whether what a rule asks for is known."""
+        if rule.plain and self.bits is not None:
+            return False
+        if not all(choices.is_total(binding[part]) for part in rule.total):
+            return False
+        return holds(rule, binding, self.order(known).holds)
 
     def _canonical(self, node: Expr, known: Normalizer) -> Any:
         count = self.price(node)[1]

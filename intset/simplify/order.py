@@ -1,19 +1,31 @@
-"""What is known of the order of two expressions: lattice laws of min and max first, then the linear form.
+"""What is known of the order of two expressions: whether their difference is below 0 nowhere.
 
-min(a, b) <= c  where a <= c or b <= c          c <= max(a, b)  where c <= a or c <= b
-max(a, b) <= c  where a <= c and b <= c         c <= min(a, b)  where c <= a and c <= b
-a & b <= a      where a >= 0                    a <= a | b      where b >= 0
+The difference is a linear form. What it says by itself comes first; then an atom of it is replaced by what bounds it:
+
+    min(a, b) + r >= 0     where a + r >= 0 and b + r >= 0           max(a, b) + r >= 0     where one of them is
+    abs(a) + r >= 0        where a + r >= 0 or r - a >= 0            r - abs(a) >= 0        where both are
+    r - (a & b) >= 0       where r - a >= 0, a >= 0                  (a | b) + r >= 0       where a + r >= 0, b >= 0
+    c*(x//c) in [x - c + 1, x]                                       c*truncdiv(x, c) in [x - c + 1, x + c - 1]
+    f*r >= 0               where f >= 0 and r >= 0
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from intset.expr import ops
 from intset.expr.node import Cond, Expr
 from intset.linear.canonical import Normalizer
+from intset.linear.conditions import Clause
+from intset.linear.form import Linear, atom, constant, factors, monomial_of, take_out
 
-MAX_QUESTIONS: Final = 64  # comparisons of linear forms for one answer
+MAX_QUESTIONS: Final = 48  # comparisons of linear forms for one answer
+MAX_DEPTH: Final = 6  # atoms replaced one after another
+MAX_TERMS: Final = 8  # of a longer form no atom is replaced
+BOUNDED: Final = frozenset(
+    (ops.MIN, ops.MAX, ops.ABS, ops.BITAND, ops.BITOR, ops.SELECT, ops.FLOORDIV, ops.TRUNCDIV, ops.MUL)
+)
 
 
 class Order:
@@ -31,74 +43,126 @@ class Order:
             return True
         found = self._found.get((a, b))
         if found is None:
-            found = self._found[a, b] = self._compared(a, b, [MAX_QUESTIONS], 6)
+            found = self._found[a, b] = self.is_nonneg(self.known.form(b).minus(self.known.form(a)))
         return found
 
-    def _compared(self, a: Expr, b: Expr, left: list[int], depth: int) -> bool:
-        if a is b:
-            return True
+    def is_nonneg(self, form: Linear) -> bool:
+        """Whether `form` is known to be at least 0."""
+        return self._is_nonneg(form, [MAX_QUESTIONS], MAX_DEPTH)
+
+    def _is_nonneg(self, form: Linear, left: list[int], depth: int) -> bool:
         if left[0] <= 0:
             return False
         left[0] -= 1
-        if depth:
-            if b.op is ops.MIN:
-                return all(self._compared(a, arg, left, depth - 1) for arg in b.args)
-            if a.op is ops.MAX:
-                return all(self._compared(arg, b, left, depth - 1) for arg in a.args)
-            if b.op is ops.MAX and any(self._compared(a, arg, left, depth - 1) for arg in b.args):
-                return True
-            if a.op is ops.MIN and any(self._compared(arg, b, left, depth - 1) for arg in a.args):
-                return True
-        known = self.known
-        if a.op is ops.BITAND and any(arg is b and known.is_nonneg(known.form(b)) for arg in a.args):
+        if self.known.is_nonneg(form):
             return True
-        if b.op is ops.BITOR and _is_or_of(b, a, known):
+        if not depth or len(form.terms) > MAX_TERMS or all(t.op not in BOUNDED for t in form.terms):
+            return False
+        for t, k in form.terms.items():
+            every = self._at_least_each(t, k)
+            if every is not None:
+                rest = _without(form, t)
+                return all(self._is_nonneg(rest.plus(arm), left, depth - 1) for arm in every)
+        for t, k in form.terms.items():
+            rest = _without(form, t)
+            if any(self._is_nonneg(rest.plus(arm), left, depth - 1) for arm in self._at_most_some(t, k)):
+                return True
+        if any(self._is_nonneg(coarse, left, depth - 1) for coarse in self._without_quotients(form)):
             return True
-        return known.is_nonneg(known.form(b).minus(known.form(a)))
+        return self._has_nonneg_factors(form, left, depth)
+
+    def _at_least_each(self, t: Expr, k: int) -> list[Linear] | None:
+        """Forms the least of which is `k * t`."""
+        form = self.known.form
+        if t.op is (ops.MIN if k > 0 else ops.MAX):
+            return [form(arg).scale(k) for arg in t.args]
+        if t.op is ops.ABS and k < 0:
+            return [form(t.args[0]).scale(k), form(t.args[0]).scale(-k)]
+        if t.op is ops.SELECT:
+            return [form(arg).scale(k) for arg in t.args[1:]]  # not only of points that take the arm: at most too many
+        return None
+
+    def _at_most_some(self, t: Expr, k: int) -> Iterator[Linear]:
+        """Forms none of which is above `k * t`."""
+        form = self.known.form
+        if t.op is (ops.MAX if k > 0 else ops.MIN):
+            yield from (form(arg).scale(k) for arg in t.args)
+        elif t.op is ops.ABS:
+            yield form(t.args[0]).scale(k)
+            yield form(t.args[0]).scale(-k)
+        elif t.op is ops.BITAND and k < 0 or t.op is ops.BITOR and k > 0:
+            for arg, other in (t.args, t.args[::-1]):
+                if self.known.is_nonneg(form(arg if k < 0 else other)):
+                    yield form(arg).scale(k)
+
+    def _without_quotients(self, form: Linear) -> Iterator[Linear]:
+        """Forms that are at least 0 only where `form` is, a quotient by a constant replaced by what bounds it."""
+        for t, k in form.terms.items():
+            if t.op not in (ops.FLOORDIV, ops.TRUNCDIV) or t.args[1].op is not ops.CONST or t.args[1].data < 1:
+                continue
+            c = t.args[1].data
+            inner, rest = self.known.form(t.args[0]), _without(form, t)
+            above = 0 if t.op is ops.FLOORDIV or self.known.is_nonneg(inner) else c - 1
+            bound = inner.shift(1 - c if k > 0 else above)  # c*t is at least that for k > 0, at most else
+            if k % c == 0:
+                yield rest.plus(bound, k // c)
+            else:  # c*form is a multiple of c: at least 0 where it is above -c
+                yield rest.scale(c).plus(bound, k).shift(c - 1)
+
+    def _has_nonneg_factors(self, form: Linear, left: list[int], depth: int) -> bool:
+        """Whether `form` is seen to be a product of what is nowhere below 0."""
+        if form.const or all(t.op is not ops.MUL for t in form.terms):
+            return False
+        shared = factors(next(iter(form.terms)))
+        for t in form.terms:
+            own = factors(t)
+            shared = [f for f in shared if take_out(own, f)]
+        for f in dict.fromkeys(shared):
+            other = _divided(form, f)
+            sign = self.known.sign(atom(f))
+            if sign and not other.is_const and self._is_nonneg(other.scale(sign), left, depth - 1):
+                return True
+        return False
 
     def decided(self, cond: Cond) -> bool | None:
         """Whether the condition always or never holds, as far as that is known."""
         canonical = self.known.cond(cond)
         if canonical.op is ops.BOOL:
             return bool(canonical.data)
-        if cond.op in ops.COMPARISONS and any(arg.op in _ORDERED for arg in cond.args):
-            return self._by_order(cond)
+        if canonical.op in ops.COMPARISONS:
+            clause = self.known.compared.get(canonical)
+            if clause is not None and any(t.op in BOUNDED for t in clause[1].terms):
+                return self.judged(*clause)
         return None
 
-    def _by_order(self, cond: Cond) -> bool | None:
-        a, b = cond.args
-        if cond.op in (ops.GT, ops.GE):
-            a, b = b, a
-        if cond.op in (ops.LE, ops.GE) and self.is_at_most(a, b):
-            return True
-        if cond.op in (ops.LT, ops.GT) and self.is_at_most(b, a):
-            return False
+    def judged(self, kind: ops.Op, form: Linear) -> bool | None:
+        """Whether `form >= 0`, `== 0` or `!= 0` always or never holds, as far as that is known."""
+        if kind is ops.GE:
+            if self.is_nonneg(form):
+                return True
+            return False if self.is_nonneg(form.scale(-1).shift(-1)) else None
+        if self.is_nonneg(form.shift(-1)) or self.is_nonneg(form.scale(-1).shift(-1)):
+            return kind is ops.NE
         return None
 
-    def implies(self, p: Cond, q: Cond) -> bool:
-        """Whether `p` is seen to imply `q`, both inequalities: its sides lie outside of those of `q`."""
-        a, b = _as_less(p), _as_less(q)
-        if a is None or b is None or (b[2] and not a[2]):
-            return False
-        return self.is_at_most(b[0], a[0]) and self.is_at_most(a[1], b[1])
+    def implies(self, p: Clause, q: Clause) -> bool:
+        """Whether `p` is seen to imply `q`, both of them inequalities."""
+        return p[0] is ops.GE and q[0] is ops.GE and self.is_nonneg(q[1].minus(p[1]))
 
     def holds(self, cond: Cond) -> bool:
         """Whether the condition is known to hold."""
         return self.decided(cond) is True
 
 
-_ORDERED: Final = (ops.MIN, ops.MAX, ops.BITAND, ops.BITOR)
+def _without(form: Linear, t: Expr) -> Linear:
+    return Linear(form.const, {other: k for other, k in form.terms.items() if other is not t})
 
 
-def _is_or_of(whole: Expr, part: Expr, known: Normalizer) -> bool:
-    others = [whole.args[1 - k] for k, arg in enumerate(whole.args) if arg is part]
-    return any(known.is_nonneg(known.form(other)) for other in others)
-
-
-def _as_less(cond: Cond) -> tuple[Expr, Expr, bool] | None:
-    """(a, b, whether strictly) for a condition that says a is less than b."""
-    if cond.op is ops.LT or cond.op is ops.LE:
-        return (cond.args[0], cond.args[1], cond.op is ops.LT)
-    if cond.op is ops.GT or cond.op is ops.GE:
-        return (cond.args[1], cond.args[0], cond.op is ops.GT)
-    return None
+def _divided(form: Linear, f: Expr) -> Linear:
+    """`form` without the factor `f` that all its terms have."""
+    total = constant(0)
+    for t, k in form.terms.items():
+        own = factors(t)
+        take_out(own, f)
+        total = total.plus(atom(monomial_of(own)) if own else constant(1), k)
+    return total

@@ -7,10 +7,10 @@ either way round, a comparison also mirrored (`y > x` for `x < y`), and its mirr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from intset.expr import ops
 from intset.expr.node import Cond, Node, Var, const, make, truth
@@ -41,6 +41,8 @@ class Rule:
     pattern, result: the two sides.
     when: conditions, each of which must be known to hold; of constants they are computed.
     turned: whether commutative operations match either way round; not where the order guards something.
+    total: variables of the pattern that must be defined everywhere: the result reads them where the pattern may not.
+    plain: whether the result is for whoever reads or reasons, not for a machine: it is not taken where a width is asked.
     """
 
     name: str
@@ -48,6 +50,16 @@ class Rule:
     result: Node
     when: tuple[Cond, ...] = ()
     turned: bool = True
+    total: tuple[Node, ...] = ()
+    plain: bool = False
+
+
+class _Row(NamedTuple):
+    below: tuple[Op | None, ...]  # what must stand below the root; none where anything may
+    pattern: Node
+    result: Node
+    rule: Rule
+    often: Set[Node]
 
 
 class Table:
@@ -55,11 +67,14 @@ class Table:
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self.rules: Final = tuple(rules)
-        self._by_root: Final[dict[Op, list[tuple[tuple[Op | None, ...], Node, Node, Rule]]]] = {}
+        self._by_root: Final[dict[Op, list[_Row]]] = {}
         for rule in self.rules:
+            often = frozenset(cond for cond in CONDITIONS if _occurrences(rule.pattern, cond) > 1)
             for pattern, result in variants(rule):
-                below = tuple(_fixed(arg) for arg in pattern.args)
-                self._by_root.setdefault(pattern.op, []).append((below, pattern, result, rule))
+                below = tuple(
+                    None if arg.op is ops.NOT and arg.args[0] in often else _fixed(arg) for arg in pattern.args
+                )
+                self._by_root.setdefault(pattern.op, []).append(_Row(below, pattern, result, rule, often))
 
     def __add__(self, other: Table) -> Table:
         return Table((*self.rules, *other.rules))
@@ -71,14 +86,18 @@ class Table:
             return
         args = e.args
         have = tuple([arg.op for arg in args])
-        for below, pattern, result, rule in rows:
+        for below, pattern, result, rule, often in rows:
             for want, own in zip(below, have, strict=True):
                 if want is not None and want is not own:
                     break
             else:
                 binding: Binding = {}
-                if all(matched(p, arg, binding) for p, arg in zip(pattern.args, args, strict=True)):
+                if all(matched(p, arg, binding, often) for p, arg in zip(pattern.args, args, strict=True)):
                     yield rule, result, binding
+
+
+def _occurrences(pattern: Node, one: Node) -> int:
+    return 1 if pattern is one else sum(_occurrences(arg, one) for arg in pattern.args)
 
 
 def _fixed(pattern: Node) -> Op | None:
@@ -88,8 +107,11 @@ def _fixed(pattern: Node) -> Op | None:
     return None if any(pattern is one for one in CONDITIONS) else pattern.op
 
 
-def matched(pattern: Node, e: Node, binding: Binding) -> bool:
-    """Whether `e` is an instance of the pattern; `binding` is completed with what its variables stand for."""
+def matched(pattern: Node, e: Node, binding: Binding, often: Set[Node] = frozenset()) -> bool:
+    """Whether `e` is an instance of the pattern; `binding` is completed with what its variables stand for.
+
+    often: conditions that the whole pattern has more than once; a negated one of them matches the opposite comparison.
+    """
     if pattern.op is ops.VAR or any(pattern is one for one in CONDITIONS):
         bound = binding.get(pattern)
         if bound is not None:
@@ -99,10 +121,19 @@ def matched(pattern: Node, e: Node, binding: Binding) -> bool:
         binding[pattern] = e
         return True
     if pattern.op is not e.op:
-        return False
+        return pattern.op is ops.NOT and _is_negation(pattern.args[0], e, binding, often)
     if not pattern.args:
         return pattern is e
-    return all(matched(p, arg, binding) for p, arg in zip(pattern.args, e.args, strict=True))
+    return all(matched(p, arg, binding, often) for p, arg in zip(pattern.args, e.args, strict=True))
+
+
+def _is_negation(cond: Node, e: Node, binding: Binding, often: Set[Node]) -> bool:
+    """Whether the comparison `e` negates what a condition variable stands for, which is met elsewhere as well."""
+    if cond not in often or e.op not in ops.NEGATED:
+        return False
+    other = make(ops.NEGATED[e.op], e.args)
+    bound = binding.setdefault(cond, other)
+    return bound is other or other.op in MIRRORED and bound is make(MIRRORED[other.op], other.args[::-1])
 
 
 def variants(rule: Rule) -> list[tuple[Node, Node]]:

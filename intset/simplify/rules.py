@@ -12,8 +12,8 @@ from typing import Final
 from intset.expr.build import ceildiv, select, truncdiv, truncmod
 from intset.expr.build import maximum as max_
 from intset.expr.build import minimum as min_
-from intset.expr.node import const
-from intset.simplify.pattern import A, B, P, Q, R, Rule, Table, W, X, Y, Z
+from intset.expr.node import const, truth
+from intset.simplify.pattern import A, B, C, P, Q, R, Rule, Table, W, X, Y, Z
 
 LATTICE: Final = Table((
     Rule("min of maxima with a common side", min_(max_(X, Y), max_(X, Z)), max_(X, min_(Y, Z))),
@@ -41,6 +41,12 @@ LATTICE: Final = Table((
     Rule("absolute value of a product", abs(X * A), abs(X) * A, (A >= 0,)),
     Rule("absolute value of a negative product", abs(X * A), abs(X) * -A, (A < 0,)),
     Rule("absolute value twice", abs(abs(X)), abs(X)),
+    Rule("bound behind a bound, max", max_(min_(max_(X, Z), Y), W), max_(min_(X, Y), W), (W >= Z,)),
+    Rule("bound behind a bound, min", min_(max_(min_(X, Z), Y), W), min_(max_(X, Y), W), (W <= Z,)),
+    Rule("min of a quotient and a shifted one", min_(X // A, Y // A + B), min_(X, Y + B * A) // A, (A > 0,)),
+    Rule("max of a quotient and a shifted one", max_(X // A, Y // A + B), max_(X, Y + B * A) // A, (A > 0,)),
+    Rule("quotients of min and max", min_(X, Y) // Z + max_(X, Y) // Z, X // Z + Y // Z),
+    Rule("remainders of min and max", min_(X, Y) % Z + max_(X, Y) % Z, X % Z + Y % Z),
 ))  # fmt: skip
 
 CHOICES: Final = Table((
@@ -84,12 +90,38 @@ CHOICES: Final = Table((
     Rule("common bound of branches, max", select(P, max_(X, Z), max_(Y, Z)), max_(select(P, X, Y), Z)),
     Rule("min of choices by one condition", min_(select(P, X, Y), select(P, Z, W)), select(P, min_(X, Z), min_(Y, W))),
     Rule("max of choices by one condition", max_(select(P, X, Y), select(P, Z, W)), select(P, max_(X, Z), max_(Y, W))),
+    Rule("absolute value of branches", select(P, abs(X), abs(Y)), abs(select(P, X, Y))),
+    Rule(
+        "min of choices by opposite conditions",
+        min_(select(P, X, Y), select(~P, Z, W)), select(P, min_(X, W), min_(Y, Z)),
+    ),
+    Rule(
+        "max of choices by opposite conditions",
+        max_(select(P, X, Y), select(~P, Z, W)), select(P, max_(X, W), max_(Y, Z)),
+    ),
+    Rule(
+        "product of choices by opposite conditions",
+        select(P, X, Y) * select(~P, Z, W), select(P, X * W, Y * Z),
+    ),
     Rule("product of choices by one condition", select(P, X, Y) * select(P, Z, W), select(P, X * Z, Y * W)),
 ))  # fmt: skip
 
 CONDITIONS_TABLE: Final = Table((
     Rule("twice negated", ~~P, P),
-    Rule("quotient and remainder", ((X // A).eq(B)) & ((X % A).eq(Z)), X.eq(B * A + Z), (Z >= 0, A > Z)),
+    Rule(
+        "quotient and remainder",
+        ((X // A).eq(Y)) & ((X % A).eq(Z)), X.eq(Y * A + Z), (Z >= 0, A > Z), total=(Y, Z),
+    ),
+    Rule(
+        "truncated quotient and remainder",
+        (truncdiv(X, A).eq(B)) & (truncmod(X, A).eq(C)), X.eq(B * A + C),
+        (A.ne(0), truncdiv(B * A + C, A).eq(B)),
+    ),
+    Rule(
+        "no such truncated quotient and remainder",
+        (truncdiv(X, A).eq(B)) & (truncmod(X, A).eq(C)), truth(False),
+        (A.ne(0), truncdiv(B * A + C, A).ne(B)),
+    ),
     Rule("same quotient and remainder", ((X // A).eq(Y // A)) & ((X % A).eq(Y % A)), X.eq(Y)),
     Rule("common condition of alternatives", (P & Q) | (P & R), P & (Q | R), turned=False),
     Rule("common alternative of conditions", (P | Q) & (P | R), P | (Q & R), turned=False),
@@ -114,6 +146,34 @@ CONDITIONS_TABLE: Final = Table((
     Rule("no remainder by the factor", (X // Y * Y).ne(X), (X % Y).ne(0)),
     Rule("whole multiple reaches it", X // Y * Y >= X, (X % Y).eq(0), (Y > 0,)),
     Rule("whole multiple falls short", X // Y * Y < X, (X % Y).ne(0), (Y > 0,)),
+    Rule("truncated quotient below, <", truncdiv(X, A) < B, X < B * A, (A > 0, B > 0)),
+    Rule("truncated quotient below 0, <", truncdiv(X, A) < B, X <= (B - 1) * A, (A > 0, B <= 0)),
+    Rule("truncated quotient below, <=", truncdiv(X, A) <= B, X < (B + 1) * A, (A > 0, B >= 0)),
+    Rule("truncated quotient below 0, <=", truncdiv(X, A) <= B, X <= B * A, (A > 0, B < 0)),
+    Rule("truncated quotient above, >", truncdiv(X, A) > B, X >= (B + 1) * A, (A > 0, B >= 0)),
+    Rule("truncated quotient above less than 0, >", truncdiv(X, A) > B, X > B * A, (A > 0, B < 0)),
+    Rule("truncated quotient above, >=", truncdiv(X, A) >= B, X >= B * A, (A > 0, B > 0)),
+    Rule("truncated quotient above less than 0, >=", truncdiv(X, A) >= B, X > (B - 1) * A, (A > 0, B <= 0)),
+    Rule("whole truncated multiple, ==", (truncdiv(X, Y) * Y).eq(X), truncmod(X, Y).eq(0)),
+    Rule("whole truncated multiple, !=", (truncdiv(X, Y) * Y).ne(X), truncmod(X, Y).ne(0)),
+    Rule("whole truncated multiple, <", truncdiv(X, Y) * Y < X, truncmod(X, Y) > 0),
+    Rule("whole truncated multiple, <=", truncdiv(X, Y) * Y <= X, truncmod(X, Y) >= 0),
+    Rule("whole truncated multiple, >", truncdiv(X, Y) * Y > X, truncmod(X, Y) < 0),
+    Rule("whole truncated multiple, >=", truncdiv(X, Y) * Y >= X, truncmod(X, Y) <= 0),
+    Rule("minimum below maximum", min_(X, Y) < max_(X, Y), X.ne(Y)),
+    Rule("minimum not below maximum", min_(X, Y) >= max_(X, Y), X.eq(Y)),
+    Rule("minimum is maximum", min_(X, Y).eq(max_(X, Y)), X.eq(Y)),
+    Rule("minimum is not maximum", min_(X, Y).ne(max_(X, Y)), X.ne(Y)),
+    Rule("below both", (X < Y) & (X < Z), min_(Y, Z) > X, total=(Y, Z), plain=True),
+    Rule("below one", (X < Y) | (X < Z), max_(Y, Z) > X, total=(Y, Z), plain=True),
+    Rule("above both", (Y < X) & (Z < X), max_(Y, Z) < X, total=(Y, Z), plain=True),
+    Rule("above one", (Y < X) | (Z < X), min_(Y, Z) < X, total=(Y, Z), plain=True),
+    Rule("at most both", (X <= Y) & (X <= Z), min_(Y, Z) >= X, total=(Y, Z), plain=True),
+    Rule("at most one", (X <= Y) | (X <= Z), max_(Y, Z) >= X, total=(Y, Z), plain=True),
+    Rule("at least both", (Y <= X) & (Z <= X), max_(Y, Z) <= X, total=(Y, Z), plain=True),
+    Rule("at least one", (Y <= X) | (Z <= X), min_(Y, Z) <= X, total=(Y, Z), plain=True),
+    Rule("absolute value is below 1", abs(X) < 1, X.eq(0)),
+    Rule("absolute value is at least 1", abs(X) >= 1, X.ne(0)),
     Rule("absolute value is zero", abs(X).eq(0), X.eq(0)),
     Rule("absolute value is at most 0", abs(X) <= 0, X.eq(0)),
     Rule("absolute value is positive", abs(X) > 0, X.ne(0)),
@@ -179,6 +239,17 @@ BITS: Final = Table((
     Rule("two parts of bits", (X & A) + (X & B), X & (A | B), ((A & B).eq(0),)),
     Rule("all but some bits", X - (X & A), X & ~A),
     Rule("shifted right and back", (X >> A) << A, X & -(const(1) << A), (A >= 0,)),
+    Rule("bits that are set", (X | A).eq(B), truth(False), ((A & B).ne(A),)),
+    Rule("bits that are masked", (X & A).eq(B), truth(False), ((A & B).ne(B),)),
+    Rule("and of complements of one", X & ~X, X - X),
+    Rule("or with the complement", X | ~X, const(-1)),
+    Rule("exclusive or with the complement", X ^ ~X, const(-1)),
+    Rule("masked bits shifted out, &", (X & A) >> B, X >> B, (B >= 0, (A >> B).eq(-1))),
+    Rule("set bits shifted out, |", (X | A) >> B, X >> B, (B >= 0, (A >> B).eq(0))),
+    Rule("shifted left, further right", (X << A) >> B, X >> (B - A), (A >= 0, B >= A)),
+    Rule("shifted left, less far right", (X << A) >> B, X << (A - B), (B >= 0, A >= B)),
+    Rule("min of right shifts", min_(X >> A, Y >> A), min_(X, Y) >> A, (A >= 0,)),
+    Rule("max of right shifts", max_(X >> A, Y >> A), max_(X, Y) >> A, (A >= 0,)),
     Rule("right shifts add up", (X >> A) >> B, X >> (A + B), (A >= 0, B >= 0)),
     Rule("left shifts add up", (X << A) << B, X << (A + B), (A >= 0, B >= 0)),
 ))  # fmt: skip
