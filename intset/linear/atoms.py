@@ -102,6 +102,15 @@ def _truncdiv_bounds(a: Interval, b: Interval) -> Interval:
     return iv.hull((low, high), negated)
 
 
+def _truncmod_bounds(a: Interval, b: Interval) -> Interval:
+    """The remainder has the sign of the dividend; it is no larger than that, and smaller than the divisor."""
+    size = _abs_bounds(b)[1]
+    short = None if size is None else max(size - 1, 0)
+    low = 0 if a[0] is not None and a[0] >= 0 else iv.meet((None if short is None else -short, None), (a[0], None))[0]
+    high = 0 if a[1] is not None and a[1] <= 0 else iv.meet((None, short), (None, a[1]))[1]
+    return (low, high)
+
+
 def _and_bounds(a: Interval, b: Interval) -> Interval:
     for x, y in ((a, b), (b, a)):
         if x[0] is not None and x[0] >= 0:
@@ -153,6 +162,7 @@ ATOM_BOUNDS: dict[ops.Op, Callable[..., Interval]] = {
     ops.FLOORDIV: iv.floordiv,
     ops.FLOORMOD: iv.floormod,
     ops.TRUNCDIV: _truncdiv_bounds,
+    ops.TRUNCMOD: _truncmod_bounds,
     ops.MIN: _min_bounds,
     ops.MAX: _max_bounds,
     ops.ABS: _abs_bounds,

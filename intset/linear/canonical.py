@@ -120,7 +120,7 @@ class Normalizer:
     def regroup(self, form: Linear) -> Linear:
         """`form` with `r - c*(r // c)` written as the remainder it is, wherever that cancels something.
 
-        The result holds `FLOORMOD` atoms, so it is for bounds and print, not for further arithmetic.
+        The result holds `FLOORMOD` (and `TRUNCMOD`) atoms, so it is for bounds and print, not for further arithmetic.
         """
         if not 1 < len(form.terms) <= remainders.MAX_TERMS:
             return form
@@ -132,7 +132,7 @@ class Normalizer:
             form.regrouped = (self.mark, short)
             return short
         for e in form.terms:
-            if e.op is ops.FLOORDIV or e.op is ops.MUL and remainders.has_quotient(e):
+            if e.op in remainders.REMAINDER_OF or e.op is ops.MUL and remainders.has_quotient(e):
                 result = remainders.regrouped(self, form)
                 form.regrouped = (self.mark, None if result is form else result)
                 return result

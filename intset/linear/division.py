@@ -8,6 +8,8 @@
     x // d                    = -1                          where -d <= x < 0
     (x*h) // (x*d)            = h // d                      where it has a value
 
+    truncdiv(x, c)            = 0                           where -c < x < c
+
 Ceiling and truncated division are written with floor division, where the signs are known.
 """
 
@@ -179,6 +181,8 @@ def truncdiv(known: Normalizer, a: Linear, b: Linear) -> Linear:
     if b.is_const and b.const < 0:
         return truncdiv(known, a, b.scale(-1)).scale(-1)
     known.met_partial |= known.may_be_zero(b)
+    if b.is_const and _is_shorter(known, a, b.const):
+        return ZERO
     if not b.is_const and (less := _without_common_factors(a, b)) is not None:
         return truncdiv(known, *less)
     positive = known.is_nonneg(b)
@@ -189,6 +193,12 @@ def truncdiv(known: Normalizer, a: Linear, b: Linear) -> Linear:
     if b.is_const and b.const and a.const % b.const == 0 and a.content() % b.const == 0:
         return a.divided(b.const)
     return atom(make(ops.TRUNCDIV, (known.atomized(a), known.atomized(b))))
+
+
+def _is_shorter(known: Normalizer, form: Linear, c: int) -> bool:
+    """Whether -c < form < c."""
+    low, high = known.bounds(form)
+    return low is not None and high is not None and -c < low and high < c
 
 
 def truncmod(known: Normalizer, a: Linear, b: Linear) -> Linear:

@@ -52,12 +52,18 @@ def only_remainder(known: Normalizer, form: Linear, made: Made) -> Linear | None
     return _with_remainder(known, form, division, base, d, g)
 
 
+REMAINDER_OF = {ops.FLOORDIV: ops.FLOORMOD, ops.TRUNCDIV: ops.TRUNCMOD}
+
+
 def _with_remainder(known: Normalizer, form: Linear, division: Expr, base: Linear, c: int, factor: int) -> Linear:
-    """`form` with `factor*(base - c*division)` in it written as `factor*(base % c)`; `division` is `base // c`."""
+    """`form` with `factor*(base - c*division)` in it written as `factor*(base % c)`; `division` is `base // c`.
+
+    Of a truncating division it is the truncating remainder.
+    """
     terms = dict(form.terms)
     accumulate(terms, base, -factor)
     _add(terms, division, c * factor)
-    _add(terms, make(ops.FLOORMOD, (known.atomized(base), const(c))), factor)
+    _add(terms, make(REMAINDER_OF[division.op], (known.atomized(base), const(c))), factor)
     return Linear(form.const - factor * base.const, terms)
 
 
@@ -85,7 +91,7 @@ def _next_remainder(known: Normalizer, form: Linear) -> Linear | None:
         found: Linear | None = None
         if monomial.op is ops.MUL:
             found = _symbolic_remainder(known, form, monomial, k)
-        elif monomial.op is ops.FLOORDIV and monomial.args[1].op is ops.CONST:
+        elif monomial.op in REMAINDER_OF and monomial.args[1].op is ops.CONST:
             found = _constant_remainder(known, form, monomial, k)
         if found is not None:
             return found
@@ -103,7 +109,7 @@ def _constant_remainder(known: Normalizer, form: Linear, division: Expr, k: int)
             continue
         modulus = abs(k) // abs(weight)
         # A quotient of the same sign is not looked for inside of this one: that multiplies, level by level.
-        for m in (c,) if modulus == c or weight * k > 0 else (c, modulus):
+        for m in (c,) if modulus == c or weight * k > 0 or division.op is ops.TRUNCDIV else (c, modulus):
             if m < 2 or c % m:
                 continue
             base = inner if m == c else floordiv_const(known, inner, c // m)

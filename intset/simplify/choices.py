@@ -11,10 +11,11 @@ from math import gcd
 from typing import Final
 
 from intset.expr import ops
-from intset.expr.node import Cond, Expr, Node, make
-from intset.expr.walk import is_small, postorder
+from intset.expr.node import Cond, Expr, Node, Var, make
+from intset.expr.walk import free_vars, is_small, postorder, substitute
 from intset.linear.canonical import Normalizer
 from intset.simplify import sums
+from intset.simplify.pattern import folded
 
 MAX_ARM: Final = 48  # nodes of a select whose arms are read under its condition; a quarter for each level of nesting
 
@@ -61,17 +62,69 @@ def candidates(node: Expr) -> Iterator[tuple[str, Expr]]:
             yield "common factor of branches", sums.write(sums.of(0, {rest: k}))
 
 
+def into_branches(node: Expr) -> Iterator[tuple[str, Expr]]:
+    """An operation on a select and constants as a select of operations; each is evaluated where it was."""
+    places = [k for k, arg in enumerate(node.args) if arg.op is ops.SELECT]
+    if len(places) != 1 or any(arg.op is not ops.CONST for k, arg in enumerate(node.args) if k != places[0]):
+        return
+    (place,) = places
+    choice = node.args[place]
+    arms = [
+        folded(node.op, tuple(arm if k == place else arg for k, arg in enumerate(node.args)), node.data)
+        for arm in choice.args[1:]
+    ]
+    if None not in arms:
+        yield f"{node.op.name} of branches", make(ops.SELECT, (choice.args[0], *arms))
+
+
+def by_equation(node: Expr, known: Normalizer) -> Iterator[tuple[str, Expr]]:
+    """`select(x == d, a, b)` as b where both arms are equal there; else with d for x in a. Turned, of `x != d`."""
+    cond = node.args[0]
+    if cond.op is not ops.EQ and cond.op is not ops.NE:
+        return
+    at, off = node.args[1:] if cond.op is ops.EQ else node.args[:0:-1]
+    for var, value in _solved(cond):
+        if not is_small(MAX_ARM, (at, off, value)):
+            continue
+        there = substitute(at, {var: value})
+        if is_total(off) and known.form(there).same(known.form(substitute(off, {var: value}))):
+            yield "branches equal where the equation holds", off
+        if there is not at:
+            arms = (there, off) if cond.op is ops.EQ else (off, there)
+            yield "value from the equation", make(ops.SELECT, (cond, *arms))
+
+
+def _solved(equation: Cond) -> Iterator[tuple[Var, Expr]]:
+    """The variables that the equation gives in terms of the others."""
+    total = sums.read(equation.args[0]).plus(sums.read(equation.args[1]), -1)
+    for term, k in total.terms.items():
+        if isinstance(term, Var) and abs(k) == 1:
+            value = sums.scaled(total.without(term), -k)
+            if all(term not in free_vars(t) for t in value.terms):
+                yield term, sums.write(value)
+
+
 ORDERED: Final = {ops.LT: 1, ops.LE: 1, ops.GT: -1, ops.GE: -1}  # the sign of (right - left) where it holds
 
 
 def _bound(cond: Cond, a: sums.Sum, b: sums.Sum) -> ops.Op | None:
-    """MIN or MAX where the condition compares what the branches differ by: the smaller or the larger one is taken."""
+    """MIN or MAX where the condition compares what the branches differ by: the smaller or the larger one is taken.
+
+    With d < 0 for the condition and a - b = k*(d + s), both signs agree for any s from 0 to 1: d is an integer.
+    """
     between = sums.read(cond.args[0]).plus(sums.read(cond.args[1]), -1)
+    if ORDERED[cond.op] < 0:
+        between = sums.scaled(between, -1)
+    if cond.op in (ops.LE, ops.GE):
+        between = between.plus(sums.of(-1, {}))
     taken = a.plus(b, -1)
     if not between.terms or between.terms.keys() != taken.terms.keys():
         return None
     term = next(iter(taken.terms))
     ratio, rest = divmod(taken.terms[term], between.terms[term])
-    if rest or taken != sums.scaled(between, ratio):
+    if rest or taken.terms != sums.scaled(between, ratio).terms:
         return None
-    return ops.MIN if ratio * ORDERED[cond.op] > 0 else ops.MAX
+    low, high = sorted((between.const * ratio, (between.const + 1) * ratio))
+    if not low <= taken.const <= high:  # s need not be an integer
+        return None
+    return ops.MIN if ratio > 0 else ops.MAX

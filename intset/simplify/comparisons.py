@@ -12,15 +12,18 @@ The direction stays as it was written, and the strictness where the other is not
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import gcd
 from typing import TYPE_CHECKING, Final
 
 from intset.expr import ops
-from intset.expr.node import Cond, Expr, as_cond, make, truth
+from intset.expr.node import Cond, Expr, as_cond, const, make, truth
 from intset.expr.ops import Op
 from intset.linear.canonical import Normalizer
 from intset.linear.conditions import Clause
-from intset.linear.form import Linear
+from intset.linear.form import Linear, atom
 from intset.simplify import choices, sums
+from intset.simplify.order import Order
+from intset.simplify.pattern import folded
 from intset.simplify.sums import Sum
 
 if TYPE_CHECKING:
@@ -48,19 +51,24 @@ def candidates(s: Simplifier, node: Cond, known: Normalizer) -> Iterator[Candida
     if clause is None:
         return
     yield from _own_difference(s, node)
+    yield from _congruence(node)
     kind, form = clause
-    for one in _readings(known, kind, form):
+    order = s.order(known)
+    yield from _at_an_end(s, kind, form, order)
+    for less in _without_factor(kind, form, order):
+        yield "factor of one sign", stated(s, node.op, kind, sum_of_form(less), node)
+    for one in _readings(known, form):
         yield "difference of the sides", stated(s, node.op, kind, sum_of_form(one), node)
     if kind is ops.GE:
         coarser = _without_small_part(known, form)
         if coarser is not None:
             yield "part too small to matter", stated(s, node.op, kind, sum_of_form(coarser), node)
         for multiplied in _without_quotient(known, form):
-            for one in _readings(known, kind, multiplied):
+            for one in _readings(known, multiplied):
                 yield "bound of a quotient", stated(s, node.op, kind, sum_of_form(one), node)
 
 
-def _readings(known: Normalizer, kind: Op, form: Linear) -> tuple[Linear, ...]:
+def _readings(known: Normalizer, form: Linear) -> tuple[Linear, ...]:
     regrouped = known.regroup(form)
     return (form,) if regrouped is form else (form, regrouped)
 
@@ -150,6 +158,61 @@ def _without_small_part(known: Normalizer, form: Linear) -> Linear | None:
         if low is not None and high is not None and low // g == high // g:
             return Linear(low // g, {t: k // g for t, k in form.terms.items() if k % g == 0})
     return None
+
+
+def _congruence(node: Cond) -> Iterator[Candidate]:
+    """`(k*x + y + a) % c == b` with nothing added, and the first coefficient 1 where it has an inverse."""
+    e, right = node.args
+    if e.op is not ops.FLOORMOD or right.op is not ops.CONST or e.args[1].op is not ops.CONST:
+        return
+    c, r = e.args[1].data, right.data
+    op = node.op
+    if c == 2 and op in (ops.LT, ops.LE, ops.GT, ops.GE):  # one of two values
+        low, high = (folded(op, (const(k), right)) for k in (0, 1))
+        if low is high:
+            return
+        op, r = ops.EQ, 1 if high.data else 0
+    if op not in (ops.EQ, ops.NE) or c < 2 or not 0 <= r < c:
+        return
+    total = sums.read(e.args[0])
+    for unit in dict.fromkeys((1, *(k for k in total.terms.values() if gcd(k, c) == 1))):
+        inverse = pow(unit, -1, c)
+        terms = {t: _nearest(k * inverse, c) for t, k in total.terms.items()}
+        remainder = make(ops.FLOORMOD, (sums.write(sums.of(0, {t: k for t, k in terms.items() if k})), e.args[1]))
+        yield "congruence", make(op, (remainder, const((r - total.const) * inverse % c)))
+
+
+def _nearest(k: int, c: int) -> int:
+    """What is congruent to k modulo c and nearest to 0."""
+    rest = k % c
+    return rest - c if 2 * rest > c else rest
+
+
+def _at_an_end(s: Simplifier, kind: Op, form: Linear, order: Order) -> Iterator[Candidate]:
+    """`form == 0` as `form <= 0` where form is nowhere below 0, and the other way round; `!=` and `>` likewise."""
+    found: list[tuple[Op, Linear]] = []
+    if kind is ops.GE:
+        if order.is_nonneg(form.scale(-1)):
+            found.append((ops.EQ, form))
+        elif order.is_nonneg(form.shift(1)):
+            found.append((ops.NE, form.shift(1)))
+    elif order.is_nonneg(form):
+        found.append((ops.GE, form.scale(-1) if kind is ops.EQ else form.shift(-1)))
+    elif order.is_nonneg(form.scale(-1)):
+        found.append((ops.GE, form if kind is ops.EQ else form.scale(-1).shift(-1)))
+    for other, bound in found:
+        for one in _readings(order.known, bound):
+            yield "end of what it may be", stated(s, ops.LE if other is ops.GE else other, other, sum_of_form(one))
+
+
+def _without_factor(kind: Op, form: Linear, order: Order) -> Iterator[Linear]:
+    """The form against 0 without a factor that is nowhere 0, divided by its sign: f*r >= 1 where r >= 1, f > 0."""
+    strict = 1 if kind is ops.GE and form.const == -1 else 0
+    for factor, rest in order.factored(form.shift(strict)):
+        if order.known.is_positive(atom(factor)):
+            yield rest.shift(-strict)
+        elif order.known.is_positive(atom(factor).scale(-1)):
+            yield rest.scale(-1).shift(-strict)
 
 
 def _without_quotient(known: Normalizer, form: Linear) -> Iterator[Linear]:

@@ -22,7 +22,7 @@ from intset.expr.walk import chain, is_small, postorder, rewrite
 from intset.linear.canonical import Normalizer
 from intset.linear.order import order_key
 from intset.linear.sums import is_sum, spine
-from intset.simplify import choices, conditions, lattice, moves, products
+from intset.simplify import bits, choices, conditions, lattice, moves, products
 from intset.simplify.comparisons import MIRRORED
 from intset.simplify.cost import COST, Price, Pricing
 from intset.simplify.order import Order
@@ -274,7 +274,7 @@ class Simplifier:
         if is_sum(node):
             yield from moves.written(node)
             if level == 0:
-                for rule, candidate in moves.candidates(node):
+                for rule, candidate in moves.candidates(node, order):
                     yield rule, self.trial(candidate, node, known)
         elif node.op is ops.MIN or node.op is ops.MAX:
             for rule, candidate in lattice.candidates(node, order):
@@ -283,8 +283,13 @@ class Simplifier:
             for rule, candidate in products.candidates(node):
                 yield rule, self.trial(candidate, node, known)
         elif node.op is ops.SELECT:
-            for rule, candidate in choices.candidates(node):
+            for rule, candidate in (*choices.candidates(node), *choices.by_equation(node, known)):
                 yield rule, self.trial(candidate, node, known)
+        elif node.op is ops.BITAND or node.op is ops.CAST:
+            for rule, candidate in bits.candidates(node, known):
+                yield rule, self.trial(candidate, node, known)
+        for rule, candidate in choices.into_branches(node):
+            yield rule, self.trial(candidate, node, known)
         if level == 0:
             yield "linear form", self._canonical(node, known)
 

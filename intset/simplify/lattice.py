@@ -51,6 +51,12 @@ def candidates(node: Expr, order: Order) -> Iterator[tuple[str, Expr]]:
         rest = folded_chain(op, [sums.write(one.plus(shared, -1)) for one in read])
         yield f"common addends of {op.name}", sums.write(sums.of(0, {rest: 1}).plus(shared))
         return
+    if len(kept) == 2 and (least := _least_common(*read)).terms:
+        rest = folded_chain(op, [sums.write(one.plus(least, -1)) for one in read])
+        yield f"common part of addends of {op.name}", sums.write(sums.of(0, {rest: 1}).plus(least))
+    opened = _opened(op, read)
+    if opened is not None and len(few := _undominated(op, opened, order)) < len(opened):
+        yield f"order decides {op.name}", folded_chain(op, few)
     if len(kept) == 2 and read[0].plus(read[1]) == sums.of(0, {}):
         size = make(ops.ABS, (kept[0],))
         yield "a number and its negative", size if op is ops.MAX else make(ops.NEG, (size,))
@@ -67,6 +73,27 @@ def candidates(node: Expr, order: Order) -> Iterator[tuple[str, Expr]]:
         if len(inner) == len(parts):
             chained = folded_chain(op if g > 0 else OPPOSITE[op], inner)
             yield f"common factor of {op.name}", sums.write(sums.of(0, {chained: g}))
+
+
+def _least_common(a: sums.Sum, b: sums.Sum) -> sums.Sum:
+    """Of each term that both sums add, or both take away, as much as both have."""
+    terms = {t: min(k, b.terms.get(t, 0), key=abs) for t, k in a.terms.items() if k * b.terms.get(t, 0) > 0}
+    return sums.of(0, terms)
+
+
+def _opened(op: Op, operands: list[sums.Sum]) -> list[Expr] | None:
+    """The operands with min(a, b)*k + r written as a*k + r and b*k + r; `None` where there is no such operand."""
+    found: list[Expr] = []
+    is_open = False
+    for total in operands:
+        inner = next((t for t, k in total.terms.items() if t.op is (op if k > 0 else OPPOSITE[op])), None)
+        if inner is None:
+            found.append(sums.write(total))
+            continue
+        is_open = True
+        k, rest = total.terms[inner], total.without(inner)
+        found += [sums.write(rest.plus(sums.read(arg), k)) for arg in chain(inner.op, inner)]
+    return found if is_open and len(found) <= MAX_OPERANDS else None
 
 
 def _leaves(op: Op, node: Expr) -> int:

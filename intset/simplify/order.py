@@ -111,18 +111,24 @@ class Order:
 
     def _has_nonneg_factors(self, form: Linear, left: list[int], depth: int) -> bool:
         """Whether `form` is seen to be a product of what is nowhere below 0."""
+        for factor, rest in self.factored(form):
+            sign = self.known.sign(atom(factor))
+            if sign and self._is_nonneg(rest.scale(sign), left, depth - 1):
+                return True
+        return False
+
+    def factored(self, form: Linear) -> Iterator[tuple[Expr, Linear]]:
+        """(f, r) with `form = f * r` for each factor f that all its terms have; r is no constant."""
         if form.const or all(t.op is not ops.MUL for t in form.terms):
-            return False
+            return
         shared = factors(next(iter(form.terms)))
         for t in form.terms:
             own = factors(t)
             shared = [f for f in shared if take_out(own, f)]
         for f in dict.fromkeys(shared):
-            other = _divided(form, f)
-            sign = self.known.sign(atom(f))
-            if sign and not other.is_const and self._is_nonneg(other.scale(sign), left, depth - 1):
-                return True
-        return False
+            rest = _divided(form, f)
+            if not rest.is_const:
+                yield f, rest
 
     def decided(self, cond: Cond) -> bool | None:
         """Whether the condition always or never holds, as far as that is known."""

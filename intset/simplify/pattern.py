@@ -42,7 +42,7 @@ class Rule:
     when: conditions, each of which must be known to hold; of constants they are computed.
     turned: whether commutative operations match either way round; not where the order guards something.
     total: variables of the pattern that must be defined everywhere: the result reads them where the pattern may not.
-    plain: whether the result is for whoever reads or reasons, not for a machine: it is not taken where a width is asked.
+    plain: whether the result is for readers, not for a machine: it is not taken where a width is asked.
     """
 
     name: str

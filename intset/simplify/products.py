@@ -2,6 +2,8 @@
 
     (x*z) // (y*z) = x // y             (x*z) % (y*z) = (x % y) * z          and so for the other divisions
     (g*x + k) // (g*d) = (x + k//g) // d, constants g, d > 0
+    (k*x + m*y + a) % c = (k'*x + m'*y + a') % c        where k - k', m - m', a - a' are multiples of c
+    min(x, y) // c = min(x // c, y // c), c > 0; so for max, and for truncdiv
 
 A sum is a factor like a variable; nothing is multiplied out.
 """
@@ -17,6 +19,8 @@ from intset.simplify import sums
 from intset.simplify.pattern import folded
 
 _REMAINDERS = (ops.FLOORMOD, ops.TRUNCMOD)
+_QUOTIENTS = (ops.FLOORDIV, ops.TRUNCDIV, ops.CEILDIV)
+_BOUNDS = (ops.MIN, ops.MAX)
 
 
 def candidates(node: Expr) -> Iterator[tuple[str, Expr]]:
@@ -26,6 +30,10 @@ def candidates(node: Expr) -> Iterator[tuple[str, Expr]]:
         return
     if node.op is ops.FLOORDIV and b.op is ops.CONST and b.data > 1 and a.op is not ops.VAR:
         yield from _coarser(a, b.data)
+    if node.op is ops.FLOORMOD and b.op is ops.CONST and b.data > 1 and a.op is not ops.VAR:
+        yield from _congruent(a, b)
+    if node.op in _QUOTIENTS and a.op in _BOUNDS and b.op is ops.CONST and b.data > 0:
+        yield "quotient of a bound", make(a.op, tuple(make(node.op, (arg, b)) for arg in a.args))
     (ka, fa), (kb, fb) = _taken_apart(a), _taken_apart(b)
     if not kb or not ka:
         return
@@ -54,6 +62,19 @@ def candidates(node: Expr) -> Iterator[tuple[str, Expr]]:
     if node.op in _REMAINDERS:
         reduced = _times(reduced, g, shared)
     yield f"common factor, {node.op.name}", reduced
+
+
+def _congruent(a: Expr, divisor: Expr) -> Iterator[tuple[str, Expr]]:
+    """The dividend with coefficients as small as they may be, one of them at least 0 where that is so now."""
+    c, total = divisor.data, sums.read(a)
+    for least in (0, -(c // 2) + (c % 2 == 0)):  # residues from there on
+        near = {t: (k - least) % c + least for t, k in total.terms.items()}
+        inner = sums.of(total.const % c, {t: k for t, k in near.items() if k})
+        if inner != total:
+            yield (
+                "congruent dividend",
+                folded(ops.FLOORMOD, (sums.write(inner), divisor)) if inner.terms else const(inner.const),
+            )
 
 
 def _coarser(a: Expr, c: int) -> Iterator[tuple[str, Expr]]:

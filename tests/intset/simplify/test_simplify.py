@@ -81,6 +81,16 @@ def test_what_the_branch_guards_stays_there() -> None:
     assert Context().simplify(guarded) is guarded
 
 
+def test_what_guards_a_division_stays_before_it() -> None:
+    """A part that a later one implies may not go where a division stands between them, nor one be read too early."""
+    simplify = Context().simplify
+    assert simplify((y > 0) & (x // y > 3) & (y > 2)) is (y > 2) & (x // y > 3)
+    assert simplify((y <= 0) | (x // y > 3) | (y <= 2)) is (y <= 2) | (x // y > 3)
+    assert simplify((y > 0) & (x // y > 3) & (y >= 0)) is (y > 0) & (x // y > 3)
+    lazily = (x // 4).eq(2) & (x % 4).eq(abs(z // y) % 4)
+    assert evaluate(simplify(lazily), {x: 0, y: 0, z: 0}) is False
+
+
 def test_no_wider_type_where_it_is_asked_for() -> None:
     word = Range(-(1 << 31), 1 << 32)
     ctx = Context(dict.fromkeys((x, y, z), word))
