@@ -280,7 +280,7 @@ class Simplifier:
             for rule, candidate in lattice.candidates(node, order):
                 yield rule, self.trial(candidate, node, known)
         elif node.op in ops.DIVISIONS:
-            for rule, candidate in products.candidates(node):
+            for rule, candidate in products.candidates(node, known, self.bits is not None):
                 yield rule, self.trial(candidate, node, known)
         elif node.op is ops.SELECT:
             for rule, candidate in (*choices.candidates(node), *choices.by_equation(node, known)):

@@ -4,6 +4,7 @@ min(x, y) + z = min(x + z, y + z)        z - min(x, y) = max(z - x, z - y)      
 select(p, x, y) + z = select(p, x + z, y + z)
 select(p, x, y) + select(p, z, w) = select(p, x + z, y + w)           and with ~p, z and w turned
 min(x, y) + max(x, y) = x + y            max(x, y) - min(x, y) = abs(x - y)
+abs(x - y) = 2*max(x, y) - x - y = x + y - 2*min(x, y)
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ def candidates(node: Expr, order: Order) -> Iterator[Candidate]:
         return
     yield from quotients.candidates(total, order)
     yield from _cancelled(total)
+    yield from _sizes(total)
     yield from _pairs(total)
     for term, k in total.terms.items():
         if (term.op is ops.MIN or term.op is ops.MAX) and k < 0:
@@ -93,6 +95,34 @@ def _cancelled(total: Sum) -> Iterator[Candidate]:
                 after = total.without(term).without(other).plus(Sum(constant, {}))
                 yield "bounds of the same", sums.write(after)
         seen.append((term, op, operands))
+
+
+def _sizes(total: Sum) -> Iterator[Candidate]:
+    """abs(x - y) with min(x, y) or max(x, y) beside it: it is 2*max(x, y) - x - y, and x + y - 2*min(x, y)."""
+    for term, k in total.terms.items():
+        if term.op is not ops.ABS:
+            continue
+        size = sums.read(term.args[0])
+        if len(total.terms) > 1:
+            high = Sum(max(size.const, 0), {t: w for t, w in size.terms.items() if w > 0})
+            low = high.plus(size, -1)
+            for op, sign in ((ops.MAX, 1), (ops.MIN, -1)):
+                made = make(op, (sums.write(high), sums.write(low)))
+                after = total.without(term).plus(high, -k * sign).plus(low, -k * sign)
+                yield "size as a bound", sums.write(after.plus(Sum(0, {made: 2 * k * sign})))
+        for bound, m in total.terms.items():
+            if bound.op not in OPPOSITE:
+                continue
+            x, y = (sums.read(arg) for arg in bound.args)
+            if x.plus(y, -1) not in (size, sums.scaled(size, -1)):
+                continue
+            rest, both = total.without(term).without(bound), x.plus(y)
+            as_max, as_min = (make(op, bound.args) for op in (ops.MAX, ops.MIN))
+            mine = m if bound.op is ops.MAX else -m
+            other = 0 if bound.op is ops.MAX else m
+            yield "size and bound", sums.write(rest.plus(both, other - k).plus(Sum(0, {as_max: mine + 2 * k})))
+            mine, other = (m, 0) if bound.op is ops.MIN else (-m, m)
+            yield "size and bound", sums.write(rest.plus(both, other + k).plus(Sum(0, {as_min: mine - 2 * k})))
 
 
 _Operands = dict[frozenset[tuple[Expr, int]], int]  # the constant of each operand by its terms

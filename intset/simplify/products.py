@@ -15,6 +15,7 @@ from math import gcd, prod
 
 from intset.expr import ops
 from intset.expr.node import Expr, const, make
+from intset.linear.canonical import Normalizer
 from intset.simplify import sums
 from intset.simplify.pattern import folded
 
@@ -23,15 +24,20 @@ _QUOTIENTS = (ops.FLOORDIV, ops.TRUNCDIV, ops.CEILDIV)
 _BOUNDS = (ops.MIN, ops.MAX)
 
 
-def candidates(node: Expr) -> Iterator[tuple[str, Expr]]:
-    """The division without the factors that its operands share."""
+def candidates(node: Expr, known: Normalizer, for_machine: bool) -> Iterator[tuple[str, Expr]]:
+    """The division without the factors that its operands share.
+
+    for_machine: whether a dividend that is nowhere negative has to stay so: its division is a cheaper instruction.
+    """
     a, b = node.args
     if a is b:
         return
     if node.op is ops.FLOORDIV and b.op is ops.CONST and b.data > 1 and a.op is not ops.VAR:
         yield from _coarser(a, b.data)
     if node.op is ops.FLOORMOD and b.op is ops.CONST and b.data > 1 and a.op is not ops.VAR:
-        yield from _congruent(a, b)
+        for rule, inner in _congruent(a, b.data, for_machine):
+            if not for_machine or known.is_nonneg(known.form(inner)) or not known.is_nonneg(known.form(a)):
+                yield rule, folded(ops.FLOORMOD, (inner, b))
     if node.op in _QUOTIENTS and a.op in _BOUNDS and b.op is ops.CONST and b.data > 0:
         yield "quotient of a bound", make(a.op, tuple(make(node.op, (arg, b)) for arg in a.args))
     (ka, fa), (kb, fb) = _taken_apart(a), _taken_apart(b)
@@ -64,17 +70,14 @@ def candidates(node: Expr) -> Iterator[tuple[str, Expr]]:
     yield f"common factor, {node.op.name}", reduced
 
 
-def _congruent(a: Expr, divisor: Expr) -> Iterator[tuple[str, Expr]]:
-    """The dividend with coefficients as small as they may be, one of them at least 0 where that is so now."""
-    c, total = divisor.data, sums.read(a)
-    for least in (0, -(c // 2) + (c % 2 == 0)):  # residues from there on
+def _congruent(a: Expr, c: int, for_machine: bool) -> Iterator[tuple[str, Expr]]:
+    """The dividend with coefficients as small as they may be; for a machine none of them below 0."""
+    total = sums.read(a)
+    for least in (0,) if for_machine else (0, -((c - 1) // 2)):  # residues from there on
         near = {t: (k - least) % c + least for t, k in total.terms.items()}
         inner = sums.of(total.const % c, {t: k for t, k in near.items() if k})
         if inner != total:
-            yield (
-                "congruent dividend",
-                folded(ops.FLOORMOD, (sums.write(inner), divisor)) if inner.terms else const(inner.const),
-            )
+            yield "congruent dividend", sums.write(inner)
 
 
 def _coarser(a: Expr, c: int) -> Iterator[tuple[str, Expr]]:

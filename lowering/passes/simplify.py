@@ -19,10 +19,12 @@ from intset.expr import ops
 from intset.expr.build import logical_and
 from intset.expr.node import Cond, Expr, Node, constant_value, make, truth
 from intset.expr.range import Range
-from intset.expr.walk import conjuncts, is_small, opaque_terms, postorder, rewrite
+from intset.expr.walk import conjuncts, is_small, opaque_terms, postorder, rewrite, size
 from intset.simplify import Pricing
 from lowering.nest.ir import Assert, Assume, For, Function, If, Seq, Stmt, is_empty, seq, tensor_of
+from lowering.nest.ranges import range_between
 from lowering.nest.scope import Scope, scope_of
+from lowering.nest.text import end_of
 from lowering.nest.walk import Visit, drive, map_operands, range_ends
 from lowering.passes.integers import Whole, map_integers
 
@@ -82,9 +84,17 @@ def _loop(loop: For, scope: Scope, known: Mapping[Parameter, Operand]) -> Visit[
     if count == 1 and not loop.carried:
         body = yield _visit(loop.body, scope, {**known, loop.var: low})
         return body
-    new = replace(loop, range=Range(low, extent))
+    new = replace(loop, range=_short_range(low, extent, scope))
     body = yield _visit(loop.body, scope.inside(new), known)
     return Seq() if is_empty(body) else replace(new, body=body)
+
+
+def _short_range(low: Expr, extent: Expr, scope: Scope) -> Range:
+    """The range, with the extent from its end where that end is shorter than what the extent tells."""
+    if constant_value(low) == 0 or extent.is_const:
+        return Range(low, extent)
+    end = shortened(low + extent, scope)
+    return range_between(low, end) if size(end) < size(end_of(low, extent)) else Range(low, extent)
 
 
 def _branch(stmt: If, scope: Scope, known: Mapping[Parameter, Operand]) -> Visit[Stmt]:
