@@ -5,10 +5,9 @@ so often the bounds of a schedule. After each quarter of the programs, and after
 Python has allocated is read (`tracemalloc`), and the memory of the process. The ratio of the last reading to the first
 is shown; the target is 1.05 for either.
 
-Measured with islpy 2026.2: what Python allocates does not grow; the process grows by some 4 kB a program. That is
-islpy: for each argument that isl takes over (of `union`, `intersect`, `project_out` ...) it allocates a wrapper of 32
-bytes and never frees it; 10,000 times `s.union(s)` take 640 kB that do not come back. A question to isl takes over some
-fifty arguments. z3 keeps nothing; its contexts leave free memory in the heap, up to some 60 MB.
+After some 3,000 programs the caches are full, and neither grows any more. Where isl's C interface cannot be reached and
+islpy answers instead, the process grows by some 4 kB a program: for each argument that isl takes over (of `union`,
+`intersect`, `project_out` ...) islpy 2026.2 allocates a wrapper of 32 bytes and never frees it.
 """
 
 from __future__ import annotations

@@ -16,6 +16,8 @@ def coalesced(union: Set) -> Set:
     isl can end the process when it coalesces disjuncts that differ in their quantified variables. So all get the same
     divisions first; a union with a variable that no division defines, as a projection leaves it, stays as it is.
     """
+    if union.n_basic_set() == 1:
+        return union.coalesce()
     parts = union.get_basic_sets()
     if any(map(_is_implicit, parts)):
         return union

@@ -13,7 +13,7 @@ from operator import mul
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from intset.domains.isl.coalesced import coalesced
-from intset.domains.isl.session import budget, isl, number, val
+from intset.domains.isl.session import budget, isl, number, val, whole
 from intset.domains.isl.summation import Term, interval_of, sum_points, vanishes
 from intset.domains.isl.to_expr import Piece, pieces_of, pieces_to_expr, set_to_cond, simplified
 from intset.errors import BudgetError, InputError
@@ -58,18 +58,18 @@ def _run_length(isl_set: Set) -> int | None:
     m = isl()
     try:
         with budget(BASE_OPERATIONS):
-            low, high = isl_set.dim_min_val(0), isl_set.dim_max_val(0)
-            if not (low.is_int() and high.is_int()):
+            low, high = whole(isl_set.dim_min_val(0)), whole(isl_set.dim_max_val(0))
+            if low is None or high is None:
                 return None
-            step = isl_set.get_stride(0)
+            step = number(isl_set.get_stride(0))
             universe = m.Set.universe(isl_set.get_space())
-            run = universe.lower_bound_val(m.dim_type.set, 0, low).upper_bound_val(m.dim_type.set, 0, high)
-            if step.gt(val(1)):
+            run = universe.lower_bound_val(m.dim_type.set, 0, val(low)).upper_bound_val(m.dim_type.set, 0, val(high))
+            if step > 1:
                 position = m.Aff.var_on_domain(m.LocalSpace.from_space(run.get_space()), m.dim_type.set, 0)
-                offset = position.add_constant_val(low.neg()).mod_val(step)
+                offset = position.add_constant_val(val(-low)).mod_val(val(step))
                 run = run.intersect(offset.eq_set(m.Aff.zero_on_domain(m.LocalSpace.from_space(run.get_space()))))
             if run.is_subset(isl_set):
-                return (number(high) - number(low)) // max(number(step), 1) + 1
+                return (high - low) // max(step, 1) + 1
     except BudgetError:
         pass
     return None
@@ -87,12 +87,12 @@ def count_part(part: BasicSet) -> int | Infinity:
 
 def _count_factor(factor: Set) -> int | Infinity:
     dims = factor.dim(isl().dim_type.set)
-    ends = [(factor.dim_min_val(k), factor.dim_max_val(k)) for k in range(dims)]
-    if any(low.is_nan() or high.is_nan() for low, high in ends):
-        return 0
-    if not all(low.is_int() and high.is_int() for low, high in ends):
-        return 0 if factor.is_empty() else POS_INF
-    extents = [number(high) - number(low) + 1 for low, high in ends]
+    extents = []
+    for k in range(dims):
+        low, high = whole(factor.dim_min_val(k)), whole(factor.dim_max_val(k))
+        if low is None or high is None:
+            return 0 if factor.is_empty() else POS_INF
+        extents.append(high - low + 1)
     if dims == 1 and not factor.involves_locals():
         return extents[0]
     if dims > 1 and prod(extents) > FEW_POINTS * max(extents):
@@ -157,12 +157,16 @@ def split_off(part: BasicSet) -> _Split:
     universe = isl().BasicSet.universe(part.get_space())
     factors = []
     for mask, constraints in sorted(groups, key=lambda group: group[0] & -group[0]):
-        factor = universe.add_constraints(constraints).to_set()
+        factor = _all(universe, constraints).to_set()
         for k in reversed(dims):
             if not mask >> k & 1:
                 factor = factor.project_out(kinds.set, k, 1)
         factors.append(factor)
-    return _Split(universe.add_constraints(free).to_set().params(), factors)
+    return _Split(_all(universe, free).to_set().params(), factors)
+
+
+def _all(universe: BasicSet, constraints: Iterable[Any]) -> BasicSet:
+    return reduce(lambda part, constraint: part.add_constraint(constraint), constraints, universe)
 
 
 # -- an expression ----------------------------------------------------------------------------------------------------

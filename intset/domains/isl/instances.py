@@ -24,7 +24,7 @@ from intset.domains.isl.count import (
     unparametric,
     without_params,
 )
-from intset.domains.isl.session import budget, isl, number, val
+from intset.domains.isl.session import budget, isl, number, val, whole
 from intset.domains.isl.session import context as isl_context
 from intset.domains.isl.to_expr import Piece
 from intset.errors import BudgetError
@@ -171,14 +171,14 @@ def _largest_product(parts: Sequence[Sequence[Any]], domain: Set) -> _Largest | 
         return sum(prod(next(left) for _ in factors) for factors in parts)
 
     span = range(vectors.dim(kinds.set))
-    highest = [vectors.dim_max_val(k) for k in span]
-    if not all(value.is_int() for value in highest):
+    highest = [end for k in span if (end := whole(vectors.dim_max_val(k))) is not None]
+    if len(highest) < len(span):
         return _Largest(POS_INF, False) if all(len(factors) == 1 for factors in parts) else None
     together = vectors
     for k in span:
-        together = together.fix_val(kinds.set, k, highest[k])
+        together = together.fix_val(kinds.set, k, val(highest[k]))
     if not together.is_empty():
-        return _Largest(points_of([number(value) for value in highest]), together.is_equal(vectors))
+        return _Largest(points_of(highest), together.is_equal(vectors))
     return _Largest(max(points_of(_coordinates(vector)) for vector in _visited(vectors, MAX_VECTORS)), False)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from intset.domains.isl.boxes import as_product
 from intset.domains.isl.coalesced import coalesced
 from intset.domains.isl.presburger import Presburger
-from intset.domains.isl.session import context, isl, number, val
+from intset.domains.isl.session import context, isl, val, whole
 from intset.domains.isl.translate import param_name
 from intset.expr.node import Var
 from intset.regions.product import Product
@@ -82,11 +82,11 @@ def _values(part: Set, function: Aff, most: int) -> list[Set] | None:
     m = isl()
     span = m.Map.from_pw_aff(m.PwAff.from_aff(function).intersect_domain(part)).range()
     span = span.project_out(m.dim_type.param, 0, span.dim(m.dim_type.param))
-    low, high = span.dim_min_val(0), span.dim_max_val(0)
-    if not (low.is_int() and high.is_int()) or number(high) - number(low) > _MAX_VALUES:
+    low, high = whole(span.dim_min_val(0)), whole(span.dim_max_val(0))
+    if low is None or high is None or high - low > _MAX_VALUES:
         return None
     found: list[Set] = []
-    for value in range(number(low), number(high) + 1):
+    for value in range(low, high + 1):
         if len(found) > most:
             return None
         here = part.intersect(m.Set.from_basic_set(function.add_constant_val(val(-value)).zero_basic_set()))
@@ -117,8 +117,8 @@ def _merged(parts: list[Set]) -> list[Set]:
 
 def _corner(part: Set) -> list[tuple[bool, int]]:
     """The smallest value of each coordinate for any parameters, those without one first."""
-    ends = [part.dim_min_val(k) for k in range(part.dim(isl().dim_type.set))]
-    return [(True, number(end)) if end.is_int() else (False, 0) for end in ends]
+    ends = [whole(part.dim_min_val(k)) for k in range(part.dim(isl().dim_type.set))]
+    return [(False, 0) if end is None else (True, end) for end in ends]
 
 
 def permuted(shape: Presburger, order: Sequence[int]) -> Presburger:

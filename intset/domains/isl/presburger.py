@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from intset.domains.ends import End, as_end
-from intset.domains.isl.session import context, isl, number, val
+from intset.domains.isl.session import context, isl, val, whole
 from intset.domains.isl.to_expr import pw_aff_to_expr
 from intset.domains.isl.translate import param_name
 from intset.expr.node import Expr, IntLike, Var, constant_value
@@ -233,15 +233,12 @@ def constant_end(isl_set: Set, position: int, side: int) -> End:
     isl's own answer for the union is wrong when a disjunct is empty and was found to be (isl 0.27: NaN counts as 0).
     """
     best: int | None = None
-    for whole in disjuncts(isl_set):
-        value = whole.dim_min_val(position) if side < 0 else whole.dim_max_val(position)
-        if value.is_nan():
-            continue
-        if not value.is_int():
-            if whole.is_empty():
+    for part in disjuncts(isl_set):
+        found = whole(part.dim_min_val(position) if side < 0 else part.dim_max_val(position))
+        if found is None:
+            if part.is_empty():
                 continue
             return NEG_INF if side < 0 else POS_INF
-        found = number(value)
         best = found if best is None else min(best, found) if side < 0 else max(best, found)
     if best is None:
         return POS_INF if side < 0 else NEG_INF

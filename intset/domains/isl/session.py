@@ -1,4 +1,4 @@
-"""islpy, loaded on first use: one context for each thread, budgets counted in isl's operations, integers of any size.
+"""isl, loaded on first use: one context for each thread, budgets counted in isl's operations, integers of any size.
 
 An isl object belongs to the context it was made in, so to one thread: two contexts in one operation make garbage.
 """
@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections.abc import Iterable
 from functools import cache
-from types import TracebackType
+from types import SimpleNamespace, TracebackType
 from typing import TYPE_CHECKING, Any
 
+from intset.domains.isl.bindings import bindings
 from intset.errors import BudgetError, InputError, IntSetError
 from intset.expr.digits import number_of
 from intset.loading import load
@@ -23,6 +25,8 @@ NAME = "isl"  # of the domain
 _LONG = 1 << 63
 _CHUNK_BITS = 62
 _NEGLIGIBLE = 32  # an account leaves out what uses less than this part of its budget: finding out how much takes time
+_MAX_KEPT = 16  # dimensions of spaces that are kept
+_ZERO = ("LocalSpace.from_space",), ("Aff.zero_on_domain",)
 MAX_BITS = 4_096  # of a number that isl is given
 
 
@@ -36,18 +40,37 @@ class SpentError(BudgetError):
 
 @cache
 def isl() -> Any:
-    """The module `islpy`.
+    """isl's classes by islpy's names: of its C interface, or where that cannot be reached, the module `islpy`.
 
     Raises
     ------
     BudgetError: it cannot be imported: what needs it is not known.
     """
+    if (found := bindings()) is not None:
+        return found
     try:
         load("islpy")
         import islpy
     except ImportError as error:
         raise BudgetError(f"islpy cannot be imported: {error}") from None
-    return islpy
+    return SimpleNamespace(**vars(islpy), applied=_applied, numbered=_numbered, works=_still_works)
+
+
+def _applied(start: Any, steps: Iterable[tuple[Any, ...]]) -> Any:
+    """What some methods make of an object, one after another, such as `("floor",)` and `("Map.from_aff",)`."""
+    for name, *given in steps:
+        of, _, static = name.partition(".")
+        start = getattr(getattr(isl(), of), static)(start, *given) if static else getattr(start, name)(*given)
+    return start
+
+
+def _numbered(start: Any, rows: Iterable[tuple[str, Any, int, Any]], constant: Any = 0) -> Any:
+    """`start` with a number set for each dimension named: `("lower_bound_val", kind, position, number)`."""
+    if type(constant) is not int or constant:
+        start = start.set_constant_val(constant)
+    for name, kind, position, value in rows:
+        start = getattr(start, name)(kind, position, value)
+    return start
 
 
 class _Session(threading.local):
@@ -57,6 +80,7 @@ class _Session(threading.local):
 
     def __init__(self) -> None:
         self.running: list[weakref.ref[Budget]] = []
+        self.spaces: dict[int, tuple[Any, Any, Any, Any]] = {}
 
 
 _SESSION = _Session()
@@ -206,6 +230,24 @@ def budget_aside(max_operations: int) -> Budget:
     return Budget(max_operations, aside=True)
 
 
+def origin(dims: int) -> tuple[Any, Any, Any]:
+    """The space of so many dimensions without parameters, all its points, and its function 0: these are kept."""
+    ctx, kept = context(), _SESSION.spaces
+    found = kept.get(dims)
+    if found is None or found[0] is not ctx:
+        m = isl()
+        space = m.Space.set_alloc(ctx, 0, dims)
+        found = ctx, space, m.Set.universe(space), m.applied(space, _ZERO)
+        if dims < _MAX_KEPT:
+            kept[dims] = found
+    return found[1:]
+
+
+def zero_on(space: Any) -> Any:
+    """The function 0 on a space."""
+    return isl().applied(space, _ZERO)
+
+
 def is_limited() -> bool:
     """Whether a budget is running in this thread."""
     return bool(_SESSION.running)
@@ -213,6 +255,11 @@ def is_limited() -> bool:
 
 def _works(ctx: Context) -> bool:
     """Whether isl still computes: once the limit is met, everything fails."""
+    found: bool = isl().works(ctx)
+    return found
+
+
+def _still_works(ctx: Context) -> bool:
     try:
         isl().Val.int_from_si(ctx, 0)
     except isl().Error:
@@ -245,26 +292,35 @@ def _count(ctx: Context, block: Budget) -> int:
     return low + spent
 
 
-def val(n: int, most: int = MAX_BITS) -> Val:
-    """The integer `n` as an isl value.
+def val(n: int, most: int = MAX_BITS) -> Val | int:
+    """The integer `n` as isl takes it: itself, or an isl value if it is long.
 
     Raises
     ------
     BudgetError: `n` has more than `most` bits: what isl then does takes long, and its operations do not count it.
     """
-    make, ctx = isl().Val.int_from_si, context()
     if -_LONG <= n < _LONG:
-        small: Val = make(ctx, n)
-        return small
+        return n
     if n.bit_length() > most:
         raise BudgetError(f"a number of {n.bit_length()} bits")
-    magnitude, base = abs(n), isl().Val.int_from_ui(ctx, 1 << _CHUNK_BITS)
+    make, ctx = isl().Val.int_from_si, context()
+    magnitude, base = abs(n), make(ctx, 1 << _CHUNK_BITS)
     total: Val = make(ctx, 0)
     for shift in reversed(range(0, magnitude.bit_length(), _CHUNK_BITS)):
         total = total.mul(base).add(make(ctx, magnitude >> shift & (1 << _CHUNK_BITS) - 1))
     return total if n > 0 else total.neg()
 
 
-def number(value: Val) -> int:
-    """The integer that an isl value is, of any size."""
-    return number_of(value.to_str())
+def whole(value: Val | int) -> int | None:
+    """The integer that isl told, of any size; `None` for what is none: a fraction, infinity, NaN."""
+    if type(value) is int:
+        return value
+    assert not isinstance(value, int)
+    return number_of(value.to_str()) if value.is_int() else None
+
+
+def number(value: Val | int) -> int:
+    """As `whole`, of what is known to be an integer."""
+    found = whole(value)
+    assert found is not None
+    return found

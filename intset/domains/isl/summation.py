@@ -9,7 +9,7 @@ from itertools import product
 from math import comb, gcd, lcm
 from typing import TYPE_CHECKING, NamedTuple
 
-from intset.domains.isl.session import isl, number
+from intset.domains.isl.session import isl, number, whole
 from intset.domains.isl.to_expr import Piece, aff_to_form, pieces_of, simplified
 from intset.expr.node import Expr, Var
 from intset.linear.form import ONE, ZERO, Linear, atom, factors, monomial_of
@@ -44,7 +44,7 @@ def interval_of(line: Set) -> Interval | None:
         return Interval(low, high, 1)
     stride = line.get_stride(0)
     space = line.get_space()
-    here = isl().Aff.var_on_domain(space.to_local_space(), isl().dim_type.set, 0).to_pw_aff()
+    here = isl().PwAff.from_aff(isl().Aff.var_on_domain(isl().LocalSpace.from_space(space), isl().dim_type.set, 0))
     first, last = low.insert_domain(space), high.insert_domain(space)
     every = here.ge_set(first).intersect(here.le_set(last))
     every = every.intersect(here.sub(first).mod_val(stride).zero_set())
@@ -212,9 +212,9 @@ def vanishes(term: Term, domain: Set, params: Sequence[Expr]) -> bool:
 def _at_fixed(form: Linear, part: Set, params: Sequence[Expr]) -> Linear:
     fixed: dict[Expr, Linear] = {}
     for k, e in enumerate(params):
-        only = part.plain_get_val_if_fixed(isl().dim_type.param, k)
-        if only.is_int():
-            fixed[e] = Linear(number(only), {})
+        only = whole(part.plain_get_val_if_fixed(isl().dim_type.param, k))
+        if only is not None:
+            fixed[e] = Linear(only, {})
     total = Linear(form.const, {})
     for monomial, coefficient in form.terms.items():
         value = Linear(coefficient, {})

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from intset.domains.isl.coalesced import coalesced
-from intset.domains.isl.session import isl, number
+from intset.domains.isl.session import isl, number, val
 from intset.errors import BudgetError, InputError
 from intset.expr.build import logical_and, logical_or, maximum, minimum, select
 from intset.expr.node import Cond, Expr, as_expr, truth
 from intset.linear.form import Linear, atom
 
 if TYPE_CHECKING:
-    from islpy import Aff, BasicSet, PwAff, Set, dim_type
+    from islpy import Aff, BasicSet, PwAff, Set, Val, dim_type
 
 MAX_LATTICE_PIECES = 6  # a function of more pieces is not tried as a maximum of minima: n^3 emptiness tests
 MAX_MERGED_PIECES = 16  # of more pieces none is tried in the place of another: n^2 emptiness tests
@@ -34,7 +34,7 @@ def aff_to_form(aff: Aff, dims: Sequence[Expr], params: Sequence[Expr]) -> Linea
     """As `aff_to_expr`, in the linear form: its atoms are `dims`, `params`, and quotients and remainders of these."""
     if aff.is_nan():
         raise InputError(f"a function without a value has no expression: {aff}")
-    integral = aff if aff.get_denominator_val().is_one() else aff.floor()
+    integral = _integral(aff)
     reader = Reader(integral, isl().dim_type.in_, dims, params)
     form = reader.form(integral, isl().dim_type.in_)
     assert form is not None  # every division of an Aff is explicit
@@ -76,23 +76,20 @@ class Reader:
     def form(self, affine: Any, kind: dim_type) -> Linear | None:
         """The numerator of an Aff (`kind` `in_`) or Constraint (`set`); `None` when a division in it is unknown."""
         types = isl().dim_type
-        scale = affine.get_denominator_val() if kind is types.in_ else None
+        scale = number(affine.get_denominator_val()) if kind == types.in_ else 1
         read = affine.get_coefficient_val
         terms: dict[Expr, int] = {}
         for of_kind, atoms in ((types.param, self._params), (kind, self._dims)):
             for k, e in enumerate(atoms):
-                value = read(of_kind, k)
-                if not value.is_zero():
-                    terms[e] = terms.get(e, 0) + number(value.mul(scale) if scale else value)
-        const = affine.get_constant_val()
-        form = Linear(number(const.mul(scale) if scale else const), {e: c for e, c in terms.items() if c})
+                if factor := _times(read(of_kind, k), scale):
+                    terms[e] = terms.get(e, 0) + factor
+        form = Linear(_times(affine.get_constant_val(), scale), {e: c for e, c in terms.items() if c})
         for k in range(affine.dim(types.div)):
-            value = read(types.div, k)
-            if value.is_zero():
+            if not (factor := _times(read(types.div, k), scale)):
                 continue
             if k not in self._quotients:
                 return None
-            form = self._plus_quotient(form, number(value.mul(scale) if scale else value), self._quotients[k])
+            form = self._plus_quotient(form, factor, self._quotients[k])
         return form
 
     def _plus_quotient(self, form: Linear, factor: int, quotient: _Quotient) -> Linear:
@@ -110,6 +107,11 @@ class Reader:
                 self.remainders[remainder] = quotient
                 return cleared.plus(atom(remainder), -times)
         return form.plus(atom(quotient.expr), factor)
+
+
+def _times(value: Val | int, scale: int) -> int:
+    """The integer that a value is when it is multiplied by the common denominator."""
+    return value * scale if isinstance(value, int) else number(value.mul(val(scale)))
 
 
 Gisted = TypeVar("Gisted", "Set", "PwAff", "Aff")
@@ -193,7 +195,7 @@ def simplified(isl_object: Gisted, context: Set) -> Gisted:
 
 
 def _integral(function: Aff) -> Aff:
-    return function if function.get_denominator_val().is_one() else function.floor()
+    return function if number(function.get_denominator_val()) == 1 else function.floor()
 
 
 def _weight(domain: Set) -> tuple[int, int]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import itertools
 import weakref
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from intset.domains.isl.session import context, isl, val
+from intset.domains.isl.session import context, isl, origin, val, zero_on
 from intset.domains.query import Query
 from intset.errors import BudgetError
 from intset.expr import ops
@@ -23,10 +23,12 @@ from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
 
 if TYPE_CHECKING:
-    from islpy import Aff, Map, PwAff, Set, dim_type
+    from islpy import Aff, PwAff, Set, dim_type
 
 MAX_FRESH_TERMS = 16  # with more, what is left of the question is not worth isl's time
 MAX_NESTING = 6  # divisions nested deeper than this are relaxed: isl's time explodes there
+_Row: TypeAlias = tuple[str, Any, int, Any]
+_Steps: TypeAlias = tuple[tuple[Any, ...], ...]
 _PIECEWISE: dict[ops.Op, Callable[..., Any]] = {
     ops.MIN: lambda a, b: a.min(b),
     ops.MAX: lambda a, b: a.max(b),
@@ -154,25 +156,27 @@ class Translation:
 
     def _open(self) -> None:
         m = isl()
-        space = m.Space.set_alloc(context(), len(self.params), len(self.dims))
-        for k, param in enumerate(self.params):
-            space = space.set_dim_name(m.dim_type.param, k, param_name(param))
-        self.space = space
-        self._zero = m.Aff.zero_on_domain(m.LocalSpace.from_space(space))
+        self.space, self._all, self._zero = origin(len(self.dims))
+        if self.params:
+            named = [("set_dim_name", m.dim_type.param, k, param_name(param)) for k, param in enumerate(self.params)]
+            self.space = m.applied(m.Space.set_alloc(context(), len(named), len(self.dims)), named)
+            self._all, self._zero = m.Set.universe(self.space), zero_on(self.space)
 
     def _domain(self) -> Set:
         m = isl()
-        result: Set = m.Set.universe(self.space)
+        limits: list[_Row] = []
         for k, e in enumerate(self.dims):
-            result = _bounded(result, m.dim_type.set, k, self.known.atom_bounds(e))
+            limits += _limits(m.dim_type.set, k, self.known.atom_bounds(e))
         for k, param in enumerate(self._sizes):
-            result = _bounded(result, m.dim_type.param, k, self.base.atom_bounds(param))
+            limits += _limits(m.dim_type.param, k, self.base.atom_bounds(param))
+        result: Set = m.numbered(self._all, limits)
+        for param in self._sizes:
             step = param.declared()[2] if isinstance(param, Var) else 1
             if step > 1:
-                value = self._affine(self.base, self.base.form(param))
-                result = result.intersect(value.mod_val(val(step)).eq_set(self._zero))
+                steps = ("mod_val", val(step)), ("eq_set", self._zero)
+                result = result.intersect(self._affine(self.base, self.base.form(param), steps))
         for gap in self._gaps:
-            result = result.intersect(self._nonneg(self._affine(self.base, gap)))
+            result = result.intersect(self._compared(self.base, ops.GE, gap))
         for fact in self.facts:
             result = result.intersect(self.cond(self.base, fact))
         for cond in self._extra:
@@ -181,15 +185,16 @@ class Translation:
 
     # -- functions ----------------------------------------------------------------------------------------------
 
-    def affine(self, form: Linear) -> Aff | PwAff:
-        """An isl `Aff` or `PwAff` equal to `form` on the domain."""
-        return self._affine(self.known, form)
+    def mapped(self, form: Linear, *steps: tuple[Any, ...]) -> Any:
+        """The isl `Map` from the points to the values of `form` there, and what isl's methods make of it."""
+        return self._affine(self.known, form, (("Map.from_aff",), *steps), (("Map.from_pw_aff",), *steps))
 
-    def _affine(self, normalizer: Normalizer, form: Linear) -> Aff | PwAff:
+    def _affine(
+        self, normalizer: Normalizer, form: Linear, steps: _Steps = (), piecewise_steps: _Steps | None = None
+    ) -> Any:
+        """An isl `Aff` or `PwAff` equal to `form` on the domain, and what isl's methods make of it."""
         m = isl()
-        aff: Any = self._zero
-        if form.const:
-            aff = aff.set_constant_val(val(form.const))
+        rows: list[_Row] = []
         rest = []
         for e, k in form.terms.items():
             place = self._position.get(e)
@@ -197,11 +202,16 @@ class Translation:
                 rest.append((e, k))
             else:
                 kind = m.dim_type.param if place[0] else m.dim_type.in_
-                aff = aff.set_coefficient_val(kind, place[1], val(k))
-        for e, k in rest:
-            aff = _add(aff, _scaled(self._atom(normalizer, e), k))
-        found: Aff | PwAff = aff
-        return found
+                rows.append(("set_coefficient_val", kind, place[1], val(k)))
+        parts = [_scaled(self._atom(normalizer, e), k) for e, k in rest]
+        plain = rows or form.const or not parts
+        start = m.numbered(self._zero, rows, val(form.const)) if plain else parts.pop(0)
+        if parts or not isinstance(start, m.Aff):
+            if not all(isinstance(part, m.Aff) for part in (start, *parts)):
+                parts, start = [*map(_piecewise, parts)], _piecewise(start)
+                steps = steps if piecewise_steps is None else piecewise_steps
+            steps = *(("add", part) for part in parts), *steps
+        return m.applied(start, steps) if steps else start
 
     def _atom(self, normalizer: Normalizer, e: Any) -> Aff | PwAff:
         key = (id(normalizer), e)
@@ -221,9 +231,12 @@ class Translation:
             return chosen
         forms = [normalizer.form(arg) for arg in e.args]
         if op is ops.FLOORDIV:
-            return self._affine(normalizer, forms[0]).scale_down_val(val(forms[1].const)).floor()
+            steps: _Steps = ("scale_down_val", val(forms[1].const)), ("floor",)
+            quotient: Aff | PwAff = self._affine(normalizer, forms[0], steps)
+            return quotient
         if op is ops.FLOORMOD:
-            return self._affine(normalizer, forms[0]).mod_val(val(forms[1].const))
+            remainder: Aff | PwAff = self._affine(normalizer, forms[0], (("mod_val", val(forms[1].const)),))
+            return remainder
         args = [_piecewise(self._affine(normalizer, form)) for form in forms]
         found: PwAff = _PIECEWISE[op](*args)
         return found
@@ -250,17 +263,23 @@ class Translation:
             elif node.op is ops.BOOL:
                 done[node] = m.Set.universe(self.space) if node.data else m.Set.empty(self.space)
             else:
-                kind, form = normalizer.compared[node]
-                value = self._affine(normalizer, form)
-                done[node] = self._nonneg(value) if kind is ops.GE else _where(value, self._zero, kind)
+                done[node] = self._compared(normalizer, *normalizer.compared[node])
             stack.pop()
         return done[root]
 
-    def _nonneg(self, value: Aff | PwAff) -> Set:
-        if isinstance(value, isl().Aff):
-            found: Set = value.ge_set(self._zero)
-            return found
-        return _piecewise(value).nonneg_set()
+    def _compared(self, normalizer: Normalizer, kind: ops.Op, form: Linear) -> Set:
+        """Where the form is at least 0, or 0, or not 0."""
+        steps: _Steps = (("ge_set" if kind is ops.GE else "eq_set", self._zero),)
+        if kind is ops.NE:
+            steps = *steps, ("complement",)
+        found: Any = self._affine(normalizer, form, steps, ())
+        if isinstance(found, isl().PwAff):
+            zero = _piecewise(self._zero)
+            found = (
+                found.nonneg_set() if kind is ops.GE else found.eq_set(zero) if kind is ops.EQ else found.ne_set(zero)
+            )
+        inside: Set = found
+        return inside
 
 
 def _affine_parts(normalizer: Normalizer, e: Any) -> list[tuple[Normalizer, Any]] | None:
@@ -290,31 +309,21 @@ def param_name(param: Expr) -> str:
     return f"q{number}"
 
 
-def _bounded(result: Set, kind: dim_type, position: int, interval: Any) -> Set:
-    if interval is None:
-        return result
-    low, high = interval
-    if low is not None:
-        result = result.lower_bound_val(kind, position, val(low))
-    if high is not None:
-        result = result.upper_bound_val(kind, position, val(high))
-    return result
+def _limits(kind: dim_type, position: int, interval: Any) -> list[_Row]:
+    """What keeps a dimension within an interval."""
+    low, high = interval or (None, None)
+    found = [("lower_bound_val", kind, position, val(low))] if low is not None else []
+    return found if high is None else [*found, ("upper_bound_val", kind, position, val(high))]
 
 
 def image_of(translation: Translation) -> Set:
     """The isl set of the values that the query's expressions take together."""
-    m = isl()
-    maps = []
-    for form in translation.query.forms:
-        function = translation.affine(form)
-        one = m.Map.from_aff(function) if isinstance(function, m.Aff) else m.Map.from_pw_aff(function)
-        maps.append(one)
-    if not maps:
-        return translation.domain.project_out(m.dim_type.set, 0, len(translation.dims))
-    relation: Map = maps[0]
-    for one in maps[1:]:
-        relation = relation.flat_range_product(one)
-    return relation.intersect_domain(translation.domain).range()
+    if not translation.query.forms:
+        return translation.domain.project_out(isl().dim_type.set, 0, len(translation.dims))
+    first, *others = translation.query.forms
+    products = [("flat_range_product", translation.mapped(form)) for form in others]
+    image: Set = translation.mapped(first, *products, ("intersect_domain", translation.domain), ("range",))
+    return image
 
 
 def _piecewise(value: Aff | PwAff) -> PwAff:
@@ -325,20 +334,5 @@ def _piecewise(value: Aff | PwAff) -> PwAff:
     return found
 
 
-def _add(a: Aff | PwAff, b: Aff | PwAff) -> Aff | PwAff:
-    if isinstance(a, isl().Aff) and isinstance(b, isl().Aff):
-        both: Aff = a.add(b)
-        return both
-    return _piecewise(a).add(_piecewise(b))
-
-
 def _scaled(value: Aff | PwAff, factor: int) -> Aff | PwAff:
     return value if factor == 1 else value.scale_val(val(factor))
-
-
-def _where(value: Aff | PwAff, zero: Aff, kind: ops.Op) -> Set:
-    if isinstance(value, isl().Aff):
-        equal: Set = value.eq_set(zero)
-        return equal if kind is ops.EQ else equal.complement()
-    function, piecewise = _piecewise(value), _piecewise(zero)
-    return function.eq_set(piecewise) if kind is ops.EQ else function.ne_set(piecewise)

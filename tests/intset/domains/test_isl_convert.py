@@ -175,7 +175,7 @@ def piecewise(draw: st.DrawFn) -> Any:
         if operation == "where":
             body = isl_body(draw(formula("in")))
             where = read(f"[n] -> {{ [i] : {body} }}")
-            result = result.intersect_domain(where).union_add(other.subtract_domain(where))
+            result = result.intersect_domain(where).union_add(other.intersect_domain(where.complement()))
         elif operation == "floor":
             result = result.scale_down_val(val(draw(st.integers(2, 3)))).floor()
         else:
@@ -188,10 +188,10 @@ def piecewise(draw: st.DrawFn) -> Any:
 
 def graph_of(pw: Any) -> dict[tuple[int, ...], int]:
     """The function on the window, as isl sees it."""
-    graph = isl().Map.from_pw_aff(pw).move_dims(isl().dim_type.in_, 1, isl().dim_type.out, 0, 1)
     kinds = isl().dim_type
-    relation = graph.wrap().flatten().lower_bound_val(kinds.set, 0, val(-5)).upper_bound_val(kinds.set, 0, val(7))
-    return {(i, n): value for n, i, value in points_of(lifted(relation))}
+    relation = isl().Map.from_pw_aff(pw).move_dims(kinds.out, 1, kinds.in_, 0, 1).range()
+    relation = relation.lower_bound_val(kinds.set, 1, val(-5)).upper_bound_val(kinds.set, 1, val(7))
+    return {(i, n): value for n, value, i in points_of(lifted(relation))}
 
 
 @CHEAP

@@ -151,15 +151,15 @@ def test_an_interrupted_query_leaves_the_context_usable(monkeypatch):
     ctx = Context({i: Range(0, 9), j: Range(0, 9)}, assume=[i + j < 12])
     from intset.domains.isl import translate
 
-    original = translate.Translation.affine
+    original = translate.Translation.mapped
 
-    def interrupted(self, form):
+    def interrupted(self, form, *steps):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(translate.Translation, "affine", interrupted)
+    monkeypatch.setattr(translate.Translation, "mapped", interrupted)
     with pytest.raises(KeyboardInterrupt):
         ctx.value_set((i * 7 + j) % 5 + i, domain="isl")
-    monkeypatch.setattr(translate.Translation, "affine", original)
+    monkeypatch.setattr(translate.Translation, "mapped", original)
     assert ctx.value_set((i * 7 + j) % 5 + i, domain="isl").is_exact
 
 

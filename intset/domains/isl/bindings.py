@@ -1,0 +1,293 @@
+"""isl's C interface, called directly in the library that islpy brings: classes and methods by islpy's names.
+
+Why not islpy: for each argument that isl takes over, islpy (2026.2) allocates a wrapper of 32 bytes and never frees it,
+some fifty times a question. Here nothing is left. A copy of what isl takes over is made on the way into the call, and
+an object is let go of by isl's own function: no line of Python runs in either, so no interrupt falls in between. The
+lock of the interpreter is held all the time.
+
+Contexts are never freed: one whose thread has ended is used again, so every object may outlive its thread.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import operator
+import threading
+from collections.abc import Callable, Iterable
+from ctypes import c_char_p, c_int, c_long, c_void_p
+from importlib.machinery import EXTENSION_SUFFIXES
+from importlib.util import find_spec
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Final, TypeAlias
+
+from intset.domains.isl import calls
+from intset.domains.isl.signatures import Argument, Signature, c_name, signatures
+
+# What ctypes converts fastest: a `long` has the size of a pointer where isl's functions are found.
+_INDEX: Final = SimpleNamespace(from_param=operator.index)  # ctypes passes a bare number as an `int`
+_PLAIN: Final[dict[str, Any]] = {"int": _INDEX, "long": c_void_p, "text": SimpleNamespace(from_param=str.encode)}
+_MET: Final = {"points": ("Point",), "pieces": ("Set", "Aff"), "multi_pieces": ("Set", "MultiAff")}
+_ANSWERS: Final[dict[str, tuple[Any, Callable[..., Any]]]] = {
+    "truth": (c_int, calls.truths),
+    "size": (c_int, calls.sizes),
+    "name": (c_char_p, calls.names),
+    "int": (c_int, lambda call, _: calls.bound(call)),
+    "long": (c_long, lambda call, _: calls.bound(call)),
+    "void": (None, lambda call, _: calls.bound(call)),
+}
+# A function that takes an object over, of bare pointers; the same with a number of a C `int`, and with a number that it
+# takes over, where there are such; what it makes.
+_Step: TypeAlias = tuple[Any, Any, Any, Any]
+_MADE: Final[list[SimpleNamespace]] = []
+_MAKING: Final = threading.Lock()
+_IDLE: Final[list[int | None]] = []  # contexts of threads that ended
+
+
+class _Given(c_void_p):
+    """What a call takes over: nobody frees it here."""
+
+    __slots__ = ()
+
+
+class Handle(c_void_p):
+    """An isl object; the classes are made from the table of signatures."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        text: str = self.to_str()  # type: ignore[attr-defined]  # of the table
+        return text
+
+
+def bindings() -> SimpleNamespace | None:
+    """The classes, always the same; `None` where the library cannot be found, or does not show its C functions."""
+    with _MAKING:
+        if not _MADE and (made := _made()) is not None:
+            _MADE.append(made)
+        return _MADE[0] if _MADE else None
+
+
+def _made() -> SimpleNamespace | None:
+    library = _library()
+    if library is None:
+        return None
+    try:
+        maker = _Maker(library)
+    except AttributeError:
+        return None
+    return SimpleNamespace(
+        **maker.classes,
+        Error=calls.Error,
+        applied=maker.applied,
+        numbered=maker.numbered,
+        works=maker.works,
+        dim_type=SimpleNamespace(param=1, in_=2, out=3, set=3, div=4),
+        on_error=SimpleNamespace(CONTINUE=1),
+    )
+
+
+def _library() -> ctypes.PyDLL | None:
+    spec = find_spec("islpy")
+    for folder in (spec.submodule_search_locations or ()) if spec else ():
+        for suffix in EXTENSION_SUFFIXES:
+            path = Path(folder, f"_isl{suffix}")
+            if path.exists():
+                try:
+                    return ctypes.PyDLL(str(path))
+                except OSError:
+                    return None
+    return None
+
+
+class _Maker:
+    """Makes the classes: their attributes are those of the table."""
+
+    def __init__(self, library: ctypes.PyDLL) -> None:
+        self._library = library
+        self._message = self._function("isl_ctx_last_error_msg", c_char_p, c_void_p)
+        self._reset = self._function("isl_ctx_reset_error", None, c_void_p)
+        self._value = self._function("isl_val_int_from_si", _Given, c_void_p, c_void_p)
+        self._reads = calls.Reads(
+            self._function("isl_val_is_int", c_int, c_void_p),
+            self._function("isl_val_is_zero", c_int, c_void_p),
+            self._function("isl_val_get_num_si", c_long, c_void_p),
+            self._function("isl_val_free", None, c_void_p),
+        )
+        self._next = self._function("isl_ctx_next_operation", c_int, c_void_p)
+        self._text = self._class("Text", "free", (c_void_p,))
+        table = list(signatures())
+        self.classes: dict[str, Any] = {"Context": self._context_class()}
+        for name in dict.fromkeys(line.of for line in table if line.of not in self.classes):
+            self.classes[name] = self._class(name, f"{c_name(name)}_free", (Handle,))
+        self._contexts = {name: self._finds_context(name) for name in self.classes}
+        objects = [(name, kind) for name, kind in self.classes.items() if name != "Context"]
+        # A copy is made in the conversion of an argument that is taken over.
+        self._taken = {
+            name: SimpleNamespace(from_param=self._function(f"{c_name(name)}_copy", _Given, kind))
+            for name, kind in objects
+        }
+        self._copy = {kind: self._function(f"{c_name(name)}_copy", c_void_p, kind) for name, kind in objects}
+        self._steps: dict[Any, dict[str, _Step]] = {kind: {} for _, kind in objects}
+        for line in table:
+            method = self._method(line)
+            setattr(self.classes[line.of], line.method, method if line.is_method else staticmethod(method))
+            first = line.arguments[0]
+            if first.is_taken and line.result in self.classes:
+                name = line.method if line.is_method else f"{line.of}.{line.method}"
+                self._steps[self.classes[first.kind]][name] = self._step(line)
+        self.classes["Set"].get_basic_sets = calls.elements(self.classes["Set"].get_basic_set_list)
+        self.classes["BasicSet"].get_constraints = calls.elements(self.classes["BasicSet"].get_constraint_list)
+
+    # -- classes ------------------------------------------------------------------------------------------------
+
+    def _function(self, name: str, result: Any, *arguments: Any) -> Any:
+        function = self._library[name]
+        function.restype, function.argtypes = result, arguments
+        return function
+
+    def _class(self, name: str, free: str, bases: tuple[type, ...]) -> Any:
+        """A class of pointers that a C function frees."""
+        return type(name, bases, {"__slots__": (), "__del__": calls.bound(self._function(free, None, c_void_p))})
+
+    def _context_class(self) -> type[c_void_p]:
+        make = self._function("isl_ctx_alloc", c_void_p)
+        begins = [self._function("isl_ctx_reset_operations", None, c_void_p), self._reset]
+        unlimited = self._function("isl_ctx_set_max_operations", None, c_void_p, c_void_p)
+
+        class Context(c_void_p):
+            """What isl's objects of one thread share."""
+
+            __slots__ = ()
+
+            def __init__(self) -> None:
+                try:
+                    self.value = _IDLE.pop()
+                except IndexError:
+                    self.value = make()
+                unlimited(self, 0)
+                for begin in begins:
+                    begin(self)
+
+            def __del__(self) -> None:
+                _IDLE.append(self.value)
+
+        return Context
+
+    def _finds_context(self, name: str) -> Callable[[Any], Any]:
+        if name == "Context":
+            return operator.attrgetter("value")
+        found: Callable[[Any], Any] = self._function(f"{c_name(name)}_get_ctx", c_void_p, self.classes[name])
+        return found
+
+    # -- functions ----------------------------------------------------------------------------------------------
+
+    def _argument(self, argument: Argument) -> Any:
+        if argument.kind in _PLAIN:
+            return _PLAIN[argument.kind]
+        return (self._taken if argument.is_taken else self.classes)[argument.kind]
+
+    def _failed(self, function: str, context: Any) -> calls.Error:
+        message = self._message(context)
+        self._reset(context)
+        return calls.Error(f"{function} failed" + (f": {message.decode()}" if message else ""))
+
+    def _method(self, line: Signature) -> Any:
+        context_of = self._contexts[line.arguments[0].kind]
+
+        def failure(given: Any) -> calls.Error:
+            return self._failed(line.function, context_of(given[0]))
+
+        *others, last = line.arguments
+        if last.kind in _MET:
+            visit = self._function(line.function, c_int, *map(self._argument, others), calls.MEETS, c_void_p)
+            return calls.visiting(visit, [self.classes[part] for part in _MET[last.kind]], failure)
+        arguments = [self._argument(argument) for argument in line.arguments]
+        if line.result in _ANSWERS:
+            result, answer = _ANSWERS[line.result]
+            return answer(self._function(line.function, result, *arguments), failure)
+        if line.result == "text":
+            return calls.texts(self._function(line.function, self._text, *arguments), failure)
+        if line.result == "number":
+            call = self._function(line.function, c_void_p, *arguments)
+            return calls.numbers(call, self.classes["Val"], self._reads, failure)
+        made = self.classes[line.result]
+        call = self._function(line.function, made, *arguments)
+        if last != ("Val", True) or not others:
+            return calls.objects(call, failure)
+        small = self._function(line.for_small, made, *arguments[:-1], _INDEX) if line.for_small else None
+        owning = self._function(line.function, made, *arguments[:-1], _Given)
+
+        def with_int(*given: Any) -> Any:
+            return owning(*given[:-1], self._value_of(context_of(given[0]), given[-1]))
+
+        return calls.objects_of_numbers(call, with_int, small, failure)
+
+    def _value_of(self, context: Any, number: int) -> Any:
+        if not -calls.LONG <= number < calls.LONG:
+            raise OverflowError(f"a number of {number.bit_length()} bits")
+        return self._value(context, number)
+
+    def _step(self, line: Signature) -> _Step:
+        arguments = [self._argument(argument) for argument in line.arguments[1:]]
+        call = self._function(line.function, c_void_p, c_void_p, *arguments)
+        if line.arguments[-1] != ("Val", True):
+            return call, None, None, self.classes[line.result]
+        owning = self._function(line.function, c_void_p, c_void_p, *arguments[:-1], _Given)
+        small = self._function(line.for_small, c_void_p, c_void_p) if line.for_small else None
+        return call, small, owning, self.classes[line.result]
+
+    def works(self, context: Any) -> bool:
+        """Whether isl still computes: that takes one operation."""
+        if self._next(context) >= 0:
+            return True
+        self._reset(context)
+        return False
+
+    def applied(self, start: Any, steps: Iterable[tuple[Any, ...]]) -> Any:
+        """What some methods make of an object, one after another, such as `("floor",)` and `("Map.from_aff",)`.
+
+        No object in between is made or copied, which takes longer than what isl does; nor freed where an error is met.
+        """
+        made = type(start)
+        pointer = self._copy[made](start)
+        for step in steps:
+            call, _, owning, made = self._steps[made][step[0]]
+            if owning is None or type(step[-1]) is not int:
+                pointer = call(pointer, *step[1:])
+            else:
+                pointer = owning(pointer, *step[1:-1], self._value_of(self._context_of(start), step[-1]))
+        if pointer:
+            return made(pointer)
+        raise self._failed("a row of functions", self._context_of(start))
+
+    def numbered(self, start: Any, rows: Iterable[tuple[str, int, int, Any]], constant: Any = 0) -> Any:
+        """As `applied`, for methods that set a number for a dimension: `("lower_bound_val", kind, position, number)`.
+
+        Parameters
+        ----------
+        constant: what `set_constant_val` is given, unless it is 0.
+        """
+        made = type(start)
+        steps, pointer = self._steps[made], self._copy[made](start)
+        if type(constant) is not int or constant:
+            pointer = self._with_number(start, pointer, "set_constant_val", constant)
+        for name, kind, position, number in rows:
+            if type(number) is int and -calls.INT <= number < calls.INT:
+                pointer = steps[name][1](pointer, kind, position, number)
+            else:
+                pointer = self._with_number(start, pointer, name, kind, position, number)
+        if pointer:
+            return made(pointer)
+        raise self._failed("a row of functions", self._context_of(start))
+
+    def _with_number(self, start: Any, pointer: int, name: str, *given: Any) -> Any:
+        call, small, owning, _ = self._steps[type(start)][name]
+        if type(given[-1]) is not int:
+            return call(pointer, *given)
+        if -calls.INT <= given[-1] < calls.INT:
+            return small(pointer, *given)
+        return owning(pointer, *given[:-1], self._value_of(self._context_of(start), given[-1]))
+
+    def _context_of(self, start: Any) -> Any:
+        return self._contexts[type(start).__name__](start)
