@@ -49,9 +49,15 @@ LATTICE: Final = Table((
     Rule("remainders of min and max", min_(X, Y) % Z + max_(X, Y) % Z, X % Z + Y % Z),
 ))  # fmt: skip
 
+_OF_TWO: Final = (abs(A - B).eq(1), min_(A, B) <= X, max_(A, B) >= X)  # x has one of two neighbouring values
+
 CHOICES: Final = Table((
     Rule("equal branches", select(P, X, X), X),
     Rule("negated condition", select(~P, X, Y), select(P, Y, X)),
+    Rule("of two values the one asked for", select(X.eq(A), A, B), X, _OF_TWO),
+    Rule("of two values the other one", select(X.eq(A), B, A), A + B - X, _OF_TWO),
+    Rule("of two values the one not asked for", select(X.ne(A), B, A), X, _OF_TWO),
+    Rule("of two values the one that is left", select(X.ne(A), A, B), A + B - X, _OF_TWO),
     Rule("nested, one outcome on both else", select(P, X, select(Q, X, Y)), select(P | Q, X, Y)),
     Rule("nested, one outcome on else and inside", select(P, select(Q, X, Y), Y), select(P & Q, X, Y)),
     Rule("nested, complement inside", select(P, select(Q, X, Y), X), select(P & ~Q, Y, X)),
