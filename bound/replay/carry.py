@@ -9,13 +9,14 @@ from bound.errors import InputError, ScheduleError
 from bound.operation import ComputeOp, Operation, PlaceholderOp
 from bound.replay import reasons as why
 from bound.replay.axes import reads
-from bound.replay.domain import TensorDomain, ancestors, current, position_of
+from bound.replay.domain import TensorDomain, current, position_of
 from bound.replay.positions import rule_at
 from bound.replay.reasons import Reason
 from bound.replay.replays import Replayed, replay_consumer_as_producer, replay_producer_as_consumer
 from bound.replay.scene import Scene
 from bound.replay.spanning import C2P, Allowed, Edge, tree
 from bound.schedule import Schedule
+from bound.schedule.message import with_ancestors
 from bound.tensor import Tensor
 
 
@@ -122,7 +123,7 @@ def unmapped(scene: Scene, op: Operation, mapped: Carried, chain: Collection[Ope
         match = scene.match(op, reader)
         used = {v for indices in reads(op, reader) for index in indices for v in index.free_vars()}
         for iv in match.reader.loop[:depth]:
-            roots = ancestors(match.reader.relations, (iv,)) & used
+            roots = with_ancestors(match.reader.relations, (iv,)) & used
             if iv not in match.mapped and roots:
                 return Reason(why.UNMAPPED, op.outputs[0], iv, reader.outputs[0], allowed + 1, allowed)
     return None

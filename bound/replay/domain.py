@@ -141,15 +141,6 @@ def position_of(given: object, depth: int, name: str) -> int:
     return given if given >= 0 else depth + 1 + given
 
 
-def ancestors(relations: Sequence[Relation], axes: Iterable[IterVar]) -> set[IterVar]:
-    """The axes and all that they were made from."""
-    found = set(axes)
-    for relation in reversed(relations):
-        if any(child in found for child in children(relation)):
-            found.update(parents(relation))
-    return found
-
-
 def made_alone(relations: Sequence[Relation], axes: Iterable[IterVar]) -> set[IterVar]:
     """The axes and all that came from such alone; what is made from nothing counts as such."""
     found = set(axes)

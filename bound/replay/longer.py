@@ -15,11 +15,11 @@ from typing import Final
 from bound.itervar import IterVar
 from bound.operation import ComputeOp, Operation
 from bound.replay.axes import same_extent
-from bound.replay.domain import BROADCAST, REDUCTION, TensorDomain, ancestors
+from bound.replay.domain import BROADCAST, REDUCTION, TensorDomain
 from bound.replay.history import History, alike, history
 from bound.replay.loops import Leaf, Longer, Loops
 from bound.schedule import Fuse, Rebase, Relation, Singleton, Split, Tail
-from bound.schedule.message import pass_down_domain
+from bound.schedule.message import pass_down_domain, with_ancestors
 from bound.schedule.relations import children, parents
 from intset.expr.range import Range
 
@@ -85,7 +85,7 @@ class _Making:
 
     def result(self, shared: Mapping[IterVar, IterVar]) -> Longer | None:
         """`shared`: loops of the model with those of `own` that are the same."""
-        needed = ancestors(self.model.relations, shared)
+        needed = with_ancestors(self.model.relations, shared)
         mapped = set(self.roots.values())
         only_here = (iv for iv in self.own.root if self.own.kinds[iv] == BROADCAST and iv not in mapped)
         steps = history(self.own.relations, only_here)
@@ -103,7 +103,7 @@ class _Making:
             if iv not in self.at or steps.forwarded(self.at[iv])[0] is not leaf:
                 return None
             instead[leaf] = self.new[iv]
-        gone = ancestors(self.own.relations, shared.values())
+        gone = with_ancestors(self.own.relations, shared.values())
         kept = [r for r in self.own.relations if not any(iv in gone for iv in children(r))]
         return self._complete([*made, *kept], instead, steps)
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 
 from bound.itervar import IterVar
 from bound.operation import Operation
-from bound.replay.domain import TensorDomain, ancestors, has_one
+from bound.replay.domain import TensorDomain, has_one
 from bound.replay.replays import Matching
 from bound.schedule import IterVarAttr, Relation
+from bound.schedule.message import with_ancestors
 
 Leaf = tuple[Operation, int]
 
@@ -142,7 +143,7 @@ class Loops:
     def _axes(self, leaf: Leaf) -> int:
         """How many axes of more than one element a loop is made of."""
         domain = self.domains[leaf[0]]
-        made = ancestors(domain.relations, (self.axis(leaf),))
+        made = with_ancestors(domain.relations, (self.axis(leaf),))
         return sum(iv in made and not has_one(iv) for iv in domain.root)
 
     def between(self, one: Leaf, other: Leaf) -> list[Leaf]:

@@ -9,11 +9,12 @@ from bound.errors import ScheduleError
 from bound.itervar import IterType
 from bound.operation import Operation, PlaceholderOp
 from bound.replay import reasons as why
-from bound.replay.domain import BROADCAST, REDUCTION, TensorDomain, ancestors
+from bound.replay.domain import BROADCAST, REDUCTION, TensorDomain
 from bound.replay.loops import Conflict, Leaf, Loops
 from bound.replay.reasons import Reason
 from bound.replay.replays import Matching
 from bound.replay.scene import Scene, is_inlined
+from bound.schedule.message import with_ancestors
 
 _NEVER: Final = (IterType.VECTORIZED, IterType.TENSORIZED)
 _BEST: Final = (*_NEVER, IterType.UNROLLED)  # kinds that are not shared where it is not asked for in so many words
@@ -65,7 +66,7 @@ def _limit_of_reader(
 
 def rule_at(match: Matching, place: int) -> str:
     """Why the loop of the producer at `place` is none of the reader's."""
-    roots = ancestors(match.producer.relations, match.producer.loop[place : place + 1])
+    roots = with_ancestors(match.producer.relations, match.producer.loop[place : place + 1])
     mapped = any(iv in roots for iv in match.axes.to_reader)
     return why.MISMATCH if mapped else why.UNMAPPED
 

@@ -9,9 +9,10 @@ from functools import cached_property
 from bound.errors import InputError
 from bound.itervar import IterVar
 from bound.replay.axes import AxisMap, axis_map
-from bound.replay.domain import REDUCTION, TensorDomain, ancestors, position_of
+from bound.replay.domain import REDUCTION, TensorDomain, position_of
 from bound.replay.history import create, detect, history
 from bound.schedule import Relation
+from bound.schedule.message import with_ancestors
 from bound.schedule.relations import children, parents
 
 
@@ -67,11 +68,11 @@ def _replay(
     roots: from roots of the model to roots of `own`.
     only: the broadcast roots that only the model has, and those that only `own` has.
     """
-    needed = ancestors(model.relations, target)
+    needed = with_ancestors(model.relations, target)
     shown = history([r for r in model.relations if any(iv in needed for iv in children(r))], only[0])
     found = detect(shown, history(own.relations, only[1]), {iv: to for iv, to in roots.items() if iv in needed})
     alive = dict.fromkeys(own.root)
-    before = ancestors(own.relations, [iv for r in found.used for iv in parents(r)])
+    before = with_ancestors(own.relations, [iv for r in found.used for iv in parents(r)])
     applied = [r for r in own.relations if r in found.used or any(iv in before for iv in children(r))]
     for relation in applied:
         _apply(relation, alive)

@@ -12,8 +12,9 @@ from bound.itervar import IterVar
 from bound.operation import Operation
 from bound.replay.axes import AxisMap, axis_map
 from bound.replay.chains import Graph
-from bound.replay.domain import TensorDomain, ancestors, current, domain, position_of
+from bound.replay.domain import TensorDomain, current, domain, position_of
 from bound.schedule import Schedule
+from bound.schedule.message import with_ancestors
 from bound.tensor import Tensor
 
 C2P: Final = "C2P"
@@ -96,7 +97,7 @@ def spanning_tree(schedule: Schedule, tensor: Tensor, pos: int = -1) -> tuple[Ed
 def tree(around: Neighbours, start: Tensor, position: int, allowed: Allowed | None = None) -> Iterator[Edge]:
     """The edges of the maximum spanning tree, over those that are allowed."""
     first = around.domain(start)
-    needed = ancestors(first.relations, first.loop[:position])
+    needed = with_ancestors(first.relations, first.loop[:position])
     reached: set[Operation] = {start.op}
     ticket = count()
     heap: list[tuple[int, int, str, int, int, Edge, frozenset[IterVar]]] = []

@@ -19,11 +19,12 @@ from dataclasses import dataclass, field, replace
 from bound.errors import ScheduleError
 from bound.itervar import IterVar
 from bound.operation import Operation
-from bound.replay.domain import BROADCAST, ancestors
+from bound.replay.domain import BROADCAST
 from bound.replay.loops import Leaf, Longer, Loops, Node
 from bound.replay.scene import Scene
 from bound.schedule import AttachType, Fuse, IterVarAttr, Rebase, Relation, Schedule, Split, Stage, Tail
 from bound.schedule.attach import check_attachments
+from bound.schedule.message import with_ancestors
 from bound.schedule.normalize import inject_inline, legalize_invalid_attach, rebase_non_zero_min_loop
 from bound.schedule.relations import children
 
@@ -132,7 +133,7 @@ def _shared(schedule: Schedule, loops: Loops) -> Sharing:
         elif home is not None:
             sharing.path[stage] = tuple(variable[node] for node in reversed(home.path()))
             domain = loops.domains[op]
-            above = ancestors(domain.relations, domain.loop[: loops.shared[op]])
+            above = with_ancestors(domain.relations, domain.loop[: loops.shared[op]])
             sharing.led[stage] = frozenset(iv for iv in domain.root if iv in above)
     around = {node.parent for node in nodes}
     for node in sorted(nodes, key=lambda node: node.depth):
@@ -196,12 +197,12 @@ def _rename(
             outer.append(loop)
     shared = {variable[loops.node[leaf]] for leaf in joined}  # what has one element stands inside of them
     stage.leaf_iter_vars = sorted(stage.leaf_iter_vars, key=lambda iv: iv not in shared)
-    one = ancestors(domain.relations, map(loops.axis, apart))
+    one = with_ancestors(domain.relations, map(loops.axis, apart))
     stage.relations = [
         replace(r, tail=Tail.GUARD) if isinstance(r, Split) and r.parent in one and r.tail is Tail.ROUND_UP else r
         for r in stage.relations
     ]
-    above = ancestors(domain.relations, [loops.axis(leaf) for leaf in joined if leaf not in apart])
+    above = with_ancestors(domain.relations, [loops.axis(leaf) for leaf in joined if leaf not in apart])
     sharing.outer[stage] = tuple(outer)
     sharing.aligned[stage] = frozenset(iv for iv in op.root_iter_vars if iv in above and not iv.is_reduce)
 
