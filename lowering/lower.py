@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from bound import infer_bound
+from bound.errors import ScheduleError
 from bound.infer import BoundsMap
 from bound.schedule import Schedule
 from bound.tensor import Tensor
@@ -30,6 +31,7 @@ from lowering.passes import (
     strength_reduce,
     unique_names,
 )
+from lowering.passes.races import races
 from lowering.passes.simplify import plain
 
 
@@ -77,7 +79,8 @@ def lower(
     ------
     InputError: an argument is no tensor or variable, or `at` names something that is no size, or both `at` and `bounds`
         are given, or `compact` contradicts `bounds`, or `nests` or `compute` is none of its words.
-    ScheduleError: the schedule is not legal, or an argument is missing.
+    ScheduleError: the schedule is not legal, or an argument is missing, or two iterations of a parallel loop touch one
+        element and one of them stores it (`lowering.passes.races`; what data decides is the user's word).
     AccessError: an access is outside its tensor whenever it happens, whatever the sizes; not with `unsafe`.
 
     Example
@@ -145,7 +148,19 @@ def before_divisions(
             if bounds is None
             else bounds
         )
+    _refuse_races(f, s)
     return f, narrow(f).bits
+
+
+def _refuse_races(f: Function, s: Schedule) -> None:
+    for race in races(f):
+        owner = next((stage.name for stage in s.stages if race.loop.var in stage.leaf_iter_vars), race.tensor.name)
+        where = race.tensor.name + ("" if race.element is None else f"[{', '.join(map(str, race.element))}]")
+        which = "two" if race.iterations is None else f"{race.iterations[0]} and {race.iterations[1]}"
+        raise ScheduleError(
+            f"stage {owner}: iterations of {race.loop.var.name} run in parallel, but {which} of them touch "
+            f"{'an element of ' if race.element is None else ''}{where}, and one stores it"
+        )
 
 
 def _built(

@@ -105,7 +105,7 @@ def _prepared(f: Function, bits: int) -> Function:
     """The nest as C is to have it: loops written out and taken apart, as far as that needs no wider integers."""
     f = unroll(f)
     parted = partition_loops(f)
-    return accumulate(drop_dead(parted if parted is f or bits == 64 or narrow(parted).bits == 32 else f))
+    return drop_dead(accumulate(parted if parted is f or bits == 64 or narrow(parted).bits == 32 else f))
 
 
 class _Body:

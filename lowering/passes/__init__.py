@@ -12,6 +12,7 @@ strength.py    divisions that a loop carries instead of computing
 unroll.py      unrolled loops written out
 partition.py   loops in pieces, so that conditions inside are decided; affine.py: what is known of such conditions;
                folding.py: what follows from decided ones
+races.py       parallel loops whose iterations meet
 accumulators.py elements that loops combine into, in variables
 unique.py      every variable in sight has a name of its own
 narrow.py      the width of index arithmetic

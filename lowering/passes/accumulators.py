@@ -24,6 +24,7 @@ from intset.expr.walk import free_vars, opaque_terms
 from intset.linear.canonical import Normalizer
 from lowering.nest.ir import Allocate, Assert, Evaluate, For, Function, If, Let, LoopKind, Seq, Stmt, Store, seq
 from lowering.nest.walk import Visit, children, drive, map_operands, operands, range_ends, statements, with_children
+from lowering.passes.dead import without_unused
 from lowering.passes.hoist import bound_inside
 
 FEWEST: Final = 3  # accesses in straight code from which on it is worth a variable
@@ -33,11 +34,16 @@ _FORMS: Final = Normalizer({})
 
 def accumulate(f: Function) -> Function:
     """The same function with variables for elements that loops combine into."""
-    return f.with_body(drive(_visit(f.body, set())))
+    single = {s.tensor for s in statements(f.body) if isinstance(s, Allocate) and _is_single(s)}
+    return f.with_body(drive(_visit(f.body, single)))
+
+
+def _is_single(stmt: Allocate) -> bool:
+    return all(constant_value(range_ends(r)[1]) == 1 for r in stmt.ranges)
 
 
 def _visit(stmt: Stmt, made: set[Tensor]) -> Visit[Stmt]:
-    """`made`: the variables that there are already."""
+    """`made`: the tensors that are variables already, of one element."""
     if isinstance(stmt, Seq):
         stmts = list(stmt.stmts)
         for tensor in dict.fromkeys(s.tensor for s in stmts if isinstance(s, Store)):
@@ -46,7 +52,7 @@ def _visit(stmt: Stmt, made: set[Tensor]) -> Visit[Stmt]:
         parts = []
         for inner in stmts:
             parts.append((yield _visit(inner, made)))  # noqa: PERF401
-        return seq(*parts)
+        return without_unused(seq(*parts))
     if isinstance(stmt, For):
         alone = _alone(stmt, made)
         if alone is not None:
@@ -62,14 +68,17 @@ def _visit(stmt: Stmt, made: set[Tensor]) -> Visit[Stmt]:
 def _kept(stmts: list[Stmt], tensor: Tensor, made: set[Tensor]) -> list[Stmt]:
     """Statements in sequence, with a variable for each place that runs of them store to in a tensor."""
     found: list[Stmt] = []
+    is_own = any(isinstance(stmt, Allocate) and stmt.tensor is tensor for stmt in stmts)
     while stmts:
         first = stmts[0]
         count = 1
         if isinstance(first, Store) and first.tensor is tensor and not opaque_terms(*first.indices):
             count = _run(stmts, tensor, first.indices)
             if _is_worth(stmts[:count], tensor):
-                found += _in_variable(stmts[:count], tensor, first.indices, made)
+                kept = _in_variable(stmts[:count], tensor, first.indices, made)
                 stmts = stmts[count:]
+                is_read = not is_own or any(_accesses(stmt, tensor) for stmt in stmts)
+                found += kept if is_read else kept[:-1]
                 continue
         found += stmts[:count]
         stmts = stmts[count:]

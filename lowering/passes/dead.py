@@ -7,7 +7,7 @@ from dataclasses import replace
 from bound.tensor import Tensor
 from bound.tir.reduce import Parameter
 from lowering.nest.ir import Allocate, Carry, Evaluate, For, Function, If, Let, Seq, Stmt, Store, is_empty, seq
-from lowering.nest.walk import Visit, drive, operands, statements, tensors_read, variables
+from lowering.nest.walk import Visit, calls, drive, operands, statements, tensors_read, touched, variables
 
 
 def drop_dead(f: Function) -> Function:
@@ -80,3 +80,12 @@ def _visit(stmt: Stmt, live: set[Tensor], used: set[Parameter]) -> Visit[Stmt]:
         return Seq() if is_empty(then) and nothing_else else If(stmt.cond, then, None if nothing_else else orelse)
     is_dead = not _is_live(stmt, live) or (isinstance(stmt, Let) and stmt.var not in used)
     return Seq() if is_dead else stmt
+
+
+def without_unused(stmt: Stmt) -> Stmt:
+    """A sequence without the storage that nothing in it uses."""
+    parts = stmt.stmts if isinstance(stmt, Seq) else (stmt,)
+    if not any(isinstance(part, Allocate) for part in parts):
+        return stmt
+    used = set(touched(stmt)).union(*((*call.reads, *call.writes) for call in calls(stmt)))
+    return seq(*(part for part in parts if not isinstance(part, Allocate) or part.tensor in used))

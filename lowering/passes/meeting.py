@@ -42,7 +42,7 @@ class Meeting:
                 used.update(dict.fromkeys((*inner.reads, *inner.writes)))
             found = (loaded_tensor(node) for node in nodes(*operands(inner)))
             used.update((t, None) for t in found if t is not None)
-        self._points = Points(
+        self.points = Points(
             Program(replace(f, params=tuple(t for t in used if t not in own), outputs=(), body=stmt, ctx=scope.ctx))
         )
 
@@ -51,13 +51,13 @@ class Meeting:
 
         What is allocated inside is left out: each iteration has its own.
         """
-        program = self._points.program
+        program = self.points.program
         for storage in (s for s in program.storages if s.is_param):
             writes = [w for w in program.writes[storage] if w.kind != "assume"]
             every: list[Access] = [*program.reads[storage], *writes]
             for k, a in enumerate(every):
                 for b in every[k:]:
-                    if (isinstance(a, Write) or isinstance(b, Write)) and not self._points.are_apart(a, b):
+                    if (isinstance(a, Write) or isinstance(b, Write)) and not self.points.are_apart(a, b):
                         yield a, b
 
     def met(
@@ -73,11 +73,11 @@ class Meeting:
         x = [PlainVar(v.name) for v in a.loop.vars]
         y = [PlainVar(v.name) for v in b.loop.vars]
         try:
-            met = self._points.kind.everything(len(x) + len(y)).restricted([*x, *y], order(x, y))
+            met = self.points.kind.everything(len(x) + len(y)).restricted([*x, *y], order(x, y))
         except BudgetError as error:
             raise LayoutError(f"whether the order of accesses matters is not known: {error}") from error
         try:
-            first, second = self._points.graph(a), self._points.graph(b)
+            first, second = self.points.graph(a), self.points.graph(b)
             own, other = range(first.depth), first.instances + first.dims
             with first.points.budget(MAX_OPERATIONS):
                 both = first.keyed(0, False).product_with(second.keyed(0, True), first.dims)

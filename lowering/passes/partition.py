@@ -32,8 +32,18 @@ from intset.linear.form import Linear
 from lowering.nest.ir import Allocate, Assert, For, Function, If, Let, LoopKind, Seq, Stmt, Store, is_empty, seq
 from lowering.nest.scope import scope_of
 from lowering.nest.text import end_of
-from lowering.nest.walk import Visit, children, drive, map_operands, operands, range_ends, statements, transform
+from lowering.nest.walk import (
+    Visit,
+    children,
+    drive,
+    map_operands,
+    operands,
+    range_ends,
+    statements,
+    transform,
+)
 from lowering.passes.affine import Loops, form_of, says
+from lowering.passes.dead import without_unused
 from lowering.passes.folding import folded
 from lowering.passes.unique import with_fresh_names
 
@@ -94,7 +104,7 @@ class _Partition:
             parts = []
             for inner in stmt.stmts:
                 parts.append((yield self.visit(inner, loops, around)))  # noqa: PERF401
-            return seq(*parts)
+            return without_unused(seq(*parts))
         if isinstance(stmt, For):
             made: Stmt = yield self._loop(stmt, loops, around)
             return made
