@@ -284,7 +284,7 @@ class Stage(Placing):
         self._annotate(axis, align=pair)
 
     def double_buffer(self) -> None:
-        """Keep two copies of the storage, one being filled while the other is read."""
+        """Keep two copies of the storage: in a serial loop the next is filled before this one is read."""
         self.not_output("double_buffer")
         if self.store_type is not None:
             raise ScheduleError(f"stage {self.name}: double_buffer of a stage that keeps what it computed (store_at)")

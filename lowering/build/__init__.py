@@ -7,7 +7,8 @@ scans.py       the loops of a scan
 predicates.py  store predicates of stages that run on threads
 pieces.py      one guarded nest or several: the cost model
 checks.py      accesses outside their tensors: refused, asserted, checked
-fold.py        accesses of tensors whose storage is compact
+fold.py        accesses of tensors whose storage is compact or circular
+double.py      double buffers
 pipeline.py    ScheduleOps: the stages put together, each inside the loop it is attached to
 """
 

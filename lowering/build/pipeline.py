@@ -21,6 +21,7 @@ from bound.tir.value import Operand
 from intset.expr.node import Expr, Var
 from lowering.build import formulas, stages
 from lowering.build.checks import Checks, checked, with_checks
+from lowering.build.double import doubled
 from lowering.build.fold import fold
 from lowering.build.formulas import Formula
 from lowering.build.pieces import choose
@@ -51,6 +52,7 @@ def schedule_ops(bounds: BoundsMap, given: frozenset[Tensor], nests: str = "auto
     """
     pipeline = _Pipeline(bounds, given, nests, checks)
     body = pipeline.kept(None, drive(pipeline.stages(bounds.roots(), Seq())), _NOTHING)
+    body = doubled(body, frozenset(t for s in bounds.schedule.stages if s.double_buffered for t in s.op.outputs))
     states = {
         state: output
         for stage in bounds.schedule.stages

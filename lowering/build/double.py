@@ -1,0 +1,200 @@
+"""Double buffers: the storage of a stage twice, of which one half is filled while the other is read.
+
+    for i in [0, n):                    allocate B twice
+        allocate B                      if n > 0: fill half 0 for i = 0
+        fill B for i            ->      for i in [0, n):
+        use B                               if i + 1 < n: fill half (i + 1) % 2 for i + 1
+                                            use half i % 2
+
+What fills it stands before what uses the other half, so the two may overlap in time. What is computed in the same loop
+for it alone is computed with it. Only a loop that runs one iteration after another has a next one: elsewhere, and
+outside of all loops, there is one half.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from bound.errors import ScheduleError
+from bound.tensor import Tensor, element
+from bound.tir import walk
+from bound.tir.value import Operand
+from intset.expr.node import Cond, Expr, Var, const
+from intset.expr.range import Range
+from intset.linear.canonical import Normalizer
+from lowering.nest.ir import Allocate, Evaluate, For, If, Let, LoopKind, Seq, Stmt, Store, seq
+from lowering.nest.walk import (
+    Visit,
+    children,
+    drive,
+    map_operands,
+    operands,
+    range_ends,
+    statements,
+    substitute,
+    tensors_read,
+    with_children,
+)
+
+_FORMS: Final = Normalizer({})
+_IN_TURN: Final = (LoopKind.SERIAL, LoopKind.UNROLLED)
+
+
+def doubled(root: Stmt, tensors: frozenset[Tensor]) -> Stmt:
+    """The nest with two halves for each of these tensors, in the loop in which it is allocated.
+
+    Raises
+    ------
+    ScheduleError: what one of them reads is computed in the same loop, and for others as well.
+    """
+    if not tensors:
+        return root
+
+    def visit(stmt: Stmt) -> Visit[Stmt]:  # outer loops first: what is inside of a buffer's nest is copied with it
+        new = _in_loop(stmt, tensors) if isinstance(stmt, For) and stmt.kind in _IN_TURN else stmt
+        inner: list[Stmt] = []
+        for child in children(new):
+            inner.append((yield visit(child)))  # noqa: PERF401  # a comprehension cannot yield
+        return with_children(new, tuple(inner))
+
+    return drive(visit(root))
+
+
+@dataclass
+class _Parts:
+    """The body of a loop: what fills the buffers, what uses them, and their allocations."""
+
+    fill: list[Stmt] = field(default_factory=list)
+    use: list[Stmt] = field(default_factory=list)
+    buffers: list[Allocate] = field(default_factory=list)
+
+    def below(self, cond: Cond, inner: _Parts) -> None:
+        self.fill += [If(cond, seq(*inner.fill))] if inner.fill else []
+        self.use += [If(cond, seq(*inner.use))] if inner.use else []
+        self.buffers += inner.buffers
+
+
+def _in_loop(loop: For, tensors: frozenset[Tensor]) -> Stmt:
+    found = [stmt.tensor for stmt in _directly(loop.body) if isinstance(stmt, Allocate)]
+    wanted = frozenset(t for t in found if t.ndim and t in tensors)
+    if not wanted:
+        return loop
+    parts = _Parts()
+    _part(loop.body, wanted, parts)
+    _check(parts, wanted, loop)
+    low, extent = range_ends(loop.range)
+    halves = {stmt.tensor: stmt for stmt in parts.buffers}
+    fill, use = (_placed(seq(*body), halves, loop.var) for body in (parts.fill, parts.use))
+    following = If(loop.var + 1 < low + extent, substitute(fill, {loop.var: loop.var + 1}))
+    first = If(extent > 0, substitute(fill, {loop.var: low}))
+    storage = [replace(stmt, ranges=_twice(stmt), origin=None, steps=None) for stmt in parts.buffers]
+    return seq(*storage, first, replace(loop, body=seq(following, use)))
+
+
+def _directly(body: Stmt) -> Iterable[Stmt]:
+    """The statements of a loop body that no loop is around, and no branch with an alternative."""
+    if isinstance(body, Seq):
+        for stmt in body.stmts:
+            yield from _directly(stmt)
+    elif isinstance(body, If) and body.orelse is None:
+        yield from _directly(body.then)
+    else:
+        yield body
+
+
+def _part(stmt: Stmt, wanted: frozenset[Tensor], parts: _Parts) -> None:
+    """Take apart what fills the buffers and what uses them."""
+    if isinstance(stmt, If) and isinstance(stmt.cond, Cond) and _allocates(stmt, wanted):
+        inner = _Parts()
+        _part(stmt.then, wanted, inner)
+        parts.below(stmt.cond, inner)
+        return
+    level = list(stmt.stmts) if isinstance(stmt, Seq) else [stmt]
+    ahead = {k for k, part in enumerate(level) if not _allocates(part, wanted) and wanted.intersection(_stored(part))}
+    while True:  # what is computed for them alone
+        read = {t for k in ahead for t in _read(level[k])}
+        others = {t for k, part in enumerate(level) if k not in ahead for t in _read(part)}
+        more = {k for k, part in enumerate(level) if k not in ahead and _is_for(part, read, others)}
+        if not more:
+            break
+        ahead |= more
+    for k, part in enumerate(level):
+        if isinstance(part, Allocate) and part.tensor in wanted:
+            parts.buffers.append(part)
+        elif _allocates(part, wanted):
+            _part(part, wanted, parts)
+        elif isinstance(part, Let):
+            parts.fill.append(part)
+            parts.use.append(part)
+        else:
+            (parts.fill if k in ahead else parts.use).append(part)
+
+
+def _is_for(part: Stmt, read: set[Tensor], others: set[Tensor]) -> bool:
+    """Whether a statement makes, or allocates, what is read there and nowhere else."""
+    made = {part.tensor} if isinstance(part, Allocate) else set(_stored(part))
+    return bool(made) and made <= read and not made & others
+
+
+def _allocates(stmt: Stmt, wanted: frozenset[Tensor]) -> bool:
+    return any(isinstance(inner, Allocate) and inner.tensor in wanted for inner in _directly(stmt))
+
+
+def _stored(root: Stmt) -> list[Tensor]:
+    found: list[Tensor] = []
+    for stmt in statements(root):
+        found += [stmt.tensor] if isinstance(stmt, Store) else stmt.writes if isinstance(stmt, Evaluate) else ()
+    return found
+
+
+def _read(root: Stmt) -> list[Tensor]:
+    """The tensors that statements read, but for what they combine with what they hold already."""
+    made = set(_stored(root))
+    found: list[Tensor] = []
+    for stmt in statements(root):
+        found += stmt.reads if isinstance(stmt, Evaluate) else ()
+        found += [t for t in tensors_read(*operands(stmt)) if t not in made]
+    return found
+
+
+def _check(parts: _Parts, wanted: frozenset[Tensor], loop: For) -> None:
+    """Refuse to fill ahead what depends on this iteration."""
+    ahead, use = seq(*parts.fill), seq(*parts.use)
+    late = [t for t in (*_read(ahead), *_stored(ahead)) if t in set(_stored(use))]
+    early = [t for t in _stored(ahead) if t not in wanted and t in {*_read(use), *_stored(use)}]
+    for t in (*late, *early):
+        name = next(iter(sorted(b.name for b in wanted)))
+        raise ScheduleError(
+            f"stage {name}: double_buffer computes it an iteration of {loop.var.name} ahead, "
+            f"but {t.name} is computed in the same loop, and for others as well"
+        )
+
+
+def _twice(stmt: Allocate) -> tuple[Range, ...]:
+    extents = [range_ends(r)[1] for r in stmt.ranges]
+    return (Range(0, extents[0] * 2), *(Range(0, e) for e in extents[1:]))
+
+
+def _placed(root: Stmt, halves: dict[Tensor, Allocate], var: Var) -> Stmt:
+    """The statements with the elements of buffers in the half of this iteration, counted from 0."""
+
+    def place(tensor: Tensor, indices: Sequence[Expr]) -> tuple[Expr, ...]:
+        ends = [range_ends(r) for r in halves[tensor].ranges]
+        found = [_FORMS.form(i).minus(_FORMS.form(low)).expr() for i, (low, _) in zip(indices, ends, strict=True)]
+        return (found[0] + var % const(2) * ends[0][1], *found[1:])
+
+    def on_load(tensor: Tensor, indices: tuple[Expr, ...]) -> Operand | None:
+        return element(tensor, place(tensor, indices)) if tensor in halves else None
+
+    def visit(stmt: Stmt) -> Visit[Stmt]:
+        inner: list[Stmt] = []
+        for child in children(stmt):
+            inner.append((yield visit(child)))  # noqa: PERF401  # a comprehension cannot yield
+        new = map_operands(with_children(stmt, tuple(inner)), lambda e: walk.rewrite(e, on_load=on_load))
+        if isinstance(new, Store) and new.tensor in halves:
+            return replace(new, indices=place(new.tensor, new.indices))
+        return new
+
+    return drive(visit(root))
