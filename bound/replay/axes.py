@@ -13,7 +13,7 @@ from intset.context import Context
 from intset.expr.node import Expr
 from intset.linear.canonical import Normalizer
 
-_FORMS: Final = Normalizer({})
+FORMS: Final = Normalizer({})
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +101,7 @@ def same_extent(a: IterVar, b: IterVar) -> bool:
 
 def equal_sizes(one: Expr, other: Expr) -> bool:
     """Whether two extents are proved to be equal."""
-    if one is other or _FORMS.form(one).same(_FORMS.form(other)):
+    if one is other or FORMS.form(one).same(FORMS.form(other)):
         return True
     if one.is_const and other.is_const:
         return False

@@ -110,7 +110,7 @@ def consumers(schedule: Schedule, tensor: Tensor) -> Chain:
 
 
 def dependency_chains(schedule: Schedule, producer: Tensor, consumer: Tensor) -> tuple[Chain, ...]:
-    """All paths from `producer` to `consumer`, each with both ends.
+    """All paths from `producer` to `consumer`, each with both ends; of n diamonds, one behind another, 2^n.
 
     Raises
     ------
@@ -123,7 +123,7 @@ def dependency_chains(schedule: Schedule, producer: Tensor, consumer: Tensor) ->
 
 
 def use_chains(schedule: Schedule, tensor: Tensor) -> tuple[Chain, ...]:
-    """All paths from a tensor to tensors that nothing reads, each with both ends.
+    """All paths from a tensor to tensors that nothing reads, each with both ends; there may be 2^n of n tensors.
 
     Raises
     ------

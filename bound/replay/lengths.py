@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
 from bound.itervar import IterVar
 from bound.operation import Operation
-from bound.replay.axes import equal_sizes
+from bound.replay.axes import FORMS, equal_sizes
 from bound.replay.domain import BROADCAST, TensorDomain
 from bound.replay.longer import longer
 from bound.replay.loops import Conflict, Leaf, Longer, Loops
@@ -17,7 +17,7 @@ from bound.schedule.relations import parents
 from intset.expr.node import Expr
 
 
-def check_lengths(loops: Loops) -> Conflict | None:
+def check_lengths(loops: Loops) -> Iterator[Conflict]:
     """Whether a loop that several stages run is as long for each of them; and who runs loops as they are."""
     marks, outputs = _Marks(loops), set(loops.outputs)
     for op in sorted(loops.chain, key=lambda op: -1 if (home := loops.home[op]) is None else home.depth):
@@ -30,18 +30,17 @@ def check_lengths(loops: Loops) -> Conflict | None:
             loops.strict[op] = loops.strict[last[0]] and _lengthened(loops, marks, op, last[0])
             if op in outputs and not loops.strict[op]:
                 # all of it would be computed each time: no reader says which part belongs to one iteration
-                return Conflict(MISMATCH, (leaf, last))
+                yield Conflict(MISMATCH, (leaf, last))
     for node in dict.fromkeys(loops.node.values()):
         owners = [leaf for leaf in node.leaves if loops.owns(leaf)]
         real = [leaf for leaf in owners if loops.kind(leaf) != BROADCAST]
         for first, second in pairwise(owners):
             if not (loops.strict[first[0]] and loops.strict[second[0]]):
-                return Conflict(MISMATCH, (first, second))
+                yield Conflict(MISMATCH, (first, second))
         last = loops.owner(node)
         for leaf in real:
             if marks.of(leaf) != marks.of(last) and not _lengthened(loops, marks, leaf[0], last[0]):
-                return Conflict(MISMATCH, (leaf, last))
-    return None
+                yield Conflict(MISMATCH, (leaf, last))
 
 
 def _lengthened(loops: Loops, marks: _Marks, op: Operation, other: Operation) -> bool:
@@ -74,7 +73,8 @@ class _Marks:
     def __init__(self, loops: Loops) -> None:
         self.loops = loops
         self._numbers: dict[object, int] = {}
-        self._extents: list[Expr] = []
+        self._extents: dict[frozenset[tuple[Expr, int]], dict[int, int]] = {}  # by the terms of their forms
+        self._symbolic: list[tuple[frozenset[tuple[Expr, int]], Expr, int]] = []
         self._of: dict[Operation, dict[IterVar, int]] = {}
 
     def of(self, leaf: Leaf) -> int:
@@ -117,12 +117,18 @@ class _Marks:
             found[relation.fused] = marks[0] if len(marks) == 1 else self._number(("fuse", *marks))
 
     def _extent(self, iv: IterVar) -> int:
+        """The number of an extent; forms with the same terms are equal where their constants are."""
         assert iv.dom is not None and isinstance(iv.dom.extent, Expr)
-        for k, known in enumerate(self._extents):
-            if equal_sizes(known, iv.dom.extent):
-                return k
-        self._extents.append(iv.dom.extent)
-        return len(self._extents) - 1
+        form = FORMS.form(iv.dom.extent)
+        terms = frozenset(form.terms.items())
+        alike = self._extents.setdefault(terms, {})
+        if form.const not in alike:
+            others = () if form.is_const else (end for end in self._symbolic if end[0] != terms)
+            found = next((number for _, known, number in others if equal_sizes(known, iv.dom.extent)), None)
+            alike[form.const] = self._number(("extent", terms, form.const)) if found is None else found
+            if not form.is_const:
+                self._symbolic.append((terms, iv.dom.extent, alike[form.const]))
+        return alike[form.const]
 
     def _number(self, key: object) -> int:
         return self._numbers.setdefault(key, len(self._numbers))

@@ -95,7 +95,7 @@ class Loops:
     home: the innermost loop that an operation shares with its readers: it is done anew in each iteration.
     strict: whether the loops that an operation shares are, axis by axis, those of the stage that runs them.
     longer: how the loops of an operation are made that run in longer ones; these stand for its own then.
-    conflict: why there is no nest.
+    conflicts: why there is no nest; where one hides others, these are found when that is resolved.
     """
 
     domains: Mapping[Operation, TensorDomain]
@@ -112,7 +112,7 @@ class Loops:
     home: dict[Operation, Node | None] = field(default_factory=dict)
     strict: dict[Operation, bool] = field(default_factory=dict)
     longer: dict[Operation, Longer] = field(default_factory=dict)
-    conflict: Conflict | None = None
+    conflicts: Sequence[Conflict] = ()
     _owner: dict[Node, Leaf] = field(default_factory=dict)
 
     def body(self, op: Operation) -> Node | None:
@@ -146,8 +146,28 @@ class Loops:
         made = with_ancestors(domain.relations, (self.axis(leaf),))
         return sum(iv in made and not has_one(iv) for iv in domain.root)
 
+    @property
+    def conflict(self) -> Conflict | None:
+        """The first of the conflicts."""
+        return self.conflicts[0] if self.conflicts else None
+
+    def part(self, op: Operation, place: int) -> None:
+        """Forget that the loops of an operation from this place on are those of its readers."""
+        for reader in self.readers[op]:
+            for here, there in self.match[op, reader].pairs:
+                if place <= here < self.shared.get(op, 0):
+                    self._unlink((op, here), (reader, there))
+                    self._unlink((reader, there), (op, here))
+
+    def _unlink(self, leaf: Leaf, other: Leaf) -> None:
+        if other in self.links.get(leaf, ()):
+            self.links[leaf].remove(other)
+
     def between(self, one: Leaf, other: Leaf) -> list[Leaf]:
-        """The shortest way from one leaf to another over leaves that are one loop because of each other."""
+        """The shortest way from one leaf to another over leaves that are one loop because of each other.
+
+        Empty where there is none.
+        """
         before: dict[Leaf, Leaf | None] = {one: None}
         waiting = deque([one])
         while waiting and other not in before:
@@ -157,7 +177,7 @@ class Loops:
                     before[leaf] = at
                     waiting.append(leaf)
         way: list[Leaf] = []
-        step: Leaf | None = other
+        step: Leaf | None = other if other in before else None
         while step is not None:
             way.append(step)
             step = before.get(step)

@@ -10,7 +10,7 @@ long for each stage that runs it (`lengths`).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
@@ -60,8 +60,8 @@ def shared_loops(
     number = {op: k for k, op in enumerate(domains)}
     _nodes(loops, reach, number)
     for step in (_self_mapped, _nested, _one_kind, check_order, check_once, check_lengths):
-        if loops.conflict is None:
-            loops.conflict = step(loops)
+        if not loops.conflicts:
+            loops.conflicts = tuple(step(loops))
     return loops
 
 
@@ -92,15 +92,14 @@ def _component(loops: Loops, start: Leaf, number: Mapping[Operation, int]) -> li
     return sorted(found, key=lambda leaf: (number[leaf[0]], leaf[1]))
 
 
-def _self_mapped(loops: Loops) -> Conflict | None:
+def _self_mapped(loops: Loops) -> Iterator[Conflict]:
     for node in dict.fromkeys(loops.node.values()):
         for first, second in pairwise(node.leaves):
             if first[0] is second[0]:
-                return Conflict(SELF_MAPPED, (first, second))
-    return None
+                yield Conflict(SELF_MAPPED, (first, second))
 
 
-def _nested(loops: Loops) -> Conflict | None:
+def _nested(loops: Loops) -> Iterator[Conflict]:
     """Find the loop around each loop: the innermost of those that are around it in some stage, if all are around it."""
     outer: dict[Node, dict[Node, Leaf]] = {node: {} for node in loops.node.values()}
     inner: dict[Node, list[Node]] = {node: [] for node in outer}
@@ -119,16 +118,17 @@ def _nested(loops: Loops) -> Conflict | None:
             path = set(node.parent.path())
             astray = next((around for around in outer[node] if around not in path), None)
             if astray is not None:
-                return Conflict(MISMATCH, (outer[node][node.parent], outer[node][astray]))
+                yield Conflict(MISMATCH, (outer[node][node.parent], outer[node][astray]))
         for inside in inner[node]:
             waiting[inside] -= 1
             if not waiting[inside]:
                 ready.append(inside)
     stuck = next((node for node, count in waiting.items() if count), None)
-    return None if stuck is None else Conflict(MISMATCH, (stuck.leaves[0], stuck.leaves[-1]))
+    if stuck is not None:
+        yield Conflict(MISMATCH, (stuck.leaves[0], stuck.leaves[-1]))
 
 
-def _one_kind(loops: Loops) -> Conflict | None:
+def _one_kind(loops: Loops) -> Iterator[Conflict]:
     """Whether what stages say of their leaves can hold for the one loop that they are."""
     for node in dict.fromkeys(loops.node.values()):
         said = [(leaf, loops.attrs[leaf]) for leaf in node.leaves if leaf in loops.attrs]
@@ -137,15 +137,14 @@ def _one_kind(loops: Loops) -> Conflict | None:
             if other is None:
                 continue
             if attr.iter_type in _WHOLE:
-                return Conflict(KIND, (leaf, other))
+                yield Conflict(KIND, (leaf, other))
             if attr.iter_type is IterType.PARALLELIZED:
                 reduced = next((x for x in node.leaves if loops.kind(x) == REDUCTION), None)
                 if reduced is not None:
-                    return Conflict(KIND, (leaf, reduced))
+                    yield Conflict(KIND, (leaf, reduced))
         for (first, one), (second, two) in pairwise(said):
             if one != two and contrary(one, two):
-                return Conflict(KIND, (first, second))
-    return None
+                yield Conflict(KIND, (first, second))
 
 
 def contrary(one: IterVarAttr, two: IterVarAttr) -> bool:

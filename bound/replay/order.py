@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from bound.operation import Operation
 from bound.replay.domain import BROADCAST, REDUCTION
@@ -10,23 +10,28 @@ from bound.replay.loops import Conflict, Leaf, Loops, Node
 from bound.replay.reasons import MISMATCH, ORDER, PERSISTENT
 
 
-def check_order(loops: Loops) -> Conflict | None:
-    """Whether in each loop there is an order in which all is complete before it is read."""
+def check_order(loops: Loops) -> Sequence[Conflict]:
+    """Whether in each loop there is an order in which all is complete before it is read.
+
+    Of operations that are read too soon all are named; else one circle or more in each loop.
+    """
     after: dict[Node | None, dict[object, dict[object, tuple[Operation, Operation]]]] = {}
+    unfinished: list[Conflict] = []
     for op, readers in loops.readers.items():
         for reader in readers:
             at = _common(loops.body(op), loops.body(reader))
-            unfinished = _unfinished(loops, at, op, reader)
-            if unfinished is not None:
-                return unfinished
+            found = _unfinished(loops, at, op, reader)
+            if found is not None:
+                unfinished.append(found)
             first, second = _item(loops, op, at), _item(loops, reader, at)
             if first is not second:
                 after.setdefault(at, {}).setdefault(first, {}).setdefault(second, (op, reader))
-    for inside in after.values():
-        circle = _circle(inside)
-        if circle is not None:
-            return _circular(loops, circle)
-    return None
+    if unfinished:
+        return unfinished
+    circles = [circle for inside in after.values() for circle in _circles(inside)]
+    nodes = dict.fromkeys(item for circle in circles for item, _ in circle if isinstance(item, Node))
+    apart = _entered_again(loops, nodes) if nodes else []
+    return apart or [_circular(loops, circle) for circle in circles[:1]]
 
 
 def _common(one: Node | None, other: Node | None) -> Node | None:
@@ -51,10 +56,10 @@ def _item(loops: Loops, op: Operation, at: Node | None) -> object:
     return node
 
 
-def _circle(
+def _circles(
     after: Mapping[object, Mapping[object, tuple[Operation, Operation]]],
-) -> list[tuple[object, tuple[Operation, Operation]]] | None:
-    """A circle of items, each with the read by which the next comes after it."""
+) -> Iterator[list[tuple[object, tuple[Operation, Operation]]]]:
+    """Circles of items, no item in two of them, each item with the read by which the next comes after it."""
     done: set[object] = set()
     for start in after:
         if start in done:
@@ -64,18 +69,61 @@ def _circle(
         steps = [iter(after[start])]
         while way:
             step = next(steps[-1], None)
-            if step is None:
-                done.add(way[-1])
-                del place[way.pop()]
-                steps.pop()
-            elif step in place:
+            if step is not None and step in place:
                 found = way[place[step] :]
-                return [(item, after[item][nxt]) for item, nxt in zip(found, [*found[1:], found[0]], strict=True)]
-            elif step not in done:
-                place[step] = len(way)
-                way.append(step)
-                steps.append(iter(after.get(step, ())))
-    return None
+                yield [(item, after[item][nxt]) for item, nxt in zip(found, [*found[1:], found[0]], strict=True)]
+            elif step is not None:
+                if step not in done:
+                    place[step] = len(way)
+                    way.append(step)
+                    steps.append(iter(after.get(step, ())))
+                continue
+            gone = 1 if step is None else len(way) - place[step]
+            for item in way[-gone:]:
+                done.add(item)
+                del place[item]
+            del way[-gone:], steps[-gone:]
+
+
+def _entered_again(loops: Loops, nodes: Collection[Node]) -> list[Conflict]:
+    """Why loops are left and entered again: what a stage in one makes another in it needs through operations outside
+    of it, in the body that the loop stands in."""
+    order = list(loops.domains)
+    number = {op: k for k, op in enumerate(order)}
+    around = {op: () if (body := loops.body(op)) is None else body.path() for op in order}
+    inside: dict[Node, list[int]] = {node: [] for node in nodes}
+    for op in order:
+        for node in around[op]:
+            if node in inside:
+                inside[node].append(number[op])
+    found: list[Conflict] = []
+    for node, places in inside.items():
+        left: dict[Operation, Operation] = {}
+        for op in order[places[0] : places[-1] + 1]:
+            is_in = node in around[op]
+            made = op if is_in else left.get(op)
+            if made is None:
+                continue
+            for reader in loops.readers[op]:
+                if node in around[reader]:
+                    found += [] if is_in else _in_one_loop(loops, node, made, reader)
+                elif node.parent is None or node.parent in around[reader]:
+                    left[reader] = max(made, left.get(reader, made), key=number.__getitem__)
+    return found
+
+
+def _in_one_loop(loops: Loops, node: Node, *both: Operation) -> list[Conflict]:
+    """Why two operations are in one loop: it is a loop of both, or around a loop of one for the sake of another."""
+    for op in both:
+        if op in node.places:
+            continue
+        inner = next((n for n in loops.chain[op] if node in n.path()), None)
+        if inner is None:
+            return []
+        its = next((leaf for leaf in inner.leaves if inner.parent is not None and leaf[0] in inner.parent.places), None)
+        return [] if its is None else [Conflict(ORDER, ((op, inner.places[op]), its))]
+    own, its = ((op, node.places[op]) for op in both)
+    return [Conflict(PERSISTENT if loops.kind(own) == REDUCTION else ORDER, (own, its))]
 
 
 def _unfinished(loops: Loops, at: Node | None, op: Operation, reader: Operation) -> Conflict | None:
@@ -84,8 +132,8 @@ def _unfinished(loops: Loops, at: Node | None, op: Operation, reader: Operation)
     while node is not None:
         own = node.leaf_of(op)
         if own is not None and loops.owns(own) and loops.kind(own) != BROADCAST:
-            its = node.leaf_of(reader) or next(leaf for leaf in reversed(node.leaves) if leaf is not own)
-            return Conflict(PERSISTENT if loops.kind(own) == REDUCTION else ORDER, (own, its))
+            why = next(iter(_in_one_loop(loops, node, op, reader)), None)
+            return why or Conflict(ORDER, (own, next((leaf for leaf in reversed(node.leaves) if leaf != own), own)))
         node = node.parent
     return None
 
@@ -104,7 +152,7 @@ def _circular(loops: Loops, circle: Sequence[tuple[object, tuple[Operation, Oper
     return Conflict(ORDER, (item.leaves[0], item.leaves[-1]))
 
 
-def check_once(loops: Loops) -> Conflict | None:
+def check_once(loops: Loops) -> Iterator[Conflict]:
     """Whether what a loop reduces is added once: no loop that the stage has no axis for is inside of that one."""
     for op, chain in loops.chain.items():
         begin = next((node for node in chain if loops.kind((op, node.places[op])) == REDUCTION), None)
@@ -115,8 +163,8 @@ def check_once(loops: Loops) -> Conflict | None:
             if node.depth > begin.depth and (own is None or _is_longer(loops, node, own)):
                 inner = chain[-1]
                 its = inner.leaf_of(loops.owner(node)[0]) or loops.owner(inner)
-                return Conflict(MISMATCH, ((op, inner.places[op]), its))
-    return None
+                yield Conflict(MISMATCH, ((op, inner.places[op]), its))
+                break
 
 
 def _is_longer(loops: Loops, node: Node, leaf: Leaf) -> bool:

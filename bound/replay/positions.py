@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 from bound.errors import ScheduleError
@@ -17,6 +17,7 @@ from bound.replay.scene import Scene, is_inlined
 from bound.schedule.message import with_ancestors
 
 _NEVER: Final = (IterType.VECTORIZED, IterType.TENSORIZED)
+_ROUNDS: Final = 8  # how often it is tried to raise again what was lowered
 _BEST: Final = (*_NEVER, IterType.UNROLLED)  # kinds that are not shared where it is not asked for in so many words
 
 
@@ -83,9 +84,11 @@ def settle(scene: Scene, wanted: Mapping[Operation, int], best: bool) -> list[Re
 
     Positions that are there already stay. Where all together make no nest, the loops of one tensor are kept apart that
     make one loop of two: of those on the way from one to the other, of a tensor that both ends read, and of these the
-    last in the schedule.
+    last in the schedule. What can be raised again when all of that is done is raised, in the order of the schedule; so
+    where `best` is asked for, no tensor alone can share more.
     """
     found: dict[Operation, Reason] = {}
+    most: dict[Operation, int] = {}
     for op, asked in wanted.items():
         if isinstance(op, PlaceholderOp):
             continue
@@ -93,33 +96,84 @@ def settle(scene: Scene, wanted: Mapping[Operation, int], best: bool) -> list[Re
         allowed, reason = limit(scene, op, target, best)
         if reason is not None:
             found[op] = reason
-        scene.position[op] = max(scene.before[op], without_broadcast(scene.domains[op], allowed))
-    loops = scene.loops()
-    while loops.conflict is not None:
-        leaf = _to_part(scene, loops, loops.conflict)
-        op, place = leaf
-        asked = max(without_broadcast(scene.domains[op], wanted.get(op, place)), place)
-        scene.position[op] = max(scene.before[op], without_broadcast(scene.domains[op], place))
-        found[op] = _reason(loops, loops.conflict, leaf, asked)
-        loops = scene.loops()
+        most[op] = max(scene.before[op], without_broadcast(scene.domains[op], allowed))
+    scene.position.update(most)
+    limited = dict(found)
+    _cut(scene, scene.before, wanted, found, _in_the_middle)
+    for _ in range(_ROUNDS if best else 0):  # what was kept apart for two reasons may need only one of them
+        low = dict(scene.position)
+        again = [op for op in most if scene.position[op] < most[op]]
+        why_not = {op: limited[op] for op in again if op in limited}
+        scene.position.update((op, most[op]) for op in again)
+        _cut(scene, low, wanted, why_not, _last)
+        if scene.position == low:
+            break
+        found = {op: reason for op, reason in found.items() if op not in again} | why_not
     return [found[op] for op in scene.rank if op in found]
 
 
-def _to_part(scene: Scene, loops: Loops, conflict: Conflict) -> Leaf:
+Chosen = Callable[[Scene, Sequence[Leaf], Collection[Leaf]], Leaf]
+
+
+def _cut(
+    scene: Scene,
+    floor: Mapping[Operation, int],
+    wanted: Mapping[Operation, int],
+    found: dict[Operation, Reason],
+    choose: Chosen,
+) -> None:
+    """Lower positions, none below `floor`, until there is a nest; enters why in `found`."""
+    loops = scene.loops()
+    while loops.conflicts:
+        is_first = True
+        for conflict in loops.conflicts:
+            leaf = _to_part(scene, loops, conflict, floor, choose, is_first)
+            if leaf is None:
+                continue  # what was done for another one is enough, or it is looked at when that was done
+            is_first = False
+            op, place = leaf
+            asked = max(without_broadcast(scene.domains[op], wanted.get(op, place)), place)
+            scene.position[op] = max(floor[op], without_broadcast(scene.domains[op], place))
+            found[op] = _reason(loops, conflict, leaf, asked)
+            loops.part(op, scene.position[op])
+        loops = scene.loops()
+
+
+def _to_part(
+    scene: Scene,
+    loops: Loops,
+    conflict: Conflict,
+    floor: Mapping[Operation, int],
+    choose: Chosen,
+    is_first: bool,
+) -> Leaf | None:
     """The loop of a tensor that is not to be shared, so that two leaves are no longer one loop."""
     way = loops.between(*conflict.apart)
-    raised = [leaf for leaf in way if scene.before[leaf[0]] <= leaf[1] < scene.position[leaf[0]]]
-    if not raised:  # what was before makes a nest, so some loop of the same node was raised: undo the last of these
-        raised = [(op, scene.before[op]) for op in scene.ops if scene.position[op] > scene.before[op]]
+    raised = [leaf for leaf in way if floor[leaf[0]] <= leaf[1] < scene.position[leaf[0]]]
+    if raised:
+        return choose(scene, way, raised)
+    if not is_first:
+        return None
+    # what was before makes a nest, so some loop of the same node was raised: undo the last of these
+    raised = [(op, floor[op]) for op in scene.ops if scene.position[op] > floor[op] and scene.readers[op]]
     if not raised:
         (op, _), (other, _) = conflict.apart
         raise ScheduleError(f"stage {op.name}: it cannot run in one loop with {other.name} any more ({conflict.rule})")
+    return _last(scene, way, raised)
+
+
+def _in_the_middle(scene: Scene, way: Sequence[Leaf], raised: Collection[Leaf]) -> Leaf:
+    """Of leaves on the way from one to another the last in the schedule, of such that both neighbours read if any."""
     both = [
         leaf
         for before, leaf, after in zip(way, way[1:], way[2:], strict=False)
         if leaf in raised and before[0] in scene.readers[leaf[0]] and after[0] in scene.readers[leaf[0]]
     ]
-    return max(both or raised, key=lambda leaf: (scene.rank[leaf[0]], leaf[1]))
+    return _last(scene, way, both or raised)
+
+
+def _last(scene: Scene, way: Sequence[Leaf], raised: Collection[Leaf]) -> Leaf:
+    return max(raised, key=lambda leaf: (scene.rank[leaf[0]], leaf[1]))
 
 
 def _reason(loops: Loops, conflict: Conflict, leaf: Leaf, asked: int) -> Reason:

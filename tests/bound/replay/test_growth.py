@@ -1,4 +1,4 @@
-"""What one `compute_at` costs over many tensors: in a chain, and in a ladder of diamonds with 2^n chains."""
+"""What calls cost over many tensors: in a chain, in a ladder of diamonds with 2^n chains, in blocks that part loops."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 import pytest
 
 from bound import replay, te
-from tests.bound.replay.programs import given, pointwise
+from tests.bound.replay.programs import given, pointwise, reduced
 
 
 def chain(n):
@@ -28,6 +28,38 @@ def ladder(n):
     return ts
 
 
+def softmaxes(n):
+    """Each needs what a reduction makes of a row, and makes a reduction of what it is."""
+    ts = [pointwise("T0", given(64, 64, name="A"))]
+    while len(ts) < n:
+        x, k = ts[-1], len(ts)
+        most = reduced(f"T{k}", x, by=te.max)
+        e = te.compute((64, 64), lambda i, j, x=x, m=most: x[i, j] - m[i], name=f"T{k + 1}")
+        total = reduced(f"T{k + 2}", e)
+        ts += [most, e, total, te.compute((64, 64), lambda i, j, e=e, t=total: e[i, j] * t[i], name=f"T{k + 3}")]
+    return ts
+
+
+def turned(n):
+    """Each reads what it is made of also with rows and columns changed, so that two loops cannot be one."""
+    ts = [pointwise("T0", given(64, 64, name="A"))]
+    while len(ts) < n:
+        a, k = pointwise(f"T{len(ts)}", ts[-1]), len(ts)
+        b = pointwise(f"T{k + 1}", a)
+        c = te.compute((64, 64), lambda i, j, b=b: b[j, i] + 1, name=f"T{k + 2}")
+        ts += [a, b, c, te.compute((64, 64), lambda i, j, a=a, c=c: a[i, j] + c[i, j], name=f"T{k + 3}")]
+    return ts
+
+
+def windows(n):
+    """Each has an extent that no other has."""
+    ts = [pointwise("T0", given(64, n + 64, name="A"))]
+    while len(ts) < n:
+        t, width = ts[-1], n + 64 - len(ts)
+        ts.append(te.compute((64, width), lambda i, j, t=t: t[i, j] + t[i, j + 1], name=f"T{len(ts)}"))
+    return ts
+
+
 def scheduled(make, n):
     ts = make(n)
     s = te.create_schedule(ts[-1].op)
@@ -35,9 +67,30 @@ def scheduled(make, n):
     return s, ts
 
 
-def calls(make, n):
-    """How many functions one `compute_at` calls: the same number whatever else runs on the machine."""
-    s, ts = scheduled(make, n)
+def at_two(s, ts):
+    o = replay.compute_at(s, ts[0], ts[-1], 2)
+    assert o.position == 2 and all(s[t].compute_at_position == 2 for t in ts[:-1])
+
+
+CALLS = {
+    "compute_at": lambda s, ts: replay.compute_at(s, ts[0], ts[-1], -1, "best_effort"),
+    "most_inlined": lambda s, ts: replay.compute_at(s, ts[0], ts[-1], -1, "most_inlined"),
+    "inline_at": lambda s, ts: replay.inline_at(s, ts[0], -1, "best_effort"),
+    "inline_all_at": lambda s, ts: replay.inline_all_at(s, ts[-1], -1, "best_effort"),
+    "inline_most": lambda s, ts: replay.inline_most(s),
+    "propagate": lambda s, ts: replay.propagate(s, ts[-1]),
+    "spanning_tree": lambda s, ts: replay.spanning_tree(s, ts[-1]),
+    "common_consumer": lambda s, ts: replay.common_consumer(s, ts[0], ts[-1]),
+}
+
+
+def calls(make, n, call=at_two):
+    """How many functions a call calls: the same number whatever else runs on the machine."""
+    if call is at_two:
+        s, ts = scheduled(make, n)
+    else:
+        ts = make(n)
+        s = te.create_schedule(ts[-1].op)
     count = 0
 
     def seen(frame, event, arg):
@@ -48,11 +101,10 @@ def calls(make, n):
     gc.disable()
     sys.setprofile(seen)
     try:
-        o = replay.compute_at(s, ts[0], ts[-1], 2)
+        call(s, ts)
     finally:
         sys.setprofile(None)
         gc.enable()
-    assert o.position == 2 and all(s[t].compute_at_position == 2 for t in ts[:-1])
     return count
 
 
@@ -70,6 +122,18 @@ def seconds(make, n):
 @pytest.mark.parametrize("make", [chain, ladder])
 def test_calls_grow_linearly(make):
     assert calls(make, 90) <= 3 * 1.05 * calls(make, 30)
+
+
+@pytest.mark.parametrize("make", [softmaxes, turned, windows])
+def test_calls_grow_linearly_where_loops_part(make):
+    assert calls(make, 90, CALLS["inline_most"]) <= 3 * 1.15 * calls(make, 30, CALLS["inline_most"])
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("make", [chain, ladder, softmaxes, turned, windows])
+def test_every_call_grows_linearly(make, name):
+    assert calls(make, 500, CALLS[name]) <= 5 * 1.3 * calls(make, 100, CALLS[name])
 
 
 @pytest.mark.nightly

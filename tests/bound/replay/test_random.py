@@ -329,3 +329,30 @@ def test_of_operations_of_one_name_the_earlier_stage():
         assert targets[:2] == [op.output(0) for op in outputs[:2]]
     names = [edge.target.name for edge in replay.spanning_tree(te.create_schedule(last.op), last)]
     assert names == ["T", "T", "T0"]
+
+
+def no_tensor_alone_shares_more(seeds: range, most: int) -> int:
+    """What all tensors share together after `inline_most`, than which none of them can share more."""
+    loops = 0
+    for seed in seeds:
+        d = Dag(seed, most) if seed % 3 else Dag.wide(seed)
+        s = d.schedule()
+        d.transform(s, 4)
+        replay.inline_most(s)
+        loops += sum(stage.compute_at_position for stage in s.stages)
+        for t in (stage.op.output(0) for stage in s.stages if stage.op.input_tensors):
+            again = s.copy()
+            position = again[t].compute_at_position
+            replay.inline_at(again, t, -1, "best_effort")
+            assert again[t].compute_at_position == position, (seed, t)
+    return loops
+
+
+def test_as_many_loops_as_can_be():
+    assert no_tensor_alone_shares_more(range(20), 8) > 100
+    assert no_tensor_alone_shares_more(range(240, 241), 8) and no_tensor_alone_shares_more(range(1118, 1119), 10)
+
+
+@pytest.mark.nightly
+def test_as_many_loops_as_can_be_nightly():
+    assert no_tensor_alone_shares_more(range(60, 3000), 12) > 15_000
