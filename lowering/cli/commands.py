@@ -9,11 +9,14 @@ from typing import Any, TypeAlias
 
 from intset import InputError, IntSetError, domain_names, using
 from intset.config import current
+from intset.context import Context
+from intset.expr.node import Cond, Expr
+from intset.infinity import Infinity
 from intset.names import check_name
 from lowering.cli import lowered, stages, tables
 from lowering.cli.corpus import Problem, Row, read_rows
 from lowering.cli.outside import show_outside
-from lowering.cli.script import load_script
+from lowering.cli.script import Case, load_script
 
 JSON_VERSION = 1
 _BY_NAME_ONLY = ("points",)  # compared only when asked for by name: it enumerates
@@ -158,7 +161,7 @@ def existing(name: str) -> Path:
 # -- reports ------------------------------------------------------------------------------------------------------
 
 
-def _schedule_reports(path: Path, sizes: Sizes, ask: Callable[[Any, Sizes], Report]) -> Report:
+def _schedule_reports(path: Path, sizes: Sizes, ask: Callable[[Case, Sizes], Report]) -> Report:
     """What `ask` says of each schedule of a script; where one of several is refused, it says why instead."""
     cases = load_script(path)
     found: list[Report] = []
@@ -198,7 +201,7 @@ def _row_bounds(rows: Sequence[Row], domain: str | None) -> list[Report]:
     return found
 
 
-def _verdict(ctx: Any, condition: Any) -> Report:
+def _verdict(ctx: Context, condition: Cond) -> Report:
     with using(domain=ctx.domain or _configured()):
         direct, opposite = ctx.prove(condition), ctx.prove(~condition)
     holds = {"proved": "true", "refuted": "both" if opposite.status == "refuted" else "unknown"}
@@ -210,7 +213,7 @@ def _verdict(ctx: Any, condition: Any) -> Report:
     return {"holds": value, "by": direct.by, "fails_at": counterexamples[0], "holds_at": counterexamples[1]}
 
 
-def _end(end: Any) -> int | str:
+def _end(end: Expr | Infinity) -> int | str:
     return int(end) if getattr(end, "is_const", False) else str(end)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any
 
 import intset
+from bound.infer import BoundsMap
 from bound.infer.answers.outside import ALWAYS
 from bound.operation import PlaceholderOp
 from bound.schedule import AttachType, Schedule
@@ -42,7 +42,7 @@ class Lowering:
     compute: str | None = None
 
 
-def lowered_schedule(case: Case, sizes: Mapping[str, int], domain: str | None, options: Lowering) -> dict[str, Any]:
+def lowered_schedule(case: Case, sizes: Mapping[str, int], domain: str | None, options: Lowering) -> dict[str, object]:
     """The loop nest of a schedule, or its C, as text."""
     assert case.schedule is not None
     with intset.using(domain=domain) if domain else nullcontext():
@@ -63,7 +63,7 @@ def lowered_schedule(case: Case, sizes: Mapping[str, int], domain: str | None, o
     return {"name": case.name, "at": dict(sizes), "emit": options.emit, "text": text}
 
 
-def lowered_rows(rows: Sequence[Row], domain: str | None) -> list[dict[str, Any]]:
+def lowered_rows(rows: Sequence[Row], domain: str | None) -> list[dict[str, object]]:
     """Each index expression of a corpus with its divisions lowered, and the names of the rules used."""
     found = []
     for row in tables.track(rows, len(rows), "lowering"):
@@ -79,7 +79,7 @@ def lowered_rows(rows: Sequence[Row], domain: str | None) -> list[dict[str, Any]
     return found
 
 
-def explained_schedule(case: Case, sizes: Mapping[str, int], domain: str | None) -> dict[str, Any]:
+def explained_schedule(case: Case, sizes: Mapping[str, int], domain: str | None) -> dict[str, object]:
     """Why the region of each tensor is what it is, and each division of the loop nest what it becomes."""
     bounds = inferred(case, sizes, domain)
     texts = [
@@ -93,7 +93,7 @@ def explained_schedule(case: Case, sizes: Mapping[str, int], domain: str | None)
     return {"name": case.name, "at": dict(sizes), "tensors": texts, "divisions": divisions, "outside": outside}
 
 
-def _divisions(case: Case, bounds: Any) -> list[dict[str, Any]]:
+def _divisions(case: Case, bounds: BoundsMap) -> list[dict[str, object]]:
     """The expressions of the loop nest that divide: what each becomes, why, and which facts would make it cheaper."""
     assert case.schedule is not None
     is_refused = any(one.depends == ALWAYS for one in bounds.outside)
@@ -109,7 +109,7 @@ def _divisions(case: Case, bounds: Any) -> list[dict[str, Any]]:
     ]
 
 
-def explained_rows(rows: Sequence[Row], domain: str | None) -> list[dict[str, Any]]:
+def explained_rows(rows: Sequence[Row], domain: str | None) -> list[dict[str, object]]:
     """Why the bounds of each index, or the verdict on each condition, are what they are."""
     found = []
     for row in tables.track(rows, len(rows), "explaining"):

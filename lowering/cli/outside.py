@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from bound.infer import BoundsMap, Outside
 from bound.infer.answers.outside import ALWAYS, SIZES
 from intset.expr.node import Var
 from lowering.cli import tables
 
 
-def outside_entries(bounds: BoundsMap) -> list[dict[str, Any]]:
+def outside_entries(bounds: BoundsMap) -> list[dict[str, object]]:
     """Every access that is not known to stay inside its tensor."""
     return [_entry(one) for one in bounds.outside]
 
 
-def _entry(one: Outside) -> dict[str, Any]:
+def _entry(one: Outside) -> dict[str, object]:
     point = None if one.point is None else {e.name if isinstance(e, Var) else str(e): k for e, k in one.point.items()}
     return {
         "stage": one.stage.name,
@@ -38,7 +36,7 @@ def _consequence(one: Outside) -> str:
     return "checked before it is read"
 
 
-def show_outside(entries: list[dict[str, Any]]) -> None:
+def show_outside(entries: list[dict[str, object]]) -> None:
     """A line for each."""
     if entries:
         tables.say("accesses outside their tensors")

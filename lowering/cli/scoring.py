@@ -13,20 +13,25 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from statistics import fmean, median
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, TypeVar
 
 from intset import Cond, Context, Expr, InputError, IntSet, IntSetError, Range, Var, evaluate
 from intset.domains.base import Bounds, ShapeSet
 from lowering.cli.corpus import Problem, Row
 from lowering.cli.reference import Reference
 
+if TYPE_CHECKING:
+    from lowering.cli.enumeration import Array
+
+T = TypeVar("T")
+
 PROBES = 200  # integers tried for membership in a set that has no simple condition
 SIZES = (1, 2, 3, 5, 8, 64, 97)  # a size takes these values in turn, each size of a row starting elsewhere
 
-Track = Callable[[Iterable[Any], int, str], Iterable[Any]]
+Track = Callable[[Iterable[T], int, str], Iterable[T]]
 
 
-def untracked(items: Iterable[Any], total: int, label: str) -> Iterable[Any]:
+def untracked(items: Iterable[T], total: int, label: str) -> Iterable[T]:
     """No progress bar."""
     return items
 
@@ -107,7 +112,7 @@ class DomainScore:
     def violations(self) -> list[str]:
         return [f"row {s.row} ({s.op}), {s.expr}: {text}" for s in self._all() for text in s.violations]
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, object]:
         """The aggregates, as they are printed and written to JSON. Shares are fractions of 1; times are seconds."""
         ratios = [s.ratio for s in self.index if s.ratio is not None]
         times = [s.seconds for s in self._all()]
@@ -142,7 +147,7 @@ class Comparison:
             found += [f"prover: row {score.row} ({score.op}), {score.text}: {text}" for text in score.violations]
         return found
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         return {
             "domains": [
                 d.summary() | {"index": [_plain(s) for s in d.index], "sized": [_plain(s) for s in d.sized]}
@@ -155,7 +160,7 @@ class Comparison:
         }
 
 
-def predicate_summary(scores: Sequence[PredicateScore]) -> dict[str, Any]:
+def predicate_summary(scores: Sequence[PredicateScore]) -> dict[str, object]:
     """The aggregates of conditions."""
     return {
         "conditions": len(scores),
@@ -166,7 +171,7 @@ def predicate_summary(scores: Sequence[PredicateScore]) -> dict[str, Any]:
     }
 
 
-def compare_rows(rows: Sequence[Row], domains: Sequence[str], track: Track = untracked) -> Comparison:
+def compare_rows(rows: Sequence[Row], domains: Sequence[str], track: Track[Problem] = untracked) -> Comparison:
     """Ask every domain about every index expression, and the prover about every condition."""
     problems = [Problem(row) for row in rows]
     scores = []
@@ -233,7 +238,7 @@ def _score_index(problem: Problem, k: int, domain: str) -> IndexScore:
     )
 
 
-def _true_ends(problem: Problem, k: int, elements: Any) -> tuple[int, int] | None:
+def _true_ends(problem: Problem, k: int, elements: Array | None) -> tuple[int, int] | None:
     """The row's recorded ends, else what enumeration or islpy says; `None` when the set is empty."""
     row = problem.row
     recorded = _recorded(row.truth[k])
@@ -244,7 +249,7 @@ def _true_ends(problem: Problem, k: int, elements: Any) -> tuple[int, int] | Non
     return Reference.ends(Reference(row.variables, row.conditions).image(row.exprs[k]))
 
 
-def _recorded(truth: Any) -> tuple[int, int] | None:
+def _recorded(truth: object) -> tuple[int, int] | None:
     return (truth[0], truth[1]) if isinstance(truth, list) and all(type(t) is int for t in truth[:2]) else None
 
 
@@ -266,7 +271,7 @@ def _end_violations(low: int | None, high: int | None, truth: tuple[int, int] | 
         yield f"[{bounds[0]}, {bounds[1]}] claims to be tight, but the truth is [{truth[0]}, {truth[1]}]"
 
 
-def _against(values: IntSet, truth: tuple[int, int] | None, elements: Any) -> tuple[bool | None, bool]:
+def _against(values: IntSet, truth: tuple[int, int] | None, elements: Array | None) -> tuple[bool | None, bool]:
     """(represents exactly the true elements, has all of them); the former is `None` where that was not found out."""
     if truth is None or values.is_empty:
         return values.is_empty and truth is None, truth is None
@@ -282,7 +287,9 @@ def _against(values: IntSet, truth: tuple[int, int] | None, elements: Any) -> tu
         return (None if same_ends else False), True
 
 
-def _members_agree(values: IntSet, truth: tuple[int, int], elements: Any, same_ends: bool) -> tuple[bool | None, bool]:
+def _members_agree(
+    values: IntSet, truth: tuple[int, int], elements: Array, same_ends: bool
+) -> tuple[bool | None, bool]:
     from lowering.cli.enumeration import represented
 
     if isinstance(values, ShapeSet):  # its conditions may be long, or have no form without quantifiers
@@ -416,7 +423,7 @@ def _verdict(direct: str, opposite: str | None, negated: bool) -> str:
 # -- helpers ------------------------------------------------------------------------------------------------------
 
 
-def _timed(ask: Callable[[], Any]) -> tuple[Any, float]:
+def _timed(ask: Callable[[], T]) -> tuple[T, float]:
     start = perf_counter()
     answer = ask()
     return answer, perf_counter() - start
@@ -438,5 +445,5 @@ def _share(flags: Iterable[bool]) -> float | None:
     return sum(listed) / len(listed) if listed else None
 
 
-def _plain(score: IndexScore | SizeScore | PredicateScore) -> dict[str, Any]:
+def _plain(score: IndexScore | SizeScore | PredicateScore) -> dict[str, object]:
     return asdict(score)

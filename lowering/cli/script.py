@@ -53,7 +53,7 @@ def load_script(path: Path) -> list[Case]:
     return cases
 
 
-def _executed(path: Path) -> dict[str, Any]:
+def _executed(path: Path) -> dict[str, object]:
     try:
         source = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
@@ -124,7 +124,7 @@ def _functions(path: Path, namespace: Mapping[str, Any]) -> Iterator[Case]:
             yield _built(path, name, value, {})
 
 
-def _built(path: Path, name: str, function: Callable[[], Any], sizes: Mapping[str, int]) -> Case:
+def _built(path: Path, name: str, function: Callable[[], object], sizes: Mapping[str, int]) -> Case:
     """The schedule that `function` returns; what the schedule language refuses is kept as a refused case."""
     try:
         with _script_environment(path), _one_line(path):

@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
-from bound.infer import infer_bound
+from bound.infer import BoundsMap, infer_bound
+from bound.itervar import IterVar
 from bound.operation import PlaceholderOp
 from bound.schedule import AttachType
+from bound.schedule.stage import Stage
 from bound.tensor import Tensor
 from intset import Context, Expr, IntSetError, Range
 from intset.domains.region import Region
 from lowering.cli.outside import outside_entries
 from lowering.cli.script import Case
+
+T = TypeVar("T")
 
 _KINDS = {
     AttachType.GROUP_ROOT: "root",
@@ -25,7 +29,7 @@ _KINDS = {
 }
 
 
-def bounds_of(case: Case, sizes: Mapping[str, int], domain: str | None, compact: bool = False) -> dict[str, Any]:
+def bounds_of(case: Case, sizes: Mapping[str, int], domain: str | None, compact: bool = False) -> dict[str, object]:
     """Every stage of a schedule with its axes and, for each tensor it makes, what is required, computed, allocated.
 
     Raises
@@ -47,7 +51,7 @@ def inferred(case: Case, sizes: Mapping[str, int], domain: str | None, compact: 
     return infer_bound(case.schedule, at=dict(sizes) or None, domain=domain, compact=compact)
 
 
-def _stage(bounds: Any, stage: Any) -> dict[str, Any]:
+def _stage(bounds: BoundsMap, stage: Stage) -> dict[str, object]:
     op = stage.op
     kind = "placeholder" if isinstance(op, PlaceholderOp) else _KINDS[stage.attach_type]
     axes = []
@@ -68,14 +72,14 @@ def _stage(bounds: Any, stage: Any) -> dict[str, Any]:
     }
 
 
-def _known(bounds: Any, axis: Any) -> Any:
+def _known(bounds: BoundsMap, axis: IterVar) -> Range | None:
     try:
         return bounds[axis]
     except (KeyError, IntSetError):
         return None  # an axis of a stage that was inlined
 
 
-def _tensor(bounds: Any, tensor: Tensor) -> dict[str, Any]:
+def _tensor(bounds: BoundsMap, tensor: Tensor) -> dict[str, Any]:
     found: dict[str, Any] = {
         "tensor": tensor.name,
         "shape": [_value(extent) for extent in tensor.extents],
@@ -90,7 +94,7 @@ def _tensor(bounds: Any, tensor: Tensor) -> dict[str, Any]:
     return found
 
 
-def _region(region: Region) -> dict[str, Any]:
+def _region(region: Region) -> dict[str, object]:
     return {
         "box": [_range(side) for side in region.box],
         "params": [param.name for param in region.params],
@@ -113,17 +117,17 @@ def elements(sides: Sequence[Range]) -> int | str:
     return str(Context().simplify(product)) if isinstance(product, Expr) else str(product)
 
 
-def _range(side: Range) -> dict[str, Any]:
+def _range(side: Range) -> dict[str, object]:
     return {"min": _value(side.min), "extent": _value(side.extent)}
 
 
-def _value(value: Any) -> int | str:
+def _value(value: object) -> int | str:
     if isinstance(value, Expr):
         return int(value) if value.is_const else str(value)
     return value if isinstance(value, int) else str(value)
 
 
-def _attempt(ask: Callable[[], Any]) -> Any:
+def _attempt(ask: Callable[[], T]) -> T | None:
     """An answer, or `None` where the question has none (a tensor nobody reads, a count without closed form)."""
     try:
         return ask()
@@ -131,7 +135,7 @@ def _attempt(ask: Callable[[], Any]) -> Any:
         return None
 
 
-def compare_domains(case: Case, sizes: Mapping[str, int], domains: Sequence[str]) -> dict[str, Any]:
+def compare_domains(case: Case, sizes: Mapping[str, int], domains: Sequence[str]) -> dict[str, object]:
     """For each tensor that is computed into storage of its own: the sizes that each domain arrives at."""
     rows: dict[str, dict[str, Any]] = {}
     for domain in domains:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import TypeVar
 
 from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
+
+T = TypeVar("T")
 
 _MIN_ITEMS = 20  # work on fewer items is over before a bar is read
 
@@ -57,7 +59,7 @@ def visible(text: str, keep: str = "\n\t") -> str:
     return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
-def track(items: Iterable[Any], total: int, label: str) -> Iterator[Any]:
+def track(items: Iterable[T], total: int, label: str) -> Iterator[T]:
     """`items`, with a progress bar on stderr while they are worked on, when stderr is a terminal."""
     console = Console(stderr=True)
     if not console.is_terminal or total < _MIN_ITEMS:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from bound.tensor import Tensor
-from bound.tir.value import ValueOp
+from bound.tir.value import Operand, ValueOp
 from intset.expr import ops
 from lowering.codegen.python_ops import PythonSyntax
 from lowering.codegen.text import opened
@@ -19,7 +17,7 @@ _SELECT = (ops.SELECT, ValueOp.SELECT)
 class UnknownSyntax(PythonSyntax):
     """`PythonSyntax` that keeps apart what is known and what is not."""
 
-    def operation(self, node: Any, args: list[str]) -> str:
+    def operation(self, node: Operand, args: list[str]) -> str:
         if node.op in _BOTH or node.op in _EITHER:
             return f"{'both' if node.op in _BOTH else 'either'}({opened(args[0])}, lambda: {args[1]})"
         if node.op in _NOT:

@@ -23,16 +23,16 @@ _ORS: Final = (ops.OR, ValueOp.OR)
 class Syntax(Protocol):
     """What a language says."""
 
-    def leaf(self, node: Any) -> str | None:
+    def leaf(self, node: Operand) -> str | None:
         """The text of what costs nothing (a constant, a variable), or `None`."""
 
-    def operation(self, node: Any, args: list[str]) -> str:
+    def operation(self, node: Operand, args: list[str]) -> str:
         """The text of an operation that may stand inside any other; selects and `&`, `|` with both operands inline."""
 
-    def bind(self, node: Any, text: str) -> tuple[str, list[str]]:
+    def bind(self, node: Operand, text: str) -> tuple[str, list[str]]:
         """A new name for a value, and the lines that give it."""
 
-    def declare(self, node: Any) -> tuple[str, list[str]]:
+    def declare(self, node: Operand) -> tuple[str, list[str]]:
         """A new name that gets its value in a branch, and the lines that declare it."""
 
     def assign(self, name: str, text: str) -> str:
@@ -62,22 +62,23 @@ class _Block:
         return block is other
 
 
-def below(node: Any) -> tuple[Any, ...]:
+def below(node: Operand) -> tuple[Operand, ...]:
     """What is evaluated for a node; integer functions of data are opened."""
     if node.op is ops.LOAD and isinstance(node.data, IntFunction):
         return (formula_of(node),)
     if node.op is ops.ASSERTING:
         return (node.args[1],)
-    answer: tuple[Any, ...] = node.args
+    answer: tuple[Operand, ...] = node.args
     return answer
 
 
-def formula_of(node: Any) -> Any:
+def formula_of(node: Operand) -> Operand:
     """The formula that an integer function of data stands for, at its arguments."""
-    return substitute(node.data.body, dict(zip(node.data.params, node.args, strict=True)))
+    found: Operand = substitute(node.data.body, dict(zip(node.data.params, node.args, strict=True)))
+    return found
 
 
-def _is_lazy(node: Any, k: int) -> bool:
+def _is_lazy(node: Operand, k: int) -> bool:
     return k > 0 and node.op in (*_SELECTS, *_ANDS, *_ORS)
 
 
@@ -100,23 +101,23 @@ class Straight:
 
 
 class _Plan:
-    def __init__(self, roots: Sequence[Any], syntax: Syntax) -> None:
+    def __init__(self, roots: Sequence[Operand], syntax: Syntax) -> None:
         self.syntax = syntax
         self.top = _Block(None, None, 0)
-        self.children: dict[Any, tuple[Any, ...]] = {}
+        self.children: dict[Operand, tuple[Operand, ...]] = {}
         self.order = self._postorder(roots)
-        self.homes: dict[Any, list[_Block]] = {}
-        self.uses: dict[tuple[Any, _Block], int] = {}
-        self.arms: dict[tuple[Any, _Block, int], _Block] = {}
-        self.texts: dict[tuple[Any, _Block], tuple[str, int]] = {}
+        self.homes: dict[Operand, list[_Block]] = {}
+        self.uses: dict[tuple[Operand, _Block], int] = {}
+        self.arms: dict[tuple[Operand, _Block, int], _Block] = {}
+        self.texts: dict[tuple[Operand, _Block], tuple[str, int]] = {}
         self._place(roots)
         for node in self.order:
             for home in self.homes[node]:
                 self.texts[node, home] = self._text(node, home)
 
-    def _postorder(self, roots: Iterable[Any]) -> list[Any]:
-        order: list[Any] = []
-        done: set[Any] = set()
+    def _postorder(self, roots: Iterable[Operand]) -> list[Operand]:
+        order: list[Operand] = []
+        done: set[Operand] = set()
         stack = [(root, False) for root in reversed(list(roots))]
         while stack:
             node, ready = stack.pop()
@@ -131,9 +132,9 @@ class _Plan:
             stack.extend((child, False) for child in reversed(self.children[node]) if child not in done)
         return order
 
-    def _place(self, roots: Iterable[Any]) -> None:
+    def _place(self, roots: Iterable[Operand]) -> None:
         """The blocks in which each node is evaluated, users before what they use."""
-        wanted: dict[Any, list[_Block]] = {}
+        wanted: dict[Operand, list[_Block]] = {}
         for root in roots:
             wanted.setdefault(root, []).append(self.top)
         for node in reversed(self.order):
@@ -148,13 +149,13 @@ class _Plan:
                     place = self._arm(node, home, k) if _is_lazy(node, k) else home
                     wanted.setdefault(child, []).append(place)
 
-    def _arm(self, node: Any, home: _Block, k: int) -> _Block:
+    def _arm(self, node: Operand, home: _Block, k: int) -> _Block:
         key = (node, home, k)
         if key not in self.arms:
             self.arms[key] = _Block(home, (node, home), k)
         return self.arms[key]
 
-    def _found(self, node: Any, block: _Block) -> tuple[str, int]:
+    def _found(self, node: Operand, block: _Block) -> tuple[str, int]:
         home: _Block | None = block
         while home is not None:
             if (node, home) in self.texts:
@@ -162,7 +163,7 @@ class _Plan:
             home = home.parent
         raise AssertionError(f"{node!r} is used before it is there")
 
-    def _text(self, node: Any, home: _Block) -> tuple[str, int]:
+    def _text(self, node: Operand, home: _Block) -> tuple[str, int]:
         leaf = self.syntax.leaf(node)
         if leaf is not None:
             return leaf, 0
@@ -179,7 +180,7 @@ class _Plan:
         home.lines += lines
         return name, 0
 
-    def _branch(self, node: Any, home: _Block, texts: list[str], arms: list[_Block]) -> str:
+    def _branch(self, node: Operand, home: _Block, texts: list[str], arms: list[_Block]) -> str:
         name, lines = self.syntax.declare(node)
         home.lines += lines
         assign = self.syntax.assign
