@@ -19,7 +19,7 @@ from bound.operation import Operation
 from bound.replay.domain import BROADCAST, REDUCTION, TensorDomain
 from bound.replay.lengths import check_lengths
 from bound.replay.loops import Conflict, Leaf, Loops, Node
-from bound.replay.order import check_once, check_order
+from bound.replay.order import check_once, check_order, check_parallel
 from bound.replay.reasons import KIND, MISMATCH, SELF_MAPPED
 from bound.replay.replays import Matching
 from bound.schedule import IterVarAttr
@@ -59,7 +59,7 @@ def shared_loops(
                     reach[reader] = max(reach.get(reader, 0), there + 1)
     number = {op: k for k, op in enumerate(domains)}
     _nodes(loops, reach, number)
-    for step in (_self_mapped, _nested, _one_kind, check_order, check_once, check_lengths):
+    for step in (_self_mapped, _nested, _one_kind, check_order, check_once, check_lengths, check_parallel):
         if not loops.conflicts:
             loops.conflicts = tuple(step(loops))
     return loops

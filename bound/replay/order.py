@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 
+from bound.itervar import IterType
 from bound.operation import Operation
 from bound.replay.domain import BROADCAST, REDUCTION
 from bound.replay.loops import Conflict, Leaf, Loops, Node
-from bound.replay.reasons import MISMATCH, ORDER, PERSISTENT
+from bound.replay.reasons import KIND, MISMATCH, ORDER, PERSISTENT
+from bound.schedule import IterVarAttr
 
 
 def check_order(loops: Loops) -> Sequence[Conflict]:
@@ -110,6 +113,32 @@ def _entered_again(loops: Loops, nodes: Collection[Node]) -> list[Conflict]:
                 elif node.parent is None or node.parent in around[reader]:
                     left[reader] = max(made, left.get(reader, made), key=number.__getitem__)
     return found
+
+
+def check_parallel(loops: Loops) -> Iterator[Conflict]:
+    """Whether what iterations of a parallel loop store for others is told apart by that loop."""
+    kinds = {loops.node[leaf] for leaf, attr in loops.attrs.items() if _is_parallel(attr) and leaf in loops.node}
+    for op, node in stored_anew(loops) if kinds else ():
+        own = node.leaf_of(op)
+        if node in kinds and own is not None:
+            yield Conflict(KIND, (own, loops.owner(node)))
+        elif node in kinds:
+            yield from (replace(one, rule=KIND) for one in _in_one_loop(loops, node, op, loops.owner(node)[0]))
+
+
+def stored_anew(loops: Loops) -> Iterator[tuple[Operation, Node]]:
+    """The operations that store an element in several iterations of a loop, to what is kept outside of it."""
+    for op, chain in loops.chain.items():
+        home = loops.home[op]
+        kept = () if home is None or op in loops.outputs else home.path()
+        for node in chain[-1].path() if chain else ():
+            own = node.leaf_of(op)
+            if node not in kept and (own is None or op in loops.longer or _is_longer(loops, node, own)):
+                yield op, node
+
+
+def _is_parallel(attr: IterVarAttr) -> bool:
+    return attr.iter_type is IterType.PARALLELIZED
 
 
 def _in_one_loop(loops: Loops, node: Node, *both: Operation) -> list[Conflict]:

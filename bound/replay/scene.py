@@ -9,6 +9,7 @@ from bound.operation import ComputeOp, ExternOp, Operation, PlaceholderOp, ScanO
 from bound.replay.domain import TensorDomain
 from bound.replay.loops import Leaf, Loops
 from bound.replay.nests import shared_loops
+from bound.replay.order import stored_anew
 from bound.replay.reasons import FROZEN, KIND, MISMATCH
 from bound.replay.replays import Matching, matching
 from bound.replay.spanning import Neighbours
@@ -132,6 +133,9 @@ class Scene(Neighbours):
         nodes = [node for node in dict.fromkeys(loops.node.values()) if len(node.leaves) > 1]
         same = [tuple(map(loops.axis, node.leaves)) for node in nodes]
         self.schedule.same_loop = {iv: leaves for leaves in same for iv in leaves}
+        self.schedule.stored_anew = {
+            loops.axis(leaf): op.name for op, node in stored_anew(loops) for leaf in node.leaves
+        }
 
 
 def _repeats(domain: TensorDomain) -> bool:

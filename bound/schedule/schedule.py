@@ -47,6 +47,7 @@ class Schedule:
     groups: the groups made by `create_group`.
     stage_map: the stage of each operation, those replaced included.
     same_loop: for a leaf that stages share (`bound.replay`) all leaves that are this loop.
+    stored_anew: for such a leaf a stage that stores elements again in other iterations of this loop.
     """
 
     def __init__(self, outputs: tuple[Operation, ...]) -> None:
@@ -55,6 +56,7 @@ class Schedule:
         self.groups: list[Stage] = []
         self.stage_map: dict[Operation, Stage] = {}
         self.same_loop: dict[IterVar, tuple[IterVar, ...]] = {}
+        self.stored_anew: dict[IterVar, str] = {}
         self._reach: Reach | None = None
         wanted = set(outputs)
         for op in post_order(outputs):
@@ -145,6 +147,7 @@ class Schedule:
         new.outputs = self.outputs
         new._reach = None
         new.same_loop = dict(self.same_loop)
+        new.stored_anew = dict(self.stored_anew)
         twins = {stage: _twin(stage, new) for stage in (*self.stages, *self.groups)}
         for stage, twin in twins.items():
             twin.group = None if stage.group is None else twins[stage.group]

@@ -381,6 +381,10 @@ class Stage(Placing):
         if bound is not None:
             what = f"{axis.name}, which is bound to {bound.name}, cannot be {kind.name.lower()}"
             raise ScheduleError(f"stage {self.name}: {what}")
+        anew = self.schedule.stored_anew.get(axis)
+        if anew is not None and kind is IterType.PARALLELIZED:
+            what = f"{axis.name} cannot be parallelized, {anew} stores the same elements in several of its iterations"
+            raise ScheduleError(f"stage {self.name}: {what}")
         for stage, other in self._same_loop(axis):
             attr = stage._attr(other)
             runs_apart = other.is_reduce and kind is IterType.PARALLELIZED

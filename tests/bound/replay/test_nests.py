@@ -222,6 +222,37 @@ def test_a_reduction_is_not_parallel_through_another_stage():
     assert o.position == 1 and "kind" in {reason.rule for reason in o.reasons}
 
 
+def test_what_is_stored_in_every_iteration_is_in_no_parallel_loop():
+    """T0 has no axis for i: where it is an output, iterations of i would store the same elements."""
+    a = given(4, 5)
+    t0 = te.compute((5,), lambda j: a[0, j] + 1, name="T0")
+    t1 = te.compute((4, 5), lambda i, j: t0[j] * a[i, j], name="T1")
+    t2 = pointwise("T2", t1)
+    for is_output in (False, True):
+        s = te.create_schedule([t0.op, t2.op] if is_output else [t2.op])
+        s[t2].parallel(t2.op.axis[0])
+        replay.compute_at(s, t1, t2, 2)
+        o = replay.inline_at(s, t0, 1, "best_effort")
+        assert (o.position, [reason.rule for reason in o.reasons]) == ((0, ["kind"]) if is_output else (1, []))
+        lower(s)
+        s = te.create_schedule([t0.op, t2.op] if is_output else [t2.op])
+        replay.inline_most(s)
+        assert positions(s, t0, t1) == [1, 2]
+        for stage in (s[t1], s.copy()[t2]):
+            if is_output:
+                with pytest.raises(ScheduleError, match="T0 stores the same elements in several of its iterations"):
+                    stage.parallel(stage.op.axis[0])
+        if not is_output:
+            s[t1].parallel(t1.op.axis[0])
+        lower(s)
+    t7 = te.compute((4, 5, 3), lambda i, j, k: t1[i, j] + k, name="T7")  # and T2 in a loop longer than its own
+    s = te.create_schedule([t2.op, t7.op])
+    fused = s[t7].fuse(*t7.op.axis)
+    s[t7].parallel(fused)
+    replay.inline_most(s)
+    lower(s)
+
+
 def test_others_are_computed_in_a_shared_loop():
     x = pointwise("X", given(8, 9))
     t1 = pointwise("T1", x)
