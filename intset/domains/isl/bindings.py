@@ -69,11 +69,11 @@ def bindings() -> SimpleNamespace | None:
 
 
 def _made() -> SimpleNamespace | None:
-    library = _library()
-    if library is None:
+    found = library()
+    if found is None:
         return None
     try:
-        maker = _Maker(library)
+        maker = _Maker(found)
     except AttributeError:
         return None
     return SimpleNamespace(
@@ -81,13 +81,15 @@ def _made() -> SimpleNamespace | None:
         Error=calls.Error,
         applied=maker.applied,
         numbered=maker.numbered,
+        duplicate=maker.duplicate,
         works=maker.works,
         dim_type=SimpleNamespace(param=1, in_=2, out=3, set=3, div=4),
         on_error=SimpleNamespace(CONTINUE=1),
     )
 
 
-def _library() -> ctypes.PyDLL | None:
+def library() -> ctypes.PyDLL | None:
+    """The library with isl in it; `None` where it cannot be found."""
     spec = find_spec("islpy")
     for folder in (spec.submodule_search_locations or ()) if spec else ():
         for suffix in EXTENSION_SUFFIXES:
@@ -103,8 +105,8 @@ def _library() -> ctypes.PyDLL | None:
 class _Maker:
     """Makes the classes: their attributes are those of the table."""
 
-    def __init__(self, library: ctypes.PyDLL) -> None:
-        self._library = library
+    def __init__(self, found: ctypes.PyDLL) -> None:
+        self._library = found
         self._message = self._function("isl_ctx_last_error_msg", c_char_p, c_void_p)
         self._reset = self._function("isl_ctx_reset_error", None, c_void_p)
         self._value = self._function("isl_val_int_from_si", _Given, c_void_p, c_void_p)
@@ -115,6 +117,14 @@ class _Maker:
             self._function("isl_val_free", None, c_void_p),
         )
         self._next = self._function("isl_ctx_next_operation", c_int, c_void_p)
+        lists = "isl_basic_set_list_"
+        self._listed = self._function("isl_set_get_basic_set_list", c_void_p, c_void_p)
+        self._length = self._function(f"{lists}size", c_int, c_void_p)
+        self._element = self._function(f"{lists}get_at", c_void_p, c_void_p, _INDEX)
+        self._own = self._function("isl_basic_set_dup", c_void_p, c_void_p)
+        self._drop = self._function("isl_basic_set_free", None, c_void_p)
+        self._put = self._function(f"{lists}set_at", c_void_p, c_void_p, _INDEX, c_void_p)
+        self._united = self._function(f"{lists}union", c_void_p, c_void_p)
         self._text = self._class("Text", "free", (c_void_p,))
         table = list(signatures())
         self.classes: dict[str, Any] = {"Context": self._context_class()}
@@ -236,6 +246,18 @@ class _Maker:
         owning = self._function(line.function, c_void_p, c_void_p, *arguments[:-1], _Given)
         small = self._function(line.for_small, c_void_p, c_void_p) if line.for_small else None
         return call, small, owning, self.classes[line.result]
+
+    def duplicate(self, points: Any) -> Any:
+        """The same set, sharing nothing: isl's functions may write the disjuncts that they are given in another way."""
+        listed = self._listed(points)
+        for k in range(self._length(listed)):
+            shared = self._element(listed, k)
+            listed = self._put(listed, k, self._own(shared))
+            self._drop(shared)
+        pointer = self._united(listed) if self._length(listed) else self._copy[type(points)](points)
+        if pointer:
+            return type(points)(pointer)
+        raise self._failed("isl_basic_set_dup", self._context_of(points))
 
     def works(self, context: Any) -> bool:
         """Whether isl still computes: that takes one operation."""

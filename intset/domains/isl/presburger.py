@@ -22,25 +22,35 @@ class Presburger:
     """An isl set together with the meaning of its parameters, usable from every thread and picklable.
 
     An isl object belongs to the context of one thread; in another thread it is read again from its text.
+
+    isl writes a set in another way while it is asked about it, and what it answers then is written in another way. So
+    every question gets a set of its own, as it was made, but for those that are known to leave it as it is.
     """
 
     __slots__ = ("_held", "params")
 
     def __init__(self, isl_set: Set, params: Sequence[Expr]) -> None:
-        self._held = (context(), isl_set)  # in one place: no thread may see the set of one with the context of another
+        # in one place: no thread may see the set of one with the context of another
+        self._held = (context(), isl_set)
         self.params = tuple(params)
 
     def get(self) -> Set:
+        """The set for one question."""
+        found: Set = isl().duplicate(self.shared())
+        return found
+
+    def shared(self) -> Set:
+        """The set itself, for methods of isl that leave it as it is written (a test tries those that are used)."""
         here = context()
         owner, held = self._held
         if owner is not here:
-            held = isl().Set.read_from_str(here, str(held))
+            held = isl().Set.read_from_str(here, str(isl().duplicate(held)))
             self._held = (here, held)
         return held
 
     def __reduce__(self) -> tuple[Callable[..., Presburger], tuple[Any, ...]]:
         names = tuple(param_name(p) for p in self.params)
-        return (_restore, (str(self._held[1]), names, self.params))
+        return (_restore, (str(self.get()), names, self.params))
 
     def ordered_params(self, isl_object: Set | PwAff) -> list[Expr]:
         """The parameters of `isl_object` in its own order."""
@@ -81,7 +91,7 @@ class Presburger:
         if not self.params:
             return ()
         m = isl()
-        current = self.get()
+        current = self.shared()
         return tuple(
             p
             for p in self.params
@@ -136,9 +146,9 @@ def declared(shape: Presburger, *others: Presburger) -> Set:
     """The isl set of parameters that keep what they declare: outside it no answer need be right."""
     m = isl()
     kind = m.dim_type.param
-    result: Set = m.Set.universe(shape.get().get_space().params())
+    result: Set = m.Set.universe(shape.shared().get_space().params())
     for other in others:
-        result = result.align_params(other.get().get_space())
+        result = result.align_params(other.shared().get_space())
     known: dict[str | None, Expr] = {param_name(p): p for one in (shape, *others) for p in one.params}
     for k in range(result.dim(kind)):
         param = known[result.get_dim_name(kind, k)]
@@ -161,11 +171,11 @@ def extreme_of(shape: Presburger, position: int, side: int) -> End:
     ------
     BudgetError: the end cannot be written.
     """
-    current = shape.get()
     if not shape.free_params():
-        return constant_end(current, position, side)
-    if current.is_empty():
+        return constant_end(shape.shared(), position, side)
+    if shape.shared().is_empty():
         return POS_INF if side < 0 else NEG_INF
+    current = shape.get()
     if not _has_end(current, position, side):
         current = _without_empty_parts(current)  # isl finds no end where a disjunct is empty
         if not _has_end(current, position, side):

@@ -53,7 +53,9 @@ def isl() -> Any:
         import islpy
     except ImportError as error:
         raise BudgetError(f"islpy cannot be imported: {error}") from None
-    return SimpleNamespace(**vars(islpy), applied=_applied, numbered=_numbered, works=_still_works)
+    return SimpleNamespace(
+        **vars(islpy), applied=_applied, numbered=_numbered, duplicate=_read_again, works=_still_works
+    )
 
 
 def _applied(start: Any, steps: Iterable[tuple[Any, ...]]) -> Any:
@@ -62,6 +64,10 @@ def _applied(start: Any, steps: Iterable[tuple[Any, ...]]) -> Any:
         of, _, static = name.partition(".")
         start = getattr(getattr(isl(), of), static)(start, *given) if static else getattr(start, name)(*given)
     return start
+
+
+def _read_again(points: Any) -> Any:
+    return isl().Set.read_from_str(context(), str(points))
 
 
 def _numbered(start: Any, rows: Iterable[tuple[str, Any, int, Any]], constant: Any = 0) -> Any:

@@ -41,7 +41,7 @@ class IslShape(Presburger, Shape):
 
     @property
     def dims(self) -> int:  # type: ignore[override]  # isl knows it
-        return int(self.get().dim(isl().dim_type.set))
+        return int(self.shared().dim(isl().dim_type.set))
 
     def _with(self, isl_set: Set, *others: Presburger) -> IslShape:
         """Another set over the parameters of this one and of others."""
@@ -89,7 +89,7 @@ class IslShape(Presburger, Shape):
         return self._with(coalesced(self.get().intersect(inside.get())), inside)
 
     def is_empty(self) -> bool:
-        current = self.get()
+        current = self.shared()
         return bool(current.is_empty() or (self.params and current.intersect_params(declared(self)).is_empty()))
 
     def condition(self, point: Sequence[Expr]) -> Cond:
@@ -141,7 +141,7 @@ class IslShape(Presburger, Shape):
 
     def includes(self, other: Shape) -> bool:
         both = of(other)
-        inside, around = both.get(), self.get()
+        inside, around = both.shared(), self.shared()
         if inside.is_subset(around) or not (self.params or both.params):
             return bool(inside.is_subset(around))
         return bool(inside.intersect_params(declared(self, both)).is_subset(around))
@@ -228,9 +228,11 @@ class IslShape(Presburger, Shape):
         return None if found is None else [of(part) for part in found]
 
     def parts(self) -> int:
-        return int(self.get().n_basic_set())
+        return int(self.shared().n_basic_set())
 
     def coalesced(self) -> IslShape:
+        if self.parts() == 1:
+            return self
         return self._with(coalesced(self.get()))
 
     def disjoint(self) -> IslShape:
@@ -281,7 +283,7 @@ class IslShape(Presburger, Shape):
 
     def has(self, point: Sequence[int]) -> bool:
         kinds = isl().dim_type
-        current = self.get()
+        current = self.shared()
         for k, coordinate in enumerate(point):
             current = current.fix_val(kinds.set, k, val(coordinate, max(MAX_BITS, coordinate.bit_length())))
         return not current.is_empty()
