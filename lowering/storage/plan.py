@@ -5,8 +5,9 @@ moves there where its size follows from the sizes of the function alone, so noth
 loop. Two allocations share bytes where their lives (`lowering.storage.lives`) do not meet. What is allocated inside a
 parallel loop lies in a part of the arena that each thread has for itself.
 
-Small arrays of constant size are on the stack, up to `STACK_TOTAL` bytes that live at one time. What depends on a loop
-stays an allocation of its own at its place.
+Small arrays of constant size are on the stack, up to `STACK_TOTAL` bytes that live at one time. Those that are not tiny
+lie in the arena instead where both together are smaller then: what lives at other times than the most of the arena has
+its bytes for nothing there. What depends on a loop stays an allocation of its own at its place.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from lowering.storage.placement import ALIGNMENT, Block, placed, slotted
 
 STACK_ARRAY: Final = 16 * 1024  # bytes up to which an array is on the stack
 STACK_TOTAL: Final = 256 * 1024  # bytes of all arrays on the stack that live at one time
+STACK_TINY: Final = 256  # bytes up to which an array stays there in any case: it may be kept in registers
+_MOVES: Final = 8  # of arrays from the stack into the arena that are tried
 
 Extents: TypeAlias = "tuple[Expr, ...]"
 
@@ -197,7 +200,34 @@ def _on_stack(lives: Sequence[Life], sizes: Mapping[Allocate, Size | None]) -> t
         tried = [*chosen, (life, count)]
         if _peak(tried) <= STACK_TOTAL:
             chosen = tried
+    chosen = _balanced(chosen, lives, sizes)
     return {life.allocate for life, _ in chosen}, _peak(chosen)
+
+
+def _balanced(
+    chosen: list[tuple[Life, int]], lives: Sequence[Life], sizes: Mapping[Allocate, Size | None]
+) -> list[tuple[Life, int]]:
+    """The arrays on the stack without those that cost less in the arena; the largest are tried first."""
+    known = [(life, size.bytes) for life in lives if (size := sizes[life.allocate]) is not None]
+    sized = [(life, count) for life, count in known if count is not None]
+    least = _peak(sized)
+
+    def total(stack: Sequence[tuple[Life, int]]) -> int:
+        there = {life for life, _ in stack}
+        blocks = [Block(count, life.first, life.last) for life, count in sized if life not in there]
+        return placed(blocks)[1] + _peak(stack)
+
+    best, fewest = chosen, total(chosen)
+    movable = sorted((n, k) for k, (life, n) in enumerate(chosen) if n > STACK_TINY and life.parallel is None)
+    tried = list(chosen)
+    for _, k in movable[: -_MOVES - 1 : -1]:
+        if fewest <= least:
+            break
+        tried = [pair for pair in tried if pair[0] is not chosen[k][0]]
+        now = total(tried)
+        if now < fewest:
+            best, fewest = tried, now
+    return best
 
 
 def _peak(sized: Sequence[tuple[Life, int]]) -> int:

@@ -5,17 +5,12 @@ from __future__ import annotations
 import random
 from itertools import permutations
 
-import numpy as np
 import pytest
 
 from bound import te
-from intset.errors import IntSetError
 from lowering import lower, run
-from lowering.nest.ir import Allocate
-from lowering.nest.walk import statements
 from lowering.storage.placement import ALIGNMENT, Block, lower_bound, placed, slotted
 from lowering.storage.plan import plan_storage
-from tests.bound.corpus import CASES
 from tests.lowering.lowered import close, compilers, problem
 
 
@@ -108,19 +103,3 @@ def test_what_a_later_iteration_reads_stays() -> None:
     assert plan.peak == 8 * 4096 * 4 + 4096 * 4
     given, expected = problem(s, {})
     close(run(lower(s), given, backend="c"), expected)
-
-
-def test_no_corpus_schedule_needs_more_than_one_allocation_each() -> None:
-    for name, case in CASES.items():
-        try:
-            f = lower(case["fn"]())
-        except IntSetError:
-            continue
-        plan = plan_storage(f)
-        sizes = [s for s in statements(f.body) if isinstance(s, Allocate)]
-        alone = sum(
-            int(np.prod([r.extent.data for r in s.ranges])) * np.dtype(s.tensor.dtype).itemsize
-            for s in sizes
-            if all(r.extent.is_const for r in s.ranges)
-        )
-        assert plan.peak is None or plan.peak <= alone + ALIGNMENT * len(sizes), name
