@@ -49,11 +49,11 @@ class CFile:
 def to_c(f: Function, width: Width | None = None) -> str:
     """The function as C99: one function of pointers to the elements, by rows, then of the sizes and scalars.
 
-    It returns 0, or the number of an assertion that does not hold, or -1 without memory. Index arithmetic is in 32 bits
-    where that is proved to be enough, else in 64; a comment says which expression forced it. Where 32 bits are enough
-    for all but very large sizes, there is a version for each, and a test of the sizes. Loops on threads run one after
-    another. Assumptions are nothing in C, and `undef()` is 0. Division by a constant is left to the C compiler,
-    which multiplies by a magic number.
+    It returns 0, or the number of an assertion that does not hold, or the number behind those where an integer was
+    divided by 0, or -1 without memory. Index arithmetic is in 32 bits where that is proved to be enough, else in 64; a
+    comment says which expression forced it. Where 32 bits are enough for all but very large sizes, there is a version
+    for each, and a test of the sizes. Loops on threads run one after another. Assumptions are nothing in C, and
+    `undef()` is 0. Division by a constant is left to the C compiler, which multiplies by a magic number.
 
     Parameters
     ----------
@@ -98,7 +98,8 @@ def c_file(f: Function, width: Width | None = None) -> CFile:
     if narrow_body is not None:
         lines += [f"static int {inner}({narrow_body.parameters}) {{", *_in(narrow_body.lines), "}", ""]
     lines += [f"{head} {{", *_in([*dispatch, *body.lines]), "}"]
-    return CFile("\n".join(lines) + "\n", name, chosen.bits, tuple(body.nest.messages))
+    messages = max((made.nest.messages for made in bodies), key=len)
+    return CFile("\n".join(lines) + "\n", name, chosen.bits, tuple(messages))
 
 
 def _prepared(f: Function, bits: int) -> Function:
@@ -127,7 +128,7 @@ class _Body:
         text = re.sub(r"/\*.*?\*/", "", "\n".join(body))  # a name that only a remark mentions is not used
         labels = [names.of(t, t.name) for t in f.params] + [str(self.syntax.leaf(v)) for v in (*f.sizes, *f.scalars)]
         unused = [f"(void){name};" for name in labels if not re.search(rf"\b{name}\b", text)]
-        self.lines = [*unused, *self.nest.tables, *body, "return 0;"]
+        self.lines = [*unused, *self.nest.tables, *body]
 
     def dispatch(self, inner: str, fitting: Sequence[Cond]) -> list[str]:
         """The line that calls the function of 32 bits for sizes that pass its test."""
@@ -148,7 +149,10 @@ def _once(helper: str) -> list[str]:
 
 def _remark(f: Function, width: Width, nest: CNest, fitting: Sequence[Cond]) -> str:
     shapes = ", ".join(f"{t.name}: {t.dtype}[{', '.join(map(repr, t.extents))}]" for t in f.params)
-    results = "".join(f"\n   returns {k}: not so that {message}" for k, message in enumerate(nest.messages, 1))
+    results = "".join(
+        f"\n   returns {k}: {'' if k > nest.checks else 'not so that '}{message}"
+        for k, message in enumerate(nest.messages, 1)
+    )
     build = f"\n   build: {BUILD}{' -fopenmp' if nest.parallel else ''}"
     chosen = f"int32 where {' and '.join(map(str, fitting))}, else int64" if fitting else str(width)
     return f"{f.name}({shapes})\n   {chosen}{build}{results}".replace("*/", "* /")

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any, Final
 
+import intset
 from bound import dtypes
 from bound.declare import placeholder
 from bound.schedule import simple
@@ -13,6 +14,7 @@ from bound.tensor import Tensor
 from bound.tir import walk
 from bound.tir.value import Operand, Value, ValueOp, constant, load
 from bound.tir.value import make as make_value
+from intset.config import Effort, tiers_within
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.node import Expr, Var, const, constant_value
@@ -56,6 +58,7 @@ class CNest:
         self.parts: list[str] = []  # functions that stand in front of this one
         self._is_in_part = False
         self._scope = scope_of(f)
+        syntax.may_be_zero = self._may_be_zero
         self._stored: set[Tensor] = set()  # allocated tensors that are not on the stack
         self._types: dict[Any, str] = {p: c_type(p.dtype, str(p.data[0])) for p in f.scalars}
         self._spans: dict[Var, tuple[int, int]] = {}  # of the loops around, where they are known
@@ -70,18 +73,33 @@ class CNest:
         }
 
     def lines(self) -> list[str]:
-        """The body, up to and without the final `return 0`."""
+        """The body."""
         stmts = self.f.body.stmts if isinstance(self.f.body, Seq) else (self.f.body,)
         begin = next((k for k, stmt in enumerate(stmts) if not isinstance(stmt, (Assert, Let))), len(stmts))
         lines = drive(self._sequence(stmts[:begin]))
+        for stmt in stmts[:begin]:
+            self._scope = self._scope.after(stmt)
         lines += self.storage.head()
         if self.storage.held:
             self.heap.append(self.storage.held)
         lines += drive(self._sequence(stmts[begin:]))
-        return [*lines, *self._frees(0)]
+        lines += self._frees(0)
+        if not self.syntax.undefined:
+            return [*lines, "return 0;"]
+        self.messages.append(divides_by_0(self.f))
+        return [
+            f"int {self.syntax.undefined}[1] = {{0}};",
+            *lines,
+            f"return {self.syntax.undefined}[0] ? {self.checks + 1} : 0;",
+        ]
+
+    def _may_be_zero(self, divisor: Expr) -> bool:
+        with intset.using(tiers=tiers_within(Effort.LOOK_UP)):
+            return not self._scope.ctx.prove(divisor.ne(0))
 
     def _sequence(self, stmts: Sequence[Stmt]) -> Visit[list[str]]:
         lines: list[str] = []
+        outside = self._scope
         brief = self._brief(stmts)
         for stmt in stmts:
             if isinstance(stmt, Allocate) and stmt in brief.values():
@@ -94,6 +112,8 @@ class CNest:
             used = [brief[t] for t in touched(stmt) if t in brief] if brief else []
             pointers = [text for a in dict.fromkeys(used) if (text := self.storage.pointer(a)) is not None]
             lines += ["{", *_in([*pointers, *made]), "}"] if pointers else made
+            self._scope = self._scope.after(stmt)
+        self._scope = outside
         return lines
 
     def _part(self, stmt: Stmt, brief: Mapping[Tensor, Allocate]) -> Visit[str]:
@@ -103,7 +123,8 @@ class CNest:
         made = yield self._stmt(stmt)
         addresses = {t: text for t, a in brief.items() if (text := self.storage.address(a)) is not None}
         body = [*self.tables, *made]
-        definition, call = part_of(self.label, stmt, body, self._name, addresses, self._type_of)
+        undefined = self.syntax.undefined if any(self.syntax.undefined in line for line in body) else ""
+        definition, call = part_of(self.label, stmt, body, self._name, addresses, self._type_of, undefined)
         self.parts += [*definition, ""]
         self.tables, self._table_of, self._is_in_part = tables, known, False
         return call
@@ -193,7 +214,8 @@ class CNest:
                 else [*pragma("parallel for"), *nest]
             )
         else:
-            simd = pragma("simd") if self._is_simd(loop) else []
+            is_noting = bool(self.syntax.undefined) and any(self.syntax.undefined in line for line in body)
+            simd = pragma("simd") if self._is_simd(loop) and not is_noting else []
             nest = [*self._remark(loop), *simd, *nest]
         lines += nest
         return ["{", *_in(lines), "}"] if names else lines
@@ -333,6 +355,11 @@ class CNest:
         indices = [simple.sub(v, low) for v, low in zip(table.variables, table.firsts, strict=True)]
         place = offset(indices, [const(n) for n in table.extents])
         return load(self._table_of[key], (place,))
+
+
+def divides_by_0(f: Function) -> str:
+    """What does not hold where a division by 0 was noted."""
+    return f"{f.name} divides an integer by 0"
 
 
 def pragma(what: str) -> list[str]:

@@ -71,6 +71,8 @@ class CSyntax:
         self.helpers: dict[tuple[str, str], str] = {}
         self.externs: dict[str, str] = {}
         self._span: dict[Any, Span] = {}  # of integer nodes that depend on data
+        self.may_be_zero: Callable[[Expr], bool] = lambda _: False  # of divisors: whether that is to be noted
+        self.undefined = ""  # the array of one element in which it is
 
     @property
     def index(self) -> str:
@@ -170,6 +172,8 @@ class CSyntax:
             return f"(int64_t)({TYPES[dtype]}){args[0]}"
         overflows = self._note_span(node)
         wide = self._is_wide(node)
+        if op in ops.DIVISIONS:
+            args = [args[0], self._divisor(node.args[1], args[1], 64 if wide else self.bits)]
         if overflows and op in _WRAPPED:
             return self._call(_WRAPPED[op], "int64", args, f"{_WRAPPED[op]}_wrap")
         if overflows and op is ops.NEG:
@@ -183,6 +187,16 @@ class CSyntax:
         if op in _HELPER:
             return self._call(_HELPER[op], f"int{64 if wide else self.bits}", args)
         return f"({args[0]} {_INFIX[op]} {args[1]})"
+
+    def _divisor(self, node: Expr, text: str, bits: int) -> str:
+        """The text of a divisor; where it may be 0, such that the machine does not stop at it."""
+        low, high = self.span(node)
+        if low > 0 or high < 0 or node.is_const or not self.may_be_zero(node):
+            return text
+        if not self.undefined:
+            self.undefined = self.names.fresh("undefined")
+        other = "1" if high > 0 else "-1"
+        return self._call("nonzero", f"int{bits}", [text, other, self.undefined])
 
     def _may_overflow(self, node: Expr) -> bool:
         """Whether an operand may be the least number of 64 bits, and is negated or divided by -1."""

@@ -43,6 +43,7 @@ def part_of(
     name_of: Callable[[Any], str],
     addresses: Mapping[Tensor, str],
     types: Callable[[Any], str],
+    undefined: str,
 ) -> tuple[list[str], str]:
     """The definition of a function whose body is `lines`, the text of a statement, and the call that stands for it.
 
@@ -55,6 +56,7 @@ def part_of(
     name_of: of a tensor or variable.
     addresses: of arrays that have no name where the call stands.
     types: of a variable.
+    undefined: the name of what takes note of a division by 0, else empty.
     """
     made = {s.tensor for s in statements(stmt) if isinstance(s, Allocate)}
     written = dict.fromkeys(s.tensor for s in statements(stmt) if isinstance(s, Store))
@@ -67,6 +69,9 @@ def part_of(
     for var in free_variables(stmt):
         params.append(f"{types(var)} {name_of(var)}")
         args.append(name_of(var))
+    if undefined:
+        params.append(f"int *restrict {undefined}")
+        args.append(undefined)
     rest = [f"({', '.join(params)}) {{", *(f"    {line}" for line in lines), "}"]
     stored = next((t.name for t in written if t not in made), "part")
     name = re.sub(r"\W", "_", f"{label}_{stored}_{crc32(chr(10).join(rest).encode()) & 0xFFFFFF:06x}")

@@ -40,6 +40,11 @@ HELPERS: Final[dict[str, str]] = {
     "fmodulo": (
         "static inline T modulo_S(T a, T b) { T r = FMOD(a, b); return r != 0 && (r < 0) != (b < 0) ? r + b : r; }"
     ),
+    # a divisor, never 0: another that it could be, and a note of it
+    "nonzero": (
+        "static inline T nonzero_S(T b, T other, int *undefined) {\n    if (b != 0) return b;\n#ifdef _OPENMP\n"
+        "#pragma omp atomic write\n#endif\n    *undefined = 1;\n    return other;\n}"
+    ),
     "sigmoid": "static inline T sigmoid_S(T x) { return 1 / (1 + EXP(-x)); }",
     "popcount": (
         "static inline int64_t popcount(int64_t x) { int64_t n = 0; "

@@ -9,12 +9,13 @@ from typing import Any, Final
 
 from bound.tensor import Tensor
 from bound.tir.build import negation
-from intset.errors import InputError
+from intset.errors import InputError, UndefinedError
 from intset.expr import ops
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Var, const, truth
 from intset.expr.walk import postorder, substitute
 from lowering.codegen.c import CFile, c_file
+from lowering.codegen.c_nest import divides_by_0
 from lowering.errors import CheckError, CompilerError
 from lowering.native.compiler import FLAGS, OPENMP, compiled_library, supports
 from lowering.nest.ir import Assert, Assume, Function, If, Seq, ShapeOf, Stmt
@@ -51,6 +52,7 @@ def run_native(
     CompilerError: there is no compiler, or the nest calls a function of the host, or has elements that C has not.
     CheckError: an assertion or an assumption of the nest does not hold.
     InputError: a size does not fit into the integers of the function.
+    UndefinedError: an integer is divided by 0.
     MemoryError: the function found no storage.
     """
     host = calls(f.body)
@@ -71,6 +73,8 @@ def run_native(
     code = function(*args)
     if code > 0:
         message = file.messages[code - 1]
+        if message == divides_by_0(f):
+            raise UndefinedError(message)
         is_assumed = message.startswith(_ASSUMED)
         raise CheckError(message if is_assumed else f"an assertion does not hold: {message}")
     if code < 0:

@@ -14,8 +14,8 @@ import pytest
 from bound import te, tir
 from bound.errors import ScheduleError
 from intset import ShapeVar
-from intset.errors import InputError
-from lowering import CheckError, CompilerError, lower, parse_nest, run
+from intset.errors import InputError, UndefinedError
+from lowering import CheckError, CompilerError, lower, parse_nest, run, to_c
 from lowering.native.compiler import compiled_library
 from tests.bound.random_schedules import Program
 from tests.lowering.lowered import close, compilers, problem
@@ -143,3 +143,51 @@ def f(A: int32[4], F: float32[4]):
         assert run(f, given(0.7), backend=backend)["A"].tolist() == [0, 0, 1, 1]
     with pytest.raises(InputError, match="C code draws no values for undef"):
         run(f, given(0.7), undef=lambda dtype: 7, backend="c")
+
+
+def divided(dtype: str, lazily: bool, parallel: bool) -> Any:
+    a, b = (te.placeholder((6, 5), dtype, name=name) for name in "AB")
+
+    def at(i: Any, j: Any) -> Any:
+        quotient = tir.floordiv(a[i, j], b[i, j]) + tir.floormod(a[i, j], b[i, j])
+        return tir.if_then_else(b[i, j] != 0, quotient, 7) if lazily else quotient
+
+    t = te.compute((6, 5), at, name="T")
+    c = te.compute((6, 5), lambda i, j: t[i, j] + t[5 - i, j], name="C")
+    s = te.create_schedule(c.op)
+    s[c].vectorize(c.op.axis[1])
+    if parallel:
+        s[t].parallel(t.op.axis[0])
+    return s
+
+
+@pytest.mark.parametrize("parallel", [False, True])
+def test_a_division_by_0_is_an_error_and_stops_nothing(parallel: bool) -> None:
+    for dtype in ("int32", "int64"):
+        a = np.arange(30, dtype=dtype).reshape(6, 5)
+        for lazily in (False, True):
+            f = lower(divided(dtype, lazily, parallel))
+            for b in (a % 4 + 1, a % 4):
+                results = []
+                for backend in ("python", "c"):
+                    try:
+                        results.append(run(f, {"A": a, "B": b}, backend=backend)["C"].tolist())
+                    except UndefinedError as error:
+                        results.append(str(error))
+                assert results[0] == results[1]
+                assert ("divides an integer by 0" in results[0]) == (not lazily and bool((b == 0).any()))
+
+
+def test_divisors_that_are_known_not_to_be_0_are_not_looked_at() -> None:
+    n = te.size_var("n")
+    a = te.placeholder((30,), "int32", name="A", value_range=(1, 9))
+    s = te.create_schedule(te.compute((30, n), lambda i, j: a[i] * 7 // a[29 - i] + (i + j) % n, name="C").op)
+    assert "nonzero" not in to_c(lower(s))
+    m = te.var("m")
+    f = lower(te.create_schedule(te.compute((30,), lambda i: a[i] + i // m, name="C").op))
+    given = {"A": np.ones(30, "int32")}
+    for size in (-4, 3):
+        assert (run(f, given, {"m": size}, backend="c")["C"] == run(f, given, {"m": size})["C"]).all()
+    for backend in ("python", "c"):
+        with pytest.raises(UndefinedError, match="C divides an integer by 0"):
+            run(f, given, {"m": 0}, backend=backend)

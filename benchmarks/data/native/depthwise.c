@@ -29,6 +29,19 @@ int hand(const float *restrict in, const float *restrict w, float *restrict out)
     return 0;
 }
 #else
+static void conv(const float *restrict padded, const float *restrict w, float *restrict out) {
+    for (int y = 0; y < S; ++y) {
+        float *restrict o = out + y * S;
+        for (int x = 0; x < S; ++x) o[x] = 0.0f;
+        for (int ry = 0; ry < 3; ++ry) {
+            const float *restrict a = padded + (y + ry) * P, *restrict f = w + ry * 3;
+            for (int x = 0; x < S; ++x) o[x] += a[x] * f[0];
+            for (int x = 0; x < S; ++x) o[x] += a[x + 1] * f[1];
+            for (int x = 0; x < S; ++x) o[x] += a[x + 2] * f[2];
+        }
+    }
+}
+
 int hand(const float *restrict in, const float *restrict w, float *restrict out) {
 #ifdef PARALLEL
     const int threads = omp_get_max_threads();
@@ -51,15 +64,7 @@ int hand(const float *restrict in, const float *restrict w, float *restrict out)
             padded[y * P] = padded[y * P + P - 1] = 0.0f;
             for (int x = 0; x < S; ++x) padded[y * P + x + 1] = in[(c * S + y - 1) * S + x];
         }
-        for (int y = 0; y < S; ++y) {
-            float *restrict o = out + (c * S + y) * S;
-            for (int x = 0; x < S; ++x) o[x] = 0.0f;
-            for (int r = 0; r < 9; ++r) {
-                const float *restrict a = padded + (y + r / 3) * P + r % 3;
-                const float f = w[c * 9 + r];
-                for (int x = 0; x < S; ++x) o[x] += a[x] * f;
-            }
-        }
+        conv(padded, w + c * 9, out + c * S * S);
     }
     free(buffers);
     return 0;
