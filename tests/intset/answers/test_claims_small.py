@@ -85,7 +85,10 @@ def shapes() -> Iterator[Expr]:
 
 
 def values(e: Expr | Cond, variables: Sequence[Var], points: Sequence[tuple[int, ...]]) -> list[Any]:
-    value = compiled(e, list(variables))
+    return values_of(compiled(e, list(variables)), points)
+
+
+def values_of(value: Callable[..., Any], points: Sequence[tuple[int, ...]]) -> list[Any]:
     found = []
     for point in points:
         try:
@@ -229,25 +232,28 @@ SIZED: tuple[Callable[[], dict[Var, Range]], ...] = (
 def test_sizes(domain: str, facts: tuple[Cond, ...]) -> None:
     """Ends, tightness and exactness at each of several sizes."""
     tally: Counter[str] = Counter()
+    held = [compiled(fact, (n, m, i, j)) for fact in facts]
     for make in SIZED:
         ranges = make()
         ctx = Context(ranges, assume=facts)
+        points = {}
+        for a, b in itertools.product((1, 2, 4), (1, 2, 3)):
+            spans = [range(evaluate(r.min, {n: a, m: b}), evaluate(r.max, {n: a, m: b}) + 1) for r in ranges.values()]
+            points[a, b] = [p for p in itertools.product((a,), (b,), *spans) if all(fact(*p) for fact in held)]
         for e in SYMBOLIC:
             bounds, found = ctx.bounds(e, domain=domain), ctx.value_set(e, domain=domain)
             tally["asked"] += 1
             tally["tight"] += bounds.is_tight
             tally["exact"] += found.is_exact
-            for a, b in itertools.product((1, 2, 4), (1, 2, 3)):
+            is_element = compiled(found.condition(k), (k, n, m))
+            value = compiled(e, (n, m, i, j))
+            for (a, b), there in points.items():
                 at = {n: a, m: b}
-                spans = [range(evaluate(r.min, at), evaluate(r.max, at) + 1) for r in ranges.values()]
-                points = [(a, b, *point) for point in itertools.product(*spans)]
-                points = [p for p in points if all(values(fact, (n, m, i, j), [p])[0] for fact in facts)]
-                truth = set(values(e, (n, m, i, j), points))
+                truth = set(values_of(value, there))
                 hold_ends((domain, e, ranges, facts), bounds, bounds.is_tight, truth, at)
                 hold_ends((domain, e, ranges, facts), found.ends(), found.is_tight, truth, at)
-                element = found.condition(k)
                 around = range(min(truth) - 2, max(truth) + 3) if truth else ()
-                inside = {v for v in around if evaluate(element, {**at, k: v})}
+                inside = {v for v in around if is_element(v, a, b)}
                 assert truth <= inside and (not found.is_exact or inside == truth), (domain, e, ranges, at, found)
     assert tally["asked"] == len(SIZED) * len(SYMBOLIC)
     assert domain == "stride" or facts or tally["tight"] > 10, tally

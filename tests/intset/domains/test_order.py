@@ -14,6 +14,7 @@ from intset.domains.points import PointSet
 from intset.domains.product import StridedSet
 from intset.domains.region import ProductRegion
 from intset.domains.stride import StrideSet
+from intset.expr.compiled import compiled
 from intset.expr.node import as_expr, truth
 from intset.expr.walk import substitute
 from intset.infinity import NEG_INF, POS_INF
@@ -97,18 +98,8 @@ def kinds() -> list[IntSet]:
 def elements(s: IntSet) -> dict[int, frozenset[int]]:
     """What the set represents at each size, by evaluating its condition."""
     x = Var("x")
-    inside = [*s.where, s.condition(x)]
-    found = {}
-    for size in SIZES:
-        at = [substitute(cond, {N: as_expr(size)}) for cond in inside]
-        found[size] = frozenset(v for v in WINDOW if all(_holds(cond, x, v) for cond in at))
-    return found
-
-
-def _holds(cond, x, v):
-    from intset import evaluate
-
-    return bool(evaluate(cond, {x: v}))
+    holds = [compiled(cond, [x, N]) for cond in (*s.where, s.condition(x))]
+    return {size: frozenset(v for v in WINDOW if all(one(v, size) for one in holds)) for size in SIZES}
 
 
 SETS = kinds()
