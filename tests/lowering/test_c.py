@@ -111,7 +111,7 @@ PROGRAMS: dict[str, tuple[Any, dict[str, int]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", daily(PROGRAMS, 2))
+@pytest.mark.parametrize("name", daily(PROGRAMS, 3))
 def test_programs_equal_numpy_under_the_sanitizers(name: str) -> None:
     make, sizes = PROGRAMS[name]
     s = make()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from intset import Context, Var
 from intset.errors import InputError
 from lowering import lower, run, to_c
 from tests.lowering.lowered import check, check_c, inputs_of, random_array
+from tests.sweeps import daily
 
 
 def chain(n: int = 20, m: int = 18) -> Any:
@@ -22,9 +24,9 @@ def chain(n: int = 20, m: int = 18) -> Any:
     return a, b, c, te.create_schedule(c.op)
 
 
-@pytest.mark.parametrize("tail", ["guard", "shrink", "shift_inwards"])
-@pytest.mark.parametrize("factor", [3, 4, 7, 25])
-@pytest.mark.parametrize("level", [0, 1])
+@pytest.mark.parametrize(
+    ("level", "factor", "tail"), daily(product((0, 1), (3, 4, 7, 25), ("guard", "shrink", "shift_inwards")), 2)
+)
 def test_tails(tail: str, factor: int, level: int) -> None:
     _, b, c, s = chain()
     leaves = s[c].split(c.op.axis[0], factor, tail=tail)

@@ -13,6 +13,7 @@ from lowering import lower, run
 from lowering.forms import modelled
 from tests.bound.random_schedules import Program
 from tests.lowering.lowered import close, problem
+from tests.sweeps import daily
 
 
 def stencil(stages: int, extent: Any, tile: int) -> Any:
@@ -82,7 +83,7 @@ def test_words() -> None:
         lower(s, bounds=infer_bound(s), compute="box")
 
 
-@pytest.mark.parametrize("seed", range(8100, 8112))
+@pytest.mark.parametrize("seed", daily(range(8100, 8112), 3))
 def test_random_programs_in_both_forms(seed: int) -> None:
     program = Program(seed, symbolic=seed % 2 == 0)
     given, expected = problem(program.schedule, program.sizes)

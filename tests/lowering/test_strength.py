@@ -79,7 +79,7 @@ PROGRAMS: dict[str, Callable[[], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", daily(PROGRAMS, 2))
+@pytest.mark.parametrize("name", daily(PROGRAMS, 3))
 def test_no_division_is_left_in_a_loop(name: str) -> None:
     s = PROGRAMS[name]()
     f = lower(s, strength=True)

@@ -32,7 +32,7 @@ def boxes() -> Iterator[None]:
 
 def cases() -> list[object]:
     quick = [name for name in ANSWERED if name not in SLOW]
-    return [*daily(quick, 3), *(pytest.param(name, marks=pytest.mark.nightly) for name in sorted(SLOW))]
+    return [*daily(quick, 5), *(pytest.param(name, marks=pytest.mark.nightly) for name in sorted(SLOW))]
 
 
 @pytest.mark.parametrize("name", cases())
@@ -49,7 +49,7 @@ def test_exactly_what_is_needed(name: str) -> None:
             assert (required.count_max(), stored(b, tensor)) == (exact["count_max"], exact["hull_alloc"])
 
 
-@pytest.mark.parametrize("name", daily(sorted({*ANSWERED} - SLOW)[::2], 6))
+@pytest.mark.parametrize("name", daily(sorted({*ANSWERED} - SLOW)[::2], 12))
 def test_the_nests_do_what_is_said_of_them(name: str) -> None:
     schedule = CASES[name]["fn"]()
     if can_run(schedule):

@@ -441,7 +441,7 @@ def interrupted_at_line(number: int, session: SmtSession, goal: Cond, facts: lis
     return False
 
 
-@pytest.mark.parametrize("step", daily([16, 3], 2))
+@pytest.mark.parametrize("step", daily([31, 3], 2))
 def test_an_interruption_anywhere_leaves_nothing(step: int) -> None:
     session = SmtSession()
     for goal in (i < 5, j + n > 7, (i & j) <= 4):
