@@ -202,6 +202,7 @@ STATED: dict[str, Statement] = {
     "bounds.floordiv": of(ops.FLOORDIV, interval, slow=True),
     "bounds.floormod": of(ops.FLOORMOD, interval, slow=True),
     "atoms._truncdiv_bounds": of(ops.TRUNCDIV, interval, slow=True),
+    "atoms._truncmod_bounds": of(ops.TRUNCMOD, interval, slow=True),
     "atoms._min_bounds": of(ops.MIN, interval),
     "atoms._max_bounds": of(ops.MAX, interval),
     "atoms._abs_bounds": of(ops.ABS, interval),
