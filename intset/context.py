@@ -40,7 +40,7 @@ from intset.prover.width import fits
 from intset.ranges import checked_ranges, checked_var
 from intset.renaming import renamed
 from intset.simplify.cost import COST, weights
-from intset.simplify.engine import simplified
+from intset.simplify.engine import MAX_ROUNDS, simplified
 from intset.solving import Narrowed, narrowed, solutions
 
 
@@ -274,11 +274,15 @@ class Context:
         width = None if bits is None else as_width(bits, "bits")
         if steps:
             return simplified_in_steps(self.frame, root, table, width, configuration.current(self.domain))
-        frame = self.frame.where_defined((root,))
-        key = ("simplify", root, None if table is COST else tuple(table.items()), width)
-        found = frame.answers.get(key)
-        answer: Node = frame.remember(key, simplified(root, frame.known, table, width)) if found is None else found
-        return answer
+        for _ in range(MAX_ROUNDS):  # what a round leaves alone is the answer
+            frame = self.frame.where_defined((root,))
+            key = ("simplify", root, None if table is COST else tuple(table.items()), width)
+            found = frame.answers.get(key)
+            new: Any = frame.remember(key, simplified(root, frame.known, table, width)) if found is None else found
+            if new is root:
+                break
+            root = new
+        return root
 
     @overload
     def canonical(self, e: Cond) -> Cond: ...

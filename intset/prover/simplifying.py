@@ -13,7 +13,7 @@ from intset.facts import ASSUMED, DERIVED, Fact
 from intset.frame import Frame
 from intset.prover.cache import prove_once
 from intset.prover.proof import Proof
-from intset.simplify import Rewrite, Simplifier
+from intset.simplify import MAX_ROUNDS, Rewrite, Simplifier
 
 MAX_TRIES: Final = 12  # runs, each without the replacements for which no proof was found
 
@@ -62,10 +62,25 @@ def simplified_in_steps(
     frame: Frame, root: Any, table: Mapping[str, int], bits: int | None, config: Config
 ) -> Simplified:
     """`root` simplified, with a proof of each replacement; one for which none is found is not done."""
-    inside = frame.where_defined((root,))
     banned: set[tuple[Node, Node]] = set()
+    steps: list[SimplifyStep] = []
+    for _ in range(MAX_ROUNDS):
+        new, found = _round(frame, root, Simplifier(table, bits), banned, config)
+        steps += found
+        if new is root:
+            break
+        root = new
+    required = dict.fromkeys(need for step in steps for need in step.proof.requires)
+    return Simplified(root, tuple(steps), tuple(required))
+
+
+def _round(
+    frame: Frame, root: Any, like: Simplifier, banned: set[tuple[Node, Node]], config: Config
+) -> tuple[Any, list[SimplifyStep]]:
+    """What one run makes of `root`, and the steps; replacements without a proof are added to what is banned."""
+    inside = frame.where_defined((root,))
     for _ in range(MAX_TRIES):
-        simplifier = Simplifier(table, bits, frozenset(banned))
+        simplifier = like.anew(frozenset(banned))
         new = simplifier.run(root, inside.known)
         steps: list[SimplifyStep] = []
         open_ones: set[tuple[Node, Node]] = set()
@@ -76,10 +91,9 @@ def simplified_in_steps(
             else:
                 steps.append(step)
         if not open_ones:
-            required = dict.fromkeys(need for step in steps for need in step.proof.requires)
-            return Simplified(new, tuple(steps), tuple(required))
+            return new, steps
         banned |= open_ones
-    return Simplified(root, (), ())
+    return root, []
 
 
 def _proved(frame: Frame, root: Node, one: Rewrite, where: tuple[Any, ...], config: Config) -> SimplifyStep | None:

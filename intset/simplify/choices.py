@@ -28,6 +28,7 @@ def readers(known: Normalizer, choice: Node) -> tuple[Normalizer, Normalizer]:
     return known.narrowed(cond), known.narrowed(~cond)
 
 
+MAX_COMPARED: Final = 16  # nodes of arms that are compared under the condition
 _PARTIAL = frozenset((*ops.DIVISIONS, ops.LOAD, ops.SHL, ops.SHR, ops.ASSERTING))
 
 
@@ -92,6 +93,21 @@ def by_equation(node: Expr, known: Normalizer) -> Iterator[tuple[str, Expr]]:
         if there is not at:
             arms = (there, off) if cond.op is ops.EQ else (off, there)
             yield "value from the equation", make(ops.SELECT, (cond, *arms))
+
+
+def as_bound(node: Expr, known: Normalizer) -> Iterator[tuple[str, Expr]]:
+    """The select as a min or max: where its arms are in order under the condition, and the other way round else."""
+    cond, a, b = node.args
+    if cond.op not in ORDERED or not is_total(a, b) or not is_small(MAX_COMPARED, (a, b)):
+        return
+    yes, no = readers(known, node)
+    for first, second, op in ((a, b, ops.MIN), (b, a, ops.MAX)):
+        if _at_most(yes, first, second) and _at_most(no, second, first):
+            yield "the condition decides which is taken", make(op, (a, b))
+
+
+def _at_most(known: Normalizer, a: Expr, b: Expr) -> bool:
+    return known.is_nonneg(known.form(b).minus(known.form(a)))
 
 
 def _solved(equation: Cond) -> Iterator[tuple[Var, Expr]]:

@@ -16,9 +16,10 @@ from math import gcd
 from typing import TYPE_CHECKING, Final
 
 from intset.expr import ops
+from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, as_cond, const, make, truth
 from intset.expr.ops import Op
-from intset.expr.walk import chain, is_small
+from intset.expr.walk import chain, free_vars, is_small, postorder
 from intset.linear.canonical import Normalizer
 from intset.linear.conditions import Clause
 from intset.linear.refine import sharpened
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 MAX_PARTS: Final = 12  # parts of a junction that are held against one another
 MAX_NARROWING: Final = 60  # nodes of a junction whose parts are read under one another
+MAX_VALUES: Final = 16  # of a variable that are tried
 MAX_DEPTH: Final = 3  # of what is known under what is known
 
 
@@ -105,6 +107,26 @@ def _junction(s: Simplifier, node: Cond, known: Normalizer, level: int) -> Itera
     if known.depth < MAX_DEPTH and is_small(MAX_NARROWING, (node,)):
         yield from _under_others(s, op, parts, total, known)
     yield from _merged(s, op, parts, total, known)
+    if all(total):
+        yield from _few_values(node, known)
+
+
+def _few_values(node: Cond, known: Normalizer) -> Iterator[tuple[str, Cond]]:
+    """What a junction says of one variable that has one value in it (or out of it), or none at all."""
+    variables = free_vars(node)
+    if len(variables) != 1 or any(e.op is ops.LOAD for e in postorder((node,))):
+        return
+    (var,) = variables
+    inside = node.op is ops.AND
+    low, high = known.narrowed(node if inside else negated(node)).atom_bounds(var)
+    if low is None or high is None or not 0 <= high - low < MAX_VALUES:
+        return
+    hits = [v for v in range(low, high + 1) if evaluate(node, {var: v}) is inside]
+    if not hits:
+        yield "no value is left", truth(not inside)
+    elif len(hits) == 1:
+        only: Cond = make(ops.EQ if inside else ops.NE, (var, const(hits[0])))
+        yield "one value is left", only
 
 
 def _by_order(
@@ -236,6 +258,9 @@ def _one_comparison(s: Simplifier, op: Op, p: Cond, q: Cond, known: Normalizer) 
 def _one_congruence(op: Op, p: Cond, q: Cond) -> Cond | None:
     """Two remainders of one expression as one (of a disjunction: two that it must not have), or that they cannot be."""
     kind = ops.EQ if op is ops.AND else ops.NE
+    halves = _halves(p, q, ops.NE if op is ops.AND else ops.EQ)
+    if halves is not None:
+        return halves
     a, b = _congruence_of(kind, p), _congruence_of(kind, q)
     if a is None or b is None or a[0] is not b[0]:
         return None
@@ -247,6 +272,15 @@ def _one_congruence(op: Op, p: Cond, q: Cond) -> Cond | None:
     r += m * ((t - r) // common * pow(m // common, -1, n // common) % (n // common))
     found: Cond = make(kind, (make(ops.FLOORMOD, (e, const(m * n // common))), const(r)))
     return found
+
+
+def _halves(p: Cond, q: Cond, kind: Op) -> Cond | None:
+    """Either of two remainders that are half a period apart is one of half the period; neither likewise."""
+    a, b = _congruence_of(kind, p), _congruence_of(kind, q)
+    if a is None or b is None or a[:2] != b[:2] or 2 * abs(a[2] - b[2]) != a[1]:
+        return None
+    half: Cond = make(kind, (make(ops.FLOORMOD, (a[0], const(a[1] // 2))), const(min(a[2], b[2]))))
+    return half
 
 
 def _congruence_of(kind: Op, cond: Cond) -> tuple[Expr, int, int] | None:

@@ -30,6 +30,7 @@ from intset.simplify.pattern import Rule, folded, holds, instance
 from intset.simplify.rules import ALL
 from intset.simplify.width import no_wider
 
+MAX_ROUNDS: Final = 8  # until a whole run changes nothing: what simplify returns it leaves alone
 MAX_STEPS: Final = 4_000  # nodes looked at, with what is known of each
 MAX_NODES: Final = 300  # a larger graph is compared with its linear form as a whole
 MAX_TEXT: Final = 40  # operations; ties are broken by text up to this many
@@ -67,6 +68,12 @@ class Simplifier:
         self._orders: dict[int, Order] = {}
         self._depth = 0
 
+    def anew(self, banned: Set[tuple[Node, Node]]) -> Simplifier:
+        """One that asks the same, with nothing found, and these replacements banned."""
+        other = Simplifier(bits=self.bits, banned=banned)
+        other.pricing = self.pricing
+        return other
+
     def order(self, known: Normalizer) -> Order:
         found = self._orders.get(id(known))
         if found is None:
@@ -80,11 +87,10 @@ class Simplifier:
         return a[0] <= b[0] and a[1] <= b[1] and a != b
 
     def rank(self, e: Node, have: Set[Node]) -> tuple[Any, ...]:
-        """How candidates are ordered: cost, operations, how much of it is not written as it was, text."""
-        cost, count = self.price(e)
-        if count > MAX_TEXT:
-            return (cost, count, 0, "", order_key(e))
-        return (cost, count, sum(1 for node in postorder((e,)) if node not in have), str(e), order_key(e))
+        """How candidates of one price are ordered: how much of it is not written as it was, text."""
+        if self.price(e)[1] > MAX_TEXT:
+            return (0, "", order_key(e))
+        return (sum(1 for node in postorder((e,)) if node not in have), str(e), order_key(e))
 
     # -- the walk -----------------------------------------------------------------------------------------------
 
@@ -175,20 +181,22 @@ class Simplifier:
             return node
         here = self.price(node)
         best = node
-        best_rank: tuple[Any, ...] | None = None
+        best_price = here
         best_rule = ""
         have: Set[Node] = frozenset()
         for rule, candidate in self._candidates(node, known, level):
             if candidate is None or candidate is node or (self.banned and (node, candidate) in self.banned):
                 continue
-            if not self.is_better(self.price(candidate), here):
+            price = self.price(candidate)
+            if not self.is_better(price, here) or candidate is best or price > best_price:
                 continue
-            have = have or frozenset(postorder((node,)))
-            rank = self.rank(candidate, have)
-            if best_rank is None or rank < best_rank:
-                if self.bits is not None and level == 0 and not no_wider(candidate, node, known, self.bits):
+            if price == best_price:
+                have = have or frozenset(postorder((node,)))
+                if self.rank(candidate, have) >= self.rank(best, have):
                     continue
-                best, best_rank, best_rule = candidate, rank, rule
+            if self.bits is not None and level == 0 and not no_wider(candidate, node, known, self.bits):
+                continue
+            best, best_price, best_rule = candidate, price, rule
             if level or not candidate.args:
                 break
         if best is not node and level == 0:
@@ -285,6 +293,9 @@ class Simplifier:
         elif node.op is ops.SELECT:
             for rule, candidate in (*choices.candidates(node), *choices.by_equation(node, known)):
                 yield rule, self.trial(candidate, node, known)
+            if level == 0:
+                for rule, candidate in choices.as_bound(node, known):
+                    yield rule, self.trial(candidate, node, known)
         elif node.op is ops.BITAND or node.op is ops.CAST:
             for rule, candidate in bits.candidates(node, known):
                 yield rule, self.trial(candidate, node, known)

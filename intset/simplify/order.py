@@ -5,8 +5,8 @@ The difference is a linear form. What it says by itself comes first; then an ato
     min(a, b) + r >= 0     where a + r >= 0 and b + r >= 0           max(a, b) + r >= 0     where one of them is
     abs(a) + r >= 0        where a + r >= 0 or r - a >= 0            r - abs(a) >= 0        where both are
     r - (a & b) >= 0       where r - a >= 0, a >= 0                  (a | b) + r >= 0       where a + r >= 0, b >= 0
-    c*(x//c) in [x - c + 1, x]                                       c*truncdiv(x, c) in [x - c + 1, x + c - 1]
-    f*r >= 0               where f >= 0 and r >= 0
+    c*(x//c) in [x - c + 1, x], c > 0                                       c*truncdiv(x, c) in [x - c + 1, x + c - 1]
+    f*r >= 0               where f >= 0 and r >= 0                    f + r >= 0            where r >= 0, a fact f >= 0
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from intset.linear.canonical import Normalizer
 from intset.linear.conditions import Clause
 from intset.linear.form import Linear, atom, constant, factors, monomial_of, take_out
 
-MAX_QUESTIONS: Final = 48  # comparisons of linear forms for one answer
+MAX_QUESTIONS: Final = 32  # comparisons of linear forms for one answer
 MAX_DEPTH: Final = 6  # atoms replaced one after another
+MAX_FACTS: Final = 8  # taken from a form
 MAX_TERMS: Final = 8  # of a longer form no atom is replaced
 BOUNDED: Final = frozenset(
     (ops.MIN, ops.MAX, ops.ABS, ops.BITAND, ops.BITOR, ops.SELECT, ops.FLOORDIV, ops.TRUNCDIV, ops.MUL)
@@ -56,7 +57,7 @@ class Order:
         left[0] -= 1
         if self.known.is_nonneg(form):
             return True
-        if not depth or len(form.terms) > MAX_TERMS or all(t.op not in BOUNDED for t in form.terms):
+        if not depth or len(form.terms) > MAX_TERMS or not self._may_be_bounded(form):
             return False
         for t, k in form.terms.items():
             every = self._at_least_each(t, k)
@@ -69,7 +70,25 @@ class Order:
                 return True
         if any(self._is_nonneg(coarse, left, depth - 1) for coarse in self._without_quotients(form)):
             return True
-        return self._has_nonneg_factors(form, left, depth)
+        if self._has_nonneg_factors(form, left, depth):
+            return True
+        return any(self._is_nonneg(rest, left, depth - 1) for rest in self._without_facts(form))
+
+    def _may_be_bounded(self, form: Linear) -> bool:
+        """Whether there is something in it to be replaced."""
+        if any(t.op in BOUNDED for t in form.terms):
+            return True
+        return len(form.terms) > 2 and bool(self.known.knowledge.nonneg)
+
+    def _without_facts(self, form: Linear) -> Iterator[Linear]:
+        """The form without a fact, itself at least 0, that leaves no more terms; not beside quotients."""
+        if any(t.op is ops.FLOORDIV or t.op is ops.TRUNCDIV for t in form.terms):
+            return
+        for fact in self.known.knowledge.nonneg[:MAX_FACTS]:
+            if any(fact.terms.get(t) == k for t, k in form.terms.items()):
+                rest = form.minus(fact)
+                if len(rest.terms) <= len(form.terms):
+                    yield rest
 
     def _at_least_each(self, t: Expr, k: int) -> list[Linear] | None:
         """Forms the least of which is `k * t`."""
@@ -87,6 +106,8 @@ class Order:
         form = self.known.form
         if t.op is (ops.MAX if k > 0 else ops.MIN):
             yield from (form(arg).scale(k) for arg in t.args)
+            if k % 2 == 0:
+                yield form(t.args[0]).plus(form(t.args[1])).scale(k // 2)
         elif t.op is ops.ABS:
             yield form(t.args[0]).scale(k)
             yield form(t.args[0]).scale(-k)
@@ -98,6 +119,10 @@ class Order:
     def _without_quotients(self, form: Linear) -> Iterator[Linear]:
         """Forms that are at least 0 only where `form` is, a quotient by a constant replaced by what bounds it."""
         for t, k in form.terms.items():
+            if t.op is ops.MUL and (found := self._multiple(t)) is not None:
+                dividend, divisor = found
+                bound = dividend if k < 0 else dividend.minus(divisor).shift(1)
+                yield _without(form, t).plus(bound, k)
             if t.op not in (ops.FLOORDIV, ops.TRUNCDIV) or t.args[1].op is not ops.CONST or t.args[1].data < 1:
                 continue
             c = t.args[1].data
@@ -109,10 +134,21 @@ class Order:
             else:  # c*form is a multiple of c: at least 0 where it is above -c
                 yield rest.scale(c).plus(bound, k).shift(c - 1)
 
+    def _multiple(self, t: Expr) -> tuple[Linear, Linear] | None:
+        """(x, d) for a product `x // d * d` with d > 0: it is at most x, and more than x - d."""
+        for quotient, divisor in (t.args, t.args[::-1]):
+            if quotient.op is ops.FLOORDIV and quotient.args[1] is divisor:
+                d = self.known.form(divisor)
+                return (self.known.form(quotient.args[0]), d) if self.known.is_positive(d) else None
+        return None
+
     def _has_nonneg_factors(self, form: Linear, left: list[int], depth: int) -> bool:
         """Whether `form` is seen to be a product of what is nowhere below 0."""
         for factor, rest in self.factored(form):
             sign = self.known.sign(atom(factor))
+            beside = rest.minus(atom(factor))
+            if beside.is_const and abs(beside.const) <= 1:
+                return True  # neighbours have one sign, or one of them is 0
             if sign and self._is_nonneg(rest.scale(sign), left, depth - 1):
                 return True
         return False
@@ -137,7 +173,7 @@ class Order:
             return bool(canonical.data)
         if canonical.op in ops.COMPARISONS:
             clause = self.known.compared.get(canonical)
-            if clause is not None and any(t.op in BOUNDED for t in clause[1].terms):
+            if clause is not None and self._may_be_bounded(clause[1]):
                 return self.judged(*clause)
         return None
 

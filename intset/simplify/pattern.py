@@ -68,6 +68,7 @@ class Table:
     def __init__(self, rules: Iterable[Rule]) -> None:
         self.rules: Final = tuple(rules)
         self._by_root: Final[dict[Op, list[_Row]]] = {}
+        self._by_shape: Final[dict[tuple[Op, ...], tuple[_Row, ...]]] = {}  # found as it is asked for
         for rule in self.rules:
             often = frozenset(cond for cond in CONDITIONS if _occurrences(rule.pattern, cond) > 1)
             for pattern, result in variants(rule):
@@ -81,19 +82,23 @@ class Table:
 
     def matches(self, e: Node) -> Iterator[tuple[Rule, Node, Binding]]:
         """The rules whose pattern `e` is, with the result (as a pattern) and what the variables stand for."""
-        rows = self._by_root.get(e.op)
-        if not rows:
-            return
         args = e.args
-        have = tuple([arg.op for arg in args])
-        for below, pattern, result, rule, often in rows:
-            for want, own in zip(below, have, strict=True):
-                if want is not None and want is not own:
-                    break
-            else:
-                binding: Binding = {}
-                if all(matched(p, arg, binding, often) for p, arg in zip(pattern.args, args, strict=True)):
-                    yield rule, result, binding
+        have = (e.op, *[arg.op for arg in args])
+        rows = self._by_shape.get(have)
+        if rows is None:
+            rows = self._by_shape[have] = self._possible(have)
+        for _, pattern, result, rule, often in rows:
+            binding: Binding = {}
+            if all(matched(p, arg, binding, often) for p, arg in zip(pattern.args, args, strict=True)):
+                yield rule, result, binding
+
+    def _possible(self, have: tuple[Op, ...]) -> tuple[_Row, ...]:
+        """The rows for an operation at the root and these below it."""
+        return tuple(
+            row
+            for row in self._by_root.get(have[0], ())
+            if all(want is None or want is own for want, own in zip(row.below, have[1:], strict=True))
+        )
 
 
 def _occurrences(pattern: Node, one: Node) -> int:

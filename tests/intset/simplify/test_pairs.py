@@ -23,7 +23,7 @@ ROWS = [
 def pair(row: str) -> tuple[Any, Any, list[Any]]:
     """(expression, a form that a reader would write, facts)."""
     names: dict[str, Any] = {name: getattr(intset, name) for name in intset.__all__}
-    names |= {v: Var(v) for v in "xyzwu"} | {"true": truth(True), "false": truth(False)}
+    names |= {v: Var(v) for v in "xyzwumn"} | {"true": truth(True), "false": truth(False)}
     e, expected, *facts = (eval(part, names) for part in row.split(";"))
     given = facts[0] if facts else ()
     return (
