@@ -128,8 +128,7 @@ class Counter:
             low, extent = 0, SIZE  # the end is data
         each = tuple(c.following for c in loop.carried)
         inside, moving = dict(point), (loop.var, *(c.var for c in loop.carried))
-        deciding = self.deciding_in(loop.body)
-        if not any(v is one for v in deciding for one in moving):
+        if not self.decides(moving, loop.body):
             for v in moving:
                 inside.pop(v, None)
             once = self.stmt(loop.body, inside).plus(self._sum(each, inside))
@@ -140,6 +139,10 @@ class Counter:
             total = total.plus(self.stmt(loop.body, inside)).plus(self._sum(each, inside))
             carried = {c.var: self.value(c.following, inside) for c in loop.carried}
         return total
+
+    def decides(self, moving: tuple[Any, ...], body: Stmt) -> bool:
+        """Whether what the body executes depends on one of these variables."""
+        return any(v is one for v in self.deciding_in(body) for one in moving)
 
     def operand(self, root: Any, point: dict[Any, int]) -> Work:
         """What evaluating an operand executes."""
