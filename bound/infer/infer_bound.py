@@ -291,7 +291,8 @@ class BoundsMap:
     def slid(self, key: Tensor | Operation | Stage) -> tuple[IterVar, ...]:
         """The loops between the storage of a stage and the stage, outermost first: what their iterations computed is
         kept (`store_at`). Empty for a stage that is stored where it is computed."""
-        return self._bounds(self.stage(key).op.output(0)).slid
+        bounds = self._stages.get(self.stage(key))
+        return () if bounds is None else bounds.slid
 
     def is_slid(self, leaf: IterVar) -> bool:
         """Whether a stage keeps what the iterations of a loop computed."""

@@ -257,6 +257,8 @@ def _show_bounds(report: Report) -> None:
 
 def _tensor_rows(stage: Report) -> list[tuple[object, ...]]:
     where = f"at {stage['attach'][0]}" if stage["attach"] else stage["kind"]
+    if stage["slid"]:
+        where += f", kept over {', '.join(reversed(stage['slid']))}"
     rows = []
     for entry in stage["tensors"]:
         cells: list[object] = [entry["tensor"], where]

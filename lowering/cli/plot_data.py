@@ -245,11 +245,15 @@ def _panel(bounds: BoundsMap, domain: str, tensor: Tensor, values: Sequence[int]
     required, computed = (_at(region, given, tensor) for region in (needed, bounds.computed(tensor)))
     seen = elements_of(required, drawn)
     sides = [_side(side, given, tensor.name) for side in bounds.allocated(tensor)]
+    shown = [sides[k] for k in drawn]
+    for place, k in enumerate(drawn):  # a window that turns is where the elements are
+        if bounds.storage(tensor).is_circular and bounds.storage(tensor).folds[k] is not None:
+            shown[place] = (seen.box[place][0], sides[k][1])
     return Panel(
         domain,
         seen,
         seen if computed == required else elements_of(computed, drawn),
-        tuple(sides[k] for k in drawn),
+        tuple(shown),
         tuple(extent for _, extent in sides),
         needed.is_exact,
     )

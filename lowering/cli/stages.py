@@ -66,6 +66,7 @@ def _stage(bounds: BoundsMap, stage: Stage) -> dict[str, object]:
         "stage": stage.name,
         "kind": kind,
         "scope": stage.scope,
+        "slid": [bounds.loop_name(at, axis) for at, axis in bounds.attach_path(stage)[: len(bounds.slid(stage))]],
         "attach": [bounds.loop_name(at, axis) for at, axis in bounds.attach_path(stage)],
         "axes": axes,
         "tensors": [_tensor(bounds, tensor) for tensor in op.outputs],

@@ -41,6 +41,17 @@ s[B].compute_at(s[C], xo)
 """
 
 
+SLIDING = """
+from bound import te
+A = te.placeholder((12, 8), name="A")
+B = te.compute((12, 8), lambda y, x: A[y, x] * 2, name="B")
+C = te.compute((10, 8), lambda y, x: B[y, x] + B[y + 1, x] + B[y + 2, x], name="C")
+s = te.create_schedule(C.op)
+s[B].compute_at(s[C], C.op.axis[0])
+s[B].store_root()
+"""
+
+
 @pytest.fixture
 def corpus(tmp_path: Path) -> str:
     return write(tmp_path / "corpus.json", json.dumps([ROW, SIZED, PREDICATE]))
@@ -90,6 +101,15 @@ def test_bounds_of_a_corpus(capsys: pytest.CaptureFixture[str], corpus: str) -> 
     assert [row["row"] for row in rows] == [0, 1, 2]
     assert (rows[0]["min"], rows[0]["max"], rows[0]["tight"]) == (0, 15, True)
     assert rows[2]["holds"] == "both" and rows[2]["fails_at"]["i"] * 2 + rows[2]["fails_at"]["j"] >= 4
+
+
+def test_what_is_kept_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = write(tmp_path / "sliding.py", SLIDING)
+    out = output(capsys, "bounds", path)
+    assert "at C.y, kept over C.y" in out and "[0; 3] x [0; 8]" in out
+    stages = {stage["stage"]: stage for stage in report(capsys, "bounds", path)["schedules"][0]["stages"]}
+    assert stages["B"]["slid"] == ["C.y"] and stages["C"]["slid"] == []
+    assert "3 in turn from 0 x 8 from 0, kept while C.y runs" in output(capsys, "explain", path)
 
 
 def test_bounds_by_another_domain(capsys: pytest.CaptureFixture[str], corpus: str) -> None:
