@@ -1,0 +1,108 @@
+"""Parallel loops in C under the thread sanitizer.
+
+OpenMP's own runtime is not instrumented: what it does between threads looks like races. So the few functions that a
+parallel loop calls are defined here, on plain threads, which the sanitizer knows.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bound import te, tir
+from lowering import lower, parse_nest
+from lowering.codegen.c_main import program_text
+from lowering.nest.ir import Function
+from tests.lowering.lowered import compilers
+
+RUNTIME = """
+#include <pthread.h>
+#define THREADS 3
+static __thread int number;
+static void (*volatile body)(void *);
+static pthread_barrier_t all;
+struct call { void (*body)(void *); void *data; int number; };
+int omp_get_thread_num(void) { return number; }
+int omp_get_num_threads(void) { return THREADS; }
+int omp_get_max_threads(void) { return THREADS; }
+void GOMP_barrier(void) { pthread_barrier_wait(&all); }
+static void *one(void *call) {
+    struct call *c = call;
+    number = c->number;
+    c->body(c->data);
+    return 0;
+}
+void GOMP_parallel(void (*f)(void *), void *data, unsigned count, unsigned flags) {
+    pthread_t threads[THREADS];
+    struct call calls[THREADS];
+    (void)count, (void)flags;
+    pthread_barrier_init(&all, 0, THREADS);
+    for (int k = 0; k < THREADS; ++k) {
+        calls[k] = (struct call){f, data, k};
+        pthread_create(&threads[k], 0, one, &calls[k]);
+    }
+    for (int k = 0; k < THREADS; ++k) pthread_join(threads[k], 0);
+    pthread_barrier_destroy(&all);
+}
+"""
+FLAGS = ("-std=gnu99", "-O1", "-g", "-fopenmp", "-fsanitize=thread", "-pthread")
+
+
+def sanitized(f: Function, folder: Path, sizes: dict[str, int] | None = None) -> subprocess.CompletedProcess[str]:
+    text = program_text(f, sizes)
+    assert "#pragma omp parallel" in text
+    (folder / "f.c").write_text(text)
+    (folder / "runtime.c").write_text(RUNTIME)
+    built = subprocess.run(
+        ["gcc", *FLAGS, str(folder / "f.c"), str(folder / "runtime.c"), "-o", str(folder / "f"), "-lm"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if built.returncode:
+        pytest.skip(f"no thread sanitizer: {built.stderr}")
+    done = subprocess.run([str(folder / "f")], capture_output=True, text=True, check=False, timeout=120)
+    if "unexpected memory mapping" in done.stderr:
+        pytest.skip("the thread sanitizer does not run here")
+    return done
+
+
+def tiles(n: Any) -> Any:
+    """Private storage of each iteration, too large for the stack; a border; a sum."""
+    a = te.placeholder((n, n), name="A")
+    pad = te.compute(
+        (n + 2, n + 2),
+        lambda y, x: tir.if_then_else(tir.all(y >= 1, y <= n, x >= 1, x <= n), a[y - 1, x - 1], 0.0),
+        name="pad",
+    )
+    r = te.reduce_axis((0, 3), "r")
+    b = te.compute((n, n + 2), lambda y, x: te.sum(pad[y + r, x], axis=r), name="B")
+    c = te.compute((n, n), lambda y, x: b[y, x] + b[y, x + 2], name="C")
+    s = te.create_schedule(c.op)
+    outer, _ = s[c].split(c.op.axis[0], 8)
+    s[pad].compute_at(s[c], outer)
+    s[b].compute_at(s[c], outer)
+    s[c].parallel(outer)
+    s[c].vectorize(c.op.axis[1])
+    return s
+
+
+def divided() -> Any:
+    """All threads may note a division by 0 in one place."""
+    a = te.placeholder((64,), "int32", name="A", value_range=(0, 3))
+    b = te.compute((64,), lambda i: 12 // a[i], name="B")
+    s = te.create_schedule(b.op)
+    s[b].parallel(b.op.axis[0])
+    return s
+
+
+@pytest.mark.skipif("gcc" not in compilers(), reason="the runtime of another compiler has other functions")
+def test_parallel_loops_have_no_race(tmp_path: Path) -> None:
+    for f, sizes in ((lower(tiles(te.size_var("n"))), {"n": 61}), (lower(divided()), {})):
+        done = sanitized(f, tmp_path, sizes)
+        assert "returned" in done.stdout and "WARNING" not in done.stderr, done.stderr
+    racing = "def f(A: float32[4]):\n    for i in [0, 400) parallel:\n        A[i % 4] = A[i % 4] + 1.0\n"
+    assert "data race" in sanitized(parse_nest(racing), tmp_path).stderr
