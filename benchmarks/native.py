@@ -48,12 +48,12 @@ def measure(program: Program, repeat: int, threads: int = 1) -> dict[str, Any]:
     given = {t: rng.standard_normal(program.shape(t), "float32") for t in f.inputs}
     ours, theirs = ({t: np.zeros(program.shape(t), "float32") for t in f.outputs} for _ in range(2))
     calls = {
-        "generated": _generated(f, file, [{**given, **ours}[t] for t in f.params], program, flags),
+        "generated": generated(f, file, [{**given, **ours}[t] for t in f.params], program, flags),
         "hand": _hand(program, [{**given, **theirs}[t] for t in f.params], flags, parallel),
     }
     if parallel:
         alone = c_file(lower((serial := program.build(False)).schedule, serial.args))
-        calls["serial"] = _generated(f, alone, [{**given, **ours}[t] for t in f.params], program, FLAGS)
+        calls["serial"] = generated(f, alone, [{**given, **ours}[t] for t in f.params], program, FLAGS)
     times: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(repeat):
         for name, call in calls.items():
@@ -74,9 +74,10 @@ def measure(program: Program, repeat: int, threads: int = 1) -> dict[str, Any]:
     }
 
 
-def _generated(
+def generated(
     f: Function, file: CFile, arrays: Sequence[Any], program: Program, flags: tuple[str, ...]
 ) -> Callable[[], int]:
+    """A call of the compiled function on arrays, at the sizes of a program."""
     function = getattr(ctypes.CDLL(str(compiled_library(file.text, flags))), file.entry)
     wide = ctypes.c_int32 if file.bits == 32 else ctypes.c_int64
     args = [a.ctypes.data_as(ctypes.c_void_p) for a in arrays] + [wide(program.sizes[v.name]) for v in f.sizes]
