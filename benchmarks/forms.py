@@ -3,8 +3,8 @@
     python -m benchmarks.forms [case ...] [--least MS] [--repeat N] [--json]
 
 Each case is a schedule of a benchmark program. It is lowered by default and with every `compute` and `nests`, compiled,
-and all distinct texts are called in turn. Printed are the medians of processor time, that of the default relative to the
-fastest other form; what is called too briefly (`--least`, in milliseconds) is called several times.
+and all distinct texts are called in turn. Printed are the medians of processor time, that of the default relative to
+the fastest other form; what is called too briefly (`--least`, in milliseconds) is called several times.
 """
 
 from __future__ import annotations
