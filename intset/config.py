@@ -74,10 +74,13 @@ _FIELDS = {field.name: field for field in fields(Config)}
 
 def current(domain: Any = None) -> Config:
     """The configuration in force here; `domain` is the argument of the call."""
-    config = _ambient_here()
-    if using.entered.get() and (blocks := using.in_force()):
-        config = blocks[-1].config([block.choices for block in blocks], config)
-    if domain is None:
+    config = _ambient(_environment_key(), os.getcwd())
+    if entered := using.entered.get():
+        if len(entered) == 1 and (only := entered[0]()) is not None:
+            config = only.alone(config)
+        elif blocks := using.in_force():
+            config = blocks[-1].config([block.choices for block in blocks], config)
+    if domain is None or domain is config.domain:
         return config
     if not isinstance(domain, str):
         checked("domain", domain, "the argument domain=")
@@ -103,9 +106,19 @@ class using(Block[Config]):  # noqa: N801  # read as a statement: `with using(..
     def __init__(self, **choices: Any) -> None:
         self.choices = {name: checked(name, value, "using(...)") for name, value in choices.items()}
         self._made: tuple[list[Mapping[str, Any]], Config, Config] | None = None
+        self._alone: tuple[Config, Config] | None = None
 
     def enter(self) -> Config:
         return self.config([*(block.choices for block in using.in_force()), self.choices], _ambient_here())
+
+    def alone(self, ambient: Config) -> Config:
+        """The configuration while no other block was entered; `ambient` when this one has ended."""
+        if self._owner is None:
+            return ambient
+        made = self._alone
+        if made is None or made[0] is not ambient:
+            made = self._alone = (ambient, self.config([self.choices], ambient))
+        return made[1]
 
     def config(self, choices: list[Mapping[str, Any]], ambient: Config) -> Config:
         """The configuration while this is the innermost block; the same object as long as `choices` are the same."""

@@ -224,7 +224,7 @@ class Context:
         """Whether `condition` holds at every point of this context: proved, refuted by a counterexample, or unknown."""
         goal = condition if isinstance(condition, Cond) else as_cond(condition, "the condition to prove")
         chosen = configuration.current(self.domain)
-        frame = self.frame
+        frame = self.frame if Assuming.entered.get() else self._root
         found = frame.answers.get((goal, chosen, generation()))
         if found is not None:
             answer: Proof = found
