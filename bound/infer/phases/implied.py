@@ -31,8 +31,6 @@ def is_implied(known: Known, ranges: Mapping[Var, Range], guard: Cond, others: S
             return True
         terms: tuple[Expr | Cond, ...] = (guard, *others, *map(_extent, ranges.values()))
         products = set(_in_products(terms))
-        if not products:
-            return False
         solved = _solved(known, products)
         cases = _cases(ranges, products, terms)
         if (solved or len(cases) > 1) and all(
@@ -143,7 +141,7 @@ def _is_refuted(known: Known, ranges: Mapping[Var, Range], guard: Cond, others: 
         return False
     below = forms[0][1].scale(-1).expr() - 1
     loops = {*ranges, *quotients.made}
-    factors = [e for e in _sizes_in_products((goal, *rest), loops) if known.is_nonneg(known.form(e))]
+    factors = [e for e in _sizes_in_products((goal, *rest, *quotients.facts), loops) if known.is_nonneg(known.form(e))]
     if not factors:
         return False
     inside: dict[Var, Range | None] = {**ranges, **dict.fromkeys(quotients.made)}

@@ -365,3 +365,17 @@ def test_an_output_of_a_reduction_over_nothing():
         out = {t.name: np.full(3, -9, "int32") for t in (t1, t4)}
         run(lower(s), {"A": np.ones((3, size), "int32"), **out})
         assert out["T1"].tolist() == [size] * 3 and out["T4"].tolist() == [2 * size + 5] * 3
+
+
+def test_a_quotient_of_a_fused_loop_is_not_guarded():
+    """The loop over 5 rows of n says already that `f // n <= 4`."""
+    n = te.var("n")
+    t3 = pointwise("T3", te.placeholder((n,), name="A", dtype="int32"))
+    one = te.compute((n, 1), lambda i, j: t3[i] - 1, name="B")
+    many = te.compute((n, 5), lambda i, j: one[i, 0] * 3 + j, name="S")
+    s = te.create_schedule(many.op)
+    s[many].fuse(many.op.axis[1], many.op.axis[0])
+    s[one].reorder(*reversed(one.op.axis))
+    assert replay.compute_at(s, one, many, 1).position == 1
+    b = infer_bound(s)
+    assert b.nest(one).guards == b.nest(many).guards == ()
