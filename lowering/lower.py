@@ -16,7 +16,7 @@ from intset.errors import InputError
 from intset.expr.node import Var, const
 from lowering.build import schedule_ops
 from lowering.build.arguments import parameters, shape_asserts, sizes_of
-from lowering.build.checks import data_checks, refuse_outside, size_asserts
+from lowering.build.checks import data_checks, refuse_outside, size_asserts, start_asserts
 from lowering.build.pieces import NESTS
 from lowering.forms import COMPUTE, chosen
 from lowering.nest.ir import Function, seq
@@ -25,6 +25,7 @@ from lowering.passes import (
     drop_dead,
     follow_guards,
     lower_divisions,
+    name_choices,
     name_minima,
     narrow,
     rebase,
@@ -104,7 +105,7 @@ def lower(
     f, bits = before_divisions(s, args, bounds, ctx, at, name, compact, nests, unsafe, compute)
     if strength:
         f = drop_dead(strength_reduce(f, bits))
-    return unique_names(lower_divisions(f, bits))
+    return unique_names(name_choices(lower_divisions(f, bits)))
 
 
 def before_divisions(
@@ -197,7 +198,8 @@ def nest_of(
     known = Context() if ctx is None else ctx
     outside = () if unsafe else b.outside
     refuse_outside(outside)
-    body = seq(*size_asserts(outside, known), schedule_ops(b, frozenset(tensors), nests, data_checks(outside)))
+    asserted = (*size_asserts(outside, known), *start_asserts(b.schedule, known))
+    body = seq(*asserted, schedule_ops(b, frozenset(tensors), nests, data_checks(outside)))
     sizes, params = sizes_of(tensors, body)
     sizes = tuple(dict.fromkeys((*(v for v in scalars if isinstance(v, Var)), *sizes)))
     params = tuple(dict.fromkeys((*(v for v in scalars if not isinstance(v, Var)), *params)))

@@ -103,9 +103,12 @@ def pass_up_index(relations: Sequence[Relation], ranges: Ranges, leaves: Mapping
             if relation.fused in values:
                 width = extent(ranges[relation.inner])
                 fused = values[relation.fused]
-                outer, inner = simple.floordiv(fused, width), simple.floormod(fused, width)
-                if simple.number(extent(ranges[relation.outer])) == 1:
+                if simple.number(width) == 0:  # the loop never runs
+                    outer = inner = as_expr(0)
+                elif simple.number(extent(ranges[relation.outer])) == 1:
                     outer, inner = as_expr(0), fused
+                else:
+                    outer, inner = simple.floordiv(fused, width), simple.floormod(fused, width)
                 values[relation.outer] = simple.add(outer, low(ranges[relation.outer]))
                 values[relation.inner] = simple.add(inner, low(ranges[relation.inner]))
         elif isinstance(relation, Rebase) and relation.rebased in values:

@@ -1,6 +1,6 @@
 """Passes over loop nests: functions from `Function` to `Function`.
 
-minima.py      names for long minima of allocations
+minima.py      names for long minima of allocations; choices.py: for selects that an inner loop makes alike each time
 follow.py      guards in the ends of loops
 simplify.py    loops of one iteration, conditions that always or never hold, shorter indices
 buffers.py     the same by what elements hold, too
@@ -34,6 +34,7 @@ undefined.py assumptions.py   `undef()` and `assume`, before code is made
 from lowering.passes.accumulators import accumulate
 from lowering.passes.assumptions import remove_assume
 from lowering.passes.buffers import simplify
+from lowering.passes.choices import name_choices
 from lowering.passes.dead import drop_dead
 from lowering.passes.divisions import lower_divisions, lowered_parts
 from lowering.passes.extents import reduce_loop_extents
@@ -62,6 +63,7 @@ __all__ = [
     "lower_divisions",
     "lowered_parts",
     "merge_adjacent_loops",
+    "name_choices",
     "name_minima",
     "narrow",
     "partition_loops",

@@ -12,8 +12,9 @@ from bound import infer_bound, te, tir
 from bound.errors import ScheduleError
 from bound.reference import evaluate
 from bound.tensor import Tensor
-from intset import Var
+from intset import ShapeVar, Var
 from lowering import lower, run
+from lowering.errors import CheckError
 from tests.bound.claims import check_claims
 from tests.lowering.lowered import check, random_array
 from tests.sweeps import daily
@@ -193,3 +194,37 @@ def test_scans_and_externs_write_outputs_that_nobody_reads() -> None:
         one[...], two[...] = given, given * 3
 
     check(te.create_schedule(last.op), functions={"f": f})
+
+
+def _fused_sum(reduced: Any) -> Any:
+    x = te.placeholder((reduced, 3), name="X", dtype="int32")
+    r = te.reduce_axis((0, reduced), "r")
+    t = te.compute((3,), lambda j: te.sum(x[r, j], axis=r), name="T")
+    s = te.create_schedule(t.op)
+    s[t].fuse(t.op.axis[0], t.op.reduce_axis[0])
+    return x, t, s
+
+
+def test_a_loop_over_data_and_an_empty_reduction_starts_nothing() -> None:
+    with pytest.raises(ScheduleError, match="r is empty, and a loop runs over it and over data"):
+        lower(_fused_sum(0)[2])
+    x, t, s = _fused_sum(ShapeVar("n"))
+    f = lower(s, [x, t])
+    out = np.full(3, 7, "int32")
+    with pytest.raises(CheckError, match="r of T, fused with data, is not empty"):
+        run(f, {x: np.ones((0, 3), "int32"), t: out})
+    run(f, {x: np.ones((2, 3), "int32"), t: out})
+    assert out.tolist() == [2, 2, 2]
+    x, t, s = _fused_sum(ShapeVar("n", 1))
+    assert "fused with data" not in str(lower(s, [x, t]))
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (0, 0)])
+def test_fused_axes_of_which_one_is_empty(shape: tuple[int, int]) -> None:
+    x = te.placeholder(shape, name="X", dtype="int32")
+    t = te.compute(shape, lambda i, j: x[i, j] + 1, name="T")
+    u = te.compute(shape, lambda i, j: t[i, j] * 2, name="U")
+    s = te.create_schedule(u.op)
+    outer, _ = s[u].split(s[u].fuse(*u.op.axis), 4)
+    s[t].compute_at(s[u], outer)
+    run(lower(s, [x, u]), {x: np.ones(shape, "int32"), u: np.ones(shape, "int32")})

@@ -13,8 +13,8 @@ from bound import infer_bound, te
 from bound.schedule import Schedule
 from intset.expr.evaluate import evaluate
 from lowering import Function, lower
-from lowering.nest.ir import For, If, Seq, Stmt, Store
-from lowering.nest.walk import range_ends
+from lowering.nest.ir import For, If, Let, Seq, Stmt, Store
+from lowering.nest.walk import range_ends, statements
 from tests.bound.infer.test_sliding import READERS, SUM3, program
 from tests.bound.sliding import legal
 from tests.lowering.lowered import check, check_c
@@ -121,3 +121,18 @@ def sweep(start: int, count: int, c: bool = False) -> int:
 @pytest.mark.parametrize("start", daily(range(130, 3000, 50), 60))
 def test_random_programs(start: int) -> None:
     assert sweep(start, 35, c=start % 100 == 80) >= 1
+
+
+def test_what_an_innermost_loop_chooses_alike_is_chosen_before_it() -> None:
+    """One choice for all rows that a stencil reads: each is a constant from the first."""
+    a = te.placeholder((12, 20), name="A")
+    b = te.compute((10, 20), lambda y, x: a[y, x] + a[y + 1, x] + a[y + 2, x], name="B")
+    c = te.compute((8, 20), lambda y, x: b[y, x] + b[y + 1, x] + b[y + 2, x], name="C")
+    s = te.create_schedule(c.op)
+    s[b].compute_at(s[c], c.op.axis[0])
+    s[b].store_root()
+    loops = [inner for inner in statements(lower(s, [a, c]).body) if isinstance(inner, For)]
+    innermost = [loop for loop in loops if not any(isinstance(part, For) for part in statements(loop.body))]
+    assert innermost and not any("select" in str(loop) for loop in innermost)
+    lets = [inner for inner in statements(lower(s, [a, c]).body) if isinstance(inner, Let)]
+    assert len(lets) == 1

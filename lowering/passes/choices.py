@@ -1,0 +1,91 @@
+"""Choices that an innermost loop makes alike in every iteration, made once before it: compilers do not vectorize a loop
+in whose indices something is chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from bound.tir import walk
+from intset.expr import ops
+from intset.expr.node import Expr, Node, Var
+from intset.expr.walk import postorder
+from intset.linear.canonical import Normalizer
+from lowering.nest.ir import For, Function, If, Let, Seq, Stmt, seq
+from lowering.nest.walk import Visit, drive, operands, statements, transform
+
+# Defined everywhere, so that they may be evaluated before a loop that does not run; divisions are by constants.
+_TOTAL: Final = frozenset((
+    *(ops.VAR, ops.CONST, ops.NEG, ops.ADD, ops.SUB, ops.MUL, ops.MIN, ops.MAX, ops.SELECT),
+    *(*ops.COMPARISONS, ops.AND, ops.OR, ops.NOT),
+))  # fmt: skip
+
+
+def name_choices(f: Function) -> Function:
+    """The function with a `Let` before each innermost loop for every select of indices that does not depend on it."""
+    return f.with_body(drive(_visit(f.body)))
+
+
+def _visit(stmt: Stmt) -> Visit[Stmt]:
+    if isinstance(stmt, Seq):
+        parts: list[Stmt] = []
+        for inner in stmt.stmts:
+            parts.append((yield _visit(inner)))  # noqa: PERF401  # a comprehension cannot yield
+        return seq(*parts)
+    if isinstance(stmt, If):
+        then = yield _visit(stmt.then)
+        return If(stmt.cond, then, None if stmt.orelse is None else (yield _visit(stmt.orelse)))
+    if not isinstance(stmt, For):
+        return stmt
+    if any(isinstance(inner, For) for inner in statements(stmt.body)):
+        return replace(stmt, body=(yield _visit(stmt.body)))
+    inside = {inner.var for inner in statements(stmt) if isinstance(inner, (For, Let))}
+    inside.update(c.var for c in stmt.carried)
+    made: dict[Expr, Var] = {}
+    names: dict[Expr, Expr] = {}
+    for choice in _choices(stmt.body):
+        if choice in names or not _is_total(choice) or not inside.isdisjoint(choice.free_vars()):
+            continue
+        near = ((var, k) for known, var in made.items() if (k := _beyond(known, choice)) is not None)
+        var, k = next(near, (None, 0))
+        if var is None:
+            names[choice] = made[choice] = Var(f"{stmt.var.name}.choice")
+        else:
+            names[choice] = var + k if k > 0 else var - -k
+    if not names:
+        return stmt
+    body = transform(stmt.body, lambda e: walk.rewrite(e, dict(names)))
+    return seq(*(Let(var, choice) for choice, var in made.items()), replace(stmt, body=body))
+
+
+def _beyond(known: Expr, choice: Expr) -> int | None:
+    """The constant by which a choice is more than a known one of the same condition."""
+    if known.args[0] is not choice.args[0]:
+        return None
+    forms = Normalizer({})
+    first, second = (forms.form(b - a) for a, b in zip(known.args[1:], choice.args[1:], strict=True))
+    return first.const if first.is_const and first.same(second) else None
+
+
+def _choices(body: Stmt) -> Iterator[Expr]:
+    """The selects of integers in a body that stand in no other."""
+    stack = [e for stmt in statements(body) for e in operands(stmt)]
+    seen = set()
+    while stack:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if node.op is ops.SELECT and isinstance(node, Expr):
+            yield node
+        else:
+            stack.extend(node.args)
+
+
+def _is_total(e: Expr) -> bool:
+    return all(node.op in _TOTAL or _is_by_constant(node) for node in postorder((e,)))
+
+
+def _is_by_constant(node: Node) -> bool:
+    return node.op in ops.DIVISIONS and node.args[1].op is ops.CONST and node.args[1].data != 0
