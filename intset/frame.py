@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from intset.config import Config
 from intset.domains.query import Query
+from intset.expr import ops
 from intset.expr.definedness import definedness, embedded_claims
 from intset.expr.node import Cond, Expr, Node, Var
 from intset.expr.range import Range
@@ -165,6 +166,13 @@ def _is_true(base: Normalizer, condition: Cond) -> bool:
     return not base.clauses(condition)
 
 
+def _is_met(known: Normalizer, need: Cond) -> bool:
+    """Whether a need always holds: one of a branch, `not guard or need`, where its guard implies it."""
+    if _is_true(known, need):
+        return True
+    return need.op is ops.OR and _is_true(known.narrowed(~need.args[0]), need.args[1])
+
+
 def _contradicting(facts: Sequence[Fact]) -> tuple[Fact, ...]:
     """Facts of which none can be left out and that no values of the variables satisfy; empty when none are found."""
     if not facts or not Frame({}, tuple(facts)).known.empty:
@@ -179,7 +187,7 @@ def _contradicting(facts: Sequence[Fact]) -> tuple[Fact, ...]:
 
 def _where_defined(frame: Frame, roots: Sequence[Node]) -> Frame:
     """`frame` restricted to the points where the roots have a value: their assertions hold, no divisor is 0."""
-    needs = [need for need in definedness(roots) if not _is_true(frame.known, need)]
+    needs = [need for need in definedness(roots) if not _is_met(frame.known, need)]
     if not needs:
         return frame
     claims = dict.fromkeys(part for claim in embedded_claims(roots) for part in conjuncts(claim))

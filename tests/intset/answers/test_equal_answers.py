@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from intset import Context, Range, ShapeVar, Var, select
 from tests import ROOT
 from tests.intset.answers.repeatable import PER_SCENE, Scene, alone, answers, scene
 from tests.sweeps import daily
@@ -117,3 +118,15 @@ def test_in_a_fresh_process_that_hashes_otherwise() -> None:
     assert ran.returncode == 0, ran.stderr
     for seed, found in zip(range(first, last + 1), json.loads(ran.stdout), strict=True):
         assert not differences(seed, scene(seed), found)
+
+
+def test_a_need_that_its_guard_implies_is_none() -> None:
+    """A question asked after one with an operation that is not defined everywhere has the facts it has alone."""
+    found = []
+    for is_first in (True, False):
+        i, l, j, k, x, y = (Var(name) for name in "iljkxy")
+        ctx = Context({i: Range(-2, ShapeVar("n")), l: Range(i, i), j: Range(0, i + 2), k: Range(-j, j - 3 + j)})
+        if not is_first:
+            ctx.prove((x // y).eq(3))
+        found.append(repr(ctx.prove(select(k * 3 + (k + 1) >= 3, k // k, k // 2) >= 3)))
+    assert found[0] == found[1]
