@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -86,7 +87,8 @@ def start_asserts(schedule: Schedule, known: Context) -> list[Assert]:
 
 def _fused_with_data(op: ComputeOp, relations: Sequence[Relation]) -> Iterator[IterVar]:
     """The reduction axes of which some loop is made together with data axes."""
-    made = {iv: frozenset((iv,)) for iv in (*op.axis, *op.reduce_axis)}
+    # an axis of another stage, whose loop this one shares, is made from none of its own
+    made = defaultdict(frozenset, {iv: frozenset((iv,)) for iv in (*op.axis, *op.reduce_axis)})
     data = frozenset(op.axis)
     for relation in relations:
         if isinstance(relation, Split):

@@ -113,7 +113,7 @@ for i0 in [0, 4):
         {"compact": True},
         """\
 allocate T: float32[16] at [T.min0]
-if i0.outer >= 3:
+if i0.outer == 3:
     for i0 in [0, 3):
         T[i0] = A[i0] + 1.0
 for i0 in [0, minimum(13 - i0.outer * 4, 4)):
