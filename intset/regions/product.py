@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from intset.expr import ops
 from intset.expr.node import Cond, Expr
-from intset.expr.walk import postorder
+from intset.expr.walk import chain, postorder
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
 
@@ -31,13 +31,5 @@ def has_select(e: Expr) -> bool:
 
 def parts_of(e: Expr, op: ops.Op) -> list[Linear]:
     """The forms whose maximum (minimum) the expression is."""
-    found: list[Expr] = []
-    stack: list[Expr] = [e]
-    while stack:
-        top = stack.pop()
-        if top.op is op:
-            stack.extend(reversed(top.args))
-        else:
-            found.append(top)
     plain = Normalizer({})
-    return [plain.form(part) for part in found]
+    return [plain.form(part) for part in chain(op, e)]

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice, product
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, Var
-from intset.expr.walk import opaque_terms
+from intset.expr.walk import chain, opaque_terms
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
 
@@ -102,7 +102,7 @@ def _below(form: Linear, sign: int) -> Iterator[Linear]:
     rest: dict[Expr, int] = {}
     for term, k in form.terms.items():
         if term.op is (ops.MIN if k * sign > 0 else ops.MAX):
-            choices.append([(form_of(arg), k) for arg in operands_of(term)])
+            choices.append([(form_of(arg), k) for arg in chain(term.op, term)])
         else:
             rest[term] = k
     for chosen in islice(product(*choices), MOST_ENDS):
@@ -110,16 +110,3 @@ def _below(form: Linear, sign: int) -> Iterator[Linear]:
         for part, k in chosen:
             total = total.plus(part, k)
         yield total
-
-
-def operands_of(e: Any) -> list[Expr]:
-    """The operands of nested minima, or of nested maxima."""
-    found: list[Expr] = []
-    stack = [e]
-    while stack:
-        top = stack.pop()
-        if top.op is e.op:
-            stack.extend(reversed(top.args))
-        else:
-            found.append(top)
-    return found

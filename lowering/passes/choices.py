@@ -5,21 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Final
 
 from bound.tir import walk
 from intset.expr import ops
-from intset.expr.node import Expr, Node, Var
-from intset.expr.walk import postorder
+from intset.expr.definedness import definedness
+from intset.expr.node import Expr, Var
+from intset.expr.walk import opaque_terms
 from intset.linear.canonical import Normalizer
 from lowering.nest.ir import For, Function, If, Let, Seq, Stmt, seq
 from lowering.nest.walk import Visit, drive, operands, statements, transform
-
-# Defined everywhere, so that they may be evaluated before a loop that does not run; divisions are by constants.
-_TOTAL: Final = frozenset((
-    *(ops.VAR, ops.CONST, ops.NEG, ops.ADD, ops.SUB, ops.MUL, ops.MIN, ops.MAX, ops.SELECT),
-    *(*ops.COMPARISONS, ops.AND, ops.OR, ops.NOT),
-))  # fmt: skip
 
 
 def name_choices(f: Function) -> Function:
@@ -45,7 +39,9 @@ def _visit(stmt: Stmt) -> Visit[Stmt]:
     made: dict[Expr, Var] = {}
     names: dict[Expr, Expr] = {}
     for choice in _choices(stmt.body):
-        if choice in names or not _is_total(choice) or not inside.isdisjoint(choice.free_vars()):
+        if choice in names or not inside.isdisjoint(choice.free_vars()):
+            continue
+        if definedness((choice,)) or opaque_terms(choice):  # it must not be asked where the loop does not run
             continue
         near = ((var, k) for known, var in made.items() if (k := _beyond(known, choice)) is not None)
         var, k = next(near, (None, 0))
@@ -81,11 +77,3 @@ def _choices(body: Stmt) -> Iterator[Expr]:
             yield node
         else:
             stack.extend(node.args)
-
-
-def _is_total(e: Expr) -> bool:
-    return all(node.op in _TOTAL or _is_by_constant(node) for node in postorder((e,)))
-
-
-def _is_by_constant(node: Node) -> bool:
-    return node.op in ops.DIVISIONS and node.args[1].op is ops.CONST and node.args[1].data != 0

@@ -81,31 +81,29 @@ def test_a_reduction_over_tiles_that_are_fetched_ahead() -> None:
     check_c(f, s, sanitize=True)
 
 
-def test_what_is_computed_for_it_alone_goes_along() -> None:
+def three_stages(reads_both: bool) -> tuple[Any, Any]:
+    """D reads C, or C and what C is made of; both are computed in each tile of D."""
     A = te.placeholder((24,), name="A")
     B = te.compute((24,), lambda i: A[i] + 1.0, name="B")
     C = te.compute((22,), lambda i: B[i] + B[i + 2], name="C")
-    D = te.compute((20,), lambda i: C[i] * C[i + 2], name="D")
+    D = te.compute((20,), lambda i: C[i] * (B if reads_both else C)[i + 2], name="D")
     s = te.create_schedule(D.op)
     xo, _ = s[D].split(D.op.axis[0], 6)
     for T in (B, C):
         s[T].compute_at(s[D], xo)
     s[C].double_buffer()
+    return B, s
+
+
+def test_what_is_computed_for_it_alone_goes_along() -> None:
+    B, s = three_stages(False)
     check_c(check(s), s)
     s[B].double_buffer()
     check_c(check(s), s)
 
 
 def test_what_others_need_in_this_iteration_is_not_computed_ahead() -> None:
-    A = te.placeholder((24,), name="A")
-    B = te.compute((24,), lambda i: A[i] + 1.0, name="B")
-    C = te.compute((22,), lambda i: B[i] + B[i + 2], name="C")
-    D = te.compute((20,), lambda i: C[i] * B[i + 2], name="D")
-    s = te.create_schedule(D.op)
-    xo, _ = s[D].split(D.op.axis[0], 6)
-    for T in (B, C):
-        s[T].compute_at(s[D], xo)
-    s[C].double_buffer()
+    B, s = three_stages(True)
     with pytest.raises(ScheduleError, match=r"stage C: double_buffer .* an iteration of i.outer ahead, but B is"):
         lower(s)
     s[B].double_buffer()

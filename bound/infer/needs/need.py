@@ -19,7 +19,7 @@ from intset.errors import BudgetError, CountError
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, Var, as_expr
 from intset.expr.range import Range
-from intset.expr.walk import conjuncts, is_small
+from intset.expr.walk import chain, conjuncts, is_small
 from intset.infinity import Infinity
 from intset.linear.form import Linear, constant
 from intset.regions.shape import Shape
@@ -239,14 +239,7 @@ def box_of_ranges(known: Known, ranges: Iterable[Range]) -> Box:
 def end_forms(known: Known, end: object, op: ops.Op) -> list[Linear]:
     """The forms whose maximum (minimum) an end is."""
     assert isinstance(end, Expr)
-    found, stack = [], [end]
-    while stack:
-        top = stack.pop()
-        if top.op is op:
-            stack.extend(reversed(top.args))
-        else:
-            found.append(known.form(top))
-    return found
+    return [known.form(part) for part in chain(op, end)]
 
 
 def _numeric_hull(shape: Shape, limits: Box | None) -> Box:

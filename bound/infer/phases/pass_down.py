@@ -23,6 +23,7 @@ from intset.expr import ops
 from intset.expr.build import floordiv, minimum
 from intset.expr.node import Cond, Expr, Var, as_expr
 from intset.expr.range import Range
+from intset.expr.walk import chain
 from intset.linear.form import Linear
 
 
@@ -93,15 +94,9 @@ def loop_range(known: Known, bounds: StageBounds, iv: IterVar) -> Range:
     total, width = extent(bounds.ranges[split.parent]), extent(bounds.ranges[iv])
     if not overruns(split, bounds.ranges):
         return bounds.ranges[iv]
-    choices = [width]
-    stack = [total]
-    while stack:
-        top = stack.pop()
-        if top.op is ops.MIN:
-            stack.extend(reversed(top.args))
-        else:
-            choices.append(known.form(without_products(known, top - simple.mul(split.outer, width))).expr())
-    return Range(0, minimum(*choices))
+    start = simple.mul(split.outer, width)
+    ends = [known.form(without_products(known, end - start)).expr() for end in chain(ops.MIN, total)]
+    return Range(0, minimum(width, *ends))
 
 
 def shrinking(bounds: StageBounds, iv: IterVar) -> Split | None:

@@ -69,7 +69,7 @@ def bindings() -> SimpleNamespace | None:
 
 
 def _made() -> SimpleNamespace | None:
-    found = library()
+    found = shared_object()
     if found is None:
         return None
     try:
@@ -88,7 +88,7 @@ def _made() -> SimpleNamespace | None:
     )
 
 
-def library() -> ctypes.PyDLL | None:
+def shared_object() -> ctypes.PyDLL | None:
     """The library with isl in it; `None` where it cannot be found."""
     spec = find_spec("islpy")
     for folder in (spec.submodule_search_locations or ()) if spec else ():

@@ -182,7 +182,7 @@ def test_nothing_is_left_in_a_context() -> None:
     done = run(
         "import ctypes, gc\n"
         "from intset.domains.isl import bindings, engine, session\n"
-        "library = bindings.library()\n"
+        "library = bindings.shared_object()\n"
         "def told():\n"
         "    list(ask()); gc.collect()\n"
         "    ctx = session.context()\n"

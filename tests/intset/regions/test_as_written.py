@@ -127,7 +127,7 @@ def made(k: int) -> Any:
 
 def written(points: Any) -> list[Any]:
     """The constraints of each disjunct as they are kept, which no text shows."""
-    library = bindings.library()
+    library = bindings.shared_object()
     assert library is not None
 
     def function(name: str, result: Any, *arguments: Any) -> Any:
