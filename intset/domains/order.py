@@ -71,12 +71,18 @@ class Ordered(ABC):
         """
         return shape_of_conditions(self)
 
+    def is_written_as(self, other: object) -> bool:
+        """Whether both are one and the same by how they are written, so that nothing has to be asked."""
+        return self is other
+
     def _is_comparable(self, other: object) -> TypeGuard[Ordered]:
         return isinstance(other, Ordered) and other._kind == self._kind
 
     def __le__(self, other: Ordered) -> bool:
         """Whether every element is known to be one of `other`, for all parameters (comparing what is represented)."""
-        return included(self, other) is True if self._is_comparable(other) else NotImplemented
+        if not self._is_comparable(other):
+            return NotImplemented
+        return self.is_written_as(other) or included(self, other) is True
 
     def __lt__(self, other: Ordered) -> bool:
         """Whether this is known to be a subset of `other`, and to differ from it for some parameters."""

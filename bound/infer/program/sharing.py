@@ -197,9 +197,10 @@ def _rename(
             outer.append(loop)
     shared = {variable[loops.node[leaf]] for leaf in joined}  # what has one element stands inside of them
     stage.leaf_iter_vars = sorted(stage.leaf_iter_vars, key=lambda iv: iv not in shared)
-    one = with_ancestors(domain.relations, map(loops.axis, apart))
+    # a loop of several stages runs over its axes and no further, so that it is as long for each of them
+    led = with_ancestors(domain.relations, map(loops.axis, joined))
     stage.relations = [
-        replace(r, tail=Tail.GUARD) if isinstance(r, Split) and r.parent in one and r.tail is Tail.ROUND_UP else r
+        replace(r, tail=Tail.GUARD) if isinstance(r, Split) and r.parent in led and r.tail is Tail.ROUND_UP else r
         for r in stage.relations
     ]
     above = with_ancestors(domain.relations, [loops.axis(leaf) for leaf in joined if leaf not in apart])
