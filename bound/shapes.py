@@ -9,10 +9,11 @@ from typing import Any
 
 from bound.tir import walk
 from bound.tir.value import Value
+from intset.context import Context
 from intset.errors import InputError, ShapeWarning
-from intset.expr import annotate
+from intset.expr import annotate, ops
 from intset.expr.node import Expr, Node, PlainVar, Var, as_expr
-from intset.expr.walk import free_vars
+from intset.expr.walk import free_vars, postorder
 
 _ARGUMENTS: weakref.WeakSet[Var] = weakref.WeakSet()  # made by te.var: in TVM these are the sizes of shapes
 _TOLD: weakref.WeakSet[Var] = weakref.WeakSet()
@@ -28,12 +29,14 @@ def argument(name: str) -> Var:
 def as_shape(shape: object, name: str) -> tuple[Expr, ...]:
     """`shape` as extents: a tuple of integers and expressions, or a single one. Negative constants are refused.
 
+    Extents are simplified, without facts: `56 + 2 - 2` is 56, for whoever reads what is made of it.
+
     A plain `Var` in it counts as a size, which the user is told, once for each variable. `nonneg(n)`, and an extent
     read from the shape of another tensor, say so themselves.
     """
     extents = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
     given = [annotate.without_sizes(as_expr(extent, f"extent {k} of {name}")) for k, extent in enumerate(extents)]
-    checked = tuple(extent for extent, _ in given)
+    checked = tuple(_simple(extent) for extent, _ in given)
     said = {var for _, sizes in given for var in sizes}
     for k, extent in enumerate(checked):
         if extent.is_const and extent.data < 0:
@@ -43,6 +46,12 @@ def as_shape(shape: object, name: str) -> tuple[Expr, ...]:
             _TOLD.add(size)
             _tell(size, name)
     return checked
+
+
+def _simple(extent: Expr) -> Expr:
+    """The extent simplified, unless it asserts something, which is not to be lost."""
+    is_bare = not any(node.op is ops.ASSERTING for node in postorder((extent,)))
+    return Context().simplify(extent) if extent.args and is_bare else extent
 
 
 def _tell(size: Var, name: str) -> None:

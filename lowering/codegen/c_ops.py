@@ -24,7 +24,7 @@ from lowering.codegen.c_types import (
     suffix,
 )
 from lowering.codegen.names import Names
-from lowering.codegen.text import opened
+from lowering.codegen.text import infix, opened
 from lowering.nest.undef import is_undef
 
 _INFIX: Final[dict[Op, str]] = {
@@ -153,7 +153,7 @@ class CSyntax:
             return f"(!{args[0]})"
         if node.op in ops.COMPARISONS and args[0] == args[1]:  # of one thing with itself: compilers warn
             return "true" if node.op in _REFLEXIVE else "false"
-        return f"({args[0]} {_INFIX[node.op]} {args[1]})"
+        return infix(args[0], _INFIX[node.op], args[1])
 
     def _integer(self, node: Expr, args: list[str]) -> str:
         op = node.op
@@ -186,7 +186,7 @@ class CSyntax:
             return f"({_PREFIX[op]}{args[0]})"
         if op in _HELPER:
             return self._call(_HELPER[op], f"int{64 if wide else self.bits}", args)
-        return f"({args[0]} {_INFIX[op]} {args[1]})"
+        return infix(args[0], _INFIX[op], args[1])
 
     def _divisor(self, node: Expr, text: str, bits: int) -> str:
         """The text of a divisor; where it may be 0, such that the machine does not stop at it."""
@@ -254,7 +254,7 @@ class CSyntax:
             return f"fmod{f}({', '.join(map(opened, args))})"
         if op is ValueOp.ABS:
             return f"fabs{f}({opened(args[0])})"
-        return f"({args[0]} {_VALUE_INFIX[op]} {args[1]})"
+        return infix(args[0], _VALUE_INFIX[op], args[1])
 
     def _function(self, node: Value, args: list[str]) -> str:
         name, dtype = node.data, node.dtype

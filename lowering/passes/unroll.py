@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from bound.schedule import simple
 from bound.tir import walk
 from bound.tir.value import Operand, Value, ValueOp
 from intset.expr import ops
@@ -13,6 +14,7 @@ from intset.expr.walk import opaque_terms, postorder
 from lowering.nest.ir import Allocate, For, Function, Let, LoopKind, Seq, Stmt, seq
 from lowering.nest.walk import Visit, children, drive, range_ends, statements, transform, with_children
 
+_ARITHMETIC: Final = {ops.ADD: simple.add, ops.SUB: simple.sub, ops.MUL: simple.mul}
 MOST: Final = 256  # statements that a loop may become
 
 
@@ -45,7 +47,7 @@ def _at(body: Stmt, var: Var, value: int) -> Stmt:
 
 
 def decided(operand: Operand) -> Operand:
-    """An operand whose constant parts are constants, without selections that are decided."""
+    """An operand whose constant parts are constants, without selections that are decided, `+ 0` and `* 1`."""
     new: dict[Operand, Operand] = {}
     for node in postorder((operand,)) if isinstance(operand, (Expr, Cond)) else walk.nodes(operand):
         if isinstance(node, Value) and node.op is ValueOp.SELECT:
@@ -56,6 +58,10 @@ def decided(operand: Operand) -> Operand:
             known = _constant(node)
             if known is not None:
                 new[node] = known
+        elif isinstance(node, Expr) and node.op in _ARITHMETIC:
+            sides = [constant_value(new.get(arg, arg)) for arg in node.args]
+            if 0 in sides or 1 in sides:
+                new[node] = _ARITHMETIC[node.op](*(walk.rewrite(arg, dict(new)) for arg in node.args))
     if not new:
         return operand
     return walk.rewrite(operand, new)

@@ -180,10 +180,10 @@ int C(const float *restrict A, float *restrict C, int32_t m) {
     for (int32_t i_outer = 0; i_outer < m; ++i_outer) {
         float B[8];
         for (int32_t j = 0; j < 8; ++j) {
-            B[j] = A[(i_outer * 8) + j] * 2.0f;
+            B[j] = A[i_outer * 8 + j] * 2.0f;
         }
         for (int32_t i_inner = 0; i_inner < 8; ++i_inner) {
-            C[(i_outer * 8) + i_inner] = B[i_inner] + 1.0f;
+            C[i_outer * 8 + i_inner] = B[i_inner] + 1.0f;
         }
     }
     return 0;
