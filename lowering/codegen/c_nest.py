@@ -124,7 +124,7 @@ class CNest:
         addresses = {t: text for t, a in brief.items() if (text := self.storage.address(a)) is not None}
         body = [*self.tables, *made]
         undefined = self.syntax.undefined if any(self.syntax.undefined in line for line in body) else ""
-        definition, call = part_of(self.label, stmt, body, self._name, addresses, self._type_of, undefined)
+        definition, call = part_of(self.label, stmt, body, self._name, addresses, self.shapes, self._type_of, undefined)
         self.parts += [*definition, ""]
         self.tables, self._table_of, self._is_in_part = tables, known, False
         return call

@@ -7,11 +7,12 @@ a block, as those into an arena are, some forget it, and test in front of every 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 from zlib import crc32
 
 from bound.tensor import Tensor
+from intset.expr.node import Expr
 from lowering.codegen.c_types import c_type
 from lowering.nest.ir import Allocate, Assert, Evaluate, For, If, Stmt, Store
 from lowering.nest.walk import free_variables, statements, touched
@@ -42,6 +43,7 @@ def part_of(
     lines: list[str],
     name_of: Callable[[Any], str],
     addresses: Mapping[Tensor, str],
+    shapes: Mapping[Tensor, Sequence[Expr]],
     types: Callable[[Any], str],
     undefined: str,
 ) -> tuple[list[str], str]:
@@ -55,6 +57,7 @@ def part_of(
     label: what the name begins with.
     name_of: of a tensor or variable.
     addresses: of arrays that have no name where the call stands.
+    shapes: of arrays as they are stored: an index of several dimensions is computed with them.
     types: of a variable.
     undefined: the name of what takes note of a division by 0, else empty.
     """
@@ -66,7 +69,10 @@ def part_of(
             const = "" if tensor in written else "const "
             params.append(f"{const}{c_type(tensor.dtype, tensor.name)} *restrict {name_of(tensor)}")
             args.append(addresses.get(tensor, name_of(tensor)))
-    for var in free_variables(stmt):
+    used = free_variables(stmt)
+    text = "\n".join(lines)
+    strides = dict.fromkeys(v for t in touched(stmt) for e in shapes.get(t, ())[1:] for v in e.free_vars())
+    for var in (*used, *(v for v in strides if v not in used and re.search(rf"\b{name_of(v)}\b", text))):
         params.append(f"{types(var)} {name_of(var)}")
         args.append(name_of(var))
     if undefined:

@@ -9,7 +9,7 @@ from bound.tir import build, walk
 from bound.tir.value import Operand, Value, ValueOp
 from intset.expr import build as ints
 from intset.expr import ops
-from intset.expr.node import Cond, truth
+from intset.expr.node import Cond, Expr, truth
 from intset.expr.walk import opaque_terms
 
 _JUNCTIONS: Final = {ops.AND: False, ops.OR: True, ValueOp.AND: False, ValueOp.OR: True}  # what decides each alone
@@ -17,7 +17,8 @@ _SELECTS: Final = (ops.SELECT, ValueOp.SELECT)
 
 
 def folded(operand: Operand, decide: Callable[[Cond], bool | None]) -> Any:
-    """The operand with every comparison of indices that `decide` knows replaced by its truth.
+    """The operand with every comparison of indices that `decide` knows replaced by its truth, and of every minimum or
+    maximum of which it knows the smaller operand only the one that it is.
 
     The branch of a selection that is not taken is left out, hence not computed any more; that never was.
     """
@@ -27,6 +28,14 @@ def folded(operand: Operand, decide: Callable[[Cond], bool | None]) -> Any:
         if made is not None:
             new[node] = made
     return walk.rewrite(operand, new) if new else operand
+
+
+def order_of(node: Expr, is_moving: bool) -> Cond:
+    """The comparison that holds where a minimum or maximum is its operand in more variables (else the other one)."""
+    a, b = node.args
+    assert isinstance(a, Expr) and isinstance(b, Expr)
+    moving, still = (a, b) if len(a.free_vars()) > len(b.free_vars()) else (b, a)
+    return moving <= still if (node.op is ops.MIN) is is_moving else still <= moving
 
 
 def _made(node: Any, new: dict[Any, Any], decide: Callable[[Cond], bool | None]) -> Any:
@@ -42,6 +51,20 @@ def _made(node: Any, new: dict[Any, Any], decide: Callable[[Cond], bool | None])
         known = _truth(new.get(node.args[0], node.args[0]))
         if known is not None:
             return walk.rewrite(node.args[1 if known else 2], dict(new))
+    if node.op in (ops.MIN, ops.MAX):
+        return _chosen(node, new, decide)
+    return None
+
+
+def _chosen(node: Expr, new: dict[Any, Any], decide: Callable[[Cond], bool | None]) -> Any:
+    if opaque_terms(node):
+        return None
+    a, b = node.args
+    for is_moving in (False, True):
+        cond = order_of(node, is_moving)
+        holds = decide(cond)
+        if holds is not None:
+            return walk.rewrite(a if ((cond.args[0] is a) is holds) is (node.op is ops.MIN) else b, dict(new))
     return None
 
 

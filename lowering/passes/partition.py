@@ -4,11 +4,12 @@
         P[x] = select((x >= 1) & (x < 57), A[x - 1], 0.0)   for x in [1, 57): P[x] = A[x - 1]
                                                             for x in [57, 58): P[x] = 0.0
 
-A condition is taken that compares indices affinely. It is decided in the loop that it depends on and that is innermost
-of these, where a piece of an iteration costs nothing beside what the loop does; where the ends of the pieces are no
-constants and the loop is short, in the next one around it: the interior then is where the condition holds for all
-iterations of the loops inside, and the borders are partitioned in their turn. A loop whose iterations are spread over
-threads stays whole: there the interior is chosen by a test.
+A condition is taken that compares indices affinely; so is which operand a minimum or maximum in an index is, or in the
+ends of a loop that is so short that it gains much from a constant number of iterations. It is decided in the loop that
+it depends on and that is innermost of these, where a piece of an iteration costs nothing beside what the loop does;
+where the ends of the pieces are no constants and the loop is short, in the next one around it: the interior then is
+where the condition holds for all iterations of the loops inside, and the borders are partitioned in their turn. A loop
+whose iterations are spread over threads stays whole: there the interior is chosen by a test.
 
 The pieces of a loop are the values between those at which one of its conditions changes, as far as the order of these
 values is known; all of them together are the loop, in its order, so a reduction of floats is what it was. Code grows by
@@ -28,6 +29,7 @@ from intset.expr import ops
 from intset.expr.build import maximum, minimum
 from intset.expr.node import Cond, Expr, Var, const, constant_value
 from intset.expr.range import Range
+from intset.expr.walk import chain
 from intset.linear.form import Linear
 from lowering.nest.ir import Allocate, Assert, For, Function, If, Let, LoopKind, Seq, Stmt, Store, is_empty, seq
 from lowering.nest.scope import scope_of
@@ -44,11 +46,12 @@ from lowering.nest.walk import (
 )
 from lowering.passes.affine import Loops, form_of, says
 from lowering.passes.dead import without_unused
-from lowering.passes.folding import folded
+from lowering.passes.folding import folded, order_of
 from lowering.passes.unique import with_fresh_names
 
 MOST: Final = 300  # statements that a function may grow by
 PIECES: Final = 8  # of one loop
+SHORT: Final = 128  # simple operations of a loop beside which a number of iterations that is not constant costs
 WORTH: Final = 150  # simple operations beside which finding the ends of pieces costs nothing
 SIZE: Final = 64  # stands for a number of iterations that is not constant
 VECTOR: Final = 6  # iterations of an innermost loop that run at a time
@@ -91,7 +94,7 @@ def _sizes(f: Function) -> Loops:
 
 def _has_conditions(stmt: Stmt) -> bool:
     return isinstance(stmt, If) or any(
-        node.op is ops.SELECT or node.op is ValueOp.SELECT for e in operands(stmt) for node in walk.nodes(e)
+        node.op in (ops.SELECT, ValueOp.SELECT, ops.MIN, ops.MAX) for e in operands(stmt) for node in walk.nodes(e)
     )
 
 
@@ -125,11 +128,12 @@ class _Partition:
 
     def _loop(self, loop: For, loops: Loops, around: tuple[Var, ...], known: Loops | None = None) -> Visit[Stmt]:
         """The pieces of a loop. `known`: of a piece, what it is between besides its ends."""
-        low, extent = range_ends(loop.range)
+        low, extent = (folded(e, loops.decided) for e in range_ends(loop.range))
         end = end_of(low, extent)
         count = _difference(low, end)
-        if count is not None and count <= 0:
+        if _is_in_order(end, low, loops):
             return Seq()
+        loop = replace(loop, range=Range(low, extent if count is None else count))
         inside = loops.inside(loop.var, (low,), (end - 1,)) if known is None else known
         only = low if count == 1 else _only_value(loop.var, inside)
         if only is not None and loop.kind not in _WHOLE and not loop.carried:
@@ -230,7 +234,7 @@ def _only_value(var: Var, inside: Loops) -> Expr | None:
 def _work(stmt: Stmt) -> float:
     """The operations of a statement, about."""
     if isinstance(stmt, For):
-        count = constant_value(range_ends(stmt.range)[1])
+        count = _most(range_ends(stmt.range)[1])
         is_innermost = not any(isinstance(s, (For, If)) for s in statements(stmt.body))
         return (SIZE if count is None else max(0, count)) * _work(stmt.body) / (VECTOR if is_innermost else 1)
     if isinstance(stmt, Store):
@@ -238,8 +242,15 @@ def _work(stmt: Stmt) -> float:
     return sum(_work(inner) for inner in children(stmt))
 
 
+def _most(extent: Expr) -> int | None:
+    """A number that an extent is not above, as it is written."""
+    numbers = [n for part in chain(ops.MIN, extent) if (n := constant_value(part)) is not None]
+    return min(numbers, default=None)
+
+
 def _conditions(root: Stmt) -> Iterator[tuple[Cond, tuple[For, ...]]]:
-    """The comparisons below a statement that selections and branches depend on, each with the loops around it.
+    """The comparisons below a statement that selections, branches, and minima and maxima in indices and in the ends of
+    short loops depend on, each with the loops around it.
 
     What depends on a name that the statement makes is left out.
     """
@@ -250,8 +261,12 @@ def _conditions(root: Stmt) -> Iterator[tuple[Cond, tuple[For, ...]]]:
         stmt, path = stack.pop()
         below = (*path, stmt) if isinstance(stmt, For) else path
         stack.extend((inner, below) for inner in reversed(children(stmt)))
+        is_loop = isinstance(stmt, For)
+        is_short = is_loop and _work(stmt) <= SHORT
         for operand in operands(stmt):
             for node in walk.nodes(operand):
+                if node.op in (ops.MIN, ops.MAX) and isinstance(node, Expr) and is_short is is_loop:
+                    node = order_of(node, not is_loop)
                 if isinstance(node, Cond) and node.op in ops.COMPARISONS and not named & set(node.free_vars()):
                     yield node, path
 

@@ -83,6 +83,7 @@ def results(f: Function, n: int) -> Any:
 @pytest.mark.parametrize("seed", daily(range(400), 10))
 def test_random_nests_compute_the_same_in_pieces(seed: int, worth: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(partition, "WORTH", worth)
+    monkeypatch.setattr(partition, "SHORT", 1e9 - worth)
     monkeypatch.setattr(accumulating, "FEWEST", 1)
     f = parse_nest(random_nest(random.Random(seed)))
     parted = partition_loops(f)
@@ -138,6 +139,43 @@ def test_a_convolution_that_reads_its_padding_in_place() -> None:
     rng = np.random.default_rng(0)
     given = {"A": rng.standard_normal((12, 40), "float32"), "W": rng.standard_normal((3, 3), "float32")}
     np.testing.assert_array_equal(run(partition_loops(f), given)["B"], run(f, given)["B"])
+
+
+def minima(f: Function) -> int:
+    found = [e for s in statements(f.body) if not isinstance(s, Assert) for e in operands(s)]
+    return sum(str(e).count("minimum") + str(e).count("maximum") for e in found)
+
+
+def test_short_loops_of_whole_tiles_have_a_constant_length() -> None:
+    """Parts of a vector that are too many, a ragged tile of a matrix, and an index that is kept inside."""
+    a = te.placeholder((100,), name="A")
+    b = te.compute((100,), lambda i: a[i] + 1.0, name="B")
+    s = te.create_schedule(b.op)
+    s[b].split(b.op.axis[0], nparts=40)
+    assert (
+        f"{partition_loops(lower(s))}\n"
+        == """\
+def B(A: float32[100], B: float32[100]):
+    for i.outer in [0, 33):
+        for i.inner in [0, 3):
+            B[i.outer * 3 + i.inner] = A[i.outer * 3 + i.inner] + 1.0
+    for i.outer in [33, 40):
+        for i.inner in [0, 100 - i.outer * 3):
+            B[i.outer * 3 + i.inner] = A[i.outer * 3 + i.inner] + 1.0
+"""
+    )
+    n = te.size_var("n")
+    a = te.placeholder((n, 37), name="A")
+    c = te.compute((n, 37), lambda i, j: a[te.max(te.min(i - 2, n - 1), 0), j], name="C")
+    s = te.create_schedule(c.op)
+    s[c].tile(*c.op.axis, 4, 8)
+    f = lower(s)
+    inner = [s for s in statements(partition_loops(f).body) if isinstance(s, For) and "inner" in s.var.name]
+    assert {(s.var.name, str(s.range.extent)) for s in inner} >= {("i.inner", "4"), ("j.inner", "8")}
+    given = {"A": np.arange(11 * 37, dtype="float32").reshape(11, 37)}
+    np.testing.assert_array_equal(run(partition_loops(f), given)["C"], run(f, given)["C"])
+    g = partition_loops(lower(te.create_schedule(c.op)))
+    assert minima(g) <= 4, g  # in the ends of the pieces alone
 
 
 def test_code_grows_within_a_budget() -> None:
