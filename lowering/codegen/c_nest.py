@@ -57,6 +57,7 @@ class CNest:
         self.tables: list[str] = []  # their definitions
         self.parts: list[str] = []  # functions that stand in front of this one
         self._is_in_part = False
+        self._is_in_parallel = False
         self._scope = scope_of(f)
         syntax.may_be_zero = self._may_be_zero
         self._stored: set[Tensor] = set()  # allocated tensors that are not on the stack
@@ -105,7 +106,7 @@ class CNest:
             if isinstance(stmt, Allocate) and stmt in brief.values():
                 self._note_shape(stmt)
                 continue
-            if not self._is_in_part and is_part(stmt, self._stored, self.plan.stack):
+            if self._is_part(stmt):
                 lines.append((yield self._part(stmt, brief)))
                 continue
             made = yield self._stmt(stmt)
@@ -115,6 +116,12 @@ class CNest:
             self._scope = self._scope.after(stmt)
         self._scope = outside
         return lines
+
+    def _is_part(self, stmt: Stmt) -> bool:
+        """Whether a statement is to be a function: not one with parallel loops, whose bodies are functions instead."""
+        if self._is_in_part or any(inner in self.parallel for inner in statements(stmt)):
+            return False
+        return is_part(stmt, self._stored, self.plan.stack, self._is_in_parallel)
 
     def _part(self, stmt: Stmt, brief: Mapping[Tensor, Allocate]) -> Visit[str]:
         """The call of a function that does what a statement says."""
@@ -170,7 +177,7 @@ class CNest:
 
     def _block(self, stmt: Stmt) -> Visit[list[str]]:
         live = len(self.heap)
-        lines: list[str] = yield self._stmt(stmt)
+        lines: list[str] = yield self._sequence(stmt.stmts if isinstance(stmt, Seq) else (stmt,))
         lines += self._frees(live)
         del self.heap[live:]
         return lines
@@ -194,8 +201,9 @@ class CNest:
         if loop.range.ends is not None:
             self._spans[loop.var] = loop.range.ends
         outside, self._scope = self._scope, self._scope.inside(loop)
+        around, self._is_in_parallel = self._is_in_parallel, self._is_in_parallel or loop in self.parallel
         body = yield self._block(loop.body)
-        self._scope = outside
+        self._scope, self._is_in_parallel = outside, around
         self._spans.pop(loop.var, None)
         if names:
             more, following = self._operands(*(c.following for c in loop.carried))

@@ -1,7 +1,8 @@
 """Nests as functions of their own, so that the compiler knows that their arrays are apart.
 
 Compilers believe `restrict` of the parameters of a function, also once it is inlined; of pointers that are declared in
-a block, as those into an arena are, some forget it, and test in front of every inner loop whether arrays overlap.
+a block, as those into an arena are, some forget it, and test in front of every inner loop whether arrays overlap. So
+they do of parameters in a parallel region, which becomes a function of one pointer to all that it touches.
 """
 
 from __future__ import annotations
@@ -18,18 +19,20 @@ from lowering.nest.ir import Allocate, Assert, Evaluate, For, If, Stmt, Store
 from lowering.nest.walk import free_variables, statements, touched
 
 
-def is_part(stmt: Stmt, stored: Collection[Tensor], stack: Collection[Allocate]) -> bool:
-    """Whether a statement is to be a function of its own: a nest over several arrays, one of them allocated.
+def is_part(stmt: Stmt, stored: Collection[Tensor], stack: Collection[Allocate], is_in_parallel: bool) -> bool:
+    """Whether a statement is to be a function of its own: a nest over several arrays, one of them allocated, or all of
+    them seen from a parallel loop.
 
     Parameters
     ----------
     stored: the allocated tensors in sight that are not on the stack.
     stack: the allocations on the stack.
+    is_in_parallel: whether a loop around it is parallel.
     """
     if not isinstance(stmt, (For, If)):
         return False
     arrays = touched(stmt)
-    if len(arrays) < 2 or not any(t in stored for t in arrays):
+    if len(arrays) < 2 or not (is_in_parallel or any(t in stored for t in arrays)):
         return False
     inside = list(statements(stmt))
     if any(isinstance(s, (Assert, Evaluate)) or (isinstance(s, Allocate) and s not in stack) for s in inside):

@@ -6,14 +6,16 @@ parallel loop calls are defined here, on plain threads, which the sanitizer know
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from bound import te, tir
-from lowering import lower, parse_nest
+from lowering import lower, parse_nest, run, to_c
 from lowering.codegen.c_main import program_text
 from lowering.nest.ir import Function
 from tests.lowering.lowered import compilers
@@ -106,3 +108,25 @@ def test_parallel_loops_have_no_race(tmp_path: Path) -> None:
         assert "returned" in done.stdout and "WARNING" not in done.stderr, done.stderr
     racing = "def f(A: float32[4]):\n    for i in [0, 400) parallel:\n        A[i % 4] = A[i % 4] + 1.0\n"
     assert "data race" in sanitized(parse_nest(racing), tmp_path).stderr
+
+
+def test_what_parallel_iterations_do_is_a_function_whose_arrays_are_apart() -> None:
+    a, w = te.placeholder((64, 40), name="A"), te.placeholder((40, 48), name="W")
+    k = te.reduce_axis((0, 40), "k")
+    c = te.compute((64, 48), lambda i, j: te.sum(a[i, k] * w[k, j], axis=k), name="C")
+    d = te.compute((64, 48), lambda i, j: c[i, j] + 1.0, name="D")
+    s = te.create_schedule(d.op)
+    s[c].parallel(c.op.axis[0])
+    outer, _ = s[d].split(d.op.axis[0], 16)
+    s[d].parallel(outer)
+    f = lower(s, [a, w, d])
+    text = to_c(f)
+    regions = text.split("#pragma omp parallel for")[1:]
+    assert len(regions) == 2
+    for region in regions:  # a loop of one call
+        assert re.match(r"\s*#endif\s*for \(.*\) \{\s*\w+\(.*\);\s*\}", region), region
+    assert "static void D_C_" in text and "static void D_D_" in text
+    rng = np.random.default_rng(0)
+    given = {t.name: rng.standard_normal((int(t.shape[0]), int(t.shape[1])), "float32") for t in (a, w)}
+    found = run(f, given, backend="c")["D"]
+    np.testing.assert_allclose(found, given["A"] @ given["W"] + 1, rtol=1e-4, atol=1e-4)
