@@ -48,6 +48,7 @@ def lower(
     nests: str = "auto",
     unsafe: bool = False,
     compute: str | None = None,
+    reassociate: bool = False,
 ) -> Function:
     """The loop nest of a schedule.
 
@@ -70,6 +71,8 @@ def lower(
     compute: without `bounds`, what a stage computes: "exact" or "box", as in `infer_bound`; "auto", which is the
         default unless `nests` says more, what is cheaper by the model of `lowering.forms`. `f.forms` of the result says
         what was considered.
+    reassociate: whether floats may be combined in another order than written, which rounds otherwise: in C, the
+        innermost loops of reductions run on vectors. The interpreter keeps the order.
 
     The function begins with the assertions that bind the shapes of its arrays, and those on sizes without which an
     access would be outside its tensor; what they say is known below them. An access that data may take outside is
@@ -105,7 +108,7 @@ def lower(
     f, bits = before_divisions(s, args, bounds, ctx, at, name, compact, nests, unsafe, compute)
     if strength:
         f = drop_dead(strength_reduce(f, bits))
-    return unique_names(name_choices(lower_divisions(f, bits)))
+    return replace(unique_names(name_choices(lower_divisions(f, bits))), reassociate=bool(reassociate))
 
 
 def before_divisions(

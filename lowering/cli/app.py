@@ -167,6 +167,7 @@ def compare(files: tuple[str, ...], domain: str | None, as_json: bool, at: tuple
     type=click.Choice(["auto", "exact", "box"]),
     help="What a stage computes: what is required, the box around it, or the cheaper (default without --nests).",
 )
+@click.option("--reassociate", is_flag=True, help="Let floats be combined in another order, which rounds otherwise.")
 @click.option("--main", "with_main", is_flag=True, help="With --emit c: a program that fills its inputs and is timed.")
 def lower(
     files: tuple[str, ...],
@@ -179,6 +180,7 @@ def lower(
     strength: bool,
     unsafe: bool,
     compute: str | None,
+    reassociate: bool,
     with_main: bool,
 ) -> None:
     """Lower schedules to loop nests.
@@ -207,7 +209,7 @@ def lower(
     """
     if with_main and emit != "c":
         raise click.UsageError("--main is a program in C: it goes with --emit c")
-    options = Lowering("main" if with_main else emit, compact, nests, strength, unsafe, compute)
+    options = Lowering("main" if with_main else emit, compact, nests, strength, unsafe, compute, reassociate)
     commands.lower(files, domain, as_json, at, options)
 
 

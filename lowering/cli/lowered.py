@@ -40,6 +40,7 @@ class Lowering:
     strength: bool = False
     unsafe: bool = False
     compute: str | None = None
+    reassociate: bool = False
 
 
 def lowered_schedule(case: Case, sizes: Mapping[str, int], domain: str | None, options: Lowering) -> dict[str, object]:
@@ -55,6 +56,7 @@ def lowered_schedule(case: Case, sizes: Mapping[str, int], domain: str | None, o
             strength=options.strength,
             unsafe=options.unsafe,
             compute=options.compute,
+            reassociate=options.reassociate,
         )
     if options.emit == "main":
         text = program_text(function, sizes)

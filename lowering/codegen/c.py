@@ -82,7 +82,7 @@ def c_file(f: Function, width: Width | None = None) -> CFile:
     texts = dict.fromkeys(text for made in bodies for text in made.syntax.helpers.values())
     externs = dict.fromkeys(text for made in bodies for text in made.syntax.externs.values())
     lines = [
-        f"/* {_remark(f, chosen, body.nest, fitting)} */",
+        f"/* {_remark(f, chosen, body, fitting)} */",
         *("#include <math.h>", "#include <stdbool.h>", "#include <stdint.h>", "#include <stdlib.h>"),
         *(THREADS if any("INTSET_THREAD" in line for line in body.lines) else ()),
         "",
@@ -147,13 +147,15 @@ def _once(helper: str) -> list[str]:
     return [f"#ifndef {name}", f"#define {name}", helper, "#endif"]
 
 
-def _remark(f: Function, width: Width, nest: CNest, fitting: Sequence[Cond]) -> str:
+def _remark(f: Function, width: Width, body: _Body, fitting: Sequence[Cond]) -> str:
+    nest = body.nest
     shapes = ", ".join(f"{t.name}: {t.dtype}[{', '.join(map(repr, t.extents))}]" for t in f.params)
     results = "".join(
         f"\n   returns {k}: {'' if k > nest.checks else 'not so that '}{message}"
         for k, message in enumerate(nest.messages, 1)
     )
-    build = f"\n   build: {BUILD}{' -fopenmp' if nest.parallel else ''}"
+    has_pragmas = any("#pragma omp" in line for line in (*nest.parts, *body.lines))
+    build = f"\n   build: {BUILD}{' -fopenmp' if has_pragmas else ''}"
     chosen = f"int32 where {' and '.join(map(str, fitting))}, else int64" if fitting else str(width)
     return f"{f.name}({shapes})\n   {chosen}{build}{results}".replace("*/", "* /")
 

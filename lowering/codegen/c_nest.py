@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any, Final
@@ -26,6 +27,7 @@ from lowering.codegen.c_ops import CSyntax
 from lowering.codegen.c_parts import is_part, part_of
 from lowering.codegen.c_storage import CStorage, count
 from lowering.codegen.c_types import c_type
+from lowering.codegen.combine import reduction_of, update_of
 from lowering.codegen.held import held
 from lowering.codegen.place import place_of
 from lowering.codegen.straight import Straight
@@ -109,19 +111,33 @@ class CNest:
             if self._is_part(stmt):
                 lines.append((yield self._part(stmt, brief)))
                 continue
+            if stmt in self.plan.stack and all(constant_value(range_ends(r)[1]) == 1 for r in stmt.ranges):
+                self.syntax.scalars.add(stmt.tensor)
             made = yield self._stmt(stmt)
             used = [brief[t] for t in touched(stmt) if t in brief] if brief else []
             pointers = [text for a in dict.fromkeys(used) if (text := self.storage.pointer(a)) is not None]
-            lines += ["{", *_in([*pointers, *made]), "}"] if pointers else made
+            lines += ["{", *_in([*pointers, *made]), "}"] if pointers else self._declared(lines, made)
             self._scope = self._scope.after(stmt)
         self._scope = outside
         return lines
 
+    def _declared(self, lines: list[str], made: list[str]) -> list[str]:
+        """The lines that follow, the first of them in one with the declaration before it where it gives its value."""
+        found = re.fullmatch(r"(\w+) (\w+);", lines[-1]) if lines and made else None
+        if found is None or not made[0].startswith(f"{found[2]} = "):
+            return made
+        lines.pop()
+        return [f"{found[1]} {made[0]}", *made[1:]]
+
     def _is_part(self, stmt: Stmt) -> bool:
-        """Whether a statement is to be a function: not one with parallel loops, whose bodies are functions instead."""
-        if self._is_in_part or any(inner in self.parallel for inner in statements(stmt)):
+        """Whether a statement is to be a function: not one with parallel loops, whose bodies are functions instead, or
+        that gives a variable of its surroundings a value."""
+        if self._is_in_part or any(s in self.parallel or self._gives(s) for s in statements(stmt)):
             return False
         return is_part(stmt, self._stored, self.plan.stack, self._is_in_parallel)
+
+    def _gives(self, stmt: Stmt) -> bool:
+        return isinstance(stmt, Store) and stmt.tensor in self.syntax.scalars
 
     def _part(self, stmt: Stmt, brief: Mapping[Tensor, Allocate]) -> Visit[str]:
         """The call of a function that does what a statement says."""
@@ -129,9 +145,11 @@ class CNest:
         self.tables, self._table_of, self._is_in_part = [], {}, True
         made = yield self._stmt(stmt)
         addresses = {t: text for t, a in brief.items() if (text := self.storage.address(a)) is not None}
-        body = [*self.tables, *made]
+        body, scalars = [*self.tables, *made], self.syntax.scalars
         undefined = self.syntax.undefined if any(self.syntax.undefined in line for line in body) else ""
-        definition, call = part_of(self.label, stmt, body, self._name, addresses, self.shapes, self._type_of, undefined)
+        definition, call = part_of(
+            self.label, stmt, body, self._name, addresses, self.shapes, self._type_of, scalars, undefined
+        )
         self.parts += [*definition, ""]
         self.tables, self._table_of, self._is_in_part = tables, known, False
         return call
@@ -223,10 +241,20 @@ class CNest:
             )
         else:
             is_noting = bool(self.syntax.undefined) and any(self.syntax.undefined in line for line in body)
-            simd = pragma("simd") if self._is_simd(loop) and not is_noting else []
+            simd = [] if is_noting else self._simd(loop)
             nest = [*self._remark(loop), *simd, *nest]
         lines += nest
         return ["{", *_in(lines), "}"] if names else lines
+
+    def _simd(self, loop: For) -> list[str]:
+        """What says that iterations of a loop may run side by side."""
+        if self._is_simd(loop):
+            return pragma("simd")
+        combined = reduction_of(loop) if self.f.reassociate else None
+        if combined is None or combined[1] not in self.syntax.scalars:
+            return []
+        operator, tensor = combined
+        return pragma(f"simd reduction({operator}:{self.syntax.names.of(tensor, tensor.name)})")
 
     def _is_simd(self, loop: For) -> bool:
         """Whether iterations of a vectorized loop may run side by side: no two touch one element that one of them
@@ -285,12 +313,12 @@ class CNest:
     def _store(self, stmt: Store) -> list[str]:
         tensor = stmt.tensor
         place = place_of(stmt.indices, self.shapes[tensor], self._scope)
-        before, (value, where) = self._operands(held(stmt.value, tensor.dtype), place)
+        operator, operand = update_of(stmt) or ("", held(stmt.value, tensor.dtype))
+        before, (value, where) = self._operands(operand, place)
         is_plain = isinstance(stmt.value, Expr) and constant_value(stmt.value) is not None
         if isinstance(stmt.value, Expr) and not is_plain:
             value = f"({c_type(tensor.dtype, tensor.name)}){value}"
-        name = self.syntax.names.of(tensor, tensor.name)
-        return [*before, f"{name}[{opened(where)}] = {opened(value)};"]
+        return [*before, f"{self.syntax.element(tensor, where)} {operator}= {opened(value)};"]
 
     def _assert(self, stmt: Assert) -> list[str]:
         if any(node.op is ops.LOAD and isinstance(node.data, ShapeOf) for node in postorder((stmt.cond,))):
@@ -323,6 +351,8 @@ class CNest:
         name = self.syntax.names.of(tensor, tensor.name)
         if stmt in self.plan.stack:
             number = prod(max(0, constant_value(e) or 0) for e in extents)
+            if tensor in self.syntax.scalars:
+                return [f"{dtype} {name}{' = 0' if tensor in self.conditional else ''};"]
             # filled under conditions, a small array looks uninitialised to compilers that keep it in registers
             is_zeroed = number <= ZEROED and tensor in self.conditional
             return [f"{dtype} {name}[{max(1, number)}]{' = {0}' if is_zeroed else ''};"]

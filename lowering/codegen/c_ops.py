@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from bound import dtypes
+from bound.tensor import Tensor
 from bound.tir.opaque import IntFunction
 from bound.tir.value import INFIX, Value, ValueOp
 from bound.tir.walk import loaded_tensor
@@ -70,6 +71,7 @@ class CSyntax:
         self.where = where
         self.helpers: dict[tuple[str, str], str] = {}
         self.externs: dict[str, str] = {}
+        self.scalars: set[Tensor] = set()  # allocations of one element that are plain variables
         self._span: dict[Any, Span] = {}  # of integer nodes that depend on data
         self.may_be_zero: Callable[[Expr], bool] = lambda _: False  # of divisors: whether that is to be noted
         self.undefined = ""  # the array of one element in which it is
@@ -95,6 +97,11 @@ class CSyntax:
         if node.op is ValueOp.PARAM:
             return self.names.of(node, node.data[0])
         return None
+
+    def element(self, tensor: Tensor, place: str) -> str:
+        """The element at a place of the storage of a tensor."""
+        name = self.names.of(tensor, tensor.name)
+        return name if tensor in self.scalars else f"{name}[{opened(place)}]"
 
     def _any_value(self, node: Any) -> str:
         dtype = "int32" if node.op is ops.LOAD else node.dtype
@@ -218,7 +225,7 @@ class CSyntax:
         if tensor is not None:
             declared = tensor.value_range or dtypes.int_range(tensor.dtype)
             self._span[node] = (max(declared[0], _INT64[0]), min(declared[1], _INT64[1]))
-            return f"(int64_t){self.names.of(tensor, tensor.name)}[{opened(args[0])}]"
+            return f"(int64_t){self.element(tensor, args[0])}"
         if isinstance(node.data, IntFunction):
             is_held = dtypes.bits(node.data.dtype) < 64 and node.data.body.op is not ValueOp.SELECT
             self._span[node] = dtypes.int_range(node.data.dtype) if is_held else _INT64
@@ -230,7 +237,7 @@ class CSyntax:
     def _value(self, node: Value, args: list[str]) -> str:
         op, dtype = node.op, node.dtype
         if op is ValueOp.LOAD:
-            return f"{self.names.of(node.data, node.data.name)}[{opened(args[0])}]"
+            return self.element(node.data, args[0])
         if op is ValueOp.CAST:
             target = c_type(dtype, f"a value in {self.where}")
             if not dtypes.is_int(dtype):

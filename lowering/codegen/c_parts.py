@@ -48,6 +48,7 @@ def part_of(
     addresses: Mapping[Tensor, str],
     shapes: Mapping[Tensor, Sequence[Expr]],
     types: Callable[[Any], str],
+    scalars: Collection[Tensor],
     undefined: str,
 ) -> tuple[list[str], str]:
     """The definition of a function whose body is `lines`, the text of a statement, and the call that stands for it.
@@ -62,6 +63,7 @@ def part_of(
     addresses: of arrays that have no name where the call stands.
     shapes: of arrays as they are stored: an index of several dimensions is computed with them.
     types: of a variable.
+    scalars: tensors that are plain variables.
     undefined: the name of what takes note of a division by 0, else empty.
     """
     made = {s.tensor for s in statements(stmt) if isinstance(s, Allocate)}
@@ -70,7 +72,8 @@ def part_of(
     for tensor in touched(stmt):
         if tensor not in made:
             const = "" if tensor in written else "const "
-            params.append(f"{const}{c_type(tensor.dtype, tensor.name)} *restrict {name_of(tensor)}")
+            pointer = "" if tensor in scalars else "*restrict "
+            params.append(f"{const}{c_type(tensor.dtype, tensor.name)} {pointer}{name_of(tensor)}")
             args.append(addresses.get(tensor, name_of(tensor)))
     used = free_variables(stmt)
     text = "\n".join(lines)

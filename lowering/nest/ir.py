@@ -235,6 +235,7 @@ class Function:
     layouts: of each tensor that has another layout than at first, by its name: the map from its first indices to those
         that it has now. Its storage counts from 0, `m.from_zero()`, where a range of the map begins below that.
     padding: of parameters, what of them may not be touched.
+    reassociate: whether sums of floats may be taken in another order than written.
     """
 
     name: str
@@ -249,6 +250,7 @@ class Function:
     forms: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     layouts: Mapping[str, IndexMap] = field(default_factory=dict)
     padding: Mapping[Tensor, Padding] = field(default_factory=dict)
+    reassociate: bool = False
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:

@@ -1,11 +1,13 @@
 """Parentheses in C: as few as a reader needs, and nothing regrouped."""
 
+import pickle
 import re
 
+import numpy as np
 import pytest
 
-from bound import te
-from lowering import lower, to_c
+from bound import te, tir
+from lowering import lower, run, to_c
 from lowering.codegen.text import infix
 
 
@@ -49,3 +51,38 @@ def test_extents_and_unrolled_indices_are_constants_where_they_can_be() -> None:
     text = re.sub(r"/\*.*?\*/", "", to_c(lower(s, [a, padded, c])), flags=re.DOTALL)
     assert "+ 0]" not in text and "* 1" not in text and "- 2" not in text
     assert re.search(r"\+ j\w*\]", text) and re.search(r"\+ \(j\w* \+ 2\)\]", text)
+
+
+def _reductions() -> tuple[te.Schedule, list[te.Tensor]]:
+    a = te.placeholder((6, 1000), name="A")
+    k, m, p, q = (te.reduce_axis((0, 1000), name) for name in "kmpq")
+    both = te.compute((6,), lambda i: te.sum(a[i, k], axis=k), name="S")
+    top = te.compute((6,), lambda i: te.max(a[i, m], axis=m), name="M")
+    whole = te.compute((6,), lambda i: te.sum(tir.const(3, "int32"), axis=p), name="N")
+    product = te.compute((6,), lambda i: te.sum(a[i, q] * a[5 - i, q], axis=q), name="P")
+    s = te.create_schedule([both.op, top.op, whole.op, product.op])
+    s[product].split(product.op.reduce_axis[0], 7)
+    return s, [a, both, top, whole, product]
+
+
+def test_sums_of_floats_keep_their_order_unless_told() -> None:
+    s, args = _reductions()
+    plain, told = lower(s, args), lower(s, args, reassociate=True)
+    assert "reduction(" not in to_c(plain)
+    text = to_c(told)
+    found = re.findall(r"simd reduction\((\S+):\w+\)", text)
+    assert found == ["+", "max", "+", "+"]  # the last sum is divided: whole rows of seven, the rest
+    rng = np.random.default_rng(0)
+    given = rng.standard_normal((6, 1000), "float32")
+    ours, exact = run(plain, {"A": given}, backend="c"), run(plain, {"A": given})
+    np.testing.assert_array_equal(ours["S"], np.add.accumulate(given, axis=1)[:, -1])  # one after another, in float32
+    for name in "SMNP":
+        np.testing.assert_allclose(run(told, {"A": given}, backend="c")[name], exact[name], rtol=1e-3, atol=1e-3)
+    assert pickle.loads(pickle.dumps(told)).reassociate
+
+
+def test_what_is_combined_is_written_as_a_reader_writes_it() -> None:
+    s, args = _reductions()
+    text = to_c(lower(s, args))
+    assert re.search(r"float (\w+) = 0\.0f;\n *for [^\n]*\n *\1 \+= A\[i \* 1000 \+ k\];\n *}\n *S\[i\] = \1;", text)
+    assert "[0]" not in text and "[1]" not in text
