@@ -11,7 +11,6 @@ from intset.domains.consistency import is_touched
 from intset.domains.linear_ends import symbolic_bounds
 from intset.domains.query import Query
 from intset.expr.node import Var
-from intset.expr.walk import free_vars
 from intset.linear.form import ONE, Linear, atom, constant, factors, monomial_of
 from intset.linear.symbolic import ends_of
 
@@ -33,7 +32,7 @@ def dense_image(query: Query) -> IntervalSet | None:
         coefficient, extent = fitting
         run = run.plus(known.product(coefficient, extent.shift(-1)))
     bounds = symbolic_bounds(query, form)
-    if not bounds.is_tight:
+    if not bounds.is_tight:  # nor is it where a range or a coefficient depends on what runs: there may be gaps
         return None
     return IntervalSet(bounds[0], bounds[1], "interval", is_exact=True)
 
@@ -49,18 +48,12 @@ def _terms(query: Query, form: Linear) -> list[tuple[Linear, Linear]] | None:
         if len(own) > 1 or parts.count(own[0]) != 1:
             return None
         parts.remove(own[0])
-        if any(own[0] in part.free_vars() for part in parts):
-            return None
         rest = atom(monomial_of(parts)) if parts else constant(1)
         coefficients[own[0]] = coefficients.get(own[0], Linear(0, {})).plus(rest, k)
     found = []
     for var, coefficient in coefficients.items():
         first, last = ends_of(query.known, var)
-        if (
-            first is None
-            or last is None
-            or any(query.is_relaxed(v) for e in (first, last) for v in free_vars(*e.terms))
-        ):
+        if first is None or last is None:
             return None
         if query.known.is_nonneg(coefficient.scale(-1)):
             coefficient = coefficient.scale(-1)
