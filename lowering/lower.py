@@ -16,7 +16,7 @@ from intset.errors import InputError
 from intset.expr.node import Var, const
 from lowering.build import schedule_ops
 from lowering.build.arguments import parameters, shape_asserts, sizes_of
-from lowering.build.checks import data_checks, refuse_outside, size_asserts, start_asserts
+from lowering.build.checks import data_checks, refuse_outside, size_asserts
 from lowering.build.pieces import NESTS
 from lowering.forms import COMPUTE, chosen
 from lowering.nest.ir import Function, seq
@@ -201,7 +201,7 @@ def nest_of(
     known = Context() if ctx is None else ctx
     outside = () if unsafe else b.outside
     refuse_outside(outside)
-    asserted = (*size_asserts(outside, known), *start_asserts(b.schedule, known))
+    asserted = size_asserts(outside, known)
     body = seq(*asserted, schedule_ops(b, frozenset(tensors), nests, data_checks(outside)))
     sizes, params = sizes_of(tensors, body)
     sizes = tuple(dict.fromkeys((*(v for v in scalars if isinstance(v, Var)), *sizes)))

@@ -50,8 +50,8 @@ tensor, an operation or a stage of the schedule as written is accepted wherever 
     - `nest.guards`: conditions under which the body runs, all of them; over leaves, leaves of the attach path, sizes.
       Empty when the loops run over exactly what is to be computed. Never on data. They come in an order that allows to
       test each as soon as its variables are known.
-    - `nest.data_guards`, `nest.reduce_guards`: the same, parted into those without and those with reduction loops: a
-      reduction is initialised where `data_guards` hold, updated where both hold.
+    - `nest.start`: what initialises a reduction, before loop `nest.loops[start.place]`: loops, values of the axes of
+      the data, and guards of its own (`bound.infer.phases.start`).
 - `b.allocated(T)`: a tuple of `Range`, one a dimension: element `T[x0, x1]` is kept at `x0 - min0, x1 - min1` of an
   array of the extents. Extents are free of loop variables (sizes only). Mins are in the leaves of the attach path of
   the stage (those that are not relaxed). The array lives for one iteration of the loop at `b.attach_path(stage)[0]`;
@@ -80,7 +80,7 @@ from bound.infer.answers.outside import Outside
 from bound.infer.answers.pieces import Piece, Pieces, Work
 from bound.infer.answers.region import StageRegion
 from bound.infer.infer_bound import BoundsMap, infer_bound
-from bound.infer.phases.pass_down import Loop, Nest
+from bound.infer.phases.nest import Loop, Nest, Start
 from bound.infer.storage.storage import Storage, StorageAxis
 
 __all__ = [
@@ -91,6 +91,7 @@ __all__ = [
     "Piece",
     "Pieces",
     "StageRegion",
+    "Start",
     "Storage",
     "StorageAxis",
     "Work",

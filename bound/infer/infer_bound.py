@@ -13,9 +13,11 @@ from bound.infer.answers.region import StageRegion
 from bound.infer.needs.known import Known, account_for
 from bound.infer.needs.need import Need
 from bound.infer.phases.infer_root_bound import Pass, infer_root_bound, prepare
-from bound.infer.phases.pass_down import Loop, Nest, nest_of, pass_down
+from bound.infer.phases.nest import Loop, Nest
+from bound.infer.phases.pass_down import nest_of, pass_down
 from bound.infer.phases.shared import enter_shared
 from bound.infer.phases.stage_bounds import StageBounds
+from bound.infer.phases.start import starting
 from bound.infer.phases.threads import check_threads, idle_threads
 from bound.infer.program import sharing as shared
 from bound.infer.program.graph import create_read_graph
@@ -89,6 +91,7 @@ def infer_bound(
         bounds = prepare(state, stage)
         infer_root_bound(state, bounds)
         pass_down(state.known, bounds)
+        bounds.start = starting(state.known, bounds)
         state.threads.update(idle_threads(bounds))
     check_threads(state.bounds.values(), state.known, sizes)
     state.known.account.close()

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import intset
-from bound.errors import ScheduleError
 from bound.infer.answers.outside import ALWAYS, DATA, SIZES, Outside
 from bound.infer.program.reads import Read, reached
-from bound.itervar import IterVar
 from bound.operation import ComputeOp, Operation
-from bound.schedule.relations import Fuse, Rebase, Relation, Split
-from bound.schedule.schedule import Schedule
 from bound.tensor import Tensor
 from bound.tir.value import Operand
 from intset.config import Effort, tiers_within
 from intset.context import Context
 from intset.expr.build import logical_and
-from intset.expr.node import Cond, Expr, truth
+from intset.expr.node import Cond, truth
 from lowering.build.formulas import Formula
 from lowering.errors import AccessError
 from lowering.nest.ir import Assert, If, Stmt, Store, seq
@@ -54,51 +49,6 @@ def size_asserts(found: Iterable[Outside], known: Context) -> list[Assert]:
             if others and known.extended(facts=others).prove(cond):
                 del checks[cond]
     return list(checks.values())
-
-
-def start_asserts(schedule: Schedule, known: Context) -> list[Assert]:
-    """The assertions that reductions are not empty over which a loop runs together with data: where such a loop has no
-    iteration, nothing starts the elements.
-
-    Raises
-    ------
-    ScheduleError: such a reduction is always empty.
-    """
-    checks: dict[Cond, Assert] = {}
-    for stage in schedule.stages:
-        if not isinstance(stage.op, ComputeOp):
-            continue
-        for iv in _fused_with_data(stage.op, stage.relations):
-            assert iv.dom is not None and isinstance(iv.dom.extent, Expr)
-            runs = iv.dom.extent >= 1
-            if any(isinstance(v, IterVar) for v in runs.free_vars()):
-                continue
-            with intset.using(tiers=tiers_within(Effort.SETS)):
-                if known.prove(runs):
-                    continue
-                if known.prove(~runs):
-                    raise ScheduleError(
-                        f"stage {stage.name}: {iv.name} is empty, and a loop runs over it and over data: nothing "
-                        f"would start {stage.name}"
-                    )
-            checks.setdefault(runs, Assert(runs, f"{iv.name} of {stage.name}, fused with data, is not empty"))
-    return list(checks.values())
-
-
-def _fused_with_data(op: ComputeOp, relations: Sequence[Relation]) -> Iterator[IterVar]:
-    """The reduction axes of which some loop is made together with data axes."""
-    # an axis of another stage, whose loop this one shares, is made from none of its own
-    made = defaultdict(frozenset, {iv: frozenset((iv,)) for iv in (*op.axis, *op.reduce_axis)})
-    data = frozenset(op.axis)
-    for relation in relations:
-        if isinstance(relation, Split):
-            made[relation.outer] = made[relation.inner] = made[relation.parent]
-        elif isinstance(relation, Rebase):
-            made[relation.rebased] = made[relation.parent]
-        elif isinstance(relation, Fuse):
-            both = made[relation.fused] = made[relation.outer] | made[relation.inner]
-            if both & data:
-                yield from sorted(both - data, key=op.reduce_axis.index)
 
 
 def data_checks(found: Iterable[Outside]) -> Checks:

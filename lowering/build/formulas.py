@@ -178,8 +178,13 @@ def _plus(low: object, step: Expr | None) -> Expr:
     return step if start.is_const and start.data == 0 else start + step
 
 
-def substituted(formula: Formula, values: Mapping[Old, Operand]) -> Formula:
-    """The formula at other points: axes replaced by their values in terms of loops."""
-    mapping = dict(values)
-    init = None if formula.init is None else substitute(formula.init, mapping)
-    return Formula(formula.axis, formula.extra, formula.reduce_extra, init, substitute(formula.update, mapping))
+def substituted(formula: Formula, values: Mapping[Old, Operand], start: Mapping[Old, Operand]) -> Formula:
+    """The formula at other points: axes replaced by their values in terms of loops.
+
+    Parameters
+    ----------
+    start: the values where a reduction starts.
+    """
+    init = None if formula.init is None else substitute(formula.init, dict(start))
+    update = substitute(formula.update, dict(values))
+    return Formula(formula.axis, formula.extra, formula.reduce_extra, init, update)

@@ -28,7 +28,7 @@ from lowering.build.pieces import choose
 from lowering.build.predicates import store_predicate
 from lowering.build.scans import scan_nest
 from lowering.build.shared import Item, around, merged, ordered
-from lowering.build.stages import Attach, Level
+from lowering.build.stages import Attach, Level, Starting
 from lowering.nest.ir import Allocate, Evaluate, If, Seq, Stmt, seq
 from lowering.nest.walk import Visit, drive, substitute, transform
 
@@ -125,7 +125,7 @@ class _Pipeline:
             inner = self.bounds.inside(key)
             paths = {stage: self.bounds.shared_path(stage) for stage in inner}
             body, inside = yield self._together({**members, **paths}, inner)
-            loop = stages.level_of(self.bounds.shared_loop(key), False, True)
+            loop = stages.level_of(self.bounds.shared_loop(key))
             items.append(Item(inside, around(loop.around(body))))
         done = {stage: number for item in items for stage, number in item.stages.items()}
         return self._with_storage(ordered(items), placed, moved), done
@@ -163,11 +163,10 @@ class _Pipeline:
         op = stage.op
         if not isinstance(op, (ComputeOp, TensorComputeOp)):
             return None
-        formula, levels, nest = self._formula(stage, op, self.bounds.nest(stage))
-        begin = stages.begin_of(levels)
-        if formula.init is None or begin is None or begin.var is not loop:
+        _, levels, start = self._formula(stage, op, self.bounds.nest(stage))
+        if start is None or start.place == len(levels) or levels[start.place].var is not loop:
             return None
-        made: Stmt = yield stages.start_nest(levels, nest.guards, formula)
+        made: Stmt = yield stages.start_nest(start)
         return made
 
     def produce(self, stage: Stage) -> Visit[Stmt]:
@@ -199,30 +198,39 @@ class _Pipeline:
 
         return attach
 
-    def _formula(self, stage: Stage, op: ComputeOp | TensorComputeOp, nest: Nest) -> tuple[Formula, list[Level], Nest]:
-        """What a stage stores, over its loops, and these, from the outside in."""
+    def _formula(
+        self, stage: Stage, op: ComputeOp | TensorComputeOp, nest: Nest
+    ) -> tuple[Formula, list[Level], Starting | None]:
+        """What a stage stores over its loops, these, from the outside in, and what starts its reduction."""
         plain = checked(formulas.formula_of(op, formulas.stored(op, self.wanted)), op, self.checks)
         threads = self._threads(stage, nest)
-        formula = formulas.substituted(plain, stages.values_in(nest, threads))
-        levels = stages.levels_of(nest, formula, op.axis, op.reduce_axis)
+        values = stages.values_in(nest, threads)
+        first = values if nest.start is None else {**values, **nest.start.values}
+        formula = formulas.substituted(plain, values, first)
         predicate = store_predicate(self.bounds, stage, nest, threads)
         if predicate is not None:
             init = None if formula.init is None else If(predicate, formula.init)
             formula = replace(formula, init=init, update=If(predicate, formula.update))
-        return formula, levels, nest
+        levels = stages.levels_of(nest, formula)
+        return formula, levels, stages.starting_of(nest, formula, levels)
 
     def _nest(self, stage: Stage, op: ComputeOp | TensorComputeOp, nest: Nest, attach: Attach) -> Visit[Stmt]:
         """The loops of a stage that are its own."""
-        formula, levels, _ = self._formula(stage, op, nest)
+        formula, levels, start = self._formula(stage, op, nest)
         shared = set(self.bounds.shared_path(stage))
         own = [level for level in levels if level.var not in shared]
-        begin = stages.begin_of(levels)
+        outer = len(levels) - len(own)
         made: Stmt
-        if formula.init is None or (begin is not None and begin.var in shared):
+        if start is None or start.place < outer:
             made = yield stages.data_nest(own, nest.guards, formula.update, attach)
             return made
         made = yield stages.reduction_nest(
-            own, nest.data_guards, nest.reduce_guards, formula, attach, lambda var: self.bounds.attached(stage, var)
+            own,
+            nest.guards,
+            formula.update,
+            replace(start, place=start.place - outer),
+            attach,
+            lambda var: self.bounds.attached(stage, var),
         )
         return made
 

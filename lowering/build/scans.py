@@ -22,7 +22,7 @@ Copy = Callable[[Expr], Stmt]
 def scan_nest(op: ScanOp, nest: Nest, bounds: BoundsMap, attach: Attach) -> Visit[Stmt]:
     """The loops of a scan. Its updates are attached to the innermost of them."""
     nothing = Formula((), (), (), None, Seq())
-    levels = levels_of(nest, nothing, (op.scan_axis,), ())
+    levels = levels_of(nest, nothing)
     step = nest.values[op.scan_axis]
     first = next((k for k, level in enumerate(levels) if level.var in free_vars(step)), len(levels))
     spatial = list(op.spatial_axis)

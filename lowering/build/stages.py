@@ -3,10 +3,10 @@
 Guards stand as far out as their variables allow. What is attached to a loop stands at the start of its body, inside the
 guards that are decided there: nothing is computed for iterations that do nothing.
 
-A reduction is initialised before its outermost reduction loop, by a nest over the data loops inside that one:
+A reduction is initialised before its outermost reduction loop, by a nest over the data inside that one (`nest.start`):
 
     for i in [0, n):
-        for j in [0, m):        # data loops inside the first reduction loop, over again
+        for j in [0, m):        # the data inside the first reduction loop, over again
             C[i, j] = 0.0
         for k in [0, l):
             for j in [0, m):
@@ -15,7 +15,7 @@ A reduction is initialised before its outermost reduction loop, by a nest over t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -26,7 +26,7 @@ from bound.schedule.stage import Stage
 from bound.tir.build import all_of
 from intset.expr.node import Cond, Expr
 from intset.expr.range import Range
-from intset.expr.walk import conjuncts, free_vars
+from intset.expr.walk import conjuncts
 from lowering.build.formulas import Formula
 from lowering.nest.ir import For, If, LoopKind, Stmt, seq
 from lowering.nest.walk import Visit, operands, statements, tensors_read
@@ -41,40 +41,72 @@ _KINDS = {
 
 @dataclass(frozen=True, eq=False)
 class Level:
-    """One loop to be made: its head, whether the reduction runs over it, and whether the data does not."""
+    """One loop to be made: its head."""
 
     var: IterVar
     range: Range
     kind: LoopKind
     thread: str
-    reduces: bool
-    only_reduces: bool
 
     def around(self, body: Stmt) -> For:
         return For(self.var, self.range, body, self.kind, self.thread)
 
 
-def levels_of(nest: Nest, formula: Formula, axis: Sequence[IterVar], reduce_axis: Sequence[IterVar]) -> list[Level]:
+@dataclass(frozen=True, eq=False)
+class Starting:
+    """What starts a reduction.
+
+    Attributes
+    ----------
+    place: the number of levels of the nest around it.
+    levels: the loops inside of these.
+    guards: the conditions under which an element is started.
+    init: what is stored.
+    """
+
+    place: int
+    levels: Sequence[Level]
+    guards: Sequence[Cond]
+    init: Stmt
+
+
+def levels_of(nest: Nest, formula: Formula) -> list[Level]:
     """The loops of a stage from the outside in; those of a tensor intrinsic follow those of the schedule."""
-    data = set(free_vars(*(nest.values[iv] for iv in axis if iv in nest.values), *nest.data_guards))
-    reducing = set(free_vars(*(nest.values[iv] for iv in reduce_axis if iv in nest.values)))
-    levels = [level_of(loop, loop.iv in reducing, loop.iv in data) for loop in nest.loops]
+    levels = [level_of(loop) for loop in nest.loops]
     made = {level.var for level in levels}
-    for iv, r in formula.extra:
-        if iv not in made:
-            reduces = iv in formula.reduce_extra
-            levels.append(Level(iv, r, LoopKind.SERIAL, "", reduces, reduces))
-    return levels
+    return levels + [_inside_tile(iv, r) for iv, r in formula.extra if iv not in made]
 
 
-def level_of(loop: Loop, reduces: bool, is_data: bool) -> Level:
+def starting_of(nest: Nest, formula: Formula, levels: Sequence[Level]) -> Starting | None:
+    """What starts the reduction of a stage; `None` where it is no reduction."""
+    if formula.init is None:
+        return None
+    start, own = nest.start, len(nest.loops)
+    tile = [k for k in range(own, len(levels)) if levels[k].var not in formula.reduce_extra]
+    if start is not None and start.place < own:
+        return Starting(
+            start.place,
+            [*map(level_of, start.loops), *(levels[k] for k in tile)],
+            start.guards,
+            formula.init,
+        )
+    place = next((k for k in range(own, len(levels)) if k not in tile), len(levels))
+    guards = nest.guards if start is None else start.guards
+    return Starting(place, [levels[k] for k in tile if k > place], guards, formula.init)
+
+
+def level_of(loop: Loop) -> Level:
     """The head of a loop."""
     tag = "" if loop.thread is None else loop.thread.thread_tag
     if tag:
         kind = LoopKind.VTHREAD if tag in ("vthread", "cthread") else LoopKind.THREAD
     else:
         kind = _KINDS.get(loop.kind, LoopKind.SERIAL)
-    return Level(loop.iv, loop.range, kind, tag, reduces, reduces and not is_data)
+    return Level(loop.iv, loop.range, kind, tag)
+
+
+def _inside_tile(iv: IterVar, r: Range) -> Level:
+    return Level(iv, r, LoopKind.SERIAL, "")
 
 
 def data_nest(levels: Sequence[Level], guards: Sequence[Cond], body: Stmt, attach: Attach) -> Visit[Stmt]:
@@ -86,46 +118,28 @@ def data_nest(levels: Sequence[Level], guards: Sequence[Cond], body: Stmt, attac
 
 def reduction_nest(
     levels: Sequence[Level],
-    data_guards: Sequence[Cond],
-    reduce_guards: Sequence[Cond],
-    formula: Formula,
+    guards: Sequence[Cond],
+    update: Stmt,
+    start: Starting,
     attach: Attach,
     attached_inside: Callable[[IterVar], Sequence[Stage]],
 ) -> Visit[Stmt]:
     """All loops of a reduction, with the nest that starts it before the first of its reduction loops."""
-    assert formula.init is not None
-    begin = next((k for k, level in enumerate(levels) if level.reduces), len(levels))
-    _check_init(formula.init, levels[begin:], attached_inside)
-    # a guard on a reduction that is decided before its loops (a fused loop whose reduction has one step) is one on data
-    placed = _placed(levels, (*data_guards, *reduce_guards))
-    starting = [level for level in levels[begin:] if not level.only_reduces]
-    left_out = {level.var for level in levels[begin:] if level.only_reduces}
-    inside = [part for part in _parts((*data_guards, *reduce_guards)) if _place(levels, part) > begin]
-    # a loop over data and reduction together is part of both nests, and so are the guards on it
-    started = _placed(starting, [guard for guard in inside if not left_out & set(guard.free_vars())])
-    init = yield _wrap(starting, started, formula.init, _nothing_attached)
-
-    inner = _placed(levels[begin:], inside)
-    update = yield _wrap(levels[begin:], inner, formula.update, attach)
-    both = seq(_guarded(started[0], init), _guarded(inner[0], update))
-    common = {k: guards for k, guards in placed.items() if k <= begin}
-    nest = yield _wrap(levels[:begin], common, both, attach)
-    return _guarded(common[0], nest)
+    begin = start.place
+    _check_init(start.init, levels[begin:], attached_inside)
+    placed = _placed(levels, guards)
+    around = [guard for k in range(begin + 1) for guard in placed[k]]
+    init = yield start_nest(start, around)
+    inner = _placed(levels[begin:], [part for part in _parts(guards) if part not in around])
+    made = yield _wrap(levels[begin:], inner, update, attach)
+    nest = yield _wrap(levels[:begin], placed, seq(init, _guarded(inner[0], made)), attach)
+    return _guarded(placed[0], nest)
 
 
-def begin_of(levels: Sequence[Level]) -> Level | None:
-    """The outermost loop that a reduction runs over."""
-    return next((level for level in levels if level.reduces), None)
-
-
-def start_nest(levels: Sequence[Level], guards: Sequence[Cond], formula: Formula) -> Visit[Stmt]:
-    """What starts a reduction, apart from the nest that goes on with it: the data loops from its first loop inwards."""
-    assert formula.init is not None
-    begin = next(k for k, level in enumerate(levels) if level.reduces)
-    starting = [level for level in levels[begin:] if not level.only_reduces]
-    left_out = {level.var for level in levels[begin:] if level.only_reduces}
-    placed = _placed(starting, [part for part in _parts(guards) if not left_out & set(part.free_vars())])
-    init = yield _wrap(starting, placed, formula.init, _nothing_attached)
+def start_nest(start: Starting, known: Collection[Cond] = ()) -> Visit[Stmt]:
+    """What starts a reduction, inside the guards `known`."""
+    placed = _placed(start.levels, [part for part in _parts(start.guards) if part not in known])
+    init = yield _wrap(start.levels, placed, start.init, _nothing_attached)
     return _guarded(placed[0], init)
 
 

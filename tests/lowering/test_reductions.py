@@ -14,7 +14,6 @@ from bound.reference import evaluate
 from bound.tensor import Tensor
 from intset import ShapeVar, Var
 from lowering import lower, run
-from lowering.errors import CheckError
 from tests.bound.claims import check_claims
 from tests.lowering.lowered import check, random_array
 from tests.sweeps import daily
@@ -197,26 +196,60 @@ def test_scans_and_externs_write_outputs_that_nobody_reads() -> None:
 
 
 def _fused_sum(reduced: Any) -> Any:
-    x = te.placeholder((reduced, 3), name="X", dtype="int32")
+    x = te.placeholder((reduced, 3, 4), name="X", dtype="int32")
     r = te.reduce_axis((0, reduced), "r")
-    t = te.compute((3,), lambda j: te.sum(x[r, j], axis=r), name="T")
-    s = te.create_schedule(t.op)
-    s[t].fuse(t.op.axis[0], t.op.reduce_axis[0])
-    return x, t, s
+    t = te.compute((3, 4), lambda i, j: te.sum(x[r, i, j], axis=r), name="T")
+    return x, t, te.create_schedule(t.op)
 
 
-def test_a_loop_over_data_and_an_empty_reduction_starts_nothing() -> None:
-    with pytest.raises(ScheduleError, match="r is empty, and a loop runs over it and over data"):
-        lower(_fused_sum(0)[2])
-    x, t, s = _fused_sum(ShapeVar("n"))
-    f = lower(s, [x, t])
-    out = np.full(3, 7, "int32")
-    with pytest.raises(CheckError, match="r of T, fused with data, is not empty"):
-        run(f, {x: np.ones((0, 3), "int32"), t: out})
-    run(f, {x: np.ones((2, 3), "int32"), t: out})
-    assert out.tolist() == [2, 2, 2]
-    x, t, s = _fused_sum(ShapeVar("n", 1))
-    assert "fused with data" not in str(lower(s, [x, t]))
+def _data_outside(stage: Any, i: Any, j: Any, r: Any) -> None:
+    stage.fuse(j, r)
+
+
+def _data_inside(stage: Any, i: Any, j: Any, r: Any) -> None:
+    stage.reorder(r, i, j)
+    stage.split(stage.fuse(r, i), 5)
+
+
+def _part_of_the_data(stage: Any, i: Any, j: Any, r: Any) -> None:
+    outer, inner = stage.split(i, 2)
+    stage.reorder(outer, j, r, inner)
+    stage.split(stage.fuse(r, inner), 3)
+
+
+def _all_data(stage: Any, i: Any, j: Any, r: Any) -> None:
+    stage.split(stage.fuse(i, j, r), nparts=5)
+
+
+def _a_tile_that_shrinks(stage: Any, i: Any, j: Any, r: Any) -> None:
+    outer, inner = stage.split(i, 2, tail="shrink")
+    stage.reorder(j, outer, inner, r)
+    stage.fuse(inner, r)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 5])
+@pytest.mark.parametrize(
+    "loops", [_data_outside, _data_inside, _part_of_the_data, _all_data, _a_tile_that_shrinks], ids=lambda f: f.__name__
+)
+def test_a_reduction_starts_over_its_data_however_long_it_is(loops: Any, n: int) -> None:
+    """Where data is fused with a reduction, too: the data alone is what is started."""
+    for size in (n, ShapeVar("n")):
+        x, t, s = _fused_sum(size)
+        loops(s[t], *t.op.axis, *t.op.reduce_axis)
+        f = lower(s, [x, t])
+        out = np.full((3, 4), 7, "int32")
+        array = np.arange(12 * n, dtype="int32").reshape(n, 3, 4)
+        run(f, {x: array, t: out})
+        np.testing.assert_array_equal(out, array.sum(0), str(f))
+        nest = infer_bound(s).nest(t)
+        assert nest.start is not None and not any(v.is_reduce for loop in nest.start.loops for v in [loop.iv])
+
+
+def test_what_starts_a_fused_reduction_runs_over_each_element_once() -> None:
+    x, t, s = _fused_sum(5)
+    s[t].fuse(*t.op.axis, *t.op.reduce_axis)
+    start = str(lower(s, [x, t])).split("    for i.j.fused.r.fused")[0]
+    assert start.count("for ") == 1 and "for i.j.fused in [0, 12)" in start and "= 0.0" not in start
 
 
 @pytest.mark.parametrize("shape", [(0, 3), (3, 0), (0, 0)])

@@ -116,15 +116,18 @@ class _Space:
         self.values: dict[Any, Any] = {v: const(k) for v, k in state.sizes.fixed.items()}
         self.values |= _thread_loops(bounds)
         self.values |= bounds.values
-        skipped = _reducing(bounds) if at_start else set()
-        self.own = [iv for iv in bounds.stage.leaf_iter_vars if iv not in skipped]
+        skipped = _stepping(bounds) if at_start else set()
+        self.own: list[Var] = [iv for iv in bounds.stage.leaf_iter_vars if iv not in skipped]
+        start = bounds.start if at_start else None
+        if start is not None:
+            self.values |= start.values
+            self.own = [*bounds.stage.leaf_iter_vars[: start.place], *(loop.iv for loop in start.loops)]
         self.rest: dict[Var, Range | None] = {
             iv: bounds.ranges[iv] for iv in bounds.op.root_iter_vars if iv not in bounds.values
         }
         is_scan = isinstance(bounds.op, ScanOp)
-        own = () if is_scan and at_start else bounds.guards
-        guards = [guard for guard in own if not skipped & set(guard.free_vars())]
-        self.guards = tuple(dict.fromkeys((*self._outer_guards(), *guards)))
+        own = () if is_scan and at_start else bounds.guards if start is None else start.guards
+        self.guards = tuple(dict.fromkeys((*self._outer_guards(), *own)))
         # where a stage stores in some of its threads only, it reads in fewer points than these
         self.is_exact = bounds.stage.store_predicate is None
         self._context: Context | None = None
@@ -234,17 +237,10 @@ def _is_data(truth: Any) -> bool:
     return not isinstance(truth, Cond) or bool(opaque_terms(truth))
 
 
-def _reducing(bounds: StageBounds) -> set[Any]:
-    """The loops that only the reduction (the scan) runs over."""
+def _stepping(bounds: StageBounds) -> set[Var]:
+    """The loops that a scan steps over."""
     op = bounds.op
-    if isinstance(op, ScanOp):
-        return set(free_vars(bounds.values.get(op.scan_axis, const(0))))
-    reduced = tuple(getattr(op, "reduce_axis", ()))
-    loops = free_vars(*(as_expr(bounds.values[iv]) for iv in reduced if iv in bounds.values))
-    data = free_vars(*(as_expr(e) for iv, e in bounds.values.items() if iv not in reduced))
-    leaves = {iv for iv in bounds.stage.leaf_iter_vars if iv.is_reduce}
-    on_data = [guard for guard in bounds.guards if not leaves & set(guard.free_vars())]
-    return set(loops) - set(data) - {v for guard in on_data for v in guard.free_vars()}
+    return set(free_vars(bounds.values.get(op.scan_axis, const(0)))) if isinstance(op, ScanOp) else set()
 
 
 def _thread_loops(bounds: StageBounds) -> dict[Any, Any]:

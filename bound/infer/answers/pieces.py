@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Final
+from typing import Final, TypeVar
 
 from bound.infer.answers.region import StageRegion
 from bound.infer.needs.box import Box, Interval, interval, narrowed, with_where
@@ -33,8 +33,10 @@ from bound.infer.needs.instances import closed, instances
 from bound.infer.needs.known import Known
 from bound.infer.needs.need import Need, from_shape
 from bound.infer.needs.widest import widest
-from bound.infer.phases.pass_down import Nest, nest_of, pass_down, uniform_roots
+from bound.infer.phases.nest import Nest, Start
+from bound.infer.phases.pass_down import nest_of, pass_down, uniform_roots
 from bound.infer.phases.stage_bounds import StageBounds, data_axes
+from bound.infer.phases.start import starting
 from bound.infer.program.graph import thread_of
 from bound.infer.storage.compact import Folding, improved, places_of
 from bound.infer.storage.storage import Storage
@@ -53,6 +55,7 @@ _OPERATIONS: Final = 500_000  # of the domain, for one stage
 _TAILS: Final = (Tail.GUARD, Tail.SHRINK)
 _MAX_NODES: Final = 16  # of the start of a piece, for loops to count from there
 _TESTS: Final = (ops.LT, ops.LE, ops.GT, ops.GE, ops.EQ, ops.NE, *ops.DIVISIONS)
+_Placed = TypeVar("_Placed", Nest, Start)
 _SLOW: Final = (ops.MIN, ops.MAX, ops.SELECT, *ops.DIVISIONS)
 
 
@@ -325,32 +328,36 @@ class _Scan:
             guards=(),
         )
         pass_down(known, piece)
+        piece.start = starting(known, piece)
         nest = nest_of(piece)
-        values: dict[Expr, Expr] = {}
+        straight: dict[IterVar, Expr] = {}
         uniform = uniform_roots(whole.stage, whole.relations)
         ranges = {loop.iv: loop.range for loop in nest.loops}
-        for number, iv, side, around in zip(numbers, self.axes, sides, hull.sides, strict=True):
+        for iv, side, around in zip(self.axes, sides, hull.sides, strict=True):
             leaf, start = _only_loop(whole, iv), around.range().min
             assert isinstance(start, Expr)
             if leaf is not None and iv not in uniform and any(_depends(side, other) for other in numbers):
                 # from the start of the whole piece, not from that of this row
                 start = start if _is_short(start) else as_expr(0)
-                values[number] = start + leaf
+                straight[iv] = start + leaf
                 lows = [known.form(form.expr() - start).expr() for form in side.lows]
                 ranges[leaf] = Range(maximum(*lows), _extent(side))
-            else:
-                values[number] = substitute(nest.values[iv], values)
-        elements = self.around.at_numbers(lattice.at_numbers([values[number] for number in numbers]))
-        place = dict(zip(self.axes, elements, strict=True))
-        guards = tuple(substitute(g, values) for g in nest.guards)
-        return replace(
-            nest,
-            loops=tuple(replace(loop, range=_at(ranges[loop.iv], values)) for loop in nest.loops),
-            values={iv: place.get(iv, e) for iv, e in nest.values.items()},
-            guards=guards,
-            data_guards=tuple(substitute(g, values) for g in nest.data_guards),
-            reduce_guards=tuple(substitute(g, values) for g in nest.reduce_guards),
-        )
+
+        def moved(at: _Placed) -> _Placed:
+            """The same loops over the numbers, with the elements that these stand for."""
+            values: dict[Expr, Expr] = {}
+            for number, iv in zip(numbers, self.axes, strict=True):
+                values[number] = straight[iv] if iv in straight else substitute(at.values[iv], values)
+            elements = self.around.at_numbers(lattice.at_numbers([values[number] for number in numbers]))
+            place = dict(zip(self.axes, elements, strict=True))
+            return replace(
+                at,
+                loops=tuple(replace(loop, range=_at(ranges.get(loop.iv, loop.range), values)) for loop in at.loops),
+                values={iv: place.get(iv, e) for iv, e in at.values.items()},
+                guards=tuple(substitute(g, values) for g in at.guards),
+            )
+
+        return replace(moved(nest), start=None if nest.start is None else moved(nest.start))
 
     def _moved(self, nest: Nest) -> dict[Var, Expr]:
         """What stands for the loops of the guarded nest that are axes of their own."""

@@ -1,8 +1,7 @@
 """Guards without those that others imply.
 
-A guard that holds wherever the loops and the other guards let the body run is left out; so none of what is left is
-implied by the rest. What starts a reduction runs under the guards on data alone, so a guard is left out only for others
-that know of no more reduction loops than it does itself.
+A guard that holds wherever the loops around the body run and the other guards let it is left out; so none of what is
+left is implied by the rest. What starts a reduction stands in other loops and has guards of its own (`start`).
 """
 
 from __future__ import annotations
@@ -13,11 +12,10 @@ from typing import Final
 from bound.infer.needs.instances import closed
 from bound.infer.needs.known import Known
 from bound.infer.phases.implied import finite, is_implied
-from bound.infer.phases.stage_bounds import StageBounds
 from intset.errors import EvaluationError, InputError
 from intset.expr import ops
 from intset.expr.evaluate import evaluate
-from intset.expr.node import Cond, Expr, Var
+from intset.expr.node import Cond, Expr, Var, constant_value
 from intset.expr.range import Range
 from intset.expr.walk import conjuncts, is_small, postorder
 
@@ -27,31 +25,37 @@ _SLOW: Final = (*ops.DIVISIONS, ops.MIN, ops.MAX, ops.SELECT)
 _SIZES: Final = (7, 13, 101)  # values of open sizes at which a point is looked for where a guard is needed
 
 
-def minimal(known: Known, bounds: StageBounds, guards: Sequence[Cond]) -> tuple[Cond, ...]:
-    """The guards, in their order, without those that are implied; of equal ones the cheapest stays."""
+def minimal(known: Known, loops: Sequence[Var], guards: Sequence[Cond]) -> tuple[Cond, ...]:
+    """The guards, in their order, without those that are implied; of equal ones the cheapest stays.
+
+    Parameters
+    ----------
+    loops: all around the body.
+    """
     kept = list(dict.fromkeys(part for guard in guards for part in conjuncts(guard)))
     if len(kept) > _MAX_GUARDS or not is_small(_MAX_NODES, kept):
         return tuple(guards)
+    telling = [v for v in loops if v in known.ranges and not _runs(known.ranges[v])]
     removed = False
     for guard in sorted(kept, key=_cost, reverse=True):
-        reduced = _reductions(bounds, guard)
-        others = [other for other in kept if other is not guard and _reductions(bounds, other) <= reduced]
-        ranges = closed(known, [v for cond in (guard, *others) for v in cond.free_vars()])
+        others = [other for other in kept if other is not guard]
+        ranges = closed(known, [*(v for cond in (guard, *others) for v in cond.free_vars()), *telling])
         if not _has_witness(known, ranges, guard, others) and is_implied(known, ranges, guard, others):
             kept.remove(guard)
             removed = True
     return tuple(kept) if removed else tuple(guards)
 
 
+def _runs(r: Range) -> bool:
+    """Whether a loop is seen to have iterations, so that it tells nothing of what its ends mention."""
+    extent = constant_value(finite(r.extent))
+    return extent is not None and extent > 0
+
+
 def _cost(guard: Cond) -> tuple[int, int]:
     """The divisions in a guard, and its size."""
     nodes = list(postorder((guard,)))
     return sum(1 for node in nodes if node.op in _SLOW), len(nodes)
-
-
-def _reductions(bounds: StageBounds, guard: Cond) -> set[Var]:
-    used = set(guard.free_vars())
-    return {iv for iv in bounds.stage.leaf_iter_vars if iv in used and iv.is_reduce}
 
 
 def _has_witness(known: Known, ranges: Mapping[Var, Range], guard: Cond, others: Sequence[Cond]) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from bound.errors import ScheduleError
 from bound.infer.needs.affine import without_products
@@ -12,6 +11,7 @@ from bound.infer.needs.known import Known, constant_extent
 from bound.infer.needs.need import Need, end_forms
 from bound.infer.phases.guards import outside_of_box
 from bound.infer.phases.minimal import minimal
+from bound.infer.phases.nest import Loop, Nest
 from bound.infer.phases.stage_bounds import StageBounds, data_axes
 from bound.infer.program.graph import thread_of
 from bound.itervar import IterType, IterVar
@@ -25,36 +25,6 @@ from intset.expr.node import Cond, Expr, Var, as_expr
 from intset.expr.range import Range
 from intset.expr.walk import chain
 from intset.linear.form import Linear
-
-
-@dataclass(frozen=True)
-class Loop:
-    """One loop of a nest.
-
-    Attributes
-    ----------
-    iv: the loop variable.
-    range: what it runs over, in sizes and variables of loops around it.
-    thread: the thread axis that it runs on, or `None`.
-    kind: what the loop means, annotations included.
-    """
-
-    iv: IterVar
-    range: Range
-    thread: IterVar | None
-    kind: IterType
-
-
-@dataclass(frozen=True)
-class Nest:
-    """The loops of a stage, as `bound.infer` describes them."""
-
-    stage: Stage
-    loops: tuple[Loop, ...]
-    values: Mapping[IterVar, Expr]
-    guards: tuple[Cond, ...]
-    data_guards: tuple[Cond, ...]
-    reduce_guards: tuple[Cond, ...]
 
 
 def pass_down(known: Known, bounds: StageBounds) -> None:
@@ -77,13 +47,14 @@ def pass_down(known: Known, bounds: StageBounds) -> None:
     leaves = {iv: low(r) if constant_extent(r) == 1 else iv for iv, r in {**around, **bounds.loops}.items()}
     values = pass_up_index(bounds.relations, bounds.ranges, leaves)
     bounds.values = {iv: values[iv] for iv in stage.op.root_iter_vars if iv in values}
+    within = [*(iv for _, iv in bounds.path), *stage.leaf_iter_vars]
     try:
-        bounds.guards = minimal(known, bounds, _all_guards(known, bounds, values))
+        bounds.guards = minimal(known, within, all_guards(known, bounds, values))
     except BudgetError as error:
         need = bounds.region
         note = f"{error}: the guard could not be written, the box is computed"
         bounds.computed = Need(need.dims, need.hull(known), None, False, (*need.notes, note))
-        bounds.guards = minimal(known, bounds, _all_guards(known, bounds, values))
+        bounds.guards = minimal(known, within, all_guards(known, bounds, values))
 
 
 def loop_range(known: Known, bounds: StageBounds, iv: IterVar) -> Range:
@@ -113,7 +84,7 @@ def shrinking(bounds: StageBounds, iv: IterVar) -> Split | None:
 # -- guards -----------------------------------------------------------------------------------------------------------
 
 
-def _all_guards(known: Known, bounds: StageBounds, values: Mapping[IterVar, Expr]) -> list[Cond]:
+def all_guards(known: Known, bounds: StageBounds, values: Mapping[IterVar, Expr]) -> list[Cond]:
     """The conditions of the body, those on few loops first."""
     found: dict[Cond, None] = dict.fromkeys(region_guards(known, bounds, values))
     found.update(dict.fromkeys(split_guards(known, bounds, bounds.relations, values)))
@@ -328,14 +299,13 @@ def _split_of_root(relations: Sequence[Relation], root: IterVar) -> Split | None
 
 def nest_of(bounds: StageBounds) -> Nest:
     """The loops of a stage, for a code generator."""
-    stage = bounds.stage
-    loops = []
-    for iv in stage.leaf_iter_vars:
-        attr = stage.iter_var_attrs.get(iv)
-        kind = iv.iter_type if attr is None or attr.iter_type is None else attr.iter_type
-        loops.append(Loop(iv, bounds.loops[iv], thread_of(stage, iv), kind))
-    reducing = {iv for iv in stage.leaf_iter_vars if iv.is_reduce}
-    with_reduction = tuple(g for g in bounds.guards if any(v in reducing for v in g.free_vars()))
-    without = tuple(g for g in bounds.guards if g not in with_reduction)
+    loops = tuple(loop_of(bounds, iv) for iv in bounds.stage.leaf_iter_vars)
     values = {iv: as_expr(e) for iv, e in bounds.values.items()}
-    return Nest(stage, tuple(loops), values, bounds.guards, without, with_reduction)
+    return Nest(bounds.stage, loops, values, bounds.guards, bounds.start)
+
+
+def loop_of(bounds: StageBounds, iv: IterVar) -> Loop:
+    """One of the loops of a stage."""
+    attr = bounds.stage.iter_var_attrs.get(iv)
+    kind = iv.iter_type if attr is None or attr.iter_type is None else attr.iter_type
+    return Loop(iv, bounds.loops[iv], thread_of(bounds.stage, iv), kind)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from bound.infer.needs.box import Interval
 from bound.infer.needs.need import Need
+from bound.infer.phases.nest import Start
 from bound.intrin import TensorComputeOp
 from bound.itervar import IterVar
 from bound.operation import ComputeOp, Operation
@@ -38,6 +39,7 @@ class StageBounds:
     widened: the roots whose range is longer than their interval in some instance.
     values: the value of each root axis in terms of the loops.
     guards: the conditions under which the body runs.
+    start: what initialises its reduction.
     """
 
     stage: Stage
@@ -57,6 +59,7 @@ class StageBounds:
     widened: set[IterVar] = field(default_factory=set)
     values: dict[IterVar, Expr] = field(default_factory=dict)
     guards: tuple[Cond, ...] = ()
+    start: Start | None = None
 
     @property
     def op(self) -> Operation:

@@ -134,11 +134,13 @@ def check_symbolic(seeds):
 def test_no_guard_of_symbolic_sizes_can_be_removed():
     assert check_symbolic(range(12)) > 4
     assert check_symbolic((2044, 2186)) > 1  # implied by products of sizes with loops, with quotients by sizes
+    assert check_symbolic((5270, 5483)) == 1  # and by what facts say of the sizes
 
 
 @pytest.mark.nightly
 def test_no_guard_of_symbolic_sizes_can_be_removed_nightly():
     assert check_symbolic(range(12, 600)) > 250
+    assert check_symbolic((5383, 5536)) == 1
 
 
 def tiled(n):
@@ -160,6 +162,24 @@ def test_a_fact_about_divisibility_removes_its_guard():
     m = ShapeVar("m", lower=1, upper=64)
     s, t = tiled(m * 8)
     assert infer_bound(s).nest(t).guards == ()
+
+
+def test_loops_that_do_not_run_need_no_guard():
+    """A loop over n says that n is not 0; loops around the stage say it as well."""
+    n = te.var("n")
+    a = te.placeholder((n,), name="A")
+    t = te.compute((3,), lambda i: a[i] + 1, name="T")
+    u = te.compute((n, 3), lambda i, j: t[j] * a[i], name="U")
+    r = te.reduce_axis((0, n), "r")
+    v = te.compute((1,), lambda i: te.sum(a[r] + i, axis=r), name="V")
+    w = te.compute((n,), lambda i: v[0] + a[i], name="W")
+    s = te.create_schedule([u.op, w.op])
+    s[t].compute_at(s[u], u.op.axis[0])
+    s[v].reorder(r, v.op.axis[0])
+    b = infer_bound(s)
+    assert [b.nest(x).guards for x in (t, u, v, w)] == [(), (), (), ()]
+    start = b.nest(v).start
+    assert start is not None and [str(guard) for guard in start.guards] == ["n - 1 >= 0"]
 
 
 def test_a_reduction_starts_where_its_data_guards_hold():

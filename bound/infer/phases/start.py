@@ -1,0 +1,95 @@
+"""What initialises a reduction: loops over its data, from the first loop that it runs over inwards.
+
+The loops of the data that are inside of that one run over again. Of a loop that data and reduction were fused to, what
+is initialised are the elements of the data alone, so the axis that was fused stands in its place: it does not matter
+how long the reduction is, nor whether it is empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from bound.infer.needs.known import Known, constant_extent
+from bound.infer.phases.minimal import minimal
+from bound.infer.phases.nest import Loop, Start
+from bound.infer.phases.pass_down import all_guards, loop_of
+from bound.infer.phases.stage_bounds import StageBounds
+from bound.intrin import TensorComputeOp
+from bound.itervar import IterType, IterVar
+from bound.operation import ComputeOp
+from bound.schedule.message import low, pass_up_index
+from bound.schedule.relations import children, parents
+from intset.expr.node import Expr, as_expr
+from intset.expr.range import Range
+
+
+def starting(known: Known, bounds: StageBounds) -> Start | None:
+    """What initialises the reduction of a stage whose loops are known; `None` for a stage that reduces nothing."""
+    op, leaves = bounds.op, bounds.stage.leaf_iter_vars
+    if not isinstance(op, (ComputeOp, TensorComputeOp)) or not op.reduce_axis:
+        return None
+    made = _made_of(bounds)
+    reducing = {iv for iv, (reduces, _) in made.items() if reduces}
+    place = next((k for k, iv in enumerate(leaves) if iv in reducing and not _is_one(bounds, iv)), len(leaves))
+    relations = tuple(r for r in bounds.relations if not reducing.intersection(children(r)))
+    loops = [_loop(known, bounds, iv) for iv in _inside(bounds, made, place)]
+    points: dict[IterVar, Expr] = {
+        iv: low(known.ranges[iv]) if constant_extent(known.ranges[iv]) == 1 else iv
+        for iv in (*bounds.outer, *leaves[:place])
+        if iv not in reducing
+    }
+    for iv, loop in loops:
+        known.add(loop.iv, loop.range)
+        own = low(loop.range) if constant_extent(loop.range) == 1 else loop.iv
+        points[iv] = own if loop.iv is iv else as_expr(own + low(bounds.ranges[iv]))
+    values = pass_up_index(relations, bounds.ranges, points)
+    values = {iv: as_expr(values[iv]) for iv in op.root_iter_vars if iv in values and iv not in reducing}
+    apart = replace(bounds, relations=relations, values=values)
+    around = [*(iv for _, iv in bounds.path), *leaves[:place], *(loop.iv for _, loop in loops)]
+    guards = minimal(known, around, all_guards(known, apart, pass_up_index(relations, bounds.ranges, points)))
+    return Start(place, tuple(loop for _, loop in loops), values, guards)
+
+
+def _made_of(bounds: StageBounds) -> dict[IterVar, tuple[bool, bool]]:
+    """Of each axis whether some reduction goes into it, and whether some data does.
+
+    A reduction of one element is none: no loop runs over it.
+    """
+    reduced = {iv for iv in bounds.op.root_iter_vars if iv.is_reduce and constant_extent(bounds.ranges[iv]) != 1}
+    leaves = (*bounds.outer, *bounds.stage.leaf_iter_vars)
+    found = {iv: (iv in reduced, iv not in reduced) for iv in (*leaves, *bounds.op.root_iter_vars)}
+    for relation in bounds.relations:
+        starts = [found.setdefault(iv, (False, True)) for iv in parents(relation)]
+        both = any(reduces for reduces, _ in starts), any(data for _, data in starts) or not starts
+        found.update(dict.fromkeys(children(relation), both))
+    return found
+
+
+def _inside(bounds: StageBounds, made: Mapping[IterVar, tuple[bool, bool]], place: int) -> list[IterVar]:
+    """The axes of the data that are run over from a place inwards, each where the first of its loops is."""
+    leaves = bounds.stage.leaf_iter_vars
+    first = {iv: k for k, iv in enumerate(leaves)}
+    for relation in reversed(bounds.relations):
+        below = [first[iv] for iv in children(relation) if iv in first]
+        for iv in parents(relation) if below else ():
+            first[iv] = min(below)
+    fused = [
+        iv
+        for relation in bounds.relations
+        if made[children(relation)[0]][0]
+        for iv in parents(relation)
+        if not made[iv][0]
+    ]
+    return sorted((*(iv for iv in leaves[place:] if not made[iv][0]), *fused), key=first.__getitem__)
+
+
+def _loop(known: Known, bounds: StageBounds, iv: IterVar) -> tuple[IterVar, Loop]:
+    """The loop over an axis: itself where it is one, else one that counts from 0."""
+    if iv in bounds.loops:
+        return iv, loop_of(bounds, iv)
+    return iv, Loop(iv.part(iv.name), Range(0, bounds.ranges[iv].extent), None, IterType.DATA_PAR)
+
+
+def _is_one(bounds: StageBounds, iv: IterVar) -> bool:
+    return constant_extent(bounds.loops[iv]) == 1

@@ -1,0 +1,65 @@
+"""Guards of nests whose loops are shared, by enumeration: none can be removed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from bound import infer_bound
+from intset.expr.evaluate import evaluate
+from tests.bound.replay.random_dags import Dag
+
+SIZES = [(n, m) for n in (0, 1, 2, 3, 4, 5, 7) for m in (1, 2, 3, 6)]
+MOST = 30_000  # iterations that are looked at
+
+
+def iterations(loops: list[Any], point: dict[Any, int]) -> Iterator[dict[Any, int]]:
+    """The values of loops, one inside another."""
+    if not loops:
+        yield point
+        return
+    iv, limits = loops[0]
+    low = int(evaluate(limits.min, point))
+    for value in range(low, low + int(evaluate(limits.extent, point))):
+        point[iv] = value
+        yield from iterations(loops[1:], point)
+    point.pop(iv, None)
+
+
+def guards_that_are_needed(seed: int, calls: int = 2) -> int:
+    """The number of guards of all nests, each of which alone keeps some iteration out."""
+    d = Dag(seed, 8, symbolic=seed % 3 == 0)
+    s = d.schedule()
+    d.transform(s, 5)
+    for _ in range(calls):
+        d.call(s)
+    b = infer_bound(s)
+    names = sorted({v for e in d.tensors[0].extents for v in e.free_vars()}, key=lambda v: v.name)
+    sizes = [dict(zip(names, pair, strict=False)) for pair in SIZES] if names else [{}]
+    seen = 0
+    for stage in b.schedule.stages:
+        guards = b.nest(stage).guards if b.is_computed(stage) else ()
+        around = [(iv, b[iv]) for _, iv in reversed(b.attach_path(stage))]
+        loops = around + [(loop.iv, loop.range) for loop in b.nest(stage).loops] if guards else []
+        needed: set[int] = set()
+        looked = 0
+        for at in sizes:
+            for point in iterations(loops, dict(at)) if len(needed) < len(guards) and looked < MOST else ():
+                fails = [k for k, guard in enumerate(guards) if not evaluate(guard, point)]
+                needed |= set(fails) if len(fails) == 1 else set()
+                looked += 1
+        assert len(needed) == len(guards) or looked >= MOST, (seed, stage, guards)
+        seen += len(guards)
+    return seen
+
+
+def test_no_guard_can_be_removed():
+    assert sum(guards_that_are_needed(seed) for seed in (*range(8), 5298, 6186, 7074)) > 4
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("start", range(5000, 8000, 500))
+def test_no_guard_can_be_removed_nightly(start):
+    assert sum(guards_that_are_needed(seed) for seed in range(start, start + 500)) > 150
