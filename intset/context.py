@@ -41,6 +41,7 @@ from intset.ranges import checked_ranges, checked_var
 from intset.renaming import renamed
 from intset.simplify.cost import COST, weights
 from intset.simplify.engine import MAX_ROUNDS, simplified
+from intset.simplify.glance import settled
 from intset.solving import Narrowed, narrowed, solutions
 
 
@@ -274,6 +275,9 @@ class Context:
         width = None if bits is None else as_width(bits, "bits")
         if steps:
             return simplified_in_steps(self.frame, root, table, width, configuration.current(self.domain))
+        seen: Node | None = settled(root, self.frame.known) if table is COST else None
+        if seen is not None:
+            return seen
         for _ in range(MAX_ROUNDS):  # what a round leaves alone is the answer
             frame = self.frame.where_defined((root,))
             key = ("simplify", root, None if table is COST else tuple(table.items()), width)

@@ -61,13 +61,14 @@ class Guest:
 class Node:
     """What expressions and conditions share: immutability, identity, printing and pickling."""
 
-    __slots__ = ("__weakref__", "_free", "_loads", "_order", "args", "data", "op")
+    __slots__ = ("__weakref__", "_free", "_loads", "_order", "args", "data", "glance", "op")
     op: Op
     args: tuple[Any, ...]
     data: Any
     _free: tuple[Var, ...]  # remembered by `free_vars`
     _loads: tuple[Any, ...]  # remembered by `walk.opaque_terms`
     _order: tuple[int, int]  # remembered by `linear.order`
+    glance: Any  # remembered by `simplify.glance`
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError("expressions are immutable")

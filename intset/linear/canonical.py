@@ -12,7 +12,7 @@ from typing import Any
 
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, Node, Var, make, truth
-from intset.expr.walk import is_small
+from intset.expr.walk import free_vars, is_small
 from intset.linear import atoms, conditions, remainders, symbolic
 from intset.linear import bounds as iv
 from intset.linear.bounds import Interval
@@ -50,10 +50,10 @@ class Normalizer:
     """
 
     __slots__ = (
-        "_atom_bounds",
         "_clauses",
         "_narrowed",
         "_readers",
+        "_related",
         "_without_facts",
         "compared",
         "conds",
@@ -61,6 +61,7 @@ class Normalizer:
         "empty",
         "forms",
         "has_parameters",
+        "intervals",
         "is_box",
         "knowledge",
         "mark",
@@ -85,11 +86,12 @@ class Normalizer:
         self.forms: dict[Node, Linear] = {}
         self.conds: dict[Node, Cond] = {}
         self.compared: dict[Cond, Clause] = {}  # what each canonical comparison says
-        self._atom_bounds: dict[Any, Interval] = {**facts.atoms, **ranges}
+        self.intervals: dict[Any, Interval] = {**facts.atoms, **ranges}  # of variables and atoms, as far as asked for
         self.signs: dict[tuple[int, frozenset[tuple[Expr, int]]], bool] = {}  # forms known to be at least 0, or not
         self._clauses: dict[Cond, tuple[Clause | Cond, ...]] = {}
         self._without_facts: Normalizer | None = None
         self._narrowed: dict[Cond, Normalizer] = {}
+        self._related: frozenset[Var] | None = None
         self._readers: dict[Node, tuple[Normalizer | None, Normalizer | None]] = {}  # of the arms; none stands for self
 
     # -- entry points -------------------------------------------------------------------------------------------
@@ -171,6 +173,16 @@ class Normalizer:
         low, high = self.bounds(form)
         return (low is None or low <= 0) and (high is None or high >= 0) and not self.is_positive(form)
 
+    @property
+    def related(self) -> frozenset[Var]:
+        """The variables that facts speak of beyond their numeric ranges and symbolic ends."""
+        found = self._related
+        if found is None:
+            atoms = [e for fact in self.knowledge.nonneg for e in fact.terms]
+            atoms += [e for e in self.knowledge.atoms if e.op is not ops.VAR]
+            found = self._related = frozenset(free_vars(*atoms)) if atoms else frozenset()
+        return found
+
     # -- bounds -------------------------------------------------------------------------------------------------
 
     def bounds(self, form: Linear) -> Interval:
@@ -190,7 +202,7 @@ class Normalizer:
 
     def sum_bounds(self, form: Linear) -> Interval:
         """Bounds of the sum as it stands, term by term."""
-        known = self._atom_bounds
+        known = self.intervals
         low: int | None = form.const
         high: int | None = form.const
         for monomial, coefficient in form.terms.items():
@@ -204,9 +216,9 @@ class Normalizer:
 
     def atom_bounds(self, e: Expr) -> Interval:
         """A numeric interval that contains every value of an atom or monomial."""
-        found = self._atom_bounds.get(e)
+        found = self.intervals.get(e)
         if found is None:
-            found = self._atom_bounds[e] = atoms.atom_bounds(self, e)
+            found = self.intervals[e] = atoms.atom_bounds(self, e)
         return found
 
     def _bounds_beside(self, form: Linear, fact: Linear) -> Interval:
@@ -290,7 +302,7 @@ class Normalizer:
                 else:
                     forms[node] = form = RULES[op](self, node)
                     for e in form.terms:  # from the leaves up, so that no bound is asked for through many levels
-                        if e not in self._atom_bounds:
+                        if e not in self.intervals:
                             self.atom_bounds(e)
             stack.pop()
 

@@ -25,6 +25,7 @@ from intset.linear.sums import is_sum, spine
 from intset.simplify import bits, choices, conditions, lattice, moves, products
 from intset.simplify.comparisons import MIRRORED
 from intset.simplify.cost import COST, Price, Pricing
+from intset.simplify.glance import settled
 from intset.simplify.order import Order
 from intset.simplify.pattern import Rule, folded, holds, instance
 from intset.simplify.rules import ALL
@@ -65,13 +66,14 @@ class Simplifier:
         self.rewrites: dict[Key, Rewrite] = {}
         self.banned = banned  # (before, after) that are not to be replaced
         self.where: dict[Normalizer, tuple[Cond, ...]] = {}  # what a branch adds to what is known
+        self._at_a_glance = table is COST  # what is settled is so by these weights
         self._orders: dict[int, Order] = {}
         self._depth = 0
 
     def anew(self, banned: Set[tuple[Node, Node]]) -> Simplifier:
         """One that asks the same, with nothing found, and these replacements banned."""
         other = Simplifier(bits=self.bits, banned=banned)
-        other.pricing = self.pricing
+        other.pricing, other._at_a_glance = self.pricing, self._at_a_glance
         return other
 
     def order(self, known: Normalizer) -> Order:
@@ -117,6 +119,10 @@ class Simplifier:
                 leaf = done[key] = self._leaf(node, key[1])
                 if leaf is not node:
                     self.rewrites[key] = Rewrite("one value", node, leaf, key[1])
+                stack.pop()
+                continue
+            if self._at_a_glance and key not in self.uses and settled(node, key[1]) is node:
+                done[key] = node
                 stack.pop()
                 continue
             waiting = [child for child in self._children(key) if child not in done]

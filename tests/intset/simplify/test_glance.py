@@ -1,0 +1,96 @@
+"""What is settled at a glance is what the walk makes of it."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from intset import Cond, Context, Expr, Range, ShapeVar, Var, const
+from intset.simplify.cost import COST
+from intset.simplify.engine import Simplifier, run
+from intset.simplify.glance import settled
+from tests.sweeps import daily
+
+SIZES = (1, 2, 3, 4, 5, 6, 8, 12, 16, 24)
+
+
+class Maker:
+    """Sums, quotients and remainders of variables, each of them used once at most, and comparisons of such."""
+
+    def __init__(self, r: random.Random) -> None:
+        self.r = r
+        self.left = [Var(name) for name in "abcdefgh"]
+        self.ranges: dict[Any, Range] = {}
+
+    def variable(self) -> Expr:
+        r = self.r
+        v = self.left.pop() if self.left and r.random() < 0.9 else r.choice([*self.ranges, *self.left[-1:]])
+        self.ranges.setdefault(v, Range(r.choice((0, 0, 0, 0, 1, -2, 3)), r.choice(SIZES)))
+        return v
+
+    def sum(self, depth: int) -> Expr:
+        r = self.r
+        total: Any = None
+        for _ in range(r.choice((1, 1, 2, 2, 3))):
+            term = self.term(depth)
+            if r.random() < 0.5:
+                term = term * r.choice(SIZES[1:])
+            total = term if total is None else total - term if r.random() < 0.15 else total + term
+        if r.random() < 0.25:
+            total = total + r.choice((1, 2, 3, 4, 7, 8, -1, -4))
+        return total
+
+    def term(self, depth: int) -> Expr:
+        if depth <= 0 or self.r.random() < 0.4:
+            return self.variable()
+        inner, c = self.sum(depth - 1), self.r.choice(SIZES[1:])
+        return inner // c if self.r.random() < 0.5 else inner % c
+
+    def comparison(self, depth: int) -> Cond:
+        r = self.r
+        a, c = self.sum(depth), r.choice((0, 1, 2, 3, 4, 5, 6, 8, 10, 15, 20, 40))
+        return r.choice((a < c, a <= c, a > c, a >= c, a.eq(c), a.ne(c), const(c) < a, const(c) >= a))
+
+    def condition(self, depth: int) -> Cond:
+        found = self.comparison(depth)
+        for _ in range(self.r.choice((0, 0, 1, 2))):
+            more = self.comparison(depth)
+            found = found & more if self.r.random() < 0.7 else found | more
+        return found
+
+
+def walk() -> Simplifier:
+    """The walk that looks at every node: by weights of its own."""
+    return Simplifier(dict(COST))
+
+
+def case(r: random.Random) -> tuple[Any, Context]:
+    maker = Maker(r)
+    depth = r.choice((0, 1, 2, 3))
+    e: Any = maker.condition(depth) if r.random() < 0.5 else maker.sum(depth)
+    facts = []
+    if r.random() < 0.3:
+        some = list(maker.ranges)
+        facts = [sum((v * r.choice((1, 1, 2, 4)) for v in r.sample(some, min(2, len(some)))), r.choice(some)) < 12]
+    if r.random() < 0.2:
+        v = r.choice(list(maker.ranges))
+        maker.ranges[v] = Range(0, ShapeVar("n", lower=1, upper=r.choice((None, 1, 4))))
+    return e, Context(maker.ranges, assume=facts)
+
+
+@pytest.mark.filterwarnings("ignore::intset.ContradictionWarning")
+@pytest.mark.parametrize("seed", daily(range(20_000), 150))
+def test_as_the_walk_has_it(seed: int) -> None:
+    e, ctx = case(random.Random(seed))
+    known = ctx.frame.known
+    found = settled(e, known)
+    if found is not None:
+        assert run(walk(), e, known) is found
+
+
+def test_most_are_settled() -> None:
+    """Otherwise nothing is tested above."""
+    count = sum(settled(e, ctx.frame.known) is not None for e, ctx in map(case, map(random.Random, range(100))))
+    assert count > 15
