@@ -22,11 +22,13 @@ from lowering.forms import COMPUTE, chosen
 from lowering.nest.ir import Function, seq
 from lowering.nest.walk import substitute
 from lowering.passes import (
+    decide_rows,
     drop_dead,
     follow_guards,
     lower_divisions,
     name_choices,
     name_minima,
+    name_values,
     narrow,
     rebase,
     strength_reduce,
@@ -108,7 +110,8 @@ def lower(
     f, bits = before_divisions(s, args, bounds, ctx, at, name, compact, nests, unsafe, compute)
     if strength:
         f = drop_dead(strength_reduce(f, bits))
-    return replace(unique_names(name_choices(lower_divisions(f, bits))), reassociate=bool(reassociate))
+    f = unique_names(name_values(decide_rows(name_choices(lower_divisions(f, bits)))))
+    return replace(f, reassociate=bool(reassociate))
 
 
 def before_divisions(

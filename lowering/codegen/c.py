@@ -21,6 +21,7 @@ from lowering.nest.walk import without_assumptions
 from lowering.passes.accumulators import accumulate
 from lowering.passes.bounded import sizes_that_fit
 from lowering.passes.dead import drop_dead
+from lowering.passes.inline import inline_values
 from lowering.passes.narrow import Width, narrow
 from lowering.passes.partition import partition_loops
 from lowering.passes.unroll import unroll
@@ -69,7 +70,7 @@ def to_c(f: Function, width: Width | None = None) -> str:
 
 def c_file(f: Function, width: Width | None = None) -> CFile:
     """`to_c` with what a caller of the compiled function needs to know. Parameters and errors are those of `to_c`."""
-    f = drop_dead(f.with_body(without_assumptions(f.body)))  # what is not used would be a warning
+    f = inline_values(drop_dead(f.with_body(without_assumptions(f.body))))  # what is not used would be a warning
     chosen = narrow(f) if width is None else width
     f = _prepared(f, chosen.bits)
     fitting = sizes_that_fit(f) if width is None and chosen.bits == 64 else ()

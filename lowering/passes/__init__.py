@@ -12,6 +12,9 @@ strength.py    divisions that a loop carries instead of computing
 unroll.py      unrolled loops written out
 partition.py   loops in pieces, so that conditions inside are decided; affine.py: what is known of such conditions;
                folding.py: what follows from decided ones
+rows.py        choices that are the same for all that a loop stores, before it
+values.py      names for indices, where they are decided; counted.py: what a name saves; labels.py: how it is called;
+               regroup.py: sums in the order of loops; inline.py: the inverse, for what reads the form of indices
 races.py       parallel loops whose iterations meet
 accumulators.py elements that loops combine into, in variables
 unique.py      every variable in sight has a name of its own
@@ -40,6 +43,7 @@ from lowering.passes.divisions import lower_divisions, lowered_parts
 from lowering.passes.extents import reduce_loop_extents
 from lowering.passes.follow import follow_guards
 from lowering.passes.hoisting import hoist_expression
+from lowering.passes.inline import inline_values
 from lowering.passes.merge import merge_adjacent_loops
 from lowering.passes.minima import name_minima
 from lowering.passes.narrow import Width, narrow
@@ -48,23 +52,28 @@ from lowering.passes.overcompute import remove_branching_through_overcompute, re
 from lowering.passes.partition import partition_loops
 from lowering.passes.places import Entry
 from lowering.passes.rebase import rebase
+from lowering.passes.rows import decide_rows
 from lowering.passes.sequential import sequential_buffer_access
 from lowering.passes.strength import strength_reduce
 from lowering.passes.undefined import remove_undef
 from lowering.passes.unique import unique_names
+from lowering.passes.values import name_values
 
 __all__ = [
     "Entry",
     "Width",
     "accumulate",
+    "decide_rows",
     "drop_dead",
     "follow_guards",
     "hoist_expression",
+    "inline_values",
     "lower_divisions",
     "lowered_parts",
     "merge_adjacent_loops",
     "name_choices",
     "name_minima",
+    "name_values",
     "narrow",
     "partition_loops",
     "rebase",

@@ -47,6 +47,7 @@ from lowering.nest.walk import (
 from lowering.passes.affine import Loops, form_of, says
 from lowering.passes.dead import without_unused
 from lowering.passes.folding import folded, order_of
+from lowering.passes.inline import inline_values
 from lowering.passes.unique import with_fresh_names
 
 MOST: Final = 300  # statements that a function may grow by
@@ -75,6 +76,7 @@ def partition_loops(f: Function) -> Function:
     """The same function with loops in pieces, so that conditions inside are decided."""
     if not any(_has_conditions(stmt) for stmt in statements(f.body)):
         return f
+    f = inline_values(f)  # conditions on what a loop changes are seen
     return f.with_body(drive(_Partition().visit(with_fresh_names(f.body), _sizes(f), ())))
 
 

@@ -39,10 +39,12 @@ def C(A: float32[20], C: float32[18]):
         B[i] = A[i] * 2.0
     for i.outer in [0, 3):
         if i.outer != 2:
+            i.outer.base = (i.outer + 1 & 1) * 8
             for i in [0, 8):
-                B[(i.outer + 1 & 1) * 8 + i] = A[i.outer * 6 + i + 6] * 2.0
+                B[i.outer.base + i] = A[i.outer * 6 + i + 6] * 2.0
+        i.outer.base = (i.outer & 1) * 8
         for i.inner in [0, 6):
-            C[i.outer * 6 + i.inner] = B[(i.outer & 1) * 8 + i.inner] + B[(i.outer & 1) * 8 + i.inner + 2]"""
+            C[i.outer * 6 + i.inner] = B[i.outer.base + i.inner] + B[i.outer.base + i.inner + 2]"""
     )
 
 

@@ -123,7 +123,8 @@ for i in [0, 8):
     for k.outer in [0, 4):
         for j in [0, 8):
             for k.inner in [0, 4):
-                C[i, j] = C[i, j] + A[i, k.outer * 4 + k.inner] * B[k.outer * 4 + k.inner, j]"""
+                k = k.outer * 4 + k.inner
+                C[i, j] = C[i, j] + A[i, k] * B[k, j]"""
     )
 
 

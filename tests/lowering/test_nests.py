@@ -95,8 +95,9 @@ for i0 in [0, 10):
         """\
 allocate T: float32[13, 13] at [i0.outer * 4, i0.outer * 4]
 for i0 in [0, 4):
+    i0.base = i0.outer * 4 + i0
     for i1 in [0, 10):
-        T[i0 - i1 + 9, i0 + i1] = A[i0.outer * 4 + i0 - i1 + 9, i0.outer * 4 + i0 + i1] + 1.0""",
+        T[i0 - i1 + 9, i0 + i1] = A[i0.base - i1 + 9, i0.base + i1] + 1.0""",
     ),
     "every third twice": (
         lambda: reading((4, 2), lambda T, i, j: T[3 * i + j], (40,)),
@@ -117,7 +118,8 @@ if i0.outer == 3:
     for i0 in [0, 3):
         T[i0] = A[i0] + 1.0
 for i0 in [0, minimum(13 - i0.outer * 4, 4)):
-    T[i0.outer * 4 + i0 - T.min0 + 3] = A[i0.outer * 4 + i0 + 3] + 1.0""",
+    i0.at = i0.outer * 4 + i0
+    T[i0.at - T.min0 + 3] = A[i0.at + 3] + 1.0""",
     ),
     "far slices": (
         lambda: reading((3,), lambda T, i: T[i] + T[i + 30], (40,)),

@@ -28,6 +28,7 @@ from lowering import (
 )
 from lowering.errors import LayoutError
 from lowering.nest.ir import Function
+from lowering.passes import decide_rows, inline_values, name_values
 from tests.lowering.random_nests import Nest
 from tests.lowering.wild_nests import Wild
 from tests.sweeps import daily
@@ -50,6 +51,9 @@ OLD: dict[str, Callable[[Function], Function]] = {
     "unique_names": unique_names,
     "lower_divisions": lower_divisions,
     "strength_reduce": strength_reduce,
+    "decide_rows": decide_rows,
+    "name_values": name_values,
+    "inline_values": inline_values,
     "text": lambda f: parse_nest(str(f)),
 }
 

@@ -30,6 +30,8 @@ def stores(f: Function, sizes: Mapping[Any, int] | None = None) -> Counter[str]:
     def visit(stmt: Stmt, env: dict[Any, int]) -> None:
         if isinstance(stmt, Seq):
             for part in stmt.stmts:
+                if isinstance(part, Let):
+                    env = {**env, part.var: evaluate(part.value, env)}
                 visit(part, env)
         elif isinstance(stmt, For):
             low, extent = (evaluate(e, env) for e in range_ends(stmt.range))
@@ -135,4 +137,4 @@ def test_what_an_innermost_loop_chooses_alike_is_chosen_before_it() -> None:
     innermost = [loop for loop in loops if not any(isinstance(part, For) for part in statements(loop.body))]
     assert innermost and not any("select" in str(loop) for loop in innermost)
     lets = [inner for inner in statements(lower(s, [a, c]).body) if isinstance(inner, Let)]
-    assert len(lets) == 1
+    assert len([let for let in lets if "select" in str(let)]) == 1

@@ -1,0 +1,182 @@
+"""Names for indices: what inner loops would compute again is computed where it is decided.
+
+    for i.inner in [0, 32):                                  for i.inner in [0, 32):
+        for k in [0, 16):                              ->        i = i.outer * 32 + i.inner
+            C[i.outer * 32 + i.inner] = ...                      for k in [0, 16):
+                                                                     C[i] = ...
+
+An expression is named in the body of the innermost loop that decides it; the loops inside of that do not change it.
+What a name saves is counted (`counted.py`), how it is called is read from what it indexes (`labels.py`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from bound.tir import walk
+from bound.tir.reduce import Parameter
+from bound.tir.value import Operand
+from intset.expr import ops
+from intset.expr.definedness import definedness
+from intset.expr.node import Expr, Var, constant_value
+from intset.expr.walk import opaque_terms, postorder
+from lowering.nest.ir import Allocate, Assume, For, Function, If, Let, Seq, Stmt, seq
+from lowering.nest.walk import Old, OnOperand, Visit, children, drive, map_operands, operands, statements, with_children
+from lowering.passes.counted import Counts, Uses
+from lowering.passes.labels import Labels, label
+from lowering.passes.places import flat
+from lowering.passes.regroup import Order, regrouped
+
+FEWEST: Final = 2  # operations of what gets a name; a division counts twice
+_NOT_MOVED: Final = (ops.LOAD, ops.CAST, ops.ASSERTING)
+
+
+def name_values(f: Function) -> Function:
+    """The function with a `Let` for each index expression that would be computed more often than it changes.
+
+    Guarantee: equal values, and fewer operations where each branch is taken half of the time. Only what is defined for
+    all values of its variables gets a name, so it may stand where its uses are not reached. Ranges of loops are left as
+    they are, for what is known of them. Sums are written from the outermost loop to the innermost, so that what an
+    outer loop decides is a part of them.
+    """
+    return f.with_body(drive(_Values(f).visit(f.body, {}, frozenset(v.name for v in f.sizes))))
+
+
+class _Values:
+    def __init__(self, f: Function) -> None:
+        self.params = frozenset(f.params)
+        self.counts = Counts()
+
+    def visit(self, stmt: Stmt, order: Order, taken: frozenset[str]) -> Visit[Stmt]:
+        parts: list[Stmt] = []
+        if isinstance(stmt, Seq):
+            for inner in stmt.stmts:
+                parts.append((yield self.visit(inner, order, taken)))
+                if isinstance(inner, Let):
+                    order = {**order, inner.var: len(order)}
+                    taken |= {label(inner.var)}
+            return seq(*parts)
+        if isinstance(stmt, For):
+            own = (stmt.var, *(c.var for c in stmt.carried))
+            inside: dict[Parameter, int] = {**order}
+            inside.update((v, len(order)) for v in own)
+            taken |= {v.name for v in own}
+            body = yield self.visit(stmt.body, inside, taken)
+            return replace(stmt, body=self.named(body, own, inside, taken))
+        for child in children(stmt):
+            parts.append((yield self.visit(child, order, taken)))  # noqa: PERF401  # a comprehension cannot yield
+        return with_children(_changed(stmt, lambda e: regrouped(e, order)), tuple(parts))
+
+    def named(self, body: Stmt, own: Sequence[Var], order: Order, taken: frozenset[str]) -> Stmt:
+        """The body of a loop over `own` with names for what this loop decides."""
+        stmts = _with_known(flat(body))
+        uses = Uses(self.counts, stmts)
+        deeper = {v for stmt in stmts for v in _bound_in(stmt)}
+        here = {*own, *(stmt.var for stmt in stmts if isinstance(stmt, Let))}
+        known = {stmt.value for stmt in stmts if isinstance(stmt, Let)}
+        candidates = [e for e in uses.of if e not in known and self.may_be_named(e, here, deeper)]
+        if not candidates:
+            return seq(*stmts)
+        labels = Labels(stmts, self.params, order, {*taken, *map(label, (*deeper, *here))})
+        names: dict[Expr, Var] = {}
+        for e in sorted(candidates, key=self.counts.work, reverse=True):
+            if uses.of[e] > 1:
+                names[e] = Var(labels.of(e))
+                uses.name(e)
+        return _with_lets(stmts, names, names) if names else seq(*stmts)
+
+    def may_be_named(self, e: Expr, here: set[Parameter], deeper: set[Parameter]) -> bool:
+        free = e.free_vars()
+        if not any(v in here for v in free) or any(v in deeper for v in free):
+            return False
+        if e.op in (ops.ADD, ops.SUB) and constant_value(e.args[1]) is not None:
+            return False  # its other part serves as well
+        if self.counts.work_inside(e, here, FEWEST) < FEWEST:
+            return False
+        return not any(node.op in _NOT_MOVED for node in postorder((e,))) and not definedness((e,))
+
+
+def _with_known(stmts: Sequence[Stmt]) -> list[Stmt]:
+    """The statements with the names that some of them give already."""
+    new: list[Stmt] = []
+    known: dict[Operand, Operand] = {}
+    for stmt in stmts:
+        new.append(_rewritten(stmt, known) if known else stmt)
+        if isinstance(stmt, Let) and isinstance(stmt.value, Expr) and stmt.value.args and not opaque_terms(stmt.value):
+            known[stmt.value] = stmt.var
+    return new
+
+
+def _with_lets(stmts: Sequence[Stmt], names: Mapping[Expr, Var], wanted: Collection[Expr]) -> Stmt:
+    """The statements with lines for the names that are `wanted`, each in front of the first statement that uses it.
+
+    What is used in one branch only stands there.
+    """
+    found = [dict.fromkeys(e for e in _named_in(stmt, names) if e in wanted) for stmt in stmts]
+    times = Counter(e for used in found for e in used)
+    new: list[Stmt] = []
+    done: set[Expr] = set()
+    for stmt, used in zip(stmts, found, strict=True):
+        inside: dict[Expr, None] = {}
+        if isinstance(stmt, If):
+            then, orelse = (set(_named_in(part, names)) for part in (stmt.then, stmt.orelse or Seq()))
+            tested = {node for node in walk.nodes(stmt.cond) if node in names}
+            inside = {e: None for e in used if times[e] == 1 and e not in tested and (e in then) != (e in orelse)}
+        for e in used:
+            if e not in inside and e not in done:
+                done.add(e)
+                new.append(Let(names[e], walk.rewrite(e, {o: var for o, var in names.items() if o is not e})))
+        if isinstance(stmt, If) and inside:
+            parts = [_with_lets(flat(part), names, inside) for part in children(stmt)]
+            stmt = with_children(map_operands(stmt, lambda e: walk.rewrite(e, names)), tuple(parts))
+        else:
+            stmt = _rewritten(stmt, names)
+        new.append(stmt)
+    return seq(*new)
+
+
+def _named_in(root: Stmt, names: Mapping[Expr, Var]) -> Iterator[Expr]:
+    """The expressions with a name that a statement uses: those that another one is made of before it."""
+    for stmt in statements(root):
+        for operand in _shown(stmt):
+            for e in postorder((operand,)):
+                if isinstance(e, Expr) and e in names:
+                    yield e
+
+
+def _rewritten(root: Stmt, names: Mapping[Old, Operand]) -> Stmt:
+    def visit(stmt: Stmt) -> Visit[Stmt]:
+        inner = []
+        for child in children(stmt):
+            inner.append((yield visit(child)))  # noqa: PERF401  # a comprehension cannot yield
+        return with_children(_changed(stmt, lambda e: walk.rewrite(e, names)), tuple(inner))
+
+    return drive(visit(root))
+
+
+def _shown(stmt: Stmt) -> tuple[Operand, ...]:
+    """The operands of a statement in which names are put."""
+    if isinstance(stmt, Allocate):
+        return stmt.origin or ()
+    return () if isinstance(stmt, (For, Assume)) else operands(stmt)
+
+
+def _changed(stmt: Stmt, change: OnOperand) -> Stmt:
+    """The statement with a change of each operand that `_shown` gives."""
+    if isinstance(stmt, Allocate):
+        return stmt if stmt.origin is None else replace(stmt, origin=tuple(map(change, stmt.origin)))
+    return stmt if isinstance(stmt, (For, Assume)) else map_operands(stmt, change)
+
+
+def _bound_in(stmt: Stmt) -> set[Parameter]:
+    """The variables that are bound inside of a statement; what a `Let` names is not inside of it."""
+    found: set[Parameter] = set()
+    for inner in statements(stmt) if not isinstance(stmt, Let) else ():
+        if isinstance(inner, For):
+            found |= {inner.var, *(c.var for c in inner.carried)}
+        elif isinstance(inner, Let):
+            found.add(inner.var)
+    return found

@@ -1,0 +1,249 @@
+"""Names for indices and decided rows: what is computed once, where it stands, and that nothing else changes."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from benchmarks.executed import Counter
+from bound import te
+from lowering import lower, parse_nest, run, to_c
+from lowering.nest.ir import For, Function, Let
+from lowering.nest.walk import statements
+from lowering.passes import decide_rows, inline_values, name_values
+from tests.lowering.lowered import check, check_c
+from tests.sweeps import daily
+
+HEAD = "def F(A: float32[64, 64], B: float32[64, 64], I: int32[64], n):\n"
+
+
+def nest(body: str) -> Function:
+    return parse_nest(HEAD + "".join(f"    {line}\n" for line in body.strip().splitlines()))
+
+
+def text(f: Function) -> str:
+    return "\n".join(line[4:] for line in str(f).splitlines()[1:])
+
+
+# what is written, and what becomes of it; `None`: it stays as it is
+NAMED = {
+    "a row": (
+        """
+for yo in [0, 4):
+    for y in [0, 8):
+        for x in [0, 8):
+            A[yo * 8 + y, x] = B[yo * 8 + y, x] + B[yo * 8 + y + 1, x]""",
+        """
+for yo in [0, 4):
+    for y in [0, 8):
+        y.at = yo * 8 + y
+        for x in [0, 8):
+            A[y.at, x] = B[y.at, x] + B[y.at + 1, x]""",
+    ),
+    "a sum whose terms stand in another order": (
+        """
+for a in [0, 4):
+    for b in [0, 4):
+        for c in [0, 4):
+            A[c + a * 16 + b * 4, 0] = 1.0""",
+        """
+for a in [0, 4):
+    for b in [0, 4):
+        b.base = a * 16 + b * 4
+        for c in [0, 4):
+            A[b.base + c, 0] = 1.0""",
+    ),
+    "a quotient and its remainder": (
+        """
+for t in [0, 64):
+    A[truncdiv(t, 6), truncmod(t, 6)] = B[truncdiv(t, 6), truncmod(t, 6)]""",
+        """
+for t in [0, 64):
+    t.div = truncdiv(t, 6)
+    t.mod = truncmod(t, 6)
+    A[t.div, t.mod] = B[t.div, t.mod]""",
+    ),
+    "in the branch that uses it": (
+        """
+for y in [0, 8):
+    if y < 5:
+        for x in [0, 8):
+            A[y * 7 % 8, x] = 1.0
+    else:
+        A[y, 0] = 0.0""",
+        """
+for y in [0, 8):
+    if y < 5:
+        y.at = y * 7 % 8
+        for x in [0, 8):
+            A[y.at, x] = 1.0
+    else:
+        A[y, 0] = 0.0""",
+    ),
+    "what a name stands for already": (
+        """
+for y in [0, 8):
+    m = y * 3 % 8
+    for x in [0, 8):
+        A[y * 3 % 8, x] = B[m, x]""",
+        """
+for y in [0, 8):
+    m = y * 3 % 8
+    for x in [0, 8):
+        A[m, x] = B[m, x]""",
+    ),
+    "read once, where it is decided": (
+        """
+for y in [0, 8):
+    for x in [0, 8):
+        A[y, y * 4 + x] = 1.0""",
+        None,
+    ),
+    "of one branch among several": (
+        """
+for y in [0, 8):
+    A[y, 0] = select(B[y, 0] > 0.0, B[y, y * 3 + 1], B[y, y * 5 + 2])""",
+        None,
+    ),
+    "data": (
+        """
+for y in [0, 8):
+    for x in [0, 8):
+        A[I[y] * 3 % 8, x] = B[I[y] * 3 % 8, x]""",
+        None,
+    ),
+    "a quotient by a size, which may be 0": (
+        """
+for y in [0, 8):
+    for x in [0, n):
+        A[truncdiv(y * 8, n), x] = B[truncdiv(y * 8, n), x]""",
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_names(name: str) -> None:
+    before, after = NAMED[name]
+    f = nest(before)
+    named = name_values(f)
+    assert text(named) == text(nest(before if after is None else after))
+    assert str(parse_nest(str(named))) == str(named)
+
+
+def test_a_variable_that_a_loop_carries_decides_as_its_own_does() -> None:
+    f = nest("""
+for y in [0, 8) with q = 0, then q + 2:
+    for x in [0, 8):
+        A[q * 3 + y, x] = B[q * 3 + y, x]""")
+    assert "for x" in text(name_values(f)).split(" = q * 3 + y\n")[1]
+
+
+def test_rows_are_decided_before_their_loop() -> None:
+    f = nest("""
+for y in [0, 8):
+    for x in [0, 8):
+        A[y, x] = select((x >= 1) & (y >= 2) & (y < 7), B[y - 2, x - 1], 0.0)""")
+    assert (
+        text(decide_rows(f))
+        == """\
+for y in [0, 8):
+    if (y >= 2) & (y < 7):
+        for x in [0, 8):
+            A[y, x] = select(x >= 1, B[y - 2, x - 1], 0.0)
+    else:
+        for x in [0, 8):
+            A[y, x] = 0.0"""
+    )
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "select(y >= 2, B[y - 2, x], B[y, x])",  # the other branch is no number: it would be computed twice
+        "select((x >= 1) & (I[y] >= 2), B[y, x], 0.0)",  # data
+        "select(n // y >= 2, B[y, x], 0.0)",  # no value at y = 0, where the loop may not run
+        "select((y >= 2) & (x >= 1), B[y, x], 0.0) + 1.0",
+    ],
+)
+def test_rows_that_stay(value: str) -> None:
+    f = nest(f"for y in [0, 8):\n    for x in [0, n):\n        A[y, x] = {value}")
+    assert str(decide_rows(f)) == str(f)
+
+
+def random_body(rng: random.Random) -> str:
+    """Loops around stores whose indices share sums, quotients and choices, some in branches."""
+    loops = ["a", "b", "c"][: rng.randint(2, 3)]
+    shared = [
+        f"({rng.choice(loops)} * {rng.randint(2, 9)} + {rng.choice(loops)} + {rng.randint(0, 3)})",
+        f"({rng.choice(loops)} + {rng.choice(loops)} * {rng.randint(2, 5)}) // {rng.randint(2, 4)}",
+        f"select({rng.choice(loops)} < 2, {rng.choice(loops)} * 3, {rng.choice(loops)} + 5)",
+        f"max({rng.choice(loops)} * 2 - 3, {rng.choice(loops)})",
+    ]
+    lines = [f"{'    ' * k}for {v} in [0, {rng.choice(('1', '3', '5', 'n'))}):" for k, v in enumerate(loops)]
+    pad = "    " * len(loops)
+    if rng.random() < 0.4:
+        lines.append(f"{pad}if {rng.choice(shared)} < 9:")
+        pad += "    "
+    for _ in range(rng.randint(1, 3)):
+        place = ", ".join(f"({rng.choice(shared)} + {rng.choice(loops)}) % 64" for _ in range(2))
+        read = ", ".join(f"{rng.choice(shared)} % 64" for _ in range(2))
+        cond = f"({rng.choice(loops)} >= 1) & ({rng.choice(shared)} < 20)"
+        lines.append(f"{pad}A[{place}] = " + rng.choice((f"B[{read}] + 1.0", f"select({cond}, B[{read}], 0.0)")))
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize("seed", daily(range(400), 10))
+def test_random_nests_say_the_same_with_names(seed: int) -> None:
+    rng = random.Random(seed)
+    f = nest(random_body(rng))
+    named = name_values(decide_rows(f))
+    given = np.arange(64 * 64, dtype="float32").reshape(64, 64)
+    n = rng.choice((0, 1, 4))
+    results = [
+        run(g, {"A": np.zeros((64, 64), "float32"), "B": given, "I": np.zeros(64, "int32")}, {"n": n})["A"]
+        for g in (f, named, inline_values(named), parse_nest(str(named)))
+    ]
+    assert all(np.array_equal(results[0], other) for other in results[1:]), f"{f}\n{named}"
+    if "if" not in str(f) and "select" not in str(f) and n:  # every branch is taken
+        old, new = (sum(Counter({"n": n}).stmt(g.body, {})) for g in (f, named))
+        assert new <= old or n == 1
+
+
+@pytest.mark.parametrize("kind", ["vectorize", "unroll", "parallel"])
+def test_annotated_loops_have_names_of_their_own(kind: str) -> None:
+    a = te.placeholder((6, 40), name="A")
+    b = te.compute((40, 6), lambda i, j: a[j, i] + a[j, (i + 1) % 40], name="B")
+    s = te.create_schedule(b.op)
+    fused = s[b].fuse(*b.op.axis)
+    outer, inner = s[b].split(fused, 7)
+    getattr(s[b], kind)(outer if kind == "parallel" else inner)
+    f = check(s)
+    assert any(isinstance(stmt, Let) for stmt in statements(f.body))
+    check_c(f, s)
+
+
+def test_tiles_compute_their_indices_once() -> None:
+    """A tiled product of matrices: the innermost loop adds, and makes one index."""
+    a, b = te.placeholder((24, 20), name="A"), te.placeholder((20, 28), name="B")
+    k = te.reduce_axis((0, 20), "k")
+    c = te.compute((24, 28), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
+    s = te.create_schedule(c.op)
+    io, jo, ii, ji = s[c].tile(*c.op.axis, 8, 4)
+    ko, ki = s[c].split(k, 5)
+    s[c].reorder(io, jo, ko, ii, ki, ji)
+    f = check(s)
+    innermost = [s for s in statements(f.body) if isinstance(s, For)][-1]
+    assert str(innermost.body) == "j = j.outer * 4 + j.inner\nC[i, j] = C[i, j] + A[i, k] * B[k, j]"
+    assert Counter({}).stmt(f.body, {}).operations < 3 * 24 * 28 * 20
+
+
+def test_c_reads_indices_as_they_are_made() -> None:
+    """What gcc hoists by itself is no text of C: only names that stand for much stay."""
+    a = te.placeholder((16, 16), name="A")
+    b = te.compute((16, 16), lambda i, j: a[i, j] * 2.0, name="B")
+    s = te.create_schedule(b.op)
+    s[b].tile(*b.op.axis, 4, 4)
+    assert "i_outer * 4 + i_inner" in to_c(lower(s)) and "const int32_t i =" not in to_c(lower(s))
