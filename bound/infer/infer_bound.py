@@ -156,6 +156,10 @@ class BoundsMap:
             for leaf, (stage, loop) in self._state.sharing.instead.items():
                 is_outer = loop in self._state.sharing.outer[stage]
                 self._ranges[leaf] = Range(loop, 1) if is_outer else self._ranges[loop]
+            for stage, outer in self._state.sharing.outer.items():  # of a root that is such a loop itself, too
+                for relation in stage.relations:
+                    if isinstance(relation, Rebase) and relation.rebased in outer:
+                        self._ranges[relation.parent] = Range(relation.rebased, 1)
             for stage in self.written.stages:  # axes that a rewrite left behind keep the domain they declare
                 for iv in stage.op.root_iter_vars:
                     if iv.dom is not None:

@@ -78,7 +78,9 @@ def part_of(
     used = free_variables(stmt)
     text = "\n".join(lines)
     strides = dict.fromkeys(v for t in touched(stmt) for e in shapes.get(t, ())[1:] for v in e.free_vars())
-    for var in (*used, *(v for v in strides if v not in used and re.search(rf"\b{name_of(v)}\b", text))):
+    for var in dict.fromkeys((*used, *strides)):
+        if not re.search(rf"\b{name_of(var)}\b", text):
+            continue  # only the place of an allocation depends on it
         params.append(f"{types(var)} {name_of(var)}")
         args.append(name_of(var))
     if undefined:

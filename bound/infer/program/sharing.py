@@ -13,7 +13,7 @@ the same way, and what is needed of it there is computed by its own loops.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from bound.errors import ScheduleError
@@ -26,7 +26,8 @@ from bound.schedule import AttachType, Fuse, IterVarAttr, Rebase, Relation, Sche
 from bound.schedule.attach import check_attachments
 from bound.schedule.message import with_ancestors
 from bound.schedule.normalize import inject_inline, legalize_invalid_attach, rebase_non_zero_min_loop
-from bound.schedule.relations import children
+from bound.schedule.relations import children, parents
+from intset.expr.node import as_expr
 
 
 @dataclass(eq=False)
@@ -135,6 +136,7 @@ def _shared(schedule: Schedule, loops: Loops) -> Sharing:
             domain = loops.domains[op]
             above = with_ancestors(domain.relations, domain.loop[: loops.shared[op]])
             sharing.led[stage] = frozenset(iv for iv in domain.root if iv in above)
+            stage.relations = _inside_of(stage.relations, leaves[op][: loops.shared[op]])
     around = {node.parent for node in nodes}
     for node in sorted(nodes, key=lambda node: node.depth):
         if len(node.leaves) > 1 or node in around:
@@ -147,6 +149,22 @@ def _shared(schedule: Schedule, loops: Loops) -> Sharing:
             if loops.strict[target.op] and not any(iv is axis for iv in target.leaf_iter_vars):
                 placed.attach_stage, placed.attach_ivar = _runner(schedule, loops, node), variable[node]
     return sharing
+
+
+def _inside_of(relations: Sequence[Relation], first: Iterable[IterVar]) -> list[Relation]:
+    """The relations with one iteration for the first loops, which others run: all that is needed is in the rest."""
+    led = set(first)
+    found: list[Relation] = []
+    for relation in reversed(relations):
+        if isinstance(relation, Split) and not (relation.outer in led and relation.inner in led):
+            if relation.outer in led:
+                relation = replace(relation, factor=None, nparts=as_expr(1), tail=Tail.GUARD)
+            elif relation.inner in led:
+                relation = replace(relation, factor=as_expr(1), nparts=None, tail=Tail.GUARD)
+        elif any(iv in led for iv in children(relation)):
+            led.update(parents(relation))
+        found.append(relation)
+    return found[::-1]
 
 
 def _runner(schedule: Schedule, loops: Loops, node: Node) -> Stage:

@@ -379,3 +379,20 @@ def test_a_quotient_of_a_fused_loop_is_not_guarded():
     assert replay.compute_at(s, one, many, 1).position == 1
     b = infer_bound(s)
     assert b.nest(one).guards == b.nest(many).guards == ()
+
+
+@pytest.mark.parametrize("how", [{"nparts": 2}, {"factor": 4}, {"nparts": 3}])
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_loop_that_others_run_is_none_of_a_stage(how, place):
+    """Five elements of T2 are needed in each iteration of the loop that T3 made of axes T2 has only one of."""
+    t1 = pointwise("T1", given(5))
+    t2 = broadcast("T2", t1, 0)
+    t3 = te.compute((3, 5), lambda i, j: t2[0, j] * 2 + i, name="T3")
+    s = te.create_schedule(t3.op)
+    parts = s[t3].split(s[t3].fuse(*t3.op.axis), **how)
+    s[t3].reorder(parts[place], parts[1 - place])
+    replay.compute_at(s, t1, t3, 1)
+    assert positions(s, t1, t2) == [1, 1]
+    b = infer_bound(s)
+    assert [str(b[s[t].leaf_iter_vars[0]].extent) for t in (t1, t2)] == ["1", "1"]
+    assert lowered(s, t3, ("T0", np.arange(5, dtype="float32"))).count("for ") == 4

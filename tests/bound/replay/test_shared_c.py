@@ -124,3 +124,17 @@ def test_run_compiles_it(program):
     run(lower(s), {"T0": A, **found}, backend="c")
     for name, array in wanted.items():
         np.testing.assert_allclose(found[name], array, rtol=1e-5)
+
+
+def test_a_place_that_only_an_allocation_depends_on_is_no_parameter():
+    """M is kept at [i, j]: what is computed of it does not mention i (compilers warn of what is not used)."""
+    n = te.var("n")
+    a = te.placeholder((n, 2, n), name="A")
+    t = te.compute((n, 2, n), lambda i, q, j: a[i, q, j] * 2, name="T")
+    m = reduced("M", t, 1, by=te.max)
+    c = pointwise("C", m)
+    u = te.compute((n, 2, n), lambda i, q, j: t[i, q, j] - c[i, j], name="U")
+    s = te.create_schedule(u.op)
+    replay.compute_at(s, t, u, 1)
+    replay.inline_at(s, m, 2)
+    compile_c(to_c(lower(s)))
