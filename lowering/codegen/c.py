@@ -20,12 +20,14 @@ from lowering.nest.ir import Function
 from lowering.nest.walk import without_assumptions
 from lowering.passes.accumulators import accumulate
 from lowering.passes.bounded import sizes_that_fit
+from lowering.passes.constants import fold_constants
 from lowering.passes.dead import drop_dead
 from lowering.passes.inline import inline_values
 from lowering.passes.narrow import Width, narrow
 from lowering.passes.partition import partition_loops
 from lowering.passes.unroll import unroll
 
+QUIET: Final = ("#ifndef _OPENMP", '#pragma GCC diagnostic ignored "-Wunknown-pragmas"', "#endif")
 BUILD: Final = "cc -std=c99 -O3 -march=native"
 
 
@@ -84,6 +86,7 @@ def c_file(f: Function, width: Width | None = None) -> CFile:
     externs = dict.fromkeys(text for made in bodies for text in made.syntax.externs.values())
     lines = [
         f"/* {_remark(f, chosen, body, fitting)} */",
+        *(QUIET if any("#pragma omp" in line for made in bodies for line in made.all_lines) else ()),
         *("#include <math.h>", "#include <stdbool.h>", "#include <stdint.h>", "#include <stdlib.h>"),
         *(THREADS if any("INTSET_THREAD" in line for line in body.lines) else ()),
         "",
@@ -107,7 +110,9 @@ def _prepared(f: Function, bits: int) -> Function:
     """The nest as C is to have it: loops written out and taken apart, as far as that needs no wider integers."""
     f = unroll(f)
     parted = partition_loops(f)
-    return drop_dead(accumulate(parted if parted is f or bits == 64 or narrow(parted).bits == 32 else f))
+    return fold_constants(
+        drop_dead(accumulate(parted if parted is f or bits == 64 or narrow(parted).bits == 32 else f))
+    )
 
 
 class _Body:
@@ -130,6 +135,7 @@ class _Body:
         labels = [names.of(t, t.name) for t in f.params] + [str(self.syntax.leaf(v)) for v in (*f.sizes, *f.scalars)]
         unused = [f"(void){name};" for name in labels if not re.search(rf"\b{name}\b", text)]
         self.lines = [*unused, *self.nest.tables, *body]
+        self.all_lines = (*self.nest.parts, *self.lines)
 
     def dispatch(self, inner: str, fitting: Sequence[Cond]) -> list[str]:
         """The line that calls the function of 32 bits for sizes that pass its test."""
@@ -155,7 +161,7 @@ def _remark(f: Function, width: Width, body: _Body, fitting: Sequence[Cond]) -> 
         f"\n   returns {k}: {'' if k > nest.checks else 'not so that '}{message}"
         for k, message in enumerate(nest.messages, 1)
     )
-    has_pragmas = any("#pragma omp" in line for line in (*nest.parts, *body.lines))
+    has_pragmas = any("#pragma omp" in line for line in body.all_lines)
     build = f"\n   build: {BUILD}{' -fopenmp' if has_pragmas else ''}"
     chosen = f"int32 where {' and '.join(map(str, fitting))}, else int64" if fitting else str(width)
     return f"{f.name}({shapes})\n   {chosen}{build}{results}".replace("*/", "* /")

@@ -194,10 +194,11 @@ class CNest:
         return self._simple(stmt)
 
     def _block(self, stmt: Stmt) -> Visit[list[str]]:
-        live = len(self.heap)
+        live, begun = len(self.heap), self.syntax.names.begin()
         lines: list[str] = yield self._sequence(stmt.stmts if isinstance(stmt, Seq) else (stmt,))
         lines += self._frees(live)
         del self.heap[live:]
+        self.syntax.names.end(begun)
         return lines
 
     def _frees(self, live: int) -> list[str]:
@@ -208,10 +209,11 @@ class CNest:
         end = end_of(low, extent)
         firsts = [c.first for c in loop.carried]
         before, (start, stop, *initial) = self._operands(low, end, *firsts)
-        var = str(self.syntax.leaf(loop.var))
+        begun = self.syntax.names.begin()
+        var = self.syntax.names.local(loop.var.name, loop.var)
         index = self.syntax.index
         lines = list(before)
-        names = [str(self.syntax.leaf(c.var)) for c in loop.carried]
+        names = [self.syntax.names.local(c.var.name, c.var) for c in loop.carried]
         for name, first, text in zip(names, firsts, initial, strict=True):
             is_wide = self.syntax.bits < 64 and opaque_terms(first)  # it fits, but is computed in 64 bits
             lines.append(f"{index} {name} = {f'({index}){text}' if is_wide else opened(text)};")
@@ -225,7 +227,7 @@ class CNest:
         self._spans.pop(loop.var, None)
         if names:
             more, following = self._operands(*(c.following for c in loop.carried))
-            fresh = [self.syntax.names.fresh("next") for _ in names]
+            fresh = [self.syntax.names.local("next") for _ in names]
             update = [*more, *(f"const {index} {t} = {opened(x)};" for t, x in zip(fresh, following, strict=True))]
             update += [f"{name} = {t};" for name, t in zip(names, fresh, strict=True)]
             if not all(c.after_last for c in loop.carried):
@@ -242,7 +244,8 @@ class CNest:
         else:
             is_noting = bool(self.syntax.undefined) and any(self.syntax.undefined in line for line in body)
             simd = [] if is_noting else self._simd(loop)
-            nest = [*self._remark(loop), *simd, *nest]
+            nest = [*(simd or self._remark(loop)), *nest]
+        self.syntax.names.end(begun)
         lines += nest
         return ["{", *_in(lines), "}"] if names else lines
 
@@ -299,7 +302,8 @@ class CNest:
             if stmt.var not in self.needed:  # a compiler would warn
                 return []
             before, (value,) = self._operands(stmt.value)
-            name = self.syntax.leaf(stmt.var)
+            label = stmt.var.name if isinstance(stmt.var, Var) else str(stmt.var.data[0])
+            name = self.syntax.names.local(label, stmt.var)
             self._types[stmt.var] = self._let_type(stmt)
             return [*before, f"const {self._types[stmt.var]} {name} = {opened(value)};"]
         assert isinstance(stmt, Evaluate)
@@ -401,8 +405,8 @@ def divides_by_0(f: Function) -> str:
 
 
 def pragma(what: str) -> list[str]:
-    """An OpenMP pragma that compilers without OpenMP do not see."""
-    return ["#ifdef _OPENMP", f"#pragma omp {what}", "#endif"]
+    """An OpenMP pragma, which compilers without OpenMP ignore: see `lowering.codegen.c.QUIET`."""
+    return [f"#pragma omp {what}"]
 
 
 def flat(operand: Operand, shapes: dict[Tensor, tuple[Expr, ...]], scope: Scope | None = None) -> Any:

@@ -115,13 +115,13 @@ class CSyntax:
         return self._integer(node, args)
 
     def bind(self, node: Any, text: str) -> tuple[str, list[str]]:
-        name = self.names.fresh("t")
+        name = self.names.local("t")
         return name, [f"const {self.type_of(node)} {name} = {opened(text)};"]
 
     def declare(self, node: Any) -> tuple[str, list[str]]:
         if isinstance(node, Expr):
             self._note_span(node)
-        name = self.names.fresh("t")
+        name = self.names.local("t")
         return name, [f"{self.type_of(node)} {name};"]
 
     def assign(self, name: str, text: str) -> str:

@@ -14,6 +14,7 @@ class Names:
         self._taken = set(reserved)
         self._known: dict[Any, str] = {}
         self._next: dict[str, int] = {}
+        self._local: list[tuple[str, Any]] = []  # names that are free again at the end of a block
 
     def of(self, thing: Any, label: str) -> str:
         """The identifier of `thing`; the first call chooses it."""
@@ -23,7 +24,7 @@ class Names:
         return found
 
     def fresh(self, label: str) -> str:
-        """An identifier that was not given before."""
+        """An identifier that is nothing else's now."""
         stem = re.sub(r"\W", "_", label, flags=re.ASCII)
         if not stem or stem[0].isdigit() or stem.startswith("_"):
             stem = f"v{stem}"
@@ -33,3 +34,23 @@ class Names:
             name = f"{stem}_{self._next[stem]}"
         self._taken.add(name)
         return name
+
+    def local(self, label: str, thing: Any = None) -> str:
+        """An identifier until the block ends that is open now, of `thing` where that is given."""
+        name = self.fresh(label)
+        self._local.append((name, thing))
+        if thing is not None:
+            self._known[thing] = name
+        return name
+
+    def begin(self) -> int:
+        """Open a block; what `end` is given."""
+        return len(self._local)
+
+    def end(self, begun: int) -> None:
+        """End a block: its identifiers may be given again."""
+        for name, thing in self._local[begun:]:
+            self._taken.discard(name)
+            self._known.pop(thing, None)
+            self._next.pop(re.sub(r"_\d+$", "", name), None)
+        del self._local[begun:]

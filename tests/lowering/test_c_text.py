@@ -8,6 +8,7 @@ import pytest
 
 from bound import te, tir
 from lowering import lower, run, to_c
+from lowering.codegen.names import Names
 from lowering.codegen.text import infix
 
 
@@ -86,3 +87,28 @@ def test_what_is_combined_is_written_as_a_reader_writes_it() -> None:
     text = to_c(lower(s, args))
     assert re.search(r"float (\w+) = 0\.0f;\n *for [^\n]*\n *\1 \+= A\[i \* 1000 \+ k\];\n *}\n *S\[i\] = \1;", text)
     assert "[0]" not in text and "[1]" not in text
+
+
+def test_names_are_given_again_and_constants_stand_once() -> None:
+    n = te.var("n")
+    a = te.placeholder((n, 5, 7), name="A")
+    b = te.compute((n, 5, 7), lambda i, j, k: a[i, j + 2 - 2, k] + 1, name="B")
+    c = te.compute((n, 5), lambda i, j: b[i, j, 3] * b[i, j, 4], name="C")
+    s = te.create_schedule(c.op)
+    s[c].unroll(c.op.axis[1])
+    text = to_c(lower(s, [a, c]))
+    loops = re.findall(r"for \(\w+ (\w+) = 0", text)
+    assert set(loops) == {"i", "j", "k"} and loops.count("i") > 1
+    assert not re.search(r"\w [*+-] \d+ [*+-] \d+\]|[+-] 0\b", text) and "const int32_t t = " in text
+
+
+def test_a_name_in_sight_is_not_given_again() -> None:
+    names = Names()
+    assert [names.fresh("x"), names.fresh("x"), names.local("x")] == ["x", "x_1", "x_2"]
+    begun = names.begin()
+    key = object()
+    assert names.local("x", key) == names.of(key, "y") == "x_3" and names.local("t") == "t"
+    kept = names.fresh("t")
+    names.end(begun)
+    assert (names.local("x"), names.local("t"), kept) == ("x_3", "t", "t_1") and names.fresh("t") == "t_2"
+    assert names.of(key, "y") == "y"

@@ -124,7 +124,7 @@ def test_what_parallel_iterations_do_is_a_function_whose_arrays_are_apart() -> N
     regions = text.split("#pragma omp parallel for")[1:]
     assert len(regions) == 2
     for region in regions:  # a loop of one call
-        assert re.match(r"\s*#endif\s*for \(.*\) \{\s*\w+\(.*\);\s*\}", region), region
+        assert re.match(r"\s*for \(.*\) \{\s*\w+\(.*\);\s*\}", region), region
     assert "static void D_C_" in text and "static void D_D_" in text
     rng = np.random.default_rng(0)
     given = {t.name: rng.standard_normal((int(t.shape[0]), int(t.shape[1])), "float32") for t in (a, w)}

@@ -1,0 +1,81 @@
+"""Constants in operands: what is constant is a number, and stands once in a sum."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from bound.schedule import simple
+from bound.tir import walk
+from bound.tir.value import Operand, Value, ValueOp
+from intset.expr import ops
+from intset.expr.evaluate import evaluate
+from intset.expr.node import Cond, Expr, const, constant_value, make, truth
+from intset.expr.walk import opaque_terms, postorder
+from lowering.nest.ir import Function
+from lowering.nest.walk import transform
+
+_ARITHMETIC: Final = {ops.ADD: simple.add, ops.SUB: simple.sub, ops.MUL: simple.mul}
+LARGE: Final = 1 << 31  # constants from here on need 64 bits
+_SIGNS: Final = {ops.ADD: 1, ops.SUB: -1}
+
+
+def fold_constants(f: Function) -> Function:
+    """The function with `decided` operands."""
+    return f.with_body(transform(f.body, decided))
+
+
+def decided(operand: Operand) -> Operand:
+    """An operand whose constant parts are constants, without selections that are decided, `+ 0` and `* 1`; `x + 2 - 1`
+    is `x + 1`, in which no step is wider than in what it was."""
+    new: dict[Operand, Operand] = {}
+    for node in postorder((operand,)) if isinstance(operand, (Expr, Cond)) else walk.nodes(operand):
+        if isinstance(node, Value) and node.op is ValueOp.SELECT:
+            holds = constant_truth(new.get(node.args[0], node.args[0]))
+            if holds is not None:
+                new[node] = walk.rewrite(node.args[1 if holds else 2], dict(new))
+        elif isinstance(node, (Expr, Cond)) and node.args and not node.free_vars() and not opaque_terms(node):
+            known = _constant(node)
+            if known is not None:
+                new[node] = known
+        elif isinstance(node, (Expr, Cond)) and node.args:
+            made = _made(node, tuple(new.get(arg, arg) for arg in node.args))
+            if made is not node:
+                new[node] = made
+    if not new:
+        return operand
+    return walk.rewrite(operand, new)
+
+
+def _made(node: Expr | Cond, args: tuple[Any, ...]) -> Expr | Cond:
+    """The operation on these operands."""
+    if isinstance(node, Expr) and node.op in _ARITHMETIC:
+        left, right = args
+        last = constant_value(right)
+        first = constant_value(left.args[1]) if left.op in _SIGNS and node.op in _SIGNS else None
+        if first is not None and last is not None:  # (x + first) - last
+            total = _SIGNS[left.op] * first + _SIGNS[node.op] * last
+            return simple.add(left.args[0], total) if total >= 0 else simple.sub(left.args[0], -total)
+        if node.op is left.op is ops.MUL and last is not None:  # x * factor * last
+            factor = constant_value(left.args[1])
+            if factor is not None and abs(factor * last) < LARGE:
+                return simple.mul(left.args[0], factor * last)
+        if last in (0, 1) or constant_value(left) in (0, 1):
+            return _ARITHMETIC[node.op](left, right)
+    if all(a is b for a, b in zip(args, node.args, strict=True)):
+        return node
+    made: Expr | Cond = make(node.op, args, node.data)
+    return made
+
+
+def _constant(node: Expr | Cond) -> Operand | None:
+    """What a node without variables is; `None` where it has no value."""
+    try:
+        value = evaluate(node, {})
+    except ArithmeticError:
+        return None
+    return truth(bool(value)) if isinstance(node, Cond) else const(value)
+
+
+def constant_truth(cond: Operand) -> bool | None:
+    """The value of `true` and `false`, else `None`."""
+    return bool(cond.data) if cond.op is ops.BOOL else None
