@@ -21,22 +21,21 @@ from intset.expr import ops
 from intset.expr.node import Expr, Var, const, constant_value
 from intset.expr.node import make as make_node
 from intset.expr.walk import opaque_terms, postorder
-from intset.linear.canonical import Normalizer
-from intset.linear.form import Linear
 from lowering.codegen.c_ops import CSyntax
 from lowering.codegen.c_parts import is_part, part_of
 from lowering.codegen.c_storage import CStorage, count
 from lowering.codegen.c_types import c_type
-from lowering.codegen.combine import reduction_of, update_of
+from lowering.codegen.combine import update_of
 from lowering.codegen.held import held
 from lowering.codegen.place import place_of
+from lowering.codegen.simd import is_simd, reduction_of
 from lowering.codegen.straight import Straight
 from lowering.codegen.tables import Table, tables_below
 from lowering.codegen.text import compared, opened
 from lowering.nest.ir import Allocate, Assert, Evaluate, For, Function, If, Let, LoopKind, Seq, ShapeOf, Stmt, Store
 from lowering.nest.scope import Scope, scope_of
 from lowering.nest.text import end_of
-from lowering.nest.walk import Visit, drive, needed_variables, operands, range_ends, statements, touched
+from lowering.nest.walk import Visit, drive, needed_variables, range_ends, statements, touched
 from lowering.passes.narrow import offset
 from lowering.storage.plan import parallel_plan
 
@@ -251,39 +250,13 @@ class CNest:
 
     def _simd(self, loop: For) -> list[str]:
         """What says that iterations of a loop may run side by side."""
-        if self._is_simd(loop):
+        if is_simd(loop, self.shapes):
             return pragma("simd")
         combined = reduction_of(loop) if self.f.reassociate else None
         if combined is None or combined[1] not in self.syntax.scalars:
             return []
         operator, tensor = combined
         return pragma(f"simd reduction({operator}:{self.syntax.names.of(tensor, tensor.name)})")
-
-    def _is_simd(self, loop: For) -> bool:
-        """Whether iterations of a vectorized loop may run side by side: no two touch one element that one of them
-        stores, and there is nothing but stores inside."""
-        if loop.kind is not LoopKind.VECTORIZED or loop.carried:
-            return False
-        inside = loop.body.stmts if isinstance(loop.body, Seq) else (loop.body,)
-        if not all(isinstance(stmt, Store) for stmt in inside):
-            return False
-        stores = [stmt for stmt in inside if isinstance(stmt, Store)]
-        forms = Normalizer({})
-        for tensor in dict.fromkeys(stmt.tensor for stmt in stores):
-            shape = self.shapes[tensor]
-            places = [offset(s.indices, shape) for s in stores if s.tensor is tensor]
-            places += [
-                offset(walk.read_indices(node), shape)
-                for stmt in stores
-                for node in walk.nodes(*operands(stmt))
-                if walk.loaded_tensor(node) is tensor
-            ]
-            first = forms.form(places[0])
-            alone = Linear(first.const, {e: k for e, k in first.terms.items() if e is not loop.var})
-            is_moving = loop.var in first.terms and not any(loop.var in e.free_vars() for e in alone.terms)
-            if not is_moving or not all(forms.form(place).same(first) for place in places):
-                return False
-        return True
 
     def _remark(self, loop: For) -> list[str]:
         what = loop.thread or ("" if loop.kind is LoopKind.SERIAL else str(loop.kind))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bound import te, tir
-from lowering import lower, run, to_c
+from lowering import lower, parse_nest, run, to_c
 from lowering.codegen.names import Names
 from lowering.codegen.text import infix
 
@@ -112,3 +112,22 @@ def test_a_name_in_sight_is_not_given_again() -> None:
     names.end(begun)
     assert (names.local("x"), names.local("t"), kept) == ("x_3", "t", "t_1") and names.fresh("t") == "t_2"
     assert names.of(key, "y") == "y"
+
+
+@pytest.mark.parametrize(
+    ("body", "is_apart"),
+    [
+        ("B[x * 2] = A[x]\n        B[x * 2 + 1] = A[x + 1]", True),
+        ("B[x * 2] = A[x]\n        B[x * 2 + 2] = A[x + 1]", False),
+        ("B[x * 3 + 2] = A[x]\n        B[x * 3] = A[x] + B[x * 3 + 1]", True),
+        ("B[x * 3 + 2] = A[x]\n        B[x * 3] = A[x] + B[x * 3 + 5]", False),
+        ("B[x] = B[x + 1] + A[x]", False),
+        ("B[x] = B[n] + A[x]", False),
+        ("B[3] = A[x]", False),
+        ("B[x // 2] = A[x]", False),
+        ("B[9 - x] = B[9 - x] + A[x]", True),
+    ],
+)
+def test_vectors_where_no_two_iterations_meet(body: str, is_apart: bool) -> None:
+    f = parse_nest(f"def f(A: float32[40], B: float32[40], n):\n    for x in [0, 9) vectorized:\n        {body}\n")
+    assert ("#pragma omp simd" in to_c(f)) is is_apart
