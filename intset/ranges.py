@@ -72,11 +72,12 @@ def _refuse_cycles(table: Mapping[Var, Range]) -> None:
 
 
 def occupied(ranges: Mapping[Var, Range], base: Normalizer) -> tuple[Cond, ...]:
-    """The conditions under which no range that depends on other variables with ranges is empty.
+    """The conditions under which no range that depends on other variables with ranges, or on data, is empty.
 
     A range that depends on sizes alone gives none: where it is empty, no answer says anything.
     """
-    dependent = [var for var in base.knowledge.limits if any(v in ranges for v in ranges[var].free_vars())]
+    limits = {var: ranges[var] for var in base.knowledge.limits}
+    dependent = [var for var, r in limits.items() if any(v in ranges for v in r.free_vars()) or r.loads()]
     found = [cond for var in dependent for cond in is_occupied(var, ranges[var])]
     return tuple(cond for cond in found if not is_known(base, cond))
 

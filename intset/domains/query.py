@@ -6,9 +6,9 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from intset.expr.node import Cond, Expr, Node, Var
+from intset.expr.node import Cond, Expr, Node, Opaque, Var
 from intset.expr.range import Range
-from intset.expr.walk import free_vars
+from intset.expr.walk import free_vars, opaque_terms
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
 
@@ -107,7 +107,8 @@ class Query:
         return [(var, own) for var, own in self.ties.items() if var in self.keep] if self.keep else []
 
     def split_relevant(self, roots: Sequence[Node]) -> tuple[list[Var], list[Var], list[Cond], list[Cond]]:
-        """(relaxed variables, parameters, facts that touch them, facts that do not), closed over shared variables.
+        """(relaxed variables, parameters, facts that touch them, facts that do not), closed over shared variables, and
+        over shared symbols of loads, whatever their indices are.
 
         A fact about a variable speaks of those that its range depends on. What a range says of others by not being
         empty is among the facts of a frame (`intset.ranges`).
@@ -115,40 +116,55 @@ class Query:
         ties = self.ties
         relaxed: dict[Var, None] = {}
         params: dict[Var, None] = {}
+        symbols = _symbols(roots)
         waiting = list(free_vars(*roots))
-        left = [(fact, self._spoken_of(fact)) for fact in self.facts]
+        left = [(fact, self._spoken_of(fact), _symbols((fact,))) for fact in self.facts]
         kept = self.kept_ties
         touching: list[Cond] = []
-        while waiting:
+        is_open = bool(waiting or symbols)
+        while is_open:
             while waiting:
                 var = waiting.pop(0)
                 if var in relaxed or var in params:
                     continue
                 if not self.is_relaxed(var):
                     params[var] = None
+                    symbols |= self._read_by(var)
                     waiting.extend(self._mentioned(var) if var not in ties else ())
                     continue
                 relaxed[var] = None
                 waiting.extend(self._mentioned(var))
+                symbols |= self._read_by(var)
             still = []
-            for fact, variables in left:
-                if any(v in relaxed or v in params for v in variables):
+            before = len(symbols)
+            for fact, variables, read in left:
+                if any(v in relaxed or v in params for v in variables) or not symbols.isdisjoint(read):
                     touching.append(fact)
+                    symbols |= read
                     waiting.extend(v for v in variables if v not in relaxed and v not in params)
                 else:
-                    still.append((fact, variables))
+                    still.append((fact, variables, read))
             left = still
             for var, own in kept:
                 if not own.isdisjoint(relaxed):
                     waiting.extend(v for v in (var, *self._mentioned(var)) if v not in relaxed and v not in params)
-        return list(relaxed), list(params), touching, [fact for fact, _ in left]
+            is_open = bool(waiting) or len(symbols) > before
+        return list(relaxed), list(params), touching, [fact for fact, _, _ in left]
 
     def _mentioned(self, var: Var) -> tuple[Var, ...]:
         limits = self.ranges.get(var)
         return () if limits is None else limits.free_vars()
+
+    def _read_by(self, var: Var) -> set[Opaque]:
+        limits = self.ranges.get(var)
+        return set() if limits is None else {load.data for load in limits.loads()}
 
     def _spoken_of(self, fact: Cond) -> tuple[Var, ...]:
         own, ties = free_vars(fact), self.ties
         if not ties:
             return own
         return tuple(dict.fromkeys((*own, *(v for var in own if self.is_relaxed(var) for v in ties.get(var, ())))))
+
+
+def _symbols(roots: Sequence[Node]) -> set[Opaque]:
+    return {load.data for load in opaque_terms(*roots)}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NoReturn
 
 from intset.errors import InputError
 from intset.expr.digits import shown
 from intset.expr.node import Expr, IntLike, Var, as_expr, constant_value
-from intset.expr.walk import free_vars
+from intset.expr.walk import free_vars, opaque_terms
 from intset.infinity import NEG_INF, POS_INF, Infinity
 
 
@@ -77,9 +78,14 @@ class Range:
 
     def free_vars(self) -> tuple[Var, ...]:
         """The variables of both ends."""
-        if self.ends is not None:
-            return ()
-        return free_vars(*(end for end in (self.min, self.extent, self._last) if isinstance(end, Expr)))
+        return () if self.ends is not None else free_vars(*self._ends())
+
+    def loads(self) -> tuple[Expr, ...]:
+        """The opaque terms of both ends."""
+        return () if self.ends is not None else opaque_terms(*self._ends())
+
+    def _ends(self) -> Iterator[Expr]:
+        return (end for end in (self.min, self.extent, self._last) if isinstance(end, Expr))
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError("a Range is immutable")

@@ -78,7 +78,7 @@ class Translation:
         if len(terms) > MAX_FRESH_TERMS:
             raise BudgetError(f"{len(terms)} terms are not affine")
         relaxed = set(self.variables)
-        self.fresh = [e for e in terms if e.op is ops.LOAD or any(v in relaxed for v in e.free_vars())]
+        self.fresh = [e for e in terms if opaque_terms(e) or any(v in relaxed for v in e.free_vars())]
         self._sizes = [*sizes, *(e for e in terms if e not in self.fresh)]
         self.params: list[Expr] = [e if e.op is ops.VAR else self._defined_everywhere(e) for e in self._sizes]
         self.dims: list[Expr] = [*self.variables, *self.fresh]
@@ -146,11 +146,8 @@ class Translation:
 
     def _is_free(self, e: Expr) -> bool:
         """Whether a fresh term really takes every value in its bounds: an opaque term whose symbol is read nowhere
-        else, neither in an index nor in a fact, whether that shares a variable with the question or not."""
-        if e.op is not ops.LOAD:
-            return False
-        loads = opaque_terms(*self.fresh, *(self.base.cond(fact) for fact in self.query.facts))
-        return sum(1 for other in loads if other.data is e.data) == 1
+        else, neither in an index nor in a fact."""
+        return e.op is ops.LOAD and sum(1 for other in opaque_terms(*self.fresh) if other.data is e.data) == 1
 
     # -- spaces -------------------------------------------------------------------------------------------------
 

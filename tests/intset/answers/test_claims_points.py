@@ -221,6 +221,71 @@ def test_loads(facts: tuple[Cond, ...], tiers: tuple[str, ...]) -> None:
     assert tally["proved"] >= 5 and (tally["refuted"] >= 5 or tally["unknown"] >= 30), tally
 
 
+READ: tuple[tuple[Expr, ...], ...] = (
+    (T[i],), (T[i] * 2 + 1,), (T[i] - T[j],), (T[i] + T[j],), (T[i] - T[i],), (T[0] * 2 - T[1],), (T[i] + U(),),
+    (U() * T[i],), ((T[0] + 2) * (T[1] + 2),), (T[i] * 3 + U() - T[j],), (T[T[i]],), (T[i], T[j]), (T[i], U()),
+    (T[i], i), (U(), U() + j), (T[i] + j, i), (T[0], T[1] + U()), (U() * U(), j),
+)  # fmt: skip
+"""A symbol that is read once takes every value that it declares, and one that is read twice does not."""
+
+
+@pytest.mark.parametrize("domain", ["auto", "interval", "stride", "isl"])
+def test_sets_of_loads(domain: str) -> None:
+    tables = [
+        {T: dict(zip(range(3), elements, strict=True)).__getitem__, U: lambda u=u: u}
+        for elements in itertools.product(range(3), repeat=3)
+        for u in (-1, 0, 1)
+    ]
+    exact = 0
+    for facts in (
+        (),
+        (T[i].ne(1),),
+        (U().ne(0), T[1] + T[2] < 2),
+        (T[0].ne(1), (U() + T[0]).eq(1)),
+        (i >= j, i < U() * U()),
+    ):
+        ctx = Context({i: Range(0, 1), j: Range(0, 2)}, assume=facts)
+        worlds = [{i: 0, j: b, **table} for b in (0, 1) for table in tables]
+        worlds = [at for at in worlds if all(evaluate(fact, at) for fact in facts)]
+        for read in READ:
+            truth = {tuple(evaluate(e, at) for e in read) for at in worlds}
+            region = ctx.image(read, domain=domain)
+            window = range(-4, 18) if len(read) == 1 else range(-3, 5)
+            inside = {point for point in itertools.product(window, repeat=len(read)) if point in region}
+            assert truth <= inside and (inside == truth or not region.is_exact), (domain, facts, read, region, truth)
+            exact += region.is_exact
+            if len(read) == 1:
+                found, bounds = ctx.value_set(*read, domain=domain), ctx.bounds(*read, domain=domain)
+                inside = {(value,) for value in window if value in found}
+                assert truth <= inside and (inside == truth or not found.is_exact), (domain, facts, read, found, truth)
+                ends = (min(truth)[0], max(truth)[0])
+                assert not bounds.is_tight or tuple(map(int, bounds)) == ends, (domain, facts, read, bounds, truth)
+    assert exact >= (12 if domain in ("auto", "isl") else 0)
+
+
+def test_ranges_that_are_read() -> None:
+    """A range whose end is a load says of it that it is not empty."""
+    for facts in ((), (T[0].ne(2),), (T[1].ne(1), j >= 0), (U().ne(0),)):
+        ctx = Context({i: Range(0, T[0]), j: Range(U() * 2, 1)}, assume=facts)
+        worlds = [
+            {i: a, j: u * 2, T: (t0, t1).__getitem__, U: lambda u=u: u}
+            for t0, t1, u in itertools.product(range(3), range(3), (-1, 0, 1))
+            for a in range(t0)
+        ]
+        worlds = [at for at in worlds if all(evaluate(fact, at) for fact in facts)]
+        for e, domain in itertools.product(
+            (i, j, T[0], T[0] + i, T[1] + 0, U() * 2, U() + T[0], j - U()), ("auto", "stride")
+        ):
+            truth = {evaluate(e, at) for at in worlds}
+            found, bounds = ctx.value_set(e, domain=domain), ctx.bounds(e, domain=domain)
+            inside = {value for value in range(-4, 8) if value in found}
+            assert truth <= inside and (inside == truth or not found.is_exact), (domain, facts, e, found, truth)
+            assert not bounds.is_tight or tuple(map(int, bounds)) == (min(truth), max(truth)), (facts, e, bounds, truth)
+
+    kept = Context({i: Range(0, 2), j: Range(U() * 2, 1)}, assume=[U().ne(0)]).value_set(i + j, keep=[j])
+    assert kept.is_exact and [v for v in range(-4, 8) if v in kept.at({j: -2})] == [-2, -1] and kept.at({j: 0}).is_empty
+
+
 def test_gaps_of_sums_with_sizes() -> None:
     """Terms that leave gaps once they are laid on one another with the coefficients that they have."""
     size, length = ShapeVar("size", lower=4), ShapeVar("length", lower=1)
