@@ -10,32 +10,24 @@ from bound import infer_bound
 from bound.errors import ScheduleError
 from bound.infer import BoundsMap
 from bound.schedule import Schedule
-from bound.tensor import Tensor
 from intset.context import Context
 from intset.errors import InputError
-from intset.expr.node import Var, const
-from lowering.build import schedule_ops
-from lowering.build.arguments import parameters, shape_asserts, sizes_of
-from lowering.build.checks import data_checks, refuse_outside, size_asserts
+from lowering.build.function import Maker
 from lowering.build.pieces import NESTS
 from lowering.forms import COMPUTE, chosen
-from lowering.nest.ir import Function, seq
-from lowering.nest.walk import substitute
+from lowering.nest.ir import Function
 from lowering.passes import (
     decide_rows,
     drop_dead,
-    follow_guards,
     lower_divisions,
     name_choices,
-    name_minima,
     name_values,
     narrow,
-    rebase,
     strength_reduce,
     unique_names,
 )
+from lowering.passes.partition import partition_loops
 from lowering.passes.races import races
-from lowering.passes.simplify import plain
 
 
 def lower(
@@ -66,13 +58,14 @@ def lower(
     strength: whether loops carry quotients and remainders instead of dividing.
     compact: whether strides are folded out of the allocations (`bound.infer.storage`); by default no, or with `bounds`
         as they were found.
-    nests: what becomes of a stage whose region is no box: "guard", one nest with a guard; "split", a nest for each
-        piece of the region, as far as there are such; "auto", the cheaper of both (`lowering.build.pieces`). Unless it
-        is "guard", what a guard says of one loop is the end of that loop (`lowering.passes.follow`).
+    nests: what becomes of a stage whose region is no box, or of ragged tiles: "guard", one nest with guards; "ends",
+        guards are ends of loops where they can be; "split", a nest for each piece of the region, as far as there are
+        such, otherwise as "ends"; "partition", loops in pieces, such that there is no guard in the interior; "auto",
+        for each stage the cheapest of these by the model of `lowering.forms`.
     unsafe: whether accesses that may be outside their tensors (`bounds.outside`) are left as they are, unchecked.
     compute: without `bounds`, what a stage computes: "exact" or "box", as in `infer_bound`; "auto", which is the
-        default unless `nests` says more, what is cheaper by the model of `lowering.forms`. `f.forms` of the result says
-        what was considered.
+        default unless `nests` says more, what is cheaper by the same model. `f.forms` of the result says which forms
+        were considered for each stage, and what they are expected to cost.
     reassociate: whether floats may be combined in another order than written, which rounds otherwise: in C, the
         innermost loops of reductions run on vectors. The interpreter keeps the order.
 
@@ -143,20 +136,21 @@ def before_divisions(
     if bounds is not None and compute not in (None, bounds.compute):
         raise InputError(f"lower takes compute={compute!r}, but the bounds were found with compute={bounds.compute!r}")
 
-    def build(b: BoundsMap) -> Function:
-        return _built(b, s, args, ctx, name, nests, unsafe)
-
-    if bounds is None and (compute == "auto" or (compute is None and nests == "auto")):
-        _, f, forms = chosen(s, ctx, at, bool(compact), build)
-        f = replace(f, forms=forms)
-    else:
-        f = build(
-            infer_bound(s, ctx=ctx, at=at, compact=bool(compact), compute=compute or "exact")
-            if bounds is None
-            else bounds
-        )
+    word = bounds.compute if bounds is not None else compute or ("auto" if nests == "auto" else "exact")
+    made = chosen(
+        s,
+        Maker(args, ctx, name, unsafe),
+        lambda c: infer_bound(s, ctx=ctx, at=at, compact=bool(compact), compute=c) if bounds is None else bounds,
+        "exact" if bounds is not None else word,
+        nests,
+    )
+    f = made.function
     _refuse_races(f, s)
-    return f, narrow(f).bits
+    bits = narrow(f).bits
+    if made.is_parted:
+        parted = partition_loops(f)
+        f = parted if narrow(parted).bits == bits else f
+    return f, bits
 
 
 def _refuse_races(f: Function, s: Schedule) -> None:
@@ -168,63 +162,3 @@ def _refuse_races(f: Function, s: Schedule) -> None:
             f"stage {owner}: iterations of {race.loop.var.name} run in parallel, but {which} of them touch "
             f"{'an element of ' if race.element is None else ''}{where}, and one stores it"
         )
-
-
-def _built(
-    b: BoundsMap,
-    s: Schedule,
-    args: Sequence[Any] | None,
-    ctx: Context | None,
-    name: str | None,
-    nests: str,
-    unsafe: bool,
-) -> Function:
-    """The nest for bounds, before divisions are lowered."""
-    f = nest_of(b, s, args, ctx, name, nests, unsafe)
-    fixed = _fixed(f, b)
-    f = f.with_body(
-        seq(*shape_asserts(f, fixed, b.size_variables), substitute(f.body, {v: const(k) for v, k in fixed.items()}))
-    )
-    f = plain(name_minima(f))
-    return drop_dead(rebase(f if nests == "guard" else follow_guards(f)))
-
-
-def nest_of(
-    b: BoundsMap,
-    s: Schedule,
-    args: Sequence[Any] | None = None,
-    ctx: Context | None = None,
-    name: str | None = None,
-    nests: str = "auto",
-    unsafe: bool = False,
-) -> Function:
-    """The nest before any pass: ScheduleOps, in coordinates of the tensors, with divisions as they were written."""
-    tensors, scalars = parameters(b.schedule, args)
-    outputs = tuple(t for op in b.schedule.outputs for t in op.outputs)
-    known = Context() if ctx is None else ctx
-    outside = () if unsafe else b.outside
-    refuse_outside(outside)
-    asserted = size_asserts(outside, known)
-    body = seq(*asserted, schedule_ops(b, frozenset(tensors), nests, data_checks(outside)))
-    sizes, params = sizes_of(tensors, body)
-    sizes = tuple(dict.fromkeys((*(v for v in scalars if isinstance(v, Var)), *sizes)))
-    params = tuple(dict.fromkeys((*(v for v in scalars if not isinstance(v, Var)), *params)))
-    label = name or (outputs[0].name if outputs else "empty")
-    return Function(label, tensors, outputs, sizes, params, body, known, _labels(b.schedule, tensors))
-
-
-def _labels(schedule: Schedule, tensors: Sequence[Tensor]) -> dict[Any, Tensor]:
-    """The tensors of the script, and their names, that rewrites of the schedule replaced by a parameter."""
-    labels: dict[Any, Tensor] = {}
-    for op, stage in schedule.stage_map.items():
-        for old in (*op.outputs, *(stage.origin_op.outputs if stage.origin_op is not None else ())):
-            new = stage.op.outputs[old.value_index] if old.value_index < stage.op.num_outputs else None
-            if new in tensors and new is not None:
-                labels[old] = new
-                labels.setdefault(old.name, new)
-    return labels
-
-
-def _fixed(f: Function, b: BoundsMap) -> dict[Var, int]:
-    """The sizes for which the bounds were found: the nest is right for these values only."""
-    return {var: b.sizes[var] for var in f.sizes if var in b.sizes}

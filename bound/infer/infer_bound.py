@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -35,7 +36,8 @@ from intset.context import Context
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.range import Range
 
-_COMPUTE = ("exact", "box")
+_COMPUTE = ("exact", "box", "auto")
+_CHOICE = "lowering.forms.choose"  # the layer above knows what nests cost; it is found by name
 
 
 def infer_bound(
@@ -43,7 +45,7 @@ def infer_bound(
     ctx: Context | None = None,
     at: Mapping[Any, Any] | None = None,
     domain: str | None = None,
-    compute: str = "exact",
+    compute: str | Mapping[Any, str] = "exact",
     compact: bool = False,
 ) -> BoundsMap:
     """InferBound: the range of every axis, and what is required, computed and stored of every tensor.
@@ -56,6 +58,8 @@ def infer_bound(
     domain: name of the domain that answers, instead of that of `ctx` or the configured one.
     compute: "exact": a nest is guarded where its box exceeds what is needed, so what is computed is what is required.
         "box": there are no such guards, what is computed is the box in each instance, and so is what that reads.
+        "auto": of each stage what is cheaper, as `lower` chooses. A mapping from tensors or stages to "exact" or "box"
+        says it of each; the others are "exact".
     compact: whether strides and equations of what is computed are folded out of the storage (`storage.compact`).
 
     Raises
@@ -65,12 +69,17 @@ def infer_bound(
     """
     if not isinstance(schedule, Schedule):
         raise InputError(f"infer_bound takes a schedule made by te.create_schedule, not {schedule!r}")
-    if compute not in _COMPUTE:
-        raise InputError(f"compute must be one of {', '.join(_COMPUTE)}, not {compute!r}")
+    words = compute.values() if isinstance(compute, Mapping) else (compute,)
+    wrong = [word for word in words if word not in _COMPUTE or (word == "auto" and isinstance(compute, Mapping))]
+    if wrong:
+        raise InputError(f"compute must be one of {', '.join(_COMPUTE)}, not {wrong[0]!r}")
     if ctx is not None and not isinstance(ctx, Context):
         raise InputError(f"ctx must be a Context, not {ctx!r}")
+    if compute == "auto":
+        chosen: BoundsMap = importlib.import_module(_CHOICE).bounds_of(schedule, ctx, at, domain, compact)
+        return chosen
     given = Context() if ctx is None else ctx
-    chosen = config.current(domain or given.domain).domain
+    name = config.current(domain or given.domain).domain
     normalized, sharing = shared.normalized(schedule)
     sizes = Sizes(normalized, at)
     state = Pass(
@@ -78,9 +87,9 @@ def infer_bound(
         create_attach_path(normalized),
         create_read_graph(normalized),
         sizes,
-        Known(given, sizes.free, chosen, account_for(len(normalized.stages))),
-        chosen,
-        compute,
+        Known(given, sizes.free, name, account_for(len(normalized.stages))),
+        name,
+        _boxed(normalized, compute),
         compact,
         sharing,
     )
@@ -98,6 +107,19 @@ def infer_bound(
     return BoundsMap(schedule, state)
 
 
+def _boxed(schedule: Schedule, compute: str | Mapping[Any, str]) -> frozenset[Stage]:
+    """The stages of the normalized schedule that compute boxes."""
+    if isinstance(compute, str):
+        return frozenset(schedule.stages if compute == "box" else ())
+    return frozenset(_stage_of(schedule, key) for key, word in compute.items() if word == "box")
+
+
+def _stage_of(schedule: Schedule, key: Any) -> Stage:
+    if not isinstance(key, (Tensor, Operation, Stage)):
+        raise InputError(f"compute is by tensor or stage, not {key!r}")
+    return schedule[key.op if isinstance(key, Stage) else key]
+
+
 class BoundsMap:
     """What `infer_bound` found out. `bound.infer` says what each answer means.
 
@@ -107,7 +129,9 @@ class BoundsMap:
     ----------
     written: the schedule that was asked about.
     schedule: the normalized copy of it that all answers speak of.
-    domain, compute, compact: how they were found.
+    domain, compute, compact: how they were found; where stages differ, `compute` is "auto".
+    boxed: the stages that compute boxes.
+    forms: of `compute="auto"`: what was considered for each stage, by the name of its tensor.
     size_variables: the variables in the shapes of all tensors, each taken to be at least 0.
     sizes: the values that `at` fixed; formulas of operations still hold the variables.
     """
@@ -115,7 +139,9 @@ class BoundsMap:
     def __init__(self, written: Schedule, state: Pass) -> None:
         self.written, self._state = written, state
         self.schedule = state.schedule
-        self.domain, self.compute, self.compact = state.domain, state.compute, state.compact
+        self.domain, self.compact, self.boxed = state.domain, state.compact, state.boxed
+        self.compute = _word(state)
+        self.forms: Mapping[str, tuple[Any, ...]] = {}
         self.size_variables: tuple[Var, ...] = state.sizes.all
         self.sizes: dict[Var, int] = {v: n for v, n in state.sizes.fixed.items() if isinstance(v, Var)}
         self._stages = {bounds.stage: bounds for bounds in state.bounds.values()}
@@ -346,7 +372,9 @@ class BoundsMap:
         """Who asked for which elements of a tensor, at which place, and where precision was given up."""
         now = self._current(tensor)
         bounds = self._bounds(now)
-        return explain(self._state, bounds, now, self.storage(now), lambda need: self._region(need, now))
+        text = explain(self._state, bounds, now, self.storage(now), lambda need: self._region(need, now))
+        forms = self.forms.get(now.name, ())
+        return "\n".join([text, *(f"  {'considered' if k else 'chosen'}: {form}" for k, form in enumerate(forms))])
 
     # -- inside -------------------------------------------------------------------------------------------------
 
@@ -368,6 +396,12 @@ class BoundsMap:
 
     def __repr__(self) -> str:
         return f"<BoundsMap of {len(self._stages)} stages by {self.domain}, compute {self.compute}>"
+
+
+def _word(state: Pass) -> str:
+    if not state.boxed:
+        return "exact"
+    return "box" if state.boxed >= set(state.schedule.stages) else "auto"
 
 
 __all__ = ["BoundsMap", "infer_bound"]

@@ -6,7 +6,6 @@ The difference is a linear form. What it says by itself comes first; then an ato
     abs(a) + r >= 0        where a + r >= 0 or r - a >= 0            r - abs(a) >= 0        where both are
     r - (a & b) >= 0       where r - a >= 0, a >= 0                  (a | b) + r >= 0       where a + r >= 0, b >= 0
     c*(x//c) in [x - c + 1, x], c > 0                                       c*truncdiv(x, c) in [x - c + 1, x + c - 1]
-    x//d in [0, x]         where x >= 0, d > 0
     f*r >= 0               where f >= 0 and r >= 0                    f + r >= 0            where r >= 0, a fact f >= 0
 """
 
@@ -112,9 +111,6 @@ class Order:
         elif t.op is ops.ABS:
             yield form(t.args[0]).scale(k)
             yield form(t.args[0]).scale(-k)
-        elif t.op is ops.FLOORDIV and t.args[1].op is not ops.CONST:
-            if self.known.is_nonneg(form(t.args[0])) and self.known.is_positive(form(t.args[1])):
-                yield form(t.args[0]).scale(k) if k < 0 else constant(0)
         elif t.op is ops.BITAND and k < 0 or t.op is ops.BITOR and k > 0:
             for arg, other in (t.args, t.args[::-1]):
                 if self.known.is_nonneg(form(arg if k < 0 else other)):

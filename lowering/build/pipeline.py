@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -24,7 +24,7 @@ from lowering.build.checks import Checks, checked, with_checks
 from lowering.build.double import doubled
 from lowering.build.fold import fold
 from lowering.build.formulas import Formula
-from lowering.build.pieces import choose
+from lowering.build.pieces import pieces_of
 from lowering.build.predicates import store_predicate
 from lowering.build.scans import scan_nest
 from lowering.build.shared import Item, around, merged, ordered
@@ -36,21 +36,23 @@ _NOTHING: Final[Mapping[Var, Expr]] = {}
 _UNCHECKED: Final[Checks] = {}
 
 
-def schedule_ops(bounds: BoundsMap, given: frozenset[Tensor], nests: str = "auto", checks: Checks = _UNCHECKED) -> Stmt:
+def schedule_ops(
+    bounds: BoundsMap, given: frozenset[Tensor], split: Collection[Stage] = (), checks: Checks = _UNCHECKED
+) -> Stmt:
     """The nest of a whole schedule, in coordinates of the tensors.
 
     Parameters
     ----------
     bounds: of the schedule.
     given: the tensors whose storage is passed in; all others are allocated.
-    nests: one of `lowering.build.pieces.NESTS`.
+    split: the stages that become a nest for each piece of their region, where there are such.
     checks: the accesses that are checked before they are made.
 
     Raises
     ------
     ScheduleError: the schedule has no sequential meaning, or calls something that is no call.
     """
-    pipeline = _Pipeline(bounds, given, nests, checks)
+    pipeline = _Pipeline(bounds, given, split, checks)
     body = pipeline.kept(None, drive(pipeline.stages(bounds.roots(), Seq())), _NOTHING)
     body = doubled(body, frozenset(t for s in bounds.schedule.stages if s.double_buffered for t in s.op.outputs))
     states = {
@@ -69,10 +71,10 @@ def schedule_ops(bounds: BoundsMap, given: frozenset[Tensor], nests: str = "auto
 
 
 class _Pipeline:
-    def __init__(self, bounds: BoundsMap, given: frozenset[Tensor], nests: str, checks: Checks) -> None:
+    def __init__(self, bounds: BoundsMap, given: frozenset[Tensor], split: Collection[Stage], checks: Checks) -> None:
         self.bounds = bounds
         self.given = given
-        self.nests = nests
+        self.split = split
         self.checks = checks
         live = [s.op for s in bounds.schedule.stages if s.attach_type is not AttachType.INLINED_ALREADY]
         read = {t for op in live for t in op.input_tensors}
@@ -179,7 +181,7 @@ class _Pipeline:
             return with_checks(made, op, self.checks, op.outputs)
         if not isinstance(op, (ComputeOp, TensorComputeOp)):
             raise ScheduleError(f"stage {stage.name}: {op!r} cannot be lowered")
-        chosen = choose(self.bounds, stage, self.nests)
+        chosen = pieces_of(self.bounds, stage) if stage in self.split else None
         if chosen is None:
             made = yield self._nest(stage, op, self.bounds.nest(stage), self._attach(stage, {}))
             return made

@@ -156,9 +156,9 @@ def compare(files: tuple[str, ...], domain: str | None, as_json: bool, at: tuple
 @click.option("--compact", is_flag=True, help=_COMPACT)
 @click.option(
     "--nests",
-    type=click.Choice(["auto", "guard", "split"]),
+    type=click.Choice(["auto", "guard", "ends", "split", "partition"]),
     default="auto",
-    help="Of a region that is no box: the cheaper (default), one guarded nest, or one nest a piece.",
+    help="Of what guards say: the cheapest (default), guards, ends of loops, a nest a piece, loops taken apart.",
 )
 @click.option("--strength", is_flag=True, help="Let loops carry quotients and remainders instead of dividing.")
 @click.option("--unsafe", is_flag=True, help="Leave accesses that may be outside their tensors unchecked.")

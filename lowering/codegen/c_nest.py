@@ -212,6 +212,9 @@ class CNest:
         var = self.syntax.names.local(loop.var.name, loop.var)
         index = self.syntax.index
         lines = list(before)
+        if any(node.op is ops.SELECT for node in walk.nodes(end)):  # else compilers do not see how often it runs
+            stop, text = self.syntax.names.local("end"), stop
+            lines.append(f"const {index} {stop} = {opened(text)};")
         names = [self.syntax.names.local(c.var.name, c.var) for c in loop.carried]
         for name, first, text in zip(names, firsts, initial, strict=True):
             is_wide = self.syntax.bits < 64 and opaque_terms(first)  # it fits, but is computed in 64 bits

@@ -1,6 +1,12 @@
-"""Which nest a stage gets: the forms it may have, what each is expected to cost, and the choice."""
+"""Which nest a stage gets: the forms it may have, what each is expected to cost, and the choice.
 
-from lowering.forms.choose import COMPUTE, Form, chosen
-from lowering.forms.model import WEIGHTS, modelled
+model.py       the kinds of work that a nest does, counted
+weights.py     what each kind costs: fitted to compiled nests
+choose.py      the forms that are considered, and the cheapest
+"""
 
-__all__ = ["COMPUTE", "WEIGHTS", "Form", "chosen", "modelled"]
+from lowering.forms.choose import COMPUTE, Choice, Form, chosen
+from lowering.forms.model import KINDS, modelled, work
+from lowering.forms.weights import WEIGHTS
+
+__all__ = ["COMPUTE", "KINDS", "WEIGHTS", "Choice", "Form", "chosen", "modelled", "work"]

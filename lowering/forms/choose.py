@@ -1,9 +1,15 @@
-"""`compute="auto"`: the cheapest of the nests that a schedule may become.
+"""The cheapest of the nests that a schedule may become.
 
-A stage computes what is required of it exactly, or the box around that. The box may compute elements that nobody reads
-and that its producers then compute for it; in exchange no guard and no uneven loop end stands in the way. Which is
-cheaper is asked of the modelled nests (`lowering.forms.model`). The box is not considered where an element that nobody
-reads could do harm: an integer divided by what is no constant, a call of the host, an access that leaves its tensor.
+A stage computes what is required of it exactly, or the box around that (`compute`); what is said by guards stays one,
+becomes ends of loops, or takes the nest apart (`nests`, `lowering.build.pieces`). The box may compute elements that
+nobody reads and that its producers then compute for it; in exchange no guard and no uneven loop end stands in the way.
+It is not considered where an element that nobody reads could do harm, to the stage or to what it reads: an integer
+divided by what is no constant, a call of the host, an access that leaves its tensor.
+
+Which is cheaper is asked of the modelled nests (`lowering.forms.model`), as C will have them: taken apart. Stages that
+are attached to one another share loops, so all of them take the same form of nest; other nests are chosen apart. What
+is computed is chosen for all stages together, as boxes of one make others larger: all boxes, none, and boxes where the
+first two say that they are cheaper. So a schedule is lowered a number of times that does not depend on its length.
 
 Asked first is the box, which is quick to infer. Where every region is a box there is nothing to choose; where the boxes
 exceed the regions by little, even if the excess is passed on from stage to stage, the exact nests are not built at all.
@@ -12,26 +18,31 @@ A program that takes no time either way computes what is required.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from bound import infer_bound
 from bound.infer import BoundsMap
-from bound.operation import ComputeOp, PlaceholderOp
-from bound.schedule import AttachType, Schedule
+from bound.operation import ComputeOp, Operation, PlaceholderOp
+from bound.schedule import AttachType, Schedule, Stage
 from bound.tir import walk
 from bound.tir.value import Operand, ValueOp
 from intset.context import Context
 from intset.errors import IntSetError
 from intset.expr import ops
 from intset.expr.node import Expr, Var, constant_value
+from lowering.build.function import Maker, with_ends, without_ends
+from lowering.build.pieces import pieces_of
 from lowering.forms.model import modelled, number, typical
-from lowering.nest.ir import Function
+from lowering.nest.ir import Function, If
+from lowering.nest.walk import statements
+from lowering.passes.partition import partition_loops
 
 COMPUTE: Final = ("auto", "exact", "box")
 SMALL: Final = 50_000  # modelled cost of a program that takes no time: it computes what is required and nothing else
 LITTLE: Final = 0.05  # of the elements of all boxes: an excess that is not worth a second inference
+_LIKED: Final[tuple[str, ...]] = ("split", "ends", "guard", "partition")  # of equals the first
 _TRAPPING: Final = (*ops.DIVISIONS, ValueOp.FLOORDIV, ValueOp.FLOORMOD, ValueOp.TRUNCDIV, ValueOp.TRUNCMOD)
 
 
@@ -42,70 +53,219 @@ class Form:
     Attributes
     ----------
     compute: "exact" or "box".
-    cost: what the model expects of it; `None` where it was not built, because it could not be worth it.
+    nests: "guard", "ends", "split" or "partition" (`lowering.build.pieces`).
+    cost: what the model expects the stage to cost then, with what that changes in the stages that are decided together
+        with it. `None` where that was not modelled, because it could not be worth it.
     """
 
     compute: str
+    nests: str
     cost: float | None
+
+    def __str__(self) -> str:
+        return f"{self.compute}, {self.nests}: {'not modelled' if self.cost is None else f'{self.cost:.4g}'}"
 
 
 Forms = Mapping[str, tuple[Form, ...]]
 
 
+@dataclass(frozen=True)
+class Choice:
+    """The bounds and the nest that were chosen, and the forms each stage was considered in, the chosen one first.
+
+    `is_parted`: whether loops are to be taken apart.
+    """
+
+    bounds: BoundsMap
+    function: Function
+    forms: Forms
+    is_parted: bool
+
+
+def bounds_of(
+    s: Schedule, ctx: Context | None, at: Mapping[Any, int] | None, domain: str | None, compact: bool
+) -> BoundsMap:
+    """What `infer_bound(compute="auto")` answers."""
+    made = chosen(s, Maker(ctx=ctx, unsafe=True), lambda c: infer_bound(s, ctx, at, domain, c, compact), "auto", "auto")
+    made.bounds.forms = made.forms
+    return made.bounds
+
+
 def chosen(
-    s: Schedule,
-    ctx: Context | None,
-    at: Mapping[Any, int] | None,
-    compact: bool,
-    build: Callable[[BoundsMap], Function],
-) -> tuple[BoundsMap, Function, Forms]:
-    """The bounds and the nest of the cheapest way to compute a schedule, and the forms each stage was considered in.
+    s: Schedule, maker: Maker, infer: Callable[[str | Mapping[Any, str]], BoundsMap], compute: str, nests: str
+) -> Choice:
+    """The cheapest way to compute a schedule.
 
     Parameters
     ----------
-    build: makes the nest for bounds.
+    infer: the bounds by what is computed.
+    compute, nests: as in `lower`.
     """
-    if not _is_harmless(s):
-        exact = infer_bound(s, ctx=ctx, at=at, compact=compact)
-        f = build(exact)
-        return exact, f, _forms([("exact", f)])
-    box = infer_bound(s, ctx=ctx, at=at, compact=compact, compute="box")
+    if compute != "auto":
+        return _told([_nests(maker, infer(compute), nests)])
+    boxable = _boxable(s)
+    if not boxable:
+        return _told([_nests(maker, infer("exact"), nests)])
+    box = infer(dict.fromkeys(boxable, "box") if len(boxable) < len(s.stages) else "box")
+    if box.outside:
+        return _told([_nests(maker, infer("exact"), nests)])
     excess = _excess(box)  # None: every region is a box
-    g = None if box.outside else build(box)
-    if g is not None and (excess is None or (excess <= LITTLE and _cost(g, box) > SMALL)):
-        return box, g, _forms([("box", g)], also=() if excess is None else ("exact",))
-    exact = infer_bound(s, ctx=ctx, at=at, compact=compact)
-    f = build(exact)
-    if g is None or _cost(g, box) <= SMALL:
-        return exact, f, _forms([("exact", f)], also=() if g is None else ("box",))
-    if _cost(g, box) < _cost(f, exact):
-        return box, g, _forms([("box", g), ("exact", f)])
-    return exact, f, _forms([("exact", f), ("box", g)])
+    boxes = _nests(maker, box, nests)
+    if excess is None or (excess <= LITTLE and boxes.total > SMALL):
+        return _told([boxes], also=() if excess is None else ("exact",))
+    exact = _nests(maker, infer("exact"), nests)
+    if boxes.total <= SMALL:
+        return _told([exact])
+    made = [boxes, exact]
+    cheaper = {name for name, cost in boxes.costs.items() if cost < exact.costs.get(name, cost)}
+    some = {stage: "box" for stage in boxable if cheaper & {t.name for t in stage.op.outputs}}
+    if some and any(cost > exact.costs.get(name, cost) for name, cost in boxes.costs.items()):
+        made.append(_nests(maker, infer(some), nests))
+    return _told(made)
 
 
-def _cost(f: Function, bounds: BoundsMap) -> float:
-    return sum(modelled(f, bounds.sizes).values())
+# -- what becomes of guards --------------------------------------------------------------------------------------------
 
 
-def _forms(built: list[tuple[str, Function]], also: tuple[str, ...] = ()) -> Forms:
-    costs = [(compute, modelled(f)) for compute, f in built]
-    names = dict.fromkeys(name for _, cost in costs for name in cost)
-    rest = tuple(Form(compute, None) for compute in also)
-    return {name: (*(Form(compute, cost.get(name, 0.0)) for compute, cost in costs), *rest) for name in names}
+@dataclass(frozen=True)
+class _Nests:
+    """A schedule with its bounds in all forms of nests that were considered.
+
+    Attributes
+    ----------
+    f, costs: the cheapest, and the cost of each stage in it, by the name of its tensor.
+    words: by name, what nests each stage has.
+    more: by name, of each form of nests that was considered, by how much it would be dearer.
+    """
+
+    bounds: BoundsMap
+    f: Function
+    costs: Mapping[str, float]
+    words: Mapping[str, str]
+    more: Mapping[str, Mapping[str, float]]
+
+    @property
+    def total(self) -> float:
+        return sum(self.costs.values())
+
+    @property
+    def is_parted(self) -> bool:
+        return "partition" in self.words.values()
+
+    def compute(self, name: str) -> str:
+        boxed = {t.name for stage in self.bounds.boxed for t in stage.op.outputs}
+        return "box" if name in boxed else "exact"
 
 
-def _is_harmless(s: Schedule) -> bool:
-    """Whether an element may be computed that nobody reads."""
-    for stage in s.stages:
+def _nests(maker: Maker, b: BoundsMap, asked: str) -> _Nests:
+    """The nests for bounds, each in the form that is asked for, or in the cheapest."""
+    guarded = maker.guarded(b)
+    has_guards = any(isinstance(stmt, If) for stmt in statements(guarded.body))
+    made: dict[str, Function] = {}
+    if asked in ("auto", "ends"):
+        made["ends"] = with_ends(guarded, ())
+    if asked in ("guard", "partition") or (asked == "auto" and has_guards):
+        made["guard"] = without_ends(guarded)
+    split: list[Stage] = []
+    if asked in ("auto", "split"):
+        split = [stage for stage in b.schedule.stages if b.is_computed(stage) and pieces_of(b, stage) is not None]
+        if split or asked == "split":
+            made["split"] = with_ends(maker.guarded(b, split), ())
+    costs: dict[str, dict[str, float]] = {}
+    whole: dict[str, dict[str, float]] = {}  # as they are printed: what decides between equals
+    for word, f in made.items():
+        parted = partition_loops(f)
+        costs[word], whole[word] = modelled(parted, b.sizes), modelled(f, b.sizes)
+        if word == "guard" and asked != "guard" and (asked == "partition" or _size(parted) != _size(f)):
+            costs["partition"], whole["partition"] = costs.pop("guard"), whole.pop("guard")
+    made = {word: made.get(word, made.get("guard")) or guarded for word in costs}
+    groups = _groups(b, dict.fromkeys(name for cost in costs.values() for name in cost))
+    sums, before = ({word: _sums(cost, groups) for word, cost in found.items()} for found in (costs, whole))
+    of = {group: [word for word in _LIKED if word in costs] for group in groups.values()}
+    if "ends" in costs and "split" in costs:
+        in_pieces = {groups.get(t.name) for stage in split for t in stage.op.outputs}
+        of = {group: [word for word in found if word != "split" or group in in_pieces] for group, found in of.items()}
+    best = {
+        group: min(found, key=lambda word: (round(sums[word].get(group, 0.0), 3), before[word].get(group, 0.0)))
+        for group, found in of.items()
+    }
+    words = {name: best[group] for name, group in groups.items()}
+    chosen_costs = {name: costs[word].get(name, 0.0) for name, word in words.items()}
+    more = {name: {w: sums[w].get(g, 0.0) - sums[words[name]].get(g, 0.0) for w in of[g]} for name, g in groups.items()}
+    if len(set(words.values())) == 1:
+        return _Nests(b, made[next(iter(words.values()))], chosen_costs, words, more)
+    return _Nests(b, _mixed(maker, b, words), chosen_costs, words, more)
+
+
+def _mixed(maker: Maker, b: BoundsMap, words: Mapping[str, str]) -> Function:
+    """The function in which each stage has nests of its own word."""
+    computed = [stage for stage in b.schedule.stages if b.is_computed(stage)]
+    of = {stage: words.get(stage.op.outputs[0].name, "ends") for stage in computed}
+    kept = {leaf for stage, word in of.items() if word in ("guard", "partition") for leaf in stage.leaf_iter_vars}
+    return with_ends(maker.guarded(b, [stage for stage, word in of.items() if word == "split"]), kept)
+
+
+def _groups(b: BoundsMap, names: Iterable[str]) -> dict[str, Stage | None]:
+    """By the name of its tensor, the stage at the root that a stage is inside of; shared loops make all of them one."""
+    computed = [stage for stage in b.schedule.stages if b.is_computed(stage)]
+    if any(b.shared_path(stage) for stage in computed):
+        return dict.fromkeys(names)
+    paths = {t.name: (stage, *(at for at, _ in b.attach_path(stage))) for stage in computed for t in stage.op.outputs}
+    return {name: paths[name][-1] if name in paths else None for name in names}
+
+
+def _sums(costs: Mapping[str, float], groups: Mapping[str, Stage | None]) -> dict[Stage | None, float]:
+    found: dict[Stage | None, float] = {}
+    for name, cost in costs.items():
+        found[groups[name]] = found.get(groups[name], 0.0) + cost
+    return found
+
+
+def _size(f: Function) -> int:
+    return sum(1 for _ in statements(f.body))
+
+
+# -- what is computed --------------------------------------------------------------------------------------------------
+
+
+def _told(made: list[_Nests], also: tuple[str, ...] = ()) -> Choice:
+    """The cheapest, with all that was considered; `also`: what was not built."""
+    best = min(made, key=lambda nests: nests.total)
+    forms: dict[str, tuple[Form, ...]] = {}
+    for name, cost in best.costs.items():
+        own = best.words[name]
+        found = {(best.compute(name), own): cost}
+        for nests in (best, *made):
+            if name not in nests.more:
+                continue
+            for word, more in nests.more[name].items():
+                key, expected = (nests.compute(name), word), cost + more + nests.total - best.total
+                found[key] = min(found.get(key, expected), expected)
+        first = Form(best.compute(name), own, cost)
+        others = [Form(*key, value) for key, value in found.items() if key != (first.compute, own)]
+        rest = sorted(others, key=lambda form: form.cost or 0)
+        forms[name] = (first, *rest, *(Form(compute, own, None) for compute in also))
+    return Choice(best.bounds, replace(best.f, forms=forms), forms, best.is_parted)
+
+
+def _boxable(s: Schedule) -> list[Stage]:
+    """The stages of which elements may be computed that nobody reads: no harm comes to them, nor to what they read."""
+    safe: dict[Operation, bool] = {}
+    for stage in s.stages:  # producers come first
         op = stage.op
-        if stage.attach_type is AttachType.INLINED_ALREADY or isinstance(op, PlaceholderOp):
-            continue
-        if not isinstance(op, ComputeOp):
+        safe[op] = _is_harmless(op) and all(safe.get(t.op, True) for t in op.input_tensors)
+    return [stage for stage in s.stages if safe[stage.op] and stage.attach_type is not AttachType.INLINED_ALREADY]
+
+
+def _is_harmless(op: Operation) -> bool:
+    if isinstance(op, PlaceholderOp):
+        return True
+    if not isinstance(op, ComputeOp):
+        return False
+    for node in walk.nodes(*op.body):
+        divisor = node.args[1] if node.op in _TRAPPING and not _is_float(node) else None
+        if divisor is not None and not (isinstance(divisor, Expr) and constant_value(divisor)):
             return False
-        for node in walk.nodes(*op.body):
-            divisor = node.args[1] if node.op in _TRAPPING and not _is_float(node) else None
-            if divisor is not None and not (isinstance(divisor, Expr) and constant_value(divisor)):
-                return False
     return True
 
 
@@ -128,7 +288,7 @@ def _excess(box: BoundsMap) -> float | None:
         count += 1
         for tensor in stage.op.outputs:
             required = box.required(tensor)
-            if required.is_box:
+            if required.is_box or stage not in box.boxed:
                 continue
             try:
                 needed, made = (

@@ -1,45 +1,55 @@
 """What a nest costs: expected time by stage, in units of one simple operation.
 
-The nest is walked as it would run, with numbers for its variables. A loop inside of which no range and no condition
-depends on its variable is walked once and counted as often as it runs; of any other loop the first and last iteration
-and two between them are walked, the latter standing for all the rest. So what the borders of a tile cost is seen, and
-an interior that needs no guard is not charged for one.
+The nest is walked as it would run, with numbers for its variables, and the kinds of work it does are counted (`KINDS`).
+A loop inside of which no range and no condition depends on its variable is walked once and counted as often as it runs;
+of any other loop the first and last iteration and two between them are walked, the latter standing for all the rest.
+So what the borders of a tile cost is seen, and an interior that needs no guard is not charged for one.
 
-An iteration of an innermost loop without a branch is charged a `vector`-th of its operations: compilers run several at
-a time. The weights are data (`WEIGHTS`); `benchmarks.native` times what was chosen beside hand-written loops.
+The cost of a nest is the sum of its work, each kind times its weight. The weights are data, fitted to what compiled
+nests took (`lowering.forms.weights`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
-from bound.schedule import simple
+from bound.tensor import Tensor
 from bound.tir import walk
 from bound.tir.value import ValueOp
 from intset.errors import IntSetError
 from intset.expr import ops
 from intset.expr.evaluate import evaluate
-from intset.expr.node import Cond, Expr, ShapeVar, Var
+from intset.expr.node import Cond, Expr, ShapeVar, Var, constant_value
+from lowering.forms.weights import WEIGHTS
 from lowering.nest.ir import For, Function, If, Let, Seq, Stmt, Store
 from lowering.nest.walk import Visit, drive, operands, range_ends, statements, variables
+from lowering.passes.affine import form_of
 
-WEIGHTS: Final[Mapping[str, float]] = MappingProxyType(
-    {
-        "operation": 1.0,  # additions, products, comparisons, minima, reads
-        "division": 12.0,  # of integers by what is no constant, and of floats
-        "call": 20.0,  # of a function of the mathematical library
-        "test": 2.0,  # a comparison that decides a branch
-        "iteration": 1.0,  # of a loop: count, compare, jump
-        "entry": 8.0,  # into a loop and out of it
-        "vector": 6.0,  # iterations of a loop without branches that run at a time
-    }
-)
+KINDS: Final[Mapping[str, str]] = {
+    "operation": "additions, products, comparisons, minima, elements touched: one at a time",
+    "vector": "the same in an innermost loop that compilers run several iterations at a time",
+    "chain": "iterations of an innermost loop that wait for the one before: a sum of floats",
+    "division": "of integers by what is no constant, and of floats",
+    "call": "of a function of the mathematical library",
+    "test": "a comparison that decides a branch",
+    "turn": "an iteration of a loop: count, compare, jump",
+    "entry": "into a loop and out of it",
+    "tail": "into an innermost loop whose number of iterations is not constant",
+    "far": "bytes touched of arrays that no near cache holds",
+}
 SIZE: Final = 256  # stands for a size of which nothing is known
 UNKNOWN: Final = 8  # iterations of a loop whose ends depend on data
 MOST_VISITS: Final = 4_000  # of loops; beyond that one iteration stands for all
+SHORT: Final = 16  # iterations that a compiler writes out
+SAMPLES: Final = (8, 8, 6, 4)  # iterations that are walked of a loop that decides something, from the outside in
+NEAR: Final = 1 << 18  # bytes that a near cache holds
+DIVIDED: Final = 4.0  # operations of a division of integers by a constant
+_GOLDEN: Final = 0.6180339887498949
 _DIVISIONS: Final = (*ops.DIVISIONS, ValueOp.DIV, ValueOp.FLOORDIV, ValueOp.FLOORMOD, ValueOp.TRUNCDIV)
+
+Work = dict[str, float]
 
 
 def modelled(f: Function, sizes: Mapping[Var, int] | None = None) -> dict[str, float]:
@@ -49,10 +59,15 @@ def modelled(f: Function, sizes: Mapping[Var, int] | None = None) -> dict[str, f
     ----------
     sizes: values of sizes; of the others `SIZE`, as far as they declare it to be possible.
     """
-    model = _Model()
+    return {name: sum(WEIGHTS[kind] * count for kind, count in done.items()) for name, done in work(f, sizes).items()}
+
+
+def work(f: Function, sizes: Mapping[Var, int] | None = None) -> dict[str, Work]:
+    """What each stage of a function does, by the name of its tensor: how much work of each of `KINDS`."""
     env: dict[Any, int] = {v: (sizes or {}).get(v, typical(v)) for v in f.sizes}
-    drive(model.visit(f.body, env, 1.0))
-    return model.costs
+    walker = _Walker(f, env)
+    drive(walker.visit(f.body, env, 1.0))
+    return walker.done
 
 
 def typical(var: Var) -> int:
@@ -65,15 +80,27 @@ def typical(var: Var) -> int:
     return value - value % step if low is None or value - value % step >= low else value
 
 
-class _Model:
-    def __init__(self) -> None:
-        self.costs: dict[str, float] = {}
+@dataclass(frozen=True)
+class _Body:
+    """What one iteration of a statement does: work of each kind, apart from branches and loops."""
+
+    kinds: Mapping[str, float]
+    is_vector: bool
+
+
+class _Walker:
+    def __init__(self, f: Function, env: Mapping[Any, int]) -> None:
+        self.done: dict[str, Work] = {}
         self.visits = 0
+        self._far = {t for t in f.params if _bytes(t, env) > NEAR}
         self._controls: dict[Stmt, frozenset[Any]] = {}
         self._owner: dict[Stmt, str] = {}
-        self._work: dict[Any, float] = {}
+        self._tests: dict[Stmt, tuple[float, float]] = {}
+        self._deciding: set[Any] = set()
+        self._stores: dict[tuple[Stmt, Any], _Body] = {}
 
-    def visit(self, stmt: Stmt, env: Mapping[Any, int], times: float) -> Visit[None]:
+    def visit(self, stmt: Stmt, env: Mapping[Any, int], times: float, loop: For | None = None) -> Visit[None]:
+        """Count `stmt`, `times` over; `loop`: the innermost loop around it, if its body is one block."""
         if isinstance(stmt, Seq):
             inner = dict(env)
             for part in stmt.stmts:
@@ -82,16 +109,22 @@ class _Model:
                     if value is not None:
                         inner[part.var] = value
                     continue
-                yield self.visit(part, inner, times)
+                yield self.visit(part, inner, times, loop)
         elif isinstance(stmt, Store):
-            self._charge(stmt, times * self._operations(stmt))
+            for kind, count in self._store(stmt, loop).kinds.items():
+                self._charge(stmt, kind, times * count)
         elif isinstance(stmt, If):
-            yield self._branch(stmt, env, times)
+            yield self._branch(stmt, env, times, loop)
         elif isinstance(stmt, For):
             yield self._loop(stmt, env, times)
 
-    def _branch(self, stmt: If, env: Mapping[Any, int], times: float) -> Visit[None]:
-        self._charge(stmt, times * self._tests(stmt))
+    def _branch(self, stmt: If, env: Mapping[Any, int], times: float, loop: For | None) -> Visit[None]:
+        found = self._tests.get(stmt)
+        if found is None:
+            found = self._tests[stmt] = _comparing(stmt.cond)
+        if loop is None or set(variables(stmt.cond)) - {loop.var}:  # else it is decided where the loop is written out
+            self._charge(stmt, "test", times * found[0])
+            self._charge(stmt, "operation", times * found[1])
         holds = number(stmt.cond, env) if isinstance(stmt.cond, Cond) else None
         if holds is None or holds:
             yield self.visit(stmt.then, env, times)
@@ -100,19 +133,32 @@ class _Model:
 
     def _loop(self, loop: For, env: Mapping[Any, int], times: float) -> Visit[None]:
         self.visits += 1
+        level = sum(1 for v in env if v in self._deciding)
         low, extent = (number(e, env) for e in range_ends(loop.range))
         first, count = low or 0, UNKNOWN if extent is None else extent
-        self._charge(loop, times * WEIGHTS["entry"])
+        fixed = constant_value(range_ends(loop.range)[1])
+        inside = list(statements(loop.body))
+        is_innermost = not any(isinstance(s, (For, If)) for s in inside)
+        is_vector = is_innermost and all(self._store(s, loop).is_vector for s in inside if isinstance(s, Store))
+        is_short = fixed is not None and fixed <= SHORT and not any(isinstance(s, For) for s in inside)
+        if not is_short:
+            self._charge(loop, "entry", times)
+        if fixed is None:
+            made = sum(1 for e in operands(loop) for node in walk.nodes(e) if node.op in _ENDS)
+            self._charge(loop, "operation", times * made)
+            if is_vector:
+                self._charge(loop, "tail", times)
         if count <= 0:
             return
-        is_innermost = not any(isinstance(s, (For, If)) for s in statements(loop.body))
-        gain = WEIGHTS["vector"] if is_innermost else 1.0
-        self._charge(loop, times * count * WEIGHTS["iteration"] / gain)
+        if not is_vector and not is_short:
+            self._charge(loop, "turn", times * count)
+        around = loop if is_innermost or is_short else None
         if loop.var not in self._control(loop.body) or self.visits > MOST_VISITS:
-            yield self.visit(loop.body, {**env, loop.var: first + count // 2}, times * count / gain)
+            yield self.visit(loop.body, {**env, loop.var: first + count // 2}, times * count, around)
             return
-        for value, share in _samples(first, count):
-            yield self.visit(loop.body, {**env, loop.var: value}, times * share / gain)
+        self._deciding.add(loop.var)
+        for value, share in _samples(first, count, SAMPLES[min(level, len(SAMPLES) - 1)]):
+            yield self.visit(loop.body, {**env, loop.var: value}, times * share, around)
 
     def _control(self, stmt: Stmt) -> frozenset[Any]:
         """The variables that ranges and conditions inside depend on."""
@@ -122,43 +168,109 @@ class _Model:
             found = self._controls[stmt] = frozenset(v for inner in deciding for v in variables(*operands(inner)))
         return found
 
-    def _charge(self, stmt: Stmt, cost: float) -> None:
+    def _charge(self, stmt: Stmt, kind: str, count: float) -> None:
         name = self._owner.get(stmt)
         if name is None:
             stores = (inner.tensor.name for inner in statements(stmt) if isinstance(inner, Store))
             name = self._owner[stmt] = next(stores, "")
-        self.costs[name] = self.costs.get(name, 0.0) + cost
+        done = self.done.setdefault(name, {})
+        done[kind] = done.get(kind, 0.0) + count
 
-    def _tests(self, stmt: If) -> float:
-        found = self._work.get(stmt)
+    def _store(self, stmt: Store, loop: For | None) -> _Body:
+        key = (stmt, None if loop is None else loop.var)
+        found = self._stores.get(key)
         if found is None:
-            count = sum(1 for node in walk.nodes(stmt.cond) if node.op in ops.COMPARISONS)
-            found = self._work[stmt] = WEIGHTS["test"] * max(1, count)
+            found = self._stores[key] = self._body_of(stmt, None if loop is None else loop.var)
         return found
 
-    def _operations(self, stmt: Store) -> float:
-        found = self._work.get(stmt)
-        if found is None:
-            found = self._work[stmt] = 1.0 + sum(_weight(node) for node in walk.nodes(stmt.value))
-        return found
+    def _body_of(self, stmt: Store, var: Var | None) -> _Body:
+        """One store in an iteration of an innermost loop over `var`."""
+        steps = [_step(stmt.indices, var)]
+        far = _width(stmt.tensor) if stmt.tensor in self._far else 0
+        simple_ops, kinds, waits = 1.0, {"division": 0.0, "call": 0.0}, False
+        seen = _index_nodes(stmt.indices, var)
+        for node in walk.nodes(stmt.value):
+            tensor = walk.loaded_tensor(node)
+            if tensor is not None:
+                indices = walk.read_indices(node)
+                steps.append(_step(indices, var))
+                seen |= _index_nodes(indices, var)
+                simple_ops += 1
+                far += _width(tensor) if tensor in self._far else 0
+                waits = waits or (tensor is stmt.tensor and indices == stmt.indices)
+            elif isinstance(node, (Expr, Cond)):
+                continue
+            elif node.op is ValueOp.CALL:
+                kinds["call"] += 1
+            elif node.op in _DIVISIONS:
+                kinds["division"] += 1
+            elif node.args:
+                simple_ops += 1
+        simple_ops += len(seen)
+        sums = var is not None and steps[0] == 0 and waits
+        is_vector = var is not None and not sums and steps[0] == 1 and all(s in (0, 1) for s in steps) and not seen
+        found = {kind: count for kind, count in kinds.items() if count}
+        found["vector" if is_vector else "operation"] = simple_ops
+        if sums:
+            found["chain"] = 1.0
+        if far:
+            found["far"] = float(far)
+        return _Body(found, is_vector)
 
 
-def _samples(first: int, count: int) -> list[tuple[int, float]]:
-    """Values of a loop variable with how many each stands for."""
-    if count <= 4:
+_ENDS: Final = (ops.MIN, ops.MAX, ops.SELECT, *ops.DIVISIONS)
+
+
+def _step(indices: Sequence[Expr], var: Var | None) -> int | None:
+    """How far apart the elements of two iterations are, in the last dimension; `None` where that is not so simple."""
+    if var is None or not indices:
+        return 0
+    if any(var in e.free_vars() for e in indices[:-1]):
+        return None
+    form = form_of(indices[-1])
+    if any(t is not var and var in t.free_vars() for t in form.terms):
+        return None
+    return form.terms.get(var, 0)
+
+
+def _index_nodes(indices: Sequence[Expr], var: Var | None) -> set[Any]:
+    """What is computed for an index in each iteration, beside sums of loop variables."""
+    return {
+        node
+        for e in indices
+        for node in walk.nodes(e)
+        if node.args and node.op in _ENDS and (var is None or var in node.free_vars())
+    }
+
+
+def _width(tensor: Tensor) -> int:
+    digits = "".join(c for c in tensor.dtype if c.isdigit())
+    return max(1, int(digits or 8) // 8)
+
+
+def _bytes(tensor: Tensor, env: Mapping[Any, int]) -> int:
+    total = _width(tensor)
+    for e in tensor.extents:
+        total *= number(e, env) or SIZE
+    return total
+
+
+def _comparing(cond: Any) -> tuple[float, float]:
+    """The comparisons of a condition, and what else it computes."""
+    nodes = list(walk.nodes(cond))
+    compared = sum(1 for node in nodes if node.op in ops.COMPARISONS)
+    divided = sum(1 for node in nodes if node.op in ops.DIVISIONS)
+    return max(1.0, compared), DIVIDED * divided
+
+
+def _samples(first: int, count: int, most: int) -> list[tuple[int, float]]:
+    """At most so many values of a loop variable, with how many each stands for: the ends, and between them what falls
+    into step with no period."""
+    if count <= most:
         return [(first + k, 1.0) for k in range(count)]
-    share = (count - 2) / 2
-    return [(first, 1.0), (first + count // 3, share), (first + 2 * count // 3, share), (first + count - 1, 1.0)]
-
-
-def _weight(node: Any) -> float:
-    if not node.args:
-        return 0.0
-    if node.op in _DIVISIONS:
-        by = node.args[1]
-        is_known = isinstance(by, Expr) and simple.number(by) is not None
-        return WEIGHTS["operation" if is_known else "division"]
-    return WEIGHTS["call"] if node.op is ValueOp.CALL else WEIGHTS["operation"]
+    share = (count - 2) / (most - 2)
+    between = sorted(1 + int((count - 2) * ((k + 1) * _GOLDEN % 1.0)) for k in range(most - 2))
+    return [(first, 1.0), *((first + k, share) for k in between), (first + count - 1, 1.0)]
 
 
 def number(e: Any, env: Mapping[Any, int]) -> int | None:

@@ -10,6 +10,7 @@ the variable moves in front of the loop. The rest stays. Loops on threads and un
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -51,30 +52,35 @@ class Parts:
     inside: list[Cond] = field(default_factory=list)
 
 
-def follow_guards(f: Function) -> Function:
-    """The same function with guards in the ends of loops where they can stand there."""
+def follow_guards(f: Function, kept: Collection[Var] = ()) -> Function:
+    """The same function with guards in the ends of loops where they can stand there.
+
+    Parameters
+    ----------
+    kept: loops that keep their ends.
+    """
     with intset.using(tiers=tiers_within(Effort.LOOK_UP)):
-        return f.with_body(drive(_visit(f.body, scope_of(f))))
+        return f.with_body(drive(_visit(f.body, scope_of(f), kept)))
 
 
-def _visit(stmt: Stmt, scope: Scope) -> Visit[Stmt]:
+def _visit(stmt: Stmt, scope: Scope, kept: Collection[Var]) -> Visit[Stmt]:
     if isinstance(stmt, Seq):
         parts: list[Stmt] = []
         for inner in stmt.stmts:
-            parts.append((yield _visit(inner, scope)))
+            parts.append((yield _visit(inner, scope, kept)))
             scope = scope.after(inner)
         return seq(*parts)
     if isinstance(stmt, If):
-        then = yield _visit(stmt.then, scope.then(stmt))
-        orelse = None if stmt.orelse is None else (yield _visit(stmt.orelse, scope.otherwise(stmt)))
+        then = yield _visit(stmt.then, scope.then(stmt), kept)
+        orelse = None if stmt.orelse is None else (yield _visit(stmt.orelse, scope.otherwise(stmt), kept))
         return If(stmt.cond, then, orelse)
     if not isinstance(stmt, For):
         return stmt
-    body = yield _visit(stmt.body, scope.inside(stmt))
+    body = yield _visit(stmt.body, scope.inside(stmt), kept)
     loop = replace(stmt, body=body)
     if not isinstance(body, If) or body.orelse is not None or not isinstance(body.cond, Cond):
         return loop
-    if loop.kind not in FREE or loop.carried:
+    if loop.kind not in FREE or loop.carried or loop.var in kept:
         return loop
     return _followed(loop, body.cond, body.then, scope)
 

@@ -113,6 +113,8 @@ class _Partition:
         if isinstance(stmt, For):
             made: Stmt = yield self._loop(stmt, loops, around)
             return made
+        if isinstance(stmt, Assert):  # what is known of sizes may be its word
+            return stmt
         stmt = map_operands(stmt, lambda e: folded(e, loops.decided))
         if isinstance(stmt, If):
             made = yield self._branch(stmt, loops, around)

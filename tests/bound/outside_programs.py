@@ -20,7 +20,7 @@ from bound.schedule import Schedule
 from intset.expr.evaluate import evaluate
 from intset.expr.range import Range
 from lowering import AccessError, Function, run
-from lowering.lower import nest_of
+from lowering.build.function import nest_of
 from lowering.nest.ir import Allocate, Stmt
 from lowering.nest.walk import Visit, children, drive, with_children
 
@@ -178,7 +178,7 @@ class Program:
 
 def stored_whole(program: Program, b: BoundsMap) -> Function:
     """The nest of a program as it is scheduled, with nothing checked, and the whole of every tensor stored."""
-    f = nest_of(b, program.schedule, unsafe=True)
+    f = nest_of(b, unsafe=True)
 
     def visit(stmt: Stmt) -> Visit[Stmt]:
         inner: list[Stmt] = []

@@ -244,11 +244,11 @@ def test_names_of_c_are_not_taken() -> None:
 
 def test_storage_that_is_not_rebased_is_refused() -> None:
     from bound import infer_bound
-    from lowering.lower import nest_of
+    from lowering.build.function import nest_of
 
     s = CASES["doc_ex2_at_j"]["fn"]()
     with pytest.raises(InputError, match="the storage of C does not begin at 0: apply rebase before to_c"):
-        to_c(nest_of(infer_bound(s), s))
+        to_c(nest_of(infer_bound(s)))
 
 
 def test_a_carried_division_in_c() -> None:

@@ -9,7 +9,7 @@ import pytest
 from bound import infer_bound
 from bound.errors import ScheduleError
 from lowering import lower, rebase, run, simplify
-from lowering.lower import nest_of
+from lowering.build.function import nest_of
 from tests.bound.corpus import CASES
 from tests.lowering.lowered import check, check_c, close, problem
 from tests.sweeps import daily
@@ -47,7 +47,7 @@ def test_each_pass_keeps_the_meaning(name: str) -> None:
     case = CASES[name]
     s = case["fn"]()
     given, expected = problem(s, case["sub"], functions_of(name))
-    f = nest_of(infer_bound(s), s)
+    f = nest_of(infer_bound(s))
     for step in (f, simplify(f), rebase(f), rebase(simplify(f))):
         close(run(step, given, case["sub"], functions_of(name)), expected)
 

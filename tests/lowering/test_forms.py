@@ -11,6 +11,7 @@ from bound.errors import ScheduleError
 from intset.errors import InputError
 from lowering import lower, run
 from lowering.forms import modelled
+from lowering.passes.partition import partition_loops
 from tests.bound.random_schedules import Program
 from tests.lowering.lowered import close, problem
 from tests.sweeps import daily
@@ -50,9 +51,50 @@ def test_a_large_excess_is_not_computed() -> None:
     t = te.compute((2000, 2000), lambda i, j: a[i, j] + 1.0, name="T")
     c = te.compute((100, 100), lambda i, j: t[i, j] + t[i + 1900, j + 1900], name="C")
     f = lower(te.create_schedule(c.op))
-    assert [form.compute for form in f.forms["T"]] == ["exact", "box"]
-    assert (f.forms["T"][0].cost or 0) * 50 < (f.forms["T"][1].cost or 0)
-    assert sum(modelled(f).values()) == pytest.approx(sum(form[0].cost or 0 for form in f.forms.values()), rel=0.01)
+    cost = {form.compute: form.cost for form in reversed(f.forms["T"])}  # the cheapest of each
+    assert f.forms["T"][0].compute == "exact" and set(cost) == {"exact", "box"}
+    assert (cost["exact"] or 0) * 50 < (cost["box"] or 0)
+    total = sum(modelled(partition_loops(f)).values())
+    assert total == pytest.approx(sum(form[0].cost or 0 for form in f.forms.values()), rel=0.01)
+
+
+def apart() -> Any:
+    """Two stages of one program: of one the box is hardly more than what is read, of the other a hundred times."""
+    a = te.placeholder((2000, 2000), name="A")
+    t = te.compute((2000, 2000), lambda i, j: a[i, j] + 1.0, name="T")
+    u = te.compute((600, 600), lambda i, j: a[i, j] * 2.0, name="U")
+    c = te.compute((500, 500), lambda i, j: t[i, j] + t[i + 1500, j + 1500] + u[i, j] + u[i + 1, j + 1], name="C")
+    s = te.create_schedule(c.op)
+    s[c].tile(*c.op.axis, 8, 8)
+    s[u].compute_at(s[c], s[c].leaf_iter_vars[1])
+    return s
+
+
+def test_stages_are_chosen_apart() -> None:
+    s = apart()
+    f = lower(s)
+    assert (f.forms["T"][0].compute, f.forms["U"][0].compute) == ("exact", "box")
+    b = infer_bound(s, compute="auto")
+    assert [stage.name for stage in b.boxed if stage.name in "TU"] == ["U"] and b.compute == "auto"
+    assert str(lower(s, bounds=b)) == str(f)
+    text = b.explain(b.schedule.stages[1].op.outputs[0])
+    assert "chosen: exact" in text and "considered: box" in text
+    named = infer_bound(s, compute={s.stages[2].op.outputs[0]: "box"})
+    assert [stage.name for stage in named.boxed] == ["U"]
+    with pytest.raises(InputError, match="compute must be one of exact, box, auto, not 'cheap'"):
+        infer_bound(s, compute={s.stages[2].op.outputs[0]: "cheap"})
+
+
+@pytest.mark.parametrize("seed", daily(range(8200, 8230), 10))
+def test_the_chosen_form_is_the_cheapest_and_all_costs_are_there(seed: int) -> None:
+    program = Program(seed, symbolic=seed % 2 == 0)
+    try:
+        f = lower(program.schedule)
+    except ScheduleError:
+        return
+    for forms in f.forms.values():
+        assert len({(form.compute, form.nests) for form in forms}) == len(forms)
+        assert all(form.cost is None or form.cost >= (forms[0].cost or 0) - 1e-3 for form in forms)
 
 
 def test_small_programs_compute_what_is_required() -> None:
@@ -75,7 +117,8 @@ def test_what_nobody_reads_divides_nothing() -> None:
 
 def test_words() -> None:
     s = stencil(2, 40, 8)
-    assert not lower(s, compute="box").forms and not lower(s, nests="guard").forms
+    assert {form.compute for forms in lower(s, compute="box").forms.values() for form in forms} == {"box"}
+    assert {form.nests for forms in lower(s, nests="guard").forms.values() for form in forms} == {"guard"}
     assert str(lower(s, compute="exact")) == str(lower(s, bounds=infer_bound(s)))
     with pytest.raises(InputError, match="compute must be one of auto, exact, box, not 'cheap'"):
         lower(s, compute="cheap")

@@ -11,12 +11,11 @@ import pytest
 
 from bound import infer_bound, te, tir
 from bound.errors import InputError, ScheduleError
-from bound.infer import BoundsMap, Nest, Work
+from bound.infer import BoundsMap, Nest
 from bound.schedule import Schedule
 from bound.tensor import Tensor
 from intset.expr.node import Var
 from lowering import lower
-from lowering.build.pieces import END, ITERATION, NEST, TEST, choose, cost
 from lowering.cli import app
 from tests.bound import random_programs
 from tests.bound.oracle import Run, value
@@ -169,28 +168,11 @@ def test_the_choice_can_be_forced() -> None:
     s, _ = two_boxes()
     assert "if " in body(s, nests="guard")
     assert body(s, nests="split") == body(s, nests="auto") == body(s)
-    with pytest.raises(InputError, match="nests must be one of auto, guard, split"):
+    with pytest.raises(InputError, match="nests must be one of auto, guard, ends, split, partition, not"):
         lower(s, nests="many")
 
 
 # -- the cost model ---------------------------------------------------------------------------------------------------
-
-
-def test_the_cost_is_the_formula() -> None:
-    assert cost(Work((4,), (0, 0), (0,)), (4,)) == NEST + 4 * ITERATION
-    assert cost(Work((4, 16), (1, 0, 3), (0, 0)), (4, 16)) == NEST + TEST + 20 * ITERATION + 48 * TEST
-    assert cost(Work((6, 24), (0, 0, 0), (1, 5)), (6, 24)) == NEST + 30 * ITERATION + END + 30 * END
-
-
-def test_where_little_is_saved_the_guard_stays() -> None:
-    s, T = reading((1,), lambda T, i: T[i] + T[i + 2] + T[i + 3], (40,))
-    b = infer_bound(s)
-    assert b.pieces(T, 8) is not None
-    assert choose(b, b.stage(T), "auto") is None
-    assert choose(b, b.stage(T), "split") is not None
-    assert choose(b, b.stage(T), "guard") is None
-    assert "if " in body(s)
-    assert "if " not in body(s, nests="split")
 
 
 def test_symbolic_sizes() -> None:
@@ -199,14 +181,12 @@ def test_symbolic_sizes() -> None:
     assert "for i1 in [0, i0 + 1):" in str(lower(s))
     for size in (0, 1, 6):
         check(s, {"n": size})
-    s, T = reading((n,), lambda T, i: T[i] + T[i + 3], (n + 3,))
-    b = infer_bound(s)
-    assert choose(b, b.stage(T), "auto") is not None  # two pieces
+    s, _ = reading((n,), lambda T, i: T[i] + T[i + 3], (n + 3,))
+    assert {form.nests for form in lower(s).forms["T"]} >= {"ends", "split"}
     s3, T3 = reading((n,), lambda T, i: T[i] + T[i + 3] + T[i + 9], (n + 9,))
     b = infer_bound(s3)
     found = b.pieces(T3, 8)
     assert found is None or len(found.pieces) > 2
-    assert choose(b, b.stage(T3), "auto") is None
     for size in (0, 1, 2, 3, 4, 9, 12):
         check(s, {"n": size})
         check(s3, {"n": size}, nests="split")
@@ -322,7 +302,7 @@ def test_a_reduction_starts_in_each_piece() -> None:
     s = te.create_schedule(C.op)
     s[T].reorder(k, T.op.axis[0])
     assert splits(s, T) == 2
-    text = body(s)
+    text = body(s, nests="split")
     assert text.count("= 0.0") == 2
     check_c(lower(s), s)
 

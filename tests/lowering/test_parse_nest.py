@@ -11,7 +11,7 @@ from bound import infer_bound, te
 from bound.errors import ScheduleError
 from intset import InputError, ParseError
 from lowering import lower, parse_nest, run, simplify, undef
-from lowering.lower import nest_of
+from lowering.build.function import nest_of
 from lowering.nest.ir import Function
 from lowering.nest.printer import function_lines, statement_lines
 from tests.bound.corpus import CASES
@@ -43,7 +43,7 @@ def test_every_nest_of_the_corpus_survives(name: str) -> None:
     for options in OPTIONS:
         same(lower(make(), **options))
     s = make()
-    same(nest_of(infer_bound(s), s))
+    same(nest_of(infer_bound(s)))
     same(lower(s, bounds=infer_bound(s, compute="box")))
 
 

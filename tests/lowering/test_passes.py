@@ -23,7 +23,7 @@ from lowering import (
     strength_reduce,
     unique_names,
 )
-from lowering.lower import nest_of
+from lowering.build.function import nest_of
 from lowering.nest.ir import Allocate, Assert, For, If, Let, LoopKind, Seq, Stmt, Store, seq
 from lowering.nest.walk import children, free_variables, map_operands, operands, statements
 from tests.bound.corpus import CASES
@@ -227,5 +227,5 @@ def test_selects_of_integers_and_shared_parts() -> None:
 
 def test_the_nest_before_the_passes_is_in_coordinates_of_the_tensors() -> None:
     s = CASES["doc_ex2_at_j"]["fn"]()
-    text = str(nest_of(infer_bound(s), s))
+    text = str(nest_of(infer_bound(s)))
     assert "allocate C: int32[i : + 1, j : + 1]" in text and "D[i, j] = C[i, j] * 2" in text

@@ -129,13 +129,16 @@ def test_imports_inside_functions_are_seen() -> None:
     assert ("bound.te_schedule", "lowering.tvm") in late and ("intset", "intset.context") in late
 
 
-HOOK = ("bound.te_schedule", "lowering.tvm")  # TVM's face of the loops, found by name
+HOOKS = {  # found by name: TVM's face of the loops, and what knows what they cost
+    ("bound.te_schedule", "lowering.tvm"),
+    ("bound.infer.infer_bound", "lowering.forms.choose"),
+}
 
 
 def test_no_circle_of_imports() -> None:
     graph: dict[str, set[str]] = {name: set() for name in FILES}
     for one in every_import():
-        if (one.module, one.target) != HOOK:
+        if (one.module, one.target) not in HOOKS:
             graph[one.module].add(one.target)
     assert circles(graph) == []
 
@@ -145,7 +148,7 @@ def test_few_imports_below_module_level() -> None:
     late = [one for one in every_import() if one.is_late]
     assert len(late) <= 40, late
     for one in late:
-        assert one.module == "intset" or (one.module, one.target) == HOOK or is_heavy(one.target), one
+        assert one.module == "intset" or (one.module, one.target) in HOOKS or is_heavy(one.target), one
 
 
 def is_heavy(name: str) -> bool:

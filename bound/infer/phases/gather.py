@@ -83,7 +83,7 @@ def within(known: Known, need: Need, shape: Sequence[Expr]) -> Need:
 def gather_bound(
     known: Known,
     bounds: StageBounds,
-    compute: str,
+    is_boxed: bool,
     shape_of: Callable[[Tensor], tuple[Expr, ...]],
     threads: Mapping[IterVar, int],
     running: Sequence[Cond] = (),
@@ -91,8 +91,8 @@ def gather_bound(
     """What is computed, and the ranges of the root axes.
 
     The axes of a dimension take the interval of what is computed there, all others the domain that they declare.
-    `threads`: of which more are started than there is work for, with their number. `running`: the conditions without
-    which the stage is not reached.
+    `is_boxed`: whether that is the box around what is required. `threads`: of which more are started than there is work
+    for, with their number. `running`: the conditions without which the stage is not reached.
     """
     stage, op = bounds.stage, bounds.op
     shape = shape_of(op.outputs[0])
@@ -105,7 +105,7 @@ def gather_bound(
         need = new_of(known, bounds, need, running)
         if isinstance(op, TensorComputeOp):
             need = _with_whole_tiles(known, need, op, shape)
-        if need.box is None and (compute == "box" or _is_tensorized(bounds)):
+        if need.box is None and (is_boxed or _is_tensorized(bounds)):
             need = boxed(known, need)
         bounds.computed = _rounded(known, bounds, need, shape)
     uniform = uniform_roots(stage, bounds.relations)

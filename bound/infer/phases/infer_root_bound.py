@@ -54,7 +54,7 @@ class Pass:
     ----------
     schedule: the normalized schedule; paths: the loops around each stage; graph: who reads what.
     sizes, known: the sizes, and what is known of variables so far.
-    domain: the domain that answers; compute: "exact" or "box"; compact: whether storage leaves out strides.
+    domain: the domain that answers; boxed: the stages that compute boxes; compact: whether storage leaves out strides.
     bounds: what was found out about each stage.
     requests: who asks for what of each tensor.
     sharing: the loops that several stages share.
@@ -67,7 +67,7 @@ class Pass:
     sizes: Sizes
     known: Known
     domain: str
-    compute: str
+    boxed: frozenset[Stage]
     compact: bool = False
     sharing: Sharing = field(default_factory=Sharing)
     bounds: dict[Stage, StageBounds] = field(default_factory=dict)
@@ -105,7 +105,7 @@ def infer_root_bound(state: Pass, bounds: StageBounds) -> None:
         gather(state.known, bounds, needs, state.sizes.shape, state.known.has_regions)
     if not isinstance(op, PlaceholderOp):
         running = conditions_around(state.bounds, bounds) if bounds.slid else ()
-        gather_bound(state.known, bounds, state.compute, state.sizes.shape, state.threads, running)
+        gather_bound(state.known, bounds, stage in state.boxed, state.sizes.shape, state.threads, running)
 
 
 def fixed_loops(state: Pass, bounds: StageBounds) -> tuple[IterVar, ...]:

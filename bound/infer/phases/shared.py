@@ -53,7 +53,7 @@ def own_share(state: Pass, bounds: StageBounds, tensor: Tensor) -> Need:
     alone = StageBounds(bounds.stage, bounds.path, bounds.relations, bounds.outer, bounds.aligned, fixed=bounds.fixed)
     alone.ranges = dict(bounds.ranges)
     alone.required = dict.fromkeys(bounds.op.outputs, all_of_it)
-    gather_bound(known, alone, "box", state.sizes.shape, {})
+    gather_bound(known, alone, True, state.sizes.shape, {})
     pass_down(known, alone)
     own = [LoopState(bounds.stage, iv, False) for iv in reversed(bounds.stage.leaf_iter_vars)]
     around = [LoopState(stage, iv, iv in bounds.fixed) for stage, iv in bounds.path]

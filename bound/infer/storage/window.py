@@ -25,7 +25,7 @@ def window(state: Pass, bounds: StageBounds) -> Need:
     shape = state.sizes.shape(bounds.op.outputs[0])
     needs = [request.need for tensor in bounds.op.outputs for request in requests_of(state, bounds, tensor, path)]
     found = within(known, joined(known, len(shape), needs), shape)
-    is_exact = bounds.region.exact and state.compute == "exact"
+    is_exact = bounds.region.exact and bounds.stage not in state.boxed
     if is_exact and not any(rounds_up(bounds.relations, iv) for iv in data_axes(bounds.op)):
         return found
     try:  # more is computed than needed
