@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-import weakref
 from collections.abc import Iterable
 from typing import Any
 
@@ -14,15 +13,16 @@ from intset.errors import InputError, ShapeWarning
 from intset.expr import annotate, ops
 from intset.expr.node import Expr, Node, PlainVar, Var, as_expr
 from intset.expr.walk import free_vars, postorder
+from intset.expr.weak import WeakTable
 
-_ARGUMENTS: weakref.WeakSet[Var] = weakref.WeakSet()  # made by te.var: in TVM these are the sizes of shapes
-_TOLD: weakref.WeakSet[Var] = weakref.WeakSet()
+_ARGUMENTS: WeakTable[tuple[int, int], Var] = WeakTable()  # made by te.var: in TVM these are the sizes of shapes
+_TOLD: WeakTable[tuple[int, int], Var] = WeakTable()
 
 
 def argument(name: str) -> Var:
     """A variable of `te.var`, which TVM's scripts use for sizes: no warning when it is one."""
     var = Var(name)
-    _ARGUMENTS.add(var)
+    _ARGUMENTS.put(var.uid, var)
     return var
 
 
@@ -42,8 +42,8 @@ def as_shape(shape: object, name: str) -> tuple[Expr, ...]:
         if extent.is_const and extent.data < 0:
             raise InputError(f"extent {k} of {name} must not be negative: {extent.data}")
     for size in plain_sizes(checked):
-        if size not in _ARGUMENTS and size not in _TOLD and size not in said:
-            _TOLD.add(size)
+        if size not in said and size.uid not in _ARGUMENTS and size.uid not in _TOLD:
+            _TOLD.put(size.uid, size)
             _tell(size, name)
     return checked
 

@@ -8,7 +8,6 @@ variables, and two terms are equal when symbol and indices are.
 
 from __future__ import annotations
 
-import weakref
 from typing import TYPE_CHECKING
 
 from bound import dtypes
@@ -16,6 +15,7 @@ from bound.tir.ranges import function_range
 from bound.tir.value import Value
 from intset.expr.node import Expr, Opaque, Var
 from intset.expr.walk import leaf_vars
+from intset.expr.weak import LOCK, WeakTable
 
 if TYPE_CHECKING:
     from bound.tensor import Tensor
@@ -62,7 +62,7 @@ class IntFunction(Opaque):
         return _function_of, (self.body,)
 
 
-_FUNCTIONS: weakref.WeakValueDictionary[Value, IntFunction] = weakref.WeakValueDictionary()
+_FUNCTIONS: WeakTable[Value, IntFunction] = WeakTable()
 
 
 def integer(value: Value) -> Expr:
@@ -72,10 +72,12 @@ def integer(value: Value) -> Expr:
 
 
 def _function_of(value: Value) -> IntFunction:
-    symbol = _FUNCTIONS.get(value)
-    if symbol is None:
-        symbol = _FUNCTIONS[value] = IntFunction(value)
-    return symbol
+    with LOCK:
+        symbol = _FUNCTIONS.get(value)
+        if symbol is None:
+            symbol = IntFunction(value)
+            _FUNCTIONS.put(value, symbol)
+        return symbol
 
 
 def _element_of(tensor: Tensor) -> TensorElement:

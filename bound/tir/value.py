@@ -28,8 +28,6 @@ REDUCE       sources, condition (then initial values) the `Reduction`
 
 from __future__ import annotations
 
-import threading
-import weakref
 from collections.abc import Callable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NoReturn, SupportsFloat, SupportsIndex, TypeAlias
@@ -37,6 +35,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, SupportsFloat, SupportsIndex, T
 from bound import dtypes
 from intset.errors import InputError
 from intset.expr.node import Cond, Expr, Guest
+from intset.expr.weak import LOCK, WeakTable
 
 if TYPE_CHECKING:
     from bound.itervar import IterVar
@@ -102,8 +101,7 @@ DIVISIONS = frozenset((ValueOp.FLOORDIV, ValueOp.FLOORMOD, ValueOp.TRUNCDIV, Val
 ARITHMETIC = INFIX | DIVISIONS | {ValueOp.MIN, ValueOp.MAX}
 COMPARISONS = frozenset((ValueOp.LT, ValueOp.LE, ValueOp.GT, ValueOp.GE, ValueOp.EQ, ValueOp.NE))
 
-_TABLE: weakref.WeakValueDictionary[tuple[object, ...], Value] = weakref.WeakValueDictionary()
-_LOCK = threading.Lock()
+_TABLE: WeakTable[tuple[object, ...], Value] = WeakTable()
 
 
 class Value(Guest):
@@ -239,14 +237,14 @@ class Value(Guest):
 def make(op: ValueOp, args: tuple[Operand, ...], dtype: str, data: Any = None) -> Value:
     """The value with these parts; nothing is checked."""
     key = (op, args, float(data).hex() if op is ValueOp.CONST else data, dtype)
-    with _LOCK:
+    with LOCK:
         found = _TABLE.get(key)
         if found is None:
             found = object.__new__(Value)
             fill: Callable[[object, str, object], None] = object.__setattr__
             for slot, part in (("op", op), ("args", args), ("data", data), ("dtype", dtype)):
                 fill(found, slot, part)
-            _TABLE[key] = found
+            _TABLE.put(key, found)
         return found
 
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import itertools
 import os
-import threading
-import weakref
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias, TypeVar
 
 from intset.expr.ops import Op
+from intset.expr.weak import LOCK, Row, WeakTable
 
 if TYPE_CHECKING:
     from intset.expr.node import IntLike, Var
 
-LOCK = threading.RLock()
 N = TypeVar("N")
 
 
@@ -61,12 +59,13 @@ class Guest:
 class Node:
     """What expressions and conditions share: immutability, identity, printing and pickling."""
 
-    __slots__ = ("__weakref__", "_free", "_loads", "_order", "args", "data", "glance", "op")
+    __slots__ = ("__weakref__", "_free", "_loads", "_number", "_order", "args", "data", "glance", "op")
     op: Op
     args: tuple[Any, ...]
     data: Any
     _free: tuple[Var, ...]  # remembered by `free_vars`
     _loads: tuple[Any, ...]  # remembered by `walk.opaque_terms`
+    _number: int  # remembered by `domains.isl.translate`
     _order: tuple[int, int]  # remembered by `linear.order`
     glance: Any  # remembered by `simplify.glance`
 
@@ -119,39 +118,29 @@ class Draft(Node):
 Key: TypeAlias = "tuple[Op, tuple[Any, ...], Any]"
 
 
-class _Entry(weakref.ref[Any]):
-    """A row of the table of nodes. The standard library's weak dictionaries do the same at four times the cost."""
-
-    __slots__ = ("key",)
-    key: Key
-
-
-_TABLE: dict[Key, _Entry] = {}
-
-
-def _forget(entry: _Entry) -> None:
-    with LOCK:
-        if _TABLE.get(entry.key) is entry:  # else an equal node has been made since
-            del _TABLE[entry.key]
+NODES: Final[WeakTable[Key, Any]] = WeakTable()
+_ROWS, _DEAD, _BURY = NODES.rows, NODES.dead, NODES.bury
 
 
 def intern(cls: type[N], op: Op, args: tuple[Any, ...], data: Any) -> N:
     """The node of this class with this operation, these argument nodes and this payload."""
     key = (op, args, data)
-    entry = _TABLE.get(key)
-    found: N | None = None if entry is None else entry()
+    row = _ROWS.get(key)
+    found: N | None = None if row is None else row()
     if found is not None:
         return found
     with LOCK:
-        entry = _TABLE.get(key)
-        again: N | None = None if entry is None else entry()
+        row = _ROWS.get(key)
+        again: N | None = None if row is None else row()
         if again is not None:
             return again
+        if _DEAD:
+            NODES.tidy()
         node: Any = Draft()
         node.op, node.args, node.data = op, args, data
         node.__class__ = cls
-        entry = _Entry(node, _forget)
-        entry.key = key
-        _TABLE[key] = entry
+        row = Row(node, _BURY)  # what `put` does, without a call
+        row.key = key
+        _ROWS[key] = row
         made: N = node
         return made

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import operator
-import weakref
 from collections.abc import Iterable
 from functools import reduce
 from typing import Any, NoReturn, Self, SupportsIndex, TypeAlias, TypeVar
@@ -15,16 +14,17 @@ from typing import Any, NoReturn, Self, SupportsIndex, TypeAlias, TypeVar
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.digits import shown
-from intset.expr.intern import ABOVE, LOCK, ORIGIN, intern
+from intset.expr.intern import ABOVE, ORIGIN, intern
 from intset.expr.intern import Guest as Guest  # the names that other layers know from here
 from intset.expr.intern import Node as Node
 from intset.expr.ops import Op
+from intset.expr.weak import LOCK, WeakTable
 from intset.infinity import Infinity
 
 IntLike: TypeAlias = "Expr | SupportsIndex"
 Kind = TypeVar("Kind", "Expr", "Cond", Node)  # what stays of one kind: an expression or a condition
 
-_VARIABLES: weakref.WeakValueDictionary[tuple[int, int], Any] = weakref.WeakValueDictionary()
+_VARIABLES: WeakTable[tuple[int, int], Any] = WeakTable()
 _SERIAL = itertools.count()
 
 
@@ -276,7 +276,7 @@ class Var(Expr):
             set_slot(self, "serial", next(_SERIAL))
             for slot, value in fields.items():
                 set_slot(self, slot, value)
-            _VARIABLES[uid] = self
+            _VARIABLES.put(uid, self)
             return self
 
     def free_vars(self) -> tuple[Var, ...]:
@@ -359,7 +359,7 @@ class Opaque:
     def _fill(self, name: str, rank: int, lower: int | None, upper: int | None, uid: tuple[int, int]) -> None:
         self.name, self.rank, self.lower, self.upper, self.uid = name, rank, lower, upper, uid
         self.serial = next(_SERIAL)
-        _VARIABLES[uid] = self
+        _VARIABLES.put(uid, self)
 
     @staticmethod
     def restored(name: str, rank: int, lower: int | None, upper: int | None, uid: tuple[int, int]) -> Opaque:

@@ -14,7 +14,6 @@ from typing import Any, Final, Literal, TypeAlias
 
 from intset.errors import BudgetError, UndefinedError
 from intset.expr import ops
-from intset.expr.digits import number_of
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, Node, Var
 from intset.expr.walk import postorder
@@ -116,9 +115,10 @@ class SmtSession:
                 engine = _Engine(rlimit, self._timeout_ms, core)
             except BudgetError as refusal:  # there is no z3
                 return query.unknown(str(refusal))
-            answer = engine.answer(query, rlimit)
-            SUPPLY.give_back(engine.bench)
-            return answer
+            try:
+                return engine.answer(query, rlimit)
+            finally:
+                SUPPLY.give_back(engine.bench)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +213,7 @@ class _Engine:
                     core=tuple(dict.fromkeys(label for literal, label in names.items() if literal in core)),
                     declared=tuple(node for literal, node in declared.items() if literal in core),
                 )
-            values = self._model()
+            values = self.terms.model_of(self.solver)
             model = self._counterexample(query, carriers, values)
             if model is None and attempt == _CHEAP_CANDIDATES:
                 for carrier in carriers:
@@ -228,7 +228,7 @@ class _Engine:
 
     def _counterexample(self, query: _Query, carriers: Sequence[Carrier], values: Any) -> Model | None:
         """The point of a z3 model, if it is one where the goal fails."""
-        model = {c.node: _value(values, c.term) for c in carriers if c.window is None}
+        model = {c.node: self.terms.value(values, c.term) for c in carriers if c.window is None}
         return model if query.confirms(model, carriers) else None
 
     def _small_counterexample(
@@ -240,7 +240,7 @@ class _Engine:
             if carrier.window is not None:
                 self._tell(carrier.window)
         found = self._ask(literals, rlimit)[0] == self.z3.sat
-        model = self._counterexample(query, carriers, self._model()) if found else None
+        model = self._counterexample(query, carriers, self.terms.model_of(self.solver)) if found else None
         self.z3.Z3_solver_pop(self.ref, self.solver, 1)
         return model
 
@@ -253,7 +253,7 @@ class _Engine:
         )
         if verdict != self.z3.unknown:
             return verdict, ""
-        if "cancel" not in self.bench.solver.reason_unknown():
+        if "cancel" not in self.z3.Z3_solver_get_reason_unknown(self.ref, self.solver):
             return verdict, "incomplete"
         # z3 says "canceled" in both cases
         late = self.timeout_ms and (time.monotonic() - start) * 1000 >= self.timeout_ms
@@ -261,11 +261,8 @@ class _Engine:
 
     def _unsat_core(self, literals: Sequence[Term]) -> list[Term]:
         """Those of the literals that z3 used."""
-        used = {term.get_id() for term in self.bench.solver.unsat_core()}
+        used = self.terms.unsat_core(self.solver)
         return [literal for literal in literals if self.z3.Z3_get_ast_id(self.ref, literal.ast) in used]
-
-    def _model(self) -> Any:
-        return self.bench.solver.model()
 
     def _minimal(self, core: Sequence[Term]) -> set[Term]:
         """A subset of an unsatisfiable core that is still one, with as much left out as a few cheap checks allow."""
@@ -280,18 +277,12 @@ class _Engine:
         """Assert what the bit operations really give where the model evaluates them; whether there was anything new."""
         known = len(taught)
         for carrier in carriers:
-            arguments = tuple(_value(values, term) for term in carrier.arguments)
+            arguments = tuple(self.terms.value(values, term) for term in carrier.arguments)
             lemma = self.encoder.lemma(carrier, arguments) if arguments else None
             if lemma is not None and (carrier.node, arguments) not in taught:
                 self._tell(lemma)
                 taught.append((carrier.node, arguments))
         return len(taught) > known
-
-
-def _value(model: Any, term: Term) -> int:
-    """The value of an integer term; terms that the model leaves open are free."""
-    text: str = model.eval(term.ref, model_completion=True).as_string()
-    return number_of(text)
 
 
 def _keeps_declaration(term: Expr, value: int) -> bool:

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from intset.prover.z3_terms import Terms, load_z3
 
+_NEVER: Final = (1 << 32) - 1  # milliseconds, as z3 says it
 DEFAULT_RLIMIT: Final = 1_000_000  # about 0.1 to 0.2 s
 
 
@@ -34,11 +35,13 @@ class Workbench:
         if rlimit == self.rlimit and not timeout_ms:
             return
         z3 = load_z3()
-        chosen = z3.ParamsRef(self.terms.context)
-        chosen.set("rlimit", rlimit)
-        if timeout_ms:
-            chosen.set("timeout", timeout_ms)
-        z3.Z3_solver_set_params(self.terms.ref, self.solver.solver, chosen.params)
+        ref = self.terms.ref
+        chosen = z3.Z3_mk_params(ref)
+        z3.Z3_params_inc_ref(ref, chosen)
+        for name, value in (("rlimit", rlimit), ("timeout", timeout_ms or _NEVER)):
+            z3.Z3_params_set_uint(ref, chosen, z3.Z3_mk_string_symbol(ref, name), value)
+        z3.Z3_solver_set_params(ref, self.solver.solver, chosen)
+        z3.Z3_params_dec_ref(ref, chosen)
         self.rlimit = rlimit
 
 
@@ -57,6 +60,8 @@ def new_workbench(rlimit: int) -> Workbench:
     """The same for every question, whoever makes it and when."""
     z3 = load_z3()
     context = z3.Context()
+    # Errors are asked for after each call; what z3 would call meanwhile is Python, out of which no interrupt comes.
+    z3.Z3_set_error_handler(context.ref(), 0)
     z3.Z3_enable_concurrent_dec_ref(context.ref())  # the garbage collector may run in another thread
     # SimpleSolver is z3's incremental core; Solver() tries tactics first, at 4 times the cost of a query.
     solver = z3.SimpleSolver(ctx=context)
@@ -81,29 +86,40 @@ class _Supply:
     def take(self, rlimit: int) -> Workbench:
         """A workbench for a question with this budget."""
         self._rlimit = rlimit  # the next question is likely to have it too
-        try:
-            bench = self._ready.pop()
-        except IndexError:
-            bench = new_workbench(rlimit)
-        finally:
-            self._prepare()
+        bench = self._next()
+        if bench is None:
+            maker = self._prepare()
+            if maker is not None and maker.is_alive():
+                maker.join()
+            bench = self._next() or new_workbench(rlimit)
+        self._prepare()
         bench.limit(rlimit)
         return bench
 
-    def give_back(self, bench: Workbench) -> None:
-        """It is done with, and nobody else will use it."""
-        if not self._used:
-            self._used.append(bench)
+    def _next(self) -> Workbench | None:
+        try:
+            return self._ready.pop()
+        except IndexError:
+            return None
 
-    def _prepare(self) -> None:
+    def give_back(self, bench: Workbench) -> None:
+        """It is done with, and nobody else will use it. What z3's objects do when they die is written in Python, so
+        they die in the maker's thread: an interrupt that fell into it would be lost."""
+        self._used.append(bench)
+
+    def _prepare(self) -> threading.Thread | None:
+        """See to it that one is made where none is ready; gives who makes one."""
         if self._maker is None and not self._ready:
             self._maker = threading.Thread(target=self._make, name="intset z3 context")
             try:
                 self._maker.start()
-            except BaseException as failure:
+            except RuntimeError:  # the interpreter ends, or may have no more threads
                 self._maker = None
-                if not isinstance(failure, RuntimeError):  # the interpreter ends, or may have no more threads
-                    raise
+                self._used.clear()
+            except BaseException:
+                self._maker = None
+                raise
+        return self._maker
 
     def _make(self) -> None:
         try:

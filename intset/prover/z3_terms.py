@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any, Final, TypeAlias
 
 from intset.errors import BudgetError
-from intset.expr.digits import decimal
+from intset.expr.digits import decimal, number_of
 from intset.loading import load
 
 Like: TypeAlias = "Term | int"
@@ -39,6 +39,7 @@ class Terms:
     """Makes terms in one context, integers and conditions, and lets go of them when it is dropped itself."""
 
     def __init__(self, context: Any) -> None:
+        self._models: list[Any] = []
         self._asts: list[Any] = []  # a context that is left with terms in it takes long to clear away
         self.core: Final = load_z3().z3core
         self._drop: Final = self.core.Z3_dec_ref
@@ -51,6 +52,8 @@ class Terms:
         self._ast: Final = ast
 
     def __del__(self) -> None:
+        for model in self._models:
+            self.core.Z3_model_dec_ref(self.ref, model)
         for ast in self._asts:
             self._drop(self.ref, ast)
 
@@ -106,6 +109,29 @@ class Terms:
 
     def of_two(self, make: Any, a: Like, b: Like) -> Term:
         return self._term(make(self.ref, self.term(a).ast, self.term(b).ast))
+
+    def model_of(self, solver: Any) -> Any:
+        """Values by which everything is true that the solver was told; they live as long as the terms."""
+        model = self.core.Z3_solver_get_model(self.ref, solver)
+        self.core.Z3_model_inc_ref(self.ref, model)
+        self._models.append(model)
+        return model
+
+    def value(self, model: Any, term: Term) -> int:
+        """The value of an integer term; one that the model leaves open is free."""
+        found = (self._ast * 1)()
+        self.core.Z3_model_eval(self.ref, model, term.ast, True, found)
+        return number_of(self.core.Z3_get_numeral_string(self.ref, found[0]))
+
+    def unsat_core(self, solver: Any) -> set[int]:
+        """The numbers of the assumptions that contradict one another and what the solver was told."""
+        core, ref = self.core, self.ref
+        terms = core.Z3_solver_get_unsat_core(ref, solver)
+        core.Z3_ast_vector_inc_ref(ref, terms)
+        size = core.Z3_ast_vector_size(ref, terms)
+        found = {core.Z3_get_ast_id(ref, core.Z3_ast_vector_get(ref, terms, k)) for k in range(size)}
+        core.Z3_ast_vector_dec_ref(ref, terms)
+        return found
 
     def term(self, given: Like) -> Term:
         return self.integer(given) if isinstance(given, int) else given

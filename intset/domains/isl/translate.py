@@ -7,7 +7,6 @@ becomes a fresh dimension with the bounds that are known of it: a sound relaxati
 from __future__ import annotations
 
 import itertools
-import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -19,6 +18,7 @@ from intset.expr.build import logical_and, select
 from intset.expr.definedness import definedness
 from intset.expr.node import Cond, Expr, Node, Var
 from intset.expr.walk import opaque_terms
+from intset.expr.weak import LOCK
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
 
@@ -292,7 +292,6 @@ def _affine_parts(normalizer: Normalizer, e: Any) -> list[tuple[Normalizer, Any]
     return [(normalizer, form) for form in forms]
 
 
-_TERM_NUMBERS: weakref.WeakKeyDictionary[Expr, int] = weakref.WeakKeyDictionary()
 _NEXT_TERM = itertools.count()
 
 
@@ -300,10 +299,10 @@ def param_name(param: Expr) -> str:
     """A name that no other parameter of this process has."""
     if isinstance(param, Var):
         return f"p{param.serial}"
-    number = _TERM_NUMBERS.get(param)
-    if number is None:
-        number = _TERM_NUMBERS.setdefault(param, next(_NEXT_TERM))
-    return f"q{number}"
+    with LOCK:
+        if not hasattr(param, "_number"):
+            param.remember("_number", next(_NEXT_TERM))
+        return f"q{param._number}"
 
 
 def _limits(kind: dim_type, position: int, interval: Any) -> list[_Row]:

@@ -123,15 +123,15 @@ def test_nodes_are_immutable(node: Any) -> None:
 
 
 def test_unused_nodes_are_freed() -> None:
-    from intset.expr.intern import _TABLE
+    from intset.expr.intern import NODES
 
     gc.collect()
-    before = len(_TABLE)
+    before = len(NODES)
     e = sum_of(i * k for k in range(10_000, 11_000))
-    assert len(_TABLE) >= before + 2000
+    assert len(NODES) >= before + 2000
     del e
     gc.collect()
-    assert len(_TABLE) <= before
+    assert len(NODES) <= before
 
 
 # copies
