@@ -373,7 +373,8 @@ class Context:
         kept = tuple(checked_var(var) for var in ((keep,) if isinstance(keep, Var) else keep)) if keep != () else ()
         registered = generation()
         key = (what, exprs, kept, chosen, registered)
-        frame = self.frame.where_defined(exprs).reading
+        stated = self.frame.where_defined(exprs)
+        frame = stated.reading
         found = frame.answers.get(key)
         if found is not None:
             return found
@@ -381,7 +382,6 @@ class Context:
         if not _is_certified(answer) and (narrower := frame.narrowest) is not None:
             answer = _better(answer, self._answered(what, narrower, exprs, kept, chosen))
         if what == "bounds":
-            stated = self.frame.where_defined(exprs)
             read = (frame.narrowest or frame).ranges
             asked = AskedBounds(exprs[0], stated.ranges, stated.facts, stated.defined, kept, chosen, read)
             return frame.remember(key, answer.answering(asked))

@@ -295,7 +295,7 @@ class ShapeSet(IntSet):
     def bounds(self) -> Bounds:
         """The ends, whether they are attained, and what was given up, in one go."""
         sides, given_up = self._ends.found()
-        is_tight = self._claims_tight and not given_up and self._ends.are_attained()
+        is_tight = self._claims_tight and not given_up and self._ends.attains(sides)
         return Bounds(*sides[0], is_tight, self.by, (*self._notes, *given_up))
 
     @property

@@ -179,8 +179,10 @@ class Ends:
         """Whether all ends are those of the set, and none is infinite for some parameters only; not known counts as
         no."""
         sides, notes = self.found()
-        if notes:
-            return False
+        return not notes and self.attains(sides)
+
+    def attains(self, sides: Sequence[Side]) -> bool:
+        """The same of ends that were found without a note."""
         if not any(isinstance(end, Infinity) for side in sides for end in side):
             return True
         try:

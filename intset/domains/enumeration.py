@@ -13,9 +13,9 @@ from intset.domains.witness import Point
 from intset.errors import EvaluationError
 from intset.expr.build import select
 from intset.expr.compiled import compiled
-from intset.expr.length import may_be_long
-from intset.expr.node import Cond, Expr, Node, Var, sum_of
-from intset.expr.walk import free_vars, is_small, opaque_terms, postorder
+from intset.expr.length import some_may_be_long
+from intset.expr.node import Cond, Expr, Var, sum_of
+from intset.expr.walk import free_vars, opaque_terms, postorder
 
 LISTED: Final = "points"  # who answers by listing
 MAX_NODES = 64  # of the expressions and facts of a question; of longer ones fewer points are tried
@@ -52,18 +52,21 @@ def box_of(query: Query, limit: int | None = None) -> tuple[list[Var], list[rang
         if low is None or high is None:
             return None
         spans.append(range(low, high + 1))
-    most = _affordable(roots, query.config.points if limit is None else min(limit, query.config.points))
-    bits = {var: max(abs(span.start), abs(span.stop)).bit_length() for var, span in zip(relaxed, spans, strict=True)}
+    most = query.config.points if limit is None else min(limit, query.config.points)
     if any(length(span) > most for span in spans) or prod(map(len, spans)) > most:
         return None
-    return None if may_be_long(roots, bits) else (relaxed, spans)
+    nodes = list(postorder(roots))
+    most = _affordable(len(nodes), most)
+    if prod(map(len, spans)) > most:
+        return None
+    bits = {var: max(abs(span.start), abs(span.stop)).bit_length() for var, span in zip(relaxed, spans, strict=True)}
+    return None if some_may_be_long(nodes, bits) else (relaxed, spans)
 
 
-def _affordable(roots: Sequence[Node], points: int) -> int:
+def _affordable(nodes: int, points: int) -> int:
     """How many points may be tried, of `points`: fewer where what is evaluated at each of them is long."""
-    if is_small(MAX_NODES, roots):
+    if nodes <= MAX_NODES:
         return points
-    nodes = sum(1 for _ in postorder(roots))
     return points * MAX_NODES**2 // nodes**2  # what is long is not compiled either, so that each node takes longer
 
 
