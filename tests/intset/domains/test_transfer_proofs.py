@@ -146,6 +146,20 @@ MEANING: dict[ops.Op, Callable[..., Any]] = {
 }
 
 
+def remainder(x: Int, y: Int) -> Int:
+    """Any integer that is bounded as C's remainder is, which is linear: the remainder is one of them by the next."""
+    if y == 0:
+        raise ZeroDivisionError
+    r, size = new(), y if y > 0 else -y
+    fact(*(goal.term >= 0 for goal in remainder_goals(r, x, size)))
+    return r
+
+
+def remainder_goals(r: Int, x: Int, size: Int) -> list[Int]:
+    """It is smaller than the divisor, between 0 and the dividend."""
+    return [size - 1 - r, size - 1 + r, *((r, x - r) if x >= 0 else (-r, r - x))]
+
+
 # --- the statements ---------------------------------------------------------------------------------------------------
 
 Shapes = tuple[tuple[str, ...], ...]
@@ -202,7 +216,7 @@ STATED: dict[str, Statement] = {
     "bounds.floordiv": of(ops.FLOORDIV, interval, slow=True),
     "bounds.floormod": of(ops.FLOORMOD, interval, slow=True),
     "atoms._truncdiv_bounds": of(ops.TRUNCDIV, interval, slow=True),
-    "atoms._truncmod_bounds": of(ops.TRUNCMOD, interval, slow=True),
+    "atoms._truncmod_bounds": Statement(interval, remainder, slow=True),
     "atoms._min_bounds": of(ops.MIN, interval),
     "atoms._max_bounds": of(ops.MAX, interval),
     "atoms._abs_bounds": of(ops.ABS, interval),
@@ -377,6 +391,20 @@ def test_proved_over_all_integers(name: str, unknowns: None) -> None:
 @pytest.mark.parametrize("name", [name for name, statement in STATED.items() if statement.slow])
 def test_proved_in_all_shapes(name: str, unknowns: None) -> None:
     assert show(name, STATED[name].cases()) >= 10
+
+
+def test_a_truncated_remainder_is_bounded_by_what_it_is_made_of(unknowns: None) -> None:
+    def run() -> list[Any]:
+        x, y = new(), new()
+        try:
+            r = MEANING[ops.TRUNCMOD](x, y)
+        except ZeroDivisionError:
+            return []
+        return remainder_goals(r, x, y if y > 0 else -y)
+
+    assert (
+        sum(len([is_shown(path, goal) or pytest.fail(str(goal)) for goal in goals]) for path, goals in paths(run)) >= 16
+    )
 
 
 WRONG: dict[str, Callable[..., Any]] = {
