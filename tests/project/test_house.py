@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import doctest
+import functools
 import json
 import re
 import subprocess
@@ -58,15 +59,16 @@ def test_imports_point_down(package: str, above: set[str]) -> None:
         assert not imported_packages(path) & above, path
 
 
-def imported_packages(path: Path) -> set[str]:
+@functools.cache
+def imported_packages(path: Path) -> frozenset[str]:
     """The top-level packages that a file imports anywhere, inside functions too."""
-    found = set()
+    found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             found |= {alias.name.partition(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             found.add(node.module.partition(".")[0])
-    return found
+    return frozenset(found)
 
 
 def test_only_their_owners_import_the_engines() -> None:

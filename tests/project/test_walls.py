@@ -33,6 +33,12 @@ def trees() -> dict[str, ast.Module]:
     return {name: ast.parse(text(name)) for name in FILES}
 
 
+@functools.cache
+def nodes(name: str) -> tuple[ast.AST, ...]:
+    """Every node of a module, found once for all tests that look at them."""
+    return tuple(ast.walk(trees()[name]))
+
+
 class Import(NamedTuple):
     module: str  # that imports
     target: str  # what it imports: a module of this project
@@ -45,7 +51,7 @@ def imports(name: str) -> Iterator[Import]:
     imports each module that its strings name."""
     yield from _found(name, trees()[name], False)
     if "import_module" in text(name):
-        for node in ast.walk(trees()[name]):
+        for node in nodes(name):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 dotted = node.value.partition(":")[0]
                 if DOTTED.fullmatch(dotted) and dotted in FILES:
@@ -151,12 +157,13 @@ def test_few_imports_below_module_level() -> None:
         assert one.module == "intset" or (one.module, one.target) in HOOKS or is_heavy(one.target), one
 
 
+@functools.cache
 def is_heavy(name: str) -> bool:
     """Whether a module imports a heavy library at its top, or one that does."""
     seen, waiting = {name}, [name]
     while waiting:
         top = waiting.pop()
-        for node in ast.walk(trees()[top]):
+        for node in nodes(top):
             named = [a.name for a in node.names] if isinstance(node, ast.Import) else []
             named += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             if HEAVY & {one.partition(".")[0] for one in named}:
@@ -175,10 +182,10 @@ def test_isl_is_named_by_the_registry_alone() -> None:
         "intset.domains.engines",
         "intset.domains.registry",
     }
-    for name, tree in trees().items():
+    for name in FILES:
         if name in {"lowering.cli.reference", "intset.check.isl_text"} or name.startswith(inside):
             continue
-        strings = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+        strings = {node.value for node in nodes(name) if isinstance(node, ast.Constant)}
         assert not {"islpy", inside} & {text for text in strings if isinstance(text, str)}, name
 
 
@@ -187,10 +194,10 @@ def test_names_of_domains_are_not_compared() -> None:
     from intset.names import BUILT_IN
 
     wrong = []
-    for name, tree in trees().items():
+    for name in FILES:
         if name in {"intset.names", "intset.domains.registry"} or name.startswith("intset.check"):
             continue
-        for node in ast.walk(tree):
+        for node in nodes(name):
             parts: list[ast.expr] = []
             if isinstance(node, ast.Compare):
                 parts = list(ast.walk(node))
@@ -210,10 +217,10 @@ def test_names_of_domains_are_not_compared() -> None:
     assert wrong == []
 
 
-def own_names(tree: ast.Module) -> set[str]:
+def own_names(name: str) -> set[str]:
     """The names with an underscore that a module defines, anywhere."""
     found = set()
-    for node in ast.walk(tree):
+    for node in nodes(name):
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             found.add(node.name)
         elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
@@ -230,9 +237,9 @@ PUBLIC_ALL_THE_SAME = {"_replace", "_asdict", "_fields"}  # of named tuples
 
 def test_private_names_stay_private() -> None:
     wrong = []
-    for name, tree in trees().items():
-        own = own_names(tree) | PUBLIC_ALL_THE_SAME
-        for node in ast.walk(tree):
+    for name in FILES:
+        own = own_names(name) | PUBLIC_ALL_THE_SAME
+        for node in nodes(name):
             if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] in PACKAGES:
                 wrong += [f"{name}: {a.name}" for a in node.names if a.name.startswith("_")]
             elif isinstance(node, ast.Attribute) and node.attr.startswith("_") and not node.attr.startswith("__"):

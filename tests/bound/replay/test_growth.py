@@ -121,12 +121,12 @@ def seconds(make, n):
 
 @pytest.mark.parametrize("make", [chain, ladder])
 def test_calls_grow_linearly(make):
-    assert calls(make, 90) <= 3 * 1.05 * calls(make, 30)
+    assert calls(make, 60) <= 3 * 1.05 * calls(make, 20)
 
 
 @pytest.mark.parametrize("make", [softmaxes, turned, windows])
 def test_calls_grow_linearly_where_loops_part(make):
-    assert calls(make, 90, CALLS["inline_most"]) <= 3 * 1.15 * calls(make, 30, CALLS["inline_most"])
+    assert calls(make, 60, CALLS["inline_most"]) <= 3 * 1.15 * calls(make, 20, CALLS["inline_most"])
 
 
 @pytest.mark.nightly

@@ -172,12 +172,12 @@ def test_a_division_of_a_little_below_zero_is_a_number():
 
 
 def test_no_claim_is_false():
-    found = claims(160)
+    found = claims(90)
     assert found.wrong == []
     tally = found.tally
-    assert tally["with points"] > 50 and tally["exact"] > 25 and tally["tight"] > 60 and tally["exact region"] > 3
-    assert tally["proved"] > 10 and tally["refuted"] > 10
-    assert min(tally[part] for part in ("ordered", "together", "blocks", "again")) > 5
+    assert tally["with points"] > 25 and tally["exact"] > 12 and tally["tight"] > 30 and tally["exact region"] > 1
+    assert tally["proved"] > 5 and tally["refuted"] > 5
+    assert min(tally[part] for part in ("ordered", "together", "blocks", "again")) > 2
 
 
 @pytest.mark.nightly

@@ -11,6 +11,7 @@ import pytest
 
 from intset import Var, domain_names, evaluate, parse
 from intset.testing import cases, sweep
+from lowering.cli import scoring
 from lowering.cli.corpus import Problem, Row, read_rows
 from lowering.cli.enumeration import evaluate_many, true_values
 from lowering.cli.reference import Reference
@@ -37,6 +38,12 @@ def rows() -> tuple[Row, ...]:
 @cache
 def problems() -> tuple[Problem, ...]:
     return tuple(Problem(row) for row in rows())
+
+
+@pytest.fixture(autouse=True)
+def _fewer_probes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Membership is tried at a part of the integers that the command line tries."""
+    monkeypatch.setattr(scoring, "PROBES", 40)
 
 
 @cache

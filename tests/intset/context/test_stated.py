@@ -119,7 +119,7 @@ def at(end, sizes):
 
 @pytest.mark.filterwarnings("ignore::intset.ContradictionWarning")
 @pytest.mark.parametrize("related", [False, True])
-@pytest.mark.parametrize("seed", daily(range(12), 4))
+@pytest.mark.parametrize("seed", daily(range(12), 6))
 def test_answers_under_random_conditions_are_the_truth(seed, related):
     rng = random.Random(seed + 1000 * related)
     checked = 0

@@ -126,7 +126,7 @@ def test_inclusion_is_that_of_the_elements():
 
 def test_the_operators_follow_from_inclusion():
     rng = random.Random(0)
-    for a, b in rng.sample(list(pairs()), 250):
+    for a, b in rng.sample(list(pairs()), 120):
         forth, back = included(SETS[a], SETS[b]), included(SETS[b], SETS[a])
         s, t = SETS[a], SETS[b]
         assert (s <= t, t >= s) == (forth is True, forth is True)
