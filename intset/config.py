@@ -177,12 +177,8 @@ _ENCODED = () if _RAW is None else tuple(os.environ.encodekey(variable) for vari
 
 def _environment_key() -> tuple[int, tuple[tuple[str, str], ...]]:
     """What the environment says, and how many variables it has: another number may mean another `INTSET_` name."""
-    if _RAW is not None:
-        for variable in _ENCODED:
-            if variable in _RAW:
-                break
-        else:
-            return (len(_RAW), ())
+    if _RAW is not None and _RAW.keys().isdisjoint(_ENCODED):
+        return (len(_RAW), ())
     named = tuple((variable, os.environ[variable]) for variable in _VARIABLES if variable in os.environ)
     return (len(os.environ), named)
 

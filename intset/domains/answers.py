@@ -38,7 +38,7 @@ def set_of_points(query: Query, domain: Regions) -> IntSet:
 def bounds_of_points(query: Query, domain: Regions) -> Bounds:
     """The ends of the image, as a shape of the domain has them."""
     answer = set_of_points(query, domain)
-    found = answer.bounds() if isinstance(answer, ShapeSet) else bounds_of(answer)
+    found = answer.bounds(query.config.isl_operations) if isinstance(answer, ShapeSet) else bounds_of(answer)
     open_end = answer.is_exact and not found.is_tight and not found.notes
     return Bounds(*found, found.is_tight, domain.name, OPEN_END if open_end else found.notes)
 

@@ -292,9 +292,9 @@ class ShapeSet(IntSet):
     def notes(self, notes: tuple[str, ...]) -> None:
         self._notes = notes
 
-    def bounds(self) -> Bounds:
-        """The ends, whether they are attained, and what was given up, in one go."""
-        sides, given_up = self._ends.found()
+    def bounds(self, operations: int) -> Bounds:
+        """The ends, whether they are attained, and what was given up, in one go and within a budget."""
+        sides, given_up = self._ends.found(operations)
         is_tight = self._claims_tight and not given_up and self._ends.attains(sides)
         return Bounds(*sides[0], is_tight, self.by, (*self._notes, *given_up))
 

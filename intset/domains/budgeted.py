@@ -191,9 +191,10 @@ class Ends:
         except BudgetError:
             return False
 
-    def found(self) -> tuple[tuple[Side, ...], tuple[str, ...]]:
-        """The ends and the notes."""
-        operations = configuration.current().isl_operations
+    def found(self, operations: int | None = None) -> tuple[tuple[Side, ...], tuple[str, ...]]:
+        """The ends and the notes, within so many operations, or as many as the configuration in force gives."""
+        if operations is None:
+            operations = configuration.current().isl_operations
         found = self._found.get(operations)
         if found is None:
             found = self._answer(operations)

@@ -437,9 +437,8 @@ def as_cond(value: object, what: str = "an operand") -> Cond:
 
 def constant_value(e: Expr) -> int | None:
     """The value of a constant or of a negated constant, else `None`."""
-    number = e.args[0] if e.op is ops.NEG else e
-    value: int | None = number.data if number.op is ops.CONST else None
-    return value if number is e or value is None else -value
+    value: int | None = e.data if e.op is ops.CONST else None
+    return -int(e.args[0].data) if e.op is ops.NEG and e.args[0].op is ops.CONST else value
 
 
 def _operand(value: object) -> Expr | None:

@@ -26,6 +26,7 @@ from intset.domains.isl.signatures import Argument, Signature, c_name, signature
 
 # What ctypes converts fastest: a `long` has the size of a pointer where isl's functions are found.
 _INDEX: Final = SimpleNamespace(from_param=operator.index)  # ctypes passes a bare number as an `int`
+_SMALL: Final = range(-calls.INT, calls.INT)  # numbers that isl takes as an `int`
 _PLAIN: Final[dict[str, Any]] = {"int": _INDEX, "long": c_void_p, "text": SimpleNamespace(from_param=str.encode)}
 _MET: Final = {"points": ("Point",), "pieces": ("Set", "Aff"), "multi_pieces": ("Set", "MultiAff")}
 _ANSWERS: Final[dict[str, tuple[Any, Callable[..., Any]]]] = {
@@ -295,7 +296,7 @@ class _Maker:
         if type(constant) is not int or constant:
             pointer = self._with_number(start, pointer, "set_constant_val", constant)
         for name, kind, position, number in rows:
-            if type(number) is int and -calls.INT <= number < calls.INT:
+            if type(number) is int and number in _SMALL:
                 pointer = steps[name][1](pointer, kind, position, number)
             else:
                 pointer = self._with_number(start, pointer, name, kind, position, number)
@@ -307,7 +308,7 @@ class _Maker:
         call, small, owning, _ = self._steps[type(start)][name]
         if type(given[-1]) is not int:
             return call(pointer, *given)
-        if -calls.INT <= given[-1] < calls.INT:
+        if given[-1] in _SMALL:
             return small(pointer, *given)
         return owning(pointer, *given[:-1], self._value_of(self._context_of(start), given[-1]))
 
