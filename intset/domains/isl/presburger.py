@@ -21,17 +21,19 @@ if TYPE_CHECKING:
 class Presburger:
     """An isl set together with the meaning of its parameters, usable from every thread and picklable.
 
-    An isl object belongs to the context of one thread; in another thread it is read again from its text.
+    An isl object belongs to the context of one thread; in another thread it is read again from its text, which isl may
+    then write in another way. So the set stays with the thread that made it, and what is shown is its own text.
 
     isl writes a set in another way while it is asked about it, and what it answers then is written in another way. So
     every question gets a set of its own, as it was made, but for those that are known to leave it as it is.
     """
 
-    __slots__ = ("_held", "params")
+    __slots__ = ("_held", "_read", "params")
 
     def __init__(self, isl_set: Set, params: Sequence[Expr]) -> None:
         # in one place: no thread may see the set of one with the context of another
         self._held = (context(), isl_set)
+        self._read: tuple[Any, Set] | None = None  # the same, in the thread that asked last
         self.params = tuple(params)
 
     def get(self) -> Set:
@@ -43,14 +45,20 @@ class Presburger:
         """The set itself, for methods of isl that leave it as it is written (a test tries those that are used)."""
         here = context()
         owner, held = self._held
-        if owner is not here:
-            held = isl().Set.read_from_str(here, str(isl().duplicate(held)))
-            self._held = (here, held)
-        return held
+        if owner is here:
+            return held
+        read = self._read
+        if read is None or read[0] is not here:
+            read = self._read = (here, isl().Set.read_from_str(here, self.text()))
+        return read[1]
+
+    def text(self) -> str:
+        """The set as isl writes it where it was made: the same in every thread."""
+        return str(isl().duplicate(self._held[1]))
 
     def __reduce__(self) -> tuple[Callable[..., Presburger], tuple[Any, ...]]:
         names = tuple(param_name(p) for p in self.params)
-        return (_restore, (str(self.get()), names, self.params))
+        return (_restore, (self.text(), names, self.params))
 
     def ordered_params(self, isl_object: Set | PwAff) -> list[Expr]:
         """The parameters of `isl_object` in its own order."""

@@ -120,7 +120,7 @@ class IslShape(Presburger, Shape):
 
     def describe(self) -> str:
         """isl's own notation, with the parameters' real names."""
-        text = str(self.get())
+        text = self.text()
         for param in self.params:
             text = text.replace(param_name(param), param.name if isinstance(param, Var) else f"({param})")
         return text
