@@ -208,14 +208,14 @@ class CNest:
         end = end_of(low, extent)
         firsts = [c.first for c in loop.carried]
         before, (start, stop, *initial) = self._operands(low, end, *firsts)
-        begun = self.syntax.names.begin()
-        var = self.syntax.names.local(loop.var.name, loop.var)
         index = self.syntax.index
         lines = list(before)
         if any(node.op is ops.SELECT for node in walk.nodes(end)):  # else compilers do not see how often it runs
             stop, text = self.syntax.names.local("end"), stop
             lines.append(f"const {index} {stop} = {opened(text)};")
-        names = [self.syntax.names.local(c.var.name, c.var) for c in loop.carried]
+        names = [self.syntax.names.local(c.var.name, c.var) for c in loop.carried]  # they are declared around the loop
+        begun = self.syntax.names.begin()
+        var = self.syntax.names.local(loop.var.name, loop.var)
         for name, first, text in zip(names, firsts, initial, strict=True):
             is_wide = self.syntax.bits < 64 and opaque_terms(first)  # it fits, but is computed in 64 bits
             lines.append(f"{index} {name} = {f'({index}){text}' if is_wide else opened(text)};")

@@ -2,7 +2,7 @@
 
 The nest is walked as it would run, with numbers for its variables, and the kinds of work it does are counted (`KINDS`).
 A loop inside of which no range and no condition depends on its variable is walked once and counted as often as it runs;
-of any other loop the first and last iteration and two between them are walked, the latter standing for all the rest.
+of any other loop the first and last iteration and a few between them are walked, the latter standing for all the rest.
 So what the borders of a tile cost is seen, and an interior that needs no guard is not charged for one.
 
 The cost of a nest is the sum of its work, each kind times its weight. The weights are data, fitted to what compiled

@@ -12,12 +12,12 @@ import pytest
 from bound import infer_bound, te
 from bound.schedule import Schedule
 from intset.expr.evaluate import evaluate
-from lowering import Function, lower
+from lowering import Function, lower, parse_nest, to_c
 from lowering.nest.ir import For, If, Let, Seq, Stmt, Store
 from lowering.nest.walk import range_ends, statements
 from tests.bound.infer.test_sliding import READERS, SUM3, program
 from tests.bound.sliding import legal
-from tests.lowering.lowered import check, check_c
+from tests.lowering.lowered import check, check_c, compile_c
 from tests.sweeps import daily
 
 FORMS = [*product(("exact", "box"), ("guard", "split", "auto")), (None, "auto")]
@@ -83,6 +83,18 @@ def test_the_end_of_a_loop_may_be_a_choice() -> None:
     """It stands in front of the loop: compilers do not vectorize a loop whose end is chosen in every iteration."""
     s, _ = slid(SUM3, None)
     assert "const int32_t end = (y == 0) ? 3 : 1;" in check_c(lower(s), s)
+
+
+def test_loops_beside_one_another_have_ends_of_their_own() -> None:
+    f = parse_nest(
+        "def F(A: float32[9, 20], B: float32[9, 20]):\n"
+        "    for i in [0, 9):\n"
+        "        for j in [0, select(i == 3, 20, i)):\n"
+        "            B[i, j] = A[i, j]\n"
+        "        for j in [0, select(i * i % 5 == 4, 12, 3)):\n"
+        "            B[i, j] = A[i, j] + 1.0\n"
+    )
+    compile_c(to_c(f))
 
 
 def test_symbolic_sizes_in_c() -> None:
