@@ -101,6 +101,9 @@ WORLDS = {
     "one of two": World({i: Range(0, 4), j: Range(0, 4)}, ((i < 1) | (j.eq(2)),)),
     "a division": World({i: Range(-2, 5), j: Range(-2, 4)}, (i // j >= 1,)),
     "ranges by division": World({i: Range(0, 6), j: Range(i // 2, i % 3)}),
+    "a declared size above a variable": World({i: Range(0, 6), below: Range(i, 4)}),
+    "declared sizes in narrow ranges": World({above: Range(4, 3), third: Range(-2, 5)}),
+    "a fact of a size that is no end": World({i: Range(0, 6), j: Range(0, 2)}, (i // 2 < n,), (n,)),
     "nothing": World({i: Range(0, 3), j: Range(3, i - 2)}),
 }
 """Those that have the first of two variables first."""

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import pytest
 
-from intset import Context, Range, ShapeVar, Var, const, evaluate, minimum
+from intset import Context, Range, ShapeVar, Var, const, evaluate, minimum, truncmod
 from intset.expr.compiled import compiled
 from intset.expr.node import Cond, Expr
 from intset.infinity import NEG_INF, POS_INF
@@ -40,7 +40,7 @@ def sums() -> list[Expr]:
     found = [i * a + j * b for a, b in itertools.product(COEFFICIENTS, repeat=2)]
     found += [i * j, i * j + n, i * j + m, i + j + n, i * j - n, i * (i // 2) + n, i * (j % 2) + m, i * i * n + j]
     found += [(i + j) // n, (i * m + j) % m + n, i // n * m + j, minimum(i, j) * n + i, (n + i) // m + j * 2]
-    found += [i * n + j + (i + j) // n, n // (i * i + 1)]
+    found += [i * n + j + (i + j) // n, n // (i * i + 1), (i + n) // 2, (j * 2 + n) % 3 + i * 3, (j + n) // 2]
     return found
 
 
@@ -74,6 +74,53 @@ def test_sums(which: int) -> None:
             taken = {v for v in range(min(truth) - 2, max(truth) + 3) if is_element(v, a, b)}
             assert truth <= taken and (taken == truth or not found.is_exact), (e, ranges, at, found, truth)
     assert tally["tight"] > 2 and tally["exact"] > 2, tally
+
+
+def test_nested_steps_beside_a_size() -> None:
+    """Strides that reach just as far as the next one, or a little less: their elements, spelled out as a condition."""
+    k = Var("k")
+    for extents, (a, b, c) in itertools.product(
+        ((2, 2, 2), (3, 2, 4)), itertools.product((1, 2), (3, 4, 5), (4, 7, 10, -6))
+    ):
+        ctx = Context(dict(zip((i, j, k), (Range(0, extent) for extent in extents), strict=True)))
+        found = ctx.value_set(i * a + j * b + k * c + n)
+        is_element = compiled(found.condition(x), (x, n))
+        sums = {a * p + b * q + c * r for p, q, r in itertools.product(*map(range, extents))}
+        for size in (1, 4):
+            taken = {v for v in range(-25, 45) if is_element(v, size)}
+            truth = {value + size for value in sums}
+            assert truth <= taken and (taken == truth or not found.is_exact), (extents, a, b, c, found)
+
+
+def test_remainders_by_what_has_no_sign_and_shifts() -> None:
+    """Ends by the operand that is kept; facts and terms beside the variable take some of them away."""
+    lower, whole, y = ShapeVar("lower", lower=-8), ShapeVar("whole", lower=None), ShapeVar("y", upper=3)
+    tight = 0
+    for facts in ((), ((x % 2).eq(0),), (x * x >= 9,), (i >= 1,)):
+        ctx = Context({x: Range.everything(), i: Range(0, 3)}, assume=facts)
+        held = [compiled(fact, (x, i)) for fact in facts]
+        points = [at for at in itertools.product(range(-24, 25), range(3)) if all(hold(*at) for hold in held)]
+        for size, values in ((lower, (-4, -1, 3, 4)), (whole, (-3, 2, 4)), (n, (1, 2, 4)), (y, (0, 2))):
+            asked = (i << size, (i + 1) * size, i * size) if size is y else (i * size, (i - 1) * size)
+            asked = asked if size is y else (*asked, x % size, truncmod(x, size), (x * 2) % size, (i + 2) % size)
+            for e in asked:
+                bounds, value = ctx.bounds(e), compiled(e, (size, x, i))
+                tight += bounds.is_tight
+                for at in values:
+                    truth = {value(at, *point) for point in points}
+                    low, high = (evaluate(end, {size: at}) if isinstance(end, Expr) else end for end in bounds)
+                    assert low is NEG_INF or low <= min(truth), (facts, e, at, bounds)
+                    assert high is POS_INF or high >= max(truth), (facts, e, at, bounds)
+                    assert not bounds.is_tight or (low, high) == (min(truth), max(truth)), (facts, e, at, bounds)
+    assert tight > 12
+
+
+def test_values_of_sizes_that_a_fact_excludes() -> None:
+    """What a set says of sizes stays with it when one of them has a value."""
+    for fact, at, there in (((n + m).eq(2), {n: 1}, {1}), ((n - m).ne(1), {n: 3}, {1, 3, 4}), (n <= m, {m: 2}, {1, 2})):
+        left = Context({i: Range(0, 4)}, assume=[fact]).value_set(i).at(at)
+        (other,) = {n, m} - set(at)
+        assert {value for value in range(1, 5) if not left.at({other: value}).is_empty} == there, fact
 
 
 def _inside(ranges: dict[Var, Range]) -> Cond:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -82,6 +83,7 @@ def shapes() -> Iterator[Expr]:
         yield select(j < d, i * c, j) + i
         yield (i + j * c) % -d
         yield (i + j) // -c
+        yield (i + j * d) % c + j % 2
 
 
 def values(e: Expr | Cond, variables: Sequence[Var], points: Sequence[tuple[int, ...]]) -> list[Any]:
@@ -151,6 +153,45 @@ def test_boxes(domain: str) -> None:
             ask(ctx, e, set(values(e, (i, j), points)), domain, tally)
     assert tally["asked"] >= 3_000 and tally["tight"] > 1_000, tally
     assert domain == "interval" or tally["exact"] > 1_000, tally
+
+
+def drawn(rng: random.Random) -> Expr:
+    """A sum of up to three terms of any shape, which mostly share variables."""
+
+    def affine() -> Expr:
+        return i * rng.randint(-3, 3) + j * rng.randint(-3, 3) + rng.randint(-2, 4)
+
+    def term() -> Expr:
+        e, c, d = affine(), rng.randint(2, 5), rng.randint(2, 3)
+        other = rng.choice((affine(), affine() % d, i * j))
+        shapes = [e, e // c, e % c, e % c, e % c // d, e // d % c, minimum(e, other), maximum(e, other), abs(e)]
+        shapes += [(e + i * j) % c, (e + c * 4) % (j + c + 2), (e + i // 2 * d) % c, minimum(e % c, other // d)]
+        return rng.choice(shapes)
+
+    found = term() * rng.choice((1, 1, 2, -1))
+    for _ in range(rng.randint(0, 2)):
+        found += rng.choice((i, j, term(), term())) * rng.choice((1, -1, 2, -3))
+    return found
+
+
+@pytest.mark.parametrize("domain", ["interval", "stride"])
+def test_drawn_shapes(domain: str) -> None:
+    """Terms that share variables, in every order: each takes its ends, and rarely all of them together."""
+    rng, tight = random.Random(8), 0
+    worlds = []
+    for first, second in itertools.product((Range(0, 2), Range(-1, 3), Range(0, 4), Range(2, 1)), repeat=2):
+        spans = (range(r.ends[0], r.ends[1] + 1) for r in (first, second))
+        worlds.append((Context({i: first, j: second}), list(itertools.product(*spans))))
+    for number in range(700):
+        ctx, points = worlds[number % len(worlds)]
+        e = drawn(rng)
+        truth = set(values(e, (i, j), points))
+        bounds = ctx.bounds(e, domain=domain)
+        tight += bounds.is_tight
+        hold_ends((domain, e, ctx), bounds, bounds.is_tight, truth, {})
+        if domain == "stride":
+            hold_set((domain, e, ctx), ctx.value_set(e, domain=domain), truth, Counter())
+    assert tight > 100
 
 
 FACTS: dict[str, Callable[[], list[Cond]]] = {
@@ -350,3 +391,43 @@ def test_proofs(tiers: tuple[str, ...]) -> None:
                     at = tuple(proof.counterexample[v] for v in ranges)
                     assert at in points and not values(goal(c), ranges, [at])[0], (goal(c), ranges, facts, at)
     assert status.total() == 9 * len(GOALS) * 9 and min(status["proved"], status["refuted"]) > 60
+
+
+CHOOSING: tuple[Callable[[int], Cond], ...] = (
+    lambda c: select(i >= c, -1, i - c + 1) < 0,
+    lambda c: select(i.eq(c), 5, j) < 5,
+    lambda c: select(j.ne(c), j, 7) <= 4,
+    lambda c: minimum(i, j).eq(c),
+    lambda c: maximum(i, c).eq(select(i < c, c, i)),
+    lambda c: abs(i - c).eq(select(i >= c, i - c, c - i)),
+    lambda c: minimum(i, j).ne(c),
+    lambda c: select(i < c, j, -4).ne(j),
+    lambda c: abs(j - c) > 0,
+    lambda c: select((i < c) & (j > 0), 1, 0) + select((i >= c) | (j <= 0), 1, 0) <= 1,
+    lambda c: select((i < c) | (j.eq(c)), i, c).eq(minimum(i, c)),
+    lambda c: (maximum(i, j) >= c) | (minimum(i, j) < c - 1),
+    lambda c: maximum(minimum(i, c), j - c) <= select(i + j > c, 2, 1),
+)
+
+
+def test_proofs_by_cases() -> None:
+    """Each case that is left out, or taken for another, makes one of these true: each fails at few points."""
+    status: Counter[str] = Counter()
+    with using(tiers=("linear",)):
+        for (first, second), facts in itertools.product(
+            (BOXES[3], BOXES[4], (Range(-2, 4), Range(0, 2))), ((), (i <= j,))
+        ):
+            points = [
+                (a, b)
+                for a, b in itertools.product(*(range(r.ends[0], r.ends[1] + 1) for r in (first, second)))
+                if not facts or a <= b
+            ]
+            ctx = Context({i: first, j: second}, assume=facts)
+            for make, c in itertools.product(CHOOSING, range(-2, 4)):
+                goal = make(c)
+                proof = ctx.prove(goal)
+                status[proof.status] += 1
+                truth = values(goal, (i, j), points)
+                assert proof.status != "proved" or all(truth), (goal, ctx, facts)
+                assert proof.status != "refuted" or not all(truth), (goal, ctx, facts)
+    assert status["proved"] > 60, status
