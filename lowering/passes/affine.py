@@ -10,7 +10,7 @@ from itertools import islice, product
 from typing import Final, TypeAlias
 
 from intset.expr import ops
-from intset.expr.node import Cond, Expr, Var
+from intset.expr.node import Cond, Expr, Var, make
 from intset.expr.walk import chain, opaque_terms
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
@@ -70,6 +70,9 @@ class Loops:
 
     def decided(self, cond: Cond) -> bool | None:
         """Whether a comparison holds in every iteration, or in none; `None` where neither is seen."""
+        if cond.op is ops.NE:
+            known = self.decided(make(ops.EQ, cond.args))
+            return None if known is None else not known
         forms = says(cond)
         if forms is None:
             return None

@@ -7,20 +7,21 @@
 A condition is taken that compares indices affinely; so is which operand a minimum or maximum in an index is, or in the
 ends of a loop that is so short that it gains much from a constant number of iterations. It is decided in the loop that
 it depends on and that is innermost of these, where a piece of an iteration costs nothing beside what the loop does;
-where the ends of the pieces are no constants and the loop is short, in the next one around it: the interior then is
-where the condition holds for all iterations of the loops inside, and the borders are partitioned in their turn. A loop
+where the ends of the pieces are no constants and the loop is short, in the next one around it, unless that does so much
+else that copies of it are not worth it: the interior then is where the condition holds for all iterations of the loops
+inside, and the borders are partitioned in their turn. A loop
 whose iterations are spread over threads stays whole: there the interior is chosen by a test.
 
 The pieces of a loop are the values between those at which one of its conditions changes, as far as the order of these
 values is known; all of them together are the loop, in its order, so a reduction of floats is what it was. Code grows by
-at most `MOST` statements a function.
+at most `TIMES` times the statements of a function.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from bound.schedule import simple
 from bound.tir import walk
@@ -50,13 +51,20 @@ from lowering.passes.folding import folded, order_of
 from lowering.passes.inline import inline_values
 from lowering.passes.unique import with_fresh_names
 
-MOST: Final = 300  # statements that a function may grow by
+TIMES: Final = 2  # the statements of a function, that it may grow by
+SHARE: Final = 0.9  # of what is left, that a loop with others inside may take
+FEWEST: Final = 32  # statements that every function may grow by
 PIECES: Final = 8  # of one loop
 SHORT: Final = 128  # simple operations of a loop beside which a number of iterations that is not constant costs
 WORTH: Final = 150  # simple operations beside which finding the ends of pieces costs nothing
+ENTER: Final = 300  # simple operations that entering a loop in pieces costs whose ends are found each time
+SMALL: Final = 0.1  # of the work of a loop: what that may cost, so that the rest has no copies for it
 SIZE: Final = 64  # stands for a number of iterations that is not constant
 VECTOR: Final = 6  # iterations of an innermost loop that run at a time
 _WHOLE: Final = (LoopKind.PARALLEL, LoopKind.THREAD, LoopKind.VTHREAD)
+
+
+Around: TypeAlias = "Mapping[Var, float]"  # loops, with their work in the time of one iteration of the innermost one
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +85,7 @@ def partition_loops(f: Function) -> Function:
     if not any(_has_conditions(stmt) for stmt in statements(f.body)):
         return f
     f = inline_values(f)  # conditions on what a loop changes are seen
-    return f.with_body(drive(_Partition().visit(with_fresh_names(f.body), _sizes(f), ())))
+    return f.with_body(drive(_Partition(f).visit(with_fresh_names(f.body), _sizes(f), {})))
 
 
 def _sizes(f: Function) -> Loops:
@@ -101,10 +109,10 @@ def _has_conditions(stmt: Stmt) -> bool:
 
 
 class _Partition:
-    def __init__(self) -> None:
-        self.left = MOST
+    def __init__(self, f: Function) -> None:
+        self.left = max(FEWEST, TIMES * _statements(f.body))
 
-    def visit(self, stmt: Stmt, loops: Loops, around: tuple[Var, ...]) -> Visit[Stmt]:
+    def visit(self, stmt: Stmt, loops: Loops, around: Around) -> Visit[Stmt]:
         if isinstance(stmt, Seq):
             parts = []
             for inner in stmt.stmts:
@@ -121,7 +129,7 @@ class _Partition:
             return made
         return stmt
 
-    def _branch(self, stmt: If, loops: Loops, around: tuple[Var, ...]) -> Visit[Stmt]:
+    def _branch(self, stmt: If, loops: Loops, around: Around) -> Visit[Stmt]:
         if stmt.cond.op is ops.BOOL:
             taken = stmt.then if stmt.cond.data else stmt.orelse
             made: Stmt = Seq() if taken is None else (yield self.visit(taken, loops, around))
@@ -130,8 +138,11 @@ class _Partition:
         orelse = None if stmt.orelse is None else (yield self.visit(stmt.orelse, loops, around))
         return Seq() if is_empty(then) and orelse is None else If(stmt.cond, then, orelse)
 
-    def _loop(self, loop: For, loops: Loops, around: tuple[Var, ...], known: Loops | None = None) -> Visit[Stmt]:
-        """The pieces of a loop. `known`: of a piece, what it is between besides its ends."""
+    def _loop(
+        self, loop: For, loops: Loops, around: Around, known: Loops | None = None, inner: Around | None = None
+    ) -> Visit[Stmt]:
+        """The pieces of a loop. Of a piece, `known` is what it is between besides its ends, and `inner` is that of the
+        loop it is made of."""
         low, extent = (folded(e, loops.decided) for e in range_ends(loop.range))
         end = end_of(low, extent)
         count = _difference(low, end)
@@ -143,14 +154,17 @@ class _Partition:
         if only is not None and loop.kind not in _WHOLE and not loop.carried:
             body = yield self.visit(_at(loop.body, loop.var, only), loops, around)
             return body if count == 1 and not _makes_names(body) else _unless_empty(replace(loop, body=body))
-        changes = [] if loop.carried else self._changes(loop, inside, around)
-        inner = (*around, loop.var)
+        inner = _inside(around, loop) if inner is None else inner
+        changes = [] if loop.carried else self._changes(loop, inside, around, inner)
         if loop.kind in _WHOLE:
             body = yield self._chosen(loop, changes, inside, inner)
             return _unless_empty(replace(loop, body=body))
         pieces = _pieces(low, end, changes, loops)
         more = (len(pieces) - 1) * _statements(loop)
-        if len(pieces) < 2 or more > self.left:
+        is_innermost = not any(isinstance(inner, For) for inner in statements(loop.body))
+        if len(pieces) < 2 or more > (
+            self.left if is_innermost else SHARE * self.left
+        ):  # what is inside needs some, too
             body = yield self.visit(loop.body, inside, inner)
             return _unless_empty(replace(loop, body=body))
         self.left -= more
@@ -161,7 +175,7 @@ class _Partition:
             made[k] = yield self._piece(loop, pieces[k], loops, around)
         return seq(*(made[k] for k in range(len(pieces))))
 
-    def _piece(self, loop: For, piece: Piece, loops: Loops, around: tuple[Var, ...]) -> Visit[Stmt]:
+    def _piece(self, loop: For, piece: Piece, loops: Loops, around: Around) -> Visit[Stmt]:
         body = _holding(loop.body, piece.truths)
         count = _difference(piece.low, piece.end)
         is_short = count is not None and count < VECTOR and loop.kind is LoopKind.VECTORIZED
@@ -172,10 +186,10 @@ class _Partition:
             kind=LoopKind.SERIAL if is_short else loop.kind,
         )
         known = loops.inside(loop.var, piece.lows, [high - 1 for high in piece.highs])
-        made: Stmt = yield self._loop(part, loops, around, known)
+        made: Stmt = yield self._loop(part, loops, around, known, _inside(around, loop))
         return made
 
-    def _chosen(self, loop: For, changes: Sequence[Change], inside: Loops, inner: tuple[Var, ...]) -> Visit[Stmt]:
+    def _chosen(self, loop: For, changes: Sequence[Change], inside: Loops, inner: Around) -> Visit[Stmt]:
         """The body of a loop that stays whole: the interior behind a test of each condition, one after another."""
         size = _statements(loop.body)
         conds = list(dict.fromkeys(c.cond for c in changes if c.is_exact))[: min(PIECES, self.left // size)]
@@ -188,15 +202,15 @@ class _Partition:
 
     # -- which conditions a loop is taken apart for --------------------------------------------------------------------
 
-    def _changes(self, loop: For, inside: Loops, around: tuple[Var, ...]) -> list[Change]:
+    def _changes(self, loop: For, inside: Loops, around: Around, within: Around) -> list[Change]:
         found: dict[tuple[Any, bool, Cond], Change] = {}
         for cond, path in _conditions(loop.body):
             free = set(cond.free_vars())
             if loop.var not in free or inside.decided(cond) is not None:
                 continue
-            if any(inner.var in free and _is_worth(inner, free) for inner in path):
+            if any(_is_worth(inner, free, outer) for inner, outer in _entered(path, within)):
                 continue  # it is decided further inside
-            if not _is_worth(loop, free) and free & set(around):
+            if not _is_worth(loop, free, around) and free & set(around):
                 continue  # it was decided further outside
             known = inside
             for inner in path:
@@ -217,10 +231,28 @@ def _statements(root: Stmt) -> int:
     return sum(not isinstance(stmt, Seq) for stmt in statements(root))
 
 
-def _is_worth(loop: For, free: set[Var]) -> bool:
+def _is_worth(loop: For, free: set[Var], around: Around) -> bool:
     """Whether a condition on `free` is decided in this loop, if not further inside: where it changes is a number, or
-    finding out is little beside what the loop does."""
-    return free == {loop.var} or _work(loop) >= WORTH
+    finding out is little beside what the loop does, or beside what the next one that could decide it does meanwhile."""
+    if loop.var not in free:
+        return False
+    if free == {loop.var} or _work(loop) >= WORTH:
+        return True
+    nearest = next((work for var, work in reversed(list(around.items())) if var in free), 0.0)
+    return SMALL * nearest >= ENTER
+
+
+def _inside(around: Around, loop: For) -> Around:
+    """The loops around the body of a loop."""
+    count = max(_trips(loop), 1)
+    return {**{var: work / count for var, work in around.items()}, loop.var: _work(loop) / count}
+
+
+def _entered(path: Sequence[For], around: Around) -> Iterator[tuple[For, Around]]:
+    """Loops inside one another, each with those around it."""
+    for loop in path:
+        yield loop, around
+        around = _inside(around, loop)
 
 
 def _is_beyond(change: Change, var: Var, inside: Loops) -> bool:
@@ -238,12 +270,17 @@ def _only_value(var: Var, inside: Loops) -> Expr | None:
 def _work(stmt: Stmt) -> float:
     """The operations of a statement, about."""
     if isinstance(stmt, For):
-        count = _most(range_ends(stmt.range)[1])
         is_innermost = not any(isinstance(s, (For, If)) for s in statements(stmt.body))
-        return (SIZE if count is None else max(0, count)) * _work(stmt.body) / (VECTOR if is_innermost else 1)
+        return _trips(stmt) * _work(stmt.body) / (VECTOR if is_innermost else 1)
     if isinstance(stmt, Store):
         return 1.0 + sum(1 for node in walk.nodes(stmt.value) if node.args and isinstance(node, Value))
     return sum(_work(inner) for inner in children(stmt))
+
+
+def _trips(loop: For) -> int:
+    """The iterations of a loop, about."""
+    count = _most(range_ends(loop.range)[1])
+    return SIZE if count is None else max(0, count)
 
 
 def _most(extent: Expr) -> int | None:
