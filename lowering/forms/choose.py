@@ -42,6 +42,7 @@ from lowering.passes.partition import partition_loops
 COMPUTE: Final = ("auto", "exact", "box")
 SMALL: Final = 50_000  # modelled cost of a program that takes no time: it computes what is required and nothing else
 LITTLE: Final = 0.05  # of the elements of all boxes: an excess that is not worth a second inference
+FEW: Final = 40  # statements of a nest up to which guards are an alternative also where only tiles are ragged
 _LIKED: Final[tuple[str, ...]] = ("split", "ends", "guard", "partition")  # of equals the first
 _TRAPPING: Final = (*ops.DIVISIONS, ValueOp.FLOORDIV, ValueOp.FLOORMOD, ValueOp.TRUNCDIV, ValueOp.TRUNCMOD)
 
@@ -160,7 +161,8 @@ class _Nests:
 def _nests(maker: Maker, b: BoundsMap, asked: str) -> _Nests:
     """The nests for bounds, each in the form that is asked for, or in the cheapest."""
     guarded = maker.guarded(b)
-    has_guards = any(isinstance(stmt, If) for stmt in statements(guarded.body))
+    inside = list(statements(guarded.body))
+    has_guards = any(isinstance(stmt, If) for stmt in inside) and (len(inside) <= FEW or not _is_boxes(b))
     made: dict[str, Function] = {}
     if asked in ("auto", "ends"):
         made["ends"] = with_ends(guarded, ())
@@ -175,7 +177,8 @@ def _nests(maker: Maker, b: BoundsMap, asked: str) -> _Nests:
     whole: dict[str, dict[str, float]] = {}  # as they are printed: what decides between equals
     for word, f in made.items():
         parted = partition_loops(f)
-        costs[word], whole[word] = modelled(parted, b.sizes), modelled(f, b.sizes)
+        costs[word] = modelled(parted, b.sizes)
+        whole[word] = modelled(f, b.sizes) if len(made) > 1 else {}
         if word == "guard" and asked != "guard" and (asked == "partition" or _size(parted) != _size(f)):
             costs["partition"], whole["partition"] = costs.pop("guard"), whole.pop("guard")
     made = {word: made.get(word, made.get("guard")) or guarded for word in costs}
@@ -195,6 +198,12 @@ def _nests(maker: Maker, b: BoundsMap, asked: str) -> _Nests:
     if len(set(words.values())) == 1:
         return _Nests(b, made[next(iter(words.values()))], chosen_costs, words, more)
     return _Nests(b, _mixed(maker, b, words), chosen_costs, words, more)
+
+
+def _is_boxes(b: BoundsMap) -> bool:
+    """Whether all that is computed is boxes: what guards say then is where tiles are cut, which is an end of a loop."""
+    made = (t for stage in b.schedule.stages if b.is_computed(stage) for t in stage.op.outputs)
+    return all(b.computed(t).is_box for t in made)
 
 
 def _mixed(maker: Maker, b: BoundsMap, words: Mapping[str, str]) -> Function:

@@ -88,6 +88,19 @@ class _Body:
     is_vector: bool
 
 
+@dataclass(frozen=True)
+class _Head:
+    """What is to be known of a loop.
+
+    `ends`: the operations of its ends, where its number of iterations is not constant. `is_short`: it is written out.
+    """
+
+    ends: int | None
+    is_innermost: bool
+    is_vector: bool
+    is_short: bool
+
+
 class _Walker:
     def __init__(self, f: Function, env: Mapping[Any, int]) -> None:
         self.done: dict[str, Work] = {}
@@ -97,6 +110,7 @@ class _Walker:
         self._owner: dict[Stmt, str] = {}
         self._tests: dict[Stmt, tuple[float, float]] = {}
         self._deciding: set[Any] = set()
+        self._heads: dict[For, _Head] = {}
         self._stores: dict[tuple[Stmt, Any], _Body] = {}
 
     def visit(self, stmt: Stmt, env: Mapping[Any, int], times: float, loop: For | None = None) -> Visit[None]:
@@ -136,29 +150,35 @@ class _Walker:
         level = sum(1 for v in env if v in self._deciding)
         low, extent = (number(e, env) for e in range_ends(loop.range))
         first, count = low or 0, UNKNOWN if extent is None else extent
-        fixed = constant_value(range_ends(loop.range)[1])
-        inside = list(statements(loop.body))
-        is_innermost = not any(isinstance(s, (For, If)) for s in inside)
-        is_vector = is_innermost and all(self._store(s, loop).is_vector for s in inside if isinstance(s, Store))
-        is_short = fixed is not None and fixed <= SHORT and not any(isinstance(s, For) for s in inside)
-        if not is_short:
+        head = self._heads.get(loop)
+        if head is None:
+            head = self._heads[loop] = self._head(loop)
+        if not head.is_short:
             self._charge(loop, "entry", times)
-        if fixed is None:
-            made = sum(1 for e in operands(loop) for node in walk.nodes(e) if node.op in _ENDS)
-            self._charge(loop, "operation", times * made)
-            if is_vector:
+        if head.ends is not None:
+            self._charge(loop, "operation", times * head.ends)
+            if head.is_vector:
                 self._charge(loop, "tail", times)
         if count <= 0:
             return
-        if not is_vector and not is_short:
+        if not head.is_vector and not head.is_short:
             self._charge(loop, "turn", times * count)
-        around = loop if is_innermost or is_short else None
+        around = loop if head.is_innermost or head.is_short else None
         if loop.var not in self._control(loop.body) or self.visits > MOST_VISITS:
             yield self.visit(loop.body, {**env, loop.var: first + count // 2}, times * count, around)
             return
         self._deciding.add(loop.var)
         for value, share in _samples(first, count, SAMPLES[min(level, len(SAMPLES) - 1)]):
             yield self.visit(loop.body, {**env, loop.var: value}, times * share, around)
+
+    def _head(self, loop: For) -> _Head:
+        fixed = constant_value(range_ends(loop.range)[1])
+        inside = list(statements(loop.body))
+        is_innermost = not any(isinstance(s, (For, If)) for s in inside)
+        is_vector = is_innermost and all(self._store(s, loop).is_vector for s in inside if isinstance(s, Store))
+        is_short = fixed is not None and fixed <= SHORT and not any(isinstance(s, For) for s in inside)
+        made = sum(1 for e in operands(loop) for node in walk.nodes(e) if node.op in _ENDS)
+        return _Head(None if fixed is not None else made, is_innermost, is_vector, is_short)
 
     def _control(self, stmt: Stmt) -> frozenset[Any]:
         """The variables that ranges and conditions inside depend on."""

@@ -12,14 +12,14 @@ from typing import Final
 WEIGHTS: Final[Mapping[str, float]] = MappingProxyType(
     {
         "operation": 1.0,
-        "vector": 0.16,
-        "chain": 4.0,
-        "division": 12.0,
-        "call": 20.0,
+        "vector": 0.23,
+        "chain": 6.9,
+        "division": 12.8,
+        "call": 21.3,
         "test": 2.0,
-        "turn": 1.0,
-        "entry": 2.0,
-        "tail": 12.0,
-        "far": 0.2,
+        "turn": 1.3,
+        "entry": 2.5,
+        "tail": 22.8,
+        "far": 0.17,
     }
 )
