@@ -13,7 +13,7 @@ data are not counted (of a branch on data, what it guards is). To compare two ve
 and pass the file to the other with `--against`.
 
 Against nests whose indices have no names, and whose rows are not decided as a whole, that is two thirds of the
-operations less, 47 % of the comparisons and 72 % of the divisions; at the median nest over a third of the operations and
+operations less, 47 % of the comparisons and 72 % of the divisions; at the median nest a third of the operations and
 39 % of the divisions. What is left: a product and a sum in the innermost loop of a tile (a line for `outer * 14` alone
 would cost a reader more than it saves), the ends of loops, which stay as they are for what is known of them, and
 conditions on the innermost loop itself, which only pieces of that loop decide: C has these, the nest has not.
