@@ -2,7 +2,7 @@
 
     (c*q + r) // c            = q + r // c
     (g*r + k) // (g*c)        = (r + k//g) // c
-    (x//c + y) // d           = (x + c*y) // (c*d)
+    (x//e + y) // c           = (x + e*y) // (c*e)          for any e
     (g*h + s) // (g*c)        = h // c                      where 0 <= s < g
     x // c                    = k                           where k*c <= x < (k+1)*c
     x // d                    = -1                          where -d <= x < 0
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from intset.expr import ops
 from intset.expr.node import Expr, const, make
 from intset.linear.form import ZERO, Linear, atom, constant, factors, monomial_of, take_out
+from intset.linear.order import order_key
 
 if TYPE_CHECKING:
     from intset.linear.canonical import Normalizer
@@ -141,7 +142,8 @@ def _one_period(known: Normalizer, form: Linear, c: int) -> int | None:
 
 
 def _inner_division(known: Normalizer, form: Linear) -> tuple[Linear, Linear] | None:
-    """(x + d*y, d) when `form` is `x // d + y` with just one such x, and d is known to be positive."""
+    """(x + d*y, d) when `form` is `x // d + y` with just one such x: divided by a positive number it is that by d times
+    as much, whatever the sign of d."""
     found: Expr | None = None
     for e, k in form.terms.items():
         if e.op is ops.FLOORDIV and k == 1:
@@ -151,8 +153,6 @@ def _inner_division(known: Normalizer, form: Linear) -> tuple[Linear, Linear] | 
     if found is None:
         return None
     inner, divisor = known.form(found.args[0]), known.form(found.args[1])
-    if not known.is_positive(divisor):
-        return None
     return inner.plus(known.product(form.minus(atom(found)), divisor)), divisor
 
 
@@ -232,6 +232,9 @@ def _pull_out(dividend: Linear, divisor: Linear, known: Normalizer) -> tuple[Lin
         found = _as_factor(dividend, divisor, known)
         if found[0].terms or found[0].const:
             return found
+        quotient_of_all = _exact_quotient(dividend, divisor)
+        if quotient_of_all is not None:
+            return quotient_of_all, ZERO
     for monomial, coefficient in divisor.terms.items():
         have = dividend.terms.get(monomial, 0)
         if have and have % coefficient == 0:
@@ -257,3 +260,34 @@ def _as_factor(dividend: Linear, divisor: Linear, known: Normalizer) -> tuple[Li
         else:
             whole += coefficient
     return Linear(whole, {e: k for e, k in quotient.items() if k}), Linear(dividend.const, rest)
+
+
+MAX_QUOTIENT = 24  # terms of an exact quotient
+
+
+def _exact_quotient(dividend: Linear, divisor: Linear) -> Linear | None:
+    """The polynomial q with `dividend = q*divisor`, if there is one of few terms: divided as polynomials are, by the
+    term that comes first in the dictionary."""
+    lead = min(divisor.terms, key=_place)
+    own, scale = factors(lead), divisor.terms[lead]
+    quotient = ZERO
+    for _ in range(MAX_QUOTIENT):
+        if not dividend.terms:
+            return None if dividend.const else quotient
+        first = min(dividend.terms, key=_place)
+        left = factors(first)
+        if dividend.terms[first] % scale or not all(take_out(left, e) for e in own):
+            return None
+        k = dividend.terms[first] // scale
+        part = Linear(0, {monomial_of(left): k}) if left else constant(k)
+        quotient = quotient.plus(part)
+        dividend = dividend.minus(part.times(divisor))
+    return None
+
+
+def _place(monomial: Expr) -> tuple[tuple[int, int], ...]:
+    """Where a monomial stands in the dictionary of words over the atoms; a word comes before its beginnings."""
+    return (*sorted(order_key(e) for e in factors(monomial)), _AFTER_ALL)
+
+
+_AFTER_ALL = (1 << 200, 0)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 from intset.config import Config
 from intset.errors import InputError
+from intset.expr import ops
 from intset.expr.definedness import definedness
-from intset.expr.node import Cond, Expr, Node
+from intset.expr.node import Cond, Expr, Node, make
+from intset.expr.walk import postorder, rewrite
 from intset.facts import ASSUMED, DERIVED, Fact
 from intset.frame import Frame
 from intset.prover.cache import prove_once
@@ -85,26 +88,64 @@ def _round(
         steps: list[SimplifyStep] = []
         open_ones: set[tuple[Node, Node]] = set()
         for one in dict.fromkeys(simplifier.listed(root, inside.known)):
-            step = _proved(frame, root, one, simplifier.where.get(one.known, ()), config)
-            if step is None:
+            proved = _proved(frame, root, one, simplifier.where.get(one.known, ()), config)
+            steps += proved
+            if not proved:
                 open_ones.add((one.before, one.after))
-            else:
-                steps.append(step)
         if not open_ones:
             return new, steps
         banned |= open_ones
     return root, []
 
 
-def _proved(frame: Frame, root: Node, one: Rewrite, where: tuple[Any, ...], config: Config) -> SimplifyStep | None:
-    goal = equality(one.before, one.after)
+def _proved(frame: Frame, root: Node, one: Rewrite, where: tuple[Any, ...], config: Config) -> tuple[SimplifyStep, ...]:
+    """The replacement as a step, or as a few that lead there; none where no proof is found.
+
+    Remainders by symbolic divisors are written with their quotients on the way: what equals them is then a polynomial.
+    """
+    plain = (one.before, one.after)
+    path = tuple(dict.fromkeys((one.before, *map(_without_remainders, plain), one.after)))
+    for ends in (path, plain) if _has_symbolic_remainder(one.before) and len(path) == 4 else (plain,):
+        steps: list[SimplifyStep] = []
+        for before, after in pairwise(ends):
+            rule = one.rule if len(ends) == 2 or before is path[1] else "remainder and quotient"
+            step = _step(frame, root, rule, before, after, where, config)
+            if step is None:
+                break
+            steps.append(step)
+        else:
+            return tuple(steps)
+    return ()
+
+
+def _has_symbolic_remainder(root: Node) -> bool:
+    return any(e.op in QUOTIENT_OF and e.args[1].op is not ops.CONST for e in postorder((root,)))
+
+
+def _without_remainders(root: Node) -> Node:
+    """The expression with `a % d` as `a - a//d*d`."""
+    new: dict[Node, Node] = {}
+    for e in postorder((root,)):
+        if e.op in QUOTIENT_OF:
+            a, d = e.args
+            new[e] = a - make(QUOTIENT_OF[e.op], (a, d)) * d
+    return rewrite(root, new) if new else root
+
+
+QUOTIENT_OF: Final = {ops.FLOORMOD: ops.FLOORDIV, ops.TRUNCMOD: ops.TRUNCDIV}
+
+
+def _step(
+    frame: Frame, root: Node, rule: str, before: Node, after: Node, where: tuple[Any, ...], config: Config
+) -> SimplifyStep | None:
+    goal = equality(before, after)
     branches = tuple(Fact(cond, DERIVED) for cond in where)
     needed = tuple(Fact(need, ASSUMED) for need in definedness((root,)))
     for extra in ((), needed) if needed else ((),):
         scope = frame.stating((*frame.facts, *branches, *extra)) if branches or extra else frame
         proof = prove_once(scope, goal, config)
         if proof and _has_certificate(proof):
-            return SimplifyStep(one.rule, one.before, one.after, proof.used, proof)
+            return SimplifyStep(rule, before, after, proof.used, proof)
     return None
 
 

@@ -3,6 +3,7 @@
     x + z <= y + z             = x <= y
     k*x + s <= k*y + c         = x <= y + q     where (c - s) // k is always q
     x // c <= y                = x < (y + 1) * c, c > 0
+    g*x + s == 0               = (x + q == 0) & (s == g*q)     where s is a multiple of g for that q alone
     min(x, y) < z              = x < z          where y >= z;  = (x < z) | (y < z) in general
     select(p, x, y) < z        = p & (x < z)    where y >= z, and so on
 
@@ -59,7 +60,9 @@ def candidates(s: Simplifier, node: Cond, known: Normalizer) -> Iterator[Candida
         yield "factor of one sign", stated(s, node.op, kind, sum_of_form(less), node)
     for one in _readings(known, form):
         yield "difference of the sides", stated(s, node.op, kind, sum_of_form(one), node)
-    if kind is ops.GE:
+    if kind is not ops.GE:
+        yield from _digits(s, known, kind, form, node)
+    else:
         coarser = _without_small_part(known, form)
         if coarser is not None:
             yield "part too small to matter", stated(s, node.op, kind, sum_of_form(coarser), node)
@@ -158,6 +161,21 @@ def _without_small_part(known: Normalizer, form: Linear) -> Linear | None:
         if low is not None and high is not None and low // g == high // g:
             return Linear(low // g, {t: k // g for t, k in form.terms.items() if k % g == 0})
     return None
+
+
+def _digits(s: Simplifier, known: Normalizer, kind: Op, form: Linear, like: Cond) -> Iterator[Candidate]:
+    """`g*h + s == 0` as `(h + q == 0) & (s == g*q)`, where s is a multiple of g for that q alone."""
+    for g in sorted({abs(k) for k in form.terms.values() if abs(k) > 1}, reverse=True):
+        fine = Linear(form.const, {t: k for t, k in form.terms.items() if k % g})
+        if not 0 < len(fine.terms) < len(form.terms):
+            continue
+        low, high = known.bounds(fine)
+        if low is None or high is None or -(-low // g) != high // g:
+            continue
+        q = high // g
+        coarse = Sum(q, {t: k // g for t, k in form.ordered() if k % g == 0})
+        parts = (_equation(kind, coarse, like), _equation(kind, sum_of_form(fine.shift(-g * q)), like))
+        yield "digit by digit", make(ops.AND if kind is ops.EQ else ops.OR, parts)
 
 
 def _congruence(node: Cond) -> Iterator[Candidate]:

@@ -23,7 +23,7 @@ from intset.expr.walk import chain, free_vars, is_small, postorder
 from intset.linear.canonical import Normalizer
 from intset.linear.conditions import Clause
 from intset.linear.refine import sharpened
-from intset.simplify import comparisons, together
+from intset.simplify import comparisons, sums, together
 from intset.simplify.choices import is_total
 from intset.simplify.comparisons import clause_of, stated
 from intset.simplify.pattern import instance
@@ -231,6 +231,10 @@ def _merged(
             merged = _one_congruence(op, parts[i], parts[j])
             if merged is not None:
                 yield "two remainders in one", joined(op, [*left[:i], merged, *left[i:]])
+            for p, q in ((parts[i], parts[j]), (parts[j], parts[i])):
+                merged = _same_digits(op, p, q)
+                if merged is not None:
+                    yield "same quotient and remainder", joined(op, [*left[:i], merged, *left[i:]])
             if len(parts) > 2:
                 for rule, result, binding in ALL.matches(pair):
                     if s.applies(rule, binding, known):
@@ -272,6 +276,22 @@ def _one_congruence(op: Op, p: Cond, q: Cond) -> Cond | None:
     r += m * ((t - r) // common * pow(m // common, -1, n // common) % (n // common))
     found: Cond = make(kind, (make(ops.FLOORMOD, (e, const(m * n // common))), const(r)))
     return found
+
+
+def _same_digits(op: Op, p: Cond, q: Cond) -> Cond | None:
+    """`(x//c == y//c) & ((x - y) % c == 0)` as `x == y`; of a disjunction, with `!=`."""
+    kind = ops.EQ if op is ops.AND else ops.NE
+    remainder = _congruence_of(kind, q)
+    if p.op is not kind or remainder is None or remainder[2] or any(arg.op is not ops.FLOORDIV for arg in p.args):
+        return None
+    (x, c), (y, d) = (arg.args for arg in p.args)
+    if c is not d or c.op is not ops.CONST or c.data != remainder[1]:
+        return None
+    difference, found = sums.read(x).plus(sums.read(y), -1), sums.read(remainder[0])
+    if all(difference.plus(found, sign).divided(c.data) is None for sign in (1, -1)):
+        return None
+    same: Cond = make(kind, (x, y))
+    return same
 
 
 def _halves(p: Cond, q: Cond, kind: Op) -> Cond | None:

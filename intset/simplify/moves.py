@@ -19,7 +19,7 @@ from intset.expr.walk import chain
 from intset.simplify import quotients, sums
 from intset.simplify.comparisons import MIRRORED
 from intset.simplify.conditions import negated
-from intset.simplify.lattice import OPPOSITE
+from intset.simplify.lattice import MAX_OPERANDS, OPPOSITE, folded_chain
 from intset.simplify.order import Order
 from intset.simplify.sums import Sum
 
@@ -48,6 +48,7 @@ def candidates(node: Expr, order: Order) -> Iterator[Candidate]:
     for term, k in total.terms.items():
         if term.op is ops.MIN or term.op is ops.MAX:
             yield from _into_bound(total, term, k)
+            yield from _into_chain(total, term, k)
         elif term.op is ops.SELECT:
             yield from _into_branches(total, term, k)
 
@@ -166,6 +167,23 @@ def _into_bound(total: Sum, term: Expr, k: int) -> Iterator[Candidate]:
         if k < 0:
             turned = make(OPPOSITE[term.op], tuple(sums.write(sums.scaled(arg, -1)) for arg in args))
             yield f"addends into {term.op.name}", sums.write(outside.plus(Sum(0, {turned: -k})))
+
+
+def _into_chain(total: Sum, term: Expr, k: int) -> Iterator[Candidate]:
+    """`min(a + z, b, c) - z` as `min(a, min(b, c) - z)`: operands that have none of what is moved stay together."""
+    operands = chain(term.op, term)
+    if not 2 < len(operands) <= MAX_OPERANDS or abs(k) != 1:
+        return
+    rest = total.without(term)
+    read = [sums.read(operand) for operand in operands]
+    for t, c in rest.terms.items():
+        meets = [n for n, one in enumerate(read) if one.terms.get(t, 0) == -c * k]
+        if not meets or len(meets) == len(read):
+            continue
+        part = Sum(0, {t: c * k})  # k is its own inverse
+        others = sums.read(folded_chain(term.op, [one for n, one in enumerate(operands) if n not in meets]))
+        inner = folded_chain(term.op, [sums.write(one.plus(part)) for one in (*(read[n] for n in meets), others)])
+        yield f"addends into {term.op.name}", sums.write(rest.without(t).plus(Sum(0, {inner: k})))
 
 
 def _turned(total: Sum, term: Expr, k: int) -> Iterator[Candidate]:

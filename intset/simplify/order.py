@@ -6,6 +6,7 @@ The difference is a linear form. What it says by itself comes first; then an ato
     abs(a) + r >= 0        where a + r >= 0 or r - a >= 0            r - abs(a) >= 0        where both are
     r - (a & b) >= 0       where r - a >= 0, a >= 0                  (a | b) + r >= 0       where a + r >= 0, b >= 0
     c*(x//c) in [x - c + 1, x], c > 0                                       c*truncdiv(x, c) in [x - c + 1, x + c - 1]
+    x//d in [0, x]         where x >= 0, d > 0
     f*r >= 0               where f >= 0 and r >= 0                    f + r >= 0            where r >= 0, a fact f >= 0
 """
 
@@ -19,6 +20,7 @@ from intset.expr.node import Cond, Expr
 from intset.linear.canonical import Normalizer
 from intset.linear.conditions import Clause
 from intset.linear.form import Linear, atom, constant, factors, monomial_of, take_out
+from intset.simplify.witness import Witnesses
 
 MAX_QUESTIONS: Final = 32  # comparisons of linear forms for one answer
 MAX_DEPTH: Final = 6  # atoms replaced one after another
@@ -32,10 +34,11 @@ BOUNDED: Final = frozenset(
 class Order:
     """Decides conditions under what one normalizer knows; what is found is kept."""
 
-    __slots__ = ("_found", "known")
+    __slots__ = ("_found", "_witnesses", "known")
 
     def __init__(self, known: Normalizer) -> None:
         self.known = known
+        self._witnesses: Witnesses | None = None  # made when a search begins
         self._found: dict[tuple[Expr, Expr], bool] = {}
 
     def is_at_most(self, a: Expr, b: Expr) -> bool:
@@ -55,9 +58,11 @@ class Order:
         if left[0] <= 0:
             return False
         left[0] -= 1
+        if self._witnesses is not None and self._witnesses.is_negative(form):
+            return False
         if self.known.is_nonneg(form):
             return True
-        if not depth or len(form.terms) > MAX_TERMS or not self._may_be_bounded(form):
+        if not depth or len(form.terms) > MAX_TERMS or not self._may_be_bounded(form) or self._is_refuted(form):
             return False
         for t, k in form.terms.items():
             every = self._at_least_each(t, k)
@@ -73,6 +78,12 @@ class Order:
         if self._has_nonneg_factors(form, left, depth):
             return True
         return any(self._is_nonneg(rest, left, depth - 1) for rest in self._without_facts(form))
+
+    def _is_refuted(self, form: Linear) -> bool:
+        """Whether the form is below 0 at a point that satisfies what is known."""
+        if self._witnesses is None:
+            self._witnesses = Witnesses(self.known)
+        return self._witnesses.is_negative(form)
 
     def _may_be_bounded(self, form: Linear) -> bool:
         """Whether there is something in it to be replaced."""
@@ -111,6 +122,9 @@ class Order:
         elif t.op is ops.ABS:
             yield form(t.args[0]).scale(k)
             yield form(t.args[0]).scale(-k)
+        elif t.op is ops.FLOORDIV and t.args[1].op is not ops.CONST:
+            if self.known.is_nonneg(form(t.args[0])) and self.known.is_positive(form(t.args[1])):
+                yield form(t.args[0]).scale(k) if k < 0 else constant(0)
         elif t.op is ops.BITAND and k < 0 or t.op is ops.BITOR and k > 0:
             for arg, other in (t.args, t.args[::-1]):
                 if self.known.is_nonneg(form(arg if k < 0 else other)):

@@ -1,7 +1,7 @@
 """Factors that dividend and divisor share.
 
     (x*z) // (y*z) = x // y             (x*z) % (y*z) = (x % y) * z          and so for the other divisions
-    (g*x + k) // (g*d) = (x + k//g) // d, constants g, d > 0
+    (g*x + k) // (g*d) = (x + k//g) // d, constants g, d > 0             (c*x + y) // c = x + y // c
     (k*x + m*y + a) % c = (k'*x + m'*y + a') % c        where k - k', m - m', a - a' are multiples of c
     min(x, y) // c = min(x // c, y // c), c > 0; so for max, and for truncdiv
 
@@ -81,12 +81,19 @@ def _congruent(a: Expr, c: int, for_machine: bool) -> Iterator[tuple[str, Expr]]
 
 
 def _coarser(a: Expr, c: int) -> Iterator[tuple[str, Expr]]:
-    """`(g*x + k) // (g*d)` as `(x + k//g) // d`."""
+    """`(g*x + k) // (g*d)` as `(x + k//g) // d`; `(c*x + y) // c` as `x + y//c`."""
     total = sums.read(a)
     g = gcd(c, *total.terms.values())
     if g > 1 and total.terms:
         inner = sums.write(sums.of(total.const // g, {t: k // g for t, k in total.terms.items()}))
         yield "common factor of terms and divisor", inner if c == g else make(ops.FLOORDIV, (inner, const(c // g)))
+    whole = {t: k // c for t, k in total.terms.items() if k % c == 0}
+    if whole and len(whole) < len(total.terms):
+        few = {t: k for t, k in total.terms.items() if k % c}
+        g = gcd(c, *few.values())
+        rest = sums.of(total.const // g, {t: k // g for t, k in few.items()})
+        quotient = make(ops.FLOORDIV, (sums.write(rest), const(c // g)))
+        yield "multiples of the divisor", sums.write(sums.of(0, whole).plus(sums.of(0, {quotient: 1})))
 
 
 def _taken_apart(e: Expr) -> tuple[int, list[Expr]]:

@@ -3,7 +3,7 @@
 x - x // y * y = x % y                   x - truncdiv(x, y) * y = truncmod(x, y)
 x // y * y + x % y = x                   truncdiv(x, y) * y + truncmod(x, y) = x
 x % 2 + (x + 1) % 2 = 1                 c - 1 - x % c = (-1 - x) % c
-(x + k) // c - x // c = (x % c + k) // c
+(x + y) // c - x // c = (x % c + y) // c
 x // c + (x + 1) // c + ... + (x + c - 1) // c = x        x - x // 2 = (x + 1) // 2
 x // c * k + k*m = (x + c*m) // c * k               m - x // c = (m*c + c - 1 - x) // c
 """
@@ -168,7 +168,7 @@ def _parities(total: Sum) -> Iterator[Candidate]:
 
 
 def _neighbours(total: Sum) -> Iterator[Candidate]:
-    """The difference of two quotients by one constant whose dividends differ by a constant."""
+    """The difference of two quotients by one constant: what their dividends differ by stands beside a remainder."""
     seen: list[tuple[Expr, int, Sum]] = []
     for term, k in total.terms.items():
         if term.op is not ops.FLOORDIV or term.args[1].op is not ops.CONST or term.args[1].data < 1:
@@ -178,13 +178,14 @@ def _neighbours(total: Sum) -> Iterator[Candidate]:
             if other.args[1] is not term.args[1] or weight != -k:
                 continue
             difference = own.plus(base, -1)
-            if difference.terms:
+            if len(difference.terms) >= len(own.terms) + len(base.terms):
                 continue
             rest = total.without(term).without(other)
-            for start, step, sign in ((other, difference.const, k), (term, -difference.const, -k)):
+            for start, sign in ((other, 1), (term, -1)):
                 low = make(ops.FLOORMOD, start.args)
-                quotient = make(ops.FLOORDIV, (sums.write(Sum(step, {low: 1})), term.args[1]))
-                yield "neighbouring quotients", sums.write(rest.plus(Sum(0, {quotient: sign})))
+                dividend = sums.scaled(difference, sign).plus(Sum(0, {low: 1}))
+                quotient = make(ops.FLOORDIV, (sums.write(dividend), term.args[1]))
+                yield "neighbouring quotients", sums.write(rest.plus(Sum(0, {quotient: k * sign})))
         seen.append((term, k, own))
 
 

@@ -67,3 +67,12 @@ def test_a_step_names_its_divisor() -> None:
     why = Context().simplify((x * y) // y, steps=True)
     assert why.expr is x
     assert why.requires == (y.ne(0),)
+
+
+@pytest.mark.parametrize("row", ["(x*y + z)%y", "(x*z)%(y*z)", "truncmod(x*z, y*z)", "(x*y + x*z)//(y + z)"])
+def test_steps_through_symbolic_remainders(row: str) -> None:
+    e, _, _ = pair(f"{row} ; 0")
+    why = Context().simplify(e, steps=True)
+    assert why.expr is Context().simplify(e) is not e
+    for step in why.steps:
+        assert step.proof and step.proof.certificate().check()

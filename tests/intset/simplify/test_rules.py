@@ -14,7 +14,7 @@ import pytest
 import z3
 
 from intset.expr import ops
-from intset.expr.node import Cond, Expr, Node, Var, make
+from intset.expr.node import Cond, Expr, Node, Var, const, make
 from intset.expr.walk import free_vars
 from intset.prover.smt import SmtSession
 from intset.simplify.pattern import CONDITIONS, CONSTANTS, Rule, variants
@@ -106,17 +106,26 @@ def is_remainder(a: Expr, b: Expr, quotient: Expr, rest: Expr, truncated: bool) 
     return a.eq(quotient * b + rest) & sides & (abs(rest) < abs(b))
 
 
-STEPS: dict[str, tuple[list[Cond], tuple[Expr, Expr, Expr, Expr]]] = {
-    "common factor, %": ([is_remainder(x, y, q, r, False), z.ne(0)], (x * z, y * z, q, r * z)),
-    "common factor, truncmod": ([is_remainder(x, y, q, r, True), z.ne(0)], (x * z, y * z, q, r * z)),
-    "truncated remainder of a remainder": (
-        [is_remainder(x, y, q, r, True), y.eq(k * z), is_remainder(r, z, p, s, True)],
-        (x, z, q * k + p, s),
-    ),
-    "truncated remainder of a multiple": (
-        [is_remainder(x, y, q, r, True), k > 0, z.eq(k * y)],
-        (x * k, z, q, r * k),
-    ),
+Claim = tuple[list[Cond], tuple[Expr, Expr, Expr, Expr]]  # facts, and what follows: a, b, quotient, remainder
+EQUAL_REMAINDERS: list[Claim] = [
+    ([is_remainder(x, z, q, r, False), is_remainder(y, z, p, r, False)], (x - y, z, q - p, const(0))),
+    ([is_remainder(y, z, p, r, False), (x - y).eq(k * z)], (x, z, p + k, r)),
+]
+STEPS: dict[str, list[Claim]] = {
+    "common factor, %": [([is_remainder(x, y, q, r, False), z.ne(0)], (x * z, y * z, q, r * z))],
+    "common factor, truncmod": [([is_remainder(x, y, q, r, True), z.ne(0)], (x * z, y * z, q, r * z))],
+    "truncated remainder of a remainder": [
+        ([is_remainder(x, y, q, r, True), y.eq(k * z), is_remainder(r, z, p, s, True)], (x, z, q * k + p, s)),
+    ],
+    "truncated remainder of a multiple": [
+        ([is_remainder(x, y, q, r, True), k > 0, z.eq(k * y)], (x * k, z, q, r * k)),
+    ],
+    "equal remainders": EQUAL_REMAINDERS,
+    "unequal remainders": EQUAL_REMAINDERS,
+    "quotient of a remainder by a multiple": [  # x = q*(y*z) + p*z + s: x // z is q*y + p, of which p is the remainder
+        ([y > 0, is_remainder(x, y * z, q, r, False), is_remainder(r, z, p, s, False)], (x, z, q * y + p, s)),
+        ([y > 0, is_remainder(x, y * z, q, r, False), is_remainder(r, z, p, s, False)], (q * y + p, y, q, p)),
+    ],
 }
 
 
@@ -133,11 +142,9 @@ def test_over_all_integers(rule: Rule) -> None:
 @pytest.mark.parametrize("name", STEPS)
 def test_in_steps(name: str) -> None:
     """What z3 does not prove at once: that r is the remainder of a by b, and with it that a % b is r."""
-    facts, (a, b, quotient, rest) = STEPS[name]
-    truncated = "trunc" in name
-    assert proved(facts, is_remainder(a, b, quotient, rest, truncated))
-    (rule,) = [rule for rule in INTEGER_RULES if rule.name == name]
-    assert rule.pattern.args[1].op in (ops.VAR, ops.MUL)
+    for facts, (a, b, quotient, rest) in STEPS[name]:
+        assert proved(facts, is_remainder(a, b, quotient, rest, "trunc" in name))
+    assert name in {rule.name for rule in INTEGER_RULES}
 
 
 @pytest.mark.parametrize("truncated", [False, True])
