@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 
 import intset
+from bound import infer_bound
 from bound.infer import BoundsMap
 from bound.infer.answers.outside import ALWAYS
 from bound.operation import PlaceholderOp
@@ -82,8 +83,10 @@ def lowered_rows(rows: Sequence[Row], domain: str | None) -> list[dict[str, obje
 
 
 def explained_schedule(case: Case, sizes: Mapping[str, int], domain: str | None) -> dict[str, object]:
-    """Why the region of each tensor is what it is, and each division of the loop nest what it becomes."""
+    """Why the region of each tensor is what it is, in which forms it may be computed, and what divisions become."""
+    assert case.schedule is not None
     bounds = inferred(case, sizes, domain)
+    bounds.forms = infer_bound(case.schedule, at=dict(sizes) or None, domain=domain, compute="auto").forms
     texts = [
         {"tensor": tensor.name, "text": str(bounds.explain(tensor))}
         for stage in bounds.schedule.stages
