@@ -74,6 +74,10 @@ def cache_write(schedule: Schedule, tensors: tuple[object, ...], scope: str) -> 
     missing = next((iv for iv in data_leaves if iv not in ranges), None)
     if missing is not None:
         raise ScheduleError(f"stage {op.name}: cache_write cannot keep {missing.name}, which mixes data and reduction")
+    whole = pass_up_index(stage.relations, ranges, {iv: iv for iv in data_leaves})
+    mixed = next((iv for iv in roots if iv not in whole), None)
+    if mixed is not None:
+        raise ScheduleError(f"stage {op.name}: cache_write needs {mixed.name} in loops apart from the reduction")
     leaf_of_root = pass_down_index(stage.relations, ranges, {iv: iv for iv in roots})
     place = tuple(leaf_of_root[iv] for iv in data_leaves)
     cached_op: ComputeOp | TensorComputeOp

@@ -10,7 +10,7 @@ from bound.tensor import Tensor, element
 from bound.tir import walk
 from bound.tir.value import Operand
 from intset.config import Effort, tiers_within
-from intset.expr.node import Expr, constant_value
+from intset.expr.node import Expr, const, constant_value
 from intset.expr.range import Range
 from lowering.nest.ir import Allocate, For, Function, If, Padding, Seq, Stmt, Store
 from lowering.nest.scope import Scope, scope_of
@@ -18,7 +18,7 @@ from lowering.nest.walk import Visit, drive, map_operands, range_ends
 from lowering.passes.simplify import difference, shorter
 
 S = TypeVar("S", bound=Stmt)
-Origins = dict[Tensor, tuple[Expr, ...]]
+Origins = dict[Tensor, tuple[Expr | None, ...]]  # `None` along what has one place: it is place 0
 
 
 def rebase(f: Function) -> Function:
@@ -34,7 +34,8 @@ def _visit(stmt: Stmt, scope: Scope, origins: Origins) -> Visit[Stmt]:
         for inner in stmt.stmts:
             part = yield _visit(inner, scope, origins)
             if isinstance(inner, Allocate):
-                origins[inner.tensor] = tuple(range_ends(r)[0] for r in inner.ranges)
+                ends = [range_ends(r) for r in inner.ranges]
+                origins[inner.tensor] = tuple(None if constant_value(e) == 1 else low for low, e in ends)
             scope = scope.after(part)
             parts.append(part)
         return Seq(tuple(parts))
@@ -79,9 +80,11 @@ def _origin(stmt: Allocate, scope: Scope) -> tuple[Expr, ...]:
 def _changed(stmt: S, scope: Scope, origins: Origins) -> S:
     def place(tensor: Tensor, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
         lows = origins.get(tensor)
-        if lows is None or all(constant_value(low) == 0 for low in lows):
+        if lows is None or all(low is not None and constant_value(low) == 0 for low in lows):
             return indices
-        return tuple(difference(i, low, scope) for i, low in zip(indices, lows, strict=True))
+        return tuple(
+            const(0) if low is None else difference(i, low, scope) for i, low in zip(indices, lows, strict=True)
+        )
 
     def on_load(tensor: Tensor, indices: tuple[Expr, ...]) -> Operand | None:
         new = place(tensor, indices)

@@ -334,6 +334,16 @@ def test_cache_write_computes_in_another_scope_then_copies() -> None:
     assert p.s[p.c].op.input_tensors == (cached,)
 
 
+def test_cache_write_of_data_fused_with_a_reduction_is_refused() -> None:
+    a = te.placeholder((4, 5), name="A")
+    r = te.reduce_axis((0, 5), "r")
+    t = te.compute((4,), lambda i: te.sum(a[i, r], axis=r), name="T")
+    s = te.create_schedule(t.op)
+    s[t].fuse(t.op.axis[0], r)
+    with pytest.raises(ScheduleError, match="stage T: cache_write needs i in loops apart from the reduction"):
+        s.cache_write(t, "local")
+
+
 def test_cache_write_keeps_the_order_of_the_loops() -> None:
     p = Program()
     i, j = p.x.op.axis

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from bound.errors import ScheduleError
 from bound.itervar import IterVar
@@ -28,6 +29,8 @@ from bound.schedule.message import with_ancestors
 from bound.schedule.normalize import inject_inline, legalize_invalid_attach, rebase_non_zero_min_loop
 from bound.schedule.relations import children, parents
 from intset.expr.node import as_expr
+
+_WHOLE: Final[tuple[Tail, ...]] = (Tail.ROUND_UP, Tail.SHIFT_INWARDS)  # they compute elements beyond an end, or again
 
 
 @dataclass(eq=False)
@@ -215,10 +218,13 @@ def _rename(
             outer.append(loop)
     shared = {variable[loops.node[leaf]] for leaf in joined}  # what has one element stands inside of them
     stage.leaf_iter_vars = sorted(stage.leaf_iter_vars, key=lambda iv: iv not in shared)
-    # a loop of several stages runs over its axes and no further, so that it is as long for each of them
+    # a loop of several stages runs over its axes and no further, so that it is as long for each of them; and what has
+    # one element is met once, also where it stands inside of a reduction now
     led = with_ancestors(domain.relations, map(loops.axis, joined))
+    cut: dict[IterVar, tuple[Tail, ...]] = dict.fromkeys(led, _WHOLE[:1])
+    cut |= {iv: _WHOLE for iv, kind in domain.kinds.items() if kind == BROADCAST}
     stage.relations = [
-        replace(r, tail=Tail.GUARD) if isinstance(r, Split) and r.parent in led and r.tail is Tail.ROUND_UP else r
+        replace(r, tail=Tail.GUARD) if isinstance(r, Split) and r.tail in cut.get(r.parent, ()) else r
         for r in stage.relations
     ]
     above = with_ancestors(domain.relations, [loops.axis(leaf) for leaf in joined if leaf not in apart])

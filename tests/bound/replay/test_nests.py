@@ -396,3 +396,28 @@ def test_a_loop_that_others_run_is_none_of_a_stage(how, place):
     b = infer_bound(s)
     assert [str(b[s[t].leaf_iter_vars[0]].extent) for t in (t1, t2)] == ["1", "1"]
     assert lowered(s, t3, ("T0", np.arange(5, dtype="float32"))).count("for ") == 4
+
+
+@pytest.mark.parametrize("tail", ["guard", "round_up", "shift_inwards"])
+def test_one_element_in_tiles_inside_of_a_reduction(tail):
+    """T1 reduces over the loop that it shares with T0; its own loops, of one element, stand inside of that."""
+    t0 = pointwise("T0", given(8))
+    r = te.reduce_axis((0, 8), "r")
+    t1 = te.compute((1,), lambda i: te.sum(t0[r], axis=r), name="T1")
+    s = te.create_schedule(t1.op)
+    s[t1].split(t1.op.axis[0], 4, tail=tail)
+    assert replay.inline_at(s, t0, 1).position == 1
+    lowered(s, t1, ("T0", np.arange(8, dtype="float32")))
+
+
+def test_what_is_kept_at_one_place_is_read_there():
+    """The place is not computed, however the guards of producer and reader are written."""
+    n = te.var("n")
+    t1 = pointwise("T1", te.placeholder((n,), name="T0"))
+    t2 = pointwise("T2", t1)
+    s = te.create_schedule([t1.op, t2.op])
+    s[t2].split(t2.op.axis[0], nparts=3)
+    t3 = s.cache_read(t1, "global", [t2])
+    replay.inline_at(s, t3, -1, "best_effort")
+    replay.compute_at(s, t1, t2, -1, "best_effort")
+    assert "T1.global[0]" in lowered(s, t2, ("T0", np.arange(8, dtype="float32")))
