@@ -94,19 +94,16 @@ def _largest(scene: Scene, edge: Edge, asked: int, result: Carried) -> int:
     while place is None:
         less -= 1
         place = matched(scene, edge, less)
-    match = scene.match(edge.producer, edge.consumer)
-    wanted = max(_mapped(scene, edge, asked), place + 1)
-    tensor, axis = edge.target, None
-    if edge.kind == C2P:
-        there = match.reader.loop[less]
-        axis = match.image.get(there, there)
-        rule = why.MISMATCH
+    match, rule = scene.match(edge.producer, edge.consumer), result.held.get(edge.target.op)
+    if edge.kind == C2P or rule is not None:
+        own, wanted = scene.domains[edge.target.op].loop, max(_mapped(scene, edge, asked), place + 1)
+        axis = own[place] if place < len(own) else None
+        reader = edge.source if edge.kind == C2P else None
+        found = Reason(rule or why.MISMATCH, edge.target, axis, reader, wanted, place)
     else:
         axis = match.producer.loop[match.longest]
-        rule = rule_at(match, match.longest)
-    rule = result.held.get(edge.target.op, rule)
-    consumer = edge.source if edge.kind == C2P else edge.target
-    result.reasons[edge.target.op] = Reason(rule, tensor, axis, consumer, wanted, place)
+        found = Reason(rule_at(match, match.longest), edge.source, axis, edge.target, asked, match.longest)
+    result.reasons[edge.target.op] = found
     return place
 
 

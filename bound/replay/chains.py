@@ -172,5 +172,7 @@ def common_consumer(schedule: Schedule, producer: Tensor, consumer: Tensor) -> T
 
 def check_depends(graph: Graph, producer: Tensor, consumer: Tensor) -> None:
     """Refuse a consumer that reads `producer` not even through others."""
+    if consumer is producer:
+        raise ScheduleError(f"{producer.name} is given as what it is read by, but it does not read itself")
     if consumer not in graph.dependents((producer,)):
         raise ScheduleError(f"{consumer.name} does not depend on {producer.name}, not even through other tensors")

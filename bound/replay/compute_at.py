@@ -9,7 +9,7 @@ from typing import Final
 from bound.errors import InputError, ScheduleError
 from bound.itervar import IterVar
 from bound.replay.domain import REDUCTION, current, domain, position_of
-from bound.replay.place import BEST_EFFORT, STANDARD, Outcome, check_mode, place_at, works
+from bound.replay.place import BEST_EFFORT, STANDARD, Outcome, check_mode, in_words, place_at, works
 from bound.replay.reasons import Repair, ReplayError
 from bound.replay.recompute import recompute
 from bound.schedule import Schedule
@@ -55,8 +55,7 @@ def compute_at(
             return cloned(schedule)
         first, last = current(schedule, producer), current(schedule, consumer)
         found = tuple(_repairs(schedule, first, last, pos))
-        kinds = ", ".join(repair.text for repair in found)
-        raise ReplayError(f"{error}; what works instead: {kinds}", error.reasons, found) from None
+        raise ReplayError(f"{error}; what works instead: {in_words(found)}", error.reasons, found) from None
 
 
 def _recomputed(schedule: Schedule, producer: Tensor, consumer: Tensor, pos: int) -> Outcome:

@@ -137,7 +137,8 @@ def position_of(given: object, depth: int, name: str) -> int:
     if isinstance(given, bool) or not isinstance(given, int):
         raise InputError(f"a position is an integer, not {given!r}")
     if not -depth - 1 <= given <= depth:
-        raise InputError(f"position {given} of {name} is outside {-depth - 1}..{depth}: it has {depth} loops")
+        loops = "1 loop" if depth == 1 else f"{depth} loops"
+        raise InputError(f"position {given} of {name} is outside {-depth - 1}..{depth}: it has {loops}")
     return given if given >= 0 else depth + 1 + given
 
 

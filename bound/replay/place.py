@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -179,7 +179,8 @@ def _inline(schedule: Schedule, tensor: Tensor, pos: int, mode: str, name: str) 
     reasons = tuple(settle(scene, kept, best=not standard))
     if standard and reasons:
         again = partial(_inline, tensor=tensor, name=name)
-        raise ReplayError(f"{call}: {reasons[0]}", reasons, tuple(_repairs(schedule, again, depth)))
+        found = tuple(_repairs(schedule, again, depth))
+        raise ReplayError(f"{call}: {reasons[0]}; what works instead: {in_words(found)}", reasons, found)
     scene.write()
     return Outcome(scene.position[now.op], reasons)
 
@@ -194,6 +195,11 @@ def _repairs(schedule: Schedule, again: Callable[..., Outcome], depth: int) -> I
     best = partial(again, pos=depth, mode=BEST_EFFORT)
     if works(schedule, best):
         yield Repair("mode", f"mode {BEST_EFFORT!r}", best)
+
+
+def in_words(repairs: Iterable[Repair]) -> str:
+    """Repairs, one after another."""
+    return ", ".join(repair.text for repair in repairs)
 
 
 def works(schedule: Schedule, call: Callable[[Schedule], Outcome]) -> bool:

@@ -24,7 +24,7 @@ _BECAUSE: Final = {
     REDUCTION: "{axis} is a reduction of {tensor}: a value is complete only behind that loop",
     MISMATCH: "the loops of {consumer} differ there",
     UNMAPPED: "no loop of {consumer} runs over the same axis as {axis}",
-    KIND: "{axis} has another kind of loop",
+    KIND: "{axis} is vectorized, unrolled, or annotated otherwise than the loop it would be one with",
     PERSISTENT: "what {consumer} needs is complete only behind the reduction that would share {axis}",
     FROZEN: "other stages are computed in the loops of {tensor} already",
     SELF_MAPPED: "two loops of {consumer} would become one",

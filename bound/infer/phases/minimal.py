@@ -18,10 +18,12 @@ from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, Var, constant_value
 from intset.expr.range import Range
 from intset.expr.walk import conjuncts, is_small, postorder
+from intset.linear.canonical import Normalizer
 
 _MAX_GUARDS: Final = 32  # more are left as they are
 _MAX_NODES: Final = 400  # longer guards are left as they are
 _SLOW: Final = (*ops.DIVISIONS, ops.MIN, ops.MAX, ops.SELECT)
+_FORMS: Final = Normalizer({})
 _SIZES: Final = (7, 13, 101)  # values of open sizes at which a point is looked for where a guard is needed
 
 
@@ -32,11 +34,15 @@ def minimal(known: Known, loops: Sequence[Var], guards: Sequence[Cond]) -> tuple
     ----------
     loops: all around the body.
     """
-    kept = list(dict.fromkeys(part for guard in guards for part in conjuncts(guard)))
-    if len(kept) > _MAX_GUARDS or not is_small(_MAX_NODES, kept):
+    parts = list(dict.fromkeys(part for guard in guards for part in conjuncts(guard)))
+    if len(parts) > _MAX_GUARDS or not is_small(_MAX_NODES, parts):
         return tuple(guards)
+    alike: dict[Cond, list[Cond]] = {}
+    for part in parts:
+        alike.setdefault(_FORMS.cond(part), []).append(part)
+    kept = [min(same, key=_cost) for same in alike.values()]
     telling = [v for v in loops if v in known.ranges and not _runs(known.ranges[v])]
-    removed = False
+    removed = len(kept) < len(parts)
     for guard in sorted(kept, key=_cost, reverse=True):
         others = [other for other in kept if other is not guard]
         ranges = closed(known, [*(v for cond in (guard, *others) for v in cond.free_vars()), *telling])

@@ -171,11 +171,16 @@ def _inside_of(relations: Sequence[Relation], first: Iterable[IterVar]) -> list[
 
 
 def _runner(schedule: Schedule, loops: Loops, node: Node) -> Stage:
-    """The stage whose leaf a loop is, that runs the loops around it as well."""
-    depth = node.depth + 1
+    """The stage whose leaf a loop is, that runs the loops around it as well or is computed in them."""
     owners = [leaf for leaf in node.leaves if loops.owns(leaf) and loops.kind(leaf) != BROADCAST]
-    full = [op for op, _ in owners if sum(_runs(loops, op, outer) for outer in node.path()) == depth]
+    full = [op for op, _ in owners if all(_is_around(loops, op, outer) for outer in node.path())]
     return schedule[full[-1] if full else loops.owner(node)[0]]
+
+
+def _is_around(loops: Loops, op: Operation, node: Node) -> bool:
+    """Whether a loop is around a stage because the stage runs it, or shares one inside of it."""
+    home = loops.home[op]
+    return (home is not None and node in home.path()) or _runs(loops, op, node)
 
 
 def _runs(loops: Loops, op: Operation, node: Node) -> bool:

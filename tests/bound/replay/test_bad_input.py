@@ -61,6 +61,13 @@ def test_every_position_inside_counts_from_either_end(mode):
         assert found[0] == found[1]
 
 
+def test_a_sentence_counts_loops():
+    s, ts = two_reductions()
+    refused(s, InputError, "position 5 of T4 is outside -2..1: it has 1 loop", replay.compute_at, ts[0], ts[3], 5)
+    with pytest.raises(replay.ReplayError, match=r"T2 can share 1 loop, not 2: .*; what works instead: position 1"):
+        replay.inline_at(s, ts[1], 2)
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_tensors(mode):
     s, ts = two_reductions()
@@ -73,7 +80,11 @@ def test_tensors(mode):
     for given_tensor in (ts[0].op, "T1", None):
         refused(s, InputError, "a tensor is needed, not", replay.compute_at, given_tensor, ts[1], 1, mode)
         refused(s, InputError, "a tensor is needed, not", replay.inline_at, given_tensor, 1, mode)
-    for first, second in ((ts[1], ts[0]), (ts[0], ts[0]), (ts[1], ts[2]), (ts[3], ts[0])):
+    for t in (ts[0], ts[3]):
+        text = f"{t.name} is given as what it is read by, but it does not read itself"
+        refused(s, ScheduleError, text, replay.compute_at, t, t, 1, mode)
+        refused(s, ScheduleError, text, replay.common_consumer, t, t)
+    for first, second in ((ts[1], ts[0]), (ts[1], ts[2]), (ts[3], ts[0])):
         text = f"{second.name} does not depend on {first.name}, not even through other tensors"
         refused(s, ScheduleError, text, replay.compute_at, first, second, 1, mode)
         refused(s, ScheduleError, text, replay.common_consumer, first, second)

@@ -421,3 +421,18 @@ def test_what_is_kept_at_one_place_is_read_there():
     replay.inline_at(s, t3, -1, "best_effort")
     replay.compute_at(s, t1, t2, -1, "best_effort")
     assert "T1.global[0]" in lowered(s, t2, ("T0", np.arange(8, dtype="float32")))
+
+
+def test_a_stage_in_a_loop_that_stands_in_others_for_the_sake_of_a_third():
+    """T2 and T6 share the loop of T1; it stands in the loops of T5, which T2 shares and T6 has no axes for."""
+    t1 = pointwise("T1", given(6))
+    t6 = pointwise("T6", t1)
+    t2 = te.compute((3, 6), lambda i, j: t1[j] + i, name="T2")
+    t3 = reduced("T3", t2)
+    t5 = te.compute((3, 4), lambda i, j: t3[i] + j, name="T5")
+    s = te.create_schedule([t6.op, t5.op])
+    s[t5].reorder(*reversed(t5.op.axis))
+    replay.inline_most(s)
+    b = infer_bound(s)
+    assert [len(b.attach_path(t)) for t in (t1, t2, t3)] == [3, 3, 2]
+    lowered(s, t5, ("T0", np.arange(6, dtype="float32")))

@@ -84,6 +84,8 @@ def asked(d: Dag, s: Schedule) -> None:
 def repaired(d: Dag, s: Schedule, error: replay.ReplayError) -> None:
     """Each repair works on what was refused."""
     assert error.reasons and error.repairs
+    for reason in error.reasons:
+        assert reason.consumer is not reason.tensor and 0 <= reason.allowed < reason.asked
     for repair in error.repairs:
         copied = s.copy()
         repair.apply(copied)
