@@ -317,9 +317,14 @@ def _comparison_of(e: Cond, nesting: int) -> Any:
         return None
     if op is ops.EQ or op is ops.NE:
         return e, _Comparison(op, total, b.data, ())
-    if any(abs(k) == 1 and type(inner) is _Division and not inner.is_remainder for _, k, inner in total.terms):
-        return None
+    for _, k, inner in total.terms:
+        if type(inner) is _Division and (_has_quotient(inner.dividend) if inner.is_remainder else abs(k) == 1):
+            return None
     return e, _Comparison(op, total, b.data, _rests(total, {abs(k) for k in coefficients}))
+
+
+def _has_quotient(dividend: Sum) -> bool:
+    return any(type(inner) is _Division and not inner.is_remainder for _, _, inner in dividend.terms)
 
 
 def _is_congruence(dividend: Sum) -> bool:
