@@ -7,17 +7,33 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 import intset
-from intset import BudgetError, Context, Fact, Opaque, ParseError, Range, ShapeVar, Var, cast, nonneg, select
+from intset import (
+    BudgetError,
+    Context,
+    Fact,
+    Opaque,
+    ParseError,
+    Range,
+    ShapeVar,
+    Var,
+    cast,
+    maximum,
+    minimum,
+    nonneg,
+    select,
+    truncdiv,
+)
 from intset.check import Certificate
 from intset.check.__main__ import main
 from intset.check.claim import claim
 from intset.check.evidence import Combination, Premise, Term
 from intset.check.linear import both_ways, check_linear, ways_to_fail
-from intset.expr.node import const, sum_of, truth
+from intset.expr.node import Cond, const, sum_of, truth
 from tests import ROOT
 
 SEARCHES = ("intset.context", "intset.domains", "intset.linear", "intset.prover", "bound", "lowering")
@@ -336,3 +352,53 @@ def test_conditions_of_any_depth_are_read():
     for _ in range(12):
         power = power * power
     assert not Certificate("linear", power >= const(0)).check()
+
+
+def by(goal: Cond, *premises: Premise, factor: int = 1, **stated: Any) -> Certificate:
+    """A certificate that adds what makes the goal false to `factor` times each premise, in each way to fail."""
+    cert = Certificate("linear", goal, **stated)
+    terms = tuple(Term(factor, (premise,)) for premise in premises)
+    ways = [way for way, _ in ways_to_fail(cert)]
+    combinations = (Combination(way, (Term(1, (Premise("the goal negated", way[-1]),)), *terms)) for way in ways)
+    return replace(cert, combinations=tuple(combinations))
+
+
+def test_a_premise_is_what_its_reason_says_and_no_more():
+    third, turned, floor = truncdiv(x, 3), truncdiv(x, const(-3)), x // const(-3)
+    three = const(-3)
+    lazy = select((x < 1) & (y < 1), 5, 0)
+    false = {
+        "a square": (x * x <= 0, x * x >= 1, x * y >= 0, x + x >= 0, x * x > 0),
+        "declared": (m < 64, m > 1, m <= 63, m >= 2, n >= 1, A[i] >= 0),
+        "the meaning of the operation": (
+            third * 3 <= x, x <= third * 3, turned * -3 >= x, x >= floor * three + three + 2,
+            x <= third * 3 + 3 - 2, (x - x // 3 * 3) * x >= 0,
+            maximum(x, y) <= x, minimum(x, y) >= x, x // y * y <= x, x <= x // y * y + y - 1, abs(x) <= -x,
+        ),
+    }  # fmt: skip
+    reasons = ("a fact", "where it has a value", "a range", "a divisor is positive")
+    for why, goals in (*false.items(), *((why, (x < 5, x * y >= 1)) for why in reasons)):
+        for goal in goals:
+            assert not by(goal, Premise(why, goal)).check(), (why, goal)
+    right = {"a square": (x * x >= 0,), "declared": (m <= 64, m >= 1), "the meaning of the operation": (abs(x) >= x,)}
+    for why, goals in right.items():
+        assert all(by(goal, Premise(why, goal)).check() for goal in goals), why
+    for goal, why, cond, factor in (
+        ((x >= 1) | (lazy >= 5), "the meaning of the operation", lazy.eq(5), 1),
+        (minimum(x, y) >= x, "the meaning of the operation", minimum(x, y).eq(x), 1),
+        (maximum(x, y) <= x, "the meaning of the operation", maximum(x, y).eq(x), -1),
+        ((m % 4) >= 1, "declared", (m % 4).eq(1), 1),
+    ):
+        assert not by(goal, Premise(why, cond), factor=factor).check(), goal
+
+
+def test_a_sum_that_is_no_contradiction_shows_nothing():
+    within = ((x, Range(7, 3)),)
+    assert not by(x < 9, Premise("a range", x <= 9), ranges=within).check()  # 0: x may be 9
+    assert not by(x < 5, ranges=within).check()  # x - 5
+    assert not by(x <= 8, Premise("a range", x >= 7), factor=-1, ranges=within).check()  # an inequality turned round
+    assert not by(x > 7, Premise("a range", x >= 7), ranges=within).check()
+    assert by(x < 10, Premise("a range", x <= 9), ranges=within).check()
+    assert by(x > 6, Premise("a range", x >= 7), ranges=within).check()
+    assert not Certificate("points", x < 10, ranges=within, count=2).check()
+    assert Certificate("points", x < 10, ranges=within, count=3).check()
