@@ -440,6 +440,8 @@ def _is_open(part: _Comparison, known: Normalizer) -> bool:
     least = _threshold(part)
     if low is not None and low >= least or high is not None and high < least:
         return False
+    if len(total.terms) > 1 and (low is not None and low + 1 == least or high is not None and high == least):
+        return False  # an end of a sum: all of its terms are at theirs
     # as a form that is at least 0: total - least, or least - 1 - total
     if part.op not in _UPPER:
         return _all_matter(total._replace(const=-least), part.rests, known)
