@@ -292,7 +292,7 @@ class ShapeSet(IntSet):
     def notes(self, notes: tuple[str, ...]) -> None:
         self._notes = notes
 
-    def bounds(self, operations: int) -> Bounds:
+    def bounds(self, operations: int | None = None) -> Bounds:
         """The ends, whether they are attained, and what was given up, in one go and within a budget."""
         sides, given_up = self._ends.found(operations)
         is_tight = self._claims_tight and not given_up and self._ends.attains(sides)

@@ -71,7 +71,7 @@ class Ordered(ABC):
         """
         return shape_of_conditions(self)
 
-    def is_written_as(self, other: object) -> bool:
+    def _is_written_as(self, other: object) -> bool:
         """Whether both are one and the same by how they are written, so that nothing has to be asked."""
         return self is other
 
@@ -82,7 +82,7 @@ class Ordered(ABC):
         """Whether every element is known to be one of `other`, for all parameters (comparing what is represented)."""
         if not self._is_comparable(other):
             return NotImplemented
-        return self.is_written_as(other) or included(self, other) is True
+        return self._is_written_as(other) or included(self, other) is True
 
     def __lt__(self, other: Ordered) -> bool:
         """Whether this is known to be a subset of `other`, and to differ from it for some parameters."""

@@ -47,7 +47,7 @@ class StageRegion(Region):
         self.is_exact, self.notes = need.exact, need.notes
         self._box: tuple[Range, ...] | None = None
 
-    def is_written_as(self, other: object) -> bool:
+    def _is_written_as(self, other: object) -> bool:
         """Whether both are the same box, which need not be asked."""
         its = other._need.box if isinstance(other, StageRegion) else None
         return its is not None and self._need.box is not None and self._need.box.key() == its.key()
