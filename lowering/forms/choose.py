@@ -13,7 +13,7 @@ first two say that they are cheaper. So a schedule is lowered a number of times 
 
 Asked first is the box, which is quick to infer. Where every region is a box there is nothing to choose; where the boxes
 exceed the regions by little, even if the excess is passed on from stage to stage, the exact nests are not built at all.
-A program that takes no time either way computes what is required.
+A program that takes no time either way computes what is required, in nests that are not taken apart.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from lowering.nest.walk import statements
 from lowering.passes.partition import partition_loops
 
 COMPUTE: Final = ("auto", "exact", "box")
-SMALL: Final = 50_000  # modelled cost of a program that takes no time: it computes what is required and nothing else
+SMALL: Final = 50_000  # modelled cost of a program that takes no time: what is required, in as few loops as possible
 LITTLE: Final = 0.05  # of the elements of all boxes: an excess that is not worth a second inference
 FEW: Final = 40  # statements of a nest up to which guards are an alternative also where only tiles are ragged
 _LIKED: Final[tuple[str, ...]] = ("split", "ends", "guard", "partition")  # of equals the first
@@ -188,9 +188,13 @@ def _nests(maker: Maker, b: BoundsMap, asked: str) -> _Nests:
     if "ends" in costs and "split" in costs:
         in_pieces = {groups.get(t.name) for stage in split for t in stage.op.outputs}
         of = {group: [word for word in found if word != "split" or group in in_pieces] for group, found in of.items()}
+    if asked == "auto" and sum(min(sums[w].get(g, 0.0) for w in found) for g, found in of.items()) <= SMALL:
+        candidates = {group: [word for word in found if word != "partition"] for group, found in of.items()}
+    else:
+        candidates = of
     best = {
         group: min(found, key=lambda word: (round(sums[word].get(group, 0.0), 3), before[word].get(group, 0.0)))
-        for group, found in of.items()
+        for group, found in candidates.items()
     }
     words = {name: best[group] for name, group in groups.items()}
     chosen_costs = {name: costs[word].get(name, 0.0) for name, word in words.items()}
