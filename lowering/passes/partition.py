@@ -14,7 +14,7 @@ whose iterations are spread over threads stays whole: there the interior is chos
 
 The pieces of a loop are the values between those at which one of its conditions changes, as far as the order of these
 values is known; all of them together are the loop, in its order, so a reduction of floats is what it was. Code grows by
-at most `TIMES` times the statements of a function.
+at most `TIMES` times the statements of a function for loops with others inside, by `INNERMOST` times for the others.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from lowering.passes.inline import inline_values
 from lowering.passes.unique import with_fresh_names
 
 TIMES: Final = 2  # the statements of a function, that it may grow by
-SHARE: Final = 0.9  # of what is left, that a loop with others inside may take
+INNERMOST: Final = 8  # the same for innermost loops alone: they have most to gain, and their copies are short
 FEWEST: Final = 32  # statements that every function may grow by
 PIECES: Final = 8  # of one loop
 SHORT: Final = 128  # simple operations of a loop beside which a number of iterations that is not constant costs
@@ -110,7 +110,9 @@ def _has_conditions(stmt: Stmt) -> bool:
 
 class _Partition:
     def __init__(self, f: Function) -> None:
-        self.left = max(FEWEST, TIMES * _statements(f.body))
+        size = _statements(f.body)
+        self.left = max(FEWEST, TIMES * size)  # statements that copies of loops with others inside may make
+        self.left_innermost = max(FEWEST, INNERMOST * size)
 
     def visit(self, stmt: Stmt, loops: Loops, around: Around) -> Visit[Stmt]:
         if isinstance(stmt, Seq):
@@ -162,12 +164,13 @@ class _Partition:
         pieces = _pieces(low, end, changes, loops)
         more = (len(pieces) - 1) * _statements(loop)
         is_innermost = not any(isinstance(inner, For) for inner in statements(loop.body))
-        if len(pieces) < 2 or more > (
-            self.left if is_innermost else SHARE * self.left
-        ):  # what is inside needs some, too
+        if len(pieces) < 2 or more > (self.left_innermost if is_innermost else self.left):
             body = yield self.visit(loop.body, inside, inner)
             return _unless_empty(replace(loop, body=body))
-        self.left -= more
+        if is_innermost:
+            self.left_innermost -= more
+        else:
+            self.left -= more
         made: dict[int, Stmt] = {}
         for k in sorted(
             range(len(pieces)), key=lambda k: not pieces[k].is_interior
