@@ -76,7 +76,7 @@ def tried(seed: int, tails: tuple[str, ...] = TAILS) -> int:
 
 
 def test_loops_that_overshoot():
-    assert sum(tried(seed) for seed in range(24)) > 24
+    assert sum(tried(seed) for seed in range(10)) > 10
 
 
 @pytest.mark.nightly
