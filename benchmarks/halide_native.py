@@ -128,9 +128,8 @@ def measure(hl: Any, name: str, repeat: int, threads: int) -> dict[str, float]:
     rng = np.random.default_rng(0)
     given = {t: rng.random(program.shape(t), "float32") + 0.5 for t in f.inputs}  # a divisor is never near 0
     ours, theirs = ({t: np.zeros(program.shape(t), "float32") for t in f.outputs} for _ in range(2))
-    flags = (*FLAGS, OPENMP) if parallel else FLAGS
     calls = {
-        "generated": generated(f, c_file(f), [{**given, **ours}[t] for t in f.params], program, flags),
+        "generated": generated(f, c_file(f), [{**given, **ours}[t] for t in f.params], program, (*FLAGS, OPENMP)),
         "halide": halide_call(hl, name, *given.values(), *theirs.values(), parallel),
     }
     times: dict[str, list[float]] = {label: [] for label in calls}

@@ -38,7 +38,7 @@ def measure(program: Program, repeat: int, threads: int = 1) -> dict[str, Any]:
     """Medians of both, and what was compiled."""
     parallel = threads > 1
     clock = perf_counter if parallel else process_time
-    flags = (*FLAGS, OPENMP) if parallel else FLAGS
+    flags = (*FLAGS, OPENMP)
     built = program.build(parallel)
     begin = process_time()
     f = lower(built.schedule, built.args)
@@ -53,7 +53,7 @@ def measure(program: Program, repeat: int, threads: int = 1) -> dict[str, Any]:
     }
     if parallel:
         alone = c_file(lower((serial := program.build(False)).schedule, serial.args))
-        calls["serial"] = generated(f, alone, [{**given, **ours}[t] for t in f.params], program, FLAGS)
+        calls["serial"] = generated(f, alone, [{**given, **ours}[t] for t in f.params], program, flags)
     times: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(repeat):
         for name, call in calls.items():
