@@ -15,13 +15,12 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from statistics import median
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from benchmarks.native import generated
+from benchmarks.native import generated, medians
 from benchmarks.programs import PROGRAMS
 from benchmarks.programs.images import KERNEL
 from benchmarks.programs.stencils import POINTS, STAGES
@@ -132,16 +131,9 @@ def measure(hl: Any, name: str, repeat: int, threads: int) -> dict[str, float]:
         "generated": generated(f, c_file(f), [{**given, **ours}[t] for t in f.params], program, (*FLAGS, OPENMP)),
         "halide": halide_call(hl, name, *given.values(), *theirs.values(), parallel),
     }
-    times: dict[str, list[float]] = {label: [] for label in calls}
-    for _ in range(repeat):
-        for label, call in calls.items():
-            begin = perf_counter()
-            if call():
-                raise RuntimeError(f"{name}: {label} failed")
-            times[label].append(perf_counter() - begin)
+    seconds = medians(calls, repeat, perf_counter)
     for tensor, array in ours.items():
         np.testing.assert_allclose(array, theirs[tensor], rtol=1e-3, atol=1e-3)
-    seconds = {label: median(values) for label, values in times.items()}
     return {**seconds, "ratio": seconds["generated"] / seconds["halide"]}
 
 

@@ -17,7 +17,7 @@ import ctypes
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from time import perf_counter, process_time
@@ -54,16 +54,9 @@ def measure(program: Program, repeat: int, threads: int = 1) -> dict[str, Any]:
     if parallel:
         alone = c_file(lower((serial := program.build(False)).schedule, serial.args))
         calls["serial"] = generated(f, alone, [{**given, **ours}[t] for t in f.params], program, flags)
-    times: dict[str, list[float]] = {name: [] for name in calls}
-    for _ in range(repeat):
-        for name, call in calls.items():
-            begin = clock()
-            if call():
-                raise RuntimeError(f"{name} failed")
-            times[name].append(clock() - begin)
+    seconds = medians(calls, repeat, clock)
     for tensor, array in ours.items():
         np.testing.assert_allclose(array, theirs[tensor], rtol=1e-3, atol=1e-3)
-    seconds = {name: median(values) for name, values in times.items()}
     return {
         **seconds,
         "ratio": seconds["generated"] / seconds["hand"],
@@ -72,6 +65,18 @@ def measure(program: Program, repeat: int, threads: int = 1) -> dict[str, Any]:
         "lowered": lowered,
         "compute": next((forms[0].compute for forms in f.forms.values()), "exact"),
     }
+
+
+def medians(calls: Mapping[str, Callable[[], int]], repeat: int, clock: Callable[[], float]) -> dict[str, float]:
+    """The median time of each call; they take turns, so that a busy machine slows all alike."""
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(repeat):
+        for name, call in calls.items():
+            begin = clock()
+            if call():
+                raise RuntimeError(f"{name} failed")
+            times[name].append(clock() - begin)
+    return {name: median(values) for name, values in times.items()}
 
 
 def generated(
