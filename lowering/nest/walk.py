@@ -139,16 +139,21 @@ def with_children(stmt: Stmt, new: tuple[Stmt, ...]) -> Stmt:
     return stmt
 
 
-def transform(root: Stmt, change: OnOperand) -> Stmt:
-    """The nest with `change` applied to every operand."""
+def rebuilt(root: Stmt, change: Callable[[Stmt], Stmt]) -> Stmt:
+    """The nest with `change` applied to every statement, those inside of one before it."""
 
     def visit(stmt: Stmt) -> Visit[Stmt]:
         inner: list[Stmt] = []
         for child in children(stmt):
             inner.append((yield visit(child)))  # noqa: PERF401  # a comprehension cannot yield
-        return map_operands(with_children(stmt, tuple(inner)), change)
+        return change(with_children(stmt, tuple(inner)) if inner else stmt)
 
     return drive(visit(root))
+
+
+def transform(root: Stmt, change: OnOperand) -> Stmt:
+    """The nest with `change` applied to every operand."""
+    return rebuilt(root, lambda stmt: map_operands(stmt, change))
 
 
 def replaced(root: walk.Part, replacements: Mapping[Old, Operand]) -> walk.Part:

@@ -21,7 +21,7 @@ from intset.expr.definedness import definedness
 from intset.expr.node import Cond, Expr
 from intset.expr.walk import conjuncts, opaque_terms
 from lowering.nest.ir import For, Function, If, LoopKind, Stmt, Store
-from lowering.nest.walk import Visit, children, drive, with_children
+from lowering.nest.walk import rebuilt
 from lowering.passes.unique import with_fresh_names
 
 _TAKEN: Final = (LoopKind.SERIAL, LoopKind.VECTORIZED, LoopKind.UNROLLED)
@@ -32,18 +32,12 @@ def decide_rows(f: Function) -> Function:
 
     Taken are loops of one store of a choice whose other value is a number, so that little is written twice.
     """
-    return f.with_body(drive(_visit(f.body)))
+    return f.with_body(rebuilt(f.body, _decided))
 
 
-def _visit(stmt: Stmt) -> Visit[Stmt]:
-    inner = []
-    for child in children(stmt):
-        inner.append((yield _visit(child)))  # noqa: PERF401  # a comprehension cannot yield
-    stmt = with_children(stmt, tuple(inner)) if inner else stmt
-    return _decided(stmt) if isinstance(stmt, For) else stmt
-
-
-def _decided(loop: For) -> Stmt:
+def _decided(loop: Stmt) -> Stmt:
+    if not isinstance(loop, For):
+        return loop
     store = loop.body
     if not isinstance(store, Store) or loop.kind not in _TAKEN or loop.carried:
         return loop

@@ -7,7 +7,7 @@ from typing import Final
 from bound.tir import walk
 from intset.expr.node import Var, const, constant_value
 from lowering.nest.ir import Allocate, For, Function, Let, LoopKind, Seq, Stmt, seq
-from lowering.nest.walk import Visit, children, drive, range_ends, statements, transform, with_children
+from lowering.nest.walk import range_ends, rebuilt, statements, transform
 from lowering.passes.constants import decided
 
 MOST: Final = 256  # statements that a loop may become
@@ -18,14 +18,10 @@ def unroll(f: Function) -> Function:
 
     Conditions and integers that are constants then, and selections between them, are decided.
     """
-    return f.with_body(drive(_visit(f.body)))
+    return f.with_body(rebuilt(f.body, _written_out))
 
 
-def _visit(stmt: Stmt) -> Visit[Stmt]:
-    inner = []
-    for child in children(stmt):
-        inner.append((yield _visit(child)))  # noqa: PERF401  # a comprehension cannot yield
-    stmt = with_children(stmt, tuple(inner)) if inner else stmt
+def _written_out(stmt: Stmt) -> Stmt:
     if not isinstance(stmt, For) or stmt.kind is not LoopKind.UNROLLED or stmt.carried:
         return stmt
     low, count = (constant_value(e) for e in range_ends(stmt.range))
