@@ -27,6 +27,7 @@ from lowering.passes import (
     unique_names,
 )
 from lowering.passes.constants import fold_constants
+from lowering.passes.identities import drop_identities
 from lowering.passes.inline import inline_values
 from lowering.passes.partition import partition_loops
 from lowering.passes.races import races
@@ -150,7 +151,8 @@ def before_divisions(
     _refuse_races(f, s)
     bits = narrow(f).bits
     if made.is_parted:
-        parted = fold_constants(inline_values(partition_loops(f), 1))  # some names are constants in a piece
+        parted = drop_identities(partition_loops(f))
+        parted = fold_constants(inline_values(parted, 1))  # some names are constants in a piece
         f = parted if narrow(parted).bits == bits else f
     return f, bits
 

@@ -8,7 +8,7 @@
 
 What fills it stands before what uses the other half, so the two may overlap in time. What is computed in the same loop
 for it alone is computed with it. Only a loop that runs one iteration after another has a next one: elsewhere, and
-outside of all loops, there is one half.
+outside of all loops, `double_buffer` means nothing and is refused.
 """
 
 from __future__ import annotations
@@ -47,19 +47,30 @@ def doubled(root: Stmt, tensors: frozenset[Tensor]) -> Stmt:
 
     Raises
     ------
-    ScheduleError: what one of them reads is computed in the same loop, and for others as well.
+    ScheduleError: what one of them reads is computed in the same loop, and for others as well; or none of the
+        iterations that one is computed for has a next one.
     """
     if not tensors:
         return root
 
     def visit(stmt: Stmt) -> Visit[Stmt]:  # outer loops first: what is inside of a buffer's nest is copied with it
+        if isinstance(stmt, For) and stmt.kind not in _IN_TURN:
+            _refuse(stmt.body, tensors, f"those of {stmt.var.name} do not run one after another")
         new = _in_loop(stmt, tensors) if isinstance(stmt, For) and stmt.kind in _IN_TURN else stmt
         inner: list[Stmt] = []
         for child in children(new):
             inner.append((yield visit(child)))  # noqa: PERF401  # a comprehension cannot yield
         return with_children(new, tuple(inner))
 
+    _refuse(root, tensors, "compute_at places it in a loop")
     return drive(visit(root))
+
+
+def _refuse(place: Stmt, tensors: frozenset[Tensor], reason: str) -> None:
+    """Refuse two halves for what is allocated at a place that has no next iteration."""
+    for stmt in _directly(place):
+        if isinstance(stmt, Allocate) and stmt.tensor in tensors:
+            raise ScheduleError(f"stage {stmt.tensor.name}: double_buffer has no next iteration to fill: {reason}")
 
 
 @dataclass

@@ -22,6 +22,7 @@ from lowering.passes.accumulators import accumulate
 from lowering.passes.bounded import sizes_that_fit
 from lowering.passes.constants import fold_constants
 from lowering.passes.dead import drop_dead
+from lowering.passes.identities import drop_identities
 from lowering.passes.inline import inline_values
 from lowering.passes.narrow import Width, narrow
 from lowering.passes.partition import partition_loops
@@ -110,9 +111,8 @@ def _prepared(f: Function, bits: int) -> Function:
     """The nest as C is to have it: loops written out and taken apart, as far as that needs no wider integers."""
     f = unroll(f)
     parted = partition_loops(f)
-    return fold_constants(
-        drop_dead(accumulate(parted if parted is f or bits == 64 or narrow(parted).bits == 32 else f))
-    )
+    chosen = parted if parted is f or bits == 64 or narrow(parted).bits == 32 else f
+    return fold_constants(drop_dead(accumulate(drop_identities(chosen))))
 
 
 class _Body:

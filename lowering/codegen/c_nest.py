@@ -25,13 +25,13 @@ from lowering.codegen.c_ops import CSyntax
 from lowering.codegen.c_parts import is_part, part_of
 from lowering.codegen.c_storage import CStorage, count
 from lowering.codegen.c_types import c_type
-from lowering.codegen.combine import update_of
 from lowering.codegen.held import held
 from lowering.codegen.place import place_of
 from lowering.codegen.simd import is_simd, reduction_of
 from lowering.codegen.straight import Straight
 from lowering.codegen.tables import Table, tables_below
 from lowering.codegen.text import compared, opened
+from lowering.nest.combine import update_of
 from lowering.nest.ir import Allocate, Assert, Evaluate, For, Function, If, Let, LoopKind, Seq, ShapeOf, Stmt, Store
 from lowering.nest.scope import Scope, scope_of
 from lowering.nest.text import end_of

@@ -11,7 +11,7 @@ from bound.tir.value import ValueOp
 from intset.expr.node import Expr, constant_value
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
-from lowering.codegen.combine import is_combining
+from lowering.nest.combine import is_combining
 from lowering.nest.ir import For, LoopKind, Seq, Store
 from lowering.nest.walk import operands
 from lowering.passes.narrow import offset

@@ -50,6 +50,8 @@ def _made(node: Expr | Cond, args: tuple[Any, ...]) -> Expr | Cond:
     """The operation on these operands."""
     if isinstance(node, Expr) and node.op in _ARITHMETIC:
         left, right = args
+        if node.op is ops.ADD and left.is_const and not right.is_const:  # as one writes it: the number last
+            left, right = right, left
         last = constant_value(right)
         first = constant_value(left.args[1]) if left.op in _SIGNS and node.op in _SIGNS else None
         if first is not None and last is not None:  # (x + first) - last
@@ -59,7 +61,9 @@ def _made(node: Expr | Cond, args: tuple[Any, ...]) -> Expr | Cond:
             factor = constant_value(left.args[1])
             if factor is not None and abs(factor * last) < LARGE:
                 return simple.mul(left.args[0], factor * last)
-        if last in (0, 1) or constant_value(left) in (0, 1):
+        if node.op is ops.ADD and last is not None and -LARGE < last < 0:
+            return simple.sub(left, -last)
+        if last in (0, 1) or constant_value(left) in (0, 1) or left is args[1]:
             return _ARITHMETIC[node.op](left, right)
     if all(a is b for a, b in zip(args, node.args, strict=True)):
         return node

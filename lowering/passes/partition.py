@@ -59,6 +59,7 @@ SHORT: Final = 128  # simple operations of a loop beside which a number of itera
 WORTH: Final = 150  # simple operations beside which finding the ends of pieces costs nothing
 ENTER: Final = 300  # simple operations that entering a loop in pieces costs whose ends are found each time
 SMALL: Final = 0.1  # of the work of a loop: what that may cost, so that the rest has no copies for it
+SHARE: Final = 0.25  # of the iterations of a loop with others inside: for fewer than that it is not copied
 SIZE: Final = 64  # stands for a number of iterations that is not constant
 VECTOR: Final = 6  # iterations of an innermost loop that run at a time
 _WHOLE: Final = (LoopKind.PARALLEL, LoopKind.THREAD, LoopKind.VTHREAD)
@@ -164,7 +165,11 @@ class _Partition:
         pieces = _pieces(low, end, changes, loops)
         more = (len(pieces) - 1) * _statements(loop)
         is_innermost = not any(isinstance(inner, For) for inner in statements(loop.body))
-        if len(pieces) < 2 or more > (self.left_innermost if is_innermost else self.left):
+        if (
+            len(pieces) < 2
+            or more > (self.left_innermost if is_innermost else self.left)
+            or not (is_innermost or _is_mostly_decided(pieces))
+        ):
             body = yield self.visit(loop.body, inside, inner)
             return _unless_empty(replace(loop, body=body))
         if is_innermost:
@@ -382,6 +387,14 @@ def _pieces(low: Expr, end: Expr, changes: Sequence[Change], loops: Loops) -> li
             found.append(Piece(begin, stop, lows, highs, truths, is_interior))
         begin = stop
     return found
+
+
+def _is_mostly_decided(pieces: Sequence[Piece]) -> bool:
+    """Whether something is decided in as many iterations as are worth copies of the loop, as far as that is known."""
+    counts = [_difference(piece.low, piece.end) for piece in pieces]
+    known = [count for count in counts if count is not None]
+    decided = sum(count or 0 for piece, count in zip(pieces, counts, strict=True) if piece.truths)
+    return len(known) < len(pieces) or decided >= SHARE * sum(known)
 
 
 def _truth(change: Change, behind: Sequence[Change], ahead: Change | None, is_apart: bool) -> bool | None:

@@ -6,9 +6,10 @@ from typing import Final
 
 from bound.tir import walk
 from intset.expr.node import Var, const, constant_value
-from lowering.nest.ir import Allocate, For, Function, Let, LoopKind, Seq, Stmt, seq
+from lowering.nest.ir import For, Function, LoopKind, Seq, Stmt, seq
 from lowering.nest.walk import range_ends, rebuilt, statements, transform
 from lowering.passes.constants import decided
+from lowering.passes.unique import with_fresh_names
 
 MOST: Final = 256  # statements that a loop may become
 
@@ -28,10 +29,8 @@ def _written_out(stmt: Stmt) -> Stmt:
     inside = list(statements(stmt.body))
     if low is None or count is None or len(inside) * count > MOST:
         return stmt
-    if any(isinstance(s, (Allocate, Let)) for s in inside):
-        return stmt  # names and storage would be there twice
     return seq(*(_at(stmt.body, stmt.var, low + k) for k in range(count))) if count > 0 else Seq()
 
 
 def _at(body: Stmt, var: Var, value: int) -> Stmt:
-    return transform(body, lambda e: decided(walk.substitute(e, {var: const(value)})))
+    return with_fresh_names(transform(body, lambda e: decided(walk.substitute(e, {var: const(value)}))))

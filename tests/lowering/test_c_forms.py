@@ -120,3 +120,16 @@ def test_sizes_that_do_not_fit_are_not_refused() -> None:
     given = np.arange(8, dtype="float32")
     for size in (3, 6, (1 << 40), -(1 << 40)):
         assert (run(f, {"A": given}, {"n": size}, backend="c")["B"] == given + (1 if size > 5 else 2)).all()
+
+
+def test_an_unrolled_loop_with_names_in_it_is_written_out() -> None:
+    a = te.placeholder((11, 30), name="A")
+    b = te.compute(
+        (11, 75), lambda y, x: a[y, x * 2 // 5] + a[tir.min(y + 1, 10), tir.min(x * 2 // 5 + 1, 29)], name="B"
+    )
+    s = te.create_schedule(b.op)
+    xo, xi = s[b].split(b.op.axis[1], 5)
+    s[b].unroll(xi)
+    s[b].vectorize(xo)
+    text = check_native(s)
+    assert "x_inner" not in text and "#pragma omp simd" in text and "min_" not in text

@@ -113,11 +113,22 @@ def test_what_others_need_in_this_iteration_is_not_computed_ahead() -> None:
 
 
 @pytest.mark.parametrize("kind", [LoopKind.PARALLEL, LoopKind.VECTORIZED])
-def test_a_loop_without_a_next_iteration_has_one_half(kind: LoopKind) -> None:
+def test_a_loop_without_a_next_iteration_has_no_half_to_fill(kind: LoopKind) -> None:
     s, _, C, xo = tiles(18)
     (s[C].parallel if kind is LoopKind.PARALLEL else s[C].vectorize)(xo)
-    f = check(s)
-    assert [stmt.ranges[0].extent.data for stmt in statements(f.body) if isinstance(stmt, Allocate)] == [8]
+    with pytest.raises(ScheduleError, match=r"stage B: double_buffer has no next .* those of i.outer do not run"):
+        lower(s)
+
+
+def test_the_root_has_no_half_to_fill() -> None:
+    for is_threaded in (False, True):
+        s, B, C, xo = tiles(18)
+        if is_threaded:
+            s[C].bind(xo, te.thread_axis("blockIdx.x"))
+        else:
+            s[B].compute_root()
+        with pytest.raises(ScheduleError, match=r"stage B: double_buffer has no next iteration to fill: "):
+            lower(s)
 
 
 def test_conditions_are_those_of_the_iteration_that_is_filled() -> None:
