@@ -1,9 +1,10 @@
 """What is seen at a glance to be as cheap as it gets: sums of few terms, their quotients and remainders by constants,
-comparisons of these with constants, and conjunctions and disjunctions of such comparisons.
+comparisons of these with constants, conjunctions and disjunctions of such comparisons, and the smaller or greater of a
+sum of variables and a constant.
 
 `settled(e, known)` guarantees: the answer, if there is one, is what the walk of `engine.py` makes of `e`: `e` itself, a
-comparison with its constant on the right. Most index expressions are of this kind, and it costs less than the linear
-form of one. `None` says nothing.
+comparison, minimum or maximum with its constant on the right. Most index expressions are of this kind, and it costs
+less than the linear form of one. `None` says nothing.
 
 What follows from the expression alone, its *shape*, is read once and kept on the node; then a shape is held against the
 ranges. Terms of a sum share no variable, so nothing cancels; the operations written are the fewest for these terms; and
@@ -12,6 +13,7 @@ no range is so small that a quotient, a remainder or a comparison becomes less t
     (g*h + s) // c     is shorter where s // g is one number, g dividing c
     s % c              where s // c is one number
     g*h + s < c        where s // g is one number
+    min(s, c)          where s is never above c, or never below
 """
 
 from __future__ import annotations
@@ -84,7 +86,16 @@ class _Junction(NamedTuple):
     parts: tuple[_Comparison, ...]
 
 
-Shape: TypeAlias = "Sum | _Junction | None"
+class _Choice(NamedTuple):
+    """A sum of variables or a constant, whichever is smaller (or greater); `written` with the constant on the right,
+    where that is not as it stands."""
+
+    written: Expr | None
+    total: Sum
+    right: int
+
+
+Shape: TypeAlias = "Sum | _Junction | _Choice | None"
 
 
 def settled(e: Node, known: Normalizer) -> Any:
@@ -98,6 +109,8 @@ def settled(e: Node, known: Normalizer) -> Any:
         for part in shape.parts:
             if not _is_open(part, known):
                 return None
+        return e if shape.written is None else shape.written
+    if type(shape) is _Choice and _is_undecided(shape, known):
         return e if shape.written is None else shape.written
     return None
 
@@ -120,10 +133,19 @@ def _shape(e: Any, nesting: int) -> Any:
         return Sum(0, ((e, 1, None),), frozenset((e,)), True, False)
     if not nesting:
         return _TOO_DEEP
-    found = _junction_of(e, nesting) if e.op.boolean else _sum_of(e, nesting)
+    if e.op.boolean:
+        found = _junction_of(e, nesting)
+    else:
+        found = _choice_of(e, nesting) if e.op is ops.MIN or e.op is ops.MAX else _sum_of(e, nesting)
     if found is not _TOO_DEEP:
         e.remember("glance", found)
     return found
+
+
+def _part(e: Expr, nesting: int) -> Any:
+    """The sum that an operand is; else `None`, or that it was not looked for far enough."""
+    found = _shape(e, nesting)
+    return None if type(found) is _Choice else found
 
 
 def _sum_of(e: Expr, nesting: int) -> Any:
@@ -200,7 +222,7 @@ def _division_of(node: Expr, nesting: int) -> Any:
     a, b = node.args
     if b.op is not ops.CONST or b.data < 2:
         return None
-    dividend = _shape(a, nesting - 1)
+    dividend = _part(a, nesting - 1)
     if type(dividend) is not Sum:
         return dividend
     c = b.data
@@ -248,6 +270,21 @@ def _rests(total: Sum, divisors: set[int]) -> Rests:
     return tuple(
         (g, tuple([term for term in total.terms if term[1] % g])) for g in sorted(found, reverse=True) if g > 1
     )
+
+
+def _choice_of(e: Expr, nesting: int) -> Any:
+    a, b = e.args
+    is_turned = a.op is ops.CONST
+    if is_turned:
+        a, b = b, a
+    if b.op is not ops.CONST or a.op is ops.CONST:
+        return None
+    total = _part(a, nesting)
+    if type(total) is not Sum:
+        return total
+    if not total.is_plain or total.const == b.data:
+        return None  # min(x + 3, 3) = min(x, 0) + 3
+    return _Choice(make(e.op, (a, b)) if is_turned else None, total, b.data)
 
 
 def _junction_of(e: Cond, nesting: int) -> Any:
@@ -301,7 +338,7 @@ def _comparison_of(e: Cond, nesting: int) -> Any:
         e = make(op, (a, b))
     if b.op is not ops.CONST:
         return None
-    total = _shape(a, nesting)
+    total = _part(a, nesting)
     if type(total) is not Sum:
         return total
     coefficients = [k for _, k, _ in total.terms]
@@ -420,13 +457,31 @@ def _all_matter(total: Sum, rests: Rests, known: Normalizer) -> bool:
     return True
 
 
+def _is_undecided(choice: _Choice, known: Normalizer) -> bool:
+    """Whether the sum may be below the constant, and above it."""
+    total = choice.total
+    ends = _ends(total, known)
+    if ends is None or known.related and not known.related.isdisjoint(total.variables):
+        return False
+    if len(total.terms) > 1 and _has_limits(total, known):
+        return False
+    low, high = ends
+    return (low is None or low < choice.right) and (high is None or high > choice.right)
+
+
+def _has_limits(total: Sum, known: Normalizer) -> bool:
+    """Whether the range of one of the variables depends on others, so that their ends are not met together."""
+    limits = known.knowledge.limits
+    return bool(limits) and not limits.keys().isdisjoint(total.variables)
+
+
 def _is_open(part: _Comparison, known: Normalizer) -> bool:
     """Whether the comparison may hold or not, and all of it matters."""
     total = part.total
     ends = _ends(total, known)
     if ends is None or known.related and not known.related.isdisjoint(total.variables):
         return False
-    if len(total.terms) > 1 and known.knowledge.limits:
+    if len(total.terms) > 1 and _has_limits(total, known):
         return False
     low, high = ends
     for _, _, inner in total.terms:

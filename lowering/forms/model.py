@@ -111,6 +111,7 @@ class _Walker:
         self._tests: dict[Stmt, tuple[float, float]] = {}
         self._deciding: set[Any] = set()
         self._heads: dict[For, _Head] = {}
+        self._numbers: dict[tuple[Any, ...], int | None] = {}
         self._stores: dict[tuple[Stmt, Any], _Body] = {}
 
     def visit(self, stmt: Stmt, env: Mapping[Any, int], times: float, loop: For | None = None) -> Visit[None]:
@@ -119,7 +120,7 @@ class _Walker:
             inner = dict(env)
             for part in stmt.stmts:
                 if isinstance(part, Let) and isinstance(part.value, Expr):
-                    value = number(part.value, inner)
+                    value = self._number(part.value, inner)
                     if value is not None:
                         inner[part.var] = value
                     continue
@@ -139,7 +140,7 @@ class _Walker:
         if loop is None or set(variables(stmt.cond)) - {loop.var}:  # else it is decided where the loop is written out
             self._charge(stmt, "test", times * found[0])
             self._charge(stmt, "operation", times * found[1])
-        holds = number(stmt.cond, env) if isinstance(stmt.cond, Cond) else None
+        holds = self._number(stmt.cond, env) if isinstance(stmt.cond, Cond) else None
         if holds is None or holds:
             yield self.visit(stmt.then, env, times)
         if stmt.orelse is not None and not holds:
@@ -148,7 +149,7 @@ class _Walker:
     def _loop(self, loop: For, env: Mapping[Any, int], times: float) -> Visit[None]:
         self.visits += 1
         level = sum(1 for v in env if v in self._deciding)
-        low, extent = (number(e, env) for e in range_ends(loop.range))
+        low, extent = (self._number(e, env) for e in range_ends(loop.range))
         first, count = low or 0, UNKNOWN if extent is None else extent
         head = self._heads.get(loop)
         if head is None:
@@ -170,6 +171,15 @@ class _Walker:
         self._deciding.add(loop.var)
         for value, share in _samples(first, count, SAMPLES[min(level, len(SAMPLES) - 1)]):
             yield self.visit(loop.body, {**env, loop.var: value}, times * share, around)
+
+    def _number(self, e: Expr | Cond, env: Mapping[Any, int]) -> int | None:
+        """The value of an expression or condition, found once for the same values of its variables."""
+        if e.op is ops.CONST:
+            return int(e.data)
+        key = (e, *[env.get(v) for v in e.free_vars()])
+        if key not in self._numbers:
+            self._numbers[key] = number(e, env)
+        return self._numbers[key]
 
     def _head(self, loop: For) -> _Head:
         fixed = constant_value(range_ends(loop.range)[1])

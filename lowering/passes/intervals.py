@@ -6,12 +6,13 @@ That is enough for most indices once sizes have an upper bound; and where the li
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import Final, TypeAlias
 
 from intset.context import Context
 from intset.expr import ops
-from intset.expr.node import Cond, Expr, Node, Var, constant_value
-from intset.expr.walk import free_vars, postorder
+from intset.expr.node import Expr, Node, Var, constant_value
+from intset.expr.walk import free_vars, postorder_until
 from intset.names import CHEAPEST
 
 Span: TypeAlias = "tuple[int, int] | None"
@@ -22,24 +23,67 @@ _REMAINDERS: Final = (ops.FLOORMOD, ops.TRUNCMOD)
 
 def fits_by_intervals(ctx: Context, e: Expr, bits: int) -> bool:
     """Whether every step of `e` is seen to be representable in `bits` signed bits, and none to trap."""
-    nodes = list(postorder((e,)))
-    if len(nodes) > MAX_NODES:
-        return False
-    least, most = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
-    closed = _closed(ctx, nodes)
-    spans: dict[Node, Span] = {}
-    for node in nodes:
-        if isinstance(node, Cond):
-            continue
-        assert isinstance(node, Expr)
-        span = spans[node] = _span(closed, node, [spans.get(arg) for arg in node.args])
-        if span is None or span[0] < least or span[1] > most:
-            return False
-        if node.op in _REMAINDERS and _may_trap(spans[node.args[0]], spans[node.args[1]], least):
-            return False
-        if node.op in (ops.SHL, ops.SHR) and not _is_amount(spans[node.args[1]], bits):
-            return False
-    return True
+    return Spans(ctx, bits).fit(e)
+
+
+class Spans:
+    """The intervals of expressions in a context and inside of loops; what several have in common is found once.
+
+    Of the loops their ends are known, as intervals again, and no conditions: a context for each place would tell more,
+    and cost more.
+    """
+
+    def __init__(self, ctx: Context, bits: int, loops: Mapping[Var, tuple[int, int]] | None = None) -> None:
+        self.ctx, self.bits = ctx, bits
+        self._loops = dict(loops or {})
+        self._closed: Context | None = None  # every variable that matters has a range, so that bounds are numbers
+        self._met: set[Var] = set()
+        self._of: dict[Node, tuple[int, int]] = {}  # of what fits
+
+    def inside(self, var: Var, low: Expr, last: Expr) -> Spans:
+        """The same inside of a loop; both ends are values of it."""
+        first, end = self.span(low), self.span(last)
+        loops = {v: ends for v, ends in self._loops.items() if v is not var}
+        if first is not None and end is not None:
+            loops[var] = (first[0], max(first[0], end[1]))
+        return Spans(self.ctx, self.bits, loops)
+
+    def span(self, e: Expr) -> Span:
+        """The interval of what fits."""
+        return self._of[e] if self.fit(e) else None
+
+    def fit(self, e: Expr) -> bool:
+        """Whether every step of `e` is seen to be representable in these signed bits, and none to trap."""
+        spans, bits = self._of, self.bits
+        least, most = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+        closed = self._around(e)
+        for count, node in enumerate(postorder_until(e, spans)):
+            if count >= MAX_NODES:
+                return False
+            if not isinstance(node, Expr):
+                continue
+            span = self._loops.get(node) if isinstance(node, Var) else None
+            if span is None:
+                span = _span(closed, node, [spans.get(arg) for arg in node.args])
+            if span is None or span[0] < least or span[1] > most:
+                return False
+            if node.op in _REMAINDERS and _may_trap(spans[node.args[0]], spans[node.args[1]], least):
+                return False
+            if node.op in (ops.SHL, ops.SHR) and not _is_amount(spans[node.args[1]], bits):
+                return False
+            spans[node] = span
+        return True
+
+    def _around(self, e: Expr) -> Context:
+        """The context with a range for every variable that `e`, or what is known, leads to."""
+        if self._closed is None:
+            self._met.update(free_vars(*(fact.condition for fact in self.ctx.facts)))
+        elif self._met.issuperset(e.free_vars()):
+            return self._closed
+        self._met.update(e.free_vars())
+        self._closed = _closed(self.ctx, [v for v in self._met if v not in self._loops])
+        self._of.clear()
+        return self._closed
 
 
 def _may_trap(a: Span, b: Span, least: int) -> bool:
@@ -50,10 +94,9 @@ def _is_amount(span: Span, bits: int) -> bool:
     return span is not None and span[0] >= 0 and span[1] < bits
 
 
-def _closed(ctx: Context, nodes: list[Node]) -> Context:
-    """The context in which every variable that matters has a range, so that bounds are numbers."""
-    known = free_vars(*(fact.condition for fact in ctx.facts))
-    waiting = [*(node for node in nodes if isinstance(node, Var)), *known]
+def _closed(ctx: Context, roots: Collection[Var]) -> Context:
+    """The context in which all variables that these lead to have a range."""
+    waiting = list(roots)
     free: dict[Var, None] = {}
     seen = set(waiting)
     while waiting:
@@ -61,7 +104,7 @@ def _closed(ctx: Context, nodes: list[Node]) -> Context:
         if var not in ctx.ranges:
             free[var] = None
             continue
-        more = [v for v in free_vars(*(end for end in _ends(ctx, var))) if v not in seen]
+        more = [v for v in free_vars(*_ends(ctx, var)) if v not in seen]
         seen.update(more)
         waiting += more
     return ctx.extended(ranges=dict.fromkeys(free)) if free else ctx

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import intset
 from bound.schedule import simple
@@ -17,9 +17,12 @@ from intset.expr.walk import opaque_terms, postorder
 from intset.prover.proof import Proof
 from lowering.nest.ir import Allocate, Assume, For, Function, If, Seq, Stmt, Store
 from lowering.nest.scope import Scope, scope_of
+from lowering.nest.text import end_of
 from lowering.nest.walk import Visit, drive, operands, range_ends
 from lowering.passes.integers import parts_of
-from lowering.passes.intervals import fits_by_intervals
+from lowering.passes.intervals import Spans, fits_by_intervals
+
+BITS: Final = 32  # of the narrow type
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,44 +59,63 @@ def narrow(f: Function) -> Width:
     Elements of tensors are computed in 64 bits whatever the answer, and so is everything that depends on one.
     """
     with intset.using(tiers=tiers_within(Effort.SETS)):
-        return drive(_visit(f.body, scope_of(f), {t: t.extents for t in f.params})) or Width(32)
+        return drive(_visit(f.body, _Place(scope_of(f)), {t: t.extents for t in f.params})) or Width(32)
 
 
 Shapes: TypeAlias = "dict[Tensor, tuple[Expr, ...]]"
 
 
-def _visit(stmt: Stmt, scope: Scope, shapes: Shapes) -> Visit[Width | None]:
+class _Place:
+    """What is known at a place: at a glance, in intervals, and all of it."""
+
+    def __init__(self, scope: Scope, spans: Spans | None = None) -> None:
+        self.scope = scope
+        self.spans = Spans(scope.ctx, BITS) if spans is None else spans
+
+    def after(self, stmt: Stmt) -> _Place:
+        scope = self.scope.after(stmt)
+        return self if scope is self.scope else _Place(scope)
+
+    def inside(self, loop: For) -> _Place:
+        low, extent = range_ends(loop.range)
+        return _Place(self.scope.inside(loop), self.spans.inside(loop.var, low, end_of(low, extent) - 1))
+
+    def refused(self, e: Expr, conditions: tuple[Cond, ...]) -> Width | None:
+        """Why an expression forces a wider type; `None` where it fits under the conditions."""
+        if self.spans.fit(e):
+            return None
+        ctx = self.scope.where(*conditions).ctx
+        proof = None if fits_by_intervals(ctx, e, BITS) else ctx.fits(e, BITS)
+        return None if proof is None or proof else Width(64, e, proof)
+
+
+def _visit(stmt: Stmt, place: _Place, shapes: Shapes) -> Visit[Width | None]:
     found: Width | None
     if isinstance(stmt, Seq):
         shapes = dict(shapes)
         for inner in stmt.stmts:
             if isinstance(inner, Allocate):
                 shapes[inner.tensor] = tuple(range_ends(r)[1] for r in inner.ranges)
-            found = yield _visit(inner, scope, shapes)
+            found = yield _visit(inner, place, shapes)
             if found is not None:
                 return found
-            scope = scope.after(inner)
+            place = place.after(inner)
         return None
-    for e, where in _index_expressions(stmt, scope, shapes):
-        if fits_by_intervals(where.ctx, e, 32):
-            continue
-        proof = where.ctx.fits(e, 32)
-        if not proof:
-            return Width(64, e, proof)
+    for e, conditions in _index_expressions(stmt, shapes):
+        found = place.refused(e, conditions)
+        if found is not None:
+            return found
     if isinstance(stmt, For):
-        inside = _between(stmt, scope)
         for carry in stmt.carried:
-            if fits_by_intervals(inside.ctx, carry.following, 32):
-                continue
-            proof = inside.ctx.fits(carry.following, 32)
-            if not proof:
-                return Width(64, carry.following, proof)
-        found = yield _visit(stmt.body, scope.inside(stmt), shapes)
+            found = _Place(_between(stmt, place.scope)).refused(carry.following, ())
+            if found is not None:
+                return found
+        found = yield _visit(stmt.body, place.inside(stmt), shapes)
         return found
     if isinstance(stmt, If):
-        found = yield _visit(stmt.then, scope.then(stmt), shapes)
+        found = yield _visit(stmt.then, _Place(place.scope.then(stmt), place.spans), shapes)
         if found is None and stmt.orelse is not None:
-            found = yield _visit(stmt.orelse, scope.otherwise(stmt), shapes)
+            found = yield _visit(stmt.orelse, _Place(place.scope.otherwise(stmt), place.spans), shapes)
         return found
     return None
 
@@ -105,8 +127,8 @@ def _between(loop: For, scope: Scope) -> Scope:
     return inside if all(c.after_last for c in loop.carried) else inside.where(loop.var + 1 < low + extent)
 
 
-def _index_expressions(stmt: Stmt, scope: Scope, shapes: Shapes) -> list[tuple[Expr, Scope]]:
-    """What the statement itself computes at the width of indices, each with what is known there."""
+def _index_expressions(stmt: Stmt, shapes: Shapes) -> list[tuple[Expr, tuple[Cond, ...]]]:
+    """What the statement itself computes at the width of indices, each with what holds where it stands."""
     if isinstance(stmt, Assume):  # nothing computes it
         return []
     if isinstance(stmt, Allocate):
@@ -136,7 +158,7 @@ def _index_expressions(stmt: Stmt, scope: Scope, shapes: Shapes) -> list[tuple[E
         add(low + extent, ())
     elif isinstance(stmt, Allocate):
         add(product(range_ends(r)[1] for r in stmt.ranges), ())
-    return [(e, scope.where(*conditions)) for e, conditions in found]
+    return list(found)
 
 
 def narrow_parts(e: Expr) -> list[Expr]:

@@ -21,6 +21,8 @@ from intset.expr.node import Cond, Expr, Node, constant_value, make, truth
 from intset.expr.range import Range
 from intset.expr.walk import conjuncts, is_small, opaque_terms, postorder, rewrite, size
 from intset.simplify import Pricing
+from intset.simplify.glance import settled
+from intset.simplify.width import no_wider
 from lowering.nest.ir import Assert, Assume, For, Function, If, Seq, Stmt, is_empty, seq, tensor_of
 from lowering.nest.ranges import range_between
 from lowering.nest.scope import Scope, scope_of
@@ -135,6 +137,9 @@ def shortened(operand: Part, scope: Scope) -> Part:
             return part
         ctx = scope.where(*conditions).ctx
         if isinstance(part, Cond):
+            seen: Cond | None = settled(part, ctx.frame.known)
+            if seen is not None:
+                return seen
             with intset.using(tiers=tiers_within(Effort.LOOK_UP)):
                 if ctx.prove(part):
                     return truth(True)
@@ -163,9 +168,12 @@ def shorter(e: Whole, ctx: Context) -> Whole:
     """
     if isinstance(e, Cond):
         return mirrored(ctx.simplify(e, bits=INDEX_BITS))
-    new = ctx.simplify(e, bits=INDEX_BITS)
     ordered = ctx.canonical(e)
-    prices = Pricing()
+    known, prices = ctx.frame.known, Pricing()
+    is_cheapest = settled(ordered, known) is ordered and prices.price(ordered) <= prices.price(e)
+    if is_cheapest and no_wider(ordered, e, known, INDEX_BITS):
+        return ordered
+    new = ctx.simplify(e, bits=INDEX_BITS)
     return ordered if prices.price(ordered) == prices.price(new) else new
 
 

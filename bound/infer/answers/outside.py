@@ -26,10 +26,11 @@ from bound.tir import walk
 from bound.tir.build import together
 from intset.context import Context
 from intset.errors import EvaluationError, InputError
+from intset.expr import ops
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, Var, as_expr, const
 from intset.expr.range import Range
-from intset.expr.walk import conjuncts, free_vars, opaque_terms
+from intset.expr.walk import chain, conjuncts, free_vars, opaque_terms
 from intset.linear.form import Linear
 from intset.prover.proof import PROVED, REFUTED, Proof
 
@@ -153,11 +154,18 @@ class _Space:
 
     @property
     def forms(self) -> list[Linear]:
-        """The guards as forms that are at least 0."""
+        """The guards, and what loops with several ends do not pass, as forms that are at least 0."""
         if self._forms is None:
-            parts = (self.known.forms_of(guard) for guard in self.guards)
+            parts = (self.known.forms_of(guard) for guard in (*self.guards, *self._ends()))
             self._forms = [form for part in parts for kind, form in part or () if kind == "ge"]
         return self._forms
+
+    def _ends(self) -> Iterable[Cond]:
+        """Of loops that run to a minimum, that they end before each of its operands."""
+        for loop in (*(leaf for _, leaf in self.bounds.path), *self.own):
+            r = self.known.ranges.get(loop)
+            if r is not None and isinstance(r.extent, Expr) and r.extent.op is ops.MIN and isinstance(r.min, Expr):
+                yield from (loop < r.min + end for end in chain(ops.MIN, r.extent))
 
     def outside(self, read: Read) -> Iterable[Outside]:
         """The dimensions in which a read is not known to stay inside."""
@@ -179,7 +187,7 @@ class _Space:
         """Whether an index is inside by the ends of the loops and one guard."""
         form, known = self.known.form(e), self.known
         room = known.form(extent).shift(-1).minus(form)
-        return all(known.is_nonneg(end) or known.is_nonneg(end, self.forms) for end in (form, room))
+        return all(known.is_nonneg(end, self.forms) for end in (form, room))
 
     def _inside(self, read: Read) -> Context:
         extra = {var: self.state.sizes.range(r) for var, r in read.extra}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from intset import Cond, Context, Expr, Range, ShapeVar, Var, const
+from intset import Cond, Context, Expr, Range, ShapeVar, Var, const, maximum, minimum
 from intset.simplify.cost import COST
 from intset.simplify.engine import Simplifier, run
 from intset.simplify.glance import settled
@@ -45,8 +45,8 @@ class Maker:
     def term(self, depth: int) -> Expr:
         if depth <= 0 or self.r.random() < 0.4:
             return self.variable()
-        inner, c = self.sum(depth - 1), self.r.choice(SIZES[1:])
-        return inner // c if self.r.random() < 0.5 else inner % c
+        inner, c, kind = self.sum(depth - 1), self.r.choice(SIZES[1:]), self.r.random()
+        return inner // c if kind < 0.45 else inner % c if kind < 0.9 else minimum(inner, c)
 
     def comparison(self, depth: int) -> Cond:
         r = self.r
@@ -60,6 +60,12 @@ class Maker:
             found = found & more if self.r.random() < 0.7 else found | more
         return found
 
+    def choice(self) -> Expr:
+        r = self.r
+        a, c = self.sum(r.choice((0, 0, 0, 1))), const(r.choice((0, 1, 2, 3, 4, 5, 8, 16, 20, 32, -3)))
+        made = r.choice((minimum, maximum))
+        return made(a, c) if r.random() < 0.6 else made(c, a)
+
 
 def walk() -> Simplifier:
     """The walk that looks at every node: by weights of its own."""
@@ -69,7 +75,8 @@ def walk() -> Simplifier:
 def case(r: random.Random) -> tuple[Any, Context]:
     maker = Maker(r)
     depth = r.choice((0, 1, 2, 3))
-    e: Any = maker.condition(depth) if r.random() < 0.5 else maker.sum(depth)
+    kind = r.random()
+    e: Any = maker.condition(depth) if kind < 0.4 else maker.sum(depth) if kind < 0.8 else maker.choice()
     facts = []
     if r.random() < 0.3:
         some = list(maker.ranges)
