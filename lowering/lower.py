@@ -59,8 +59,8 @@ def lower(
         function asserts them.
     name: the name of the function; by default that of the first output.
     strength: whether loops carry quotients and remainders instead of dividing.
-    compact: whether strides are folded out of the allocations (`bound.infer.storage`); by default no, or with `bounds`
-        as they were found.
+    compact: whether strides are folded out of the allocations (`bound.infer.storage`); by default where that is
+        cheaper, if what is computed is chosen, else no, or with `bounds` as they were found.
     nests: what becomes of a stage whose region is no box, or of ragged tiles: "guard", one nest with guards; "ends",
         guards are ends of loops where they can be; "split", a nest for each piece of the region, as far as there are
         such, otherwise as "ends"; "partition", loops in pieces, such that there is no guard in the interior; "auto",
@@ -146,6 +146,7 @@ def before_divisions(
         lambda c: infer_bound(s, ctx=ctx, at=at, compact=bool(compact), compute=c) if bounds is None else bounds,
         "exact" if bounds is not None else word,
         nests,
+        bounds is not None or compact is not None,
     )
     f = made.function
     _refuse_races(f, s)

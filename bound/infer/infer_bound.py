@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from bound.errors import InputError, ScheduleError
@@ -90,7 +91,7 @@ def infer_bound(
         Known(given, sizes.free, name, account_for(len(normalized.stages))),
         name,
         _boxed(normalized, compute),
-        compact,
+        frozenset(normalized.stages if compact else ()),
         sharing,
     )
     enter_shared(state)
@@ -130,7 +131,7 @@ class BoundsMap:
     written: the schedule that was asked about.
     schedule: the normalized copy of it that all answers speak of.
     domain, compute, compact: how they were found; where stages differ, `compute` is "auto".
-    boxed: the stages that compute boxes.
+    boxed, compacted: the stages that compute boxes, and those whose storage is compact.
     forms: of `compute="auto"`: what was considered for each stage, by the name of its tensor.
     size_variables: the variables in the shapes of all tensors, each taken to be at least 0.
     sizes: the values that `at` fixed; formulas of operations still hold the variables.
@@ -139,7 +140,8 @@ class BoundsMap:
     def __init__(self, written: Schedule, state: Pass) -> None:
         self.written, self._state = written, state
         self.schedule = state.schedule
-        self.domain, self.compact, self.boxed = state.domain, state.compact, state.boxed
+        self.domain, self.compact, self.boxed = state.domain, bool(state.compacted), state.boxed
+        self.compacted = state.compacted
         self.compute = _word(state)
         self.forms: Mapping[str, tuple[Any, ...]] = {}
         self.size_variables: tuple[Var, ...] = state.sizes.all
@@ -151,6 +153,10 @@ class BoundsMap:
         self._storages: dict[Tensor, Storage] = {}
         self._aliases: dict[Var, tuple[Var, Expr]] | None = None
         self._outside: tuple[Outside, ...] | None = None
+
+    def with_compact(self, stages: Iterable[Stage]) -> BoundsMap:
+        """The same regions, with the storage of these stages compact, and that of all others plain."""
+        return BoundsMap(self.written, replace(self._state, compacted=frozenset(stages)))
 
     # -- ranges -------------------------------------------------------------------------------------------------
 

@@ -52,7 +52,7 @@ def lowered_schedule(case: Case, sizes: Mapping[str, int], domain: str | None, o
             case.schedule,
             arguments_of(case.schedule),
             at=dict(sizes) or None,
-            compact=options.compact,
+            compact=options.compact or None,
             nests=options.nests,
             strength=options.strength,
             unsafe=options.unsafe,

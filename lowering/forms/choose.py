@@ -9,7 +9,9 @@ divided by what is no constant, a call of the host, an access that leaves its te
 Which is cheaper is asked of the modelled nests (`lowering.forms.model`), as C will have them: taken apart. Stages that
 are attached to one another share loops, so all of them take the same form of nest; other nests are chosen apart. What
 is computed is chosen for all stages together, as boxes of one make others larger: all boxes, none, and boxes where the
-first two say that they are cheaper. So a schedule is lowered a number of times that does not depend on its length.
+first two say that they are cheaper. In the same way storage is chosen: strides may be folded out of what is computed
+exactly (`bound.infer.storage.compact`), which touches less memory and puts neighbours next to one another, but costs
+indices. So a schedule is lowered a number of times that does not depend on its length.
 
 Asked first is the box, which is quick to infer. Where every region is a box there is nothing to choose; where the boxes
 exceed the regions by little, even if the excess is passed on from stage to stage, the exact nests are not built at all.
@@ -55,6 +57,7 @@ class Form:
     ----------
     compute: "exact" or "box".
     nests: "guard", "ends", "split" or "partition" (`lowering.build.pieces`).
+    storage: "plain", or "compact" where strides are folded out of it (`bound.infer.storage`).
     cost: what the model expects the stage to cost then, with what that changes in the stages that are decided together
         with it. `None` where that was not modelled, because it could not be worth it.
     """
@@ -62,9 +65,11 @@ class Form:
     compute: str
     nests: str
     cost: float | None
+    storage: str = "plain"
 
     def __str__(self) -> str:
-        return f"{self.compute}, {self.nests}: {'not modelled' if self.cost is None else f'{self.cost:.4g}'}"
+        words = [self.compute, self.nests, *([self.storage] if self.storage != "plain" else [])]
+        return f"{', '.join(words)}: {'not modelled' if self.cost is None else f'{self.cost:.4g}'}"
 
 
 Forms = Mapping[str, tuple[Form, ...]]
@@ -93,7 +98,12 @@ def bounds_of(
 
 
 def chosen(
-    s: Schedule, maker: Maker, infer: Callable[[str | Mapping[Any, str]], BoundsMap], compute: str, nests: str
+    s: Schedule,
+    maker: Maker,
+    infer: Callable[[str | Mapping[Any, str]], BoundsMap],
+    compute: str,
+    nests: str,
+    is_stored_as_inferred: bool = True,
 ) -> Choice:
     """The cheapest way to compute a schedule.
 
@@ -101,28 +111,40 @@ def chosen(
     ----------
     infer: the bounds by what is computed.
     compute, nests: as in `lower`.
+    is_stored_as_inferred: else compact storage is an alternative, where what is computed is chosen.
     """
     if compute != "auto":
         return _told([_nests(maker, infer(compute), nests)])
     boxable = _boxable(s)
-    if not boxable:
-        return _told([_nests(maker, infer("exact"), nests)])
-    box = infer(dict.fromkeys(boxable, "box") if len(boxable) < len(s.stages) else "box")
-    if box.outside:
-        return _told([_nests(maker, infer("exact"), nests)])
-    excess = _excess(box)  # None: every region is a box
-    boxes = _nests(maker, box, nests)
-    if excess is None or (excess <= LITTLE and boxes.total > SMALL):
-        return _told([boxes], also=() if excess is None else ("exact",))
+    box = infer(dict.fromkeys(boxable, "box") if len(boxable) < len(s.stages) else "box") if boxable else None
+    made: list[_Nests] = []
+    if box is not None and not box.outside:
+        excess = _excess(box)  # None: every region is a box
+        made.append(_nests(maker, box, nests))
+        if excess is None or (excess <= LITTLE and made[0].total > SMALL):
+            return _told(made, also=() if excess is None else ("exact",))
     exact = _nests(maker, infer("exact"), nests)
-    if boxes.total <= SMALL:
-        return _told([exact])
-    made = [boxes, exact]
-    cheaper = {name for name, cost in boxes.costs.items() if cost < exact.costs.get(name, cost)}
-    some = {stage: "box" for stage in boxable if cheaper & {t.name for t in stage.op.outputs}}
-    if some and any(cost > exact.costs.get(name, cost) for name, cost in boxes.costs.items()):
-        made.append(_nests(maker, infer(some), nests))
+    made.append(exact)
+    if made[0].total <= SMALL:
+        return _told(made, first=exact)
+    if not is_stored_as_inferred:
+        made += _compacted(maker, exact.bounds, nests)
+    best = {name: min((exact, *made), key=lambda one: one.costs.get(name, cost)) for name, cost in exact.costs.items()}
+    if len({id(one) for one in best.values()}) > 1:  # each stage as is cheapest for it
+        boxed, compact = ({t for t, one in best.items() if word in one.way(t)} for word in ("box", "compact"))
+        some: dict[Any, str] = {stage: "box" for stage in boxable if boxed & _names([stage])}
+        b = infer(some) if some else exact.bounds
+        folded = [stage for stage in b.schedule.stages if compact & _names([stage])]
+        made.append(_nests(maker, b.with_compact(folded) if folded else b, nests))
     return _told(made)
+
+
+def _compacted(maker: Maker, b: BoundsMap, nests: str) -> list[_Nests]:
+    """The nests with compact storage, where that differs for some stage."""
+    every = b.with_compact(b.schedule.stages)
+    computed = [stage for stage in b.schedule.stages if b.is_computed(stage)]
+    folded = [stage for stage in computed if any(every.storage(t).is_compact for t in stage.op.outputs)]
+    return [_nests(maker, b.with_compact(folded), nests)] if folded else []
 
 
 # -- what becomes of guards --------------------------------------------------------------------------------------------
@@ -153,9 +175,10 @@ class _Nests:
     def is_parted(self) -> bool:
         return "partition" in self.words.values()
 
-    def compute(self, name: str) -> str:
-        boxed = {t.name for stage in self.bounds.boxed for t in stage.op.outputs}
-        return "box" if name in boxed else "exact"
+    def way(self, name: str) -> tuple[str, str]:
+        """What is computed of a tensor, and how it is stored."""
+        b = self.bounds
+        return "box" if name in _names(b.boxed) else "exact", "compact" if name in _names(b.compacted) else "plain"
 
 
 def _nests(maker: Maker, b: BoundsMap, asked: str) -> _Nests:
@@ -234,6 +257,10 @@ def _sums(costs: Mapping[str, float], groups: Mapping[str, Stage | None]) -> dic
     return found
 
 
+def _names(stages: Iterable[Stage]) -> set[str]:
+    return {t.name for stage in stages for t in stage.op.outputs}
+
+
 def _size(f: Function) -> int:
     return sum(1 for _ in statements(f.body))
 
@@ -241,23 +268,23 @@ def _size(f: Function) -> int:
 # -- what is computed --------------------------------------------------------------------------------------------------
 
 
-def _told(made: list[_Nests], also: tuple[str, ...] = ()) -> Choice:
-    """The cheapest, with all that was considered; `also`: what was not built."""
-    best = min(made, key=lambda nests: nests.total)
+def _told(made: list[_Nests], also: tuple[str, ...] = (), first: _Nests | None = None) -> Choice:
+    """The cheapest, or `first`, with all that was considered; `also`: what was not built."""
+    best = first or min(made, key=lambda nests: nests.total)
     forms: dict[str, tuple[Form, ...]] = {}
     for name, cost in best.costs.items():
-        own = best.words[name]
-        found = {(best.compute(name), own): cost}
+        own = (*best.way(name), best.words[name])
+        found = {own: cost}
         for nests in (best, *made):
             if name not in nests.more:
                 continue
             for word, more in nests.more[name].items():
-                key, expected = (nests.compute(name), word), cost + more + nests.total - best.total
+                key, expected = (*nests.way(name), word), cost + more + nests.total - best.total
                 found[key] = min(found.get(key, expected), expected)
-        first = Form(best.compute(name), own, cost)
-        others = [Form(*key, value) for key, value in found.items() if key != (first.compute, own)]
-        rest = sorted(others, key=lambda form: form.cost or 0)
-        forms[name] = (first, *rest, *(Form(compute, own, None) for compute in also))
+        del found[own]
+        known = [Form(compute, word, value, storage) for (compute, storage, word), value in found.items()]
+        rest = [*sorted(known, key=lambda form: form.cost or 0), *(Form(compute, own[2], None) for compute in also)]
+        forms[name] = (Form(own[0], own[2], cost, own[1]), *rest)
     return Choice(best.bounds, replace(best.f, forms=forms), forms, best.is_parted)
 
 

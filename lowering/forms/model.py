@@ -11,8 +11,9 @@ nests took (`lowering.forms.weights`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import lcm
 from typing import Any, Final
 
 from bound.tensor import Tensor
@@ -23,7 +24,7 @@ from intset.expr import ops
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, ShapeVar, Var, constant_value
 from lowering.forms.weights import WEIGHTS
-from lowering.nest.ir import For, Function, If, Let, Seq, Stmt, Store
+from lowering.nest.ir import Allocate, For, Function, If, Let, Seq, Stmt, Store
 from lowering.nest.walk import Visit, drive, operands, range_ends, statements, variables
 from lowering.passes.affine import form_of
 
@@ -38,6 +39,7 @@ KINDS: Final[Mapping[str, str]] = {
     "entry": "into a loop and out of it",
     "tail": "into an innermost loop whose number of iterations is not constant",
     "far": "bytes touched of arrays that no near cache holds",
+    "fresh": "bytes touched first, by pages, of so much storage that the system is asked for it each time",
 }
 SIZE: Final = 256  # stands for a size of which nothing is known
 UNKNOWN: Final = 8  # iterations of a loop whose ends depend on data
@@ -45,7 +47,11 @@ MOST_VISITS: Final = 4_000  # of loops; beyond that one iteration stands for all
 SHORT: Final = 16  # iterations that a compiler writes out
 SAMPLES: Final = (8, 8, 6, 4)  # iterations that are walked of a loop that decides something, from the outside in
 NEAR: Final = 1 << 18  # bytes that a near cache holds
+LINE: Final = 64  # bytes that are touched together
+PAGE: Final = 4096  # bytes that the system hands out together
+KEPT: Final = 1 << 25  # bytes of storage that allocators keep between two calls
 DIVIDED: Final = 4.0  # operations of a division of integers by a constant
+LONGEST: Final = 16  # period of which all iterations are walked
 _GOLDEN: Final = 0.6180339887498949
 _DIVISIONS: Final = (*ops.DIVISIONS, ValueOp.DIV, ValueOp.FLOORDIV, ValueOp.FLOORMOD, ValueOp.TRUNCDIV)
 
@@ -93,19 +99,26 @@ class _Head:
     """What is to be known of a loop.
 
     `ends`: the operations of its ends, where its number of iterations is not constant. `is_short`: it is written out.
+    `period`: after how many iterations what it decides by remainders repeats itself.
+    `fresh`: of each store to fresh storage in an innermost loop, the bytes between two iterations.
     """
 
     ends: int | None
     is_innermost: bool
     is_vector: bool
     is_short: bool
+    period: int
+    fresh: tuple[tuple[Store, int], ...]
 
 
 class _Walker:
     def __init__(self, f: Function, env: Mapping[Any, int]) -> None:
         self.done: dict[str, Work] = {}
         self.visits = 0
-        self._far = {t for t in f.params if _bytes(t, env) > NEAR}
+        stored = {s.tensor: _bytes(s, env) for s in statements(f.body) if isinstance(s, Allocate)}
+        self._far = {t for t, size in ({t: _bytes(t, env) for t in f.params} | stored).items() if size > NEAR}
+        left = stored if sum(stored.values()) > KEPT else {}
+        self._fresh: dict[Tensor, float] = dict(left)  # the bytes that are not touched yet
         self._controls: dict[Stmt, frozenset[Any]] = {}
         self._owner: dict[Stmt, str] = {}
         self._tests: dict[Stmt, tuple[float, float]] = {}
@@ -162,6 +175,10 @@ class _Walker:
                 self._charge(loop, "tail", times)
         if count <= 0:
             return
+        for store, step in head.fresh:
+            touched = min(times * max(count * step, PAGE), self._fresh[store.tensor])
+            self._fresh[store.tensor] -= touched
+            self._charge(store, "fresh", touched)
         if not head.is_vector and not head.is_short:
             self._charge(loop, "turn", times * count)
         around = loop if head.is_innermost or head.is_short else None
@@ -169,7 +186,7 @@ class _Walker:
             yield self.visit(loop.body, {**env, loop.var: first + count // 2}, times * count, around)
             return
         self._deciding.add(loop.var)
-        for value, share in _samples(first, count, SAMPLES[min(level, len(SAMPLES) - 1)]):
+        for value, share in _samples(first, count, SAMPLES[min(level, len(SAMPLES) - 1)], head.period):
             yield self.visit(loop.body, {**env, loop.var: value}, times * share, around)
 
     def _number(self, e: Expr | Cond, env: Mapping[Any, int]) -> int | None:
@@ -188,7 +205,17 @@ class _Walker:
         is_vector = is_innermost and all(self._store(s, loop).is_vector for s in inside if isinstance(s, Store))
         is_short = fixed is not None and fixed <= SHORT and not any(isinstance(s, For) for s in inside)
         made = sum(1 for e in operands(loop) for node in walk.nodes(e) if node.op in _ENDS)
-        return _Head(None if fixed is not None else made, is_innermost, is_vector, is_short)
+        fresh = () if any(isinstance(s, For) for s in inside) else tuple(self._first_touched(loop, inside))
+        deciding = (e for s in inside if isinstance(s, (For, If, Let)) for e in operands(s))
+        period = _period(e for e in deciding if loop.var in variables(e))
+        return _Head(None if fixed is not None else made, is_innermost, is_vector, is_short, period, fresh)
+
+    def _first_touched(self, loop: For, inside: Sequence[Stmt]) -> Iterator[tuple[Store, int]]:
+        for stmt in inside:
+            if isinstance(stmt, Store) and stmt.tensor in self._fresh:
+                width = _width(stmt.tensor)
+                step = min(abs(_step(stmt.indices, loop.var) or 0) * width, PAGE)
+                yield stmt, step
 
     def _control(self, stmt: Stmt) -> frozenset[Any]:
         """The variables that ranges and conditions inside depend on."""
@@ -216,7 +243,7 @@ class _Walker:
     def _body_of(self, stmt: Store, var: Var | None) -> _Body:
         """One store in an iteration of an innermost loop over `var`."""
         steps = [_step(stmt.indices, var)]
-        far = _width(stmt.tensor) if stmt.tensor in self._far else 0
+        far = _touched(stmt.tensor, steps[0]) if stmt.tensor in self._far else 0
         simple_ops, kinds, waits = 1.0, {"division": 0.0, "call": 0.0}, False
         seen = _index_nodes(stmt.indices, var)
         for node in walk.nodes(stmt.value):
@@ -226,7 +253,7 @@ class _Walker:
                 steps.append(_step(indices, var))
                 seen |= _index_nodes(indices, var)
                 simple_ops += 1
-                far += _width(tensor) if tensor in self._far else 0
+                far += _touched(tensor, steps[-1]) if tensor in self._far else 0
                 waits = waits or (tensor is stmt.tensor and indices == stmt.indices)
             elif isinstance(node, (Expr, Cond)):
                 continue
@@ -278,10 +305,18 @@ def _width(tensor: Tensor) -> int:
     return max(1, int(digits or 8) // 8)
 
 
-def _bytes(tensor: Tensor, env: Mapping[Any, int]) -> int:
+def _touched(tensor: Tensor, step: int | None) -> int:
+    """The bytes that an access reaches in an iteration, with those that lie beside them and are not reached."""
+    width = _width(tensor)
+    return max(width, min(abs(step or 0) * width, LINE))
+
+
+def _bytes(stored: Tensor | Allocate, env: Mapping[Any, int]) -> int:
+    tensor = stored if isinstance(stored, Tensor) else stored.tensor
     total = _width(tensor)
-    for e in tensor.extents:
-        total *= number(e, env) or SIZE
+    for e in tensor.extents if isinstance(stored, Tensor) else (r.extent for r in stored.ranges):
+        size = number(e, env)
+        total *= SIZE if size is None else max(size, 0)
     return total
 
 
@@ -293,13 +328,24 @@ def _comparing(cond: Any) -> tuple[float, float]:
     return max(1.0, compared), DIVIDED * divided
 
 
-def _samples(first: int, count: int, most: int) -> list[tuple[int, float]]:
-    """At most so many values of a loop variable, with how many each stands for: the ends, and between them what falls
-    into step with no period."""
-    if count <= most:
+def _period(conditions: Iterable[Any]) -> int:
+    """After how many values of a variable remainders by constants repeat themselves; 1 where there are none."""
+    nodes = (node for e in conditions for node in walk.nodes(e) if node.op in (ops.FLOORMOD, ops.TRUNCMOD))
+    return lcm(*(abs(m) for node in nodes if (m := constant_value(node.args[1]))))
+
+
+def _samples(first: int, count: int, most: int, period: int) -> list[tuple[int, float]]:
+    """Some values of a loop variable, about as many as said, with how many each stands for: the ends, and between them
+    what falls into step with no period, or whole periods."""
+    if count <= most + (period if period <= LONGEST else 0):
         return [(first + k, 1.0) for k in range(count)]
-    share = (count - 2) / (most - 2)
-    between = sorted(1 + int((count - 2) * ((k + 1) * _GOLDEN % 1.0)) for k in range(most - 2))
+    if 1 < period <= LONGEST:
+        runs = max(1, (most - 2) // period)
+        starts = [1 + (count - 2 - period) * (2 * k + 1) // (2 * runs) for k in range(runs)]
+        between = [start + k for start in starts for k in range(period)]
+    else:
+        between = sorted(1 + int((count - 2) * ((k + 1) * _GOLDEN % 1.0)) for k in range(most - 2))
+    share = (count - 2) / len(between)
     return [(first, 1.0), *((first + k, share) for k in between), (first + count - 1, 1.0)]
 
 

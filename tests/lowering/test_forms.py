@@ -85,6 +85,38 @@ def test_stages_are_chosen_apart() -> None:
         infer_bound(s, compute={s.stages[2].op.outputs[0]: "cheap"})
 
 
+def a_band(extent: Any) -> Any:
+    """A tensor of which the elements next to the diagonal are read, and one read with a stride."""
+    a = te.placeholder((extent, extent), name="A")
+    t = te.compute((extent, extent), lambda i, j: a[i, j] * 2.0, name="T")
+    u = te.compute((extent, extent), lambda i, j: a[j, i] + 1.0, name="U")
+    c = te.compute((extent // 4, 8), lambda i, d: t[i, i + d] + u[3 * i, 2 * d] + u[3 * i + 1, 2 * d], name="C")
+    return te.create_schedule(c.op)
+
+
+def test_storage_is_compact_where_memory_is_spared() -> None:
+    """What is read is little of what its box holds, so much that its pages have to be asked for."""
+    f = lower(a_band(6000))
+    first = f.forms["T"][0]
+    assert (first.compute, first.storage) == ("exact", "compact") and "compact" in str(first)
+    assert {form.storage for form in f.forms["T"]} == {"compact", "plain"}
+    assert "allocate T: float32[1500, 8]" in str(f)
+    assert [form.storage for form in lower(a_band(6000), compact=False).forms["T"]].count("compact") == 0
+    assert "allocate T: float32[1500, 1507]" in str(lower(a_band(6000), compute="exact"))  # as it is inferred
+    assert infer_bound(a_band(6000), compute="auto").compact is False
+
+
+def test_what_is_chosen_of_a_band_is_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At a size that is run: as if memory were dear, and the program took long."""
+    monkeypatch.setattr("lowering.forms.choose.SMALL", 0)
+    monkeypatch.setattr("lowering.forms.model.KEPT", 0)
+    s = a_band(64)
+    f = lower(s)
+    assert {f.forms[name][0].storage for name in "TU"} == {"compact"}
+    given, expected = problem(s, {})
+    close(run(f, given, {}), expected)
+
+
 @pytest.mark.parametrize("seed", daily(range(8200, 8230), 10))
 def test_the_chosen_form_is_the_cheapest_and_all_costs_are_there(seed: int) -> None:
     program = Program(seed, symbolic=seed % 2 == 0)
@@ -93,7 +125,7 @@ def test_the_chosen_form_is_the_cheapest_and_all_costs_are_there(seed: int) -> N
     except ScheduleError:
         return
     for forms in f.forms.values():
-        assert len({(form.compute, form.nests) for form in forms}) == len(forms)
+        assert len({(form.compute, form.storage, form.nests) for form in forms}) == len(forms)
         assert all(form.cost is None or form.cost >= (forms[0].cost or 0) - 1e-3 for form in forms)
 
 

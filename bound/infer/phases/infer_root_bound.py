@@ -54,7 +54,7 @@ class Pass:
     ----------
     schedule: the normalized schedule; paths: the loops around each stage; graph: who reads what.
     sizes, known: the sizes, and what is known of variables so far.
-    domain: the domain that answers; boxed: the stages that compute boxes; compact: whether storage leaves out strides.
+    domain: the domain that answers; boxed: the stages that compute boxes; compacted: whose storage leaves out strides.
     bounds: what was found out about each stage.
     requests: who asks for what of each tensor.
     sharing: the loops that several stages share.
@@ -68,7 +68,7 @@ class Pass:
     known: Known
     domain: str
     boxed: frozenset[Stage]
-    compact: bool = False
+    compacted: frozenset[Stage] = frozenset()
     sharing: Sharing = field(default_factory=Sharing)
     bounds: dict[Stage, StageBounds] = field(default_factory=dict)
     requests: dict[Tensor, list[Request]] = field(default_factory=dict)

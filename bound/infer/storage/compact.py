@@ -63,7 +63,7 @@ def storage_of(state: Pass, bounds: StageBounds, tensor: Tensor) -> Storage:
     box = plain([Range(low, widest(known, need, k, fixed, shape[k])) for k, low in enumerate(lows)])
     if not _may_fold(state, stage, tensor):
         return box
-    small = compact(known, need, fixed, box) if state.compact else box
+    small = compact(known, need, fixed, box) if stage in state.compacted else box
     if not bounds.slid:
         return small
     turned, narrow = (circular(state, bounds, tensor, storage) for storage in (box, small))
