@@ -26,6 +26,7 @@ from lowering.passes.identities import drop_identities
 from lowering.passes.inline import inline_values
 from lowering.passes.narrow import Width, narrow
 from lowering.passes.partition import partition_loops
+from lowering.passes.rows import decide_rows
 from lowering.passes.unroll import unroll
 
 QUIET: Final = ("#ifndef _OPENMP", '#pragma GCC diagnostic ignored "-Wunknown-pragmas"', "#endif")
@@ -112,7 +113,7 @@ def _prepared(f: Function, bits: int) -> Function:
     f = unroll(f)
     parted = partition_loops(f)
     chosen = parted if parted is f or bits == 64 or narrow(parted).bits == 32 else f
-    return fold_constants(drop_dead(accumulate(drop_identities(chosen))))
+    return fold_constants(drop_dead(accumulate(decide_rows(drop_identities(chosen), is_all=True))))
 
 
 class _Body:

@@ -114,6 +114,7 @@ class _Partition:
         size = _statements(f.body)
         self.left = max(FEWEST, TIMES * size)  # statements that copies of loops with others inside may make
         self.left_innermost = max(FEWEST, INNERMOST * size)
+        self._dues: dict[Stmt, int] = {}
 
     def visit(self, stmt: Stmt, loops: Loops, around: Around) -> Visit[Stmt]:
         if isinstance(stmt, Seq):
@@ -165,11 +166,8 @@ class _Partition:
         pieces = _pieces(low, end, changes, loops)
         more = (len(pieces) - 1) * _statements(loop)
         is_innermost = not any(isinstance(inner, For) for inner in statements(loop.body))
-        if (
-            len(pieces) < 2
-            or more > (self.left_innermost if is_innermost else self.left)
-            or not (is_innermost or _is_mostly_decided(pieces))
-        ):
+        left = self.left_innermost if is_innermost else self.left - len(pieces) * self._due(loop.body)
+        if len(pieces) < 2 or more > left or not (is_innermost or _is_mostly_decided(pieces)):
             body = yield self.visit(loop.body, inside, inner)
             return _unless_empty(replace(loop, body=body))
         if is_innermost:
@@ -182,6 +180,14 @@ class _Partition:
         ):  # the interior has the budget first
             made[k] = yield self._piece(loop, pieces[k], loops, around)
         return seq(*(made[k] for k in range(len(pieces))))
+
+    def _due(self, body: Stmt) -> int:
+        """The statements that copies of loops further inside will make, for what these alone decide: such loops come
+        first, they run more often."""
+        found = self._dues.get(body)
+        if found is None:
+            found = self._dues[body] = sum(_copies(inner) for inner in statements(body) if isinstance(inner, For))
+        return found
 
     def _piece(self, loop: For, piece: Piece, loops: Loops, around: Around) -> Visit[Stmt]:
         body = _holding(loop.body, piece.truths)
@@ -237,6 +243,14 @@ def _holding(body: Stmt, truths: Mapping[Cond, bool | None]) -> Stmt:
 
 def _statements(root: Stmt) -> int:
     return sum(not isinstance(stmt, Seq) for stmt in statements(root))
+
+
+def _copies(loop: For) -> int:
+    """The statements in copies of a loop with others inside, made for conditions on its variable alone."""
+    if not any(isinstance(inner, For) for inner in statements(loop.body)):
+        return 0
+    conds = {cond for cond, _ in _conditions(loop.body) if set(cond.free_vars()) == {loop.var}}
+    return min(len(conds), 2) * _statements(loop)
 
 
 def _is_worth(loop: For, free: set[Var], around: Around) -> bool:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from bound.tir import build
+from bound.tir import build, walk
 from bound.tir.value import Operand, Value, ValueOp
 from intset.expr import ops
 from intset.expr.build import logical_and, select
@@ -27,15 +27,16 @@ from lowering.passes.unique import with_fresh_names
 _TAKEN: Final = (LoopKind.SERIAL, LoopKind.VECTORIZED, LoopKind.UNROLLED)
 
 
-def decide_rows(f: Function) -> Function:
+def decide_rows(f: Function, is_all: bool = False) -> Function:
     """The function in which a loop that fills a row by one choice makes what is the same for the row before it.
 
-    Taken are loops of one store of a choice whose other value is a number, so that little is written twice.
+    Taken are loops of one store of a choice whose other value is a number, so that little is written twice; with
+    `is_all` those whose other value reads no more than one element, too.
     """
-    return f.with_body(rebuilt(f.body, _decided))
+    return f.with_body(rebuilt(f.body, lambda stmt: _decided(stmt, is_all)))
 
 
-def _decided(loop: Stmt) -> Stmt:
+def _decided(loop: Stmt, is_all: bool) -> Stmt:
     if not isinstance(loop, For):
         return loop
     store = loop.body
@@ -45,7 +46,7 @@ def _decided(loop: Stmt) -> Stmt:
     if value.op not in (ops.SELECT, ValueOp.SELECT):
         return loop
     cond, taken, other = value.args
-    if not isinstance(cond, Cond) or not _is_number(other):
+    if not isinstance(cond, Cond) or not (_is_number(other) or (is_all and walk.loaded_tensor(other) is not None)):
         return loop
     is_same = {part: not any(v is loop.var for v in part.free_vars()) and _is_total(part) for part in conjuncts(cond)}
     same, rest = ([part for part, own in is_same.items() if own is way] for way in (True, False))

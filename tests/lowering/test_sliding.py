@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from itertools import product
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bound import infer_bound, te
+from bound import infer_bound, te, tir
 from bound.schedule import Schedule
 from intset.expr.evaluate import evaluate
 from lowering import Function, lower, parse_nest, to_c
@@ -150,3 +151,32 @@ def test_what_an_innermost_loop_chooses_alike_is_chosen_before_it() -> None:
     assert innermost and not any("select" in str(loop) for loop in innermost)
     lets = [inner for inner in statements(lower(s, [a, c]).body) if isinstance(inner, Let)]
     assert len([let for let in lets if "select" in str(let)]) == 1
+
+
+def clamped(n: Any, stages: int, tile: int) -> Schedule:
+    """Steps that keep the first and the last row, in strips; each strip goes on row by row."""
+    rows = te.placeholder((n, 3), name="A")
+    made = []
+    for k in range(stages):
+
+        def step(z: Any, x: Any, p: Any = rows) -> Any:
+            return tir.if_then_else(tir.all(z > 0, z < n - 1), p[z, x] * 2.0 + p[z - 1, x] + p[z + 1, x], p[z, x])
+
+        rows = te.compute((n, 3), step, name="BCDE"[k])
+        made.append(rows)
+    s = te.create_schedule(rows.op)
+    outer, inner = s[rows].split(rows.op.axis[0], tile)
+    for T in made[:-1]:
+        s[T].compute_at(s[rows], inner)
+        s[T].store_at(s[rows], outer)
+    return s
+
+
+@pytest.mark.parametrize("size", [None, 1, 17])
+def test_a_window_over_guarded_rows_goes_on_row_by_row(size: int | None) -> None:
+    s = clamped(te.size_var("n") if size is None else size, 2 if size else 3, 6)
+    f = check(s, {} if size else {"n": 13}, compute="box")
+    assert size == 1 or re.findall(r"allocate \w: float32\[(\d+), 3\]", str(f)) == (["3"] if size else ["3", "5"])
+    assert str(f).count("select(z.inner == 0") <= (3 if size else 6)  # where it begins, and how long it is
+    if size is None:
+        check_c(f, s, {"n": 13})

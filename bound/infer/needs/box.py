@@ -40,7 +40,7 @@ class Interval:
     def range(self) -> Range:
         """The interval as a `Range`."""
         low = maximum(*(form.expr() for form in self.lows))
-        if len(self.lows) == 1:
+        if len(self.lows) == 1 and all(isinstance(e, Var) for e in self.lows[0].terms):
             extent = minimum(*(form.expr() for form in self.extents()))
         else:
             extent = minimum(*(form.shift(1).expr() for form in self.highs)) - low

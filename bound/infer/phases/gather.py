@@ -26,9 +26,8 @@ from bound.tensor import Tensor
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, Var, as_expr
 from intset.expr.range import Range
-from intset.expr.walk import is_small
+from intset.expr.walk import is_small, postorder
 from intset.linear.form import constant
-from intset.regions.product import has_select
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -87,12 +86,14 @@ def gather_bound(
     shape_of: Callable[[Tensor], tuple[Expr, ...]],
     threads: Mapping[IterVar, int],
     running: Sequence[Cond] = (),
+    steady: Need | None = None,
 ) -> None:
     """What is computed, and the ranges of the root axes.
 
     The axes of a dimension take the interval of what is computed there, all others the domain that they declare.
     `is_boxed`: whether that is the box around what is required. `threads`: of which more are started than there is work
-    for, with their number. `running`: the conditions without which the stage is not reached.
+    for, with their number. `running`: the conditions without which the stage is not reached. `steady`: a box around
+    what is required, which is computed in its place.
     """
     stage, op = bounds.stage, bounds.op
     shape = shape_of(op.outputs[0])
@@ -101,7 +102,7 @@ def gather_bound(
         bounds.computed = bounds.wholes[op.outputs[0]]
     else:
         needs = list(dict.fromkeys(bounds.required.values()))
-        need = joined(known, len(shape), [n for n in needs if not _is_nothing(n)])
+        need = steady or joined(known, len(shape), [n for n in needs if not _is_nothing(n)])
         need = new_of(known, bounds, need, running)
         if isinstance(op, TensorComputeOp):
             need = _with_whole_tiles(known, need, op, shape)
@@ -235,7 +236,7 @@ def _is_same(known: Known, a: Expr, b: Expr) -> bool:
 
 
 def _is_short(e: Expr) -> bool:
-    return is_small(_MAX_NODES, (e,)) and not has_select(e)
+    return is_small(_MAX_NODES, (e,)) and sum(node.op is ops.SELECT for node in postorder((e,))) <= 1
 
 
 __all__ = ["gather", "gather_bound", "nothing", "within"]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from bound.errors import ScheduleError
-from bound.infer.needs.box import whole
+from bound.infer.needs.box import hull, whole
 from bound.infer.needs.known import Known
 from bound.infer.needs.need import Need
-from bound.infer.phases.gather import gather, gather_bound
+from bound.infer.phases.gather import gather, gather_bound, within
 from bound.infer.phases.pass_up import pass_up
 from bound.infer.phases.propagate import Propagation
 from bound.infer.phases.relax import LoopState, initialise_leaves, storage_rank_of
@@ -105,7 +105,8 @@ def infer_root_bound(state: Pass, bounds: StageBounds) -> None:
         gather(state.known, bounds, needs, state.sizes.shape, state.known.has_regions)
     if not isinstance(op, PlaceholderOp):
         running = conditions_around(state.bounds, bounds) if bounds.slid else ()
-        gather_bound(state.known, bounds, stage in state.boxed, state.sizes.shape, state.threads, running)
+        steady = steady_need(state, bounds) if bounds.slid and stage in state.boxed else None
+        gather_bound(state.known, bounds, stage in state.boxed, state.sizes.shape, state.threads, running, steady)
 
 
 def fixed_loops(state: Pass, bounds: StageBounds) -> tuple[IterVar, ...]:
@@ -133,6 +134,28 @@ def prop_bound_to_inputs(state: Pass, bounds: StageBounds) -> dict[Tensor, list[
     for tensor in bounds.op.outputs:
         state.requests[tensor] = requests_of(state, bounds, tensor, bounds.path)
     return {tensor: [request.need for request in state.requests[tensor]] for tensor in bounds.op.outputs}
+
+
+def steady_need(state: Pass, bounds: StageBounds) -> Need | None:
+    """A box around what the consumers of a stage need that moves evenly with the loops: what they would read without
+    their conditions, within the tensor; `None` where it is not to be had, or no more than what they read.
+
+    At a border, where conditions fail, less may be needed than in the next iteration but one; what is new would then
+    come in steps of its own there.
+    """
+    tensor = bounds.op.outputs[0]
+    requests = state.requests[tensor]
+    if len(bounds.op.outputs) > 1 or not any(request.access.conditions for request in requests):
+        return None
+    shape = state.sizes.shape(tensor)
+    boxes = []
+    for request in requests:
+        propagation, _ = _iterations(state, bounds, request.consumer, bounds.path)
+        box = propagation.image(replace(request.access, conditions=()), shape).box
+        if box is None:
+            return None
+        boxes.append(box)
+    return within(state.known, Need(len(shape), hull(state.known, boxes)[0]), shape)
 
 
 def requests_of(state: Pass, bounds: StageBounds, tensor: Tensor, path: AttachPath) -> list[Request]:

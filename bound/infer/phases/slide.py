@@ -15,15 +15,19 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-from bound.infer.needs.instances import closed
+from bound.infer.needs.box import Box, Interval
+from bound.infer.needs.instances import closed, instances
 from bound.infer.needs.known import Known
-from bound.infer.needs.need import Need, from_shape
-from bound.infer.phases.stage_bounds import StageBounds
+from bound.infer.needs.need import Need, from_shape, shape_of
+from bound.infer.phases.stage_bounds import StageBounds, Window
 from bound.schedule import Stage
 from intset.errors import BudgetError
-from intset.expr.build import logical_and, logical_or
-from intset.expr.node import Cond, Var, as_expr, truth
-from intset.expr.walk import conjuncts
+from intset.expr import ops
+from intset.expr.build import logical_and, logical_or, maximum, select
+from intset.expr.node import Cond, Expr, Var, as_expr, truth
+from intset.expr.range import Range
+from intset.expr.walk import chain, conjuncts, postorder, substitute
+from intset.linear.form import Linear
 from intset.regions.shape import Shape
 
 _OPERATIONS: Final = 1_000_000  # of the domain, for the difference of one stage
@@ -51,6 +55,9 @@ def new_of(known: Known, bounds: StageBounds, need: Need, running: Sequence[Cond
         with known.budget(_OPERATIONS):
             whole = needed(known, bounds, need, running)
             new = whole.subtract(earlier(known, whole, bounds.slid)).coalesced()
+            advance = _advance(known, bounds, need, new)
+        if advance is not None:
+            return advance
         found = from_shape(known, need.dims, new, need.exact, need.notes)
         found.settle_hull(known, _END_OPERATIONS, _MAX_NODES, need.hull(known))
     except BudgetError as error:
@@ -58,6 +65,56 @@ def new_of(known: Known, bounds: StageBounds, need: Need, running: Sequence[Cond
         return need.noted(f"{error}: what earlier iterations computed is not kept")
     found.limits = need.limits
     return found
+
+
+def _advance(known: Known, bounds: StageBounds, need: Need, new: Shape) -> Need | None:
+    """What is new, written as a window moves: all that is needed at first, then what is behind the end of the last
+    iteration; `None` where a need is no box that moves like this in one dimension, or something else is new."""
+    if need.box is None:
+        return None
+    sides = need.box.sides
+    moving = [k for k, side in enumerate(sides) if any(_names(f, bounds.slid) for f in (*side.lows, *side.highs))]
+    if len(moving) != 1:
+        return None
+    side, last = sides[moving[0]], bounds.slid[-1]
+    ends = [high for high in side.highs if _names(high, bounds.slid)]
+    step = ends[0].terms.get(last, 0) if len(ends) == 1 else 0
+    if step < 1:
+        return None
+    begins = {v: as_expr(r.min) for v, r in closed(known, bounds.slid).items() if v in bounds.slid}
+    start = maximum(*(low.expr() for low in side.lows))
+    first = known.context.simplify(substitute(start, begins))
+    is_first = logical_and(*(v.eq(begin) for v, begin in begins.items()))
+    low = select(is_first, first, ends[0].shift(1 - step).expr())
+    window = Interval((Linear(0, {low: 1}),), side.highs)
+    box = Box((*sides[: moving[0]], window, *sides[moving[0] + 1 :]), need.box.where, need.box.also)
+    run = instances(known, [v for v in box.variables() if v in known.ranges])
+    here, there = shape_of(known, box).within(run), new.within(run)
+    if not (here.includes(there) and there.includes(here)):
+        return None
+    found = Need(need.dims, box, new, need.exact, need.notes)
+    if _moves_on(known, bounds.slid, start):
+        choices = [e for e in postorder((start,)) if isinstance(e, Expr) and e.op is ops.SELECT]
+        chosen = {e: as_expr(e.args[2]) for e in choices if e.args[0] is is_first}
+        starts = [(first, substitute(ends[0].expr(), begins)), (substitute(start, chosen), ends[0].expr())]
+        filled = [Interval(tuple(map(known.form, chain(ops.MAX, a))), (known.form(z),)) for a, z in starts]
+        bounds.window = Window(found, moving[0], tuple(filled))
+    return found
+
+
+def _moves_on(known: Known, slid: Sequence[Var], start: Expr) -> bool:
+    """Whether a value in an iteration is never below that in an earlier one."""
+    after = {v: Var(f"{v.name}.after") for v in slid}
+    ranges = closed(known, (*slid, *start.free_vars()))
+    later_on = {
+        after[v]: Range(*(substitute(as_expr(e), after) for e in (ranges[v].min, ranges[v].extent))) for v in slid
+    }
+    context = known.context.extended({**ranges, **later_on}, [_ordered([(v, after[v]) for v in slid])])
+    return bool(context.prove(substitute(start, after) >= start))
+
+
+def _names(form: Linear, variables: Collection[Var]) -> bool:
+    return any(v in variables for e in form.terms for v in e.free_vars())
 
 
 def needed(known: Known, bounds: StageBounds, need: Need, running: Sequence[Cond]) -> Shape:

@@ -17,6 +17,17 @@ from intset.expr.node import Cond, Expr, Var
 from intset.expr.range import Range
 
 
+@dataclass(frozen=True, eq=False)
+class Window:
+    """A window that only moves on, in dimension `dim`: what is `new` in an iteration, and what it fills in the first
+    iteration and in later ones. No more is kept: what is before that is not needed any more.
+    """
+
+    new: Need
+    dim: int
+    filled: tuple[Interval, ...]
+
+
 @dataclass(eq=False)
 class StageBounds:
     """The bounds of one stage.
@@ -29,6 +40,7 @@ class StageBounds:
     aligned: the root axes whose loops are those of other stages: they run over all of the axis.
     led: the root axes whose first loops are not run: what is computed at a time is as long in every instance.
     slid: the loops between the storage and the stage, outermost first: what their iterations computed is kept.
+    window: how what they keep moves on, where that is known.
     fixed: the variables that tell one instance from another: the loops of the path that are not relaxed.
     required: for each output what its consumers need.
     computed: what the loops compute, in the dimensions of the outputs.
@@ -49,6 +61,7 @@ class StageBounds:
     aligned: frozenset[IterVar] = frozenset()
     led: frozenset[IterVar] = frozenset()
     slid: tuple[IterVar, ...] = ()
+    window: Window | None = None
     fixed: tuple[Var, ...] = ()
     required: dict[Tensor, Need] = field(default_factory=dict)
     computed: Need | None = None

@@ -9,22 +9,24 @@ is the longest difference and 1. That is Halide's storage folding, on sets in th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from bound.infer.needs.box import Box
 from bound.infer.needs.instances import size_limits
 from bound.infer.needs.known import Known
 from bound.infer.needs.need import Need
+from bound.infer.needs.widest import widest
 from bound.infer.phases.infer_root_bound import Pass
 from bound.infer.phases.slide import conditions_around, earlier, later, needed
-from bound.infer.phases.stage_bounds import StageBounds
+from bound.infer.phases.stage_bounds import StageBounds, Window
 from bound.infer.storage.storage import FORMS, Storage, low_of
 from bound.schedule import simple
 from bound.tensor import Tensor
 from intset import config
 from intset.errors import BudgetError
-from intset.expr.build import logical_and, logical_or
+from intset.expr.build import logical_and, logical_or, maximum
 from intset.expr.node import Cond, Expr, Var, as_expr, const
 from intset.expr.range import Range
 from intset.infinity import Infinity
@@ -52,6 +54,14 @@ def circular(state: Pass, bounds: StageBounds, tensor: Tensor, storage: Storage)
     except BudgetError:
         return storage
     return folded(storage, folds)
+
+
+def rolled(known: Known, window: Window, fixed: Sequence[Var], storage: Storage, shape: Sequence[Expr]) -> Storage:
+    """The storage of a window that only moves on: as many places as it has elements in an iteration."""
+    lengths = {widest(known, Need(1, Box((side,))), 0, fixed, shape[window.dim]): None for side in window.filled}
+    numbers = [number for e in lengths if (number := simple.number(e)) is not None]
+    fold = as_expr(max(numbers)) if len(numbers) == len(lengths) else maximum(*lengths)
+    return folded(storage, {window.dim: fold} if _saves(known, fold, storage, window.dim) else {})
 
 
 def folded(storage: Storage, folds: Mapping[int, Expr]) -> Storage:

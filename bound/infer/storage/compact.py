@@ -28,7 +28,7 @@ from bound.infer.needs.need import Need, from_shape
 from bound.infer.needs.widest import widest
 from bound.infer.phases.infer_root_bound import Pass, kept_loops
 from bound.infer.phases.stage_bounds import StageBounds
-from bound.infer.storage.circular import circular
+from bound.infer.storage.circular import circular, rolled
 from bound.infer.storage.storage import FORMS, Storage, low_of, plain
 from bound.infer.storage.window import window
 from bound.itervar import IterType
@@ -66,6 +66,8 @@ def storage_of(state: Pass, bounds: StageBounds, tensor: Tensor) -> Storage:
     small = compact(known, need, fixed, box) if stage in state.compacted else box
     if not bounds.slid:
         return small
+    if bounds.window is not None and bounds.window.new is bounds.computed and small is box:
+        return rolled(known, bounds.window, bounds.fixed, box, shape)
     turned, narrow = (circular(state, bounds, tensor, storage) for storage in (box, small))
     few, least = places_of(turned), places_of(narrow)
     return narrow if least is not None and (few is None or least < few) else turned
