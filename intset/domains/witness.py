@@ -13,6 +13,7 @@ from intset.expr import ops
 from intset.expr.evaluate import evaluate
 from intset.expr.length import some_may_be_long
 from intset.expr.node import Cond, Expr, Var
+from intset.expr.range import Range
 from intset.expr.walk import free_vars, opaque_terms, postorder
 from intset.linear.canonical import Normalizer
 from intset.linear.conditions import Clause
@@ -171,17 +172,46 @@ def in_domain(query: Query, point: Point) -> bool:
 
 
 def complete(query: Query, point: Point) -> None:
-    """Give every variable that matters and has no value yet one from its range, and opaque terms theirs."""
+    """Give every variable that matters and has no value yet one from its range, and opaque terms theirs.
+
+    What has a value outside of its range takes the end that is next to it; what a fact says is equal to something,
+    be it a term or a variable without a range, is that, unless it had a value.
+    """
     roots = (*query.exprs, *query.facts)
+    given = set(point)
     for var in _outer_first(query, free_vars(*roots)):
+        limits = query.ranges.get(var)
         if var not in point:
             point[var] = _first_of(query, var, point)
+        elif limits is not None and limits.ends is None:
+            point[var] = _within(limits, point, point[var])
     for term in opaque_terms(*roots):
         if term not in point:
             canonical = query.known.form(term)
             known = point.get(next(iter(canonical.terms), term))
             low, high = (canonical.const, canonical.const) if canonical.is_const else (term.data.lower, term.data.upper)
             point[term] = known if known is not None else low if low is not None else min(0, high or 0)
+    for e, value in _equated(query):
+        if e not in given:
+            point[e] = evaluate(value, point)
+
+
+def _within(limits: Range, point: Point, value: int) -> int:
+    """What is next to a value in a range whose ends depend on variables that have values."""
+    low, high = (evaluate(e, point) if isinstance(e, Expr) else None for e in (limits.min, limits.max))
+    value = value if high is None else min(value, high)
+    return value if low is None else max(value, low)
+
+
+def _equated(query: Query) -> Iterator[tuple[Expr, Expr]]:
+    """The variables without ranges, and opaque terms, of which a fact says what they are."""
+    for fact in query.facts:
+        if fact.op is ops.EQ:
+            a, b = fact.args
+            for e, value in ((a, b), (b, a)):
+                if (e.op is ops.VAR and e not in query.ranges) or e.op is ops.LOAD:
+                    yield e, value
+                    break
 
 
 def _outer_first(query: Query, roots: Sequence[Var]) -> Iterator[Var]:

@@ -115,7 +115,16 @@ def _lowest_is_nonneg(known: Normalizer, form: Linear) -> bool:
     limits, ranges = known.knowledge.limits, known.ranges
     negated = scaled(poly_of(known.regroup(form)), -1)
     highest_negated, _ = _eliminated(known, negated, lambda v: v in limits or v in ranges, 1, 0)
+    if highest_negated is None:
+        sizes = [v for v, ends in ranges.items() if None in ends and not any(map(_depends, limits.get(v, ())))]
+        if sizes:  # a quotient of one says more beside it than where both are at their ends
+            others = (limits.keys() | ranges.keys()) - set(sizes)
+            highest_negated, _ = _eliminated(known, negated, others.__contains__, 1, 0)
     return highest_negated is not None and _nonneg_over_parameters(known, scaled(highest_negated, -1))
+
+
+def _depends(end: Linear | None) -> bool:
+    return end is not None and not end.is_const
 
 
 def _cancelling_factor(form: Linear, fact: Linear) -> int:

@@ -29,12 +29,14 @@ from intset.expr.walk import conjuncts, free_vars, is_small, postorder, without_
 from intset.facts import DECLARED, Fact
 from intset.frame import Frame
 from intset.linear.canonical import Normalizer
+from intset.linear.form import Linear
 from intset.prover import z3_tier
 from intset.prover.basis import PROVED, REFUTED, UNKNOWN, Basis, Decided
 from intset.prover.cases import holds_by_cases
 from intset.prover.question import Question
 
 T = TypeVar("T")
+FAR = 1 << 20  # beyond the end of a range at any size that is tried
 MAX_BITWISE = 64  # nodes of an equation between bitwise expressions
 
 
@@ -161,10 +163,29 @@ def _guesses(question: Question, canonical: Cond) -> Iterator[Point]:
             sides = (-1,) if kind is ops.GE else (-1, 1)
             for side in sides:
                 yielded += 1
-                yield aim(known, known.regroup(form), side)
+                goal = known.regroup(form)
+                point = aim(known, goal, side)
+                yield dict(point)
+                if question.symbolic_ranges:
+                    yield {**point, **_stretched(question, goal, side)}
         else:
             yielded += 1
             yield {}
+
+
+def _stretched(question: Question, form: Linear, side: int) -> Point:
+    """What drives a form on beside `aim`, where ranges depend on sizes: these so large that no range is empty and a
+    variable makes a step; variables whose end is no number as far as they go (`complete` ends them)."""
+    known, ranges = question.frame.known, question.frame.ranges
+    step = max((abs(k) for k in form.terms.values()), default=0)
+    sizes = dict.fromkeys(v for var in question.symbolic_ranges for v in ranges[var].free_vars())
+    last = {v: known.knowledge.limits.get(v, (None, None))[1] for v in sizes}
+    ends = {v: known.atom_bounds(v) for v in sizes if last[v] is None}
+    point: Point = {v: low + 1 + step for v, (low, high) in ends.items() if low is not None and high is None}
+    for e, k in form.terms.items():
+        if e in ranges and known.atom_bounds(e)[k * side > 0] is None:
+            point[e] = FAR if k * side > 0 else -FAR
+    return point
 
 
 def regions_tier(question: Question) -> Verdict:

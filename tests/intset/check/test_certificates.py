@@ -65,8 +65,8 @@ QUESTIONS = [
     ({x: Range(0, 100)}, cast(x, 8).eq(x), (), "linear"),
     ({x: Range(0, 8), y: Range(0, 8)}, (x ^ y) < 8, (), "points"),
     ({x: Range(-20, 41), y: Range(-6, 13)}, (truncdiv(x, y) * y + truncmod(x, y)).eq(x), (), "linear"),
-    ({i: Range(0, n * n)}, i // n < n, (), "z3"),
-    ({i: Range(0, n * m)}, i // m < n, (), "z3"),
+    ({i: Range(0, n * n)}, i // n < n, (), "linear"),
+    ({i: Range(0, n * m)}, i // m < n, (), "linear"),
     ({}, (n * (n + 1) % 2).eq(0), (), "z3"),
     ({}, ((n * m) // maximum(m, 1)).eq(n) | m.eq(0), (), "z3"),
 ]
