@@ -106,7 +106,8 @@ def lower(
     f, bits = before_divisions(s, args, bounds, ctx, at, name, compact, nests, unsafe, compute)
     if strength:
         f = drop_dead(strength_reduce(f, bits))
-    f = unique_names(name_values(decide_rows(name_choices(lower_divisions(f, bits)))))
+    f = name_values(decide_rows(name_choices(lower_divisions(f, bits))))
+    f = unique_names(inline_values(f, 1))  # what has a name already needs no other
     return replace(f, reassociate=bool(reassociate))
 
 

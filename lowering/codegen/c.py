@@ -19,9 +19,10 @@ from lowering.codegen.text import opened
 from lowering.nest.ir import Function
 from lowering.nest.walk import without_assumptions
 from lowering.passes.accumulators import accumulate
-from lowering.passes.bounded import sizes_that_fit
+from lowering.passes.bounded import sizes_that_fit, with_short_signs
 from lowering.passes.constants import fold_constants
 from lowering.passes.dead import drop_dead
+from lowering.passes.digits import run_over_digits
 from lowering.passes.identities import drop_identities
 from lowering.passes.inline import inline_values
 from lowering.passes.narrow import Width, narrow
@@ -77,10 +78,11 @@ def c_file(f: Function, width: Width | None = None) -> CFile:
     f = inline_values(drop_dead(f.with_body(without_assumptions(f.body))))  # what is not used would be a warning
     chosen = narrow(f) if width is None else width
     f = _prepared(f, chosen.bits)
-    fitting = sizes_that_fit(f) if width is None and chosen.bits == 64 else ()
+    small = with_short_signs(f)
+    fitting = sizes_that_fit(small) if width is None and chosen.bits == 64 else ()
     name = Names(KEYWORDS).fresh(f.name)
     body = _Body(f, chosen.bits, name)
-    narrow_body = _Body(f, 32, f"{name}_32") if fitting else None
+    narrow_body = _Body(small, 32, f"{name}_32") if fitting else None
     bodies = [body] if narrow_body is None else [narrow_body, body]
     inner = body.syntax.names.fresh(f"{name}_32") if fitting else ""
     dispatch = body.dispatch(inner, fitting) if fitting else []  # which may need helpers of its own
@@ -110,7 +112,7 @@ def c_file(f: Function, width: Width | None = None) -> CFile:
 
 def _prepared(f: Function, bits: int) -> Function:
     """The nest as C is to have it: loops written out and taken apart, as far as that needs no wider integers."""
-    f = unroll(f)
+    f = unroll(run_over_digits(f))
     parted = partition_loops(f)
     chosen = parted if parted is f or bits == 64 or narrow(parted).bits == 32 else f
     return fold_constants(drop_dead(accumulate(decide_rows(drop_identities(chosen), is_all=True))))

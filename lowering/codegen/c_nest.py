@@ -287,7 +287,7 @@ class CNest:
 
     def _let_type(self, stmt: Let) -> str:
         if isinstance(stmt.value, Expr):
-            return self.syntax.type_of(stmt.value)
+            return "int64_t" if opaque_terms(stmt.value) else self.syntax.type_of(stmt.value)
         return c_type(getattr(stmt.value, "dtype", "bool"), f"a value in {self.f.name}")
 
     def _store(self, stmt: Store) -> list[str]:

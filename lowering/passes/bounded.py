@@ -7,12 +7,14 @@ from dataclasses import replace
 from typing import Final
 
 from bound.schedule import simple
+from bound.tir import walk
+from bound.tir.value import Operand, Value
 from intset.expr import ops
-from intset.expr.node import Cond, Expr, Var, constant_value
+from intset.expr.node import Cond, Expr, Node, Var, const, constant_value, make
 from intset.expr.walk import opaque_terms, postorder
 from intset.facts import ASSERTED, Fact
 from lowering.nest.ir import Allocate, Function
-from lowering.nest.walk import operands, range_ends, statements
+from lowering.nest.walk import operands, range_ends, statements, transform
 from lowering.passes.narrow import narrow
 
 SIZE: Final = 1 << 30  # the largest single size
@@ -80,6 +82,19 @@ def _nodes(f: Function) -> Iterator[object]:
         for operand in operands(stmt):
             if isinstance(operand, (Expr, Cond)):
                 yield from postorder((operand,))
+
+
+def with_short_signs(f: Function) -> Function:
+    """The function with `x >> 31` for `x >> 63`: both are the sign of what fits into 32 bits."""
+    return f.with_body(transform(f.body, _short_signs))
+
+
+def _short_signs(operand: Operand) -> Operand:
+    new: dict[Node | Value, Operand] = {}
+    for node in walk.nodes(operand):
+        if isinstance(node, Expr) and node.op is ops.SHR and constant_value(node.args[1]) == 63:
+            new[node] = make(ops.SHR, (walk.rewrite(node.args[0], new), const(31)))
+    return walk.rewrite(operand, new) if new else operand
 
 
 def _is_wide_shift(node: object) -> bool:

@@ -3,17 +3,20 @@ in whose indices something is chosen."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
+from typing import Any
 
 from bound.tir import walk
+from bound.tir.reduce import Parameter
+from bound.tir.value import Operand
 from intset.expr import ops
 from intset.expr.definedness import definedness
 from intset.expr.node import Expr, Var
 from intset.expr.walk import opaque_terms
 from intset.linear.canonical import Normalizer
 from lowering.nest.ir import For, Function, If, Let, Seq, Stmt, seq
-from lowering.nest.walk import Visit, drive, operands, statements, transform
+from lowering.nest.walk import Visit, drive, operands, range_ends, statements, transform
 
 
 def name_choices(f: Function) -> Function:
@@ -32,27 +35,46 @@ def _visit(stmt: Stmt) -> Visit[Stmt]:
         return If(stmt.cond, then, None if stmt.orelse is None else (yield _visit(stmt.orelse)))
     if not isinstance(stmt, For):
         return stmt
-    if any(isinstance(inner, For) for inner in statements(stmt.body)):
-        return replace(stmt, body=(yield _visit(stmt.body)))
-    inside = {inner.var for inner in statements(stmt) if isinstance(inner, (For, Let))}
-    inside.update(c.var for c in stmt.carried)
+    lets, loop = _with_named_ends(stmt)
+    if any(isinstance(inner, For) for inner in statements(loop.body)):
+        return seq(*lets, replace(loop, body=(yield _visit(loop.body))))
+    inside = {inner.var for inner in statements(loop) if isinstance(inner, (For, Let))}
+    inside.update(c.var for c in loop.carried)
+    made, names = _named(loop.var, _choices_in(loop.body), inside)
+    body = transform(loop.body, lambda e: walk.rewrite(e, dict(names)))
+    return seq(*lets, *made, replace(loop, body=body))
+
+
+def _with_named_ends(loop: For) -> tuple[list[Let], For]:
+    """A loop with names for the choices in its ends that its body makes, too; so it is seen what the body makes of
+    these ends."""
+    ends = list(_choices(range_ends(loop.range)))
+    used = list(_choices_in(loop.body)) if ends else []
+    if not any(choice is known or _beyond(known, choice) is not None for known in ends for choice in used):
+        return [], loop
+    inside = {v for choice in used for v in choice.free_vars()} - set(loop.range.free_vars())
+    made, names = _named(loop.var, [*ends, *used], inside)
+    named = transform(loop, lambda e: walk.rewrite(e, dict(names)))
+    assert isinstance(named, For)
+    return made, named
+
+
+def _named(var: Var, choices: Iterable[Expr], inside: Collection[Parameter]) -> tuple[list[Let], dict[Expr, Expr]]:
+    """Names for choices that depend on nothing `inside`, and what stands for each choice."""
     made: dict[Expr, Var] = {}
     names: dict[Expr, Expr] = {}
-    for choice in _choices(stmt.body):
-        if choice in names or not inside.isdisjoint(choice.free_vars()):
+    for choice in choices:
+        if choice in names or not set(choice.free_vars()).isdisjoint(inside):
             continue
         if definedness((choice,)) or opaque_terms(choice):  # it must not be asked where the loop does not run
             continue
-        near = ((var, k) for known, var in made.items() if (k := _beyond(known, choice)) is not None)
-        var, k = next(near, (None, 0))
-        if var is None:
-            names[choice] = made[choice] = Var(f"{stmt.var.name}.choice")
+        near = ((name, k) for known, name in made.items() if (k := _beyond(known, choice)) is not None)
+        name, k = next(near, (None, 0))
+        if name is None:
+            names[choice] = made[choice] = Var(f"{var.name}.choice")
         else:
-            names[choice] = var + k if k > 0 else var - -k
-    if not names:
-        return stmt
-    body = transform(stmt.body, lambda e: walk.rewrite(e, dict(names)))
-    return seq(*(Let(var, choice) for choice, var in made.items()), replace(stmt, body=body))
+            names[choice] = name + k if k > 0 else name - -k
+    return [Let(name, choice) for choice, name in made.items()], names
 
 
 def _beyond(known: Expr, choice: Expr) -> int | None:
@@ -64,9 +86,13 @@ def _beyond(known: Expr, choice: Expr) -> int | None:
     return first.const if first.is_const and first.same(second) else None
 
 
-def _choices(body: Stmt) -> Iterator[Expr]:
-    """The selects of integers in a body that stand in no other."""
-    stack = [e for stmt in statements(body) for e in operands(stmt)]
+def _choices_in(body: Stmt) -> Iterator[Expr]:
+    return _choices(e for stmt in statements(body) for e in operands(stmt))
+
+
+def _choices(roots: Iterable[Operand]) -> Iterator[Expr]:
+    """The selects of integers that stand in no other."""
+    stack: list[Any] = list(roots)
     seen = set()
     while stack:
         node = stack.pop()

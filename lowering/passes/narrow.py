@@ -12,13 +12,13 @@ from bound.tensor import Tensor
 from bound.tir.walk import loaded_tensor, read_indices
 from intset.config import Effort, tiers_within
 from intset.expr import ops
-from intset.expr.node import Cond, Expr, Node, const
+from intset.expr.node import Cond, Expr, Node, Var, const
 from intset.expr.walk import opaque_terms, postorder
 from intset.prover.proof import Proof
-from lowering.nest.ir import Allocate, Assume, For, Function, If, Seq, Stmt, Store
+from lowering.nest.ir import Allocate, Assume, For, Function, If, Let, Seq, Stmt, Store
 from lowering.nest.scope import Scope, scope_of
 from lowering.nest.text import end_of
-from lowering.nest.walk import Visit, drive, operands, range_ends
+from lowering.nest.walk import Visit, drive, operands, range_ends, statements
 from lowering.passes.integers import parts_of
 from lowering.passes.intervals import Spans, fits_by_intervals
 
@@ -59,26 +59,34 @@ def narrow(f: Function) -> Width:
     Elements of tensors are computed in 64 bits whatever the answer, and so is everything that depends on one.
     """
     with intset.using(tiers=tiers_within(Effort.SETS)):
-        return drive(_visit(f.body, _Place(scope_of(f)), {t: t.extents for t in f.params})) or Width(32)
+        place = _Place(scope_of(f), None, _named_data(f.body))
+        return drive(_visit(f.body, place, {t: t.extents for t in f.params})) or Width(32)
+
+
+def _named_data(root: Stmt) -> frozenset[Var]:
+    """The names of what depends on data, and is computed in 64 bits."""
+    named = (s for s in statements(root) if isinstance(s, Let) and isinstance(s.value, Expr) and opaque_terms(s.value))
+    return frozenset(s.var for s in named if isinstance(s.var, Var))
 
 
 Shapes: TypeAlias = "dict[Tensor, tuple[Expr, ...]]"
 
 
 class _Place:
-    """What is known at a place: at a glance, in intervals, and all of it."""
+    """What is known at a place: at a glance, in intervals, and all of it; and the names of what depends on data."""
 
-    def __init__(self, scope: Scope, spans: Spans | None = None) -> None:
+    def __init__(self, scope: Scope, spans: Spans | None, data: frozenset[Var]) -> None:
         self.scope = scope
         self.spans = Spans(scope.ctx, BITS) if spans is None else spans
+        self.data = data
 
     def after(self, stmt: Stmt) -> _Place:
         scope = self.scope.after(stmt)
-        return self if scope is self.scope else _Place(scope)
+        return self if scope is self.scope else _Place(scope, None, self.data)
 
     def inside(self, loop: For) -> _Place:
         low, extent = range_ends(loop.range)
-        return _Place(self.scope.inside(loop), self.spans.inside(loop.var, low, end_of(low, extent) - 1))
+        return _Place(self.scope.inside(loop), self.spans.inside(loop.var, low, end_of(low, extent) - 1), self.data)
 
     def refused(self, e: Expr, conditions: tuple[Cond, ...]) -> Width | None:
         """Why an expression forces a wider type; `None` where it fits under the conditions."""
@@ -102,20 +110,22 @@ def _visit(stmt: Stmt, place: _Place, shapes: Shapes) -> Visit[Width | None]:
             place = place.after(inner)
         return None
     for e, conditions in _index_expressions(stmt, shapes):
+        if e in place.data and isinstance(stmt, Store):
+            continue  # it is stored as it is
         found = place.refused(e, conditions)
         if found is not None:
             return found
     if isinstance(stmt, For):
         for carry in stmt.carried:
-            found = _Place(_between(stmt, place.scope)).refused(carry.following, ())
+            found = _Place(_between(stmt, place.scope), None, place.data).refused(carry.following, ())
             if found is not None:
                 return found
         found = yield _visit(stmt.body, place.inside(stmt), shapes)
         return found
     if isinstance(stmt, If):
-        found = yield _visit(stmt.then, _Place(place.scope.then(stmt), place.spans), shapes)
+        found = yield _visit(stmt.then, _Place(place.scope.then(stmt), place.spans, place.data), shapes)
         if found is None and stmt.orelse is not None:
-            found = yield _visit(stmt.orelse, _Place(place.scope.otherwise(stmt), place.spans), shapes)
+            found = yield _visit(stmt.orelse, _Place(place.scope.otherwise(stmt), place.spans, place.data), shapes)
         return found
     return None
 

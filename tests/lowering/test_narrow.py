@@ -6,15 +6,17 @@ import random
 from itertools import product
 from typing import Any
 
+import numpy as np
 import pytest
 
-from bound import te
+from bound import te, tir
 from intset import Context, Expr, Range, ShapeVar, Var, evaluate, maximum, minimum, select, truncdiv, truncmod
 from intset.errors import EvaluationError
 from intset.expr import ops
 from intset.expr.node import const, make
-from lowering import lower, narrow
+from lowering import lower, narrow, run, to_c
 from lowering.passes.intervals import fits_by_intervals
+from tests.lowering.lowered import compilers
 from tests.sweeps import daily
 
 x, y, i = Var("x"), Var("y"), Var("i")
@@ -95,3 +97,30 @@ def test_a_flatten_of_bounded_size_has_32_bits() -> None:
     d = te.compute((large * large,), lambda i: c[i % large, i // large], name="B")
     width = narrow(lower(te.create_schedule(d.op)))
     assert width.bits == 64 and width.forced_by is not None and "n" in str(width)
+
+
+def test_names_of_data_are_wide_in_a_function_of_32_bits() -> None:
+    A = te.placeholder((3, 5), name="A", dtype="int32")
+    k = te.reduce_axis((0, 5), "k")
+    both = te.comm_reducer(
+        lambda x, y: (x[0] + y[0] * 1048576, tir.max(x[1], y[1])),
+        lambda t0, t1: (tir.const(0, t0), tir.const(-7, t1)),
+        name="both",
+    )
+    total, most = te.compute((3,), lambda i: both((A[i, k].astype("int64"), k), axis=k), name="S")
+    f = lower(te.create_schedule(total.op), [A, total, most])
+    assert narrow(f).bits == 32 and "int32_t k = 0" in to_c(f)
+    given = {"A": np.full((3, 5), 2**20, "int32")}
+    assert (run(f, given)["S.v0"] == 5 * 2**40).all()
+    if compilers():
+        assert (run(f, given, backend="c")["S.v0"] == 5 * 2**40).all()
+
+
+def test_ragged_tiles_of_any_length_have_a_version_of_32_bits() -> None:
+    n = te.var("n")
+    A = te.placeholder((n, 8), name="A")
+    B = te.compute((n, 8), lambda y, x: A[y, x] + 1.0, name="B")
+    s = te.create_schedule(B.op)
+    s[B].split(B.op.axis[0], 24)
+    text = to_c(lower(s, [A, B]))
+    assert "int32 where n <= " in text and ">> 31" in text and ">> 63" in text
