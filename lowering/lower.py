@@ -29,7 +29,6 @@ from lowering.passes import (
 from lowering.passes.constants import fold_constants
 from lowering.passes.identities import drop_identities
 from lowering.passes.inline import inline_values
-from lowering.passes.partition import partition_loops
 from lowering.passes.races import races
 
 
@@ -152,8 +151,8 @@ def before_divisions(
     f = made.function
     _refuse_races(f, s)
     bits = narrow(f).bits
-    if made.is_parted:
-        parted = drop_identities(partition_loops(f))
+    if made.parted is not None:
+        parted = drop_identities(made.parted)
         parted = fold_constants(inline_values(parted, 1))  # some names are constants in a piece
         f = parted if narrow(parted).bits == bits else f
     return f, bits

@@ -34,19 +34,18 @@ class Maker:
         f = nest_of(b, self.args, self.ctx, self.name, split, self.unsafe)
         fixed = {var: b.sizes[var] for var in f.sizes if var in b.sizes}  # the nest is right for these values only
         asserted = shape_asserts(f, fixed, b.size_variables)
-        return plain(
-            name_minima(f.with_body(seq(*asserted, substitute(f.body, {v: const(k) for v, k in fixed.items()}))))
-        )
+        body = seq(*asserted, substitute(f.body, {v: const(k) for v, k in fixed.items()}))
+        return rebase(plain(name_minima(f.with_body(body))))
 
 
 def with_ends(f: Function, kept: Collection[Var]) -> Function:
     """The function that was made with guards, these in the ends of all loops but those that are kept."""
-    return drop_dead(rebase(follow_guards(f, kept)))
+    return drop_dead(follow_guards(f, kept))
 
 
 def without_ends(f: Function) -> Function:
     """The function that was made with guards, with all of them."""
-    return drop_dead(rebase(f))
+    return drop_dead(f)
 
 
 def nest_of(

@@ -2,6 +2,7 @@
 
 model.py       the kinds of work that a nest does, counted
 weights.py     what each kind costs: fitted to compiled nests
+made.py        a form: its nest, that taken apart, and its cost, each found once
 choose.py      the forms that are considered, and the cheapest
 """
 

@@ -36,10 +36,10 @@ from intset.expr import ops
 from intset.expr.node import Expr, Var, constant_value
 from lowering.build.function import Maker, with_ends, without_ends
 from lowering.build.pieces import pieces_of
-from lowering.forms.model import modelled, number, typical
+from lowering.forms.made import Made
+from lowering.forms.model import number, typical
 from lowering.nest.ir import Function, If
 from lowering.nest.walk import statements
-from lowering.passes.partition import partition_loops
 
 COMPUTE: Final = ("auto", "exact", "box")
 SMALL: Final = 50_000  # modelled cost of a program that takes no time: what is required, in as few loops as possible
@@ -79,13 +79,13 @@ Forms = Mapping[str, tuple[Form, ...]]
 class Choice:
     """The bounds and the nest that were chosen, and the forms each stage was considered in, the chosen one first.
 
-    `is_parted`: whether loops are to be taken apart.
+    `parted`: the nest with loops taken apart, where that is to be printed.
     """
 
     bounds: BoundsMap
     function: Function
     forms: Forms
-    is_parted: bool
+    parted: Function | None
 
 
 def bounds_of(
@@ -156,13 +156,13 @@ class _Nests:
 
     Attributes
     ----------
-    f, costs: the cheapest, and the cost of each stage in it, by the name of its tensor.
+    made, costs: the cheapest, and the cost of each stage in it, by the name of its tensor.
     words: by name, what nests each stage has.
     more: by name, of each form of nests that was considered, by how much it would be dearer.
     """
 
     bounds: BoundsMap
-    f: Function
+    made: Made
     costs: Mapping[str, float]
     words: Mapping[str, str]
     more: Mapping[str, Mapping[str, float]]
@@ -186,29 +186,22 @@ def _nests(maker: Maker, b: BoundsMap, asked: str) -> _Nests:
     guarded = maker.guarded(b)
     inside = list(statements(guarded.body))
     has_guards = any(isinstance(stmt, If) for stmt in inside) and (len(inside) <= FEW or not _is_boxes(b))
-    made: dict[str, Function] = {}
+    made: dict[str, Made] = {}
     if asked in ("auto", "ends"):
-        made["ends"] = with_ends(guarded, ())
+        made["ends"] = Made(with_ends(guarded, ()), b.sizes)
     if asked in ("guard", "partition") or (asked == "auto" and has_guards):
-        made["guard"] = without_ends(guarded)
+        plain = Made(without_ends(guarded), b.sizes)
+        made["partition" if asked != "guard" and (asked == "partition" or plain.is_parted) else "guard"] = plain
     split: list[Stage] = []
     if asked in ("auto", "split"):
         split = [stage for stage in b.schedule.stages if b.is_computed(stage) and pieces_of(b, stage) is not None]
         if split or asked == "split":
-            made["split"] = with_ends(maker.guarded(b, split), ())
-    costs: dict[str, dict[str, float]] = {}
-    whole: dict[str, dict[str, float]] = {}  # as they are printed: what decides between equals
-    for word, f in made.items():
-        parted = partition_loops(f)
-        costs[word] = modelled(parted, b.sizes)
-        whole[word] = modelled(f, b.sizes) if len(made) > 1 else {}
-        if word == "guard" and asked != "guard" and (asked == "partition" or _size(parted) != _size(f)):
-            costs["partition"], whole["partition"] = costs.pop("guard"), whole.pop("guard")
-    made = {word: made.get(word, made.get("guard")) or guarded for word in costs}
-    groups = _groups(b, dict.fromkeys(name for cost in costs.values() for name in cost))
-    sums, before = ({word: _sums(cost, groups) for word, cost in found.items()} for found in (costs, whole))
-    of = {group: [word for word in _LIKED if word in costs] for group in groups.values()}
-    if "ends" in costs and "split" in costs:
+            made["split"] = Made(with_ends(maker.guarded(b, split) if split else guarded, ()), b.sizes)
+    groups = _groups(b, dict.fromkeys(name for one in made.values() for name in one.costs))
+    sums = {word: _sums(one.costs, groups) for word, one in made.items()}
+    before = {word: _sums(one.whole, groups) if len(made) > 1 else {} for word, one in made.items()}
+    of = {group: [word for word in _LIKED if word in made] for group in groups.values()}
+    if "ends" in made and "split" in made:
         in_pieces = {groups.get(t.name) for stage in split for t in stage.op.outputs}
         of = {group: [word for word in found if word != "split" or group in in_pieces] for group, found in of.items()}
     if asked == "auto" and sum(min(sums[w].get(g, 0.0) for w in found) for g, found in of.items()) <= SMALL:
@@ -220,11 +213,11 @@ def _nests(maker: Maker, b: BoundsMap, asked: str) -> _Nests:
         for group, found in candidates.items()
     }
     words = {name: best[group] for name, group in groups.items()}
-    chosen_costs = {name: costs[word].get(name, 0.0) for name, word in words.items()}
+    costs = {name: made[word].costs.get(name, 0.0) for name, word in words.items()}
     more = {name: {w: sums[w].get(g, 0.0) - sums[words[name]].get(g, 0.0) for w in of[g]} for name, g in groups.items()}
     if len(set(words.values())) == 1:
-        return _Nests(b, made[next(iter(words.values()))], chosen_costs, words, more)
-    return _Nests(b, _mixed(maker, b, words), chosen_costs, words, more)
+        return _Nests(b, made[next(iter(words.values()))], costs, words, more)
+    return _Nests(b, _mixed(maker, b, words, guarded), costs, words, more)
 
 
 def _is_boxes(b: BoundsMap) -> bool:
@@ -233,12 +226,13 @@ def _is_boxes(b: BoundsMap) -> bool:
     return all(b.computed(t).is_box for t in made)
 
 
-def _mixed(maker: Maker, b: BoundsMap, words: Mapping[str, str]) -> Function:
-    """The function in which each stage has nests of its own word."""
+def _mixed(maker: Maker, b: BoundsMap, words: Mapping[str, str], guarded: Function) -> Made:
+    """The form in which each stage has nests of its own word; `guarded`: with guards everywhere."""
     computed = [stage for stage in b.schedule.stages if b.is_computed(stage)]
     of = {stage: words.get(stage.op.outputs[0].name, "ends") for stage in computed}
     kept = {leaf for stage, word in of.items() if word in ("guard", "partition") for leaf in stage.leaf_iter_vars}
-    return with_ends(maker.guarded(b, [stage for stage, word in of.items() if word == "split"]), kept)
+    split = [stage for stage, word in of.items() if word == "split"]
+    return Made(with_ends(maker.guarded(b, split) if split else guarded, kept), b.sizes)
 
 
 def _groups(b: BoundsMap, names: Iterable[str]) -> dict[str, Stage | None]:
@@ -261,10 +255,6 @@ def _names(stages: Iterable[Stage]) -> set[str]:
     return {t.name for stage in stages for t in stage.op.outputs}
 
 
-def _size(f: Function) -> int:
-    return sum(1 for _ in statements(f.body))
-
-
 # -- what is computed --------------------------------------------------------------------------------------------------
 
 
@@ -285,7 +275,8 @@ def _told(made: list[_Nests], also: tuple[str, ...] = (), first: _Nests | None =
         known = [Form(compute, word, value, storage) for (compute, storage, word), value in found.items()]
         rest = [*sorted(known, key=lambda form: form.cost or 0), *(Form(compute, own[2], None) for compute in also)]
         forms[name] = (Form(own[0], own[2], cost, own[1]), *rest)
-    return Choice(best.bounds, replace(best.f, forms=forms), forms, best.is_parted)
+    parted = replace(best.made.parted, forms=forms) if best.is_parted else None
+    return Choice(best.bounds, replace(best.made.f, forms=forms), forms, parted)
 
 
 def _boxable(s: Schedule) -> list[Stage]:
