@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any, Final
 
 from bound import infer_bound
@@ -308,6 +309,9 @@ def _excess(box: BoundsMap) -> float | None:
     """By how much boxes exceed what is required, as a part of what is computed, in an instance in the middle;
     `None` where no box exceeds its region in any instance.
 
+    An instance that stores much more than the one in the middle is unlike it: where `i + 3` wraps around, say. Then
+    nothing is known from that.
+
     An excess is passed on: the box of a stage reads more than its region does, and so on up the chain. With `n` stages
     the excess of each one counts up to `n` times in those it reads; that is charged for all of them.
     """
@@ -328,6 +332,9 @@ def _excess(box: BoundsMap) -> float | None:
             except (IntSetError, KeyError):
                 return 1.0
             if not isinstance(made, int) or not isinstance(needed, int) or made <= 0:
+                return 1.0
+            extents = [number(r.extent, values) for r in box.allocated(tensor)]
+            if not box.slid(stage) and prod(n or 0 for n in extents) > made * (1 + LITTLE):
                 return 1.0
             spared += (made - needed) / made
             total += 1

@@ -47,6 +47,7 @@ MOST_VISITS: Final = 4_000  # of loops; beyond that one iteration stands for all
 SHORT: Final = 16  # iterations that a compiler writes out
 SAMPLES: Final = (8, 8, 6, 4)  # iterations that are walked of a loop that decides something, from the outside in
 NEAR: Final = 1 << 18  # bytes that a near cache holds
+LANES: Final = 8  # iterations that run at a time; half as many take as long
 LINE: Final = 64  # bytes that are touched together
 PAGE: Final = 4096  # bytes that the system hands out together
 KEPT: Final = 1 << 25  # bytes of storage that allocators keep between two calls
@@ -88,9 +89,14 @@ def typical(var: Var) -> int:
 
 @dataclass(frozen=True)
 class _Body:
-    """What one iteration of a statement does: work of each kind, apart from branches and loops."""
+    """What one iteration of a statement does: work of each kind, apart from branches and loops.
+
+    `vector`: the operations that may run several iterations at a time; `far`: the bytes of each array that is far.
+    """
 
     kinds: Mapping[str, float]
+    vector: float
+    far: Mapping[Tensor, float]
     is_vector: bool
 
 
@@ -99,6 +105,8 @@ class _Head:
     """What is to be known of a loop.
 
     `ends`: the operations of its ends, where its number of iterations is not constant. `is_short`: it is written out.
+    `lanes`, `scalars`: of the work that runs several iterations at a time, by how much their number is rounded up, and
+    how much of it runs alone behind that.
     `period`: after how many iterations what it decides by remainders repeats itself.
     `fresh`: of each store to fresh storage in an innermost loop, the bytes between two iterations.
     """
@@ -107,6 +115,8 @@ class _Head:
     is_innermost: bool
     is_vector: bool
     is_short: bool
+    lanes: float
+    scalars: float
     period: int
     fresh: tuple[tuple[Store, int], ...]
 
@@ -126,25 +136,47 @@ class _Walker:
         self._heads: dict[For, _Head] = {}
         self._numbers: dict[tuple[Any, ...], int | None] = {}
         self._stores: dict[tuple[Stmt, Any], _Body] = {}
+        self._reached: dict[Tensor, float] = {}  # bytes of arrays that are far
 
     def visit(self, stmt: Stmt, env: Mapping[Any, int], times: float, loop: For | None = None) -> Visit[None]:
         """Count `stmt`, `times` over; `loop`: the innermost loop around it, if its body is one block."""
         if isinstance(stmt, Seq):
-            inner = dict(env)
-            for part in stmt.stmts:
-                if isinstance(part, Let) and isinstance(part.value, Expr):
-                    value = self._number(part.value, inner)
-                    if value is not None:
-                        inner[part.var] = value
-                    continue
-                yield self.visit(part, inner, times, loop)
+            yield self._sequence(stmt, dict(env), times, loop)
         elif isinstance(stmt, Store):
-            for kind, count in self._store(stmt, loop).kinds.items():
+            body, head = self._store(stmt, loop), self._heads.get(loop) if loop is not None else None
+            for kind, count in body.kinds.items():
                 self._charge(stmt, kind, times * count)
+            if body.vector:
+                self._charge(stmt, "vector", times * body.vector * (1.0 if head is None else head.lanes))
+                self._charge(stmt, "operation", times * body.vector * (0.0 if head is None else head.scalars))
+            for tensor, size in body.far.items():
+                self._charge(stmt, "far", times * size)
+                self._reached[tensor] = self._reached.get(tensor, 0.0) + times * size
         elif isinstance(stmt, If):
             yield self._branch(stmt, env, times, loop)
         elif isinstance(stmt, For):
             yield self._loop(stmt, env, times)
+
+    def _sequence(self, stmt: Seq, env: dict[Any, int], times: float, loop: For | None) -> Visit[None]:
+        """Count the parts. What one reaches of an array that is far, others then find near, if all of it is little."""
+        around, together = self._reached, dict[Tensor, float]()
+        for part in stmt.stmts:
+            if isinstance(part, Let) and isinstance(part.value, Expr):
+                value = self._number(part.value, env)
+                if value is not None:
+                    env[part.var] = value
+                continue
+            self._reached = {}
+            yield self.visit(part, env, times, loop)
+            stay_near = sum(together.values()) <= NEAR * times
+            for tensor, size in self._reached.items():
+                again = min(size, together.get(tensor, 0.0)) if stay_near else 0.0
+                if again:
+                    self._charge(part, "far", -again)
+                together[tensor] = together.get(tensor, 0.0) + size - again
+        self._reached = around
+        for tensor, size in together.items():
+            around[tensor] = around.get(tensor, 0.0) + size
 
     def _branch(self, stmt: If, env: Mapping[Any, int], times: float, loop: For | None) -> Visit[None]:
         found = self._tests.get(stmt)
@@ -208,7 +240,8 @@ class _Walker:
         fresh = () if any(isinstance(s, For) for s in inside) else tuple(self._first_touched(loop, inside))
         deciding = (e for s in inside if isinstance(s, (For, If, Let)) for e in operands(s))
         period = _period(e for e in deciding if loop.var in variables(e))
-        return _Head(None if fixed is not None else made, is_innermost, is_vector, is_short, period, fresh)
+        ends = None if fixed is not None else made
+        return _Head(ends, is_innermost, is_vector, is_short, *_lanes(fixed), period, fresh)
 
     def _first_touched(self, loop: For, inside: Sequence[Stmt]) -> Iterator[tuple[Store, int]]:
         for stmt in inside:
@@ -243,7 +276,7 @@ class _Walker:
     def _body_of(self, stmt: Store, var: Var | None) -> _Body:
         """One store in an iteration of an innermost loop over `var`."""
         steps = [_step(stmt.indices, var)]
-        far = _touched(stmt.tensor, steps[0]) if stmt.tensor in self._far else 0
+        far: dict[Tensor, float] = {stmt.tensor: _touched(stmt.tensor, steps[0])} if stmt.tensor in self._far else {}
         simple_ops, kinds, waits = 1.0, {"division": 0.0, "call": 0.0}, False
         seen = _index_nodes(stmt.indices, var)
         for node in walk.nodes(stmt.value):
@@ -253,7 +286,8 @@ class _Walker:
                 steps.append(_step(indices, var))
                 seen |= _index_nodes(indices, var)
                 simple_ops += 1
-                far += _touched(tensor, steps[-1]) if tensor in self._far else 0
+                if tensor in self._far:
+                    far[tensor] = far.get(tensor, 0.0) + _touched(tensor, steps[-1])
                 waits = waits or (tensor is stmt.tensor and indices == stmt.indices)
             elif isinstance(node, (Expr, Cond)):
                 continue
@@ -267,12 +301,11 @@ class _Walker:
         sums = var is not None and steps[0] == 0 and waits
         is_vector = var is not None and not sums and steps[0] == 1 and all(s in (0, 1) for s in steps) and not seen
         found = {kind: count for kind, count in kinds.items() if count}
-        found["vector" if is_vector else "operation"] = simple_ops
+        if not is_vector:
+            found["operation"] = simple_ops
         if sums:
             found["chain"] = 1.0
-        if far:
-            found["far"] = float(far)
-        return _Body(found, is_vector)
+        return _Body(found, simple_ops if is_vector else 0.0, far, is_vector)
 
 
 _ENDS: Final = (ops.MIN, ops.MAX, ops.SELECT, *ops.DIVISIONS)
@@ -303,6 +336,15 @@ def _index_nodes(indices: Sequence[Expr], var: Var | None) -> set[Any]:
 def _width(tensor: Tensor) -> int:
     digits = "".join(c for c in tensor.dtype if c.isdigit())
     return max(1, int(digits or 8) // 8)
+
+
+def _lanes(count: int | None) -> tuple[float, float]:
+    """What a loop of so many iterations runs in vectors, and one by one, for each iteration."""
+    if not count:
+        return 1.0, 0.0
+    rest = count % LANES
+    halves = rest // (LANES // 2)
+    return (count - rest + LANES * halves) / count, rest % (LANES // 2) / count
 
 
 def _touched(tensor: Tensor, step: int | None) -> int:

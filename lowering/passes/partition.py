@@ -152,8 +152,9 @@ class _Partition:
         count = _difference(low, end)
         if _is_in_order(end, low, loops):
             return Seq()
-        loop = replace(loop, range=Range(low, extent if count is None else count))
         inside = loops.inside(loop.var, (low,), (end - 1,)) if known is None else known
+        body = transform(loop.body, lambda e: folded(e, inside.decided))  # what is known hides nothing inside of it
+        loop = replace(loop, range=Range(low, extent if count is None else count), body=body)
         only = low if count == 1 else _only_value(loop.var, inside)
         if only is not None and loop.kind not in _WHOLE and not loop.carried:
             body = yield self.visit(_at(loop.body, loop.var, only), loops, around)

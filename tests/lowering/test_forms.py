@@ -117,6 +117,19 @@ def test_what_is_chosen_of_a_band_is_right(monkeypatch: pytest.MonkeyPatch) -> N
     close(run(f, given, {}), expected)
 
 
+@pytest.mark.parametrize("shift", [5, -5])
+def test_one_tile_that_wraps_is_seen(shift: int) -> None:
+    """All tiles but one read as many places as they have; the box of that one is everything."""
+    a = te.placeholder((40_000,), name="A")
+    t = te.compute((40_000,), lambda i: a[i] + 1.0, name="T")
+    c = te.compute((40_000,), lambda i: t[(i + shift) % 40_000], name="C")
+    s = te.create_schedule(c.op)
+    outer, _ = s[c].split(c.op.axis[0], 16)
+    s[t].compute_at(s[c], outer)
+    cost = {form.compute: form.cost for form in reversed(lower(s).forms["T"])}
+    assert cost["exact"] is not None and cost["box"] is not None and cost["exact"] < cost["box"]
+
+
 @pytest.mark.parametrize("seed", daily(range(8200, 8230), 10))
 def test_the_chosen_form_is_the_cheapest_and_all_costs_are_there(seed: int) -> None:
     program = Program(seed, symbolic=seed % 2 == 0)

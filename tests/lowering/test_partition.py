@@ -268,3 +268,20 @@ def test_copies_of_outer_loops_leave_inner_ones_their_share() -> None:
         s[stage].compute_at(s[t], strip)
     text = to_c(lower(s, [a, t]))
     assert not [line for line in text.splitlines() if re.search(r"\bx (<|>|!=|==)=? \d", line) and "for (" not in line]
+
+
+def test_what_is_decided_hides_no_condition_inside_of_it() -> None:
+    """Once it is known which operand the minimum is, the maximum around it is one of a loop variable and a number."""
+    f = parse_nest(
+        """
+        def F(A: float32[768], C: float32[4, 256]):
+            for i in [0, 4):
+                for j in [0, 256):
+                    C[i, j] = A[max(min(i * 256 + j, 769), 2) - 2]
+        """
+    )
+    parted = partition_loops(f)
+    stored = [str(e) for s in statements(parted.body) if isinstance(s, Store) for e in operands(s)]
+    assert stored and not any(word in text for text in stored for word in ("max", "min"))
+    given = np.arange(768, dtype="float32")
+    np.testing.assert_array_equal(run(parted, {"A": given})["C"], run(f, {"A": given})["C"])
