@@ -1,0 +1,59 @@
+"""Numeric intervals: every operation, over all small intervals, contains what the operation makes of their elements."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+import pytest
+
+from intset.expr import ops
+from intset.linear import bounds as iv
+from intset.linear.atoms import ATOM_BOUNDS
+from intset.linear.bounds import Interval
+
+ENDS = (None, -9, -2, -1, 0, 1, 3, 8)
+INTERVALS = [(low, high) for low in ENDS for high in ENDS if low is None or high is None or low <= high]
+FAR = 20  # what stands for the elements beyond: an interval without an end is looked at up to here
+
+
+def elements(interval: Interval) -> list[int]:
+    low, high = (end if end is not None else far for end, far in zip(interval, (-FAR, FAR), strict=True))
+    return sorted({*range(max(low, -4), min(high, 5) + 1), low, high, (low + high) // 2})
+
+
+def holds(interval: Interval, value: int) -> bool:
+    low, high = interval
+    return (low is None or low <= value) and (high is None or value <= high)
+
+
+def contain(bound: Callable[..., Interval], meaning: Callable[..., int], rank: int) -> None:
+    for operands in itertools.product(INTERVALS[:: 1 if rank == 1 else 2], INTERVALS[: None if rank == 2 else 1]):
+        found = bound(*operands[:rank])
+        for values in itertools.product(*map(elements, operands[:rank])):
+            try:
+                value = meaning(*values)
+            except (ZeroDivisionError, ValueError):
+                continue
+            assert holds(found, value), (operands[:rank], found, values)
+
+
+@pytest.mark.parametrize("op", ATOM_BOUNDS, ids=lambda op: op.name)
+def test_atoms(op: ops.Op) -> None:
+    assert op.meaning is not None
+    contain(ATOM_BOUNDS[op], op.meaning, 1 if op is ops.ABS else 2)
+
+
+def test_sums_and_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where numbers are so long that only signs are kept of their products."""
+    contain(iv.times, lambda a, b: a * b, 2)
+    contain(iv.hull, lambda a, b: a, 2)
+    contain(iv.hull, lambda a, b: b, 2)
+    contain(iv._unbounded_product, lambda a, b: a * b, 2)
+    monkeypatch.setattr(iv, "MAX_BITS", 3)
+    contain(iv.times, lambda a, b: a * b, 2)
+    for factor in (-2, 1, 3):
+        contain(lambda a: iv.scaled(a, factor), lambda a: a * factor, 1)  # noqa: B023  # called at once
+    for a, b in itertools.product(INTERVALS, repeat=2):
+        met = iv.meet(a, b)
+        assert all(holds(met, value) is (holds(a, value) and holds(b, value)) for value in range(-FAR, FAR))
