@@ -15,6 +15,8 @@ from intset.linear.form import ZERO, Linear
 
 MAX_STEPS: Final = 8  # of the given expression that a new step is held against
 
+_CHOOSING = (ops.MIN, ops.MAX, ops.SELECT)  # what they are fits where their operands do
+
 
 def no_wider(new: Node, old: Node, known: Normalizer, bits: int) -> bool:
     """Whether each step of `new` fits `bits` signed bits, or any wider type that the steps of `old` fit."""
@@ -29,7 +31,7 @@ def no_wider(new: Node, old: Node, known: Normalizer, bits: int) -> bool:
             continue
         seen.add(e)
         stack.extend(e.args)
-        if not isinstance(e, Expr) or e.op is ops.VAR:
+        if not isinstance(e, Expr) or e.op is ops.VAR or e.op in _CHOOSING:
             continue
         form = known.form(e)
         low, high = known.bounds(form)

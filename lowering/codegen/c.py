@@ -29,6 +29,7 @@ from lowering.passes.narrow import Width, narrow
 from lowering.passes.partition import partition_loops
 from lowering.passes.rows import decide_rows
 from lowering.passes.unroll import unroll
+from lowering.storage.fixed import with_fixed_storage
 
 QUIET: Final = ("#ifndef _OPENMP", '#pragma GCC diagnostic ignored "-Wunknown-pragmas"', "#endif")
 BUILD: Final = "cc -std=c99 -O3 -march=native"
@@ -112,10 +113,10 @@ def c_file(f: Function, width: Width | None = None) -> CFile:
 
 def _prepared(f: Function, bits: int) -> Function:
     """The nest as C is to have it: loops written out and taken apart, as far as that needs no wider integers."""
-    f = unroll(run_over_digits(f))
+    f = unroll(run_over_digits(with_fixed_storage(f)))
     parted = partition_loops(f)
     chosen = parted if parted is f or bits == 64 or narrow(parted).bits == 32 else f
-    return fold_constants(drop_dead(accumulate(decide_rows(drop_identities(chosen), is_all=True))))
+    return drop_dead(fold_constants(accumulate(decide_rows(drop_identities(chosen), is_all=True))))
 
 
 class _Body:

@@ -23,11 +23,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
-from bound.schedule import simple
 from bound.tir import walk
 from bound.tir.value import Value, ValueOp
 from intset.expr import ops
-from intset.expr.build import maximum, minimum
 from intset.expr.node import Cond, Expr, Var, const, constant_value
 from intset.expr.range import Range
 from intset.expr.walk import chain
@@ -47,6 +45,7 @@ from lowering.nest.walk import (
 )
 from lowering.passes.affine import Loops, form_of, says
 from lowering.passes.dead import without_unused
+from lowering.passes.ends import clamped, difference, extent, is_in_order, quotient
 from lowering.passes.folding import folded, order_of
 from lowering.passes.inline import inline_values
 from lowering.passes.unique import with_fresh_names
@@ -96,10 +95,9 @@ def _sizes(f: Function) -> Loops:
         if not isinstance(stmt, (Assert, Let)):
             break
         scope = scope.after(stmt)
-    loops = Loops()
+    loops, known = Loops(), scope.ctx.frame.known
     for size in f.sizes:
-        low, high = scope.ctx.bounds(size)
-        loops = loops.inside(size, *((e,) if isinstance(e, Expr) and e.is_const else () for e in (low, high)))
+        loops = loops.inside(size, *(() if end is None else (const(end),) for end in known.bounds(known.form(size))))
     return loops
 
 
@@ -149,8 +147,8 @@ class _Partition:
         loop it is made of."""
         low, extent = (folded(e, loops.decided) for e in range_ends(loop.range))
         end = end_of(low, extent)
-        count = _difference(low, end)
-        if _is_in_order(end, low, loops):
+        count = difference(low, end)
+        if is_in_order(end, low, loops):
             return Seq()
         inside = loops.inside(loop.var, (low,), (end - 1,)) if known is None else known
         body = transform(loop.body, lambda e: folded(e, inside.decided))  # what is known hides nothing inside of it
@@ -192,11 +190,11 @@ class _Partition:
 
     def _piece(self, loop: For, piece: Piece, loops: Loops, around: Around) -> Visit[Stmt]:
         body = _holding(loop.body, piece.truths)
-        count = _difference(piece.low, piece.end)
+        count = difference(piece.low, piece.end)
         is_short = count is not None and count < VECTOR and loop.kind is LoopKind.VECTORIZED
         part = replace(
             loop,
-            range=Range(piece.low, _extent(piece.low, piece.end)),
+            range=Range(piece.low, extent(piece.low, piece.end)),
             body=body,
             kind=LoopKind.SERIAL if is_short else loop.kind,
         )
@@ -206,8 +204,9 @@ class _Partition:
 
     def _chosen(self, loop: For, changes: Sequence[Change], inside: Loops, inner: Around) -> Visit[Stmt]:
         """The body of a loop that stays whole: the interior behind a test of each condition, one after another."""
-        size = _statements(loop.body)
-        conds = list(dict.fromkeys(c.cond for c in changes if c.is_exact))[: min(PIECES, self.left // size)]
+        size, due = _statements(loop.body), self._due(loop.body)
+        most = min(PIECES, max(self.left - due, 0) // (size + due))
+        conds = list(dict.fromkeys(c.cond for c in changes if c.is_exact))[:most]
         self.left -= size * len(conds)
         made: Stmt = yield self.visit(_holding(loop.body, dict.fromkeys(conds, True)), inside, inner)
         for k in range(len(conds) - 1, -1, -1):
@@ -348,17 +347,10 @@ def _solved(cond: Cond, var: Var, known: Loops, inner: Sequence[Var]) -> Iterato
             continue
         is_exact = not set(inner) & set(cond.free_vars())
         if step > 0:  # var >= ceil(-rest / step)
-            yield Change(_quotient(rest.scale(-1).shift(step - 1), step), True, cond, is_exact)
+            yield Change(quotient(rest.scale(-1).shift(step - 1), step, known), True, cond, is_exact)
         else:  # var <= floor(rest / -step)
-            yield Change(_quotient(rest, -step).shift(1), False, cond, is_exact)
+            yield Change(quotient(rest, -step, known).shift(1), False, cond, is_exact)
         return
-
-
-def _quotient(form: Linear, by: int) -> Linear:
-    """The form divided, rounded down."""
-    if all(k % by == 0 for k in form.terms.values()):
-        return Linear(form.const // by, {t: k // by for t, k in form.terms.items()})
-    return form_of(simple.floordiv(form.expr(), by))
 
 
 # -- pieces ------------------------------------------------------------------------------------------------------------
@@ -391,8 +383,8 @@ def _pieces(low: Expr, end: Expr, changes: Sequence[Change], loops: Loops) -> li
     found: list[Piece] = []
     begin = low
     for k, ahead in enumerate((*stops, None)):
-        stop = end if ahead is None else _clamped(ahead.at.expr(), begin, end, loops)
-        if _difference(begin, stop) != 0:
+        stop = end if ahead is None else clamped(ahead.at.expr(), begin, end, loops)
+        if difference(begin, stop) != 0:
             lows = (low, *(c.at.expr() for c in stops[:k]))
             highs = (end,) if ahead is None else (end, ahead.at.expr())
             is_interior = all(c.rises for c in stops[:k]) and not any(c.rises for c in stops[k:])
@@ -406,7 +398,7 @@ def _pieces(low: Expr, end: Expr, changes: Sequence[Change], loops: Loops) -> li
 
 def _is_mostly_decided(pieces: Sequence[Piece]) -> bool:
     """Whether something is decided in as many iterations as are worth copies of the loop, as far as that is known."""
-    counts = [_difference(piece.low, piece.end) for piece in pieces]
+    counts = [difference(piece.low, piece.end) for piece in pieces]
     known = [count for count in counts if count is not None]
     decided = sum(count or 0 for piece, count in zip(pieces, counts, strict=True) if piece.truths)
     return len(known) < len(pieces) or decided >= SHARE * sum(known)
@@ -439,36 +431,6 @@ def _chain(changes: Sequence[Change]) -> list[Change]:
     """The changes whose distances from the first are known, in their order."""
     kept = [c for c in changes if c.at.minus(changes[0].at).is_const]
     return sorted(kept, key=lambda c: c.at.minus(changes[0].at).const)
-
-
-def _clamped(at: Expr, low: Expr, end: Expr, loops: Loops) -> Expr:
-    """`at`, or what is next to it between the ends; where these have crossed, `end`."""
-    raised = at if _is_in_order(low, at, loops) else low if _is_in_order(at, low, loops) else maximum(at, low)
-    return (
-        raised
-        if _is_in_order(raised, end, loops)
-        else end
-        if _is_in_order(end, raised, loops)
-        else minimum(raised, end)
-    )
-
-
-def _is_in_order(a: Expr, b: Expr, loops: Loops) -> bool:
-    return loops.is_at_least_0(form_of(b).minus(form_of(a)))
-
-
-def _difference(low: Expr, end: Expr) -> int | None:
-    """By how much two ends are apart, where that is a number."""
-    form = form_of(end).minus(form_of(low))
-    return form.const if form.is_const else None
-
-
-def _extent(low: Expr, end: Expr) -> Expr:
-    """The number of iterations, written such that the end is seen."""
-    known = _difference(low, end)
-    if known is not None:
-        return const(max(0, known))
-    return end if constant_value(low) == 0 else end - low
 
 
 def _at(body: Stmt, var: Var, value: Expr) -> Stmt:

@@ -10,6 +10,7 @@ from bound import te, tir
 from lowering import lower, parse_nest, run, to_c
 from lowering.codegen.names import Names
 from lowering.codegen.text import infix
+from tests.lowering.lowered import compilers
 
 
 @pytest.mark.parametrize(
@@ -131,3 +132,24 @@ def test_a_name_in_sight_is_not_given_again() -> None:
 def test_vectors_where_no_two_iterations_meet(body: str, is_apart: bool) -> None:
     f = parse_nest(f"def f(A: float32[40], B: float32[40], n):\n    for x in [0, 9) vectorized:\n        {body}\n")
     assert ("#pragma omp simd" in to_c(f)) is is_apart
+
+
+def test_ragged_tiles_of_symbolic_products_read_as_written_by_hand() -> None:
+    m, n, k = te.var("m"), te.var("n"), te.var("k")
+    a, b = te.placeholder((m, k), name="A"), te.placeholder((k, n), name="B")
+    r = te.reduce_axis((0, k), "r")
+    c = te.compute((m, n), lambda i, j: te.sum(a[i, r] * b[r, j], axis=r), name="C")
+    d = te.compute((m, n), lambda i, j: c[i, j] + 1.0, name="D")
+    s = te.create_schedule(d.op)
+    _, jo, _, ji = s[d].tile(*d.op.axis, 24, 64)
+    s[d].vectorize(ji)
+    s[c].compute_at(s[d], jo)
+    s[c].reorder(r, *c.op.axis)
+    s[c].vectorize(c.op.axis[1])
+    f = lower(s, [a, b, d])
+    assert "minimum(n, 64))" not in str(f).replace("minimum(n, 64)] at", "")  # of two ends one is the other's
+    text = to_c(f)
+    assert "float C[1536];" in text and "malloc" not in text
+    assert "j_outer < (n >> 6); ++j_outer" in text and "j_outer = n >> 6; j_outer < (((n - 1) >> 6) + 1)" in text
+    given = {"A": np.ones((25, 3), "float32"), "B": np.ones((3, 130), "float32")}
+    assert (run(f, given, backend="c")["D"] == 4).all() if compilers() else True
