@@ -27,23 +27,29 @@ def nodes(*roots: Operand) -> Iterator[Operand]:
     parameters.
     """
     done: set[Operand] = set()
-    # Entries: a node to visit, with its arguments still to come or already visited.
-    stack: list[tuple[Operand, bool]] = [(root, False) for root in reversed(roots)]
+    stack: list[Operand] = list(reversed(roots))
     while stack:
-        node, ready = stack.pop()
+        node = stack[-1]
         if node in done:
+            stack.pop()
             continue
-        if ready:
-            done.add(node)
-            yield node
+        waiting: list[Operand] = [arg for arg in node.args if arg not in done]
+        if node.op is ops.LOAD or node.op is ValueOp.REDUCE:
+            waiting += [part for part in _entered(node) if part not in done]
+        if waiting:
+            stack.extend(reversed(waiting))
             continue
-        stack.append((node, True))
-        if node.op is ops.LOAD and isinstance(node.data, IntFunction):
-            stack.append((node.data.body, False))
-        elif node.op is ValueOp.REDUCE and not node.data.combiner.is_closed:
-            combiner = node.data.combiner
-            stack.extend((part, False) for part in reversed((*combiner.identity, *combiner.results)))
-        stack.extend((arg, False) for arg in reversed(node.args) if arg not in done)
+        done.add(node)
+        stack.pop()
+        yield node
+
+
+def _entered(node: Operand) -> tuple[Operand, ...]:
+    """What is below a node beside its arguments."""
+    if node.op is ops.LOAD:
+        return (node.data.body,) if isinstance(node.data, IntFunction) else ()
+    combiner = node.data.combiner
+    return () if combiner.is_closed else (*combiner.identity, *combiner.results)
 
 
 def loaded_tensor(node: Node | Value) -> Tensor | None:

@@ -33,10 +33,11 @@ Ends: TypeAlias = "tuple[tuple[Linear, ...], tuple[Linear, ...]]"  # least value
 class Loops:
     """The loops in sight, outermost first, each with linear forms that its variable is not below and not above."""
 
-    __slots__ = ("ends",)
+    __slots__ = ("_decided", "ends")
 
     def __init__(self, ends: Mapping[Var, Ends] | None = None) -> None:
         self.ends: dict[Var, Ends] = dict(ends or {})
+        self._decided: dict[Cond, bool | None] = {}
 
     def inside(self, var: Var, lows: Iterable[Expr], highs: Iterable[Expr]) -> Loops:
         """These loops and one more; `highs` are its last values."""
@@ -70,6 +71,11 @@ class Loops:
 
     def decided(self, cond: Cond) -> bool | None:
         """Whether a comparison holds in every iteration, or in none; `None` where neither is seen."""
+        if cond not in self._decided:
+            self._decided[cond] = self._judged(cond)
+        return self._decided[cond]
+
+    def _judged(self, cond: Cond) -> bool | None:
         if cond.op is ops.NE:
             known = self.decided(make(ops.EQ, cond.args))
             return None if known is None else not known

@@ -21,16 +21,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from bound.tir import walk
-from bound.tir.value import Value, ValueOp
+from bound.tir.value import ValueOp
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, Var, const, constant_value
 from intset.expr.range import Range
-from intset.expr.walk import chain
 from intset.linear.form import Linear
-from lowering.nest.ir import Allocate, Assert, For, Function, If, Let, LoopKind, Seq, Stmt, Store, is_empty, seq
+from lowering.nest.ir import Allocate, Assert, For, Function, If, Let, LoopKind, Seq, Stmt, is_empty, seq
 from lowering.nest.scope import scope_of
 from lowering.nest.text import end_of
 from lowering.nest.walk import (
@@ -49,22 +48,14 @@ from lowering.passes.ends import clamped, difference, extent, is_in_order, quoti
 from lowering.passes.folding import folded, order_of
 from lowering.passes.inline import inline_values
 from lowering.passes.unique import with_fresh_names
+from lowering.passes.worth import VECTOR, Around, Worth
 
 TIMES: Final = 2  # the statements of a function, that it may grow by
 INNERMOST: Final = 8  # the same for innermost loops alone: they have most to gain, and their copies are short
 FEWEST: Final = 32  # statements that every function may grow by
 PIECES: Final = 8  # of one loop
-SHORT: Final = 128  # simple operations of a loop beside which a number of iterations that is not constant costs
-WORTH: Final = 150  # simple operations beside which finding the ends of pieces costs nothing
-ENTER: Final = 300  # simple operations that entering a loop in pieces costs whose ends are found each time
-SMALL: Final = 0.1  # of the work of a loop: what that may cost, so that the rest has no copies for it
 SHARE: Final = 0.25  # of the iterations of a loop with others inside: for fewer than that it is not copied
-SIZE: Final = 64  # stands for a number of iterations that is not constant
-VECTOR: Final = 6  # iterations of an innermost loop that run at a time
 _WHOLE: Final = (LoopKind.PARALLEL, LoopKind.THREAD, LoopKind.VTHREAD)
-
-
-Around: TypeAlias = "Mapping[Var, float]"  # loops, with their work in the time of one iteration of the innermost one
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,6 +104,7 @@ class _Partition:
         self.left = max(FEWEST, TIMES * size)  # statements that copies of loops with others inside may make
         self.left_innermost = max(FEWEST, INNERMOST * size)
         self._dues: dict[Stmt, int] = {}
+        self._worth = Worth()
 
     def visit(self, stmt: Stmt, loops: Loops, around: Around) -> Visit[Stmt]:
         if isinstance(stmt, Seq):
@@ -157,7 +149,7 @@ class _Partition:
         if only is not None and loop.kind not in _WHOLE and not loop.carried:
             body = yield self.visit(_at(loop.body, loop.var, only), loops, around)
             return body if count == 1 and not _makes_names(body) else _unless_empty(replace(loop, body=body))
-        inner = _inside(around, loop) if inner is None else inner
+        inner = self._worth.inside(around, loop) if inner is None else inner
         changes = [] if loop.carried else self._changes(loop, inside, around, inner)
         if loop.kind in _WHOLE:
             body = yield self._chosen(loop, changes, inside, inner)
@@ -185,7 +177,9 @@ class _Partition:
         first, they run more often."""
         found = self._dues.get(body)
         if found is None:
-            found = self._dues[body] = sum(_copies(inner) for inner in statements(body) if isinstance(inner, For))
+            found = self._dues[body] = sum(
+                _copies(inner, self._worth) for inner in statements(body) if isinstance(inner, For)
+            )
         return found
 
     def _piece(self, loop: For, piece: Piece, loops: Loops, around: Around) -> Visit[Stmt]:
@@ -199,7 +193,7 @@ class _Partition:
             kind=LoopKind.SERIAL if is_short else loop.kind,
         )
         known = loops.inside(loop.var, piece.lows, [high - 1 for high in piece.highs])
-        made: Stmt = yield self._loop(part, loops, around, known, _inside(around, loop))
+        made: Stmt = yield self._loop(part, loops, around, known, self._worth.inside(around, loop))
         return made
 
     def _chosen(self, loop: For, changes: Sequence[Change], inside: Loops, inner: Around) -> Visit[Stmt]:
@@ -218,13 +212,13 @@ class _Partition:
 
     def _changes(self, loop: For, inside: Loops, around: Around, within: Around) -> list[Change]:
         found: dict[tuple[Any, bool, Cond], Change] = {}
-        for cond, path in _conditions(loop.body):
+        for cond, path in _conditions(loop.body, self._worth):
             free = set(cond.free_vars())
             if loop.var not in free or inside.decided(cond) is not None:
                 continue
-            if any(_is_worth(inner, free, outer) for inner, outer in _entered(path, within)):
+            if any(self._worth.decides(inner, free, outer) for inner, outer in self._worth.entered(path, within)):
                 continue  # it is decided further inside
-            if not _is_worth(loop, free, around) and free & set(around):
+            if not self._worth.decides(loop, free, around) and free & set(around):
                 continue  # it was decided further outside
             known = inside
             for inner in path:
@@ -245,36 +239,12 @@ def _statements(root: Stmt) -> int:
     return sum(not isinstance(stmt, Seq) for stmt in statements(root))
 
 
-def _copies(loop: For) -> int:
+def _copies(loop: For, worth: Worth) -> int:
     """The statements in copies of a loop with others inside, made for conditions on its variable alone."""
     if not any(isinstance(inner, For) for inner in statements(loop.body)):
         return 0
-    conds = {cond for cond, _ in _conditions(loop.body) if set(cond.free_vars()) == {loop.var}}
+    conds = {cond for cond, _ in _conditions(loop.body, worth) if set(cond.free_vars()) == {loop.var}}
     return min(len(conds), 2) * _statements(loop)
-
-
-def _is_worth(loop: For, free: set[Var], around: Around) -> bool:
-    """Whether a condition on `free` is decided in this loop, if not further inside: where it changes is a number, or
-    finding out is little beside what the loop does, or beside what the next one that could decide it does meanwhile."""
-    if loop.var not in free:
-        return False
-    if free == {loop.var} or _work(loop) >= WORTH:
-        return True
-    nearest = next((work for var, work in reversed(list(around.items())) if var in free), 0.0)
-    return SMALL * nearest >= ENTER
-
-
-def _inside(around: Around, loop: For) -> Around:
-    """The loops around the body of a loop."""
-    count = max(_trips(loop), 1)
-    return {**{var: work / count for var, work in around.items()}, loop.var: _work(loop) / count}
-
-
-def _entered(path: Sequence[For], around: Around) -> Iterator[tuple[For, Around]]:
-    """Loops inside one another, each with those around it."""
-    for loop in path:
-        yield loop, around
-        around = _inside(around, loop)
 
 
 def _is_beyond(change: Change, var: Var, inside: Loops) -> bool:
@@ -289,29 +259,7 @@ def _only_value(var: Var, inside: Loops) -> Expr | None:
     return next((low.expr() for low in lows for high in highs if low.same(high)), None)
 
 
-def _work(stmt: Stmt) -> float:
-    """The operations of a statement, about."""
-    if isinstance(stmt, For):
-        is_innermost = not any(isinstance(s, (For, If)) for s in statements(stmt.body))
-        return _trips(stmt) * _work(stmt.body) / (VECTOR if is_innermost else 1)
-    if isinstance(stmt, Store):
-        return 1.0 + sum(1 for node in walk.nodes(stmt.value) if node.args and isinstance(node, Value))
-    return sum(_work(inner) for inner in children(stmt))
-
-
-def _trips(loop: For) -> int:
-    """The iterations of a loop, about."""
-    count = _most(range_ends(loop.range)[1])
-    return SIZE if count is None else max(0, count)
-
-
-def _most(extent: Expr) -> int | None:
-    """A number that an extent is not above, as it is written."""
-    numbers = [n for part in chain(ops.MIN, extent) if (n := constant_value(part)) is not None]
-    return min(numbers, default=None)
-
-
-def _conditions(root: Stmt) -> Iterator[tuple[Cond, tuple[For, ...]]]:
+def _conditions(root: Stmt, worth: Worth) -> Iterator[tuple[Cond, tuple[For, ...]]]:
     """The comparisons below a statement that selections, branches, and minima and maxima in indices and in the ends of
     short loops depend on, each with the loops around it.
 
@@ -325,7 +273,7 @@ def _conditions(root: Stmt) -> Iterator[tuple[Cond, tuple[For, ...]]]:
         below = (*path, stmt) if isinstance(stmt, For) else path
         stack.extend((inner, below) for inner in reversed(children(stmt)))
         is_loop = isinstance(stmt, For)
-        is_short = is_loop and _work(stmt) <= SHORT
+        is_short = isinstance(stmt, For) and worth.is_short(stmt)
         for operand in operands(stmt):
             for node in walk.nodes(operand):
                 if node.op in (ops.MIN, ops.MAX) and isinstance(node, Expr) and is_short is is_loop:

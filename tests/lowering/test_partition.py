@@ -17,6 +17,7 @@ from lowering.nest.ir import Assert, For, Function, Seq, Store
 from lowering.nest.walk import operands, statements
 from lowering.passes import accumulators as accumulating
 from lowering.passes import partition
+from lowering.passes import worth as deciding
 from lowering.passes.accumulators import accumulate
 from lowering.passes.affine import Loops
 from lowering.passes.partition import partition_loops
@@ -85,8 +86,8 @@ def results(f: Function, n: int) -> Any:
 @pytest.mark.parametrize("worth", [0.0, 1e9])
 @pytest.mark.parametrize("seed", daily(range(400), 20))
 def test_random_nests_compute_the_same_in_pieces(seed: int, worth: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(partition, "WORTH", worth)
-    monkeypatch.setattr(partition, "SHORT", 1e9 - worth)
+    monkeypatch.setattr(deciding, "WORTH", worth)
+    monkeypatch.setattr(deciding, "SHORT", 1e9 - worth)
     monkeypatch.setattr(accumulating, "FEWEST", 1)
     f = parse_nest(random_nest(random.Random(seed)))
     parted = partition_loops(f)
