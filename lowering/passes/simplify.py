@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 import intset
 from bound.tir import walk
@@ -20,7 +20,7 @@ from intset.expr.build import logical_and
 from intset.expr.node import Cond, Expr, Node, constant_value, make, truth
 from intset.expr.range import Range
 from intset.expr.walk import conjuncts, is_small, opaque_terms, postorder, rewrite, size
-from intset.simplify import Pricing
+from intset.simplify import Pricing, simplified
 from intset.simplify.glance import settled
 from intset.simplify.width import no_wider
 from lowering.nest.ir import Assert, Assume, For, Function, If, Seq, Stmt, is_empty, seq, tensor_of
@@ -167,14 +167,26 @@ def shorter(e: Whole, ctx: Context) -> Whole:
     No step of the result needs a wider type than those of `e`.
     """
     if isinstance(e, Cond):
-        return mirrored(ctx.simplify(e, bits=INDEX_BITS))
+        return mirrored(_walked(e, ctx))
     ordered = ctx.canonical(e)
     known, prices = ctx.frame.known, Pricing()
     is_cheapest = settled(ordered, known) is ordered and prices.price(ordered) <= prices.price(e)
     if is_cheapest and no_wider(ordered, e, known, INDEX_BITS):
         return ordered
-    new = ctx.simplify(e, bits=INDEX_BITS)
+    new = _walked(e, ctx)
     return ordered if prices.price(ordered) == prices.price(new) else new
+
+
+def _walked(e: Whole, ctx: Context) -> Any:
+    """`e` as `ctx.simplify` has it after one walk. That repeats it until nothing changes, which costs as much again and
+    finds hardly ever anything."""
+    frame = ctx.frame.where_defined((e,))
+    seen = settled(e, frame.known)
+    if seen is not None:
+        return seen
+    key = ("walked", e, INDEX_BITS)
+    found = frame.answers.get(key)
+    return frame.remember(key, simplified(e, frame.known, bits=INDEX_BITS)) if found is None else found
 
 
 def mirrored(cond: Cond) -> Cond:
