@@ -26,7 +26,7 @@ from typing import Any, Final
 from bound.tir import walk
 from bound.tir.value import ValueOp
 from intset.expr import ops
-from intset.expr.node import Cond, Expr, Var, const, constant_value
+from intset.expr.node import Cond, Expr, Var, const
 from intset.expr.range import Range
 from intset.linear.form import Linear
 from lowering.nest.ir import Allocate, Assert, For, Function, If, Let, LoopKind, Seq, Stmt, is_empty, seq

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
+from bound.tensor import Tensor
 from bound.tir import walk
 from intset.expr.node import Var, const, constant_value
-from lowering.nest.ir import For, Function, LoopKind, Seq, Stmt, seq
+from intset.expr.range import Range
+from lowering.nest.ir import Allocate, For, Function, LoopKind, Seq, Stmt, seq
 from lowering.nest.walk import range_ends, rebuilt, statements, transform
 from lowering.passes.constants import decided
 from lowering.passes.unique import with_fresh_names
@@ -29,7 +32,23 @@ def _written_out(stmt: Stmt) -> Stmt:
     inside = list(statements(stmt.body))
     if low is None or count is None or len(inside) * count > MOST:
         return stmt
-    return seq(*(_at(stmt.body, stmt.var, low + k) for k in range(count))) if count > 0 else Seq()
+    return seq(*_sharing([_at(stmt.body, stmt.var, low + k) for k in range(count)])) if count > 0 else Seq()
+
+
+def _sharing(copies: Sequence[Stmt]) -> list[Stmt]:
+    """Copies that stand in one sequence, with the storage of the first for all: it is allocated once."""
+    made: dict[Tensor, tuple[Range, ...]] = {}
+    found: list[Stmt] = []
+    for copy in copies:
+        kept = []
+        for part in copy.stmts if isinstance(copy, Seq) else (copy,):
+            if isinstance(part, Allocate):
+                if made.get(part.tensor) == part.ranges:
+                    continue
+                made[part.tensor] = part.ranges
+            kept.append(part)
+        found.append(seq(*kept))
+    return found
 
 
 def _at(body: Stmt, var: Var, value: int) -> Stmt:

@@ -133,3 +133,14 @@ def test_an_unrolled_loop_with_names_in_it_is_written_out() -> None:
     s[b].vectorize(xo)
     text = check_native(s)
     assert "x_inner" not in text and "#pragma omp simd" in text and "min_" not in text
+
+
+def test_copies_of_a_body_that_allocates_share_its_storage() -> None:
+    a = te.placeholder((24,), name="A")
+    b = te.compute((24,), lambda i: a[i] + 2, name="B")
+    c = te.compute((24,), lambda i: b[i] * 3, name="C")
+    s = te.create_schedule(c.op)
+    _, inner = s[c].split(c.op.axis[0], 4)
+    s[b].compute_at(s[c], inner)
+    s[c].unroll(inner)
+    assert check_native(s).count("float B") == 1
