@@ -37,7 +37,7 @@ KINDS: Final[Mapping[str, str]] = {
     "test": "a comparison that decides a branch",
     "turn": "an iteration of a loop: count, compare, jump",
     "entry": "into a loop and out of it",
-    "tail": "into an innermost loop whose number of iterations is not constant",
+    "tail": "behind an innermost loop whose number of iterations is not constant, or is odd",
     "far": "bytes touched of arrays that no near cache holds",
     "fresh": "bytes touched first, by pages, of so much storage that the system is asked for it each time",
 }
@@ -107,6 +107,7 @@ class _Head:
     `ends`: the operations of its ends, where its number of iterations is not constant. `is_short`: it is written out.
     `lanes`, `scalars`: of the work that runs several iterations at a time, by how much their number is rounded up, and
     how much of it runs alone behind that.
+    `has_tail`: single iterations are left over behind the vectors.
     `period`: after how many iterations what it decides by remainders repeats itself.
     `fresh`: of each store to fresh storage in an innermost loop, the bytes between two iterations.
     """
@@ -117,6 +118,7 @@ class _Head:
     is_short: bool
     lanes: float
     scalars: float
+    has_tail: bool
     period: int
     fresh: tuple[tuple[Store, int], ...]
 
@@ -203,8 +205,8 @@ class _Walker:
             self._charge(loop, "entry", times)
         if head.ends is not None:
             self._charge(loop, "operation", times * head.ends)
-            if head.is_vector:
-                self._charge(loop, "tail", times)
+        if head.has_tail:
+            self._charge(loop, "tail", times)
         if count <= 0:
             return
         for store, step in head.fresh:
@@ -235,13 +237,14 @@ class _Walker:
         inside = list(statements(loop.body))
         is_innermost = not any(isinstance(s, (For, If)) for s in inside)
         is_vector = is_innermost and all(self._store(s, loop).is_vector for s in inside if isinstance(s, Store))
-        is_short = fixed is not None and fixed <= SHORT and not any(isinstance(s, For) for s in inside)
+        is_short = _written_out(loop) is not None
         made = sum(1 for e in operands(loop) for node in walk.nodes(e) if node.op in _ENDS)
         fresh = () if any(isinstance(s, For) for s in inside) else tuple(self._first_touched(loop, inside))
         deciding = (e for s in inside if isinstance(s, (For, If, Let)) for e in operands(s))
         period = _period(e for e in deciding if loop.var in variables(e))
         ends = None if fixed is not None else made
-        return _Head(ends, is_innermost, is_vector, is_short, *_lanes(fixed), period, fresh)
+        has_tail = is_vector and (fixed is None or (fixed > LANES // 2 and fixed % 2 == 1))
+        return _Head(ends, is_innermost, is_vector, is_short, *_lanes(fixed), has_tail, period, fresh)
 
     def _first_touched(self, loop: For, inside: Sequence[Stmt]) -> Iterator[tuple[Store, int]]:
         for stmt in inside:
@@ -270,11 +273,13 @@ class _Walker:
         key = (stmt, None if loop is None else loop.var)
         found = self._stores.get(key)
         if found is None:
-            found = self._stores[key] = self._body_of(stmt, None if loop is None else loop.var)
+            found = self._stores[key] = self._body_of(stmt, loop)
         return found
 
-    def _body_of(self, stmt: Store, var: Var | None) -> _Body:
-        """One store in an iteration of an innermost loop over `var`."""
+    def _body_of(self, stmt: Store, loop: For | None) -> _Body:
+        """One store in an iteration of an innermost loop. A sum is kept in a register; iterations that are written out
+        do not wait, as those of loops around them come between."""
+        var = None if loop is None else loop.var
         steps = [_step(stmt.indices, var)]
         far: dict[Tensor, float] = {stmt.tensor: _touched(stmt.tensor, steps[0])} if stmt.tensor in self._far else {}
         simple_ops, kinds, waits = 1.0, {"division": 0.0, "call": 0.0}, False
@@ -302,10 +307,22 @@ class _Walker:
         is_vector = var is not None and not sums and steps[0] == 1 and all(s in (0, 1) for s in steps) and not seen
         found = {kind: count for kind, count in kinds.items() if count}
         if not is_vector:
-            found["operation"] = simple_ops
-        if sums:
+            found["operation"] = simple_ops - 2 if sums else simple_ops
+        if sums and loop is not None and _written_out(loop) is None:
             found["chain"] = 1.0
         return _Body(found, simple_ops if is_vector else 0.0, far, is_vector)
+
+
+def _written_out(loop: For) -> int | None:
+    """The iterations of a loop and those inside of it, where they are so few that a compiler writes them out."""
+    count = constant_value(range_ends(loop.range)[1])
+    if count is None or count > SHORT:
+        return None
+    for part in statements(loop.body):
+        if isinstance(part, For):
+            inner = _written_out(part)
+            count = None if inner is None or count is None else max(count, count * inner)
+    return count if count is not None and count <= SHORT else None
 
 
 _ENDS: Final = (ops.MIN, ops.MAX, ops.SELECT, *ops.DIVISIONS)

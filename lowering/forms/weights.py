@@ -21,6 +21,6 @@ WEIGHTS: Final[Mapping[str, float]] = MappingProxyType(
         "entry": 2.5,
         "tail": 22.8,
         "far": 0.17,
-        "fresh": 1.0,
+        "fresh": 0.7,
     }
 )
