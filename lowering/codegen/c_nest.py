@@ -35,7 +35,7 @@ from lowering.nest.combine import update_of
 from lowering.nest.ir import Allocate, Assert, Evaluate, For, Function, If, Let, LoopKind, Seq, ShapeOf, Stmt, Store
 from lowering.nest.scope import Scope, scope_of
 from lowering.nest.text import end_of
-from lowering.nest.walk import Visit, drive, needed_variables, range_ends, statements, touched
+from lowering.nest.walk import Visit, drive, free_variables, needed_variables, range_ends, statements, touched
 from lowering.passes.narrow import offset
 from lowering.storage.plan import parallel_plan
 
@@ -205,6 +205,8 @@ class CNest:
 
     def _loop(self, loop: For) -> Visit[list[str]]:
         low, extent = range_ends(loop.range)
+        if constant_value(extent) == 1 and not loop.carried and loop not in self.parallel and not _names(loop):
+            return ["{", *_in((yield self._block(loop.body))), "}"]  # an iteration with names of its own
         end = end_of(low, extent)
         firsts = [c.first for c in loop.carried]
         before, (start, stop, *initial) = self._operands(low, end, *firsts)
@@ -373,6 +375,11 @@ class CNest:
         indices = [simple.sub(v, low) for v, low in zip(table.variables, table.firsts, strict=True)]
         place = offset(indices, [const(n) for n in table.extents])
         return load(self._table_of[key], (place,))
+
+
+def _names(loop: For) -> bool:
+    """Whether the variable of a loop is used in it."""
+    return loop.var in free_variables(loop.body)
 
 
 def divides_by_0(f: Function) -> str:

@@ -104,10 +104,14 @@ def _run(stmts: Sequence[Stmt], tensor: Tensor, place: tuple[Expr, ...]) -> int:
 def _alone(loop: For, made: set[Tensor]) -> Stmt | None:
     """A loop that certainly stores to one place of a tensor, with a variable for that."""
     inner: Stmt = loop
+    most = 0
     while isinstance(inner, For):
-        if (constant_value(range_ends(inner.range)[1]) or 0) < 1:
+        count = constant_value(range_ends(inner.range)[1]) or 0
+        if count < 1:
             return None
-        inner = inner.body
+        most, inner = max(most, count), inner.body
+    if most == 1:
+        return None
     inside = {loop.var, *bound_inside(loop)}
     for store in inner.stmts if isinstance(inner, Seq) else (inner,):
         if not isinstance(store, Store) or store.tensor in made or opaque_terms(*store.indices):

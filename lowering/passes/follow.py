@@ -22,10 +22,10 @@ from intset.expr import ops
 from intset.expr.build import maximum, minimum
 from intset.expr.node import Cond, Expr, Var, constant_value
 from intset.expr.range import Range
-from intset.expr.walk import conjuncts, opaque_terms
+from intset.expr.walk import chain, conjuncts, opaque_terms
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
-from lowering.nest.ir import For, Function, If, LoopKind, Seq, Stmt, seq
+from lowering.nest.ir import Allocate, For, Function, If, Let, LoopKind, Seq, Stmt, seq
 from lowering.nest.scope import Scope, scope_of
 from lowering.nest.walk import Visit, drive, range_ends
 from lowering.passes.simplify import shortened
@@ -76,13 +76,57 @@ def _visit(stmt: Stmt, scope: Scope, kept: Collection[Var]) -> Visit[Stmt]:
         return If(stmt.cond, then, orelse)
     if not isinstance(stmt, For):
         return stmt
-    body = yield _visit(stmt.body, scope.inside(stmt), kept)
-    loop = replace(stmt, body=body)
+    body = _under_one_guard((yield _visit(stmt.body, scope.inside(stmt), kept)))
+    loop = _until_vacant(replace(stmt, body=body))
     if not isinstance(body, If) or body.orelse is not None or not isinstance(body.cond, Cond):
         return loop
     if loop.kind not in FREE or loop.carried or loop.var in kept:
         return loop
     return _followed(loop, body.cond, body.then, scope)
+
+
+def _under_one_guard(body: Stmt) -> Stmt:
+    """A body of which all parts stand under the same guard, under that."""
+    parts = body.stmts if isinstance(body, Seq) else ()
+    guarded = [part for part in parts if isinstance(part, If) and part.orelse is None]
+    rest = [part for part in parts if isinstance(part, (Let, Allocate))]
+    if len(guarded) < 2 or len(guarded) + len(rest) < len(parts):
+        return body
+    cond = guarded[0].cond
+    if not isinstance(cond, Cond) or opaque_terms(cond) or any(part.cond is not cond for part in guarded):
+        return body
+    if any(isinstance(part, Let) and part.var in cond.free_vars() for part in rest):
+        return body
+    return If(cond, seq(*(part.then if isinstance(part, If) else part for part in parts)))
+
+
+def _until_vacant(loop: For) -> For:
+    """A loop without its last iterations, where all loops in them are empty: whole tiles beyond the end of an axis."""
+    low, extent = range_ends(loop.range)
+    first, count = constant_value(low), constant_value(extent)
+    inner = loop.body.stmts if isinstance(loop.body, Seq) else (loop.body,)
+    loops = [part for part in inner if isinstance(part, For)]
+    if first is None or count is None or loop.carried or loop.kind not in FREE or not loops:
+        return loop
+    if any(not isinstance(part, (For, Let, Allocate)) for part in inner):
+        return loop
+    ends = [_last_in(part, loop.var) for part in loops]
+    last = None if None in ends else max(end for end in ends if end is not None)
+    if last is None or last >= first + count - 1:
+        return loop
+    return replace(loop, range=Range(low, max(last - first + 1, 0)))
+
+
+def _last_in(loop: For, var: Var) -> int | None:
+    """A value of `var` beyond which a loop is empty."""
+    known = Normalizer({})
+    found: list[int] = []
+    for part in chain(ops.MIN, range_ends(loop.range)[1]):
+        form = known.form(part)
+        step = form.terms.get(var, 0)
+        if step < 0 and len(form.terms) == 1:  # const + step * var >= 1
+            found.append((form.const - 1) // -step)
+    return min(found, default=None)
 
 
 def _followed(loop: For, guard: Cond, body: Stmt, scope: Scope) -> Stmt:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from bound.infer import BoundsMap, Nest
 from bound.schedule import Schedule
 from bound.tensor import Tensor
 from intset.expr.node import Var
-from lowering import lower
+from lowering import lower, to_c
 from lowering.cli import app
 from tests.bound import random_programs
 from tests.bound.oracle import Run, value
@@ -452,3 +453,17 @@ def test_many_programs(start: int) -> None:
     for seed in range(start, start + 100):
         strided(seed)
         others(seed)
+
+
+@pytest.mark.parametrize(("n", "parts", "tiles"), [(9, 4, 3), (10, 8, 5), (100, 40, 34), (11, 6, 6), (3, 8, 3)])
+def test_parts_behind_the_last_element_are_not_run(n: int, parts: int, tiles: int) -> None:
+    A = te.placeholder((n,), name="A")
+    B = te.compute((n,), lambda i: A[i] * 2.0, name="B")
+    C = te.compute((n,), lambda i: B[i] + 1.0, name="C")
+    s = te.create_schedule(C.op)
+    outer, _ = s[C].split(C.op.axis[0], nparts=parts)
+    s[B].compute_at(s[C], outer)
+    f = check(s)
+    assert f"for i.outer in [0, {tiles}):" in str(f)
+    loops = re.findall(r"i_outer = (\d+); i_outer < (\d+);", to_c(f))
+    assert all(int(end) - int(begin) > 1 for begin, end in loops)  # one iteration is a block

@@ -189,9 +189,7 @@ def B(A: float32[100], B: float32[100]):
     for i.outer in [0, 33):
         for i.inner in [0, 3):
             B[i.outer * 3 + i.inner] = A[i.outer * 3 + i.inner] + 1.0
-    for i.outer in [33, 40):
-        for i.inner in [0, 100 - i.outer * 3):
-            B[i.outer * 3 + i.inner] = A[i.outer * 3 + i.inner] + 1.0
+    B[33 * 3 + 0] = A[33 * 3 + 0] + 1.0
 """
     )
     n = te.size_var("n")
