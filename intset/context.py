@@ -430,7 +430,7 @@ _ASKED: dict[str, Callable[[Query, Domain], Any]] = {"bounds": bounds_by, "image
 
 def _nonempty(frame: Frame, kept: tuple[Var, ...], chosen: configuration.Config, registered: int) -> Nonempty | None:
     """Where the parameters leave a point, if any are spoken of: one object for all questions of a scope."""
-    if not kept and not frame.known.has_parameters and not frame.base.has_parameters:
+    if not kept and not frame.speaks_of_sizes:
         return None
     key = ("nonempty", kept, chosen, registered)
     known = frame.answers.get(key)

@@ -8,12 +8,13 @@ from typing import Any, TypeVar
 from intset.config import Config
 from intset.domains.query import Query
 from intset.expr import ops
-from intset.expr.definedness import definedness, embedded_claims
+from intset.expr.definedness import definedness, embedded_claims, is_partial
 from intset.expr.node import Cond, Expr, Node, Var
 from intset.expr.range import Range
 from intset.expr.walk import conjuncts
 from intset.facts import ASSERTED, Fact
 from intset.linear.canonical import Normalizer
+from intset.linear.form import Linear
 from intset.linear.refine import narrow
 from intset.ranges import base_normalizer, checked_ranges, occupied
 from intset.stated import stated_as_ranges
@@ -44,6 +45,7 @@ class Frame:
         self.defined = defined
         self.requires = requires
         self._fingerprint: tuple[object, ...] | None = None
+        self._sized: bool | None = None
         # `None` where it is this frame itself, which would be a circle; nothing before it was looked for.
         self._reading: tuple[Frame | None, ...] = ()
         self._narrowest: tuple[Frame | None, ...] = ()
@@ -60,8 +62,9 @@ class Frame:
             return
         stated = tuple(fact.condition for fact in facts)
         held = [cond for cond in (*multiples, *full, *stated, *defined) if not _is_true(self.base, cond)]
-        if self.base.met_partial:  # a fact holds where it is defined
-            held += [need for need in definedness((*full, *stated)) if not _is_true(self.base, need)]
+        partial = [cond for cond in (*full, *stated) if is_partial(cond)]
+        if partial:  # a fact holds where it is defined
+            held += [need for need in definedness(partial) if not is_met(self.base, need)]
         self.conditions = tuple(dict.fromkeys(held))
         self.known = narrow(self.base, self.conditions) if self.conditions else self.base
         self.answers = {}
@@ -98,6 +101,15 @@ class Frame:
         return Frame(self.ranges, facts)
 
     @property
+    def speaks_of_sizes(self) -> bool:
+        """Whether ranges or facts mention a variable that has no range, or other variables with one."""
+        found = self._sized
+        if found is None:
+            limits, ranges = self.base.knowledge.limits, self.ranges
+            found = self._sized = bool(limits) or any(v not in ranges for c in self.conditions for v in c.free_vars())
+        return found
+
+    @property
     def reading(self) -> Frame:
         """The same points, with facts that could have been ranges as ranges; this frame where there are none."""
         if not self.facts:
@@ -125,13 +137,10 @@ class Frame:
 
     def where_defined(self, roots: Sequence[Node]) -> Frame:
         """This frame with the conditions under which `roots` are defined as facts."""
-        known = self.known
         for root in roots:
-            if isinstance(root, Cond):
-                known.cond(root)
-            elif isinstance(root, Expr):
-                known.form(root)
-        if not known.met_partial:
+            if is_partial(root):
+                break
+        else:
             return self
         key = tuple(roots)
         found = self._defined.get(key)
@@ -166,11 +175,16 @@ def _is_true(base: Normalizer, condition: Cond) -> bool:
     return not base.clauses(condition)
 
 
-def _is_met(known: Normalizer, need: Cond) -> bool:
+def is_met(known: Normalizer, need: Cond) -> bool:
     """Whether a need always holds: one of a branch, `not guard or need`, where its guard implies it."""
-    if _is_true(known, need):
-        return True
-    return need.op is ops.OR and _is_true(known.narrowed(~need.args[0]), need.args[1])
+    if need.op is ops.OR:
+        return _is_true(known, need) or is_met(known.narrowed(~need.args[0]), need.args[1])
+    return all(isinstance(part, tuple) and _is_clear(known, *part) for part in known.clauses(need))
+
+
+def _is_clear(known: Normalizer, kind: ops.Op, form: Linear) -> bool:
+    """Whether signs tell that a clause holds: a divisor is not 0."""
+    return not known.may_be_zero(form) if kind is ops.NE else kind is ops.GE and known.is_nonneg(form)
 
 
 def _contradicting(facts: Sequence[Fact]) -> tuple[Fact, ...]:
@@ -187,13 +201,13 @@ def _contradicting(facts: Sequence[Fact]) -> tuple[Fact, ...]:
 
 def _where_defined(frame: Frame, roots: Sequence[Node]) -> Frame:
     """`frame` restricted to the points where the roots have a value: their assertions hold, no divisor is 0."""
-    needs = [need for need in definedness(roots) if not _is_met(frame.known, need)]
+    needs = [need for need in definedness(roots) if not is_met(frame.known, need)]
     if not needs:
         return frame
     claims = dict.fromkeys(part for claim in embedded_claims(roots) for part in conjuncts(claim))
     asserted = tuple(Fact(claim, ASSERTED) for claim in claims)
     inside = Frame(frame.ranges, (*frame.facts, *asserted), frame.defined, base=frame.base) if asserted else frame
-    open_needs = tuple(need for need in needs if not _is_true(inside.known, need))
+    open_needs = tuple(need for need in needs if not is_met(inside.known, need))
     if not open_needs:
         return inside
     return Frame(frame.ranges, inside.facts, (*frame.defined, *open_needs), open_needs, frame.base)

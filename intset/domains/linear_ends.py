@@ -21,12 +21,15 @@ MAX_DEPTH = 8  # terms nested deeper than this are not certified by structure
 
 def has_parameters(query: Query, form: Linear) -> bool:
     """Whether the answer may depend on variables that stay symbolic."""
-    if not form.terms or not (query.keep or query.known.has_parameters or query.base.has_parameters):
+    if not form.terms:
         return False
     limits = query.known.knowledge.limits
     if any(not query.is_relaxed(v) or v in limits for v in free_vars(*form.terms)):
         return True
-    return bool(query.facts or query.kept_ties) and bool(query.split_relevant(tuple(form.terms))[1])
+    if not query.facts and not query.kept_ties:
+        return False
+    spoken = bool(query.keep or limits) or any(v not in query.ranges for c in query.facts for v in c.free_vars())
+    return spoken and bool(query.split_relevant(tuple(form.terms))[1])
 
 
 def is_independent(query: Query, form: Linear) -> bool:

@@ -25,6 +25,33 @@ def definedness(roots: Sequence[Node]) -> tuple[Cond, ...]:
     return tuple(found)
 
 
+def is_partial(root: Node) -> bool:
+    """Whether something below `root` is not defined everywhere, whatever is known of its arguments."""
+    try:
+        return root._partial
+    except AttributeError:
+        found = _finds_need(root)
+        root.remember("_partial", found)
+        return found
+
+
+def _finds_need(root: Node) -> bool:
+    stack, seen = [root], {root}
+    while stack:
+        node = stack.pop()
+        if node.op in _PARTIAL and own_need(node) is not None:
+            return True
+        for arg in node.args:
+            if arg.args and arg not in seen:
+                known = getattr(arg, "_partial", None)
+                if known:
+                    return True
+                seen.add(arg)
+                if known is None:
+                    stack.append(arg)
+    return False
+
+
 def own_need(node: Node) -> Cond | None:
     """What the operation of `node` itself asks of its arguments; `None` when it is defined everywhere."""
     if node.op in ops.DIVISIONS:
@@ -41,6 +68,7 @@ def guarded_steps(roots: Sequence[Node]) -> list[tuple[Node, Cond]]:
     return _guarded(roots, list(postorder(roots))[::-1])
 
 
+_PARTIAL = frozenset((*ops.DIVISIONS, ops.SHL, ops.SHR, ops.ASSERTING))
 _LAZY = frozenset((ops.SELECT, ops.AND, ops.OR, ops.ASSERTING))
 
 

@@ -59,14 +59,15 @@ class Guest:
 class Node:
     """What expressions and conditions share: immutability, identity, printing and pickling."""
 
-    __slots__ = ("__weakref__", "_free", "_loads", "_number", "_order", "args", "data", "glance", "op")
+    __slots__ = ("__weakref__", "_free", "_loads", "_number", "_order", "_partial", "args", "data", "glance", "op")
     op: Op
     args: tuple[Any, ...]
     data: Any
     _free: tuple[Var, ...]  # remembered by `free_vars`
     _loads: tuple[Any, ...]  # remembered by `walk.opaque_terms`
     _number: int  # remembered by `domains.isl.translate`
-    _order: tuple[int, int]  # remembered by `linear.order`
+    _order: tuple[int, ...]  # remembered by `linear.order`
+    _partial: bool  # remembered by `definedness.is_partial`
     glance: Any  # remembered by `simplify.glance`
 
     def __setattr__(self, name: str, value: object) -> NoReturn:

@@ -85,7 +85,6 @@ def shl(known: Normalizer, node: Node) -> Linear:
     a, b = (known.forms[arg] for arg in node.args)
     if b.is_const and 0 <= b.const <= MAX_SHIFT:
         return a.scale(1 << b.const)
-    known.met_partial = True
     return atom(make(ops.SHL, (known.atomized(a), known.atomized(b))))
 
 
@@ -93,7 +92,6 @@ def shr(known: Normalizer, node: Node) -> Linear:
     a, b = (known.forms[arg] for arg in node.args)
     if b.is_const and 0 <= b.const <= MAX_SHIFT:
         return floordiv_const(known, a, 1 << b.const)
-    known.met_partial = True
     return atom(make(ops.SHR, (known.atomized(a), known.atomized(b))))
 
 

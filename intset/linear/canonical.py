@@ -21,7 +21,7 @@ from intset.linear.form import Linear, accumulate, atom, constant, degree, is_af
 from intset.linear.knowledge import NO_KNOWLEDGE, Knowledge
 from intset.linear.refine import narrow
 from intset.linear.rules import RULES
-from intset.linear.sums import Spine, is_sum, spine
+from intset.linear.sums import Spine, is_sum, long_spine, short_spine
 
 MAX_PRODUCT_TERMS = 24  # a product with more terms than this stays one atom
 MAX_DEGREE = 32  # a product of more factors stays one atom, too
@@ -60,13 +60,10 @@ class Normalizer:
         "depth",
         "empty",
         "forms",
-        "has_parameters",
         "intervals",
         "is_box",
         "knowledge",
         "mark",
-        "met_claim",
-        "met_partial",
         "ranges",
         "signs",
     )
@@ -79,9 +76,6 @@ class Normalizer:
         self.depth = depth
         self.empty = empty
         self.is_box = True  # whether the numeric ranges say all that the facts say
-        self.has_parameters = bool(facts.limits)  # whether a variable was met that has no numeric range
-        self.met_claim = False  # whether an assertion was met that is not known to hold
-        self.met_partial = False  # whether an operation that is not defined everywhere was met
         self.mark = object()  # stands for this normalizer in what forms remember: they must not keep it alive
         self.forms: dict[Node, Linear] = {}
         self.conds: dict[Node, Cond] = {}
@@ -129,16 +123,21 @@ class Normalizer:
         found = form.regrouped
         if found is not None and found[0] is self.mark:
             return found[1] or form
+        if symbolic.is_asking():
+            with symbolic.apart():
+                result = self._regrouped(form)
+        else:
+            result = self._regrouped(form)
+        form.regrouped = (self.mark, None if result is form else result)
+        return result
+
+    def _regrouped(self, form: Linear) -> Linear:
         short = None if form.made is None else remainders.only_remainder(self, form, form.made)
         if short is not None:
-            form.regrouped = (self.mark, short)
             return short
         for e in form.terms:
             if e.op in remainders.REMAINDER_OF or e.op is ops.MUL and remainders.has_quotient(e):
-                result = remainders.regrouped(self, form)
-                form.regrouped = (self.mark, None if result is form else result)
-                return result
-        form.regrouped = (self.mark, None)
+                return remainders.regrouped(self, form)
         return form
 
     def is_nonneg(self, form: Linear) -> bool:
@@ -153,9 +152,23 @@ class Normalizer:
         low, high = self.bounds(form)
         if low is not None and low >= least:
             return True
-        if high is not None and high < least or len(form.terms) < 2 or not self.has_parameters:
+        if high is not None and high < least or not self._tells_more(form):
             return False
         return symbolic.is_nonneg(self, form.shift(-least))
+
+    def _tells_more(self, form: Linear) -> bool:
+        """Whether eliminating variables may tell more of a sum than bounds of its terms: it has sizes or products."""
+        if len(form.terms) < 2:
+            return False
+        if self.knowledge.limits:
+            return True
+        ranges = self.ranges
+        for e in form.terms:
+            if e.op is ops.MUL or e.op is ops.VAR and e not in ranges:
+                return True
+            if e.op is not ops.VAR and any(v not in ranges for v in e.free_vars()):
+                return True
+        return False
 
     def sign(self, form: Linear) -> int:
         """1 where `form` is known to be at least 0 everywhere, -1 where at most 0, 0 where neither is known."""
@@ -164,7 +177,7 @@ class Normalizer:
             return 1
         if high is not None and high <= 0:
             return -1
-        if len(form.terms) < 2 or not self.has_parameters:
+        if not self._tells_more(form):
             return 0
         return 1 if symbolic.is_nonneg(self, form) else -1 if symbolic.is_nonneg(self, form.scale(-1)) else 0
 
@@ -256,9 +269,17 @@ class Normalizer:
     # -- the walk -----------------------------------------------------------------------------------------------
 
     def _normalize(self, root: Node) -> None:
+        if symbolic.is_asking():
+            with symbolic.apart():
+                self._walk(root)
+        else:
+            self._walk(root)
+
+    def _walk(self, root: Node) -> None:
         forms, conds = self.forms, self.conds
         stack = [root]
         pending: dict[Node, Spine] = {}
+        long: set[Node] = set()
         while stack:
             node = stack[-1]
             if node in forms or node in conds:
@@ -274,12 +295,18 @@ class Normalizer:
             elif is_sum(node):
                 total = pending.get(node)
                 if total is None:
-                    total = pending[node] = spine(node, forms)
+                    total = short_spine(node)
+                    if total is None:
+                        total = long_spine(node, forms)
+                        long.add(node)
+                    pending[node] = total
                     waiting: list[Node] = [leaf for leaf in total[1] if leaf.op is not ops.VAR and leaf not in forms]
                     if waiting:
                         stack.extend(waiting)
                         continue
                 form = self._combine(*total)
+                if node in long or any([e.op is not ops.VAR for e in form.terms]):  # noqa: C419  # asked often
+                    form = form.as_written()  # atoms are asked about as others write them, long sums by known parts
                 if len(form.terms) > MAX_REWRITTEN_TERMS:
                     form.source = node
                 forms[node] = form  # last: other threads may be waiting for it
@@ -300,7 +327,7 @@ class Normalizer:
                 if op.boolean:
                     conds[node] = conditions.RULES[op](self, node)
                 else:
-                    forms[node] = form = RULES[op](self, node)
+                    forms[node] = form = RULES[op](self, node).as_written()
                     for e in form.terms:  # from the leaves up, so that no bound is asked for through many levels
                         if e not in self.intervals:
                             self.atom_bounds(e)
@@ -318,9 +345,7 @@ class Normalizer:
 
     def _variable(self, var: Any) -> Linear:
         interval = self.ranges.get(var)
-        if interval is None:
-            self.has_parameters = True
-        elif interval[0] is not None and interval[0] == interval[1]:
+        if interval is not None and interval[0] is not None and interval[0] == interval[1]:
             return constant(interval[0])
         return atom(var)
 
@@ -355,7 +380,8 @@ class Normalizer:
         e = form.source
         if e is None:
             e = form.expr()
-            self.forms.setdefault(e, form)
+            if e not in self.forms:
+                self.forms[e] = form.as_written()  # whoever asks for it first, in whatever order its terms came
         return e
 
     # -- branches -----------------------------------------------------------------------------------------------
@@ -384,8 +410,8 @@ class Normalizer:
         """The arms of `e` are read as the forms `a` and `b` by the normalizers for their points."""
         _, if_true, if_false = e.args
         self._readers[e] = (None if yes is self else yes, None if no is self else no)
-        yes.forms.setdefault(if_true, a)
-        no.forms.setdefault(if_false, b)
+        yes.forms.setdefault(if_true, a.as_written())
+        no.forms.setdefault(if_false, b.as_written())
 
     def narrowed(self, cond: Cond) -> Normalizer:
         """A normalizer for the points where `cond` holds as well."""

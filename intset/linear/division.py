@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from intset.expr import ops
 from intset.expr.node import Expr, const, make
 from intset.linear.form import ZERO, Linear, atom, constant, factors, monomial_of, take_out
-from intset.linear.order import order_key
+from intset.linear.order import Key, order_key
 
 if TYPE_CHECKING:
     from intset.linear.canonical import Normalizer
@@ -32,10 +32,8 @@ def floordiv(known: Normalizer, dividend: Linear, divisor: Linear) -> Linear:
     if divisor.is_const:
         c = divisor.const
         if c == 0:
-            known.met_partial = True
             return atom(make(ops.FLOORDIV, (known.atomized(dividend), const(0))))
         return floordiv_const(known, dividend, c) if c > 0 else floordiv_const(known, dividend.scale(-1), -c)
-    known.met_partial |= known.may_be_zero(divisor)
     quotient, rest = _pull_out(dividend, divisor, known)
     if rest.is_const and rest.const == 0:
         return quotient
@@ -180,7 +178,6 @@ def ceildiv(known: Normalizer, a: Linear, b: Linear) -> Linear:
 def truncdiv(known: Normalizer, a: Linear, b: Linear) -> Linear:
     if b.is_const and b.const < 0:
         return truncdiv(known, a, b.scale(-1)).scale(-1)
-    known.met_partial |= known.may_be_zero(b)
     if b.is_const and _is_shorter(known, a, b.const):
         return ZERO
     if not b.is_const and (less := _without_common_factors(a, b)) is not None:
@@ -285,9 +282,9 @@ def _exact_quotient(dividend: Linear, divisor: Linear) -> Linear | None:
     return None
 
 
-def _place(monomial: Expr) -> tuple[tuple[int, int], ...]:
+def _place(monomial: Expr) -> tuple[Key, ...]:
     """Where a monomial stands in the dictionary of words over the atoms; a word comes before its beginnings."""
     return (*sorted(order_key(e) for e in factors(monomial)), _AFTER_ALL)
 
 
-_AFTER_ALL = (1 << 200, 0)
+_AFTER_ALL = (1 << 200,)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from intset.expr import ops
 from intset.expr.node import Expr, const, make
 from intset.linear.order import order_key
+from intset.linear.sums import short_spine
 
 
 class Made(NamedTuple):
@@ -124,16 +125,36 @@ class Linear:
             found = self._expr = _to_expr(self)
         return found
 
+    def as_written(self) -> Linear:
+        """The form with its terms in the order in which `expr()` lists them, as it is read again."""
+        if len(self.terms) < 2:
+            return self
+        listed = _in_text(self)
+        same = all([own is e for own, (e, _) in zip(self.terms, listed, strict=True)])  # noqa: C419  # asked often
+        if same:
+            return self
+        found = Linear(self.const, dict(listed))
+        found.made = self.made
+        return found
+
     def __repr__(self) -> str:
         return f"Linear({self.expr()!r})"
+
+
+def _in_text(form: Linear) -> list[tuple[Expr, int]]:
+    """The terms in the order in which they are written."""
+    ordered = form.ordered()
+    if form.const >= 0 and len(ordered) > 1:  # a sum does not start with a negative term when another can come first
+        return [t for t in ordered if t[1] > 0] + [t for t in ordered if t[1] < 0]
+    return ordered
 
 
 def _to_expr(form: Linear) -> Expr:
     if not form.terms:
         return const(form.const)
-    ordered, offset = form.ordered(), form.const
-    if offset >= 0 and len(ordered) > 1:  # a sum does not start with a negative term when another can come first
-        ordered = [t for t in ordered if t[1] > 0] + [t for t in ordered if t[1] < 0]
+    if form.const and len(form.terms) == 1 and (beside := _beside_constant(form)) is not None:
+        return beside
+    ordered, offset = _in_text(form), form.const
     first, coefficient = ordered[0]
     if coefficient > 0:
         total = first if coefficient == 1 else first * coefficient
@@ -148,6 +169,18 @@ def _to_expr(form: Linear) -> Expr:
     if offset:
         total = total + offset if offset > 0 else total - -offset
     return total
+
+
+def _beside_constant(form: Linear) -> Expr | None:
+    """`minimum(f, c) + k` as `minimum(f + k, c + k)`, which is shorter; so a maximum. `None` for any other form."""
+    ((e, coefficient),) = form.terms.items()
+    if coefficient != 1 or e.op is not ops.MIN and e.op is not ops.MAX or e.args[1].op is not ops.CONST:
+        return None
+    inner = short_spine(e.args[0])
+    if inner is None:
+        return None
+    found: Expr = make(e.op, (Linear(inner[0] + form.const, inner[1]).expr(), const(e.args[1].data + form.const)))
+    return found
 
 
 def accumulate(terms: dict[Expr, int], form: Linear, factor: int) -> None:

@@ -11,20 +11,26 @@ if TYPE_CHECKING:
     from intset.linear.form import Linear
 
 _OP_NUMBER = {op: number for number, op in enumerate(ops.OPS.values())}
-_NO_VARIABLE = 1 << 62
+_NO_LEAF = 1 << 62
+
+Key = tuple[int, ...]
 
 
-def order_key(node: Node) -> tuple[int, int]:
-    """(serial of the oldest variable below, digest of the structure): deterministic, never an address."""
+def order_key(node: Node) -> Key:
+    """(serial of the oldest leaf below, two digests, the serials of all): deterministic, never an address.
+
+    Leaves are variables and symbols of loads. The digests see in what order the leaves were made, not what was made
+    between them; the first sees of each argument its oldest leaf alone.
+    """
     if isinstance(node, Var):
-        return (node.serial, 0)
+        return (node.serial, 0, 0, node.serial)
     try:
         return node._order
     except AttributeError:
         return _found_order(node)
 
 
-def _found_order(root: Node) -> tuple[int, int]:
+def _found_order(root: Node) -> Key:
     stack = [root]
     while stack:
         node = stack[-1]
@@ -37,17 +43,22 @@ def _found_order(root: Node) -> tuple[int, int]:
     return root._order
 
 
-def _key_from(node: Node) -> tuple[int, int]:
+def _key_from(node: Node) -> Key:
     """The key of a node whose arguments have theirs."""
     keys = [order_key(arg) for arg in node.args]
-    oldest = min([key[0] for key in keys], default=_NO_VARIABLE)
     data = -1 if node.data is None else node.data  # the hash of None is an address
-    if isinstance(data, Opaque):
-        oldest = min(oldest, data.serial)
-        data = data.serial - oldest
-    # serials count from the oldest: what was made before these does not matter
-    relative = [(first - oldest if first != _NO_VARIABLE else -1, digest) for first, digest in keys]
-    return (oldest, hash((_OP_NUMBER[node.op], data, *relative)) | 1)
+    own = (data.serial,) if isinstance(data, Opaque) else ()
+    leaves = keys[0][3:] if len(keys) == 1 and not own else sorted({*own, *(leaf for key in keys for leaf in key[3:])})
+    if not leaves:
+        digest = hash((_OP_NUMBER[node.op], data, *((-1, key[1]) for key in keys))) | 1
+        return (_NO_LEAF, digest, digest)
+    place = {leaf: k for k, leaf in enumerate(leaves)}
+    if own:
+        data = place[own[0]]
+    oldest = [(place[key[3]] if len(key) > 3 else -1, key[1]) for key in keys]
+    all_of = [(key[2], *[place[leaf] for leaf in key[3:]]) for key in keys]
+    number = _OP_NUMBER[node.op]
+    return (leaves[0], hash((number, data, *oldest)) | 1, hash((number, data, *all_of)) | 1, *leaves)
 
 
 def form_key(form: Linear) -> tuple[object, ...]:

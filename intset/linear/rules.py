@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from intset.expr import ops
 from intset.expr.node import Node, make
 from intset.linear import bits, division, remainders
+from intset.linear.extremum import extremum, without_shared
 from intset.linear.form import Linear, atom, constant
-from intset.linear.order import form_key
 
 if TYPE_CHECKING:
     from intset.linear.canonical import Normalizer
@@ -24,25 +24,19 @@ def _division(combine: Callable[[Normalizer, Linear, Linear], Linear]) -> Rule:
     return rule
 
 
-def _minmax(op: ops.Op) -> Callable[[Normalizer, Node], Linear]:
+def _minmax(op: ops.Op) -> Rule:
     def rule(known: Normalizer, node: Node) -> Linear:
-        a, b = known.forms[node.args[0]], known.forms[node.args[1]]
-        sign = known.sign(b.minus(a) if op is ops.MIN else a.minus(b))
-        if sign:
-            return a if sign > 0 else b
-        common, a, b = _split_common(a, b)
-        parts = sorted((a, b), key=lambda form: (form.is_const, form_key(form)))
-        return common.plus(atom(make(op, tuple(known.atomized(part) for part in parts))))
+        return extremum(known, op, known.forms[node.args[0]], known.forms[node.args[1]])
 
     return rule
 
 
 def _split_common(a: Linear, b: Linear) -> tuple[Linear, Linear, Linear]:
-    """(s, a - s, b - s) with the terms that both forms share in s."""
-    shared = {t: k for t, k in a.terms.items() if b.terms.get(t) == k}
-    offset = a.const if a.const == b.const or (len(a.terms) > len(shared) and a.const) else 0
-    common = Linear(offset, shared)
-    return common, a.minus(common), b.minus(common)
+    """(s, a - s, b - s) with the terms that both forms share in s, and the constant of `a` where it does not stand
+    alone there."""
+    common, a, b = without_shared(a, b)
+    offset = a.const if a.const == b.const or a.terms else 0
+    return common.shift(offset), a.shift(-offset), b.shift(-offset)
 
 
 def _abs(known: Normalizer, node: Node) -> Linear:
@@ -60,9 +54,6 @@ def _select(known: Normalizer, node: Node) -> Linear:
         return known.form(node.args[1 if condition.data else 2])
     (yes, if_true), (no, if_false) = known.branches(node)
     a, b = yes.form(if_true), no.form(if_false)
-    known.has_parameters |= yes.has_parameters or no.has_parameters
-    known.met_partial |= yes.met_partial or no.met_partial
-    known.met_claim |= yes.met_claim or no.met_claim
     if yes.empty or no.empty:
         return b if yes.empty else a
     if a.same(b):
@@ -78,9 +69,6 @@ def _mul(known: Normalizer, node: Node) -> Linear:
 
 
 def _asserting(known: Normalizer, node: Node) -> Linear:
-    claim = known.cond(node.args[0])
-    if claim.op is not ops.BOOL or not claim.data:  # one that never holds leaves no point
-        known.met_partial = known.met_claim = True
     return known.form(node.args[1])
 
 

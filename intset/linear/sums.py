@@ -23,12 +23,12 @@ def is_sum(node: Node) -> TypeGuard[Expr]:
 
 
 def spine(root: Expr, known: Mapping[Node, object]) -> Spine:
-    """`root` over the nodes where addition stops or that are in `known`."""
-    return _tree(root, known) or _dag(root, known)
+    """`root` over the nodes where addition stops; of a long sum, over what is in `known`, too."""
+    return short_spine(root) or long_spine(root, known)
 
 
-def _tree(root: Expr, known: Mapping[Node, object]) -> Spine | None:
-    """The spine of a sum that is short when written out as a tree; `None` for others."""
+def short_spine(root: Expr) -> Spine | None:
+    """`root` over the nodes where addition stops, written out as a tree; `None` for one that is long."""
     total = 0
     leaves: dict[Expr, int] = {}
     stack: list[tuple[Expr, int]] = [(root, 1)]
@@ -37,7 +37,7 @@ def _tree(root: Expr, known: Mapping[Node, object]) -> Spine | None:
         op = node.op
         if op is ops.CONST:
             total += factor * node.data
-        elif op is ops.VAR or (node in known and node is not root):
+        elif op is ops.VAR:
             leaves[node] = leaves.get(node, 0) + factor
         elif op is ops.ADD:
             a, b = node.args
@@ -56,8 +56,8 @@ def _tree(root: Expr, known: Mapping[Node, object]) -> Spine | None:
     return None
 
 
-def _dag(root: Expr, known: Mapping[Node, object]) -> Spine:
-    """The spine of any sum: every shared node is met once."""
+def long_spine(root: Expr, known: Mapping[Node, object]) -> Spine:
+    """The spine of any sum, over what is in `known`, too: every shared node is met once."""
     order: list[Expr] = []
     seen: set[Expr] = set()
     stack: list[tuple[Expr, bool]] = [(root, False)]

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Container, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from intset.expr import ops
 from intset.expr.node import Expr, Var, make
 from intset.expr.walk import free_vars
 from intset.linear.division import floordiv
+from intset.linear.extremum import extremum
 from intset.linear.form import ZERO, Linear, constant
 from intset.linear.polynomial import (
     Monomial,
@@ -40,6 +42,7 @@ MAX_STEPS = 40
 MAX_CONSULTED = 3  # facts consulted inside one another: a fact may hold the very term whose sign is asked for
 MAX_PROOFS = 4  # signs that may be derived one for the sake of another
 MAX_DEPTH = 6  # atoms nested deeper than this give their numeric ends
+MAX_APART = 3  # of that, so much inside one another has a budget of its own: a fact may hold what it is asked for
 MAX_WORK = 400  # monomials looked at for one question, with all that it leads to
 
 
@@ -63,9 +66,30 @@ class _Work(threading.local):
     asked = 0  # questions that are open, one inside another
     consulting = 0  # facts that are being consulted inside one another
     proofs = 0  # signs that are being derived, one for the sake of another
+    apart = 0  # what is kept for later that is being found meanwhile, one inside another
 
 
 _WORK = _Work()
+
+
+def is_asking() -> bool:
+    """Whether a question is being answered in this thread."""
+    return _WORK.asked > 0
+
+
+@contextmanager
+def apart() -> Iterator[None]:
+    """What is found here is kept for other questions: it does not depend on what the open ones have left to spend."""
+    work = _WORK
+    before = work.left, work.asked, work.consulting, work.proofs
+    if work.apart < MAX_APART:
+        work.left = work.asked = work.consulting = work.proofs = 0
+    work.apart += 1
+    try:
+        yield
+    finally:
+        work.apart -= 1
+        work.left, work.asked, work.consulting, work.proofs = before
 
 
 def is_nonneg(known: Normalizer, form: Linear) -> bool:
@@ -358,9 +382,9 @@ def _atom_end(known: Normalizer, e: Expr, upper: bool, relaxed: Relaxed, depth: 
         b = _end(known, known.form(e.args[1]), upper, relaxed, depth) if a.form is not None else UNKNOWN
         if a.form is None or b.form is None:
             return GIVEN_UP
-        both = make(e.op, (known.atomized(a.form), known.atomized(b.form)))
+        both = extremum(known, e.op, a.form, b.form)
         own = [{v for v in arg.free_vars() if relaxed(v)} for arg in e.args]
-        return poly_of(known.form(both)), a.attained and b.attained and not own[0] & own[1]
+        return poly_of(both), a.attained and b.attained and not own[0] & own[1]
     return GIVEN_UP
 
 

@@ -23,11 +23,11 @@ from intset.domains.witness import Point, aim
 from intset.errors import BudgetError
 from intset.expr import ops
 from intset.expr.build import logical_not
-from intset.expr.definedness import definedness, embedded_claims
+from intset.expr.definedness import definedness, embedded_claims, is_partial
 from intset.expr.node import Cond, Expr, Var, truth
 from intset.expr.walk import conjuncts, free_vars, is_small, postorder, without_assertions
 from intset.facts import DECLARED, Fact
-from intset.frame import Frame
+from intset.frame import Frame, is_met
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
 from intset.prover import z3_tier
@@ -49,7 +49,7 @@ def at_once(frame: Frame, goal: Cond, config: Config) -> Decided | None:
         if isinstance(clause, Cond) or clause[0] is not ops.GE or not known.is_nonneg(clause[1]):
             return None
     side: tuple[Cond, ...] = ()
-    if known.met_partial:
+    if is_partial(goal):
         found = _side_conditions(known, goal)
         if found is None:
             return None
@@ -60,15 +60,13 @@ def at_once(frame: Frame, goal: Cond, config: Config) -> Decided | None:
 
 def _side_conditions(known: Normalizer, goal: Cond) -> tuple[Cond, ...] | None:
     """What is not known of the conditions under which `goal` has a value; `None` where more is to be said of them."""
-    if known.met_claim and embedded_claims((goal,)):
+    if any(known.clauses(claim) for claim in embedded_claims((goal,))):
         return None
-    side: list[Cond] = []
-    for need in definedness((goal,)):
-        clauses = known.clauses(need)
-        if any(isinstance(part, Cond) and part.op is ops.BOOL for part in clauses):
+    side = tuple(need for need in definedness((goal,)) if not is_met(known, need))
+    for need in side:
+        if any(isinstance(part, Cond) and part.op is ops.BOOL for part in known.clauses(need)):
             return None  # it has no value anywhere
-        side += [need] if clauses else []
-    return tuple(side)
+    return side
 
 
 def nowhere() -> None:

@@ -52,6 +52,11 @@ class Presburger:
             read = self._read = (here, isl().Set.read_from_str(here, self.text()))
         return read[1]
 
+    def afresh(self) -> Set:
+        """The set as its text is read: in every thread alike, for what is written of it."""
+        found: Set = isl().Set.read_from_str(context(), self.text())
+        return found
+
     def text(self) -> str:
         """The set as isl writes it where it was made: the same in every thread."""
         return str(isl().duplicate(self._held[1]))

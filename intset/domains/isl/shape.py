@@ -93,7 +93,7 @@ class IslShape(Presburger, Shape):
         return bool(current.is_empty() or (self.params and current.intersect_params(declared(self)).is_empty()))
 
     def condition(self, point: Sequence[Expr]) -> Cond:
-        current = self.get()
+        current = self.afresh()
         found = set_to_cond(current, point, self.ordered_params(current), context=declared(self))
         if found is None:
             raise BudgetError("the set has no quantifier-free condition within the budget")
@@ -303,6 +303,7 @@ class IslShape(Presburger, Shape):
         kinds = isl().dim_type
         current = self.get()
         if self.free_params():
+            current = self.afresh()
             found = count_symbolic(current, self.ordered_params(current), context=declared(self))
             if found is None:
                 raise CountError("the number of points has no closed form here: use at(...) to fix sizes")

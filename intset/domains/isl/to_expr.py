@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from intset.domains.isl.coalesced import coalesced
 from intset.domains.isl.session import isl, number, val
 from intset.errors import BudgetError, InputError
+from intset.expr import ops
 from intset.expr.build import logical_and, logical_or, maximum, minimum, select
 from intset.expr.node import Cond, Expr, as_expr, truth
+from intset.expr.walk import free_vars, size
 from intset.linear.form import Linear, atom
 
 if TYPE_CHECKING:
@@ -154,7 +156,7 @@ def pieces_to_expr(
     One affine function, a minimum, a maximum or a maximum of minima where it is one, else nested `select`.
     """
     within = [Piece(within_context(p.domain, context), _integral(p.function)) for p in pieces]
-    left = _merged([p for p in within if not p.domain.is_empty()])
+    left = _merged(_sorted([p for p in within if not p.domain.is_empty()]))
     if not left:
         return None
     lattice = _lattice(left) if len(left) > 1 else None
@@ -172,6 +174,17 @@ def pieces_to_expr(
             raise BudgetError(f"the domain of {values[k]} has no condition without quantifiers")
         result = select(condition, values[k], result)
     return result
+
+
+def _sorted(pieces: list[Piece]) -> list[Piece]:
+    """In an order that does not depend on how isl came to them: by their functions, those of the first leaves first."""
+    return pieces if len(pieces) < 2 else sorted(pieces, key=_place)
+
+
+def _place(piece: Piece) -> tuple[object, ...]:
+    types, read = isl().dim_type, piece.function.get_coefficient_val
+    factors = [-number(read(kind, k)) for kind in (types.param, types.in_) for k in range(piece.function.dim(kind))]
+    return factors, str(piece.function), str(piece.domain)
 
 
 def within_context(isl_set: Set, context: Set | None) -> Set:
@@ -262,12 +275,25 @@ def set_to_cond(isl_set: Set, dims: Sequence[Expr], params: Sequence[Expr], cont
     if context is not None:
         isl_set = simplified(isl_set, context)
     disjuncts: list[Cond] = []
+    leaves = (*dims, *params)
     for part in coalesced(isl_set).compute_divs().get_basic_sets():
         conjuncts = _conjuncts(part, dims, params)
         if conjuncts is None:
             return None
-        disjuncts.append(logical_and(*conjuncts))
-    return logical_or(*disjuncts)
+        disjuncts.append(logical_and(*_in_order(conjuncts, leaves)))
+    return logical_or(*_in_order(disjuncts, leaves))
+
+
+def _in_order(parts: Iterable[Cond], leaves: Sequence[Expr]) -> list[Cond]:
+    """Parts of a condition in an order that does not depend on how isl lists them: the short ones first, of these
+    those of the first variables, lower ends before the others."""
+    places = {var: k for k, var in enumerate(free_vars(*leaves))}
+
+    def place(part: Cond) -> tuple[object, ...]:
+        own = tuple([places[var] for var in part.free_vars()])
+        return size(part), min(own, default=0), part.op is not ops.GE, own, str(part)
+
+    return sorted(parts, key=place)
 
 
 def _conjuncts(part: BasicSet, dims: Sequence[Expr], params: Sequence[Expr]) -> list[Cond] | None:

@@ -16,8 +16,9 @@ from typing import Any
 
 import pytest
 
-from intset import Context, Range, ShapeVar, Var, select
+from intset import Context, Expr, Proof, Range, ShapeVar, Var, const, evaluate, maximum, minimum, select, using
 from intset.errors import IntSetError
+from intset.prover.cache import PROOFS
 from intset.testing.cases import Drawing
 from tests import ROOT
 from tests.intset.answers.repeatable import PER_SCENE, Scene, alone, answers, scene
@@ -150,3 +151,90 @@ def test_a_need_that_its_guard_implies_is_none() -> None:
             ctx.prove((x // y).eq(3))
         found.append(repr(ctx.prove(select(k * 3 + (k + 1) >= 3, k // k, k // 2) >= 3)))
     assert found[0] == found[1]
+
+
+def polynomial(rng: random.Random, i: Var, j: Var) -> Expr:
+    total = const(0)
+    for _ in range(rng.choice((2, 2, 3))):
+        a, b = rng.choice((i, j)), rng.choice((i, j))
+        total = total + rng.choice(
+            (a * b, a * 3, a * -2, b, a * b // 2, minimum(a * b, b * 2 - 1), abs(a * b - 3) * -1)
+        )
+    return total
+
+
+def said_of_a_proof(proof: Proof) -> str:
+    return f"{proof!r} {proof.requires} {proof.vacuous}"
+
+
+@pytest.mark.parametrize("seeds", daily([range(8), range(400)], 1))
+def test_what_a_question_is_about_is_no_news_to_others(seeds: range) -> None:
+    """Neither sizes without a range nor divisions met in one question change what is found for another."""
+    for seed in seeds:
+        rng = random.Random(seed)
+        i, j, k, n, stranger, size = Var("i"), Var("j"), Var("k"), ShapeVar("n", lower=1), Var("x"), ShapeVar("y")
+        box = {v: Range(rng.randint(-2, 4), rng.randint(1, 5)) for v in (i, j)}
+        e = polynomial(rng, i, j)
+        low = min(evaluate(e, {i: a, j: b}) for a in range(*ends(box[i])) for b in range(*ends(box[j])))
+        sized = {**box, k: Range(0, n)}
+        goals = (
+            (box, e >= low),
+            (sized, (e // (n - k)) * (n - k) <= e),
+            (sized, (i * k + j) % (n * j - k * j + 1) >= low),
+        )
+        for ranges, goal in goals:
+            found = []
+            for is_first in (True, False):
+                PROOFS.clear()
+                ctx = Context(ranges)
+                if not is_first:
+                    ctx.bounds(e * stranger // size)
+                    ctx.prove(stranger // (size - 3) >= 5)
+                with using(tiers=("linear", "isl", "points")):
+                    found.append(said_of_a_proof(ctx.prove(goal)))
+            assert found[0] == found[1]
+
+
+def ends(limits: Range) -> tuple[int, int]:
+    return int(limits.min), int(limits.max) + 1
+
+
+def test_what_was_made_between_two_variables_does_not_show() -> None:
+    shown = set()
+    for between in (0, 1, 7, 300):
+        i = Var("i")
+        others = [Var("other") for _ in range(between)]
+        j, n = Var("j"), ShapeVar("n")
+        table = [(j - i) % n, j + abs(i), (i * 3 + j) // n, maximum(j - i, n), (n + i) // 5 * j, i * j % n, j * n // 7]
+        known = Context({i: Range(0, 5), j: Range(-3, 9)}).frame
+        shown.add(tuple(str(known.canonical(a * 2 + b - a * b)) for a in table for b in table))
+        del others
+    assert len(shown) == 1
+
+
+def test_a_minimum_is_the_same_whichever_side_comes_first() -> None:
+    i, j, n, m = Var("i"), Var("j"), ShapeVar("n"), ShapeVar("m")
+    frame = Context({i: Range(-4, 9), j: Range(0, n)}).frame
+    asked = 0
+    sides = (n - 1, j, m * 2 + 3, i * 3 - 7, n + j - 2, const(5), i // 2 + n)
+    for a in sides:
+        for b in sides:
+            for make in (minimum, maximum):
+                e, turned = frame.canonical(make(a, b)), frame.canonical(make(b, a))
+                assert e is turned is frame.canonical(e)
+                assert frame.canonical(make(a, b) - make(b, a)) is const(0)
+                asked += 1
+    assert asked == 2 * len(sides) ** 2
+
+
+def test_a_form_that_others_use_is_the_one_it_has_alone() -> None:
+    """What a normalizer meets inside of an expression is written as if it were asked for by itself."""
+    i, j, m = Var("i"), Var("j"), ShapeVar("m")
+    ranges = {i: Range(-3, 8), j: Range(0, 6)}
+    parts = [(i + m) * i, m * i + i * i - 1, (j * 4 + i) % 12, i - (i - j + m * 2) // 3, minimum(j, i * m - 2)]
+    for e in [make(part) for part in parts for make in (abs, lambda x: x // 5, lambda x: x % m, lambda x: x * 3 // m)]:
+        used, alone = Context(ranges).frame.known, Context(ranges).frame.known
+        used.form(e)
+        for node, form in list(used.forms.items()):
+            again = alone.form(node) if isinstance(node, Expr) else form
+            assert (form.const, list(form.terms.items())) == (again.const, list(again.terms.items()))

@@ -26,7 +26,7 @@ def f(A: int32[16]):
 """)
     (sources,) = d.sources(5).values()
     assert told(sources) == ["store 5 (i, j - 1) None", "store 5 (i - 1, 3) None", "entry None None None"]
-    i, j = (v for v in sources[0].where.free_vars())
+    i, j = sorted(sources[0].where.free_vars(), key=lambda v: v.name)
     for a in range(4):
         for b in range(4):
             met = [s for s in sources if evaluate(s.where, dict(zip((i, j), (a, b), strict=True)))]
