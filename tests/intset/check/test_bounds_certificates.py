@@ -27,9 +27,10 @@ from intset import (
 )
 from intset.check import BoundsCertificate, Certificate
 from intset.check.__main__ import main
+from intset.check.ends import attained_goal
 from intset.domains.base import Bounds
 from intset.expr.node import Expr, const
-from intset.infinity import Infinity
+from intset.infinity import NEG_INF, POS_INF, Infinity
 from intset.testing.questions import question
 
 i, j, k = Var("i"), Var("j"), Var("k")
@@ -274,3 +275,57 @@ def test_a_file_of_both_kinds_is_checked(lines, tmp_path, capsys):
     assert main([str(path)]) == 1 and capsys.readouterr().out.startswith("REJECTED: ")
     path.write_text(cert.to_text()[:-3], encoding="utf-8")
     assert main([str(path)]) == 2
+
+
+def test_parts_that_are_right_and_show_something_else_are_not_accepted() -> None:
+    """Every part passes a check of its own; what it stands for is another statement, and the claim is false."""
+    ctx, n = Context({i: Range(0, 9)}), ShapeVar("n", lower=1)
+    whole = ctx.bounds(i).certificate()
+    there = ctx.prove(i.ne(4)).certificate()  # a point
+    below = ctx.prove(i >= -5).certificate()
+    assert whole.check(ctx) and there.check(ctx) and below.check(ctx) and there.kind == "point"
+    sized = Context({i: Range(0, n)})
+    of_sizes = sized.bounds(i).certificate()
+    assert of_sizes.check(sized) and of_sizes.at_lower == {i: 0}
+    bare = replace(whole, lower=None, upper=None, at_lower=None, at_upper=None, attained=(None, None))
+    nothing = replace(bare, low=POS_INF, high=NEG_INF)
+    first = whole.attained[0]
+    forged = {
+        "empty, as another condition always holds": replace(nothing, empty=below),
+        "empty, as there is a point": replace(nothing, empty=ctx.prove(i.ne(i)).certificate()),
+        "an end that is refuted": replace(
+            whole,
+            low=const(5),
+            lower=ctx.prove(i >= 5).certificate(),
+            at_lower=None,
+            attained=(None, whole.attained[1]),
+        ),
+        "an end that is the variable": replace(
+            whole, low=i, lower=ctx.prove(i >= i).certificate(), at_lower=None, attained=(None, whole.attained[1])
+        ),
+        "no end, and a proof of one": replace(whole, low=NEG_INF, at_lower=None, attained=(None, whole.attained[1])),
+        "attained where it is another value": replace(
+            whole, low=const(-5), lower=below, at_lower=dict(there.point), attained=(there, whole.attained[1])
+        ),
+        "another point": replace(whole, at_lower={i: 3}, attained=(first, whole.attained[1])),
+        "a point, and nothing that says so": replace(whole, at_lower={i: 3}, attained=(None, whole.attained[1])),
+    }
+    for name, cert in forged.items():
+        assert not cert.check() and not cert.check(ctx), name
+    for var, facts in ((i, (i >= 2,)), (ShapeVar("declared", lower=2, multiple_of=2), ())):
+        narrow = Context({var: Range(0, n)}, assume=facts)
+        right = narrow.bounds(var).certificate()
+        goal = attained_goal(
+            i, const(0), {i: 0}, [(i, Range(0, n))], ()
+        )  # what facts and declarations deny is left out
+        shown = narrow.prove(goal).certificate()
+        lower = narrow.prove(var >= 0).certificate()
+        false = replace(right, low=const(0), lower=lower, at_lower={var: 0}, attained=(shown, right.attained[1]))
+        assert right.check(narrow) and shown.check(narrow) and lower.check(narrow) and not false.check(), (var, facts)
+
+
+def test_bounds_by_a_fact_are_not_those_of_a_context_without_it() -> None:
+    ranges = {i: Range(0, 9)}
+    told = Context(ranges, assume=[i <= 3]).bounds(i).certificate()
+    assert told.check(Context(ranges, assume=[i <= 3])) and not told.check(Context(ranges))
+    assert not told.check(Context({i: Range(0, 8)}, assume=[i <= 3]))
