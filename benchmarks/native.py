@@ -4,7 +4,8 @@
 
 Both are built by the same compiler with the same flags (those of `run(..., backend="c")`), loaded into this process
 and called in turn on the same arrays; results are compared. Printed are medians of the time of a call, their ratio, the
-bytes of C, the seconds that `lower` and `to_c` took, and what the model of `lowering.forms` chose. On one thread the
+bytes of C, the seconds that `lower` and `to_c` took together, `lower` alone and how many times that of `infer_bound`
+with boxes it is (both in turn, on schedules made anew), and what the model of `lowering.forms` chose. On one thread the
 time is that of the processor, which other processes on the machine disturb less than the time on the clock; with
 `--threads` outer loops are parallel in both, the time is on the clock, and the generated code on one thread is timed,
 too: its time divided by that on all threads says how it scales, where as many cores are free.
@@ -26,11 +27,14 @@ from typing import Any
 import numpy as np
 
 from benchmarks.programs import PROGRAMS, Program
+from benchmarks.programs.program import Built
+from bound import infer_bound
 from lowering import Function, lower
 from lowering.codegen.c import CFile, c_file
 from lowering.native import FLAGS, compiled_library
 from lowering.native.compiler import OPENMP
 
+LOWERED = 5  # times that a program is lowered to see how long it takes
 SOURCES = Path(__file__).parent / "data" / "native"
 
 
@@ -63,8 +67,25 @@ def measure(program: Program, repeat: int, threads: int = 1) -> dict[str, Any]:
         "faster": seconds["serial"] / seconds["generated"] if parallel else None,
         "bytes": len(file.text),
         "lowered": lowered,
+        **_lowering(program, parallel),
         "compute": next((forms[0].compute for forms in f.forms.values()), "exact"),
     }
+
+
+def _lowering(program: Program, parallel: bool) -> dict[str, float]:
+    """The time of `lower` and of what it cannot do without: the bounds of boxes."""
+
+    def timed(work: Callable[[Built], object]) -> float:
+        built = program.build(parallel)
+        begin = process_time()
+        work(built)
+        return process_time() - begin
+
+    pairs = [
+        (timed(lambda b: lower(b.schedule, b.args)), timed(lambda b: infer_bound(b.schedule, compute="box")))
+        for _ in range(LOWERED)
+    ]
+    return {"lower": median(a for a, _ in pairs), "inferred": median(b for _, b in pairs)}
 
 
 def medians(calls: Mapping[str, Callable[[], int]], repeat: int, clock: Callable[[], float]) -> dict[str, float]:
@@ -112,7 +133,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             scaled = "" if r["faster"] is None else f"  {r['faster']:.2f} times as fast as on one thread"
             print(
                 f"{name:24} generated {r['generated'] * 1e3:8.2f} ms  hand {r['hand'] * 1e3:8.2f} ms  "
-                f"ratio {r['ratio']:.2f}  {r['bytes']:6} bytes in {r['lowered']:.1f} s  {r['compute']}{scaled}",
+                f"ratio {r['ratio']:.2f}  {r['bytes']:6} bytes in {r['lowered']:.1f} s  "
+                f"lower {r['lower']:.2f} s, {r['lower'] / r['inferred']:.1f} x infer_bound  {r['compute']}{scaled}",
                 flush=True,
             )
     if options.json:
