@@ -20,8 +20,9 @@ A program that takes no time either way computes what is required, in nests that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from math import prod
 from typing import Any, Final
 
@@ -122,15 +123,16 @@ def chosen(
     if box is not None and not box.outside:
         excess = _excess(box)  # None: every region is a box
         made.append(_nests(maker, box, nests))
-        if excess is None or (excess <= LITTLE and made[0].total > SMALL):
+        if excess is None or (excess <= LITTLE and made[0].takes_more(SMALL)):
             return _told(made, also=() if excess is None else ("exact",))
     exact = _nests(maker, infer("exact"), nests)
     made.append(exact)
-    if made[0].total <= SMALL:
+    if not made[0].takes_more(SMALL):
         return _told(made, first=exact)
     if not is_stored_as_inferred:
         made += _compacted(maker, exact.bounds, nests)
-    best = {name: min((exact, *made), key=lambda one: one.costs.get(name, cost)) for name, cost in exact.costs.items()}
+    known = exact.price.costs.items()
+    best = {name: min((exact, *made), key=lambda one: one.price.costs.get(name, cost)) for name, cost in known}
     if len({id(one) for one in best.values()}) > 1:  # each stage as is cheapest for it
         boxed, compact = ({t for t, one in best.items() if word in one.way(t)} for word in ("box", "compact"))
         some: dict[Any, str] = {stage: "box" for stage in boxable if boxed & _names([stage])}
@@ -152,29 +154,44 @@ def _compacted(maker: Maker, b: BoundsMap, nests: str) -> list[_Nests]:
 
 
 @dataclass(frozen=True)
-class _Nests:
-    """A schedule with its bounds in all forms of nests that were considered.
+class _Price:
+    """What nests are expected to cost.
 
     Attributes
     ----------
-    made, costs: the cheapest, and the cost of each stage in it, by the name of its tensor.
-    words: by name, what nests each stage has.
+    costs: of each stage in the cheapest form, by the name of its tensor.
+    words: by name, what nests each stage has in it.
     more: by name, of each form of nests that was considered, by how much it would be dearer.
     """
 
-    bounds: BoundsMap
-    made: Made
     costs: Mapping[str, float]
     words: Mapping[str, str]
     more: Mapping[str, Mapping[str, float]]
 
-    @property
-    def total(self) -> float:
-        return sum(self.costs.values())
+
+class _Nests:
+    """A schedule with its bounds in the cheapest of the forms of nests that were considered.
+
+    Attributes
+    ----------
+    made: the cheapest form; is_parted: whether loops are to be taken apart in it; is_only: whether it is the only one,
+        so that its price is found when somebody asks for it.
+    """
+
+    def __init__(self, b: BoundsMap, made: Made, is_parted: bool, is_only: bool, price: Callable[[], _Price]) -> None:
+        self.bounds, self.made, self.is_parted, self.is_only, self._price = b, made, is_parted, is_only, price
+
+    @cached_property
+    def price(self) -> _Price:
+        return self._price()
 
     @property
-    def is_parted(self) -> bool:
-        return "partition" in self.words.values()
+    def total(self) -> float:
+        return sum(self.price.costs.values())
+
+    def takes_more(self, than: float) -> bool:
+        """Whether a program costs more; of one whose price was not asked for, as it is printed."""
+        return self.made.takes_more(than) if self.is_only else self.total > than
 
     def way(self, name: str) -> tuple[str, str]:
         """What is computed of a tensor, and how it is stored."""
@@ -198,6 +215,21 @@ def _nests(maker: Maker, b: BoundsMap, asked: str) -> _Nests:
         split = [stage for stage in b.schedule.stages if b.is_computed(stage) and pieces_of(b, stage) is not None]
         if split or asked == "split":
             made["split"] = Made(with_ends(maker.guarded(b, split) if split else guarded, ()), b.sizes)
+    price = partial(_priced, b, made, asked == "auto", split)
+    if len(made) == 1:
+        ((word, only),) = made.items()
+        return _Nests(b, only, word == "partition", True, price)
+    found = price()
+    words = set(found.words.values())
+    chosen = made[next(iter(words))] if len(words) == 1 else _mixed(maker, b, found.words, guarded)
+    return _Nests(b, chosen, "partition" in words, False, lambda: found)
+
+
+def _priced(b: BoundsMap, made: Mapping[str, Made], is_free: bool, split: Sequence[Stage]) -> _Price:
+    """The cheapest form for the stages that are inside of each stage at the root.
+
+    `is_free`: whether a program that takes no time stays whole; `split`: the stages that have pieces.
+    """
     groups = _groups(b, dict.fromkeys(name for one in made.values() for name in one.costs))
     sums = {word: _sums(one.costs, groups) for word, one in made.items()}
     before = {word: _sums(one.whole, groups) if len(made) > 1 else {} for word, one in made.items()}
@@ -205,10 +237,9 @@ def _nests(maker: Maker, b: BoundsMap, asked: str) -> _Nests:
     if "ends" in made and "split" in made:
         in_pieces = {groups.get(t.name) for stage in split for t in stage.op.outputs}
         of = {group: [word for word in found if word != "split" or group in in_pieces] for group, found in of.items()}
-    if asked == "auto" and sum(min(sums[w].get(g, 0.0) for w in found) for g, found in of.items()) <= SMALL:
+    candidates = of
+    if is_free and sum(min(sums[w].get(g, 0.0) for w in found) for g, found in of.items()) <= SMALL:
         candidates = {group: [word for word in found if word != "partition"] for group, found in of.items()}
-    else:
-        candidates = of
     best = {
         group: min(found, key=lambda word: (round(sums[word].get(group, 0.0), 3), before[word].get(group, 0.0)))
         for group, found in candidates.items()
@@ -216,9 +247,7 @@ def _nests(maker: Maker, b: BoundsMap, asked: str) -> _Nests:
     words = {name: best[group] for name, group in groups.items()}
     costs = {name: made[word].costs.get(name, 0.0) for name, word in words.items()}
     more = {name: {w: sums[w].get(g, 0.0) - sums[words[name]].get(g, 0.0) for w in of[g]} for name, g in groups.items()}
-    if len(set(words.values())) == 1:
-        return _Nests(b, made[next(iter(words.values()))], costs, words, more)
-    return _Nests(b, _mixed(maker, b, words, guarded), costs, words, more)
+    return _Price(costs, words, more)
 
 
 def _is_boxes(b: BoundsMap) -> bool:
@@ -261,23 +290,57 @@ def _names(stages: Iterable[Stage]) -> set[str]:
 
 def _told(made: list[_Nests], also: tuple[str, ...] = (), first: _Nests | None = None) -> Choice:
     """The cheapest, or `first`, with all that was considered; `also`: what was not built."""
-    best = first or min(made, key=lambda nests: nests.total)
+    best = first or (made[0] if len(made) == 1 else min(made, key=lambda nests: nests.total))
+    forms = _Told(lambda: _listed(best, made, also))
+    parted = replace(best.made.parted, forms=forms) if best.is_parted else None
+    return Choice(best.bounds, replace(best.made.f, forms=forms), forms, parted)
+
+
+def _listed(best: _Nests, made: Sequence[_Nests], also: tuple[str, ...]) -> Forms:
     forms: dict[str, tuple[Form, ...]] = {}
-    for name, cost in best.costs.items():
-        own = (*best.way(name), best.words[name])
+    for name, cost in best.price.costs.items():
+        own = (*best.way(name), best.price.words[name])
         found = {own: cost}
         for nests in (best, *made):
-            if name not in nests.more:
+            if name not in nests.price.more:
                 continue
-            for word, more in nests.more[name].items():
+            for word, more in nests.price.more[name].items():
                 key, expected = (*nests.way(name), word), cost + more + nests.total - best.total
                 found[key] = min(found.get(key, expected), expected)
         del found[own]
         known = [Form(compute, word, value, storage) for (compute, storage, word), value in found.items()]
         rest = [*sorted(known, key=lambda form: form.cost or 0), *(Form(compute, own[2], None) for compute in also)]
         forms[name] = (Form(own[0], own[2], cost, own[1]), *rest)
-    parted = replace(best.made.parted, forms=forms) if best.is_parted else None
-    return Choice(best.bounds, replace(best.made.f, forms=forms), forms, parted)
+    return forms
+
+
+class _Told(Mapping[str, tuple[Form, ...]]):
+    """Forms that are listed when somebody asks: where there was nothing to choose, nothing was priced."""
+
+    def __init__(self, tell: Callable[[], Forms]) -> None:
+        self._tell: Callable[[], Forms] | None = tell
+        self._known: Forms = {}
+
+    @property
+    def known(self) -> Forms:
+        if self._tell is not None:
+            self._known, self._tell = self._tell(), None
+        return self._known
+
+    def __getitem__(self, name: str) -> tuple[Form, ...]:
+        return self.known[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.known)
+
+    def __len__(self) -> int:
+        return len(self.known)
+
+    def __repr__(self) -> str:
+        return repr(self.known)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (dict, (dict(self.known),))
 
 
 def _boxable(s: Schedule) -> list[Stage]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cached_property
 
 from intset.expr.node import Var
-from lowering.forms.model import modelled
+from lowering.forms.model import is_dearer, modelled
 from lowering.nest.ir import Function
 from lowering.nest.walk import statements
 from lowering.passes.partition import partition_loops
@@ -38,6 +38,10 @@ class Made:
     def costs(self) -> Mapping[str, float]:
         """The expected cost of each stage in C, by the name of its tensor."""
         return modelled(self.parted, self.sizes)
+
+    def takes_more(self, than: float) -> bool:
+        """Whether the nests as they are cost more; the count ends there."""
+        return is_dearer(self.f, than, self.sizes)
 
     @cached_property
     def whole(self) -> Mapping[str, float]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import lcm
+from math import inf, lcm
 from typing import Any, Final
 
 from bound.tensor import Tensor
@@ -67,6 +67,14 @@ def modelled(f: Function, sizes: Mapping[Var, int] | None = None) -> dict[str, f
     sizes: values of sizes; of the others `SIZE`, as far as they declare it to be possible.
     """
     return {name: sum(WEIGHTS[kind] * count for kind, count in done.items()) for name, done in work(f, sizes).items()}
+
+
+def is_dearer(f: Function, than: float, sizes: Mapping[Var, int] | None = None) -> bool:
+    """Whether a function is expected to cost more than that. The walk ends where it is seen."""
+    env: dict[Any, int] = {v: (sizes or {}).get(v, typical(v)) for v in f.sizes}
+    walker = _Walker(f, env, than)
+    drive(walker.visit(f.body, env, 1.0))
+    return walker.total > than
 
 
 def work(f: Function, sizes: Mapping[Var, int] | None = None) -> dict[str, Work]:
@@ -124,8 +132,9 @@ class _Head:
 
 
 class _Walker:
-    def __init__(self, f: Function, env: Mapping[Any, int]) -> None:
+    def __init__(self, f: Function, env: Mapping[Any, int], limit: float = inf) -> None:
         self.done: dict[str, Work] = {}
+        self.total, self.limit = 0.0, limit  # cost so far, and that at which the walk ends
         self.visits = 0
         stored = {s.tensor: _bytes(s, env) for s in statements(f.body) if isinstance(s, Allocate)}
         self._far = {t for t, size in ({t: _bytes(t, env) for t in f.params} | stored).items() if size > NEAR}
@@ -142,6 +151,8 @@ class _Walker:
 
     def visit(self, stmt: Stmt, env: Mapping[Any, int], times: float, loop: For | None = None) -> Visit[None]:
         """Count `stmt`, `times` over; `loop`: the innermost loop around it, if its body is one block."""
+        if self.total > self.limit:
+            return
         if isinstance(stmt, Seq):
             yield self._sequence(stmt, dict(env), times, loop)
         elif isinstance(stmt, Store):
@@ -268,6 +279,7 @@ class _Walker:
             name = self._owner[stmt] = next(stores, "")
         done = self.done.setdefault(name, {})
         done[kind] = done.get(kind, 0.0) + count
+        self.total += WEIGHTS[kind] * count
 
     def _store(self, stmt: Store, loop: For | None) -> _Body:
         key = (stmt, None if loop is None else loop.var)
