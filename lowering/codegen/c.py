@@ -23,6 +23,7 @@ from lowering.passes.bounded import sizes_that_fit, with_short_signs
 from lowering.passes.constants import fold_constants
 from lowering.passes.dead import drop_dead
 from lowering.passes.digits import run_over_digits
+from lowering.passes.forwarded import forward_copies
 from lowering.passes.identities import drop_identities
 from lowering.passes.inline import inline_values
 from lowering.passes.narrow import Width, narrow
@@ -113,7 +114,7 @@ def c_file(f: Function, width: Width | None = None) -> CFile:
 
 def _prepared(f: Function, bits: int) -> Function:
     """The nest as C is to have it: loops written out and taken apart, as far as that needs no wider integers."""
-    f = unroll(run_over_digits(with_fixed_storage(f)))
+    f = unroll(run_over_digits(with_fixed_storage(forward_copies(f))))
     parted = partition_loops(f)
     chosen = parted if parted is f or bits == 64 or narrow(parted).bits == 32 else f
     return drop_dead(fold_constants(accumulate(decide_rows(drop_identities(chosen), is_all=True))))

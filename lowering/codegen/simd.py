@@ -13,7 +13,7 @@ from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
 from lowering.nest.combine import is_combining
 from lowering.nest.ir import For, LoopKind, Seq, Store
-from lowering.nest.walk import operands
+from lowering.nest.walk import operands, range_ends
 from lowering.passes.narrow import offset
 
 _REDUCTIONS: Final = {ValueOp.ADD: "+", ValueOp.MUL: "*", ValueOp.MIN: "min", ValueOp.MAX: "max"}  # OpenMP's words
@@ -35,27 +35,36 @@ def is_simd(loop: For, shapes: Mapping[Tensor, Sequence[Expr]]) -> bool:
         return False
     forms = Normalizer({})
     for tensor in dict.fromkeys(stmt.tensor for stmt in stores):
-        touched = [s.indices for s in stores if s.tensor is tensor]
-        touched += [
+        stored = [s.indices for s in stores if s.tensor is tensor]
+        touched = stored + [
             walk.read_indices(node)
             for stmt in stores
             for node in walk.nodes(*operands(stmt))
             if walk.loaded_tensor(node) is tensor
         ]
         places = [forms.form(offset(indices, shapes[tensor])) for indices in touched]
-        if not _is_apart(loop, places):
+        if not all(_is_apart(loop, place, places) for place in places[: len(stored)]):
             return False
     return True
 
 
-def _is_apart(loop: For, places: Sequence[Linear]) -> bool:
-    """Whether two iterations never meet in one of these places, which differ by constants between strides."""
-    first = places[0]
+def _is_apart(loop: For, first: Linear, places: Sequence[Linear]) -> bool:
+    """Whether two iterations never meet, one at the first place, the other at one of these: they differ by constants
+    between strides, or by more than the loop is long."""
     stride = first.terms.get(loop.var, 0)
     if not stride or any(loop.var in atom.free_vars() for atom in first.terms if atom is not loop.var):
         return False
+    _, extent = range_ends(loop.range)
+    length = Normalizer({}).form(extent).scale(abs(stride))
     gaps = [place.minus(first) for place in places]
-    return all(gap.is_const and (gap.const == 0 or gap.const % stride != 0) for gap in gaps)
+    return all(
+        (gap.is_const and (gap.const == 0 or gap.const % stride != 0)) or _is_beyond(gap, length) for gap in gaps
+    )
+
+
+def _is_beyond(gap: Linear, length: Linear) -> bool:
+    """Whether places are further apart than a loop is long."""
+    return any((far := gap.scale(sign).minus(length)).is_const and far.const >= 0 for sign in (1, -1))
 
 
 def reduction_of(loop: For) -> tuple[str, Tensor] | None:

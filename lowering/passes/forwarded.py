@@ -1,0 +1,154 @@
+"""Tensors that are only computed to be copied, computed where they are copied to.
+
+    allocate row: float32[n]                               for i in [0, n):
+    for i in [0, n):                                           S[t + 1, i] = S[t, i] + X[t, i]
+        row[i] = S[t, i] + X[t, i]          becomes
+    for i in [0, n):
+        S[t + 1, i] = row[i]
+
+It is so where the copy is of all that is allocated, nothing else reads the tensor once it is made, and what is computed
+meanwhile does not touch where it goes: in one dimension the elements of the other tensor that are read are a number of
+places away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from bound.tensor import Tensor, element
+from bound.tir import walk
+from bound.tir.value import Operand
+from intset.expr.node import Expr, Var, constant_value
+from intset.linear.canonical import Normalizer
+from lowering.nest.ir import Allocate, Evaluate, For, Function, Seq, Stmt, Store, seq
+from lowering.nest.walk import (
+    Visit,
+    children,
+    drive,
+    map_operands,
+    operands,
+    range_ends,
+    rebuilt,
+    statements,
+    with_children,
+)
+
+_FORMS = Normalizer({})
+
+
+class _Copy(NamedTuple):
+    """`target[indices] = source[loops]`, for all of the source."""
+
+    source: Tensor
+    target: Tensor
+    loops: tuple[Var | None, ...]
+    indices: tuple[Expr, ...]
+
+    def place(self, at: Sequence[Expr]) -> tuple[Expr, ...]:
+        """Where the element of the source at a place is copied to."""
+        new: Mapping[Var, Expr] = {v: e for v, e in zip(self.loops, at, strict=True) if v is not None}
+        return tuple(walk.substitute(e, dict(new)) for e in self.indices)
+
+
+def forward_copies(f: Function) -> Function:
+    """The same function without tensors that are only copied."""
+    uses: dict[Tensor, int] = {}
+    for stmt in statements(f.body):
+        for tensor in dict.fromkeys(_touched(stmt)):
+            uses[tensor] = uses.get(tensor, 0) + 1
+    return f.with_body(rebuilt(f.body, lambda stmt: _forwarded(stmt, uses) if isinstance(stmt, Seq) else stmt))
+
+
+def _forwarded(body: Seq, uses: Mapping[Tensor, int]) -> Stmt:
+    parts = list(body.stmts)
+    for stmt in body.stmts:
+        if not isinstance(stmt, Allocate) or stmt not in parts:
+            continue
+        for end in range(parts.index(stmt) + 1, len(parts)):
+            copy = _copy_of(parts[end], stmt)
+            if copy is None:
+                continue
+            between = parts[parts.index(stmt) + 1 : end]
+            inside = sum(stmt.tensor in _touched(s) for part in between for s in statements(part))
+            if inside + 2 == uses[stmt.tensor] and all(_is_away(part, copy) for part in between):
+                parts[end : end + 1] = []
+                parts = [_moved(part, copy) for part in parts if part is not stmt]
+            break
+    return seq(*parts) if len(parts) < len(body.stmts) else body
+
+
+def _touched(stmt: Stmt) -> list[Tensor]:
+    """The tensors that a statement itself reads, stores to or allocates."""
+    found = [t for node in walk.nodes(*operands(stmt)) if (t := walk.loaded_tensor(node)) is not None]
+    found += [stmt.tensor] if isinstance(stmt, (Store, Allocate)) else []
+    return found + ([*stmt.reads, *stmt.writes] if isinstance(stmt, Evaluate) else [])
+
+
+def _copy_of(stmt: Stmt, made: Allocate) -> _Copy | None:
+    """What a statement copies, if it copies all of a tensor and does nothing else."""
+    ranges: dict[Var, tuple[Expr, Expr]] = {}
+    while isinstance(stmt, For) and not stmt.carried:
+        ranges[stmt.var] = range_ends(stmt.range)
+        stmt = stmt.body
+    if not isinstance(stmt, Store) or walk.loaded_tensor(stmt.value) is not made.tensor:
+        return None
+    if stmt.tensor is made.tensor or stmt.tensor.dtype != made.tensor.dtype:
+        return None
+    loops: list[Var | None] = []
+    for index, r in zip(walk.read_indices(stmt.value), made.ranges, strict=True):
+        low, extent = range_ends(r)
+        if isinstance(index, Var) and index in ranges and index not in loops:
+            if (
+                constant_value(ranges[index][0]) != 0
+                or constant_value(low) != 0
+                or not _is_same(ranges[index][1], extent)
+            ):
+                return None
+            loops.append(index)
+        elif constant_value(index) == 0 and constant_value(low) == 0 and constant_value(extent) == 1:
+            loops.append(None)
+        else:
+            return None
+    return _Copy(made.tensor, stmt.tensor, tuple(loops), stmt.indices) if set(ranges) <= set(loops) else None
+
+
+def _is_away(root: Stmt, copy: _Copy) -> bool:
+    """Whether a statement touches nothing that is copied to, and has no names for what is."""
+    moving = {v for v in copy.loops if v is not None}
+    for stmt in statements(root):
+        if isinstance(stmt, Evaluate) or (isinstance(stmt, (Store, Allocate)) and stmt.tensor is copy.target):
+            return False
+        for node in walk.nodes(*operands(stmt)):
+            if walk.loaded_tensor(node) is copy.target:
+                pairs = zip(walk.read_indices(node), copy.indices, strict=True)
+                if not any(moving.isdisjoint(b.free_vars()) and _is_apart(a, b) for a, b in pairs):
+                    return False
+    return True
+
+
+def _is_apart(a: Expr, b: Expr) -> bool:
+    gap = _FORMS.form(a).minus(_FORMS.form(b))
+    return gap.is_const and gap.const != 0
+
+
+def _is_same(a: Expr, b: Expr) -> bool:
+    return a is b or _FORMS.form(a).same(_FORMS.form(b))
+
+
+def _moved(root: Stmt, copy: _Copy) -> Stmt:
+    """A statement that computes the tensor, where it is copied to."""
+
+    def on_load(tensor: Tensor, at: tuple[Expr, ...]) -> Operand | None:
+        return element(copy.target, copy.place(at)) if tensor is copy.source else None
+
+    def visit(stmt: Stmt) -> Visit[Stmt]:
+        inner: list[Stmt] = []
+        for child in children(stmt):
+            inner.append((yield visit(child)))  # noqa: PERF401  # a comprehension cannot yield
+        new = map_operands(with_children(stmt, tuple(inner)), lambda e: walk.rewrite(e, on_load=on_load))
+        if isinstance(new, Store) and new.tensor is copy.source:
+            return Store(copy.target, copy.place(new.indices), new.value)
+        return new
+
+    return drive(visit(root))

@@ -1,0 +1,72 @@
+"""What is only copied is computed where it goes, where nothing there is read meanwhile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bound import te
+from lowering import parse_nest, run, to_c
+from lowering.passes.forwarded import forward_copies
+from tests.lowering.lowered import check, check_c, compilers
+
+
+def recurrence(n: Any, at: Any) -> Any:
+    X, S = te.placeholder((5, n), name="X"), te.placeholder((5, n), name="S")
+    init = te.compute((1, n), lambda _, i: X[0, i], name="init")
+    update = te.compute((5, n), lambda t, i: S[t - 1, at(i)] * 0.5 + X[t, i], name="update")
+    scan = te.scan(init, update, S, inputs=[X], name="scan")
+    s = te.create_schedule(scan.op)
+    s[update].vectorize(update.op.axis[1])
+    return s
+
+
+@pytest.mark.parametrize("symbolic", [False, True])
+def test_a_scan_goes_from_row_to_row(symbolic: bool) -> None:
+    n = te.size_var("n") if symbolic else 6
+    for at in (lambda i: i, lambda i: n - 1 - i):
+        s = recurrence(n, at)
+        f = check(s, {"n": 6})
+        text = to_c(f)
+        assert "update" not in text and "init" not in text and "malloc" not in text
+    s = recurrence(n, lambda i: i)
+    assert "#pragma omp simd" in to_c(check(s, {"n": 6}))
+    check_c(check(s, {"n": 6}), s, {"n": 6}, sanitize=True)
+
+
+NEST = """\
+def F(A: float32[8], S: float32[3, 8]):
+    for j in [0, 8):
+        S[0, j] = A[j]
+    for t in [0, 2):
+        allocate T: float32[8]
+        for i in [0, 8):
+            T[i] = {}
+        for k in [0, {}):
+            {}"""
+
+
+@pytest.mark.parametrize(
+    ("value", "count", "copy", "is_taken"),
+    [
+        ("S[t, 7 - i] + A[i]", "8", "S[t + 1, k] = T[k]", True),
+        ("S[t, 7 - i] + A[i]", "8", "S[t + 1, 7 - k] = T[k]", True),
+        ("S[t, i] + A[i]", "8", "S[t + 1, k] = T[7 - k]", False),
+        ("S[t, i] + A[i]", "7", "S[t + 1, k] = T[k]", False),  # less than all of it
+        ("S[t, i] + A[i]", "8", "S[t + 1, k] = T[k] + 1.0", False),
+        ("S[t, i] + S[t + 1, i]", "8", "S[t + 1, k] = T[k]", False),  # the row is read meanwhile
+        ("S[t, 7 - i] + A[i]", "8", "S[t, k] = T[k]", False),
+        ("S[0, i] + A[i]", "8", "S[t + 1, k] = T[k]", False),  # not a constant away
+    ],
+)
+def test_which_copies_are_forwarded(value: str, count: str, copy: str, is_taken: bool) -> None:
+    f = parse_nest(NEST.format(value, count, copy))
+    g = forward_copies(f)
+    assert ("allocate" not in str(g)) is is_taken
+    A, S = np.arange(8, dtype="float32"), np.ones((3, 8), "float32")
+    expected, found = (run(h, {"A": A, "S": S.copy()})["S"] for h in (f, g))
+    assert (expected == found).all()
+    if compilers():
+        assert (run(f, {"A": A, "S": S.copy()}, backend="c")["S"] == expected).all()
