@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from bound import infer_bound, te, tir
+from bound.errors import ScheduleError
 from bound.schedule import Schedule
 from intset.expr.evaluate import evaluate
 from lowering import Function, lower, parse_nest, to_c
@@ -180,3 +181,43 @@ def test_a_window_over_guarded_rows_goes_on_row_by_row(size: int | None) -> None
     assert str(f).count("select(z.inner == 0") <= (3 if size else 6)  # where it begins, and how long it is
     if size is None:
         check_c(f, s, {"n": 13})
+
+
+def in_steps(axis: int) -> Schedule:
+    """A recurrence whose step reads this row and the one before of what is computed for it."""
+    X, S = te.placeholder((9, 5), name="X"), te.placeholder((9, 5), name="S")
+    B = te.compute((9, 5), lambda t, i: X[t, i] * 2.0, name="B")
+    init = te.compute((1, 5), lambda _, i: X[0, i], name="init")
+    step = te.compute((9, 5), lambda t, i: S[t - 1, i] * 0.5 + B[t, i] + B[t - 1, i], name="step")
+    s = te.create_schedule(te.scan(init, step, S, inputs=[X], name="scan").op)
+    s[B].compute_at(s[step], step.op.axis[axis])
+    s[B].store_root()
+    return s
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_steps_of_a_scan_keep_what_earlier_ones_computed(axis: int) -> None:
+    f = check(in_steps(axis))
+    assert "allocate B: float32[2, 5]" in str(f)
+    if axis == 0:  # row by row; else the window is as narrow as the step
+        assert stores(f)["B"] == 45
+
+
+@pytest.mark.parametrize("scope", ["", "shared"])
+def test_each_thread_keeps_what_it_computed(scope: str) -> None:
+    A = te.placeholder((18, 8), name="A")
+    B = te.compute((18, 8), lambda y, x: A[y, x] * 2.0, name="B")
+    C = te.compute((16, 8), lambda y, x: B[y, x] + B[y + 1, x] + B[y + 2, x], name="C")
+    s = te.create_schedule(C.op)
+    yo, xo, yi, _ = s[C].tile(*C.op.axis, 8, 4)
+    s[C].bind(yo, te.thread_axis("blockIdx.x"))
+    s[C].bind(xo, te.thread_axis("threadIdx.x"))
+    if scope:
+        s[B].set_scope(scope)
+    s[B].compute_at(s[C], yi)
+    s[B].store_at(s[C], xo)
+    f = check(s)
+    assert f"allocate B: float32[3, {8 if scope else 4}]" in str(f)
+    s[C].reorder(yo, yi, xo)
+    with pytest.raises(ScheduleError, match=r"B.* x.outer of C .* runs on threadIdx.x|B: it is stored at x.outer of C"):
+        lower(s)
