@@ -1,17 +1,21 @@
-"""What the checker adds up: polynomials have the values of what they stand for, and a premise says what it says."""
+"""What the checker reads: polynomials and texts have the values of what they stand for, a premise says what it says."""
 
 from __future__ import annotations
 
 import random
+from contextlib import suppress
 from math import prod
 
-from intset import EvaluationError, Fact, Var, evaluate, minimum
+from intset import EvaluationError, Fact, Var, cast, ceildiv, evaluate, maximum, minimum, select, truncdiv, truncmod
 from intset.check import Certificate
 from intset.check.evidence import FACT, GOAL, Combination, Premise, Term
+from intset.check.isl_text import emptiness_text, is_empty_text
 from intset.check.linear import ways_to_fail
 from intset.check.polynomials import Expander
+from intset.check.smt_text import _is_unsat, unsat_text
+from intset.expr.node import Cond, Expr
 from intset.facts import ASSUMED
-from tests.intset.answers.test_claims_drawn import Operations
+from tests.intset.answers.test_claims_drawn import Operations, i, j
 
 a = Var("a")
 
@@ -46,3 +50,33 @@ def test_what_is_not_equal_is_not_at_least() -> None:
         terms = (Term(1, (Premise(GOAL, case[0]),)), Term(1, (Premise(FACT, cond),)))
         cert = Certificate("linear", a >= 3, facts=(Fact(cond, ASSUMED),), combinations=(Combination(case, terms),))
         assert cert.check() is is_right
+
+
+OPERATIONS: tuple[Expr, ...] = (
+    i // 3, i // -3, i % 4, i % -4, ceildiv(i, 3), ceildiv(i, -3), truncdiv(i, 3), truncdiv(i, -3), truncmod(i, 3),
+    truncmod(i, -3), abs(i), minimum(i, j), maximum(i, j), select(i < j, i, j + 1), cast(i, 3, False), cast(i, 3, True),
+    i << 2, i >> 1, i & 5, i & -3, i | 4, i ^ 6, ~i, -i, i * 3 - j, i & j, i | j, i ^ j, i % (j * j + 2),
+    i // (j * j + 2), (i + 9) << (j & 3), i >> (j & 3), i * j,
+)  # fmt: skip
+
+
+def test_texts_hold_at_every_point_where_the_conditions_do() -> None:
+    """What isl finds empty, or z3 unsatisfiable, has no such point."""
+    drawn = Operations(random.Random(50))
+    for number in range(28):
+        at = {i: drawn.rng.randint(-9, 9), j: drawn.rng.randint(-9, 9)}
+        chosen = [drawn.term() for _ in range(6)] if number % 2 else OPERATIONS[number // 2 % 2 :: 2]
+        conds: list[Cond] = []
+        for e in chosen:
+            with suppress(EvaluationError):
+                value = evaluate(e, at)
+                says = (e.eq(value), e <= value, e.ne(value + 1), ~(e < value), (e > value) | e.eq(value))
+                conds.append(says[0] if number % 2 == 0 else drawn.rng.choice(says))
+        there = [v.eq(value) for v, value in at.items()]
+        for holds, fails in (([*there, *conds], None), ([*there, *conds[:-1]], ~conds[-1])):
+            text = emptiness_text(holds, fails)
+            assert text is not None and not is_empty_text(text, 1_000_000), (at, conds)
+        if number % 2 == 0:
+            facts = tuple(Fact(cond, ASSUMED) for cond in (*there, *conds))
+            formula = unsat_text(Certificate("z3", conds[0], vacuous=True, facts=facts))
+            assert formula is not None and not _is_unsat(formula), (at, conds)
