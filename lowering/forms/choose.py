@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from math import prod
 from typing import Any, Final
 
@@ -116,16 +116,16 @@ def chosen(
     is_stored_as_inferred: else compact storage is an alternative, where what is computed is chosen.
     """
     if compute != "auto":
-        return _told([_nests(maker, infer(compute), nests)])
+        return _told([_Nests(maker, infer(compute), nests)])
     boxable = _boxable(s)
     box = infer(dict.fromkeys(boxable, "box") if len(boxable) < len(s.stages) else "box") if boxable else None
     made: list[_Nests] = []
     if box is not None and not box.outside:
         excess = _excess(box)  # None: every region is a box
-        made.append(_nests(maker, box, nests))
+        made.append(_Nests(maker, box, nests))
         if excess is None or (excess <= LITTLE and made[0].takes_more(SMALL)):
             return _told(made, also=() if excess is None else ("exact",))
-    exact = _nests(maker, infer("exact"), nests)
+    exact = _Nests(maker, infer("exact"), nests)
     made.append(exact)
     if not made[0].takes_more(SMALL):
         return _told(made, first=exact)
@@ -138,7 +138,7 @@ def chosen(
         some: dict[Any, str] = {stage: "box" for stage in boxable if boxed & _names([stage])}
         b = infer(some) if some else exact.bounds
         folded = [stage for stage in b.schedule.stages if compact & _names([stage])]
-        made.append(_nests(maker, b.with_compact(folded) if folded else b, nests))
+        made.append(_Nests(maker, b.with_compact(folded) if folded else b, nests))
     return _told(made)
 
 
@@ -147,7 +147,7 @@ def _compacted(maker: Maker, b: BoundsMap, nests: str) -> list[_Nests]:
     every = b.with_compact(b.schedule.stages)
     computed = [stage for stage in b.schedule.stages if b.is_computed(stage)]
     folded = [stage for stage in computed if any(every.storage(t).is_compact for t in stage.op.outputs)]
-    return [_nests(maker, b.with_compact(folded), nests)] if folded else []
+    return [_Nests(maker, b.with_compact(folded), nests)] if folded else []
 
 
 # -- what becomes of guards --------------------------------------------------------------------------------------------
@@ -170,59 +170,78 @@ class _Price:
 
 
 class _Nests:
-    """A schedule with its bounds in the cheapest of the forms of nests that were considered.
+    """A schedule with its bounds in the forms of nests that are considered: in the one that is asked for, or in any.
 
-    Attributes
-    ----------
-    made: the cheapest form; is_parted: whether loops are to be taken apart in it; is_only: whether it is the only one,
-        so that its price is found when somebody asks for it.
+    Forms, and what they cost, are found when they are asked for.
     """
 
-    def __init__(self, b: BoundsMap, made: Made, is_parted: bool, is_only: bool, price: Callable[[], _Price]) -> None:
-        self.bounds, self.made, self.is_parted, self.is_only, self._price = b, made, is_parted, is_only, price
+    def __init__(self, maker: Maker, b: BoundsMap, asked: str) -> None:
+        self.bounds, self._maker, self._asked = b, maker, asked
+        self._guarded = maker.guarded(b)
+
+    @cached_property
+    def _ends(self) -> Made:
+        return Made(with_ends(self._guarded, ()), self.bounds.sizes)
+
+    @cached_property
+    def _split(self) -> list[Stage]:
+        """The stages whose regions have pieces."""
+        b = self.bounds
+        return [stage for stage in b.schedule.stages if b.is_computed(stage) and pieces_of(b, stage) is not None]
+
+    @cached_property
+    def _forms(self) -> Mapping[str, Made]:
+        asked, b = self._asked, self.bounds
+        inside = list(statements(self._guarded.body))
+        has_guards = any(isinstance(stmt, If) for stmt in inside) and (len(inside) <= FEW or not _is_boxes(b))
+        made: dict[str, Made] = {}
+        if asked in ("auto", "ends"):
+            made["ends"] = self._ends
+        if asked in ("guard", "partition") or (asked == "auto" and has_guards):
+            plain = Made(without_ends(self._guarded), b.sizes)
+            made["partition" if asked != "guard" and (asked == "partition" or plain.is_parted) else "guard"] = plain
+        if asked == "split" or (asked == "auto" and self._split):
+            made["split"] = Made(with_ends(self._pieces(self._split), ()), b.sizes)
+        return made
+
+    def _pieces(self, split: Sequence[Stage]) -> Function:
+        return self._maker.guarded(self.bounds, split) if split else self._guarded
 
     @cached_property
     def price(self) -> _Price:
-        return self._price()
+        split = self._split if "split" in self._forms else ()
+        return _priced(self.bounds, self._forms, self._asked == "auto", split)
 
     @property
     def total(self) -> float:
         return sum(self.price.costs.values())
 
     def takes_more(self, than: float) -> bool:
-        """Whether a program costs more; of one whose price was not asked for, as it is printed."""
-        return self.made.takes_more(than) if self.is_only else self.total > than
+        """Whether a program costs more: as it is printed first of all, so that little work needs no other form."""
+        first = self._ends if self._asked in ("auto", "ends") else next(iter(self._forms.values()))
+        return first.takes_more(than) and (len(self._forms) == 1 or self.total > than)
+
+    @cached_property
+    def _words(self) -> list[str]:
+        """What nests there are in the cheapest form; of one form without a price."""
+        words = self._forms if len(self._forms) == 1 else self.price.words.values()
+        return list(dict.fromkeys(words))
+
+    @cached_property
+    def made(self) -> Made:
+        """The cheapest form."""
+        if len(self._words) == 1:
+            return self._forms[self._words[0]]
+        return _mixed(self.bounds, self.price.words, self._pieces)
+
+    @property
+    def is_parted(self) -> bool:
+        return "partition" in self._words
 
     def way(self, name: str) -> tuple[str, str]:
         """What is computed of a tensor, and how it is stored."""
         b = self.bounds
         return "box" if name in _names(b.boxed) else "exact", "compact" if name in _names(b.compacted) else "plain"
-
-
-def _nests(maker: Maker, b: BoundsMap, asked: str) -> _Nests:
-    """The nests for bounds, each in the form that is asked for, or in the cheapest."""
-    guarded = maker.guarded(b)
-    inside = list(statements(guarded.body))
-    has_guards = any(isinstance(stmt, If) for stmt in inside) and (len(inside) <= FEW or not _is_boxes(b))
-    made: dict[str, Made] = {}
-    if asked in ("auto", "ends"):
-        made["ends"] = Made(with_ends(guarded, ()), b.sizes)
-    if asked in ("guard", "partition") or (asked == "auto" and has_guards):
-        plain = Made(without_ends(guarded), b.sizes)
-        made["partition" if asked != "guard" and (asked == "partition" or plain.is_parted) else "guard"] = plain
-    split: list[Stage] = []
-    if asked in ("auto", "split"):
-        split = [stage for stage in b.schedule.stages if b.is_computed(stage) and pieces_of(b, stage) is not None]
-        if split or asked == "split":
-            made["split"] = Made(with_ends(maker.guarded(b, split) if split else guarded, ()), b.sizes)
-    price = partial(_priced, b, made, asked == "auto", split)
-    if len(made) == 1:
-        ((word, only),) = made.items()
-        return _Nests(b, only, word == "partition", True, price)
-    found = price()
-    words = set(found.words.values())
-    chosen = made[next(iter(words))] if len(words) == 1 else _mixed(maker, b, found.words, guarded)
-    return _Nests(b, chosen, "partition" in words, False, lambda: found)
 
 
 def _priced(b: BoundsMap, made: Mapping[str, Made], is_free: bool, split: Sequence[Stage]) -> _Price:
@@ -256,13 +275,12 @@ def _is_boxes(b: BoundsMap) -> bool:
     return all(b.computed(t).is_box for t in made)
 
 
-def _mixed(maker: Maker, b: BoundsMap, words: Mapping[str, str], guarded: Function) -> Made:
-    """The form in which each stage has nests of its own word; `guarded`: with guards everywhere."""
+def _mixed(b: BoundsMap, words: Mapping[str, str], pieces: Callable[[Sequence[Stage]], Function]) -> Made:
+    """The form in which each stage has nests of its own word; `pieces`: with guards, of stages in pieces."""
     computed = [stage for stage in b.schedule.stages if b.is_computed(stage)]
     of = {stage: words.get(stage.op.outputs[0].name, "ends") for stage in computed}
     kept = {leaf for stage, word in of.items() if word in ("guard", "partition") for leaf in stage.leaf_iter_vars}
-    split = [stage for stage, word in of.items() if word == "split"]
-    return Made(with_ends(maker.guarded(b, split) if split else guarded, kept), b.sizes)
+    return Made(with_ends(pieces([stage for stage, word in of.items() if word == "split"]), kept), b.sizes)
 
 
 def _groups(b: BoundsMap, names: Iterable[str]) -> dict[str, Stage | None]:
