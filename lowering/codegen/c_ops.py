@@ -251,6 +251,9 @@ class CSyntax:
             return f"({'-' if op is ValueOp.NEG else '!'}{args[0]})"
         if op is ValueOp.MIN or op is ValueOp.MAX:
             name = str(op)
+            if node.args[1].op is ValueOp.CONST and node.args[1].data == node.args[1].data:  # one comparison keeps NaN
+                name = "atmost" if op is ValueOp.MIN else "atleast"
+                return self._call(name, dtype, args, f"{name}_{suffix(dtype)}")
             return self._call(f"f{name}", dtype, args, f"{name}_{suffix(dtype)}")
         if op is ValueOp.FLOORMOD:
             return self._call("fmodulo", dtype, args, f"modulo_{suffix(dtype)}")

@@ -35,8 +35,11 @@ HELPERS: Final[dict[str, str]] = {
     "sub": "static inline int64_t sub_wrap(int64_t a, int64_t b) { return (int64_t)((uint64_t)a - (uint64_t)b); }",
     "mul": "static inline int64_t mul_wrap(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }",
     "abs_wrap": "static inline int64_t abs_wrap(int64_t a) { return a < 0 ? (int64_t)(0 - (uint64_t)a) : a; }",
-    "fmin": "static inline T min_S(T a, T b) { return a < b || a != a ? a : b; }",
-    "fmax": "static inline T max_S(T a, T b) { return a > b || a != a ? a : b; }",
+    # what is not a number stays, whichever it is; compilers run several at a time of two choices, not of `||`
+    "fmin": "static inline T min_S(T a, T b) { const T m = !(a >= b) ? a : b; return b != b ? b : m; }",
+    "fmax": "static inline T max_S(T a, T b) { const T m = !(a <= b) ? a : b; return b != b ? b : m; }",
+    "atmost": "static inline T atmost_S(T a, T c) { return c <= a ? c : a; }",
+    "atleast": "static inline T atleast_S(T a, T c) { return c >= a ? c : a; }",
     "fmodulo": (
         "static inline T modulo_S(T a, T b) { T r = FMOD(a, b); return r != 0 && (r < 0) != (b < 0) ? r + b : r; }"
     ),

@@ -144,3 +144,20 @@ def test_copies_of_a_body_that_allocates_share_its_storage() -> None:
     s[b].compute_at(s[c], inner)
     s[c].unroll(inner)
     assert check_native(s).count("float B") == 1
+
+
+def test_least_and_greatest_keep_nan_and_signs_of_zero() -> None:
+    a, b = te.placeholder((64,), name="A"), te.placeholder((64,), name="B")
+    zero = tir.const(0.0, "float32")
+    made = [
+        te.compute((64,), lambda i: tir.max(tir.min(a[i], 1.0), -1.0), name="C"),
+        te.compute((64,), lambda i: tir.max(a[i], b[i]), name="D"),
+        te.compute((64,), lambda i: tir.min(a[i], b[i]), name="E"),
+        te.compute((64,), lambda i: tir.max(a[i], zero), name="F"),
+        te.compute((64,), lambda i: tir.min(zero, a[i]), name="G"),
+    ]
+    f = lower(te.create_schedule([t.op for t in made]), [a, b, *made])
+    values = np.array([np.nan, -0.0, 0.0, -1.0, 1.0, np.inf, -np.inf, 3.0], "float32")
+    given = {"A": np.repeat(values, 8), "B": np.tile(values, 8)}
+    expected, found = run(f, given), run(f, given, backend="c")
+    assert all(expected[name].tobytes() == found[name].tobytes() for name in "CDEFG")
