@@ -68,7 +68,7 @@ class Node:
     _number: int  # remembered by `domains.isl.translate`
     _order: tuple[int, ...]  # remembered by `linear.order`
     _partial: bool  # remembered by `definedness.is_partial`
-    glance: Any  # remembered by `simplify.glance`
+    glance: Any  # remembered by `simplify.shapes`
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError("expressions are immutable")

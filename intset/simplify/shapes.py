@@ -1,0 +1,340 @@
+"""The shape of an expression: what `glance.py` sees of it before it looks at ranges.
+
+Sums of few terms, their quotients and remainders by constants, comparisons of these with constants, conjunctions and
+disjunctions of such comparisons, and the smaller or greater of a sum of variables and a constant, each written with the
+fewest operations that its terms take. `shape_of` reads it once and keeps it on the node; `None` is any other
+expression.
+"""
+
+from __future__ import annotations
+
+from math import gcd
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from intset.expr import ops
+from intset.expr.node import Cond, Expr, make
+from intset.simplify.conditions import joined
+from intset.simplify.pattern import MIRRORED
+
+MAX_TERMS: Final = 12  # of a sum, and parts of a junction
+MAX_NESTING: Final = 6  # divisions within one another
+
+_OTHER_WAY: Final = {**MIRRORED, ops.EQ: ops.EQ, ops.NE: ops.NE}
+UPPER: Final = (ops.LT, ops.LE)
+_NEXT: Final = (ops.LE, ops.GT)  # comparisons with c that say of `>= c + 1` whether it holds
+
+
+class Product(NamedTuple):
+    """A product of two variables: where nothing depends on its values."""
+
+    factors: tuple[Expr, Expr]
+
+
+class Division(NamedTuple):
+    """A dividend by a constant; `reduced` is the dividend without multiples of the divisor, `rests` what is left of it
+    beside the multiples of each divisor of the constant."""
+
+    is_remainder: bool
+    divisor: int
+    dividend: Sum
+    reduced: Sum
+    rests: Rests
+
+
+Rests: TypeAlias = "tuple[tuple[int, tuple[Term, ...]], ...]"
+Term: TypeAlias = "tuple[Expr | None, int, Division | Product | None]"  # a variable, or what is below another term
+
+
+class Sum(NamedTuple):
+    """`const + sum(k * term)`, written with as few operations as that takes."""
+
+    const: int
+    terms: tuple[Term, ...]
+    variables: frozenset[Expr]
+    is_plain: bool  # whether all terms are variables
+    has_product: bool
+
+
+class Comparison(NamedTuple):
+    """A sum against a constant."""
+
+    op: ops.Op
+    total: Sum
+    right: int
+    rests: Rests
+
+
+class Junction(NamedTuple):
+    """A comparison, or several of which each says something of its own; `written` with constants on the right, where
+    that is not as it stands."""
+
+    written: Cond | None
+    parts: tuple[Comparison, ...]
+
+
+class Choice(NamedTuple):
+    """A sum of variables or a constant, whichever is smaller (or greater); `written` with the constant on the right,
+    where that is not as it stands."""
+
+    written: Expr | None
+    total: Sum
+    right: int
+
+
+Shape: TypeAlias = "Sum | Junction | Choice | None"
+
+
+_TOO_DEEP: Final = object()
+
+
+def shape_of(e: Any, nesting: int = MAX_NESTING) -> Any:
+    """The shape of an expression, `None` for any other; not kept where it was not looked for far enough.
+
+    What is kept on a node does not mention it, or it would live until a collection of cycles.
+    """
+    try:
+        return e.glance
+    except AttributeError:
+        pass
+    if e.op is ops.VAR:
+        return Sum(0, ((e, 1, None),), frozenset((e,)), True, False)
+    if not nesting:
+        return _TOO_DEEP
+    if e.op.boolean:
+        found = _junction_of(e, nesting)
+    else:
+        found = _choice_of(e, nesting) if e.op is ops.MIN or e.op is ops.MAX else _sum_of(e, nesting)
+    if found is not _TOO_DEEP:
+        e.remember("glance", found)
+    return found
+
+
+def _part(e: Expr, nesting: int) -> Any:
+    """The sum that an operand is; else `None`, or that it was not looked for far enough."""
+    found = shape_of(e, nesting)
+    return None if type(found) is Choice else found
+
+
+def _sum_of(e: Expr, nesting: int) -> Any:
+    const = 0
+    terms: list[Term] = []
+    variables: list[Expr] = []
+    stack: list[tuple[Expr, int]] = [(e, 1)]
+    while stack:
+        node, k = stack.pop()
+        op = node.op
+        if op is ops.ADD or op is ops.SUB:
+            a, b = node.args
+            stack.append((b, k if op is ops.ADD else -k))
+            stack.append((a, k))
+            if len(stack) + len(terms) > MAX_TERMS:
+                return None
+            continue
+        if op is ops.CONST:
+            if const or not node.data:
+                return None
+            const = k * node.data
+            continue
+        if op is ops.MUL:
+            a, b = node.args
+            if a.op is ops.CONST:
+                a, b = b, a
+            if b.op is ops.CONST:
+                if -1 <= b.data <= 1:
+                    return None
+                node, k, op = a, k * b.data, a.op
+        if op is ops.VAR:
+            variables.append(node)
+            terms.append((node, k, None))
+        elif op is ops.FLOORDIV or op is ops.FLOORMOD:
+            division = _division_of(node, nesting)
+            if type(division) is not Division:
+                return division
+            if k < 0:
+                return None
+            variables += division.dividend.variables
+            terms.append((None, k, division))
+        elif op is ops.MUL and node.args[0].op is ops.VAR and node.args[1].op is ops.VAR:
+            variables += node.args
+            terms.append((None, k, Product(node.args)))
+        else:
+            return None
+    return _checked_sum(const, tuple(terms), variables)
+
+
+def _checked_sum(const: int, terms: tuple[Term, ...], variables: list[Expr]) -> Sum | None:
+    """The sum, where it is written with as few operations as its terms take."""
+    starts, is_plain, has_product = const > 0, True, False
+    sizes: set[int] = set()
+    for _, k, inner in terms:
+        if k > 0:
+            starts = True
+        if not -1 <= k <= 1:
+            if abs(k) in sizes:
+                return None
+            sizes.add(abs(k))
+        if inner is not None:
+            is_plain = False
+            if not isinstance(inner, Division):
+                has_product = True
+            elif const and inner.dividend.const:
+                return None
+    own = frozenset(variables)
+    if not starts or not terms or len(own) < len(variables):
+        return None
+    return Sum(const, terms, own, is_plain, has_product)
+
+
+def _division_of(node: Expr, nesting: int) -> Any:
+    a, b = node.args
+    if b.op is not ops.CONST or b.data < 2:
+        return None
+    dividend = _part(a, nesting - 1)
+    if type(dividend) is not Sum:
+        return dividend
+    c = b.data
+    if dividend.has_product or gcd(c, *[k for _, k, _ in dividend.terms]) > 1:
+        return None
+    reduced = dividend
+    if max(abs(k) for _, k, _ in dividend.terms) >= c:
+        few = tuple([(e, k % c if k > 0 else -(-k % c), inner) for e, k, inner in dividend.terms if k % c])
+        reduced = dividend._replace(terms=few)
+    rests = _rests(reduced, {gcd(c, k) for _, k, _ in reduced.terms})
+    if node.op is ops.FLOORMOD:
+        return Division(True, c, dividend, reduced, rests) if _is_reduced(dividend, c) else None
+    if not -c < dividend.const < c or max(k for _, k, _ in dividend.terms) < 0:
+        return None
+    for _, k, inner in dividend.terms:
+        if k % c == 0:
+            return None
+        if type(inner) is Division and (gcd(c, k * inner.divisor) > 1 if inner.is_remainder else abs(k) == 1):
+            return None
+    return Division(False, c, dividend, reduced, rests)
+
+
+def _is_reduced(dividend: Sum, c: int) -> bool:
+    """Whether no coefficient becomes shorter modulo c, nor like another one, and no remainder in it does nothing."""
+    if not 0 <= dividend.const < c:
+        return False
+    sizes: set[int] = set()
+    for _, k, inner in dividend.terms:
+        rest = k % c
+        size = min(rest, c - rest)
+        if not rest or not -1 <= k <= 1 and (size == 1 or size in sizes):
+            return False
+        sizes.add(size)
+        if type(inner) is Division and inner.is_remainder and k * inner.divisor % c == 0:
+            return False
+    return True
+
+
+def _rests(total: Sum, divisors: set[int]) -> Rests:
+    """For each divisor that some terms are multiples of, the other terms."""
+    found = {g for g in divisors if g > 1}
+    if not found:
+        return ()
+    found |= {gcd(g, h) for g in found for h in found}
+    return tuple(
+        (g, tuple([term for term in total.terms if term[1] % g])) for g in sorted(found, reverse=True) if g > 1
+    )
+
+
+def _choice_of(e: Expr, nesting: int) -> Any:
+    a, b = e.args
+    is_turned = a.op is ops.CONST
+    if is_turned:
+        a, b = b, a
+    if b.op is not ops.CONST or a.op is ops.CONST:
+        return None
+    total = _part(a, nesting)
+    if type(total) is not Sum:
+        return total
+    if not total.is_plain or total.const == b.data:
+        return None  # min(x + 3, 3) = min(x, 0) + 3
+    return Choice(make(e.op, (a, b)) if is_turned else None, total, b.data)
+
+
+def _junction_of(e: Cond, nesting: int) -> Any:
+    if e.op is not ops.AND and e.op is not ops.OR:
+        found = _comparison_of(e, nesting)
+        return Junction(None if found[0] is e else found[0], (found[1],)) if type(found) is tuple else found
+    written: list[Cond] = []
+    parts: list[Comparison] = []
+    is_turned = False
+    stack: list[Cond] = [e]
+    while stack:
+        node = stack.pop()
+        if node.op is e.op:
+            stack.extend((node.args[1], node.args[0]))
+        else:
+            found = _comparison_of(node, nesting)
+            if type(found) is not tuple:
+                return found
+            is_turned = is_turned or found[0] is not node
+            written.append(found[0])
+            parts.append(found[1])
+        if len(stack) + len(parts) > MAX_TERMS:
+            return None
+    for j, part in enumerate(parts):
+        if not all(_stand_beside(e.op, part, written[j], parts[k], written[k]) for k in range(j)):
+            return None
+    return Junction(joined(e.op, written) if is_turned else None, tuple(parts))
+
+
+def _stand_beside(junction: ops.Op, a: Comparison, p: Cond, b: Comparison, q: Cond) -> bool:
+    """Whether two parts say nothing of one another, and are not to be written as one."""
+    if a.total.variables.isdisjoint(b.total.variables):
+        return a.op is not b.op or a.op in (ops.EQ, ops.NE) or p.args[1] is not q.args[1]
+    if p.args[0] is not q.args[0] or {a.op, b.op} & {ops.EQ, ops.NE}:
+        return False
+    if (a.op in UPPER) is (b.op in UPPER):
+        return False
+    upper, lower = (a, b) if a.op in UPPER else (b, a)
+    start, stop = threshold(lower), threshold(upper)
+    return stop - start > 1 if junction is ops.AND else start - stop > 1
+
+
+def _comparison_of(e: Cond, nesting: int) -> Any:
+    """(as written, the comparison)"""
+    op = e.op
+    if op not in _OTHER_WAY:
+        return None
+    a, b = e.args
+    if a.op is ops.CONST and b.op is not ops.CONST:
+        a, b, op = b, a, _OTHER_WAY[op]
+        e = make(op, (a, b))
+    if b.op is not ops.CONST:
+        return None
+    total = _part(a, nesting)
+    if type(total) is not Sum:
+        return total
+    coefficients = [k for _, k, _ in total.terms]
+    if total.const or total.has_product or gcd(*coefficients) > 1:
+        return None
+    if abs(b.data) < 2 and min(coefficients) < 0:  # x - y < 0 is x < y, x - y < 1 is x <= y
+        return None
+    inner = total.terms[0][2]
+    if len(coefficients) > 1:
+        if op is ops.EQ or op is ops.NE:
+            return None
+    elif type(inner) is Division and inner.is_remainder and not _is_congruence(inner.dividend):
+        return None
+    if op is ops.EQ or op is ops.NE:
+        return e, Comparison(op, total, b.data, ())
+    for _, k, inner in total.terms:
+        if type(inner) is Division and (_has_quotient(inner.dividend) if inner.is_remainder else abs(k) == 1):
+            return None
+    return e, Comparison(op, total, b.data, _rests(total, {abs(k) for k in coefficients}))
+
+
+def _has_quotient(dividend: Sum) -> bool:
+    return any(type(inner) is Division and not inner.is_remainder for _, _, inner in dividend.terms)
+
+
+def _is_congruence(dividend: Sum) -> bool:
+    return not dividend.const and any(k == 1 for _, k, _ in dividend.terms)
+
+
+def threshold(part: Comparison) -> int:
+    """t for an inequality that holds for all sums from t on, or for all below t."""
+    return part.right + 1 if part.op in _NEXT else part.right
