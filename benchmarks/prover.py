@@ -171,8 +171,7 @@ class ByHand:
 
 
 HARD = [
-    Question({i: Range(0, n * n)}, i // n < n),
-    Question({i: Range(0, n * m)}, i // m < n),
+    Question({i: Range(0, n * n)}, i * i < n * n * n * n),
     Question({}, (n * (n + 1) % 2).eq(0)),
     Question({x: None, y: None}, x * x + y * y >= 2 * x * y),
     Question({}, ((n * m) // maximum(m, 1)).eq(n) | m.eq(0)),
