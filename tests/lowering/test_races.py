@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from typing import Any
 
@@ -10,6 +11,8 @@ import pytest
 from bound import te
 from bound.errors import ScheduleError
 from lowering import lower, parse_nest
+from lowering.nest.ir import For, LoopKind
+from lowering.nest.walk import statements
 from lowering.passes import races
 from tests.sweeps import daily
 
@@ -117,3 +120,25 @@ def test_random_loops_against_their_elements(seed: int, monkeypatch: pytest.Monk
                 a, b = race.iterations
                 assert {(race.element, a, b), (race.element, b, a)} & met
         monkeypatch.setattr(races, "_is_apart", lambda loop: False)
+
+
+def test_what_an_index_tells_apart_does_not_meet() -> None:
+    """A store and a load of `c*i + r`, where what loops inside make of `r` varies by nearly as much as `c`."""
+    apart = 0
+    for p, q, more, s, d, m in itertools.product((1, 2, 3, -3), (0, 1, -2), (0, 1), (0, 1, 2), (0, 1), (1, 2, 3)):
+        r = p + more
+        loops = f"    for i in [0, 4) parallel:\n        for j in [1, {m + 1}):\n"
+        body = f"            A[{p} * i + {q} * j + 30] = A[{r} * i + {s} * j + {30 + d}] + 1.0\n"
+        f = parse_nest("def F(A: float32[64]):\n" + loops + body)
+        (loop,) = (stmt for stmt in statements(f.body) if isinstance(stmt, For) and stmt.kind is LoopKind.PARALLEL)
+        if not races._is_apart(loop):
+            continue
+        apart += 1
+        inner = range(1, m + 1)
+        stored = [{p * i + q * j for j in inner} for i in range(4)]
+        touched = [{r * i + s * j + d for j in inner} for i in range(4)]
+        for i, other in itertools.permutations(range(4), 2):
+            assert stored[i].isdisjoint(stored[other]) and stored[i].isdisjoint(touched[other]), f
+    assert apart > 10
+    f = parse_nest("def F(A: float32[64]):\n    for i in [0, 9) parallel:\n        A[2 * i - i // 2 * 2] = 1.0\n")
+    assert len(list(races.races(f))) == 1  # 1 and 2 meet

@@ -18,7 +18,7 @@ from intset.testing import claims
 
 DOMAINS = ("auto", "isl", "interval", "stride", "modular", "interval*modular", "points")
 SIZES = (-2, 0, 1, 2, 3, 5)
-i, j, x, n, m, ELEMENT = Var("i"), Var("j"), Var("x"), Var("n"), ShapeVar("m"), Var("element")
+i, j, k, x, n, m, ELEMENT = Var("i"), Var("j"), Var("k"), Var("x"), Var("n"), ShapeVar("m"), Var("element")
 
 Ranges = Mapping[Var, Range]
 CONTEXTS: dict[str, tuple[Ranges, Sequence[Cond]]] = {
@@ -26,6 +26,7 @@ CONTEXTS: dict[str, tuple[Ranges, Sequence[Cond]]] = {
     "a range that starts elsewhere": ({i: Range(-3, n + 1), x: Range(-2, 4)}, ()),
     "a chain": ({i: Range(0, n), j: Range(0, i), x: Range(0, 4)}, ()),
     "a chain through a fact": ({i: Range(0, 5), j: Range(0, 5), x: Range(0, 4)}, (j > i, j < n)),
+    "a chain of facts": ({i: Range(0, n), j: Range(0, 4), k: Range(2, 2), x: Range(0, 2)}, (i >= j, j >= k)),
     "a fact on a size": ({x: Range(0, 4)}, (n >= 3,)),
     "facts on sizes and a range": ({i: Range(0, n), x: Range(1, 3)}, (n.ne(2), m + n <= 4)),
     "two sizes": ({i: Range(0, n), j: Range(n, m - n), x: Range(0, 3)}, ()),
