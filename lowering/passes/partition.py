@@ -52,7 +52,7 @@ from lowering.passes.worth import VECTOR, Around, Worth
 
 TIMES: Final = 2  # the statements of a function, that it may grow by
 INNERMOST: Final = 8  # the same for innermost loops alone: they have most to gain, and their copies are short
-FEWEST: Final = 32  # statements that every function may grow by
+FEWEST: Final = 96  # statements that every function may grow by
 PIECES: Final = 8  # of one loop
 SHARE: Final = 0.25  # of the iterations of a loop with others inside: for fewer than that it is not copied
 _WHOLE: Final = (LoopKind.PARALLEL, LoopKind.THREAD, LoopKind.VTHREAD)
