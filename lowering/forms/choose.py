@@ -322,8 +322,10 @@ def _listed(best: _Nests, made: Sequence[_Nests], also: tuple[str, ...]) -> Form
         for nests in (best, *made):
             if name not in nests.price.more:
                 continue
+            own_cost = nests.price.costs.get(name, cost)  # where the cheapest is not taken, nothing is gained elsewhere
+            base = cost + nests.total - best.total if nests.total >= best.total else own_cost
             for word, more in nests.price.more[name].items():
-                key, expected = (*nests.way(name), word), cost + more + nests.total - best.total
+                key, expected = (*nests.way(name), word), max(0.0, base + more)
                 found[key] = min(found.get(key, expected), expected)
         del found[own]
         known = [Form(compute, word, value, storage) for (compute, storage, word), value in found.items()]

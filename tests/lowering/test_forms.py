@@ -148,6 +148,8 @@ def test_small_programs_compute_what_is_required() -> None:
     c = te.compute((2, 2), lambda i, j: t[i, j] + t[i + 2, j + 2], name="C")
     f = lower(te.create_schedule(c.op))
     assert f.forms["T"][0].compute == "exact"
+    assert {form.compute for form in f.forms["T"]} == {"exact", "box"}
+    assert all(form.cost is not None and form.cost >= 0 for forms in f.forms.values() for form in forms)
 
 
 def test_what_nobody_reads_divides_nothing() -> None:
