@@ -98,8 +98,13 @@ def _first_value(var: Var, limits: Range | None, point: Mapping[Expr, int]) -> i
 
 
 def first_accepted(claims: Iterable[Certificate], basis: Basis, kinds: Sequence[str]) -> Certificate | None:
-    """The first certificate of one of the claims that is found and that the checker accepts."""
+    """The first certificate of one of the claims that is found and that the checker accepts; each is tried once."""
+    tried: list[tuple[object, ...]] = []
     for claim in claims:
+        what = (claim.goal, claim.vacuous, claim.facts, claim.ranges)
+        if what in tried:
+            continue
+        tried.append(what)
         for kind in kinds:
             for found in _FINDERS[kind](claim, basis):
                 if found.check():
@@ -172,7 +177,7 @@ def _narrowed(claim: Certificate, basis: Basis) -> Certificate | None:
     """The claim with the facts and ranges that z3 used for a proof of it; `None` where it found none."""
     goal = truth(False) if claim.vacuous else claim.goal
     conditions = [(cond, cond) for cond in dict.fromkeys(premises_of(claim))]
-    answer = SmtSession().check(goal, conditions, basis.config.z3_rlimit)
+    answer = SmtSession().check(goal, conditions, basis.config.z3_rlimit, points=False)
     if answer.status != PROVED:
         return None
     facts = tuple(fact for fact in claim.facts if fact.condition in answer.core)

@@ -1,7 +1,7 @@
 """The search for combinations of facts; what it finds is for `check` to verify, so nothing here has to be trusted.
 
 Premises, then their products, are columns of a linear program over the rationals: multipliers of at least 0 under which
-every monomial cancels and a negative constant is left. The simplex method solves it; where that takes too long, z3's.
+every monomial cancels and a negative constant is left. The simplex method solves it; where numbers are long, z3's.
 Where there are none, the case is split: on the condition of a `select`, on a common factor of the goal's terms
 (`m*t + c` with `t >= 1` or not), on a fractional coordinate of a solution of the relaxation (Land and Doig's branch and
 bound).
@@ -354,14 +354,15 @@ def _solve(columns: list[Column]) -> tuple[Term, ...] | None:
             rows.setdefault(monomial, []).append((number, k))
     if not rows[UNIT] or len(rows) > MAX_MONOMIALS:
         return None
-    try:
-        if sum(column.bits for column in columns) > MAX_SIMPLEX_BITS:
-            raise TooLongError
+    if sum(column.bits for column in columns) > MAX_SIMPLEX_BITS:
+        found = _solved_by_z3(columns, rows)
+    else:
         free = [number for number, column in enumerate(columns) if column.is_zero]
         sides = [{**dict(row), **({} if monomial else {RIGHT: -1})} for monomial, row in rows.items()]
-        found = weights(sides, free, MAX_STEPS)
-    except TooLongError:
-        found = _solved_by_z3(columns, rows)
+        try:
+            found = weights(sides, free, MAX_STEPS)
+        except TooLongError:
+            return None  # z3 gives up on nearly all of these, and takes longer
     if found is None:
         return None
     scale = lcm(*(weight.denominator for weight in found.values()))

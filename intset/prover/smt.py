@@ -97,6 +97,7 @@ class SmtSession:
         rlimit: int = DEFAULT_RLIMIT,
         bounds: Bounds | None = None,
         core: bool = True,
+        points: bool = True,
     ) -> SmtResult:
         """Is `goal` true wherever `facts` hold and it has a value?
 
@@ -108,11 +109,12 @@ class SmtSession:
         bounds: a hint, `node -> (low, high)` with `None` for unknown, asked for the operands of `&`, `|`, `^` and for
             shift amounts. It need not be right for the answer to be right. It must not ask this session.
         core: whether to look for facts that can be left out of a proof.
+        points: whether to look for a point where the goal fails when z3's own is none; else only a proof is wanted.
         """
         query = _Query(goal, tuple(facts), bounds)
         with keeping_interrupts():
             try:
-                engine = _Engine(rlimit, self._timeout_ms, core)
+                engine = _Engine(rlimit, self._timeout_ms, core, points)
             except BudgetError as refusal:  # there is no z3
                 return query.unknown(str(refusal))
             try:
@@ -150,9 +152,9 @@ class _Query:
 class _Engine:
     """One question in a z3 context of its own."""
 
-    def __init__(self, rlimit: int, timeout_ms: int, core: bool) -> None:
+    def __init__(self, rlimit: int, timeout_ms: int, core: bool, points: bool) -> None:
         self.z3 = load_z3()
-        self.timeout_ms, self.core = timeout_ms, core
+        self.timeout_ms, self.core, self.points = timeout_ms, core, points
         self.bench = SUPPLY.take(rlimit)
         self.terms = self.bench.terms
         self.ref, self.solver = self.terms.ref, self.bench.solver.solver
@@ -219,7 +221,7 @@ class _Engine:
                 for carrier in carriers:
                     if carrier.definition is not None:
                         self._tell(carrier.definition)
-                model = self._small_counterexample(query, carriers, literals, rlimit)
+                model = self._small_counterexample(query, carriers, literals, rlimit) if self.points else None
             if model is not None:
                 return SmtResult("refuted", query.smtlib(taught), model)
             if not self._teach(values, carriers, taught):

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from fractions import Fraction
 from unittest.mock import patch
 
 import pytest
 import z3
 
-from intset import Context, Range, Var
-from intset.prover import combination
+from intset import Context, InputError, Range, ShapeVar, Var
+from intset.check.certificate import Certificate
+from intset.prover import certify, combination
+from intset.prover.basis import Basis
 from intset.prover.simplex import RIGHT, TooLongError, weights
 
 Rows = Sequence[Mapping[int, int]]
@@ -89,11 +91,29 @@ def test_a_budget_ends_it() -> None:
         weights(rows, free, 3)
 
 
-@pytest.mark.parametrize("name", ["MAX_STEPS", "MAX_SIMPLEX_BITS"])
-def test_beyond_a_budget_z3_is_asked(name: str, asked_anew: None) -> None:
+def test_z3_is_asked_where_numbers_are_long(asked_anew: None) -> None:
     i, j = Var("i"), Var("j")
     instead = patch.object(combination, "_solved_by_z3", wraps=combination._solved_by_z3)
-    with patch.object(combination, name, 0), instead as asked:
+    with patch.object(combination, "MAX_SIMPLEX_BITS", 0), instead as asked:
         proof = Context({i: Range(0, 8), j: Range(0, 5)}, assume=[i * 3 + j * 2 < 20]).prove(i + j <= 9)
         assert proof.certificate().check()
     assert asked.called
+
+
+def test_a_search_that_fails_tries_each_claim_once(asked_anew: None) -> None:
+    k, m = Var("k"), ShapeVar("m")
+    tried: list[tuple[object, ...]] = []
+
+    def nothing(claim: Certificate, basis: Basis) -> Iterator[Certificate]:
+        tried.append((claim.goal, claim.vacuous, claim.facts, claim.ranges))
+        return iter(())
+
+    for ranges in ({k: Range(0, 9)}, {k: Range(0, m)}, {k: Range(0, m), Var("j"): Range(k, m)}):
+        proof = Context(ranges).prove(k * k >= k)
+        tried.clear()
+        with (
+            patch.object(certify, "_FINDERS", dict.fromkeys(certify._FINDERS, nothing)),
+            pytest.raises(InputError, match="no certificate"),
+        ):
+            proof.certificate()
+        assert tried and len(tried) == 4 * len({str(claim) for claim in tried})
