@@ -8,7 +8,8 @@ from itertools import permutations
 import pytest
 
 from bound import te
-from lowering import lower, run
+from lowering import lower, parse_nest, run
+from lowering.storage.lives import lives_of
 from lowering.storage.placement import ALIGNMENT, Block, lower_bound, placed, slotted
 from lowering.storage.plan import plan_storage
 from tests.lowering.lowered import close, compilers, problem
@@ -103,3 +104,15 @@ def test_what_a_later_iteration_reads_stays() -> None:
     assert plan.peak == 8 * 4096 * 4 + 4096 * 4
     given, expected = problem(s, {})
     close(run(lower(s), given, backend="c"), expected)
+
+
+def test_what_a_loop_may_read_again_lives_for_all_of_it() -> None:
+    head = "def F(A: float32[8]):\n"
+    outside = "    allocate P: float32[8]\n    allocate Q: float32[8]\n    for i in [0, 8):\n"
+    fill = "        for k in [0, 2):\n            P[k] = A[i]\n        for k in [0, 2):\n            Q[k] = P[k]\n"
+    p, q = lives_of(parse_nest(head + outside + fill + "        A[i] = Q[0]\n").body, frozenset()).found
+    assert (p.first, p.last) == (q.first, q.last)  # the next iteration of the outer loop uses both
+    inside = "    for i in [0, 8):\n        allocate P: float32[8]\n        allocate Q: float32[8]\n"
+    use = "        P[0] = A[i]\n        A[i] = P[0]\n        Q[0] = A[i]\n        A[i] = Q[0]\n"
+    p, q = lives_of(parse_nest(head + inside + use).body, frozenset()).found
+    assert p.last < q.first  # both begin anew
