@@ -450,3 +450,17 @@ def test_sums_that_grow_with_each_level_are_not_written_out_at_each():
         return sum(len(form.terms) for form in ctx.frame.known.forms.values() if form._expr is not None)
 
     assert written(160) < 3 * written(80)
+
+
+def test_points_and_ends_where_ranges_depend_on_sizes_need_no_sets():
+    outer, size, L = Var("outer"), ShapeVar("size"), Opaque("L")()
+    tile = Range(0, minimum(40, size - outer * 32))
+    for known in ({}, {size: Range(0, intset.POS_INF)}):
+        ctx = Context({**known, outer: Range(0, ceildiv(size - 5, 32)), i: tile}, assume=[L.eq(size - 5)])
+        with intset.using(tiers="linear"):
+            inside = ctx.prove(outer * 32 <= size - 6)
+            assert inside and inside.by == "linear"
+            for open_goal in (i + outer * 32 <= size - 7, ~(i + outer * 32 <= size - 7)):
+                refuted = ctx.prove(open_goal)
+                assert refuted.status == "refuted" and evaluate(open_goal, refuted.counterexample) is False
+                assert refuted.counterexample[L] == refuted.counterexample[size] - 5
