@@ -81,6 +81,8 @@ class Nonempty:
         facts_at, occupied_at = (
             tuple(cond for cond in part if not is_known(plain, cond)) for part in (facts_at, occupied_at)
         )
+        if len(facts_at) > 1 and Nonempty({}, facts_at, (), self._config).is_inhabited() is False:
+            return None  # what is left of them excludes every value of the other parameters
         left = Found(facts_at, occupied_at, found.is_complete)
         if not found.is_complete and not placed.is_open():
             verdict = placed.is_inhabited()

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import pytest
 
-from intset import Context, Range, ShapeVar, Var, const, maximum, minimum
+from intset import Context, Opaque, Range, ShapeVar, Var, const, maximum, minimum
 from intset.domains.base import IntervalSet, IntSet
 from intset.domains.region import Region
 from intset.errors import CountError, InputError
@@ -225,3 +225,15 @@ def test_one_value_is_exact_only_where_facts_leave_a_point() -> None:
     ctx = Context({i: Range(-1, 5), j: Range(0, maximum(i, 0) - 1)}, assume=[i <= j])
     assert not ctx.value_set(n, domain="interval").is_exact
     assert ctx.value_set(n).is_empty
+
+
+@pytest.mark.parametrize("domain", ["auto", "interval", "isl"])
+def test_a_kept_variable_outside_of_its_range_leaves_nothing(domain: str) -> None:
+    """Its range and the facts on what it depends on exclude the value together, none of them alone."""
+    i, k = Var("i"), Var("k")
+    for size in (Var("u"), Opaque("t")(), Opaque("t", 0, -3, 3)()):
+        ctx = Context({k: Range(size * 2, 1), i: Range(0, 4)}, assume=[size.ne(0)], domain=domain)
+        for e in (i, i + k):
+            found = ctx.value_set(e, keep=[k])
+            left = [value for value in range(-5, 6) if not found.at({k: value}).is_empty]
+            assert left == [-4, -2, 2, 4]
