@@ -115,8 +115,9 @@ def c_file(f: Function, width: Width | None = None) -> CFile:
 def _prepared(f: Function, bits: int) -> Function:
     """The nest as C is to have it: loops written out and taken apart, as far as that needs no wider integers."""
     f = unroll(run_over_digits(with_fixed_storage(forward_copies(f))))
-    parted = partition_loops(f)
-    parted = unroll(run_over_digits(parted))  # of loops that have numbers for ends now
+    parted = f
+    for _ in range(2):  # the second time, loops that have numbers for ends only now
+        parted = unroll(run_over_digits(partition_loops(parted, f)))
     chosen = parted if parted is f or bits == 64 or narrow(parted).bits == 32 else f
     return drop_dead(fold_constants(accumulate(decide_rows(drop_identities(chosen), is_all=True))))
 

@@ -71,12 +71,15 @@ class Change:
     is_exact: bool
 
 
-def partition_loops(f: Function) -> Function:
-    """The same function with loops in pieces, so that conditions inside are decided."""
+def partition_loops(f: Function, of: Function | None = None) -> Function:
+    """The same function with loops in pieces, so that conditions inside are decided.
+
+    `of`: what `f` was before a pass that came first; both have one budget.
+    """
     if not any(_has_conditions(stmt) for stmt in statements(f.body)):
         return f
     f = inline_values(f)  # conditions on what a loop changes are seen
-    return f.with_body(drive(_Partition(f).visit(with_fresh_names(f.body), _sizes(f), {})))
+    return f.with_body(drive(_Partition(f, of or f).visit(with_fresh_names(f.body), _sizes(f), {})))
 
 
 def _sizes(f: Function) -> Loops:
@@ -99,10 +102,11 @@ def _has_conditions(stmt: Stmt) -> bool:
 
 
 class _Partition:
-    def __init__(self, f: Function) -> None:
-        size = _statements(f.body)
-        self.left = max(FEWEST, TIMES * size)  # statements that copies of loops with others inside may make
-        self.left_innermost = max(FEWEST, INNERMOST * size)
+    def __init__(self, f: Function, of: Function) -> None:
+        size = _statements(of.body)
+        more = _statements(f.body) - size
+        self.left = max(FEWEST, TIMES * size) - more  # statements that copies of loops with others inside may make
+        self.left_innermost = max(FEWEST, INNERMOST * size) - more
         self._dues: dict[Stmt, int] = {}
         self._worth = Worth()
 

@@ -281,3 +281,22 @@ def test_what_is_decided_hides_no_condition_inside_of_it() -> None:
     assert "maximum(minimum(" in str(f) and not re.search(r"\b(max|min)_i32\(", to_c(f))
     given = np.arange(600, dtype="float32")
     np.testing.assert_array_equal(run(f, {"A": given})["C"], given[np.clip(np.arange(640) - 9, 0, 599)] + 1)
+
+
+def test_ends_that_are_numbers_only_in_a_piece_are_seen() -> None:
+    """The rows of a signal between zeros: the interior runs over pairs, whatever takes the loops apart."""
+    a, w = te.placeholder((64, 4000), name="A"), te.placeholder((64, 5), name="W")
+    t = te.compute(
+        (64, 8004),
+        lambda c, x: tir.if_then_else(tir.all(x >= 2, x < 8001, x % 2 == 0), a[c, (x - 2) // 2], 0.0),
+        name="T",
+    )
+    k = te.reduce_axis((0, 5), "k")
+    o = te.compute((64, 8000), lambda c, x: te.sum(t[c, x + k] * w[c, k], axis=k), name="O")
+    texts = []
+    for nests in ("auto", "ends", "partition"):
+        s = te.create_schedule(o.op)
+        xo, _ = s[o].split(o.op.axis[1], 300)
+        s[t].compute_at(s[o], xo)
+        texts.append(str(to_c(lower(s, [a, w, o], nests=nests))))
+    assert len(set(texts)) == 1 and "T[x_1 * 2 + 1] = 0.0f;" in texts[0]
