@@ -103,23 +103,28 @@ def _constant_remainder(known: Normalizer, form: Linear, division: Expr, k: int)
     c: int = division.args[1].data
     if c < 1:
         return None
-    inner = known.form(division.args[0])
+    inner, size, is_floor = known.form(division.args[0]), abs(k), division.op is not ops.TRUNCDIV
     for other, weight in form.terms.items():
         if other is division:
             continue
-        modulus = abs(k) // abs(weight)
+        if other in inner.terms and (factor := _factor_of(form, inner, other, k, c)):
+            return _with_remainder(known, form, division, inner, c, factor)
         # A quotient of the same sign is not looked for inside of this one: that multiplies, level by level.
-        for m in (c,) if modulus == c or weight * k > 0 or division.op is ops.TRUNCDIV else (c, modulus):
-            if m < 2 or c % m:
-                continue
-            base = inner if m == c else floordiv_const(known, inner, c // m)
-            own = base.terms.get(other)
-            if own is None or weight % own:
-                continue
-            factor = weight // own
-            if abs(k + m * factor) < abs(k) and _dominates(form, base, factor):
+        if is_floor and (weight < 0) is not (k < 0) and 2 <= (m := size // abs(weight)) < c and c % m == 0:
+            base = floordiv_const(known, inner, c // m)
+            if factor := _factor_of(form, base, other, k, m):
                 return _with_remainder(known, form, division, base, m, factor)
     return None
+
+
+def _factor_of(form: Linear, base: Linear, other: Expr, k: int, m: int) -> int:
+    """How often `base - m*(base // m)` is taken out of `form` for its term `other`, where `k` counts the quotient; 0
+    where that does not make it less."""
+    own, weight = base.terms.get(other), form.terms[other]
+    if own is None or weight % own:
+        return 0
+    factor = weight // own
+    return factor if abs(k + m * factor) < abs(k) and _dominates(form, base, factor) else 0
 
 
 def _symbolic_remainder(known: Normalizer, form: Linear, monomial: Expr, k: int) -> Linear | None:
