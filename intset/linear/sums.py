@@ -22,9 +22,9 @@ def is_sum(node: Node) -> TypeGuard[Expr]:
     return op in ADDITIVE
 
 
-def spine(root: Expr, known: Mapping[Node, object]) -> Spine:
-    """`root` over the nodes where addition stops; of a long sum, over what is in `known`, too."""
-    return short_spine(root) or long_spine(root, known)
+def spine(root: Expr) -> Spine:
+    """`root` over the nodes where addition stops."""
+    return short_spine(root) or long_spine(root, {})
 
 
 def short_spine(root: Expr) -> Spine | None:

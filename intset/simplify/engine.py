@@ -150,7 +150,7 @@ class Simplifier:
         node, known, level = key
         children: list[Key]
         if is_sum(node):
-            children = [(leaf, known, level) for leaf in spine(node, {})[1] if leaf.args or leaf.op is ops.VAR]
+            children = [(leaf, known, level) for leaf in spine(node)[1] if leaf.args or leaf.op is ops.VAR]
         elif node.op is ops.SELECT:
             cond: Key = (node.args[0], known, level)
             if cond not in self.done:

@@ -127,28 +127,27 @@ def _all_matter(total: Sum, rests: Rests, known: Normalizer) -> bool:
 def _is_undecided(choice: Choice, known: Normalizer) -> bool:
     """Whether the sum may be below the constant, and above it."""
     total = choice.total
-    ends = _ends(total, known)
-    if ends is None or known.related and not known.related.isdisjoint(total.variables):
-        return False
-    if len(total.terms) > 1 and _has_limits(total, known):
+    ends = _own_ends(total, known)
+    if ends is None:
         return False
     low, high = ends
     return (low is None or low < choice.right) and (high is None or high > choice.right)
 
 
-def _has_limits(total: Sum, known: Normalizer) -> bool:
-    """Whether the range of one of the variables depends on others, so that their ends are not met together."""
+def _own_ends(total: Sum, known: Normalizer) -> Interval | None:
+    """The ends of a sum, if they are met: no fact joins its variables, and no range of one depends on others."""
+    ends = _ends(total, known)
+    if ends is None or known.related and not known.related.isdisjoint(total.variables):
+        return None
     limits = known.knowledge.limits
-    return bool(limits) and not limits.keys().isdisjoint(total.variables)
+    return None if len(total.terms) > 1 and limits and not limits.keys().isdisjoint(total.variables) else ends
 
 
 def _is_open(part: Comparison, known: Normalizer) -> bool:
     """Whether the comparison may hold or not, and all of it matters."""
     total = part.total
-    ends = _ends(total, known)
-    if ends is None or known.related and not known.related.isdisjoint(total.variables):
-        return False
-    if len(total.terms) > 1 and _has_limits(total, known):
+    ends = _own_ends(total, known)
+    if ends is None:
         return False
     low, high = ends
     for _, _, inner in total.terms:

@@ -52,7 +52,7 @@ def read(e: Expr) -> Sum:
         return Sum(e.data, {})
     if not is_sum(e) and e.op is not ops.MUL:
         return Sum(0, {e: 1})
-    total, leaves = spine(e, {})
+    total, leaves = spine(e)
     terms: dict[Expr, int] = {}
     for leaf, k in leaves.items():
         if not k:

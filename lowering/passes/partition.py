@@ -235,7 +235,7 @@ class _Partition:
 
 
 def _holding(body: Stmt, truths: Mapping[Cond, bool | None]) -> Stmt:
-    """A copy of a statement, with variables and storage of its own, in which conditions are decided."""
+    """A copy of a statement, with variables of its own, in which conditions are decided."""
     return with_fresh_names(transform(body, lambda e: folded(e, truths.get)))
 
 
