@@ -59,8 +59,13 @@ def evaluate(node: Node, env: Mapping[Any, Any] | None = None, bits: int | None 
             elif op in _LAZY:
                 stack.extend(((_DECIDE, top), (_START, top.args[0])))
             else:
-                stack.append((_APPLY, top))
-                stack.extend((_START, arg) for arg in reversed(top.args))
+                waiting = [(_START, arg) for arg in top.args if not _is_at_hand(arg, values, point, width)]
+                if waiting:
+                    stack.append((_APPLY, top))
+                    waiting.reverse()
+                    stack.extend(waiting)
+                else:
+                    values[top] = _fit(_apply(op, top, values, point, width), top, width)
         elif state == _DECIDE:
             first = values[top.args[0]]
             if op is ops.AND or op is ops.OR:
@@ -84,6 +89,19 @@ def evaluate(node: Node, env: Mapping[Any, Any] | None = None, bits: int | None 
 
 
 _LAZY = frozenset((ops.SELECT, ops.AND, ops.OR, ops.ASSERTING))
+
+
+def _is_at_hand(node: Node, values: dict[Node, Any], point: Mapping[Any, Any], width: int | None) -> bool:
+    """Whether the value is known, or is one of those that need no step and cannot be refused; it is known then."""
+    if node in values:
+        return True
+    if width is not None:
+        return False
+    value = node.data if node.op is ops.CONST else point.get(node) if node.op is ops.VAR else None
+    if type(value) is not int:
+        return False
+    values[node] = value
+    return True
 
 
 def _apply(op: Op, node: Node, values: dict[Node, Any], point: Mapping[Any, Any], width: int | None) -> Any:
