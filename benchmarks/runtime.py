@@ -27,6 +27,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -119,6 +120,7 @@ PROGRAMS: dict[str, Program] = {
 }
 
 
+@cache
 def variants(program: Program) -> dict[str, Function]:
     """The program lowered without facts, with them, and with carried quotients too."""
     bare = program.nest(te.var, False)
@@ -136,15 +138,13 @@ def compilers() -> list[str]:
 
 def compiled(functions: Mapping[str, Function], compiler: str, folder: Path) -> dict[str, Callable[..., int]]:
     """The functions as machine code, by label."""
-    found: dict[str, Callable[..., int]] = {}
-    for label, f in functions.items():
-        source = folder / f"{f.name}_{compiler}.c"
-        source.write_text(to_c(f))
-        target = source.with_suffix(".so")
-        command = [compiler, "-std=c99", "-O2", "-shared", "-fPIC", str(source), "-o", str(target), "-lm"]
-        subprocess.run(command, check=True)
-        found[label] = getattr(ctypes.CDLL(str(target)), f.name)
-    return found
+    source = folder / f"{'_'.join(f.name for f in functions.values())}_{compiler}.c"
+    source.write_text("\n".join(map(to_c, functions.values())))
+    target = source.with_suffix(".so")
+    command = [compiler, "-std=c99", "-O2", "-shared", "-fPIC", str(source), "-o", str(target), "-lm"]
+    subprocess.run(command, check=True)
+    library = ctypes.CDLL(str(target))
+    return {label: getattr(library, f.name) for label, f in functions.items()}
 
 
 def arrays_of(f: Function, sizes: Mapping[str, int]) -> dict[str, Any]:
