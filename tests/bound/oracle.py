@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from functools import cache
+from operator import itemgetter
+from typing import Any
 
 from bound.infer import BoundsMap, Nest
 from bound.itervar import IterVar
@@ -29,24 +31,69 @@ Point = tuple[int, ...]
 Instance = tuple[int, ...]
 
 
-class Function:
+@cache
+def function(e: Any) -> Callable[[Mapping[Var, int]], Any]:
     """An expression as a function of an environment."""
-
-    _made: ClassVar[dict[Any, Function]] = {}
-
-    def __init__(self, e: Any) -> None:
-        self.variables = list(e.free_vars())
-        self.call: Callable[..., Any] = compiled(e, self.variables)
-
-    def __call__(self, env: Mapping[Var, int]) -> Any:
-        return self.call(*(env[v] for v in self.variables))
+    if isinstance(e, Var):
+        return itemgetter(e)
+    variables = e.free_vars()
+    call = compiled(e, variables)
+    if len(variables) < 2:
+        return lambda env: call(*(env[v] for v in variables))
+    values = itemgetter(*variables)
+    return lambda env: call(*values(env))
 
 
 def value(e: Any, env: Mapping[Var, int]) -> Any:
-    found = Function._made.get(e)
-    if found is None:
-        found = Function._made[e] = Function(e)
-    return found(env)
+    return function(e)(env)
+
+
+Read = Callable[[Tensor, Point], None]
+Reader = Callable[[Mapping[Var, int], Read], None]
+
+
+class Readers(dict[Any, Reader | None]):
+    """For each formula a function that tells what evaluating it reads; `None` where that is nothing."""
+
+    def __missing__(self, node: Any) -> Reader | None:
+        made = self[node] = self._made(node)
+        return made
+
+    def _made(self, node: Any) -> Reader | None:
+        if node.op in (ops.SELECT, ValueOp.SELECT) and isinstance(node.args[0], Cond):
+            holds, branches = function(node.args[0]), {True: self[node.args[1]], False: self[node.args[2]]}
+
+            def chosen(env: Mapping[Var, int], read: Read) -> None:
+                branch = branches[holds(env)]
+                if branch is not None:
+                    branch(env, read)
+
+            return chosen if any(branches.values()) else None
+        if node.op is ValueOp.REDUCE:
+            where = condition(node)
+            always, below = not isinstance(where, Cond), self.all(sources(node))
+            return below and (lambda env, read: below(env, read) if always or value(where, env) else None)
+        inside = self.all(arg for arg in node.args if isinstance(arg, (Value, Expr)) and arg.op is not ops.VAR)
+        tensor = loaded_tensor(node)
+        if tensor is None:
+            return inside
+        index = [function(e) for e in node.args]
+
+        def loaded(env: Mapping[Var, int], read: Read) -> None:
+            read(tensor, tuple(e(env) for e in index))
+            if inside is not None:
+                inside(env, read)
+
+        return loaded
+
+    def all(self, nodes: Iterable[Any]) -> Reader | None:
+        parts = [part for node in nodes if (part := self[node]) is not None]
+
+        def each(env: Mapping[Var, int], read: Read) -> None:
+            for part in parts:
+                part(env, read)
+
+        return each if len(parts) > 1 else parts[0] if parts else None
 
 
 @dataclass
@@ -73,6 +120,7 @@ class Run:
         self.nests: dict[Stage, Nest] = {}
         self.fixed: dict[Stage, tuple[Var, ...]] = {}
         self.inside: dict[tuple[Stage, IterVar], tuple[Stage, ...]] = {}
+        self.readers = Readers()
         for stage in b.schedule.stages:
             if stage.attach_type is AttachType.INLINED_ALREADY:
                 continue
@@ -117,27 +165,12 @@ class Run:
             self.seen[tensor].computed[self.instance(stage)].add(point)
         env = {**self.env, **roots}
         for formula in op.body:
-            self.visit(formula, env)
+            reader = self.readers[formula]
+            if reader is not None:
+                reader(env, self.read)
 
-    def visit(self, node: Any, env: Mapping[Var, int]) -> None:
-        """Read what evaluating a formula reads."""
-        tensor = loaded_tensor(node)
-        if tensor is not None:
-            point = tuple(value(index, env) for index in node.args)
-            self.seen[tensor].read[self.instance(self.b.stage(tensor))].add(point)
-        if node.op in (ops.SELECT, ValueOp.SELECT) and isinstance(node.args[0], Cond):
-            self.visit(node.args[1] if value(node.args[0], env) else node.args[2], env)
-            return
-        if node.op is ValueOp.REDUCE:
-            where = condition(node)
-            if isinstance(where, Cond) and not value(where, env):
-                return
-            for source in sources(node):
-                self.visit(source, env)
-            return
-        for arg in node.args:
-            if isinstance(arg, Value) or (isinstance(arg, Expr) and arg.op is not ops.VAR):
-                self.visit(arg, env)
+    def read(self, tensor: Tensor, point: Point) -> None:
+        self.seen[tensor].read[self.instance(self.b.stage(tensor))].add(point)
 
 
 def box_of(points: set[Point]) -> list[tuple[int, int]]:

@@ -79,14 +79,12 @@ class SlidingRun(Run):
                 self.stores[self.storage_of(tensor)][point] += 1
                 self.iteration(tensor)[0].add(point)
 
-    def visit(self, node: Any, env: Mapping[Var, int]) -> None:
-        tensor = getattr(node.data, "tensor", None) or (node.data if isinstance(node.data, Tensor) else None)
-        if tensor is not None and self.b.stage(tensor) in self.nests:
-            point = tuple(value(index, env) for index in node.args)
+    def read(self, tensor: Tensor, point: Point) -> None:
+        if self.b.stage(tensor) in self.nests:
             there = self.held[self.storage_of(tensor)].get(self.place(tensor, point))
             assert there == point, f"{tensor.name}{point} is read where {there} is kept"
             self.iteration(tensor)[1].add(point)
-        super().visit(node, env)
+        super().read(tensor, point)
 
     def iteration(self, tensor: Tensor) -> Happens:
         """What is computed and read in the instance of a stage that runs now."""

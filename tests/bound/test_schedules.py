@@ -11,11 +11,13 @@ import pytest
 from bound import infer_bound, te, tir
 from bound.schedule import Schedule
 from intset import maximum, minimum
+from lowering import lower
 from tests.bound.oracle import check
 from tests.lowering.lowered import check as check_lowered
+from tests.lowering.lowered import check_run
 from tests.sweeps import daily
 
-Made = Schedule | tuple[Schedule, dict[str, int]]
+Made = Schedule | tuple[Schedule, list[dict[str, int]]]  # with sizes at which it is run
 SCHEDULES: dict[str, Callable[[], Made]] = {}
 
 
@@ -355,20 +357,19 @@ def an_axis_without_elements() -> Schedule:
     return s
 
 
-def _symbolic(size: int, tail: str = "guard") -> Made:
+def _symbolic(tail: str, *sizes: int) -> Made:
     n = te.var("n")
     b = plus_one(given(n + 2), "B")
     c = te.compute((n,), lambda i: b[i] + b[i + 2], name="C")
     s = te.create_schedule(c.op)
     o, _ = s[c].split(c.op.axis[0], 5, tail=tail)
     s[b].compute_at(s[c], o)
-    return s, {"n": size}
+    return s, [{"n": size} for size in sizes]
 
 
-for _size in (0, 1, 4, 5, 12):
-    SCHEDULES[f"a_symbolic_stencil_of_{_size}"] = lambda size=_size: _symbolic(size)
+SCHEDULES["a_symbolic_stencil"] = lambda: _symbolic("guard", 0, 1, 4, 5, 12)
 for _tail in ("shrink", "round_up", "shift_inwards"):
-    SCHEDULES[f"a_symbolic_stencil_with_tail_{_tail}"] = lambda tail=_tail: _symbolic(13, tail)
+    SCHEDULES[f"a_symbolic_stencil_with_tail_{_tail}"] = lambda tail=_tail: _symbolic(tail, 13)
 
 
 @schedule
@@ -378,7 +379,7 @@ def a_symbolic_matrix_read_by_its_own_width() -> Made:
     c = te.compute((m, n), lambda i, j: b[i * n + (n - 1 - j)], name="C")
     s = te.create_schedule(c.op)
     s[b].compute_at(s[c], c.op.axis[0])
-    return s, {"m": 3, "n": 4}
+    return s, [{"m": 3, "n": 4}]
 
 
 # -- threads and several outputs ----------------------------------------------------------------------------------
@@ -473,20 +474,21 @@ def an_output_attached_to_another() -> Schedule:
 def test_a_schedule(name: str, all_ways: bool) -> None:
     """As it is asked by default, and lowered; of the other ways to ask one a day, in turn, and all at night."""
     made = SCHEDULES[name]()
-    s, sizes = made if isinstance(made, tuple) else (made, {})
-    b = infer_bound(s)
-    values = {v: sizes[v.name] for v in b._state.sizes.all}
+    s, all_sizes = made if isinstance(made, tuple) else (made, [{}])
+    b, f = infer_bound(s), lower(s)
     has_guess = "round_up" in name
-    if values:
-        check(b, values, exact=False)
-        check(infer_bound(s, at=sizes), exact=not has_guess)
-    else:
-        check(b)
     ways: list[dict[str, Any]] = [{"domain": "interval"}, {"domain": "stride"}, {"compute": "box"}]
     turn = list(SCHEDULES).index(name) % len(ways)
-    for way in ways if all_ways else [ways[turn]]:
-        check(infer_bound(s, at=sizes or None, **way), exact=False)
-    check_lowered(s, sizes)
+    for sizes in all_sizes:
+        values = {v: sizes[v.name] for v in b._state.sizes.all}
+        if values:
+            check(b, values, exact=False)
+            check(infer_bound(s, at=sizes), exact=not has_guess)
+        else:
+            check(b)
+        for way in ways if all_ways else [ways[turn]]:
+            check(infer_bound(s, at=sizes or None, **way), exact=False)
+        check_run(f, s, sizes)
 
 
 def test_a_reduction_over_nothing_needs_nothing_and_is_started_all_the_same() -> None:

@@ -20,6 +20,7 @@ from bound.schedule import Schedule
 from bound.tensor import Tensor
 from intset.expr.evaluate import evaluate as value_of
 from lowering import Function, lower, narrow, run, to_c
+from tests.bound.corpus import CASES
 
 FLAGS = ("-std=c99", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-O1", "-fPIC", "-shared")
 SANITIZERS = ("-fsanitize=undefined,address", "-fno-sanitize-recover=all")
@@ -65,6 +66,13 @@ def close(actual: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
             np.testing.assert_array_equal(actual[name], value, err_msg=name)
 
 
+@cache
+def of_corpus(name: str) -> tuple[Schedule, Function]:
+    """A schedule of the corpus, lowered once for all tests that look at it."""
+    schedule = CASES[name]["fn"]()
+    return schedule, lower(schedule)
+
+
 def check(
     schedule: Schedule, sizes: Mapping[str, int] | None = None, functions: Any = None, **options: Any
 ) -> Function:
@@ -91,6 +99,7 @@ def check_c(f: Function, schedule: Schedule, sizes: Mapping[str, int] | None = N
     return text
 
 
+@cache
 def compile_c(text: str, compiler: str = "gcc", flags: tuple[str, ...] = FLAGS) -> Path:
     folder = _folder()
     source = folder / f"f{len(list(folder.iterdir()))}.c"
@@ -149,7 +158,10 @@ static void written(const char *name, const void *p, size_t bytes) {
     fclose(file);
 }
 
-int main(void) {
+static size_t number(const char *text) { return (size_t)strtoull(text, NULL, 10); }
+
+int main(int argc, char **argv) {
+    if (argc < %d) return 94;
     %s
     return 0;
 }
@@ -164,25 +176,33 @@ def run_sanitized(
     sizes: Mapping[str, int],
     compiler: str = "gcc",
 ) -> Any:
-    """The outputs of the function, run as a program of its own under the sanitizers, on arrays of their exact size."""
+    """The outputs of the function, run as a program of its own under the sanitizers, on arrays of their exact size.
+
+    Files, their lengths and the sizes are arguments, so that one program serves all sizes.
+    """
     folder = Path(tempfile.mkdtemp(dir=_folder()))
-    lines, ends, names = [], [], []
+    lines, ends, names, arguments = [], [], [], []
     for k, t in enumerate(f.params):
         is_output = t in f.outputs
         array = np.zeros(expected[t.name].shape, t.dtype) if is_output else np.ascontiguousarray(given[t.name], t.dtype)
         path = folder / f"a{k}.bin"
         if not is_output:
             array.tofile(path)
-        lines.append(f'void *a{k} = array("{path}", {array.nbytes}, {int(not is_output)});')
-        ends += [f'written("{path}", a{k}, {array.nbytes});'] if is_output else []
+        file, length = f"argv[{2 * k + 1}]", f"number(argv[{2 * k + 2}])"
+        arguments += [str(path), str(array.nbytes)]
+        lines.append(f"void *a{k} = array({file}, {length}, {int(not is_output)});")
+        ends += [f"written({file}, a{k}, {length});"] if is_output else []
         ends.append(f"free(a{k});")
         names.append(f"a{k}")
-    names += [str(sizes[v.name]) for v in f.sizes]
+    names += [f"strtoll(argv[{len(arguments) + 1 + k}], NULL, 10)" for k in range(len(f.sizes))]
+    arguments += [str(sizes[v.name]) for v in f.sizes]
     lines.append(f"if ({c_name(text)}({', '.join(names)}) != 0) return 93;")
-    program = text + _MAIN % "\n    ".join((*lines, *ends))
+    program = text + _MAIN % (len(arguments) + 1, "\n    ".join((*lines, *ends)))
     flags = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-g", *SANITIZERS)
     binary = compile_c(program, compiler, flags)
-    done = subprocess.run([str(binary)], capture_output=True, text=True, timeout=60, check=False, env=_quiet())
+    done = subprocess.run(
+        [str(binary), *arguments], capture_output=True, text=True, timeout=60, check=False, env=_quiet()
+    )
     assert done.returncode == 0, f"{done.returncode}\n{done.stderr}\n{text}"
     results = {}
     for k, t in enumerate(f.params):

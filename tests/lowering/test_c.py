@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -9,12 +10,24 @@ import pytest
 
 from bound import te, tir
 from bound.reference import evaluate as reference
+from bound.schedule import Schedule
 from intset import ShapeVar
 from intset.errors import InputError
-from lowering import lower, narrow, to_c
+from lowering import Function, lower, narrow, to_c
 from lowering.passes import Width
 from tests.bound.corpus import CASES
-from tests.lowering.lowered import c_name, check, check_c, close, compile_c, compilers, problem, run_c, run_sanitized
+from tests.lowering.lowered import (
+    c_name,
+    check_c,
+    check_run,
+    close,
+    compile_c,
+    compilers,
+    of_corpus,
+    problem,
+    run_c,
+    run_sanitized,
+)
 from tests.sweeps import daily
 
 WARNINGS = ("-std=c99", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-pedantic", "-c")
@@ -111,16 +124,30 @@ PROGRAMS: dict[str, tuple[Any, dict[str, int]]] = {
 }  # fmt: skip
 
 
+@cache
+def program(name: str) -> tuple[Schedule, Function, dict[str, int]]:
+    """One of the programs, lowered once for all tests."""
+    make, sizes = PROGRAMS[name]
+    s, f = of_corpus(name) if name in CASES else lowered(make)
+    return s, f, sizes
+
+
+@cache
+def lowered(make: Any) -> tuple[Schedule, Function]:
+    s = make()
+    return s, lower(s)
+
+
 @pytest.mark.parametrize("name", daily(PROGRAMS, 3))
 def test_programs_equal_numpy_under_the_sanitizers(name: str) -> None:
-    make, sizes = PROGRAMS[name]
-    s = make()
-    check_c(check(s, sizes), s, sizes, sanitize=True)
+    s, f, sizes = program(name)
+    check_run(f, s, sizes)
+    check_c(f, s, sizes, sanitize=True)
 
 
 @pytest.mark.parametrize("compiler", compilers())
 def test_compilers_are_silent(compiler: str) -> None:
-    functions = [lower(make()) for make, _ in PROGRAMS.values()]
+    functions = [program(name)[1] for name in PROGRAMS]
     for widths in ([narrow(f) for f in functions], [Width(64)] * len(functions)):
         texts = [to_c(f, width) for f, width in zip(functions, widths, strict=True)]
         together = [text.replace(f" {c_name(text)}(", f" f{k}(") for k, text in enumerate(texts)]  # names of their own
@@ -131,18 +158,14 @@ def test_compilers_are_silent(compiler: str) -> None:
 @pytest.mark.parametrize("compiler", compilers()[1:])
 def test_another_compiler_gives_the_same(compiler: str) -> None:
     for name in ("conv", "divided_negative", "softmax"):
-        make, sizes = PROGRAMS[name]
-        s = make()
-        f = lower(s)
+        s, f, sizes = program(name)
         given, expected = problem(s, sizes)
         close(run_sanitized(f, to_c(f), given, expected, sizes, compiler), expected)
 
 
 def test_both_widths_compute_the_same() -> None:
     for name in ("conv", "matmul", "fuse_split_8x12_9"):
-        make, sizes = PROGRAMS[name]
-        s = make()
-        f = lower(s)
+        s, f, sizes = program(name)
         given, expected = problem(s, sizes)
         assert "int32_t i" in to_c(f) or "int32_t y" in to_c(f)
         text = to_c(f, Width(64))
@@ -303,7 +326,7 @@ def test_divisors_of_every_sign(compiler: str) -> None:
 
 
 def test_several_functions_may_stand_in_one_file() -> None:
-    texts = [to_c(lower(make()), Width(64)) for make in (conv, matmul, softmax)]
+    texts = [to_c(program(name)[1], Width(64)) for name in ("conv", "matmul", "softmax")]
     a = te.placeholder((9,), "int32", name="A")
     for name in ("first", "second"):
         s = te.create_schedule(te.compute((9,), lambda i: tir.max(a[i], i) + tir.min(i, 3), name=name).op)

@@ -13,6 +13,7 @@ import pytest
 
 from lowering.cli import main
 from tests import ROOT
+from tests.sweeps import daily
 
 EXAMPLES = ROOT / "examples"
 CORPUS = ROOT / "benchmarks" / "data" / "index_expressions.json"
@@ -249,11 +250,13 @@ def test_json_is_stable(capsys: pytest.CaptureFixture[str], corpus: str, script:
         assert first == output(capsys, command, "--json", script, corpus)
 
 
-def test_the_recorded_schedules(capsys: pytest.CaptureFixture[str]) -> None:
-    path = ROOT / "benchmarks" / "data" / "schedules.py"
-    found = report(capsys, "bounds", str(path))["schedules"]
+@pytest.mark.parametrize("part", daily(range(5), 5))
+def test_the_recorded_schedules(capsys: pytest.CaptureFixture[str], tmp_path: Path, part: int) -> None:
+    text = (ROOT / "benchmarks" / "data" / "schedules.py").read_text(encoding="utf-8")
+    path = write(tmp_path / "schedules.py", f"{text}\nCASES = CASES[{part}::5]\n")
+    found = report(capsys, "bounds", path)["schedules"]
     refused = [schedule["name"] for schedule in found if "refused" in schedule]
-    assert len(found) == 109 and all(name.startswith("reject_") for name in refused)
+    assert len(found) == len(range(part, 109, 5)) and all(name.startswith("reject_") for name in refused)
 
 
 # -- help and version ---------------------------------------------------------------------------------------------

@@ -8,10 +8,11 @@ import pytest
 
 from bound import infer_bound
 from bound.errors import ScheduleError
-from lowering import lower, rebase, run, simplify
+from intset.errors import InputError
+from lowering import lower, rebase, run, simplify, to_c
 from lowering.build.function import nest_of
 from tests.bound.corpus import CASES
-from tests.lowering.lowered import check, check_c, close, problem
+from tests.lowering.lowered import check, check_c, check_run, close, of_corpus, problem
 from tests.sweeps import daily
 
 REFUSED = tuple(name for name in CASES if name.startswith("reject_"))
@@ -25,15 +26,18 @@ def functions_of(name: str) -> Any:
 
 @pytest.mark.parametrize("name", daily(RUN, 4))
 def test_the_nest_equals_the_reference(name: str) -> None:
-    case = CASES[name]
-    check(case["fn"](), case["sub"], functions_of(name))
+    s, f = of_corpus(name)
+    check_run(f, s, CASES[name]["sub"], functions_of(name))
 
 
-@pytest.mark.parametrize("name", daily((name for name in RUN if "extern" not in CASES[name]["tags"]), 10))
+@pytest.mark.parametrize("name", daily(RUN, 12))
 def test_the_c_code_equals_the_reference(name: str) -> None:
-    case = CASES[name]
-    s = case["fn"]()
-    check_c(lower(s), s, case["sub"])
+    s, f = of_corpus(name)
+    if functions_of(name) is None:
+        check_c(f, s, CASES[name]["sub"])
+    else:
+        with pytest.raises(InputError, match="a function of the host"):
+            to_c(f)
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -62,8 +66,8 @@ def test_boxes_without_guards_equal_the_reference(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in RUN if CASES[name]["sub"]])
 def test_sizes_can_be_fixed(name: str) -> None:
     case = CASES[name]
-    s = case["fn"]()
-    sizes = {v.name: case["sub"][v.name] for v in lower(s).sizes}
+    s, with_sizes = of_corpus(name)
+    sizes = {v.name: case["sub"][v.name] for v in with_sizes.sizes}
     f = check(s, case["sub"], at=sizes)
-    assert str(f) == str(check(s, case["sub"], bounds=infer_bound(s, at=sizes)))
+    assert str(f) == str(lower(s, bounds=infer_bound(s, at=sizes)))
     assert all(f"assert {n} == {value}" in str(f) for n, value in sizes.items())

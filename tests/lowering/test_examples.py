@@ -8,8 +8,7 @@ import pytest
 
 from bound import te, tir
 from lowering import lower
-from tests.bound.corpus import CASES
-from tests.lowering.lowered import check
+from tests.lowering.lowered import check, check_run, of_corpus
 
 
 def nest(f: Any) -> str:
@@ -104,7 +103,9 @@ for i in [0, 2):
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_the_documents_nests(name: str) -> None:
-    assert nest(check(CASES[name]["fn"]())) == EXAMPLES[name]
+    s, f = of_corpus(name)
+    check_run(f, s)
+    assert nest(f) == EXAMPLES[name]
 
 
 def test_a_reduction_starts_before_its_outermost_loop() -> None:

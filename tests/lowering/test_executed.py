@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from benchmarks.executed import Counter, Work
-from lowering import lower, parse_nest
+from lowering import parse_nest
 from lowering.nest.ir import Stmt
 from tests.bound.corpus import CASES
+from tests.lowering.lowered import of_corpus
 from tests.sweeps import daily
 
 HEAD = "def C(A: float32[16], C: float32[16]):\n"
@@ -41,7 +42,7 @@ class EachInTurn(Counter):
 
 @pytest.mark.parametrize("name", daily([n for n in CASES if n.startswith(("fuse", "flatten", "triangular"))], 2))
 def test_loops_that_decide_nothing_are_multiplied(name: str) -> None:
-    f = lower(CASES[name]["fn"]())
+    _, f = of_corpus(name)
     sizes = CASES[name]["sub"]
     quick = Counter(sizes).stmt(f.body, {})
     assert quick == EachInTurn(sizes).stmt(f.body, {})

@@ -16,13 +16,13 @@ from bound.infer import BoundsMap, Nest
 from bound.schedule import Schedule
 from bound.tensor import Tensor
 from intset.expr.node import Var
-from lowering import lower, to_c
+from lowering import Function, lower, to_c
 from lowering.cli import app
 from tests.bound import random_programs
 from tests.bound.oracle import Run, value
 from tests.bound.random_schedules import Program as AnyProgram
 from tests.bound.strided_programs import Program, reading
-from tests.lowering.lowered import check, check_c
+from tests.lowering.lowered import check, check_c, check_run
 from tests.sweeps import daily
 
 
@@ -30,9 +30,9 @@ def two_boxes() -> tuple[Schedule, Tensor]:
     return reading((2, 2), lambda T, i, j: T[i, j] + T[i + 2, j + 2])
 
 
-def body(s: Schedule, **options: Any) -> str:
+def body(f: Function) -> str:
     """The nest that computes T, with its storage."""
-    lines = str(check(s, **options)).splitlines()
+    lines = str(f).splitlines()
     start = next(k for k, line in enumerate(lines) if "allocate T" in line)
     end = next((k for k, line in enumerate(lines) if k > start and line.strip().startswith("C[")), len(lines))
     indent = len(lines[start]) - len(lines[start].lstrip())
@@ -138,8 +138,9 @@ for i0 in [0, 3):
 def test_the_nests(name: str) -> None:
     made, options, text = TEXTS[name]
     s, _ = made()
-    assert body(s, **options) == text
-    check_c(lower(s, **options), s)
+    f = check(s, **options)
+    assert body(f) == text
+    check_c(f, s)
 
 
 def test_a_box_without_corners_is_one_nest() -> None:
@@ -148,9 +149,9 @@ def test_a_box_without_corners_is_one_nest() -> None:
     assert found is not None
     assert [piece.work.iterations for piece in found.pieces] == [(6, 32)]
     assert not found.pieces[0].is_box
-    text = body(s)
-    assert "if " not in text and "T[i0, i1] = A[i0, i1] + 1.0" in text
-    check_c(lower(s), s)
+    f = check(s)
+    assert "if " not in body(f) and "T[i0, i1] = A[i0, i1] + 1.0" in body(f)
+    check_c(f, s)
 
 
 def test_two_boxes_compute_eight_elements() -> None:
@@ -167,8 +168,8 @@ def test_two_boxes_compute_eight_elements() -> None:
 
 def test_the_choice_can_be_forced() -> None:
     s, _ = two_boxes()
-    assert "if " in body(s, nests="guard")
-    assert body(s, nests="split") == body(s, nests="auto") == body(s)
+    assert "if " in body(check(s, nests="guard"))
+    assert body(check(s, nests="split")) == body(check(s, nests="auto")) == body(lower(s))
     with pytest.raises(InputError, match="nests must be one of auto, guard, ends, split, partition, not"):
         lower(s, nests="many")
 
@@ -179,18 +180,21 @@ def test_the_choice_can_be_forced() -> None:
 def test_symbolic_sizes() -> None:
     n = te.var("n")
     s, _ = reading((n, n), lambda T, i, j: tir.if_then_else(i >= j, T[i, j], 0.0), (n, n))
-    assert "for i1 in [0, i0 + 1):" in str(lower(s))
+    f = lower(s)
+    assert "for i1 in [0, i0 + 1):" in str(f)
     for size in (0, 1, 6):
-        check(s, {"n": size})
+        check_run(f, s, {"n": size})
     s, _ = reading((n,), lambda T, i: T[i] + T[i + 3], (n + 3,))
-    assert {form.nests for form in lower(s).forms["T"]} >= {"ends", "split"}
+    f = lower(s)
+    assert {form.nests for form in f.forms["T"]} >= {"ends", "split"}
     s3, T3 = reading((n,), lambda T, i: T[i] + T[i + 3] + T[i + 9], (n + 9,))
     b = infer_bound(s3)
     found = b.pieces(T3, 8)
     assert found is None or len(found.pieces) > 2
+    f3 = lower(s3, nests="split")
     for size in (0, 1, 2, 3, 4, 9, 12):
-        check(s, {"n": size})
-        check(s3, {"n": size}, nests="split")
+        check_run(f, s, {"n": size})
+        check_run(f3, s3, {"n": size})
 
 
 # -- where it is allowed ----------------------------------------------------------------------------------------------
@@ -209,7 +213,7 @@ def test_splits_and_orders_are_those_of_the_schedule() -> None:
     s[T].split(i, 4)
     s[T].vectorize(s[T].leaf_iter_vars[-1])
     assert splits(s, T) == 2
-    text = body(s)
+    text = body(check(s))
     assert text.index("i1 in") < text.index("i0")
     assert text.count("vectorized") == 2
     s, T = reading((40, 40), lambda T, i, j: tir.if_then_else(i >= j, T[i, j], 0.0))
@@ -303,8 +307,7 @@ def test_a_reduction_starts_in_each_piece() -> None:
     s = te.create_schedule(C.op)
     s[T].reorder(k, T.op.axis[0])
     assert splits(s, T) == 2
-    text = body(s, nests="split")
-    assert text.count("= 0.0") == 2
+    assert body(lower(s, nests="split")).count("= 0.0") == 2
     check_c(lower(s), s)
 
 
@@ -319,16 +322,16 @@ def test_conditions_on_the_instance_stand_outside() -> None:
     s = te.create_schedule(C.op)
     s[T].compute_at(s[C], C.op.axis[0])
     assert splits(s, T) == 2
-    text = body(s)
-    assert text.index("if ") < text.index("for ")
-    check_c(lower(s), s)
+    f = check(s)
+    assert body(f).index("if ") < body(f).index("for ")
+    check_c(f, s)
 
 
 def test_a_band_of_vectors() -> None:
     s, T = reading((20, 4), lambda T, i, j: T[i, i + j])
     s[T].vectorize(T.op.axis[1])
     assert splits(s, T) == 1
-    assert "for i1 in [0, 4) vectorized" in body(s, compact=True)
+    assert "for i1 in [0, 4) vectorized" in body(check(s, compact=True))
 
 
 def test_two_outputs_share_their_nests() -> None:

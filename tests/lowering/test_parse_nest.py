@@ -16,11 +16,11 @@ from lowering.nest.ir import Function
 from lowering.nest.printer import function_lines, statement_lines
 from tests.bound.corpus import CASES
 from tests.bound.random_schedules import Program
+from tests.lowering.lowered import of_corpus
 from tests.sweeps import daily
 
 RUN = tuple(name for name in CASES if not name.startswith("reject_"))
 OPTIONS: tuple[dict[str, Any], ...] = (
-    {},
     {"strength": True},
     {"compact": True},
     {"nests": "split"},
@@ -39,10 +39,10 @@ def same(f: Function) -> Function:
 
 @pytest.mark.parametrize("name", daily(RUN, 12))
 def test_every_nest_of_the_corpus_survives(name: str) -> None:
-    make = CASES[name]["fn"]
+    s, f = of_corpus(name)
+    same(f)
     for options in OPTIONS:
-        same(lower(make(), **options))
-    s = make()
+        same(lower(s, **options))
     same(nest_of(infer_bound(s)))
     same(lower(s, bounds=infer_bound(s, compute="box")))
 

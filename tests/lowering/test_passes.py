@@ -27,6 +27,7 @@ from lowering.build.function import nest_of
 from lowering.nest.ir import Allocate, Assert, For, If, Let, LoopKind, Seq, Stmt, Store, seq
 from lowering.nest.walk import children, free_variables, map_operands, operands, statements
 from tests.bound.corpus import CASES
+from tests.lowering.lowered import of_corpus
 
 N = ShapeVar("n")
 A = te.placeholder((N,), name="A")
@@ -78,7 +79,7 @@ def f(A: float32[n], B: float32[n], n):
 
 
 def test_every_operand_is_mapped_and_every_statement_found() -> None:
-    f = lower(CASES["sym_matmul_cache"]["fn"]())
+    _, f = of_corpus("sym_matmul_cache")
     seen = list(statements(f.body))
     assert len(seen) > 15 and all(child in seen for stmt in seen for child in children(stmt))
     for stmt in seen:
@@ -179,7 +180,7 @@ def test_names_in_sight_are_different() -> None:
 
 
 def test_long_minima_get_a_name() -> None:
-    f = lower(CASES["doc_ex6_fuse_split3"]["fn"]())
+    _, f = of_corpus("doc_ex6_fuse_split3")
     assert "B.min1 = select(" in str(f) and "allocate B: float32[2, 4] at [" in str(f)
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from tests import ROOT
+from tests.project.test_walls import module_name, nodes
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -63,7 +64,7 @@ def test_imports_point_down(package: str, above: set[str]) -> None:
 def imported_packages(path: Path) -> frozenset[str]:
     """The top-level packages that a file imports anywhere, inside functions too."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes(module_name(path)):
         if isinstance(node, ast.Import):
             found |= {alias.name.partition(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:

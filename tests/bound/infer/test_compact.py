@@ -22,7 +22,7 @@ from tests.bound import random_programs
 from tests.bound.oracle import Run, value
 from tests.bound.random_schedules import Program as AnyProgram
 from tests.bound.strided_programs import Program, reading
-from tests.lowering.lowered import check, check_c
+from tests.lowering.lowered import check, check_c, check_run
 from tests.sweeps import daily
 
 # -- lattices ---------------------------------------------------------------------------------------------------------
@@ -104,14 +104,16 @@ def test_symbolic_sizes() -> None:
     s, T = reading((n,), lambda T, i: T[2 * i + 1] + T[2 * i + 3], (2 * n + 3,), 4)
     b = infer_bound(s, compact=True)
     assert str(b.allocated(T)[0].extent) == "minimum(5, n + 1)"
+    f = lower(s, bounds=b)
     for size in (0, 1, 2, 3, 4, 5, 11):
-        check(s, {"n": size}, bounds=b)
+        check_run(f, s, {"n": size})
     s, T = reading((n,), lambda T, i: T[i, n - 1 - i], (n, n))
     b = infer_bound(s, compact=True)
     assert extents(b, T) == ["n", "1"]
     assert "holds element [y0, n - y0 - 1]" in repr(b.storage(T))
+    f = lower(s, bounds=b)
     for size in (0, 1, 7):
-        check(s, {"n": size}, bounds=b)
+        check_run(f, s, {"n": size})
 
 
 def test_a_fold_whose_size_is_symbolic_does_not_replace_a_constant_box() -> None:
@@ -124,8 +126,9 @@ def test_a_fold_whose_size_is_symbolic_does_not_replace_a_constant_box() -> None
     s[T].compute_at(s[B], outer)
     b = infer_bound(s, compact=True)
     assert extents(b, T) == extents(infer_bound(s), T) == ["5", "6"]
+    f = lower(s, bounds=b, nests="split")
     for size in (0, 1, 4, 7):
-        check(s, {"n": size}, bounds=b, nests="split")
+        check_run(f, s, {"n": size})
 
 
 def test_the_class_of_the_residue_depends_on_the_tile() -> None:

@@ -22,4 +22,4 @@ def calls(name: str, n: int) -> int:
 @pytest.mark.parametrize("name", FAMILIES)
 def test_four_times_the_stages_cost_four_times_as_much(name: str) -> None:
     calls(name, 5)  # what is loaded once
-    assert calls(name, 60) <= 1.1 * 4 * calls(name, 15)
+    assert calls(name, 40) <= 1.1 * 4 * calls(name, 10)

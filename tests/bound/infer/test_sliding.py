@@ -44,8 +44,11 @@ def total(b: BoundsMap, tensor: Any) -> Any:
     return b.computed(tensor).count_total()
 
 
-@pytest.mark.parametrize("kind", READERS)
-@pytest.mark.parametrize("place", ["rows", "tiles", "points", "columns"])
+PLACES = ("rows", "tiles", "points", "columns")
+TURNS = [(kind, PLACES[(a + b) % 4]) for a, kind in enumerate(READERS) for b in range(4)]
+
+
+@pytest.mark.parametrize(("kind", "place"), daily(TURNS, 2))
 def test_every_element_is_computed_once(kind: str, place: str) -> None:
     s, _, B, C = program(kind)
     y, x = C.op.axis

@@ -63,11 +63,17 @@ class World:
             )
         return [point for point in itertools.product(*own) if all(_truth(hold, point) is True for hold in holds)]
 
+    @cached_property
+    def known(self) -> dict[Expr | Cond, dict[tuple[int, ...], int]]:
+        return {}
+
     def values(self, e: Expr | Cond) -> dict[tuple[int, ...], int]:
-        """What `e` is at the points where it has a value."""
-        value = compiled(e, self.variables)
-        found = ((point, _truth(value, point)) for point in self.points)
-        return {point: value for point, value in found if value is not None}
+        """What `e` is at the points where it has a value: found once, whoever is asked about it."""
+        if e not in self.known:
+            value = compiled(e, self.variables)
+            found = ((point, _truth(value, point)) for point in self.points)
+            self.known[e] = {point: value for point, value in found if value is not None}
+        return self.known[e]
 
 
 def _truth(function: Callable[..., int], point: Iterable[int]) -> int | None:

@@ -7,7 +7,8 @@ import random
 
 import pytest
 
-from intset import Context, Expr, Fact, InputError, Range, ShapeVar, Var, evaluate
+from intset import Context, Expr, Fact, InputError, Range, ShapeVar, Var, evaluate, logical_and
+from intset.expr.compiled import compiled
 from intset.expr.node import as_expr
 from intset.expr.walk import substitute
 from intset.infinity import NEG_INF
@@ -103,14 +104,10 @@ def random_conditions(rng, related):
 
 
 def values(e, conditions, sizes):
-    """Where the conditions hold: (i, j) and the value of `e`, at given sizes."""
-    env = dict(zip((N, M), sizes, strict=True))
-    found = {}
-    for i, j in itertools.product(WINDOW, repeat=2):
-        point = {**env, I: i, J: j}
-        if all(evaluate(cond, point) for cond in conditions):
-            found[i, j] = evaluate(e, point)
-    return found
+    """The values of `e` where the conditions hold, at given sizes."""
+    holds, value = compiled(logical_and(*conditions), (N, M, I, J)), compiled(e, (N, M, I, J))
+    points = [(*sizes, *point) for point in itertools.product(WINDOW, repeat=2)]
+    return {value(*point) for point in points if holds(*point)}
 
 
 def at(end, sizes):
@@ -127,11 +124,11 @@ def test_answers_under_random_conditions_are_the_truth(seed, related):
         conditions, e = random_conditions(rng, related), rng.choice(EXPRS)
         ctx = Context.from_constraints([I, J], conditions)
         bounds, s, proof = ctx.bounds(e), ctx.value_set(e), ctx.prove(e <= 3)
-        member = s.condition(Var("x"))
-        (x,) = [v for v in member.free_vars() if v.name == "x"] or [None]
+        x = Var("x")
+        member = compiled(s.condition(x), (N, M, x))
         holds = True
         for sizes in SIZES:
-            true = set(values(e, conditions, sizes).values())
+            true = values(e, conditions, sizes)
             holds = holds and all(v <= 3 for v in true)
             if not true:
                 continue
@@ -140,9 +137,7 @@ def test_answers_under_random_conditions_are_the_truth(seed, related):
             assert low <= min(true) and max(true) <= high, (conditions, e, sizes)
             if bounds.is_tight:
                 assert (low, high) == (min(true), max(true)), (conditions, e, sizes)
-            env = dict(zip((N, M), sizes, strict=True))
-            span = range(min(true) - 3, max(true) + 4)
-            found = {v for v in span if evaluate(member, env if x is None else {**env, x: v})}
+            found = {v for v in range(min(true) - 3, max(true) + 4) if member(*sizes, v)}
             assert true <= found and (found == true or not s.is_exact), (conditions, e, sizes, s)
         assert proof.status != ("refuted" if holds and not proof.counterexample else "") and (holds or not proof)
         if proof.status == "refuted":
@@ -214,13 +209,12 @@ def test_facts_that_narrow_ranges_with_ends():
         ctx, e = Context(ranges, assume=facts), rng.choice(EXPRS)
         bounds, found, box = ctx.bounds(e), ctx.value_set(e), ctx.image((e, J)).box[0]
         better += any(isinstance(end, Expr) and "minimum" in str(end) for end in bounds)
+        holds, value = compiled(logical_and(*facts), (N, M, I, J)), compiled(e, (N, M, I, J))
         for sizes in rng.sample(SIZES, 7):
             env = dict(zip((N, M), sizes, strict=True))
-            points = [
-                {**env, I: a, J: b}
-                for a, b in itertools.product(*(range(r.ends[0], r.ends[1] + 1) for r in ranges.values()))
-            ]
-            taken = {evaluate(e, point) for point in points if all(evaluate(fact, point) for fact in facts)}
+            spans = (range(r.ends[0], r.ends[1] + 1) for r in ranges.values())
+            points = [(*sizes, *point) for point in itertools.product(*spans)]
+            taken = {value(*point) for point in points if holds(*point)}
             what = (e, ranges, facts, env, bounds, found)
             if not taken:
                 assert not found.is_exact or found.at(env).is_empty, what

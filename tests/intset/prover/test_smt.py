@@ -95,12 +95,12 @@ def test_divisions_for_all_signs(op: ops.Op) -> None:
     encoder, cases = Encoder(Terms(z3.Context())), 0
     build = DIVISIONS[op]
     assert op.meaning is not None
-    for a, b in itertools.product(range(-9, 10), range(-9, 10)):
+    for a, b in itertools.product(range(-7, 8), range(-5, 6)):
         if b:
             forms = (build(i, j), build(i, b), build(i, -const(-b)), build(a, j), build(a, b))
             assert {value_at(encoder, form, {i: a, j: b}) for form in forms} == {op.meaning(a, b)}, (a, b)
             cases += 1
-    assert cases == 342
+    assert cases == 150
 
 
 @pytest.mark.parametrize("bits", [1, 2, 3])
@@ -114,17 +114,17 @@ def test_casts_wrap(bits: int, signed: bool) -> None:
 @pytest.mark.parametrize("mask", [0, 1, 7, 6, 5, 0b1011000, -1, -8, -7, -86])
 def test_masks_are_arithmetic(mask: int) -> None:
     encoder = Encoder(Terms(z3.Context()))
-    for a in range(-130, 131):
+    for a in range(-130, 131, 3):
         forms: list[tuple[Expr, int]] = [(i & mask, a & mask), (mask | i, a | mask), (i ^ mask, a ^ mask), (~i, ~a)]
         assert all(value_at(encoder, form, {i: a}) == value for form, value in forms)
 
 
 @pytest.mark.parametrize("op", [ops.BITAND, ops.BITOR, ops.BITXOR], ids=repr)
-@pytest.mark.parametrize(("low", "start"), daily([(low, start) for start in range(5) for low in (-4, 0)], 5))
+@pytest.mark.parametrize(("low", "start"), daily([(low, start) for start in range(9) for low in (-4, 0)], 9))
 def test_bit_operations_within_bounds(session: SmtSession, op: ops.Op, low: int, start: int) -> None:
     assert op.meaning is not None
     e = make(op, (i, j))
-    for a, b in list(itertools.product(range(low, 4), repeat=2))[start::5]:
+    for a, b in list(itertools.product(range(low, 4), repeat=2))[start::9]:
         facts = labelled(i.eq(a), j.eq(b))
         for bounds in (lambda node: (low, 3), lambda node: (None, None), lambda node: (0, 0)):  # right, none, wrong
             assert session.check(e.eq(op.meaning(a, b)), facts, bounds=bounds).status == "proved"
@@ -499,7 +499,7 @@ def test_threads_share_a_session(session: SmtSession) -> None:
 
     def work(number: int) -> None:
         start.wait()
-        for turn in range(15):
+        for turn in range(8):
             bound = number * 100 + turn
             true = session.check(i * m + j < n * m, labelled(i >= 0, i < n, j >= 0, j < m))
             false = session.check(i < bound, labelled(i <= bound))
