@@ -99,7 +99,6 @@ def check_c(f: Function, schedule: Schedule, sizes: Mapping[str, int] | None = N
     return text
 
 
-@cache
 def compile_c(text: str, compiler: str = "gcc", flags: tuple[str, ...] = FLAGS) -> Path:
     folder = _folder()
     source = folder / f"f{len(list(folder.iterdir()))}.c"
@@ -116,6 +115,10 @@ def compile_c(text: str, compiler: str = "gcc", flags: tuple[str, ...] = FLAGS) 
     return target
 
 
+compiled_once = cache(compile_c)
+"""For what keeps no state of its own."""
+
+
 def compilers() -> list[str]:
     return [name for name in ("gcc", "clang") if shutil.which(name)]
 
@@ -124,7 +127,7 @@ def run_c(
     f: Function, text: str, given: Mapping[str, Any], expected: Mapping[str, Any], sizes: Mapping[str, int]
 ) -> dict[str, Any]:
     """The outputs of the compiled function."""
-    library = ctypes.CDLL(str(compile_c(text)))
+    library = ctypes.CDLL(str(compiled_once(text)))
     arrays = {t.name: np.ascontiguousarray(given[t.name], t.dtype) for t in f.inputs}
     arrays |= {t.name: np.full(expected[t.name].shape, 77, t.dtype) for t in f.outputs}
     index = ctypes.c_int32 if narrow(f).bits == 32 else ctypes.c_int64
@@ -199,7 +202,7 @@ def run_sanitized(
     lines.append(f"if ({c_name(text)}({', '.join(names)}) != 0) return 93;")
     program = text + _MAIN % (len(arguments) + 1, "\n    ".join((*lines, *ends)))
     flags = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-g", *SANITIZERS)
-    binary = compile_c(program, compiler, flags)
+    binary = compiled_once(program, compiler, flags)
     done = subprocess.run(
         [str(binary), *arguments], capture_output=True, text=True, timeout=60, check=False, env=_quiet()
     )
