@@ -270,7 +270,7 @@ class ShapeSet(IntSet):
         return self._shape
 
     def enclosure(self) -> Enclosure:
-        return super().enclosure() if self._enclosure is None else self._enclosure
+        return super().enclosure() if self._enclosure is None else self._enclosure.outline()
 
     def ends(self) -> tuple[End, End]:
         return self._ends.sides()[0]

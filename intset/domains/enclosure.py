@@ -34,6 +34,10 @@ class Enclosure:
             self._sides, self._make = tuple(self._make()), None
         return self._sides
 
+    def outline(self) -> Enclosure:
+        """The ends alone: they lie around other sets, too, whose elements are not those that are listed here."""
+        return Enclosure(lambda: self.sides)
+
     def counted(self) -> int | None:
         """The number of elements; `None` where they cannot be listed."""
         return None if self._counted is None else self._counted()

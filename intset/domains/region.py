@@ -244,12 +244,27 @@ class Region(order.Ordered):
         return bool(evaluate(self.condition(values)))
 
     def count_max(self) -> int | Infinity:
-        """The largest number of points over the instances of `params`, when these are bounded."""
-        raise CountError("the instances of this region are not known")
+        """The largest number of points over the instances of `params`: their values at which the region is not empty.
+
+        Raises
+        ------
+        CountError: as for `count`, and where the number depends on more than these.
+        """
+        return self._per_instance().max
 
     def count_total(self) -> int | Infinity:
-        """The number of points summed over the instances of `params`, when these are bounded."""
-        raise CountError("the instances of this region are not known")
+        """The number of points summed over the instances of `params`; raises as `count_max` does."""
+        return self._per_instance().total
+
+    def _per_instance(self) -> PerInstance:
+        """Both, of the region as a shape."""
+        check_countable(self)
+        try:
+            shape = self.shape
+            with own_budget(shape, 2 * SHARE):
+                return shape.counts(self.params)
+        except BudgetError as error:
+            raise CountError(f"counting is out of budget: {error}") from error
 
     def __repr__(self) -> str:
         sides = " x ".join(f"[{r.min}, {r.max}]" for r in self.box)
@@ -302,14 +317,9 @@ class ProductRegion(Region):
     def condition(self, point: Sequence[IntLike]) -> Cond:
         return logical_and(*(s.condition(v) for s, v in zip(self.sets, point, strict=True)))
 
-    def count_max(self) -> int | Infinity:
-        number = self.count()
-        if isinstance(number, Expr):
-            raise CountError("the instances of this region are not known")
-        return number
-
-    def count_total(self) -> int | Infinity:
-        return self.count_max()
+    def _per_instance(self) -> PerInstance:
+        number = None if self.params else self.count()
+        return super()._per_instance() if number is None or isinstance(number, Expr) else PerInstance(number, number)
 
 
 def product_of(sides: Sequence[Side], by: str, notes: Sequence[str]) -> ProductRegion:
@@ -332,7 +342,7 @@ class ShapeRegion(Region):
         return self._shape
 
     def enclosure(self) -> Enclosure:
-        return super().enclosure() if self._enclosure is None else self._enclosure
+        return super().enclosure() if self._enclosure is None else self._enclosure.outline()
 
     @property
     def params(self) -> tuple[Var, ...]:
@@ -365,19 +375,6 @@ class ShapeRegion(Region):
     def count(self) -> int | Infinity | Expr:
         check_countable(self)
         return count_of(self._shape, self._enclosure)
-
-    def count_max(self) -> int | Infinity:
-        return self._counts().max
-
-    def count_total(self) -> int | Infinity:
-        return self._counts().total
-
-    def _counts(self) -> PerInstance:
-        try:
-            with own_budget(self._shape, 2 * SHARE):
-                return self._shape.counts(self.params)
-        except BudgetError as error:
-            raise CountError(f"counting is out of budget: {error}") from error
 
     def at(self, values: Mapping[Var, IntLike]) -> Region:
         table = by_parameter(values, self.params)

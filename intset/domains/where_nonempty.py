@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from intset.domains.base import IntSet, empty_set
-from intset.domains.budgeted import own_budget
+from intset.domains.budgeted import SHARE, check_countable, own_budget
 from intset.domains.enclosure import Enclosure
 from intset.domains.end_arithmetic import by_parameter
 from intset.domains.ends import End
@@ -26,8 +26,9 @@ from intset.frame import Frame
 from intset.infinity import Infinity
 from intset.prover.cache import prove_in
 from intset.ranges import is_known
-from intset.regions.derived import coordinates
+from intset.regions.derived import PerInstance, coordinates
 from intset.regions.shape import Shape
+from intset.renaming import declared_of
 
 NOTE = "whether anything is left at these values is not known"
 S = TypeVar("S", IntSet, Region)
@@ -109,9 +110,12 @@ class OnlyWhereNonempty:
         number = self._inner.count()
         if number == 0 or isinstance(number, Infinity):
             return number
+        self._check_complete()
+        return select(logical_and(*self._needed), as_expr(number), 0) if self._needed else number
+
+    def _check_complete(self) -> None:
         if not self._nonempty.found.is_complete:
             raise CountError("for which values of the parameters there is no element at all is not known")
-        return select(logical_and(*self._needed), as_expr(number), 0) if self._needed else number
 
     def __repr__(self) -> str:
         where = " and ".join(map(str, self._needed))
@@ -193,11 +197,20 @@ class RegionWhereNonempty(OnlyWhereNonempty, Region):
     def box(self) -> tuple[Range, ...]:
         return self._region.box
 
-    def count_max(self) -> int | Infinity:
-        return self._region.count_max()
-
-    def count_total(self) -> int | Infinity:
-        return self._region.count_total()
+    def _per_instance(self) -> PerInstance:
+        """Of the parameters for which some others leave something, too."""
+        self._check_complete()
+        if not self._needed and not self._nonempty.found.facts:
+            return self._region._per_instance()
+        check_countable(self)
+        try:
+            shape = self.shape
+            others = [v for v in shape.variables() if v not in self.params]
+            declared = logical_and(*(fact.condition for v in others for fact in declared_of(v, v)))
+            with own_budget(shape, 2 * SHARE):
+                return shape.restricted(coordinates(self.dims), declared).without(others).counts(self.params)
+        except BudgetError as error:
+            raise CountError(f"counting is out of budget: {error}") from error
 
     def at(self, values: Mapping[Var, IntLike]) -> Region:
         table = self._table(values)

@@ -20,6 +20,7 @@ from intset.domains.query import Query
 from intset.errors import BudgetError, CountError
 from intset.expr.node import Cond, Expr, IntLike, Var
 from intset.expr.range import Range
+from intset.expr.walk import free_vars
 from intset.infinity import Infinity
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
@@ -276,9 +277,20 @@ class IslShape(Presburger, Shape):
     def sample(self) -> tuple[int, ...] | None:
         kinds = isl().dim_type
         current = self.get()
-        point = current.project_out(kinds.param, 0, current.dim(kinds.param)).sample_point()
+        if self.params:
+            current = current.intersect_params(declared(self))
+        point = current.sample_point()
         if point.is_void():
             return None
+        terms = [e for e in self.used_params() if not isinstance(e, Var) and e.free_vars()]
+        if terms:  # at values that these follow from
+            given = {
+                e: number(point.get_coordinate_val(kinds.param, k)) for k, e in enumerate(self.ordered_params(current))
+            }
+            found = self.at({v: given.get(v, _near_one(v)) for v in free_vars(*terms)}).sample()
+            if found is None:
+                raise BudgetError(f"{terms[0]} is not affine")
+            return found
         return tuple(number(point.get_coordinate_val(kinds.set, k)) for k in range(self.dims))
 
     def has(self, point: Sequence[int]) -> bool:
@@ -329,6 +341,13 @@ def of(shape: Presburger | Shape) -> IslShape:
         return IslShape(shape.get(), shape.params)
     point = coordinates(shape.dims)
     return translated(point, shape.condition(point))
+
+
+def _near_one(var: Var) -> int:
+    """A value of a variable, one that leaves products of it as they are where it may have that."""
+    low, high, step = var.declared()
+    least = 1 if low is None else max(low, 1)
+    return least + -least % step if high is None or least + -least % step <= high else high - high % step
 
 
 def universe(dims: int) -> IslShape:
