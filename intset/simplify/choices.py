@@ -30,11 +30,28 @@ def readers(known: Normalizer, choice: Node) -> tuple[Normalizer, Normalizer]:
 
 MAX_COMPARED: Final = 16  # nodes of arms that are compared under the condition
 _PARTIAL = frozenset((*ops.DIVISIONS, ops.LOAD, ops.SHL, ops.SHR, ops.ASSERTING))
+_LAZY = (ops.SELECT, ops.AND, ops.OR)  # of these only the first operand is evaluated whatever it is
 
 
 def is_total(*roots: Node) -> bool:
     """Whether the roots are defined everywhere, as their operations show."""
     return not any(node.op in _PARTIAL and not _by_constant(node) for node in postorder(roots))
+
+
+def is_as_total(new: Node, old: Node) -> bool:
+    """Whether `new` is seen to be defined wherever `old` is: what may be undefined in it `old` evaluates as well,
+    whatever its conditions are."""
+    partial = [node for node in postorder((new,)) if node.op in _PARTIAL and not _by_constant(node)]
+    if not partial:
+        return True
+    reached: set[Node] = set()
+    stack = [old]
+    while stack:
+        node = stack.pop()
+        if node not in reached:
+            reached.add(node)
+            stack.extend(node.args[:1] if node.op in _LAZY else node.args)
+    return all(node in reached for node in partial)
 
 
 def _by_constant(node: Node) -> bool:

@@ -24,7 +24,7 @@ from intset.linear.canonical import Normalizer
 from intset.linear.conditions import Clause
 from intset.linear.refine import sharpened
 from intset.simplify import comparisons, sums, together
-from intset.simplify.choices import is_total
+from intset.simplify.choices import is_as_total, is_total
 from intset.simplify.comparisons import clause_of, stated
 from intset.simplify.pattern import instance
 from intset.simplify.rules import ALL
@@ -192,12 +192,15 @@ def _under_others(
 ) -> Iterator[tuple[str, Cond]]:
     """The junction without a part that the others imply or exclude, or with one that is shorter where they hold."""
     neutral = op is ops.AND
+
+    def under(assumed: list[Cond]) -> Normalizer:
+        return known.narrowed(joined(ops.AND, assumed if neutral else [negated(part) for part in assumed]))
+
     for k in reversed(range(len(parts))):
-        others = [part for n, part in enumerate(parts) if n != k and _may_go(total, k, n)]
-        if not others:
+        later = [part for n, part in enumerate(parts) if n > k and _may_go(total, k, n)]
+        if not (k or later):
             continue
-        assumed = others if neutral else [negated(part) for part in others]
-        inner = known.narrowed(joined(ops.AND, assumed))
+        inner = under([*parts[:k], *later])
         if inner.empty:
             yield "parts exclude one another" if neutral else "parts complete one another", truth(not neutral)
             return
@@ -211,6 +214,8 @@ def _under_others(
                 yield "parts exclude one another" if neutral else "parts complete one another", truth(not neutral)
             return
         new = s.run(parts[k], inner, 1)
+        if later and not is_as_total(new, parts[k]):  # it is read also where parts behind it fail
+            new = s.run(parts[k], under(parts[:k]), 1) if k else parts[k]
         if new is not parts[k] and s.is_better(s.price(new), s.price(parts[k])):
             yield "shorter under the others", joined(op, [*parts[:k], new, *parts[k + 1 :]])
 

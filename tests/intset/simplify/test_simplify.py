@@ -87,6 +87,10 @@ def test_what_guards_a_division_stays_before_it() -> None:
     assert simplify((y > 0) & (x // y > 3) & (y > 2)) is (y > 2) & (x // y > 3)
     assert simplify((y <= 0) | (x // y > 3) | (y <= 2)) is (y <= 2) | (x // y > 3)
     assert simplify((y > 0) & (x // y > 3) & (y >= 0)) is (y > 0) & (x // y > 3)
+    guarded = select(y > 2, x // y, z) > 3
+    assert simplify(guarded & (y > 2)) is guarded & (y > 2) and simplify(guarded | (y <= 2)) is guarded | (y <= 2)
+    assert simplify((y > 2) & guarded & (x < 40)) is (y > 2) & (x // y > 3) & (x < 40)
+    assert simplify((x // y + minimum(z, 5) > 3) & (z < 3)) is (x // y + z > 3) & (z < 3)
     lazily = (x // 4).eq(2) & (x % 4).eq(abs(z // y) % 4)
     assert evaluate(simplify(lazily), {x: 0, y: 0, z: 0}) is False
 
