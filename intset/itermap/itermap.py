@@ -71,8 +71,8 @@ class IterMap:
         used = free_vars(*self.exprs, *given, *self._conditions)
         self._sizes = tuple(v for v in used if v not in own)
         self._opaque = bool(opaque_terms(*self.exprs, *given, *self._conditions))
-        extents = [r.extent for r in self._limits() if isinstance(r.extent, Expr)]
-        self._empty = logical_or(*(e <= 0 for e in extents if not e.is_const))
+        extents = [r.extent for r in self._limits() if isinstance(r.extent, Expr) and not r.extent.is_const]
+        self._empty = logical_or(*(e <= 0 for e in extents if own.isdisjoint(e.free_vars())))  # said of sizes alone
 
     def _limits(self) -> list[Range]:
         ranges = self.ctx.ranges
