@@ -73,21 +73,25 @@ def _kept(stmts: list[Stmt], tensor: Tensor, made: set[Tensor]) -> list[Stmt]:
         first = stmts[0]
         count = 1
         if isinstance(first, Store) and first.tensor is tensor and not opaque_terms(*first.indices):
-            count = _run(stmts, tensor, first.indices)
-            if _is_worth(stmts[:count], tensor):
-                kept = _in_variable(stmts[:count], tensor, first.indices, made)
-                stmts = stmts[count:]
+            run = _run(stmts, tensor, first.indices)
+            if run and _is_worth(stmts[:run], tensor):
+                kept = _in_variable(stmts[:run], tensor, first.indices, made)
+                stmts = stmts[run:]
                 is_read = not is_own or any(_accesses(stmt, tensor) for stmt in stmts)
                 found += kept if is_read else kept[:-1]
                 continue
+            count = max(run, 1)
         found += stmts[:count]
         stmts = stmts[count:]
     return found
 
 
 def _run(stmts: Sequence[Stmt], tensor: Tensor, place: tuple[Expr, ...]) -> int:
-    """How many statements from the first on touch a tensor at one place only; the last of them does."""
-    last = 0
+    """How many statements from the first on touch a tensor at one place only; the last of them does.
+
+    None where the first one, which stores there, reads it at another.
+    """
+    count = 0
     named = set(free_vars(*place))
     for k, stmt in enumerate(stmts):
         found = _accesses(stmt, tensor)
@@ -97,8 +101,8 @@ def _run(stmts: Sequence[Stmt], tensor: Tensor, place: tuple[Expr, ...]) -> int:
             continue
         if not isinstance(stmt, (Store, For, If)) or not _only_at(stmt, tensor, place, named):
             break
-        last = k
-    return last + 1
+        count = k + 1
+    return count
 
 
 def _alone(loop: For, made: set[Tensor]) -> Stmt | None:

@@ -98,6 +98,12 @@ def test_random_nests_compute_the_same_in_pieces(seed: int, worth: float, monkey
             assert np.array_equal(results(g, n), expected), f"{f}\n{g}\nat {n}"
 
 
+def test_an_element_made_of_others_of_its_tensor_is_no_variable() -> None:
+    f = parse_nest("def F(A: float32[6]):\n    A[0] = A[1] + A[2]\n    A[3] = A[2] + A[3] + A[3]\n    A[3] = A[3] + 1.0\n")
+    given = np.arange(1, 7, dtype="float32") ** 2
+    assert np.array_equal(run(accumulate(f), {"A": given.copy()})["A"], run(f, {"A": given.copy()})["A"])
+
+
 def padded(n: Any, kind: str = "") -> Any:
     a = te.placeholder((n, n), name="A")
     b = te.compute(

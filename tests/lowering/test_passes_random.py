@@ -28,7 +28,25 @@ from lowering import (
 )
 from lowering.errors import LayoutError
 from lowering.nest.ir import Function
-from lowering.passes import decide_rows, inline_values, name_values
+from lowering.nest.walk import without_assumptions
+from lowering.passes import (
+    accumulate,
+    accumulators,
+    decide_rows,
+    follow_guards,
+    inline_values,
+    name_choices,
+    name_minima,
+    name_values,
+    partition_loops,
+    worth,
+)
+from lowering.passes.constants import fold_constants
+from lowering.passes.digits import run_over_digits
+from lowering.passes.forwarded import forward_copies
+from lowering.passes.identities import drop_identities
+from lowering.passes.unroll import unroll
+from lowering.storage.fixed import with_fixed_storage
 from tests.lowering.random_nests import Nest
 from tests.lowering.wild_nests import Wild
 from tests.sweeps import daily
@@ -102,6 +120,49 @@ def test_passes_keep_the_meaning(seed: int) -> None:
 @pytest.mark.parametrize("seed", daily(range(30), 4))
 def test_passes_keep_the_meaning_of_wild_nests(seed: int) -> None:
     check(seed, Wild)
+
+
+FOR_C: dict[str, Callable[[Function], Function]] = {  # in the order in which C has them
+    "forward_copies": forward_copies,
+    "with_fixed_storage": with_fixed_storage,
+    "run_over_digits": run_over_digits,
+    "unroll": unroll,
+    "partition_loops": partition_loops,
+    "drop_identities": drop_identities,
+    "decide_rows": lambda f: decide_rows(f, is_all=True),
+    "accumulate": accumulate,
+    "fold_constants": fold_constants,
+    "drop_dead": drop_dead,
+}
+BEFORE: list[Callable[[Function], Function]] = [
+    *(unique_names, unique_names, lower_divisions, follow_guards, name_choices, name_minima),
+    lambda f: lower_divisions(strength_reduce(f)),
+]
+
+
+def check_for_c(seed: int, kind: type[Nest], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What C is made of means what the nest does, also where nothing is too little to be worth it."""
+    nest = kind(seed)
+    rng = random.Random(seed)
+    if rng.random() < 0.5:
+        monkeypatch.setattr(worth, "WORTH", 0.0)
+        monkeypatch.setattr(accumulators, "FEWEST", 1)
+    f = unique_names(nest.f)
+    f = rng.choice(BEFORE)(inline_values(drop_dead(f.with_body(without_assumptions(f.body)))))
+    for step in FOR_C.values():
+        f = step(f)
+    monkeypatch.undo()
+    try:
+        nest.agrees(f, seed + 17)
+    except Exception as error:
+        raise AssertionError(f"seed {seed}: {error}\n{nest.text}\n{f}") from error
+
+
+@pytest.mark.parametrize("start", daily(range(0, 1600, 8), 100))
+@pytest.mark.parametrize("kind", [Nest, Wild])
+def test_what_c_is_made_of_keeps_the_meaning(start: int, kind: type[Nest], monkeypatch: pytest.MonkeyPatch) -> None:
+    for seed in range(start, start + 8):
+        check_for_c(seed, kind, monkeypatch)
 
 
 PLANTED = {  # what is put into a nest, and what is gone then, by the pass that finds it
