@@ -12,7 +12,7 @@ from bound.tir.opaque import IntFunction, integer
 from bound.tir.reduce import Parameter
 from bound.tir.value import Operand, Value, ValueOp
 from intset.expr import ops
-from intset.expr.node import Expr, Node, Var
+from intset.expr.node import Expr, Node, Var, constant_value
 from intset.expr.range import Range
 from intset.expr.walk import postorder
 from lowering.nest.ir import Allocate, Assert, Assume, Evaluate, For, If, Let, Seq, Stmt, Store, seq
@@ -124,8 +124,9 @@ def _mapped(stmt: Stmt, change: OnOperand) -> Stmt:
 
 
 def _changed(r: Range, change: OnOperand) -> Range:
-    low, extent = range_ends(r)
-    return Range(change(low), change(extent))
+    low, extent = (change(end) for end in range_ends(r))
+    number = constant_value(extent)
+    return Range(low, extent if number is None or number >= 0 else 0)  # below 0 there is nothing either
 
 
 def with_children(stmt: Stmt, new: tuple[Stmt, ...]) -> Stmt:

@@ -99,7 +99,8 @@ def test_random_nests_compute_the_same_in_pieces(seed: int, worth: float, monkey
 
 
 def test_an_element_made_of_others_of_its_tensor_is_no_variable() -> None:
-    f = parse_nest("def F(A: float32[6]):\n    A[0] = A[1] + A[2]\n    A[3] = A[2] + A[3] + A[3]\n    A[3] = A[3] + 1.0\n")
+    lines = ["def F(A: float32[6]):", "A[0] = A[1] + A[2]", "A[3] = A[2] + A[3] + A[3]", "A[3] = A[3] + 1.0"]
+    f = parse_nest("\n    ".join(lines))
     given = np.arange(1, 7, dtype="float32") ** 2
     assert np.array_equal(run(accumulate(f), {"A": given.copy()})["A"], run(f, {"A": given.copy()})["A"])
 

@@ -17,6 +17,7 @@ from lowering import (
     lower,
     lower_divisions,
     narrow,
+    parse_nest,
     rebase,
     run,
     simplify,
@@ -26,6 +27,7 @@ from lowering import (
 from lowering.build.function import nest_of
 from lowering.nest.ir import Allocate, Assert, For, If, Let, LoopKind, Seq, Stmt, Store, seq
 from lowering.nest.walk import children, free_variables, map_operands, operands, statements
+from lowering.passes.unroll import unroll
 from tests.bound.corpus import CASES
 from tests.lowering.lowered import of_corpus
 
@@ -230,3 +232,10 @@ def test_the_nest_before_the_passes_is_in_coordinates_of_the_tensors() -> None:
     s = CASES["doc_ex2_at_j"]["fn"]()
     text = str(nest_of(infer_bound(s)))
     assert "allocate C: int32[i : + 1, j : + 1]" in text and "D[i, j] = C[i, j] * 2" in text
+
+
+def test_a_loop_that_is_empty_in_some_copy_of_an_unrolled_one() -> None:
+    loop = "    for i in [1, 4) unrolled:\n        for k in [0, 8 - i * 4):\n            A[k] = A[k] + i\n"
+    f = parse_nest(f"def F(A: int32[9]):\n{loop}")
+    given = np.arange(9, dtype="int32")
+    assert (run(unroll(f), {"A": given.copy()})["A"] == run(f, {"A": given.copy()})["A"]).all()
