@@ -382,8 +382,7 @@ class Context:
         if not _is_certified(answer) and (narrower := frame.narrowest) is not None:
             answer = _better(answer, self._answered(what, narrower, exprs, kept, chosen))
         if what == "bounds":
-            read = (frame.narrowest or frame).ranges
-            asked = AskedBounds(exprs[0], stated.ranges, stated.facts, stated.defined, kept, chosen, read)
+            asked = AskedBounds(exprs[0], stated.ranges, stated.facts, stated.defined, kept, chosen)
             return frame.remember(key, answer.answering(asked))
         return frame.remember(key, where_nonempty(answer, _nonempty(frame, kept, chosen, registered)))
 

@@ -9,7 +9,7 @@ from intset.config import Config
 from intset.domains.query import Query
 from intset.expr import ops
 from intset.expr.definedness import definedness, embedded_claims, is_partial
-from intset.expr.node import Cond, Expr, Node, Var
+from intset.expr.node import Cond, Expr, Node, PlainVar, Var
 from intset.expr.range import Range
 from intset.expr.walk import conjuncts
 from intset.facts import ASSERTED, Fact
@@ -52,7 +52,9 @@ class Frame:
         self._contradiction: tuple[Fact, ...] | None = None
         self._defined: dict[tuple[Node, ...], tuple[Frame | None]] = {}
         self.base = base_normalizer(ranges) if base is None else base
-        multiples = [(var % step).eq(0) for var in ranges if (step := var.declared()[2]) > 1]
+        multiples = [
+            (var % step).eq(0) for var in ranges if type(var) is not PlainVar and (step := var.declared()[2]) > 1
+        ]
         full = occupied(ranges, self.base) if self.base.knowledge.limits else ()
         if not facts and not defined and not multiples and not full:
             self.conditions: tuple[Cond, ...] = ()

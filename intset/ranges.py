@@ -38,11 +38,12 @@ def checked_ranges(ranges: Mapping[Var, Range | None]) -> tuple[dict[Var, Range]
     constant = True
     for var, limits in ranges.items():
         if limits is None:
-            limits = Range.everything()
+            limits, constant = Range.everything(), False
         elif not isinstance(limits, Range):
             raise InputError(f"the range of {var!r} must be a Range(min, extent), not {shown(limits)}")
-        table[checked_var(var)] = limits
-        constant = constant and limits.ends is not None
+        elif limits.ends is None:
+            constant = False
+        table[var if isinstance(var, Var) else checked_var(var)] = limits
     if constant:
         return table, ()
     _refuse_cycles(table)

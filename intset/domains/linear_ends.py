@@ -23,9 +23,11 @@ def has_parameters(query: Query, form: Linear) -> bool:
     """Whether the answer may depend on variables that stay symbolic."""
     if not form.terms:
         return False
-    limits = query.known.knowledge.limits
-    if any(not query.is_relaxed(v) or v in limits for v in free_vars(*form.terms)):
-        return True
+    limits, ranges, keep = query.known.knowledge.limits, query.ranges, query.keep
+    for e in form.terms:
+        for var in e.free_vars():
+            if var not in ranges or var in keep or var in limits:
+                return True
     if not query.facts and not query.kept_ties:
         return False
     spoken = bool(query.keep or limits) or any(v not in query.ranges for c in query.facts for v in c.free_vars())

@@ -36,19 +36,21 @@ def is_partial(root: Node) -> bool:
 
 
 def _finds_need(root: Node) -> bool:
-    stack, seen = [root], {root}
-    while stack:
-        node = stack.pop()
-        if node.op in _PARTIAL and own_need(node) is not None:
-            return True
-        for arg in node.args:
+    waiting, seen = [root], {root}
+    for node in waiting:  # grows meanwhile
+        op, args = node.op, node.args
+        if op in _PARTIAL:
+            by_number = op is not ops.ASSERTING and args[1].op is ops.CONST and args[1].data > 0
+            if not by_number and own_need(node) is not None:
+                return True
+        for arg in args:
             if arg.args and arg not in seen:
+                seen.add(arg)
                 known = getattr(arg, "_partial", None)
                 if known:
                     return True
-                seen.add(arg)
                 if known is None:
-                    stack.append(arg)
+                    waiting.append(arg)
     return False
 
 

@@ -259,25 +259,32 @@ class Var(Expr):
     serial: int
 
     def __new__(cls, name: str) -> Var:
-        return (PlainVar if cls is Var else cls).created(name, ORIGIN.next_uid(), {})
+        return (PlainVar if cls is Var else cls).made(name, ORIGIN.next_uid(), {})
 
     @classmethod
     def created(cls, name: str, uid: tuple[int, int], fields: dict[str, Any]) -> Self:
-        if not isinstance(name, str) or not name:
-            raise InputError(f"a variable's name is a non-empty text, not {shown(name)}")
+        """The variable with this uid: the one that there is, or a new one."""
         with LOCK:
             known: Self | None = _VARIABLES.get(uid)
-            if known is not None:
-                return known
-            self = object.__new__(cls)
-            set_slot = object.__setattr__
-            for slot, value in (("op", ops.VAR), ("args", ()), ("data", uid), ("name", name), ("uid", uid)):
-                set_slot(self, slot, value)
-            set_slot(self, "serial", next(_SERIAL))
-            for slot, value in fields.items():
-                set_slot(self, slot, value)
-            _VARIABLES.put(uid, self)
-            return self
+            return cls.made(name, uid, fields) if known is None else known
+
+    @classmethod
+    def made(cls, name: str, uid: tuple[int, int], fields: dict[str, Any]) -> Self:
+        """A variable with a uid that no other has."""
+        if not isinstance(name, str) or not name:
+            raise InputError(f"a variable's name is a non-empty text, not {shown(name)}")
+        self = object.__new__(cls)
+        set_slot = object.__setattr__
+        set_slot(self, "op", ops.VAR)  # written out: many variables are made
+        set_slot(self, "args", ())
+        set_slot(self, "data", uid)
+        set_slot(self, "uid", uid)
+        set_slot(self, "name", name)
+        set_slot(self, "serial", next(_SERIAL))
+        for slot in fields:
+            set_slot(self, slot, fields[slot])
+        _VARIABLES.put(uid, self)
+        return self
 
     def free_vars(self) -> tuple[Var, ...]:
         return (self,)  # not remembered: a reference to itself would keep it alive
@@ -321,7 +328,7 @@ class ShapeVar(Var):
             raise InputError(f"multiple_of of ShapeVar({name!r}) must be at least 1, not {shown(step)}")
         if low is not None and high is not None and -(-low // step) > high // step:
             raise InputError(f"ShapeVar({name!r}) has no value: [{shown(low)}, {shown(high)}], step {shown(step)}")
-        return cls.created(name, ORIGIN.next_uid(), {"lower": low, "upper": high, "multiple_of": step})
+        return cls.made(name, ORIGIN.next_uid(), {"lower": low, "upper": high, "multiple_of": step})
 
     def fields(self) -> dict[str, Any]:
         return {"lower": self.lower, "upper": self.upper, "multiple_of": self.multiple_of}
@@ -437,8 +444,10 @@ def as_cond(value: object, what: str = "an operand") -> Cond:
 
 def constant_value(e: Expr) -> int | None:
     """The value of a constant or of a negated constant, else `None`."""
-    value: int | None = e.data if e.op is ops.CONST else None
-    return -int(e.args[0].data) if e.op is ops.NEG and e.args[0].op is ops.CONST else value
+    if e.op is ops.CONST:
+        value: int = e.data
+        return value
+    return -int(e.args[0].data) if e.op is ops.NEG and e.args[0].op is ops.CONST else None
 
 
 def _operand(value: object) -> Expr | None:

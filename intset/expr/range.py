@@ -31,15 +31,13 @@ class Range:
         width = extent if isinstance(extent, Infinity) else as_expr(extent, "extent of a Range")
         if low is POS_INF or width is NEG_INF or (low is NEG_INF and width is not POS_INF):
             raise InputError(f"no such range: min={shown(min)}, extent={shown(extent)}")
-        if isinstance(width, Expr):
-            number = constant_value(width)
-            if number is not None and number < 0:
-                raise InputError(f"the extent of a Range must not be negative: {shown(number)}")
+        number = None if isinstance(width, Infinity) else constant_value(width)
+        if number is not None and number < 0:
+            raise InputError(f"the extent of a Range must not be negative: {shown(number)}")
         object.__setattr__(self, "min", low)
         object.__setattr__(self, "extent", width)
         object.__setattr__(self, "_last", POS_INF)
         first = None if isinstance(low, Infinity) else constant_value(low)
-        number = None if isinstance(width, Infinity) else constant_value(width)
         object.__setattr__(self, "ends", None if first is None or number is None else (first, first + number - 1))
 
     @classmethod

@@ -91,9 +91,24 @@ def _loads_below(root: Node) -> tuple[Expr, ...]:
     try:
         return root._loads
     except AttributeError:
-        found: tuple[Any, ...] = tuple(node for node in postorder((root,)) if node.op is ops.LOAD)
+        found: tuple[Any, ...] = ()
+        if _reads(root):
+            found = tuple(node for node in postorder((root,)) if node.op is ops.LOAD)
         root.remember("_loads", found)
         return found
+
+
+def _reads(root: Node) -> bool:
+    """Whether there is an opaque term below: mostly there is none, and no order to find."""
+    waiting, seen = [root], {root}
+    for node in waiting:  # grows meanwhile
+        if node.op is ops.LOAD:
+            return True
+        for arg in node.args:
+            if (arg.args or arg.op is ops.LOAD) and arg not in seen:
+                seen.add(arg)
+                waiting.append(arg)
+    return False
 
 
 def size(*roots: Node) -> int:

@@ -56,9 +56,10 @@ class WeakTable(Generic[K, V]):
         rows, dead = self.rows, self.dead
         while dead:
             row = dead[0]
-            if rows.get(row.key) is row:  # else an equal one has been made since
-                del rows[row.key]
-            del row
+            key = row.key
+            if rows.get(key) is row:  # else an equal one has been made since
+                del rows[key]
+            del row, key
             dead.popleft()  # last: interrupted before, it is found again
 
     def __len__(self) -> int:

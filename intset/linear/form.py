@@ -116,7 +116,8 @@ class Linear:
         """The terms in canonical order."""
         if len(self.terms) < 2:
             return list(self.terms.items())
-        return sorted(self.terms.items(), key=lambda term: order_key(term[0]))
+        terms = self.terms
+        return [(e, terms[e]) for e in sorted(terms, key=order_key)]
 
     def expr(self) -> Expr:
         """The expression in canonical order, equal for equal polynomials."""
@@ -130,12 +131,12 @@ class Linear:
         if len(self.terms) < 2:
             return self
         listed = _in_text(self)
-        same = all([own is e for own, (e, _) in zip(self.terms, listed, strict=True)])  # noqa: C419  # asked often
-        if same:
-            return self
-        found = Linear(self.const, dict(listed))
-        found.made = self.made
-        return found
+        for own, (e, _) in zip(self.terms, listed, strict=True):
+            if own is not e:
+                found = Linear(self.const, dict(listed))
+                found.made = self.made
+                return found
+        return self
 
     def __repr__(self) -> str:
         return f"Linear({self.expr()!r})"
@@ -144,9 +145,10 @@ class Linear:
 def _in_text(form: Linear) -> list[tuple[Expr, int]]:
     """The terms in the order in which they are written."""
     ordered = form.ordered()
-    if form.const >= 0 and len(ordered) > 1:  # a sum does not start with a negative term when another can come first
-        return [t for t in ordered if t[1] > 0] + [t for t in ordered if t[1] < 0]
-    return ordered
+    if form.const < 0 or min(form.terms.values()) > 0:
+        return ordered
+    # a sum does not start with a negative term when another can come first
+    return [t for t in ordered if t[1] > 0] + [t for t in ordered if t[1] < 0]
 
 
 def _to_expr(form: Linear) -> Expr:

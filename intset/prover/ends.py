@@ -36,8 +36,7 @@ LARGE = (7, 3, None)  # sizes from which on the ends of ranges are told apart, a
 
 
 class AskedBounds(NamedTuple):
-    """A question about the bounds of `expr`; the fields are those of the frame it was asked in. `read` are the ranges
-    with ends that facts state."""
+    """A question about the bounds of `expr`; the fields are those of the frame it was asked in."""
 
     expr: Expr
     ranges: Mapping[Var, Range]
@@ -45,7 +44,6 @@ class AskedBounds(NamedTuple):
     defined: tuple[Cond, ...]
     keep: tuple[Var, ...]
     config: Config
-    read: Mapping[Var, Range]
 
     def certificate(self, answer: Bounds) -> BoundsCertificate:
         """The certificate of the answer; `InputError` where none is found."""
@@ -137,6 +135,7 @@ def _points(
     asked: AskedBounds, within: Frame, end: Expr, sizes: tuple[Var, ...]
 ) -> Iterator[tuple[tuple[Var, Expr], ...]]:
     """Points in sizes that agree with a counterexample of `e != end`, the likeliest first."""
+    read = (within.reading.narrowest or within.reading).ranges  # with the ends that facts state
     for least in LARGE:
         larger = [] if least is None else [size >= least for size in sizes]
         proof = prove_in(within.stating((*within.facts, *(Fact(size, DERIVED) for size in larger))), asked.expr.ne(end))
@@ -144,7 +143,7 @@ def _points(
             continue
         point = proof.counterexample
         variables = _by_dependence(asked)
-        choices = [list(_choices((asked.ranges[var], asked.read.get(var)), var, point)) for var in variables]
+        choices = [list(_choices((asked.ranges[var], read.get(var)), var, point)) for var in variables]
         if all(choices):
             for chosen in itertools.islice(itertools.product(*choices), 4 * MAX_TRIED):
                 yield tuple(_in_sizes(variables, chosen).items())
