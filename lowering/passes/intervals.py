@@ -122,7 +122,7 @@ def _span(ctx: Context, node: Expr, args: list[Span]) -> Span:
     if node.op in _ASKED:
         ends = ctx.bounds(node, domain=CHEAPEST)
         low, high = (constant_value(end) if isinstance(end, Expr) else None for end in ends)
-        limits = _of_division(node, args) if node.op in ops.DIVISIONS else None
+        limits = _of_division(node, args) if node.op in ops.DIVISIONS else _of_mask(node, args)
         if limits is not None:
             low = limits[0] if low is None else max(low, limits[0])
             high = limits[1] if high is None else min(high, limits[1])
@@ -140,6 +140,12 @@ def _of_division(node: Expr, args: list[Span]) -> Span:
         return None
     limit = max(map(abs, b)) - 1 if node.op in _REMAINDERS else max(map(abs, a))
     return (-limit, limit)
+
+
+def _of_mask(node: Expr, args: list[Span]) -> Span:
+    """What is left of a number by a mask that is not negative is no more than the mask."""
+    masks = [span[1] for span in args if span is not None and span[0] >= 0]
+    return (0, min(masks)) if node.op is ops.BITAND and masks else None
 
 
 def _combined(node: Expr, args: list[tuple[int, int]]) -> Span:
