@@ -45,6 +45,13 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(10_000, 20, 20)
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Nor what the tests of a file left: what they are about is freed at once, the rest lives in tables and caches."""
+    if nextitem is not None and nextitem.path != item.path:
+        gc.freeze()
+
+
 @pytest.fixture
 def asked_anew() -> None:
     """Forget the proofs that earlier tests found: a mutation tester runs every mutant in a process that has them."""

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -88,9 +88,12 @@ def check_run(f: Function, schedule: Schedule, sizes: Mapping[str, int] | None =
     close(run(f, given, sizes or {}, functions), expected)
 
 
+text_of = lru_cache(8)(to_c)
+
+
 def check_c(f: Function, schedule: Schedule, sizes: Mapping[str, int] | None = None, sanitize: bool = False) -> str:
     """Compile the C of `f`, run it, and compare with the reference; gives the C."""
-    text = to_c(f)
+    text = text_of(f)
     given, expected = problem(schedule, sizes or {})
     if sanitize:
         close(run_sanitized(f, text, given, expected, sizes or {}), expected)

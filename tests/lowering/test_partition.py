@@ -84,7 +84,7 @@ def results(f: Function, n: int) -> Any:
 
 
 @pytest.mark.parametrize("worth", [0.0, 1e9])
-@pytest.mark.parametrize("seed", daily(range(400), 20))
+@pytest.mark.parametrize("seed", daily(range(400), 36))
 def test_random_nests_compute_the_same_in_pieces(seed: int, worth: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deciding, "WORTH", worth)
     monkeypatch.setattr(deciding, "SHORT", 1e9 - worth)

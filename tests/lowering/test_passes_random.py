@@ -112,12 +112,12 @@ def check(seed: int, kind: type[Nest] = Nest) -> None:
     nest.agrees(nest.f, seed + 19)
 
 
-@pytest.mark.parametrize("seed", daily(range(70), 4))
+@pytest.mark.parametrize("seed", daily(range(70), 7))
 def test_passes_keep_the_meaning(seed: int) -> None:
     check(seed)
 
 
-@pytest.mark.parametrize("seed", daily(range(30), 4))
+@pytest.mark.parametrize("seed", daily(range(30), 6))
 def test_passes_keep_the_meaning_of_wild_nests(seed: int) -> None:
     check(seed, Wild)
 

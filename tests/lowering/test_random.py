@@ -20,14 +20,14 @@ def run_seeds(seeds: range, symbolic: bool) -> int:
     return checked
 
 
-@pytest.mark.parametrize("start", daily(range(0, 300, 10), 30))
+@pytest.mark.parametrize("start", daily(range(0, 300, 6), 50))
 def test_random_schedules(start: int) -> None:
-    assert run_seeds(range(start, start + 10), symbolic=False) >= 2
+    assert run_seeds(range(start, start + 6), symbolic=False) >= 1
 
 
-@pytest.mark.parametrize("start", daily(range(0, 150, 10), 15))
+@pytest.mark.parametrize("start", daily(range(0, 150, 6), 25))
 def test_random_schedules_with_symbolic_sizes(start: int) -> None:
-    assert run_seeds(range(start, start + 10), symbolic=True) >= 2
+    assert run_seeds(range(start, start + 6), symbolic=True) >= 1
 
 
 @pytest.mark.parametrize("seed", daily(range(1000, 1040), 10))

@@ -195,7 +195,7 @@ def random_body(rng: random.Random) -> str:
     return "\n".join(lines)
 
 
-@pytest.mark.parametrize("seed", daily(range(400), 10))
+@pytest.mark.parametrize("seed", daily(range(400), 20))
 def test_random_nests_say_the_same_with_names(seed: int) -> None:
     rng = random.Random(seed)
     f = nest(random_body(rng))

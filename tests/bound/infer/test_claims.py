@@ -39,20 +39,20 @@ def symbolic(seed: int, domain: str) -> int:
 
 
 def own(domain: str, start: int, count: int) -> range:
-    """Every fourth number, others for each domain."""
-    return range((DOMAINS.index(domain) + start) % 4, count, 4)
+    """Every eighth number, others for each domain."""
+    return range((DOMAINS.index(domain) + start) % 8, count, 8)
 
 
-@pytest.mark.parametrize("start", daily(range(4), 4))
+@pytest.mark.parametrize("start", daily(range(8), 8))
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_of_random_schedules(domain: str, start: int) -> None:
-    assert sum(constant(seed, domain) for seed in own(domain, start, 24)) > 12
+    assert sum(constant(seed, domain) for seed in own(domain, start, 24)) > 5
 
 
-@pytest.mark.parametrize("start", daily(range(4), 4))
+@pytest.mark.parametrize("start", daily(range(8), 8))
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_of_random_schedules_with_symbolic_sizes(domain: str, start: int) -> None:
-    assert sum(symbolic(seed, domain) for seed in own(domain, start, 16)) > 5
+    assert sum(symbolic(seed, domain) for seed in own(domain, start, 16)) > 1
 
 
 @pytest.mark.parametrize("start", daily(range(3), 3))

@@ -297,9 +297,9 @@ def run_any(schedule: Schedule, sizes: dict[str, int]) -> None:
     check(schedule, sizes, bounds=b)
 
 
-@pytest.mark.parametrize("start", daily(range(0, 20, 10), 2))
+@pytest.mark.parametrize("start", daily(range(0, 20, 5), 4))
 def test_strided_programs(start: int) -> None:
-    assert sum(run_strided(seed, seed % 3 == 0, seed % 10 == 1) for seed in range(start, start + 10)) > 3
+    assert sum(run_strided(seed, seed % 3 == 0, seed % 10 == 1) for seed in range(start, start + 5)) > 1
 
 
 @pytest.mark.parametrize("start", daily(range(0, 10, 2), 5))

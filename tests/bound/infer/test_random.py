@@ -52,15 +52,15 @@ def test_constant_sizes(start: int) -> None:
         constant(seed)
 
 
-@pytest.mark.parametrize("start", range(0, NEAR, 10))
+@pytest.mark.parametrize("start", daily(range(0, NEAR, 5), 2))
 def test_blocks_of_threads(start: int) -> None:
-    for seed in range(start, start + 10):
+    for seed in range(start, start + 5):
         threaded(seed)
 
 
-@pytest.mark.parametrize("start", range(0, NEAR, 10))
+@pytest.mark.parametrize("start", daily(range(0, NEAR, 5), 2))
 def test_boxes_and_other_domains(start: int) -> None:
-    for seed in range(start, start + 10):
+    for seed in range(start, start + 5):
         others(seed)
 
 

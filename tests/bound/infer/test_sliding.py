@@ -315,6 +315,6 @@ def test_random_programs(start: int) -> None:
     assert sweep(start, 20) >= 1
 
 
-@pytest.mark.parametrize("start", daily(range(20, 620, 40), 15))
+@pytest.mark.parametrize("start", daily(range(20, 620, 10), 60))
 def test_random_boxes(start: int) -> None:
-    assert sweep(start, 20, compute="box") >= 1
+    assert sweep(start, 10, compute="box") >= 1

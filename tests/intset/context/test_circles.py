@@ -48,7 +48,6 @@ QUESTIONS: dict[str, Callable[[Context], Any]] = {
 
 @pytest.fixture
 def _without_collector() -> Iterator[None]:
-    gc.collect()
     gc.disable()
     yield
     gc.enable()

@@ -48,7 +48,7 @@ def value_at(value: PadValue, place: tuple[int, ...], arrays: dict[str, Any], gr
 
 
 @pytest.mark.parametrize("by_dataflow", [False, True])
-@pytest.mark.parametrize("seed", daily(range(600), 100))
+@pytest.mark.parametrize("seed", daily(range(600), 200))
 def test_contracts_hold(seed, by_dataflow, monkeypatch):
     try:
         f, first = random_function(seed)

@@ -11,7 +11,7 @@ from tests.lowering.padding.enumeration import least_cost, random_case
 from tests.sweeps import daily
 
 
-@pytest.mark.parametrize("seed", daily(range(2000), 80))
+@pytest.mark.parametrize("seed", daily(range(2000), 160))
 def test_no_plan_costs_less(seed):
     case = random_case(seed, 1 + seed % 5)
     plan = case.graph.plan()
