@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from typing import Any, Literal, overload
 
@@ -23,11 +23,12 @@ from intset.domains.where_nonempty import where_nonempty
 from intset.equations import Solved, solved_equations
 from intset.errors import ContradictionWarning, InputError
 from intset.expr.digits import shown
+from intset.expr.given import listed
 from intset.expr.length import as_width
 from intset.expr.node import Cond, Expr, IntLike, Node, Var, as_cond, as_expr
 from intset.expr.range import Range
 from intset.expr.walk import conjuncts
-from intset.facts import ASSUMED, DERIVED, Fact
+from intset.facts import ASSUMED, DERIVED, PROVENANCES, Fact
 from intset.frame import Frame
 from intset.itermap.itermap import IterMap, iter_map
 from intset.names import generation
@@ -37,7 +38,7 @@ from intset.prover.explain import Explanation, explain
 from intset.prover.proof import Proof
 from intset.prover.simplifying import Simplified, simplified_in_steps
 from intset.prover.width import fits
-from intset.ranges import checked_ranges, checked_var
+from intset.ranges import as_ranges, checked_ranges, listed_vars
 from intset.renaming import renamed
 from intset.simplify.cost import COST, weights
 from intset.simplify.engine import MAX_ROUNDS, simplified
@@ -76,7 +77,7 @@ class Context:
         assume: Iterable[Cond | Fact] = (),
         domain: str | None = None,
     ) -> None:
-        table, ends = checked_ranges(ranges or {})
+        table, ends = checked_ranges(ranges)
         self.domain = None if domain is None else configuration.checked("domain", domain, "Context(domain=)")
         facts = (*ends, *(part for given in _listed(assume) for part in _facts_of(given, ASSUMED)))
         self._root = root = Frame(table, facts)
@@ -102,10 +103,7 @@ class Context:
         >>> Context.from_constraints([i, j], [0 <= i, i < n, 0 <= j, j < m]).bounds(i * m + j)
         (0, n * m - 1)
         """
-        given = (vars,) if isinstance(vars, Var) else vars
-        if isinstance(given, (str, Set)) or not isinstance(given, Iterable):  # a set has no order of its own
-            raise InputError(f"vars must be a sequence of variables, not {shown(vars)}")
-        return cls(dict.fromkeys(checked_var(var) for var in given), conditions, domain)
+        return cls(dict.fromkeys(listed_vars(vars, "vars")), conditions, domain)
 
     # -- what is known ------------------------------------------------------------------------------------------
 
@@ -147,7 +145,7 @@ class Context:
         new = Context.__new__(type(self))
         new.domain = self.domain
         added = tuple(part for given in _listed(facts) for part in _facts_of(given, provenance))
-        new._root = frame.extended(ranges or {}, added)
+        new._root = frame.extended(as_ranges(ranges), added)
         return new
 
     def renamed(self, replacements: Mapping[Var, IntLike], ranges: Mapping[Var, Range | None] | None = None) -> Context:
@@ -169,7 +167,7 @@ class Context:
         (0, 29)
         """
         frame = self.frame
-        table, facts = renamed(frame.ranges, frame.facts, replacements, ranges or {})
+        table, facts = renamed(frame.ranges, frame.facts, replacements, ranges)
         return Context(table, facts, self.domain)
 
     # -- questions ----------------------------------------------------------------------------------------------
@@ -193,9 +191,7 @@ class Context:
 
     def image(self, exprs: Sequence[IntLike], keep: Sequence[Var] = (), domain: str | None = None) -> Region:
         """The points that the tuple `exprs` reaches; parameters as for `bounds`."""
-        if isinstance(exprs, Node) or not isinstance(exprs, Sequence):
-            raise InputError(f"image takes a tuple of expressions, not {shown(exprs)}")
-        answer: Region = self._ask("region", tuple(as_expr(e, "an expression") for e in exprs), keep, domain)
+        answer: Region = self._ask("region", _tuple_of_exprs(exprs, "image takes a tuple"), keep, domain)
         return answer
 
     def relation(
@@ -206,10 +202,8 @@ class Context:
         domain: str | None = None,
     ) -> Relation:
         """The pairs that the tuples `sources` and `targets` reach together; parameters as for `bounds`."""
-        for given in (sources, targets):
-            if isinstance(given, Node) or not isinstance(given, Sequence):
-                raise InputError(f"relation takes two tuples of expressions, not {given!r}")
-        return Relation(self.image((*sources, *targets), keep, domain), len(sources))
+        first, last = (_tuple_of_exprs(given, "relation takes two tuples") for given in (sources, targets))
+        return Relation(self.image((*first, *last), keep, domain), len(first))
 
     def as_iter_map(self, exprs: Sequence[IntLike]) -> IterMap:
         """The map from the variables that have ranges here to a tuple of indices: its split-and-fuse structure, whether
@@ -370,7 +364,7 @@ class Context:
 
     def _ask(self, what: str, exprs: tuple[Expr, ...], keep: Sequence[Var], domain: str | None) -> Any:
         chosen = configuration.current(self.domain if domain is None else domain)
-        kept = tuple(checked_var(var) for var in ((keep,) if isinstance(keep, Var) else keep)) if keep != () else ()
+        kept = () if keep == () else listed_vars(keep, "keep")
         registered = generation()
         key = (what, exprs, kept, chosen, registered)
         stated = self.frame.where_defined(exprs)
@@ -444,18 +438,20 @@ def report(facts: Sequence[Fact]) -> None:
     warnings.warn(f"the facts exclude one another: {text}", ContradictionWarning, stacklevel=3)
 
 
-def _listed(conditions: Any) -> Iterable[Any]:
-    if isinstance(conditions, (Cond, Fact)):
-        return (conditions,)
-    if isinstance(conditions, str) or not isinstance(conditions, Iterable):
-        raise InputError(f"conditions are given as a list of them, not as {shown(conditions)}")
-    return conditions
+def _tuple_of_exprs(given: object, wanted: str) -> tuple[Expr, ...]:
+    if isinstance(given, (Node, str, bytes)) or not isinstance(given, Sequence):
+        raise InputError(f"{wanted} of expressions, not {shown(given)}")
+    return tuple(as_expr(e, "an expression") for e in given)
+
+
+def _listed(conditions: Any) -> tuple[Any, ...]:
+    return (conditions,) if isinstance(conditions, (Cond, Fact)) else listed(conditions, "conditions", "a list of them")
 
 
 def _facts_of(given: Any, provenance: str) -> Iterator[Fact]:
     if isinstance(given, Fact):
-        condition, provenance = given.condition, given.provenance
-    else:
-        condition = as_cond(given, "a fact")
-    for part in conjuncts(condition):
+        given, provenance = given.condition, given.provenance
+    if provenance not in PROVENANCES:
+        raise InputError(f"provenance must be one of {', '.join(PROVENANCES)}, not {shown(provenance)}")
+    for part in conjuncts(as_cond(given, "a fact")):
         yield Fact(part, provenance)

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.build import logical_and
+from intset.expr.given import listed
 from intset.expr.node import Cond, Expr, Var, as_cond, truth
 from intset.expr.walk import conjuncts
 from intset.linear.form import Linear, atom, constant
-from intset.ranges import checked_var
+from intset.ranges import listed_vars
 
 if TYPE_CHECKING:
     from intset.context import Context
@@ -42,13 +43,13 @@ class Solved(NamedTuple):
 def solved_equations(ctx: Context, conds: Sequence[Cond], variables: Sequence[Var]) -> Solved:
     """See `Context.solve_equations`."""
     known = ctx.frame.base
-    given = [checked_var(v) for v in ([variables] if isinstance(variables, Var) else variables)]
+    given = listed_vars(variables, "variables")
     free: dict[Expr, None] = {Var(v.name): None for v in given}
     values = {v: atom(t) for v, t in zip(given, free, strict=True)}
     left: list[Cond] = []
     changes = 0
-    listed = (conds,) if isinstance(conds, Cond) else conds
-    for equation in (part for one in listed for part in conjuncts(as_cond(one, "an equation"))):
+    equations = (conds,) if isinstance(conds, Cond) else listed(conds, "conds", "a list of equations")
+    for equation in (part for one in equations for part in conjuncts(as_cond(one, "an equation"))):
         if equation.op is not ops.EQ:
             raise InputError(f"solve_equations takes equations, not {equation!r}")
         form = known.form(equation.args[0]).minus(known.form(equation.args[1]))

@@ -23,7 +23,7 @@ class Fact:
 
     def substitute(self, replacements: Mapping[Expr, IntLike]) -> Fact:
         """The fact about what stands in the place of its variables; its provenance stays."""
-        condition: Cond = self.condition.substitute(dict(replacements))
+        condition: Cond = self.condition.substitute(replacements)
         return self if condition is self.condition else Fact(condition, self.provenance)
 
     def __repr__(self) -> str:

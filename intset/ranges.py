@@ -7,13 +7,14 @@ These conditions are facts of every frame, unless they are known to hold, so tha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any
 
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.build import maximum, minimum
 from intset.expr.digits import shown
+from intset.expr.given import listed, mapped, of_kind, refusal
 from intset.expr.node import Cond, Expr, PlainVar, Var, as_expr
 from intset.expr.range import Range
 from intset.facts import DECLARED, Fact
@@ -30,13 +31,21 @@ def checked_var(var: object) -> Var:
     return var
 
 
-def checked_ranges(ranges: Mapping[Var, Range | None]) -> tuple[dict[Var, Range], tuple[Fact, ...]]:
+def listed_vars(given: object, what: str) -> tuple[Var, ...]:
+    """Variables as a user lists them; one alone stands for the list of it."""
+    if isinstance(given, Var):
+        return (given,)
+    if isinstance(given, Set) or not isinstance(given, Iterable):  # a set has no order of its own
+        raise refusal(what, "a sequence of variables", given)
+    parts = listed(given, what, "a sequence of variables")
+    return tuple(dict.fromkeys(of_kind(Var, part, f"a part of {what}", "a variable") for part in parts))
+
+
+def checked_ranges(ranges: Mapping[Var, Range | None] | None) -> tuple[dict[Var, Range], tuple[Fact, ...]]:
     """The table of ranges, and what it cannot say: the last element of a range that has no first one."""
-    if not isinstance(ranges, Mapping):
-        raise InputError(f"ranges are given as a mapping {{Var: Range}}, not as {shown(ranges)}")
     table: dict[Var, Range] = {}
     constant = True
-    for var, limits in ranges.items():
+    for var, limits in as_ranges(ranges).items():
         if limits is None:
             limits, constant = Range.everything(), False
         elif not isinstance(limits, Range):
@@ -50,6 +59,10 @@ def checked_ranges(ranges: Mapping[Var, Range | None]) -> tuple[dict[Var, Range]
     ends = {var: limits.max for var, limits in table.items() if limits.min is NEG_INF}
     facts = [Fact(var <= last, DECLARED) for var, last in ends.items() if isinstance(last, Expr)]
     return {**table, **dict.fromkeys(ends, Range.everything())} if facts else table, tuple(facts)
+
+
+def as_ranges(ranges: Mapping[Var, Range | None] | None) -> Mapping[Var, Range | None]:
+    return {} if ranges is None else mapped(ranges, "ranges", "a mapping {Var: Range}")
 
 
 def _refuse_cycles(table: Mapping[Var, Range]) -> None:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from intset.domains.base import IntSet
-from intset.errors import InputError, IntSetError
+from intset.errors import IntSetError
 from intset.expr.build import logical_and
 from intset.expr.definedness import definedness
-from intset.expr.node import Cond, Var, as_cond, truth
+from intset.expr.node import Cond, as_cond, truth
 from intset.expr.walk import free_vars, opaque_terms
-from intset.ranges import checked_var
+from intset.ranges import checked_var, listed_vars
 
 if TYPE_CHECKING:
     from intset.context import Context
@@ -46,7 +45,7 @@ def solutions(ctx: Context, cond: object, x: object) -> IntSet:
 def narrowed(ctx: Context, cond: object, keep: object) -> Narrowed:
     """The weakest condition over `keep` that implies `cond`; see `Context.narrow`."""
     goal = as_cond(cond, "the condition to narrow")
-    kept = _variables(keep)
+    kept = listed_vars(keep, "keep")
     if opaque_terms(goal):
         return Narrowed(truth(False), False, ("the condition reads elements of which nothing is known",))
     sure = logical_and(*definedness((goal,)), goal)
@@ -63,11 +62,3 @@ def narrowed(ctx: Context, cond: object, keep: object) -> Narrowed:
     except IntSetError as error:
         return Narrowed(truth(False), False, (str(error),))
     return Narrowed(ctx.simplify(~bad), failing.is_exact, failing.notes)
-
-
-def _variables(keep: object) -> tuple[Var, ...]:
-    if isinstance(keep, Var):
-        return (keep,)
-    if isinstance(keep, str) or not isinstance(keep, Sequence):
-        raise InputError(f"keep must be a sequence of variables, not {keep!r}")
-    return tuple(dict.fromkeys(checked_var(v) for v in keep))

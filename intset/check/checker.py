@@ -12,6 +12,7 @@ from intset.check.smt_text import check_z3
 from intset.check.wellformed import is_well_formed
 from intset.errors import BudgetError
 from intset.expr.definedness import definedness
+from intset.expr.given import refusal
 from intset.expr.walk import conjuncts
 from intset.facts import ASSERTED
 
@@ -35,12 +36,21 @@ def check_certificate(cert: Certificate, ctx: Context | Stated | None = None) ->
     Of a goal that holds, facts and ranges must be some of the context's. Where it fails, they must be all of them: a
     point outside a range that was left out refutes nothing.
     """
+    if not hasattr(cert, "combinations"):
+        raise refusal("what is checked", "a Certificate", cert)
+    checked_context(ctx)
     if not is_well_formed(cert) or (ctx is not None and not belongs(cert, ctx)):
         return False
     try:
         return _CHECKS[cert.kind](cert)
     except BudgetError:
         return False
+
+
+def checked_context(ctx: object) -> None:
+    """Refuse what has no ranges and facts to compare with."""
+    if ctx is not None and not (hasattr(ctx, "ranges") and hasattr(ctx, "facts")):
+        raise refusal("ctx", "a Context", ctx)
 
 
 def belongs(cert: Certificate, ctx: Context | Stated) -> bool:

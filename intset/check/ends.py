@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from intset.check.bounds_text import bounds_fields, bounds_text
 from intset.check.certificate import Certificate
+from intset.check.checker import checked_context
 from intset.check.premises import declared_conditions, range_conditions
 from intset.expr import ops
 from intset.expr.build import logical_and
@@ -76,6 +77,7 @@ class BoundsCertificate:
 
     def check(self, ctx: Context | None = None) -> bool:
         """Whether every part is right and says what it stands for; with `ctx`, also whether it is about that one."""
+        checked_context(ctx)
         stated = Stated(dict(self.ranges), self.facts)
         if len(stated.ranges) != len(self.ranges) or (ctx is not None and not self._belongs(ctx)):
             return False

@@ -30,6 +30,7 @@ from intset.errors import BudgetError, InputError, UndecidedError
 from intset.expr import ops
 from intset.expr.build import logical_and, maximum
 from intset.expr.evaluate import evaluate
+from intset.expr.given import listed
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, as_int, constant_value, truth
 from intset.expr.walk import conjuncts, free_vars
 from intset.facts import ASSUMED, Fact
@@ -64,7 +65,8 @@ class IntSet(order.Ordered):
         self, by: str, is_tight: bool, is_exact: bool, notes: Sequence[str] = (), where: Sequence[Cond] = ()
     ) -> None:
         self.by, self.is_tight, self.is_exact = by, is_tight or is_exact, is_exact
-        self.notes, self.where = tuple(notes), tuple(where)
+        self.notes = notes if type(notes) is tuple else listed(notes, "notes")
+        self.where = tuple(where)
 
     # -- what a kind of set must tell ----------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from intset.check.ends import BoundsCertificate
 from intset.errors import InputError
+from intset.expr.given import listed
 from intset.expr.node import Expr, const
 from intset.infinity import NEG_INF, POS_INF, Infinity
 
@@ -36,7 +37,8 @@ class Bounds(tuple[End, End]):
         cls, low: End | int, high: End | int, is_tight: bool, by: str = "", notes: Sequence[str] = ()
     ) -> Bounds:
         self = super().__new__(cls, (as_end(low), as_end(high)))
-        self.is_tight, self.by, self.notes = is_tight, by, tuple(notes)
+        self.is_tight, self.by = is_tight, by
+        self.notes = notes if type(notes) is tuple else listed(notes, "notes")
         return self
 
     def __reduce__(self) -> tuple[object, ...]:

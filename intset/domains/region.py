@@ -42,7 +42,8 @@ from intset.domains.ends import End
 from intset.errors import BudgetError, CountError, InputError, UndecidedError
 from intset.expr.build import logical_and
 from intset.expr.evaluate import evaluate
-from intset.expr.node import Cond, Expr, IntLike, Var, as_int, const
+from intset.expr.given import listed
+from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, as_int, const
 from intset.expr.range import Range
 from intset.infinity import NEG_INF, POS_INF, Infinity
 from intset.regions.derived import PerInstance, coordinates
@@ -124,7 +125,7 @@ class Region(order.Ordered):
 
     def project(self, dims: Sequence[int]) -> Region:
         """The region in some of its dimensions, in the order given."""
-        chosen = [as_int(k, "a dimension") for k in dims]
+        chosen = [as_int(k, "a dimension") for k in listed(dims, "the dimensions")]
         if any(not 0 <= k < self.dims for k in chosen) or len(set(chosen)) < len(chosen):
             raise InputError(f"dimensions of a region of {self.dims} are different numbers from 0, not {tuple(chosen)}")
         enclosure = Enclosure(lambda: [self.enclosure().sides[k] for k in chosen])
@@ -240,8 +241,14 @@ class Region(order.Ordered):
         """`(3, 4) in r`, for a region that does not depend on parameters."""
         if self.params:
             raise InputError(f"the region depends on {', '.join(p.name for p in self.params)}: use r.at({{...}})")
-        values = [as_int(v, "a coordinate") for v in point]
-        return bool(evaluate(self.condition(values)))
+        return bool(evaluate(self.condition(self._place(point, as_int))))
+
+    def _place(self, point: object, as_number: Callable[[object, str], T]) -> tuple[T, ...]:
+        """A point as a user gives it."""
+        place = tuple(as_number(x, "a coordinate") for x in listed(point, "a point", f"{self.dims} coordinates"))
+        if len(place) != self.dims:
+            raise InputError(f"a point of a region of {self.dims} dimensions has no {len(place)} coordinates")
+        return place
 
     def count_max(self) -> int | Infinity:
         """The largest number of points over the instances of `params`: their values at which the region is not empty.
@@ -315,7 +322,7 @@ class ProductRegion(Region):
         return ProductRegion([s.at(table) for s in self.sets], self.by, self.is_exact, self.notes, sides)
 
     def condition(self, point: Sequence[IntLike]) -> Cond:
-        return logical_and(*(s.condition(v) for s, v in zip(self.sets, point, strict=True)))
+        return logical_and(*(s.condition(v) for s, v in zip(self.sets, self._place(point, as_expr), strict=True)))
 
     def _per_instance(self) -> PerInstance:
         number = None if self.params else self.count()
@@ -388,12 +395,12 @@ class ShapeRegion(Region):
         return found
 
     def condition(self, point: Sequence[IntLike]) -> Cond:
-        return condition_of(self._shape, point, "region")
+        return condition_of(self._shape, self._place(point, as_expr), "region")
 
     def __contains__(self, point: Sequence[SupportsIndex]) -> bool:
-        if self.params or len(point) != self.dims:
+        if self.params:
             return super().__contains__(point)
-        return has_point(self._shape, [as_int(v, "a coordinate") for v in point])
+        return has_point(self._shape, self._place(point, as_int))
 
 
 def made(

@@ -8,7 +8,8 @@ from intset.domains.budgeted import joined
 from intset.domains.enclosure import Enclosure
 from intset.domains.region import Region, extreme_targets, made, product_of
 from intset.errors import BudgetError, InputError
-from intset.expr.node import Cond, Expr, IntLike, Var, as_expr
+from intset.expr.given import listed, of_kind
+from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, as_int
 
 
 class Relation:
@@ -40,7 +41,8 @@ class Relation:
     """
 
     def __init__(self, pairs: Region, sources: int) -> None:
-        if not 0 <= sources <= pairs.dims:
+        of_kind(Region, pairs, "the pairs of a relation")
+        if not 0 <= as_int(sources, "the number of sources") <= pairs.dims:
             raise InputError(f"a relation over {pairs.dims} coordinates has no source of {sources}")
         self.pairs, self.sources, self.targets = pairs, sources, pairs.dims - sources
 
@@ -89,7 +91,7 @@ class Relation:
 
     def apply(self, region: Region) -> Region:
         """The targets of the points of a region."""
-        if region.dims != self.sources:
+        if of_kind(Region, region, "what a relation is applied to").dims != self.sources:
             raise InputError(f"a region of {region.dims} dimensions is no set of sources of {self.sources}")
         return _composed(region, self.pairs, self.sources)
 
@@ -118,6 +120,7 @@ class Relation:
         return [int(x) for x in self._pair(source, target)] in self.pairs
 
     def _pair(self, source: Sequence[IntLike], target: Sequence[IntLike]) -> list[Expr]:
+        source, target = listed(source, "the source", "a point"), listed(target, "the target", "a point")
         if len(source) != self.sources or len(target) != self.targets:
             raise InputError(
                 f"a pair has {self.sources} and {self.targets} coordinates, not {len(source)}, {len(target)}"
@@ -145,6 +148,8 @@ class Relation:
 
     def __le__(self, other: Relation) -> bool:
         """Whether every pair of this relation is known to be one of `other`."""
+        if not isinstance(other, Relation):
+            return NotImplemented
         self._comparable(other)
         return self.pairs <= other.pairs
 

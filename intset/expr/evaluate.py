@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from intset.errors import InputError, MachineOverflowError, UndefinedError
+from intset.errors import BudgetError, InputError, MachineOverflowError, UndefinedError
 from intset.expr import ops
-from intset.expr.digits import number_text, shown
+from intset.expr.digits import number_text, short_number, shown
+from intset.expr.given import mapped, refusal
 from intset.expr.length import as_width
 from intset.expr.node import Node, Var, as_int
 from intset.expr.ops import Op, wrap
@@ -37,13 +38,14 @@ def evaluate(node: Node, env: Mapping[Any, Any] | None = None, bits: int | None 
     ------
     InputError: a variable has no value, or one that is not an integer.
     UndefinedError: a division by 0, a negative shift, or an assertion that does not hold.
+    BudgetError: a shift to the left gives a number of more than 2**31 bits.
 
     `select`, `&` and `|` are lazy: what is not needed is not evaluated, so it cannot raise.
     """
     if not isinstance(node, Node):
         raise InputError(f"evaluate takes an expression or a condition, not {shown(node)}")
     width = None if bits is None else as_width(bits, "bits")
-    point: Mapping[Any, Any] = {} if env is None else env
+    point: Mapping[Any, Any] = {} if env is None else mapped(env, "env", "a mapping {Var: int}")
     values: dict[Node, Any] = {}
     stack: list[tuple[int, Node]] = [(_START, node)]
     while stack:
@@ -88,6 +90,7 @@ def evaluate(node: Node, env: Mapping[Any, Any] | None = None, bits: int | None 
     return values[node]
 
 
+_LONGEST = 1 << 31  # bits that a shift may add
 _LAZY = frozenset((ops.SELECT, ops.AND, ops.OR, ops.ASSERTING))
 
 
@@ -115,6 +118,8 @@ def _apply(op: Op, node: Node, values: dict[Node, Any], point: Mapping[Any, Any]
     if width is not None and op in (ops.FLOORMOD, ops.TRUNCMOD) and args[1] == -1 and args[0] == -(1 << (width - 1)):
         raise MachineOverflowError(f"{number_text(args[0])} % -1 traps at {width} bits: {node!r}")
     assert op.meaning is not None
+    if op is ops.SHL and args[1] > _LONGEST and args[0]:
+        raise BudgetError(f"a shift by {short_number(args[1])} gives a number too long to compute: {node!r}")
     try:
         return op.meaning(*args)
     except ZeroDivisionError:
@@ -149,6 +154,8 @@ def _load(node: Node, indices: list[int], point: Mapping[Any, Any]) -> int:
     if symbol not in point:
         raise InputError(f"the opaque symbol {symbol.name} has no value")
     source = point[symbol]
+    if indices and not (callable(source) or isinstance(source, Mapping) or hasattr(source, "shape")):
+        raise refusal(f"the value of {symbol.name}", "a function, a mapping or an array", source)
     try:
         if hasattr(source, "shape") and any(index < 0 for index in indices):
             raise IndexError  # an array would count from its end

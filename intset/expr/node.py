@@ -14,6 +14,8 @@ from typing import Any, NoReturn, Self, SupportsIndex, TypeAlias, TypeVar
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.digits import shown
+from intset.expr.given import a_name, listed
+from intset.expr.given import as_int as as_int
 from intset.expr.intern import ABOVE, ORIGIN, intern
 from intset.expr.intern import Guest as Guest  # the names that other layers know from here
 from intset.expr.intern import Node as Node
@@ -145,7 +147,7 @@ class Expr(Node):
     def _equation(self, op: Op, other: object) -> Any:
         if isinstance(other, Expr):
             return make(op, (self, other))
-        if isinstance(other, (bool, float, str)) or not hasattr(other, "__index__"):
+        if isinstance(other, (bool, float, str, type)) or not hasattr(other, "__index__"):
             return NotImplemented
         return make(op, (self, as_expr(other)))
 
@@ -354,12 +356,14 @@ class Opaque:
 
     def __init__(self, name: str, rank: int = 0, lower: int | None = None, upper: int | None = None) -> None:
         self._fill(
-            name,
-            as_int(rank, "rank"),
+            a_name(name, "the name of an opaque symbol"),
+            as_int(rank, f"rank of Opaque({name!r})"),
             None if lower is None else as_int(lower, f"lower of Opaque({name!r})"),
             None if upper is None else as_int(upper, f"upper of Opaque({name!r})"),
             ORIGIN.next_uid(),
         )
+        if self.rank < 0:
+            raise InputError(f"rank of Opaque({name!r}) must not be negative, not {shown(self.rank)}")
         if self.lower is not None and self.upper is not None and self.lower > self.upper:
             raise InputError(f"Opaque({name!r}) has no value: lower={shown(self.lower)}, upper={shown(self.upper)}")
 
@@ -399,18 +403,6 @@ class Opaque:
 
     def __repr__(self) -> str:
         return self.name
-
-
-def as_int(value: Any, what: str = "value") -> int:
-    """`value` as a Python int; a bool, a float or anything else is refused, naming `what`."""
-    if type(value) is int:
-        return value
-    if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):
-        raise InputError(f"{what} must be an integer, not the truth value {value!r}")
-    try:
-        return operator.index(value)
-    except TypeError:
-        raise InputError(f"{what} must be an integer, not {shown(value)} of type {type(value).__name__}") from None
 
 
 def _constant(value: int) -> Expr:
@@ -499,8 +491,8 @@ def truth(value: bool) -> Cond:
 
 def sum_of(terms: Iterable[IntLike]) -> Expr:
     """The terms added from left to right; 0 for none."""
-    iterator = iter(terms)
-    return reduce(operator.add, iterator, as_expr(next(iterator, 0)))
+    first, *others = listed(terms, "what sum_of adds") or (0,)
+    return reduce(operator.add, others, as_expr(first))
 
 
 SMALL = 256  # constants up to this size are made once and kept

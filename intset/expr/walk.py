@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeVar, overload
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.digits import shown
+from intset.expr.given import mapped
 from intset.expr.node import Cond, Expr, IntLike, Kind, Node, Opaque, Var, as_expr, make
 from intset.expr.ops import Op
 
@@ -131,7 +132,7 @@ def is_small(limit: int, roots: Iterable[Node]) -> bool:
 def substitute(root: Kind, replacements: Mapping[E, IntLike]) -> Kind:
     """`root` with every occurrence of a key of `replacements` replaced by its value, simultaneously."""
     new: dict[Node, Node] = {}
-    for key, value in replacements.items():
+    for key, value in mapped(replacements, "the replacements").items():
         if not isinstance(key, Expr):
             raise InputError(f"only expressions can be replaced, not {shown(key)}")
         new[key] = as_expr(value, f"the replacement of {key!r}")

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from intset.domains.engines import strongest
 from intset.errors import BudgetError, InputError, UndecidedError
-from intset.expr import ops
+from intset.expr import given, ops
 from intset.expr.build import ceildiv, logical_and, logical_not, logical_or, minimum, select
+from intset.expr.digits import shown
 from intset.expr.node import Cond, Expr, IntLike, PlainVar, Var, as_expr, constant_value, make, truth
 from intset.expr.range import Range
 from intset.expr.walk import conjuncts, free_vars, opaque_terms, substitute
@@ -319,9 +320,10 @@ class IterMap:
         return f"the map is not known to have an inverse: {verdict.reason}"
 
     def _as_places(self, place: Sequence[IntLike]) -> dict[Var, Expr]:
-        if isinstance(place, (str, Expr)) or len(place) != len(self.places):
-            raise InputError(f"the map has {len(self.places)} new indices, not those of {place!r}")
-        return dict(zip(self.places, map(as_expr, place), strict=True))
+        indices = given.listed(place, "a place", "a tuple of indices")
+        if len(indices) != len(self.places):
+            raise InputError(f"the map has {len(self.places)} new indices, not those of {shown(place)}")
+        return dict(zip(self.places, map(as_expr, indices), strict=True))
 
     def image(self) -> Region:
         """The places that are reached."""

@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.digits import shown
+from intset.expr.given import mapped
 from intset.expr.node import Cond, IntLike, Node, as_int
 from intset.expr.ops import Op
 from intset.expr.walk import postorder_until
@@ -35,19 +36,17 @@ def weights(given: Mapping[str, int] | None) -> Mapping[str, int]:
     ------
     InputError: a name that `COST` does not have, or a weight that is no integer of at least 1.
     """
-    if not given:
+    if given is None:
         return COST
-    if not isinstance(given, Mapping):
-        raise InputError(f"cost must be a mapping from names of operations to weights, not {shown(given)}")
     table = dict(COST)
-    for name, value in given.items():
+    for name, value in mapped(given, "cost", "a mapping from names of operations to weights").items():
         if name not in COST:
             raise InputError(f"cost: there is no operation {shown(name)}; it is one of {', '.join(COST)}")
         weight = as_int(value, f"the weight of {name}")
         if weight < 1:
             raise InputError(f"the weight of {name} must be at least 1, not {weight}")
         table[name] = weight
-    return table
+    return table if given else COST
 
 
 class Pricing:

@@ -23,7 +23,8 @@ from intset.config import Config
 from intset.errors import BudgetError, ContradictionWarning, EvaluationError, InputError
 from intset.expr import ops
 from intset.expr.build import cast, select
-from intset.expr.node import make
+from intset.expr.given import listed
+from intset.expr.node import as_int, make
 
 DEPTH = 4
 MAX_POINTS = 240
@@ -116,11 +117,11 @@ class Finding:
 
 def cases(count: int, seed: int = 0) -> Iterator[Case]:
     """`count` random cases; case `k` of a seed is the same whatever the count."""
-    number = 0
+    number, start = 0, as_int(seed, "seed") * 1_000_003
     for attempt in itertools.count():
-        if number >= count:
+        if number >= as_int(count, "count"):
             return
-        case = draw(number, random.Random(seed * 1_000_003 + attempt))
+        case = draw(number, random.Random(start + attempt))
         if case is not None:
             number += 1
             yield case
@@ -226,15 +227,16 @@ def sweep(
     wrong: list[Finding] = []
     inexact: list[Finding] = []
     with_values = 0
+    names = listed(domains, "domains", "a list of names")
     for case in track(cases(count, seed), count, "random expressions"):
         with_values += bool(case.values)
-        for total, found in zip((wrong, inexact), check(case, domains), strict=True):
+        for total, found in zip((wrong, inexact), check(case, names), strict=True):
             total += found
     return {
         "cases": count,
         "seed": seed,
         "not_empty": with_values,
-        "domains": list(domains),
+        "domains": list(names),
         "wrong": [asdict(finding) for finding in wrong],
         "inexact": [asdict(finding) for finding in inexact],
     }

@@ -21,8 +21,10 @@ from intset.context import Context
 from intset.domains.base import Bounds, IntSet, empty_set
 from intset.errors import BudgetError, ContradictionWarning, IntSetError
 from intset.expr.build import truncmod
-from intset.expr.node import Cond, Expr, Var
+from intset.expr.given import listed
+from intset.expr.node import Cond, Expr, Var, as_int
 from intset.expr.range import Range
+from intset.names import check_name
 from intset.testing.contexts import Setting, setting
 from intset.testing.held import FalseClaimError, Held
 from intset.testing.report import Report
@@ -45,10 +47,11 @@ def claims(count: int = 100, seed: int = 0, domains: Sequence[str] = (), thoroug
     >>> claims(20, domains=["interval"]).wrong
     []
     """
-    report = Report(", ".join(domains) or "any")
+    names = [check_name(name, "domains") for name in listed(domains, "domains", "a list of names")]
+    report = Report(", ".join(names) or "any")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ContradictionWarning)
-        for number in range(seed, seed + count):
+        for number in range(as_int(seed, "seed"), seed + as_int(count, "count")):
             drawn = setting(number)
             if drawn is None:
                 report.tally["too large"] += 1
@@ -56,7 +59,7 @@ def claims(count: int = 100, seed: int = 0, domains: Sequence[str] = (), thoroug
             report.tally["contexts"] += 1
             report.tally["with points"] += bool(drawn.points)
             try:
-                _ask(drawn, domains, thorough, report.tally)
+                _ask(drawn, names, thorough, report.tally)
             except FalseClaimError as false:
                 report.wrong.append(str(false))
             except IntSetError as error:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from intset.errors import EvaluationError
 from intset.expr.build import ceildiv, maximum, minimum, select, truncdiv, truncmod
 from intset.expr.compiled import compiled
-from intset.expr.node import Cond, Expr, ShapeVar, Var
+from intset.expr.node import Cond, Expr, ShapeVar, Var, as_int
 from intset.expr.range import Range
 
 WIDEST = 9  # a range is enumerated up to so many values
@@ -185,7 +185,7 @@ class Drawing:
 
 def setting(number: int) -> Setting | None:
     """The setting with this number, with its points: the same on every machine; `None` where there are too many."""
-    drawn = Drawing(number).setting()
+    drawn = Drawing(as_int(number, "number")).setting()
     try:
         for params, point in _points(drawn):
             drawn.points.setdefault(params, []).append(point)

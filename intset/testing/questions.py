@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from intset import Range, Var, cast, ceildiv, const, maximum, minimum, select, truncdiv, truncmod
 from intset.errors import EvaluationError
 from intset.expr.compiled import compiled
-from intset.expr.node import Cond, Expr
+from intset.expr.node import Cond, Expr, as_int
 
 DIVISORS = (-7, -5, -4, -3, -2, -1, 1, 2, 3, 4, 5, 6, 7, 8, 12, 16)
 
@@ -106,7 +106,7 @@ def condition(rng: random.Random, variables: list[Var], depth: int) -> Cond:
 
 def question(seed: int) -> Question:
     """The question with this number: the same on every machine."""
-    rng = random.Random(seed)
+    rng = random.Random(as_int(seed, "seed"))
     variables = [Var(name) for name in "xyz"[: rng.choice((2, 3))]]
     ranges = {v: Range(rng.randint(-8, 5), rng.randint(1, 12 if len(variables) == 2 else 8)) for v in variables}
     expr = expression(rng, variables, 4)

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from intset.context import Context
 from intset.domains.base import Bounds, IntSet, empty_set
 from intset.errors import BudgetError, ContradictionWarning, CountError
-from intset.expr.node import Expr
+from intset.expr.node import Expr, as_int
 from intset.infinity import NEG_INF, POS_INF
+from intset.names import check_name
 from intset.testing.claims import claims
 from intset.testing.questions import Question, question
 from intset.testing.report import Report
@@ -28,10 +29,10 @@ def soundness(domain: str, count: int = 120, seed: int = 0) -> Report:
     >>> soundness("interval", count=20).wrong
     []
     """
-    report = Report(domain)
+    report = Report(check_name(domain, "domain"))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ContradictionWarning)
-        for number in range(seed, seed + count):
+        for number in range(as_int(seed, "seed"), seed + as_int(count, "count")):
             q = question(number)
             report.tally["asked"] += 1
             ctx = Context(q.ranges, assume=q.conds, domain=domain)

@@ -75,7 +75,7 @@ def test_half_lines_and_everything():
         (lambda: Context({}).bounds(1.5), "must be an integer"),
         (lambda: Context({}).bounds(True), "truth value"),
         (lambda: Context({}).image(i), "takes a tuple"),
-        (lambda: Context({}).bounds(i, keep=("i",)), "belongs to a variable"),
+        (lambda: Context({}).bounds(i, keep=("i",)), "keep must be a variable"),
         (lambda: i + 1.5, "must be an integer"),
         (lambda: i + np.bool_(True), "truth value"),
         (lambda: i // 0, "constant 0"),
