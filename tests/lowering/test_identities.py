@@ -79,3 +79,50 @@ def test_signs_of_zero_stay(first: str, then: str, last: str, left: int) -> None
     for a in (-0.0, 0.0, 1.0, float("nan"), float("inf")):
         A = np.full(4, a, "float32")
         assert run(f, {"A": A})["C"].tobytes() == run(g, {"A": A})["C"].tobytes(), a
+
+
+START = """\
+def F(n, C: float32[8, 4]):
+    for i in [0, {}):
+        for j in [0, 4):
+            C[i, j] = 0.5
+    for i in [{}):
+        for j in [{}):
+            C[{}] = max(C[{}], {})
+"""
+
+
+@pytest.mark.parametrize(
+    ("start", "i", "j", "at", "number", "is_dropped"),
+    [
+        ("8", "0, 8", "0, 4", "i, j", "0.25", True),
+        ("8", "2, 6", "1, 4", "i + 1, j", "0.25", True),
+        ("n", "1, n", "0, 4", "i - 1, j", "0.25", True),
+        ("8", "0, 8", "0, 4", "i, j", "0.75", False),
+        ("7", "0, 8", "0, 4", "i, j", "0.25", False),  # the last row is as it was given
+        ("7", "0, 7", "0, 4", "i + 1, j", "0.25", False),
+        ("n", "0, n", "0, 4", "i + 1, j", "0.25", False),
+        ("n", "0, 8", "0, 4", "i, j", "0.25", False),
+        ("8", "0, 4", "0, 8", "j, i", "0.25", True),
+    ],
+)
+def test_what_was_given_is_begun_before(start: str, i: str, j: str, at: str, number: str, is_dropped: bool) -> None:
+    f = parse_nest(START.format(start, i, j, at, at, number))
+    g = drop_identities(f)
+    assert ("max" not in str(g)) is is_dropped
+    for n in (0, 1, 7):
+        C = np.arange(-16, 16, dtype="float32").reshape(8, 4)
+        assert np.array_equal(run(f, {"C": C.copy()}, {"n": n})["C"], run(g, {"C": C.copy()}, {"n": n})["C"])
+
+
+def test_a_start_behind_or_under_a_condition_is_none() -> None:
+    loop = "for i in [0, 4):\n        C[i] = max(C[i], 1.0)"
+    for lines in (
+        [loop, "C[3] = 2.0"],
+        ["C[3] = 2.0", loop],
+        ["if n > 0:\n        C[1] = 1.0", loop.replace("i]", "1]")],
+    ):
+        f = parse_nest("\n    ".join(["def F(n, C: float32[4]):", *lines]))
+        C = np.array([-5, 0, -3, 4], "float32")
+        expected = run(f, {"C": C.copy()}, {"n": 0})["C"]
+        assert np.array_equal(run(drop_identities(f), {"C": C.copy()}, {"n": 0})["C"], expected)
