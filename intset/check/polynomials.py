@@ -113,7 +113,7 @@ class Expander:
             else:
                 key = (ops.BITAND, operands)
                 if key not in self.nodes:
-                    self.nodes[key] = reduce(and_, (self._operands[one] for one in operands))
+                    self.nodes[key] = reduce(and_, (e for one, e in self._operands.items() if one in operands))
                 total = add(total, {frozenset({(key, 1)}): 1}, k)
         return total
 

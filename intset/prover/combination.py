@@ -30,6 +30,7 @@ from intset.expr.digits import decimal, number_of
 from intset.expr.node import Cond, Expr, const, constant_value
 from intset.expr.walk import free_vars, opaque_terms, postorder
 from intset.frame import Frame
+from intset.linear.order import order_key
 from intset.prover.simplex import RIGHT, TooLongError, weights
 from intset.prover.z3_solver import keeping_interrupts
 from intset.prover.z3_terms import load_z3
@@ -192,7 +193,7 @@ def _expression(poly: Poly, expander: Expander) -> Expr:
     """A polynomial over atoms as an expression."""
     parts: list[Expr] = []
     for monomial, k in poly.items():
-        atoms = sorted(monomial, key=lambda one: str(expander.nodes[one[0]]))
+        atoms = sorted(monomial, key=lambda one: order_key(expander.nodes[one[0]]))
         factors = [expander.nodes[atom] for atom, power in atoms for _ in range(power)]
         parts.append(reduce(mul, factors if k == 1 and factors else [const(k), *factors]))
     return reduce(add_terms, parts)
