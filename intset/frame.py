@@ -8,10 +8,9 @@ from typing import Any, TypeVar
 from intset.config import Config
 from intset.domains.query import Query
 from intset.expr import ops
-from intset.expr.definedness import definedness, embedded_claims, is_partial
+from intset.expr.definedness import asserted_parts, definedness, is_partial
 from intset.expr.node import Cond, Expr, Node, PlainVar, Var
 from intset.expr.range import Range
-from intset.expr.walk import conjuncts
 from intset.facts import ASSERTED, Fact
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
@@ -206,8 +205,7 @@ def _where_defined(frame: Frame, roots: Sequence[Node]) -> Frame:
     needs = [need for need in definedness(roots) if not is_met(frame.known, need)]
     if not needs:
         return frame
-    claims = dict.fromkeys(part for claim in embedded_claims(roots) for part in conjuncts(claim))
-    asserted = tuple(Fact(claim, ASSERTED) for claim in claims)
+    asserted = tuple(Fact(claim, ASSERTED) for claim in asserted_parts(roots))
     inside = Frame(frame.ranges, (*frame.facts, *asserted), frame.defined, base=frame.base) if asserted else frame
     open_needs = tuple(need for need in needs if not is_met(inside.known, need))
     if not open_needs:

@@ -11,9 +11,8 @@ from intset.check.points import check_point, check_points
 from intset.check.smt_text import check_z3
 from intset.check.wellformed import is_well_formed
 from intset.errors import BudgetError
-from intset.expr.definedness import definedness
+from intset.expr.definedness import asserted_parts
 from intset.expr.given import refusal
-from intset.expr.walk import conjuncts
 from intset.facts import ASSERTED
 
 if TYPE_CHECKING:
@@ -58,7 +57,7 @@ def belongs(cert: Certificate, ctx: Context | Stated) -> bool:
     ranges, facts = ctx.ranges, set(ctx.facts)
     stated = tuple(fact.condition for fact in facts)
     evaluated = stated if cert.vacuous else (cert.goal, *stated)
-    asserted = {part for need in definedness(evaluated) for part in conjuncts(need)}
+    asserted = asserted_parts(evaluated)
     if not all(fact in facts or (fact.provenance == ASSERTED and fact.condition in asserted) for fact in cert.facts):
         return False
     if not all(ranges.get(var) == limits for var, limits in cert.ranges):

@@ -12,12 +12,12 @@ from intset.check.checker import checked_context
 from intset.check.premises import declared_conditions, range_conditions
 from intset.expr import ops
 from intset.expr.build import logical_and
-from intset.expr.definedness import definedness
+from intset.expr.definedness import asserted_parts, definedness
 from intset.expr.digits import short_number
 from intset.expr.node import Cond, Expr, Var, as_expr
 from intset.expr.printer import to_text
 from intset.expr.range import Range
-from intset.expr.walk import conjuncts, free_vars, opaque_terms, substitute
+from intset.expr.walk import free_vars, opaque_terms, substitute
 from intset.facts import ASSERTED, Fact
 from intset.infinity import NEG_INF, POS_INF, Infinity
 
@@ -93,7 +93,7 @@ class BoundsCertificate:
         )
 
     def _belongs(self, ctx: Context) -> bool:
-        asserted = {part for need in definedness((self.expr,)) for part in conjuncts(need)}
+        asserted = asserted_parts((self.expr,))
         known = set(ctx.facts)
         return (
             dict(self.ranges) == dict(ctx.ranges)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from intset.expr import ops
 from intset.expr.node import Cond, Node, truth
-from intset.expr.walk import postorder
+from intset.expr.walk import conjuncts, postorder
 
 
 def definedness(roots: Sequence[Node]) -> tuple[Cond, ...]:
@@ -101,6 +101,11 @@ def _either(a: Cond, b: Cond) -> Cond:
     if a.op is ops.BOOL or a is b:
         return a
     return b if b.op is ops.BOOL else a | b
+
+
+def asserted_parts(roots: Sequence[Node]) -> tuple[Cond, ...]:
+    """The parts of the conditions that the roots assert, on no lazy branch."""
+    return tuple(dict.fromkeys(part for claim in embedded_claims(roots) for part in conjuncts(claim)))
 
 
 def embedded_claims(roots: Sequence[Node]) -> tuple[Cond, ...]:

@@ -13,15 +13,20 @@ from intset.check.points import box_of
 from intset.check.premises import premises_of, range_conditions
 from intset.check.smt_text import unsat_text
 from intset.errors import BudgetError, EvaluationError, InputError
-from intset.expr.definedness import definedness
+from intset.expr.definedness import asserted_parts
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, Var, truth
 from intset.expr.range import Range
-from intset.expr.walk import conjuncts, free_vars
+from intset.expr.walk import free_vars
 from intset.facts import ASSERTED, Fact
 from intset.prover.basis import PROVED, REFUTED, Basis, Decided
 from intset.prover.combination import combinations
+from intset.prover.effort import Effort, SpentError
 from intset.prover.smt import SmtSession
+
+SOON = 100_000  # steps in which most combinations are found
+SOON_WHERE_LINEAR = 1_000_000  # where the linear form has decided, so that there is one
+MAX_EFFORT = 4_000_000  # steps of one search in all
 
 _ORDER = {
     "linear": ("linear", "isl", "points", "z3"),
@@ -44,7 +49,9 @@ def certify(goal: Cond, proof: Decided, used: Collection[Fact]) -> Certificate:
     elif proof.status != PROVED:
         raise InputError(f"only a decided question has a certificate; this one is unknown: {proof.reason}")
     else:
-        found = first_accepted(_claims(goal, proof, used), basis, _ORDER.get(proof.by, _ORDER["linear"]))
+        kinds = _ORDER.get(proof.by, _ORDER["linear"])
+        soon = SOON_WHERE_LINEAR if proof.by == "linear" else SOON
+        found = first_accepted(_claims(goal, proof, used), basis, kinds, Effort(MAX_EFFORT), soon)
     if found is None:
         raise InputError(f"no certificate was found for {goal!r}")
     return found
@@ -97,16 +104,31 @@ def _first_value(var: Var, limits: Range | None, point: Mapping[Expr, int]) -> i
     return -(-first // step) * step
 
 
-def first_accepted(claims: Iterable[Certificate], basis: Basis, kinds: Sequence[str]) -> Certificate | None:
-    """The first certificate of one of the claims that is found and that the checker accepts; each is tried once."""
+def first_accepted(
+    claims: Iterable[Certificate], basis: Basis, kinds: Sequence[str], effort: Effort, soon: int = SOON
+) -> Certificate | None:
+    """The first certificate of one of the claims that is found and that the checker accepts; each is tried once.
+
+    A combination that is not found in `soon` steps is looked for again, within the effort, where no other kind of
+    certificate is found.
+    """
     tried: list[tuple[object, ...]] = []
+    long: list[Certificate] = []
     for claim in claims:
         what = (claim.goal, claim.vacuous, claim.facts, claim.ranges)
         if what in tried:
             continue
         tried.append(what)
         for kind in kinds:
-            for found in _FINDERS[kind](claim, basis):
+            try:
+                for found in _FINDERS[kind](claim, basis, Effort(soon)):
+                    if found.check():
+                        return found
+            except SpentError:
+                long.append(claim)
+    for claim in long:
+        with suppress(SpentError):
+            for found in _FINDERS["linear"](claim, basis, effort):
                 if found.check():
                     return found
     return None
@@ -116,13 +138,13 @@ def _claims(goal: Cond, proof: Decided, used: Collection[Fact]) -> Iterator[Cert
     """What may be claimed, the strongest first: that no point exists, with the facts used alone, with all facts."""
     basis = proof.basis
     if proof.vacuous:
-        own = {part for need in definedness((goal,)) for part in conjuncts(need)}  # asserted by the goal itself
+        own = asserted_parts((goal,))
         stated = tuple(fact for fact in basis.facts if fact.provenance != ASSERTED or fact.condition not in own)
         yield Certificate("", goal, True, stated, tuple(basis.ranges.items()))
     else:
         yield claim_of(goal, basis, tuple(fact for fact in basis.facts if fact in used))
     yield claim_of(goal, basis, basis.facts)
-    if any(v in basis.ranges for limits in basis.ranges.values() for v in limits.free_vars()):
+    if any(limits.free_vars() for limits in basis.ranges.values()):
         yield Certificate("", goal, False, basis.facts, tuple(basis.ranges.items()))  # no range is empty
 
 
@@ -143,28 +165,30 @@ def _ranges(basis: Basis, roots: tuple[Cond, ...]) -> tuple[tuple[Var, Range], .
     return tuple(found.items())
 
 
-def _linear(claim: Certificate, basis: Basis) -> Iterator[Certificate]:
+def _linear(claim: Certificate, basis: Basis, effort: Effort) -> Iterator[Certificate]:
     try:
-        found = combinations(claim)
+        found = combinations(claim, effort)
+    except SpentError:
+        raise
     except BudgetError:
         return
     if found is not None:
         yield replace(claim, kind="linear", combinations=found)
 
 
-def _isl(claim: Certificate, basis: Basis) -> Iterator[Certificate]:
+def _isl(claim: Certificate, basis: Basis, effort: Effort) -> Iterator[Certificate]:
     text = emptiness_text(premises_of(claim), None if claim.vacuous else claim.goal)
     if text is not None:
         yield replace(claim, kind="isl", text=text)
 
 
-def _points(claim: Certificate, basis: Basis) -> Iterator[Certificate]:
+def _points(claim: Certificate, basis: Basis, effort: Effort) -> Iterator[Certificate]:
     box = box_of(claim)  # has no more points than `len` can say
     if box is not None and prod(map(len, box.values())) <= basis.config.points:
         yield replace(claim, kind="points", count=prod(map(len, box.values())))
 
 
-def _z3(claim: Certificate, basis: Basis) -> Iterator[Certificate]:
+def _z3(claim: Certificate, basis: Basis, effort: Effort) -> Iterator[Certificate]:
     """The claim with what z3 needs of it, then with all of it: z3 may be led astray by what has no part in a proof."""
     narrowed = _narrowed(claim, basis)
     for one in (claim,) if narrowed is None else (narrowed, claim):
@@ -189,7 +213,7 @@ def _narrowed(claim: Certificate, basis: Basis) -> Certificate | None:
     return replace(claim, facts=facts, ranges=ranges)
 
 
-_FINDERS: Mapping[str, Callable[[Certificate, Basis], Iterator[Certificate]]] = {
+_FINDERS: Mapping[str, Callable[[Certificate, Basis, Effort], Iterator[Certificate]]] = {
     "linear": _linear,
     "isl": _isl,
     "points": _points,

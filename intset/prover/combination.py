@@ -31,7 +31,8 @@ from intset.expr.node import Cond, Expr, const, constant_value
 from intset.expr.walk import free_vars, opaque_terms, postorder
 from intset.frame import Frame
 from intset.linear.order import order_key
-from intset.prover.simplex import RIGHT, TooLongError, weights
+from intset.prover.effort import Effort, SpentError
+from intset.prover.simplex import RIGHT, weights
 from intset.prover.z3_solver import keeping_interrupts
 from intset.prover.z3_terms import load_z3
 
@@ -40,7 +41,8 @@ MAX_MONOMIALS = 2_000
 MAX_BITS = 1 << 18  # of all coefficients together: z3's units do not count how long its numbers are
 MAX_NODES = 400
 MAX_SIMPLEX_BITS = 1 << 13  # of all coefficients, where pivots are ours: their numbers may become as long as that
-MAX_STEPS = 400_000  # of pivots
+MAX_STEPS = 400_000  # of the pivots of one system
+STEPS, Z3_STEPS = 2, 100  # that an entry of a system stands for, and where z3 solves it
 RLIMIT = 2_000_000
 MAX_TRIED = 24  # cases
 MAX_DEPTH = 8  # of splits in splits
@@ -60,22 +62,27 @@ class Column(NamedTuple):
         return sum(k.bit_length() for k in self.poly.values())
 
 
-def combinations(cert: Certificate) -> tuple[Combination, ...] | None:
-    """A combination for each way in which the goal could fail; `None` when one of them was not found."""
+def combinations(cert: Certificate, effort: Effort) -> tuple[Combination, ...] | None:
+    """A combination for each way in which the goal could fail; `None` when one of them was not found.
+
+    Raises
+    ------
+    BudgetError: a product is too long; `SpentError`, of these: more steps would be needed.
+    """
     found: list[Combination] = []
     for case, roots in ways_to_fail(cert):
         if case is None:
             return None
         if any(one.case == case for one in found):
             continue
-        one = refute(cert, case, roots)
+        one = refute(cert, case, roots, effort)
         if one is None:
             return None
         found.append(one)
     return tuple(found)
 
 
-def refute(cert: Certificate, case: Literals, roots: Sequence[Cond]) -> Combination | None:
+def refute(cert: Certificate, case: Literals, roots: Sequence[Cond], effort: Effort) -> Combination | None:
     """Multipliers that show that the comparisons in `case` do not hold together at any point."""
     plain = _premises(cert, case, roots)
     if sum(1 for _ in postorder([premise.cond for premise in plain])) > MAX_NODES:
@@ -85,12 +92,12 @@ def refute(cert: Certificate, case: Literals, roots: Sequence[Cond]) -> Combinat
     for divisor in _divisors(plain, definedness(roots)):
         below = (divisor <= -1,)
         others = [p for p in plain if p.why != names.GOAL]
-        terms = _terms(_with_meaning([*others, Premise(names.GOAL, below[0])], (), not_zero))
+        terms = _terms(_with_meaning([*others, Premise(names.GOAL, below[0])], (), not_zero), effort)
         if terms is not None:
             divisors.append((divisor, Combination(below, terms)))
     positive = [divisor for divisor, _ in divisors]
     premises = [*plain, *(Premise(names.DIVISOR, divisor >= 1) for divisor in positive)]
-    found = Search(cert, premises, positive, definedness(roots)).refute(case)
+    found = Search(cert, premises, positive, definedness(roots), effort).refute(case)
     return None if found is None else found._replace(divisors=_used(tuple(divisors), found))
 
 
@@ -98,9 +105,14 @@ class Search:
     """The search for a combination of one case, which is split where that helps; it counts what it tries."""
 
     def __init__(
-        self, cert: Certificate, premises: list[Premise], positive: Sequence[Expr], needs: Sequence[Cond]
+        self,
+        cert: Certificate,
+        premises: list[Premise],
+        positive: Sequence[Expr],
+        needs: Sequence[Cond],
+        effort: Effort,
     ) -> None:
-        self.premises, self.positive, self.needs = premises, positive, needs
+        self.premises, self.positive, self.needs, self.effort = premises, positive, needs, effort
         self.nonzero = nonzero(needs)
         self.known = Frame.of(dict(cert.ranges), cert.facts)
         self.left = MAX_TRIED
@@ -111,12 +123,12 @@ class Search:
             return None
         more = [Premise(names.GOAL, cond) for cond in case]
         columns = _with_meaning(list(dict.fromkeys((*self.premises, *more))), self.positive, self.nonzero, case)
-        terms = _terms(columns, (1, 2, 3) if depth == 0 else (1, 2))
+        terms = _terms(columns, self.effort, (1, 2, 3) if depth == 0 else (1, 2))
         if terms is not None:
             return Combination(case, terms)
         if depth >= MAX_DEPTH:
             return None
-        for on in splits(columns, case, self.positive, self.nonzero, self.known):
+        for on in splits(columns, case, self.positive, self.nonzero, self.known, self.effort):
             ways = both_ways(on, self.needs)
             if ways is None or any(set(way) <= set(case) for way in ways):
                 continue
@@ -132,7 +144,12 @@ class Search:
 
 
 def splits(
-    columns: list[Column], case: Literals, positive: Sequence[Expr], not_zero: Collection[Expr], known: Frame
+    columns: list[Column],
+    case: Literals,
+    positive: Sequence[Expr],
+    not_zero: Collection[Expr],
+    known: Frame,
+    effort: Effort,
 ) -> Iterator[Cond]:
     """Conditions on which it may help to split a case, the most promising first."""
     below = list(postorder([premise.cond for column in columns for premise in column.premises]))
@@ -156,7 +173,7 @@ def splits(
         common = _common_factor(_eliminated(goal, equations), factors)
         if common is not None:
             yield _expression(common[0], expander) >= common[1]
-    fractional = _fractional(columns)
+    fractional = _fractional(columns, effort)
     if fractional is not None:
         yield _expression({fractional[0]: 1}, expander) >= fractional[1]
 
@@ -200,12 +217,13 @@ def _expression(poly: Poly, expander: Expander) -> Expr:
 
 
 @keeping_interrupts()
-def _fractional(columns: list[Column]) -> tuple[Any, int] | None:
+def _fractional(columns: list[Column], effort: Effort) -> tuple[Any, int] | None:
     """An atom that is no integer in some solution of the relaxation, and the next integer above."""
     columns = _short(columns)
     monomials = list(dict.fromkeys(m for column in columns for m in column.poly if m))
     if len(monomials) > MAX_MONOMIALS or len(columns) > MAX_PREMISES[0]:
         return None
+    effort.charge(Z3_STEPS * _entries(columns))
     z3 = load_z3()
     context = z3.Context()
     solver = z3.SolverFor("QF_LRA", ctx=context)
@@ -309,19 +327,20 @@ def _column(expander: Expander, premise: Premise) -> Column:
     return Column((premise,), *expander.sides(premise.cond))
 
 
-def _terms(columns: list[Column], degrees: Sequence[int] = (1, 2, 3)) -> tuple[Term, ...] | None:
+def _terms(columns: list[Column], effort: Effort, degrees: Sequence[int] = (1, 2, 3)) -> tuple[Term, ...] | None:
     """The terms of a combination, of products of as few premises as are enough."""
     for degree in degrees:
         if degree > 1 and len(columns) > MAX_PREMISES[degree - 1]:
             return None
         if len(columns) <= MAX_PREMISES[0]:
-            found = _solve(_cancelling(list(_products(columns, degree))))
+            found = _solve(_cancelling(list(_products(columns, degree, effort))), effort)
             if found is not None:
                 return found
     return None
 
 
-def _products(columns: Sequence[Column], degree: int) -> Iterator[Column]:
+def _products(columns: Sequence[Column], degree: int, effort: Effort) -> Iterator[Column]:
+    effort.charge(STEPS * _entries(columns))
     usable = [column for column in columns if column.premises[0].why != names.SQUARE]
     yield from columns
     for size in range(2, degree + 1):
@@ -329,6 +348,7 @@ def _products(columns: Sequence[Column], degree: int) -> Iterator[Column]:
             poly = chosen[0].poly
             for column in chosen[1:]:
                 poly = multiply(poly, column.poly)
+            effort.charge(STEPS * len(poly))
             premises = tuple(premise for column in chosen for premise in column.premises)
             yield Column(premises, poly, any(column.is_zero for column in chosen))
 
@@ -347,7 +367,11 @@ def _cancelling(columns: list[Column]) -> list[Column]:
         columns = kept
 
 
-def _solve(columns: list[Column]) -> tuple[Term, ...] | None:
+def _entries(columns: Iterable[Column]) -> int:
+    return sum(len(column.poly) for column in columns)
+
+
+def _solve(columns: list[Column], effort: Effort) -> tuple[Term, ...] | None:
     columns = _short(columns)
     rows: dict[Any, list[tuple[int, int]]] = {UNIT: []}
     for number, column in enumerate(columns):
@@ -356,14 +380,20 @@ def _solve(columns: list[Column]) -> tuple[Term, ...] | None:
     if not rows[UNIT] or len(rows) > MAX_MONOMIALS:
         return None
     if sum(column.bits for column in columns) > MAX_SIMPLEX_BITS:
+        effort.charge(Z3_STEPS * _entries(columns))
         found = _solved_by_z3(columns, rows)
     else:
         free = [number for number, column in enumerate(columns) if column.is_zero]
         sides = [{**dict(row), **({} if monomial else {RIGHT: -1})} for monomial, row in rows.items()]
+        part = Effort(min(MAX_STEPS, effort.left))
         try:
-            found = weights(sides, free, MAX_STEPS)
-        except TooLongError:
+            found = weights(sides, free, part)
+        except SpentError:
+            if part.steps < MAX_STEPS:
+                raise
             return None  # z3 gives up on nearly all of these, and takes longer
+        finally:
+            effort.left -= part.steps - part.left
     if found is None:
         return None
     scale = lcm(*(weight.denominator for weight in found.values()))

@@ -27,7 +27,8 @@ from intset.frame import Frame
 from intset.infinity import Infinity
 from intset.prover.basis import REFUTED, Basis
 from intset.prover.cache import prove_in
-from intset.prover.certify import first_accepted, refutation
+from intset.prover.certify import MAX_EFFORT, first_accepted, refutation
+from intset.prover.effort import Effort
 
 KINDS = ("linear", "isl", "points", "z3")
 LISTED = ("points", "linear", "isl", "z3")  # where the answer itself came from trying all points
@@ -62,11 +63,12 @@ def certify_bounds(asked: AskedBounds, answer: Bounds) -> BoundsCertificate:
     whole = BoundsCertificate(asked.expr, *answer, asked.keep, ranges, asked.facts)
     if answer.is_empty:
         claims = [Certificate("", truth(False), True, asked.facts, ranges), _claim(asked, nowhere(asked.expr))]
-        empty = first_accepted(claims, basis, KINDS)
+        empty = first_accepted(claims, basis, KINDS, Effort(MAX_EFFORT))
         return _checked(replace(whole, empty=_found(empty, "that the set is empty")))
+    effort = Effort(MAX_EFFORT)
     kinds = LISTED if answer.by == WHO_LISTS else KINDS
-    lower, upper = (_shown(asked, basis, side, end, kinds) for side, end in zip((-1, 1), answer, strict=True))
-    first, last = (_attained(asked, basis, end) if answer.is_tight else (None, None) for end in answer)
+    lower, upper = (_shown(asked, basis, side, end, kinds, effort) for side, end in zip((-1, 1), answer, strict=True))
+    first, last = (_attained(asked, basis, end, effort) if answer.is_tight else (None, None) for end in answer)
     points = replace(whole, at_lower=first[0], at_upper=last[0], attained=(first[1], last[1]))
     return _checked(replace(points, lower=lower, upper=upper))
 
@@ -88,19 +90,21 @@ def _claim(asked: AskedBounds, goal: Cond) -> Certificate:
 
 
 def _shown(
-    asked: AskedBounds, basis: Basis, side: int, end: Expr | Infinity, kinds: Sequence[str]
+    asked: AskedBounds, basis: Basis, side: int, end: Expr | Infinity, kinds: Sequence[str], effort: Effort
 ) -> Certificate | None:
     if isinstance(end, Infinity):
         return None
     goal = asked.expr >= end if side < 0 else asked.expr <= end
-    found = first_accepted([_claim(asked, goal)], basis, kinds)
+    found = first_accepted([_claim(asked, goal)], basis, kinds, effort)
     if found is None:  # with fewer facts than all, perhaps
         proof = prove_in(Frame.of(asked.ranges, asked.facts), goal)
         found = proof.certificate() if proof else None
     return _found(found, f"for {goal!r}")
 
 
-def _attained(asked: AskedBounds, basis: Basis, end: Expr | Infinity) -> tuple[At | None, Certificate | None]:
+def _attained(
+    asked: AskedBounds, basis: Basis, end: Expr | Infinity, effort: Effort
+) -> tuple[At | None, Certificate | None]:
     """A point at which the end is attained, and the certificate that it is; twice `None` where none is found."""
     if isinstance(end, Infinity):
         return None, None
@@ -118,7 +122,7 @@ def _attained(asked: AskedBounds, basis: Basis, end: Expr | Infinity) -> tuple[A
         there = attained_goal(asked.expr, end, at, tuple(asked.ranges.items()), asked.facts)
         if there is None or not prove_in(within, there):
             continue
-        shown = first_accepted([_claim(asked, there)], basis, KINDS)
+        shown = first_accepted([_claim(asked, there)], basis, KINDS, effort)
         if shown is not None and shown.goal is there and not shown.vacuous:
             return at, shown
     return None, None

@@ -13,29 +13,28 @@ from fractions import Fraction
 from math import gcd
 from typing import Final
 
+from intset.prover.effort import Effort
+
 Row = dict[int, int]  # what is multiplied with each weight; under RIGHT what it adds up to
 RIGHT: Final = -1
 
 
-class TooLongError(Exception):
-    """The budget was used up."""
-
-
-def weights(rows: Iterable[Mapping[int, int]], free: Collection[int], steps: int) -> dict[int, Fraction] | None:
+def weights(rows: Iterable[Mapping[int, int]], free: Collection[int], effort: Effort) -> dict[int, Fraction] | None:
     """Weights, none below 0 except those of `free`, under which every row adds up; `None` when there are none.
 
-    A weight that is absent is 0. `steps` is how many entries of rows may be written; beyond it, `TooLongError`.
+    A weight that is absent is 0. A step of the effort is an entry of a row that is written; `SpentError` where too few
+    are left.
     """
-    return _Tableau(rows, steps).solved(free)
+    return _Tableau(rows, effort).solved(free)
 
 
 class _Tableau:
     """The rows, each solved for the weight that is basic in it, which stands in no other."""
 
-    def __init__(self, rows: Iterable[Mapping[int, int]], steps: int) -> None:
+    def __init__(self, rows: Iterable[Mapping[int, int]], effort: Effort) -> None:
         self.rows: list[Row] = [dict(row) for row in rows]
         self.basic: list[int | None] = [None] * len(self.rows)  # None: a weight of its own, which is to become 0
-        self.left = steps
+        self._effort = effort
 
     def solved(self, free: Collection[int]) -> dict[int, Fraction] | None:
         solved_for = self._eliminated(free)
@@ -94,9 +93,7 @@ class _Tableau:
 
     def _without(self, row: Row, pivot: Row, column: int) -> Row:
         """The row without this weight, scaled by something positive."""
-        self.left -= len(row) + len(pivot)
-        if self.left < 0:
-            raise TooLongError
+        self._effort.charge(len(row) + len(pivot))
         common = gcd(row[column], pivot[column])
         times, factor = pivot[column] // common, row[column] // common
         new = dict(row) if times == 1 else {key: k * times for key, k in row.items()}

@@ -11,9 +11,9 @@ from bound.tensor import Tensor
 from bound.tir.reduce import Parameter
 from bound.tir.value import Value
 from intset.errors import InputError
-from intset.expr.definedness import embedded_claims
+from intset.expr.definedness import asserted_parts
 from intset.expr.node import Cond, ShapeVar, Var, const
-from intset.expr.walk import conjuncts, without_assertions
+from intset.expr.walk import without_assertions
 from lowering.nest.ir import Assert, Function, ShapeOf, Stmt
 from lowering.nest.walk import free_variables
 
@@ -91,7 +91,7 @@ def shape_asserts(f: Function, at: Mapping[Var, int], sizes: Iterable[Var] = ())
         if size not in bound:
             checks += _declared(size) if isinstance(size, ShapeVar) or size in counted else []
     extents = [extent for tensor in f.params for extent in tensor.extents]
-    claims = dict.fromkeys(part for claim in embedded_claims(extents) for part in conjuncts(claim))
+    claims = asserted_parts(extents)
     checks += [Assert(claim, f"{claim}") for claim in claims if claim not in {c.cond for c in checks}]
     checks += [Assert(var.eq(value), f"{var.name} is {value}") for var, value in at.items() if var in f.sizes]
     return checks

@@ -36,6 +36,7 @@ from intset.check.premises import meaning
 from intset.expr import ops
 from intset.expr.node import const, make, truth
 from intset.prover.combination import combinations
+from intset.prover.effort import Effort
 
 i, j, k, x, y = (Var(name) for name in "ijkxy")
 n, m, p = ShapeVar("n"), ShapeVar("m"), ShapeVar("p")
@@ -200,7 +201,7 @@ def test_identities_of_division_have_linear_certificates(ranges, goal):
 def test_divisibility_is_rounded_and_split():
     for facts, goal in ((((n % 16).eq(0),), (n % 8).eq(0)), ((), x % -4 <= 0), ((3 * x <= 8,), x <= 2)):
         claim = Certificate("linear", goal, facts=tuple(Fact(fact) for fact in facts))
-        cert = replace(claim, combinations=combinations(claim))
+        cert = replace(claim, combinations=combinations(claim, Effort(10**6)))
         assert cert.check() and (not facts or not replace(cert, facts=()).check())
     words = str(Context({x: None}).prove((x // 4 % 4).eq(x % 16 // 4)).certificate())
     assert "Either " in words and "or not." in words
@@ -266,7 +267,7 @@ def test_false_goals_have_no_combination():
     for goal in false:
         ranges = ((x, Range(-20, 41)),)
         assert any(not evaluate(goal, {x: value}) for value in range(-20, 21))
-        found = combinations(Certificate("", goal, ranges=ranges))
+        found = combinations(Certificate("", goal, ranges=ranges), Effort(10**6))
         assert found is None, goal
 
 

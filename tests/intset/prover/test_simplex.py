@@ -14,7 +14,8 @@ from intset import Context, InputError, Range, ShapeVar, Var
 from intset.check.certificate import Certificate
 from intset.prover import certify, combination
 from intset.prover.basis import Basis
-from intset.prover.simplex import RIGHT, TooLongError, weights
+from intset.prover.effort import Effort, SpentError
+from intset.prover.simplex import RIGHT, weights
 
 Rows = Sequence[Mapping[int, int]]
 
@@ -50,7 +51,7 @@ def test_as_z3_says() -> None:
     answers = []
     for seed in range(300):
         rows, free, count = system(seed)
-        found = weights(rows, free, 10**6)
+        found = weights(rows, free, Effort(10**6))
         assert (found is not None) == has_weights(rows, free, count), seed
         assert found is None or adds_up(rows, free, found), seed
         answers.append(found is not None)
@@ -69,7 +70,7 @@ def test_as_z3_says() -> None:
     ],
 )
 def test_small_systems(rows: Rows, free: Collection[int], expected: dict[int, Fraction] | None) -> None:
-    assert weights(rows, free, 1000) == expected
+    assert weights(rows, free, Effort(1000)) == expected
 
 
 def test_degenerate_pivots_come_to_an_end() -> None:
@@ -80,15 +81,17 @@ def test_degenerate_pivots_come_to_an_end() -> None:
         {2: 1, 5: 1, RIGHT: 1},
         {3: 75, 4: -15000, 5: 2, 6: -600, 7: -1, RIGHT: 5},
     ]
-    found = weights(rows, (), 10**5)
+    found = weights(rows, (), Effort(10**5))
     assert (found is not None) == has_weights(rows, (), 8)
     assert found is None or adds_up(rows, (), found)
 
 
 def test_a_budget_ends_it() -> None:
-    rows, free, _ = next(one for one in map(system, range(300)) if weights(one[0], one[1], 10**6) and len(one[0]) > 3)
-    with pytest.raises(TooLongError):
-        weights(rows, free, 3)
+    rows, free, _ = next(
+        one for one in map(system, range(300)) if weights(one[0], one[1], Effort(10**6)) and len(one[0]) > 3
+    )
+    with pytest.raises(SpentError):
+        weights(rows, free, Effort(3))
 
 
 def test_z3_is_asked_where_numbers_are_long(asked_anew: None) -> None:
@@ -104,7 +107,7 @@ def test_a_search_that_fails_tries_each_claim_once(asked_anew: None) -> None:
     k, m = Var("k"), ShapeVar("m")
     tried: list[tuple[object, ...]] = []
 
-    def nothing(claim: Certificate, basis: Basis) -> Iterator[Certificate]:
+    def nothing(claim: Certificate, basis: Basis, effort: Effort) -> Iterator[Certificate]:
         tried.append((claim.goal, claim.vacuous, claim.facts, claim.ranges))
         return iter(())
 
