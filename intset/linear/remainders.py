@@ -32,7 +32,7 @@ def floormod(known: Normalizer, dividend: Linear, divisor: Linear) -> Linear:
         return dividend.minus(known.product(quotient, divisor))
     remainder = dividend.plus(quotient, -c)
     for e in quotient.terms:
-        if e.op is ops.FLOORDIV:
+        if e.op is ops.FLOORDIV and e.args[1].op is ops.CONST:
             remainder.made = Made(e, c)
     return remainder
 
@@ -93,6 +93,8 @@ def _next_remainder(known: Normalizer, form: Linear) -> Linear | None:
             found = _symbolic_remainder(known, form, monomial, k)
         elif monomial.op in REMAINDER_OF and monomial.args[1].op is ops.CONST:
             found = _constant_remainder(known, form, monomial, k)
+        elif monomial.op is ops.FLOORDIV:
+            found = _remainder_of_quotient(known, form, monomial, k)
         if found is not None:
             return found
     return None
@@ -114,6 +116,26 @@ def _constant_remainder(known: Normalizer, form: Linear, division: Expr, k: int)
             base = floordiv_const(known, inner, c // m)
             if factor := _factor_of(form, base, other, k, m):
                 return _with_remainder(known, form, division, base, m, factor)
+    return None
+
+
+def _remainder_of_quotient(known: Normalizer, form: Linear, division: Expr, k: int) -> Linear | None:
+    """One step of regrouping for the term `k * (b // d)`, d no constant: that is `(b*m // d) // m` for each m > 0, and
+    `((b*m + r) // d) // m` for each r in [0, m) where d is positive.
+
+    Not where quotients stand in b: those of `b*m` are others, and theirs again, level by level.
+    """
+    inner, divisor = (known.form(arg) for arg in division.args)
+    if any(has_quotient(e) for e in inner.terms):
+        return None
+    for other, weight in form.terms.items():
+        if other is not division and (weight < 0) is not (k < 0) and (m := abs(k) // abs(weight)) >= 2:
+            whole = inner.scale(m)
+            rest = known.form(other.args[0]).const - whole.const if other.op is ops.FLOORDIV else 0
+            for r in (0, rest) if 0 < rest < m and known.is_positive(divisor) else (0,):
+                base = floordiv(known, whole.shift(r), divisor)
+                if factor := _factor_of(form, base, other, k, m):
+                    return _with_remainder(known, form, division, base, m, factor)
     return None
 
 
