@@ -61,8 +61,11 @@ class Operation:
         """The axes that a schedule starts from."""
         return ()
 
-    def range_of(self, index: int) -> tuple[int, int] | None:
-        """The smallest and the largest element of an output of integers, as far as its formula tells."""
+    def range_of(self, index: int, is_finished: bool = True) -> tuple[int, int] | None:
+        """The smallest and the largest element of an output of integers, as far as its formula tells.
+
+        Not `is_finished`: also of what it holds before it is computed to the end.
+        """
         return None
 
     def replace_inputs(self, new: Mapping[Tensor, Tensor]) -> Operation:
@@ -153,8 +156,8 @@ class ComputeOp(Operation):
     def root_iter_vars(self) -> tuple[IterVar, ...]:
         return (*self.axis, *self.reduce_axis)
 
-    def range_of(self, index: int) -> tuple[int, int] | None:
-        return computed_range(self.body[index], self.root_iter_vars, self.outputs[index].dtype)
+    def range_of(self, index: int, is_finished: bool = True) -> tuple[int, int] | None:
+        return computed_range(self.body[index], self.root_iter_vars, self.outputs[index].dtype, is_finished)
 
     def replace_inputs(self, new: Mapping[Tensor, Tensor]) -> ComputeOp:
         if not any(tensor in new for tensor in self.input_tensors):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from bound import dtypes
-from bound.tir.opaque import TensorElement
+from bound.tir.opaque import TensorElement, unfinished_element
 from bound.tir.value import Operand, load
 from intset.errors import InputError
 from intset.expr.annotate import carrying_sizes
@@ -33,7 +33,17 @@ class Tensor:
     value_range: the declared smallest and largest element, or `None`.
     """
 
-    __slots__ = ("__weakref__", "_element", "_shape", "dtype", "extents", "op", "value_index", "value_range")
+    __slots__ = (
+        "__weakref__",
+        "_element",
+        "_shape",
+        "_unfinished",
+        "dtype",
+        "extents",
+        "op",
+        "value_index",
+        "value_range",
+    )
 
     def __init__(
         self,
@@ -49,6 +59,7 @@ class Tensor:
         self.dtype = dtype
         self.value_range = value_range
         self._element: TensorElement | None = None
+        self._unfinished: TensorElement | None = None
         self._shape: tuple[Expr, ...] | None = None
 
     @property
@@ -75,6 +86,13 @@ class Tensor:
             self._element = TensorElement(self)
         return self._element
 
+    @property
+    def unfinished(self) -> TensorElement:
+        """The symbol of what its elements hold while a reduction goes on; mostly the same as `element`."""
+        if self._unfinished is None:
+            self._unfinished = unfinished_element(self, self.element)
+        return self._unfinished
+
     def __getitem__(self, indices: object) -> Any:
         return self._at(indices if isinstance(indices, tuple) else (indices,))
 
@@ -90,8 +108,9 @@ class Tensor:
 
     def __getstate__(self) -> tuple[None, dict[str, object]]:
         """What is pickled: the symbol of the elements knows its tensor, and is made again."""
-        kept = {name: getattr(self, name) for name in self.__slots__ if name not in ("__weakref__", "_element")}
-        return None, {**kept, "_element": None}
+        symbols = dict.fromkeys(("_element", "_unfinished"))
+        kept = {name: getattr(self, name) for name in self.__slots__ if name != "__weakref__" and name not in symbols}
+        return None, {**kept, **symbols}
 
     def __copy__(self) -> Self:
         return self
@@ -131,6 +150,11 @@ class TensorSlice(Guest):
 def element(tensor: Tensor, indices: tuple[Expr, ...]) -> Operand:
     """The element of `tensor` at these indices."""
     return tensor.element(*indices) if dtypes.is_int(tensor.dtype) else load(tensor, indices)
+
+
+def unfinished(tensor: Tensor, indices: tuple[Expr, ...]) -> Operand:
+    """What the element of `tensor` at these indices holds while it is computed."""
+    return tensor.unfinished(*indices) if dtypes.is_int(tensor.dtype) else load(tensor, indices)
 
 
 def as_index(tensor: Tensor, k: int, index: object) -> Expr:

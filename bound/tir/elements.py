@@ -17,16 +17,17 @@ from intset.linear.bounds import Interval
 from intset.linear.canonical import Normalizer
 
 
-def computed_range(body: Operand, axis: Sequence[IterVar], dtype: str) -> Ends | None:
+def computed_range(body: Operand, axis: Sequence[IterVar], dtype: str, is_finished: bool = True) -> Ends | None:
     """The smallest and the largest element that `body` gives over the ranges of `axis`; `None` where that is not known.
 
-    An element that its type does not hold wraps when it is stored: then nothing is known.
+    An element that its type does not hold wraps when it is stored: then nothing is known. Not `is_finished`: of what an
+    element holds while a reduction goes on, what it starts from included.
     """
     ranges = {iv: _ends(iv) for iv in axis}
     if isinstance(body, Expr):
         found = range_of(body, ranges)
     elif isinstance(body, Value) and body.op is ValueOp.REDUCE:
-        found = _reduced(body, ranges)
+        found = _reduced(body, ranges, is_finished)
     else:
         found = None
     return found if found is not None and _holds(dtype, found) else None
@@ -46,8 +47,9 @@ def _holds(dtype: str, ends: Ends) -> bool:
     return low <= ends[0] and ends[1] <= high
 
 
-def _reduced(body: Value, ranges: dict[IterVar, Interval]) -> Ends | None:
-    """The range of a reduction, whichever elements take part, and in whatever order: no partial result leaves it."""
+def _reduced(body: Value, ranges: dict[IterVar, Interval], is_finished: bool) -> Ends | None:
+    """The range of a reduction, whichever elements take part, and in whatever order: no partial result leaves it, but
+    for what the reduction starts from where `is_finished`."""
     combiner, index = reduction_of(body).combiner, reduction_of(body).index
     terms = [range_of(e, ranges) if isinstance(e, Expr) else None for e in sources(body)]
     starts = [range_of(e, ranges) if isinstance(e, Expr) else None for e in initial(body) or combiner.identity]
@@ -58,7 +60,7 @@ def _reduced(body: Value, ranges: dict[IterVar, Interval]) -> Ends | None:
         count = _most(ranges[iv] for iv in reduction_of(body).axis)
         return None if count is None else (start[0] + count * min(term[0], 0), start[1] + count * max(term[1], 0))
     types = [build.dtype_of(e) for e in sources(body)]
-    some = condition(body) is truth(True) and all(_has_points(iv) for iv in reduction_of(body).axis)
+    some = is_finished and condition(body) is truth(True) and all(_has_points(iv) for iv in reduction_of(body).axis)
     if some and all(_stays_inside(combiner, index, terms, first, types) for first in (terms, starts)):
         return term
     either = [_hull(a, b) for a, b in zip(terms, starts, strict=True)]

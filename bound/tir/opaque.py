@@ -22,24 +22,26 @@ if TYPE_CHECKING:
 
 
 class TensorElement(Opaque):
-    """The symbol of the elements of an integer tensor; `term.data.tensor` leads back to the tensor."""
+    """The symbol of the elements of an integer tensor; `term.data.tensor` leads back to the tensor.
 
-    __slots__ = ("tensor",)
+    Of what an element holds while a reduction goes on, less is known than of what it holds then: where that differs, it
+    has a symbol of its own, which is not `is_finished`.
+    """
+
+    __slots__ = ("is_finished", "tensor")
     tensor: Tensor
+    is_finished: bool
 
-    def __init__(self, tensor: Tensor) -> None:
-        low, high = element_range(
-            tensor.dtype, tensor.value_range or _at_least_two(tensor.op.range_of(tensor.value_index))
-        )
-        super().__init__(tensor.name, tensor.ndim, low, high)
-        self.tensor = tensor
+    def __init__(self, tensor: Tensor, is_finished: bool = True) -> None:
+        super().__init__(tensor.name, tensor.ndim, *_known_of(tensor, is_finished))
+        self.tensor, self.is_finished = tensor, is_finished
 
     @property
     def dtype(self) -> str:
         return self.tensor.dtype
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _element_of, (self.tensor,)
+        return _element_of, (self.tensor, self.is_finished)
 
 
 class IntFunction(Opaque):
@@ -80,8 +82,19 @@ def _function_of(value: Value) -> IntFunction:
         return symbol
 
 
-def _element_of(tensor: Tensor) -> TensorElement:
-    return tensor.element
+def _element_of(tensor: Tensor, is_finished: bool = True) -> TensorElement:
+    return tensor.element if is_finished else tensor.unfinished
+
+
+def unfinished_element(tensor: Tensor, finished: TensorElement) -> TensorElement:
+    """The symbol of what elements hold while they are computed; the finished ones' where nothing else is known."""
+    known = _known_of(tensor, is_finished=False)
+    return finished if known == (finished.lower, finished.upper) else TensorElement(tensor, is_finished=False)
+
+
+def _known_of(tensor: Tensor, is_finished: bool) -> tuple[int | None, int | None]:
+    known = tensor.value_range or _at_least_two(tensor.op.range_of(tensor.value_index, is_finished))
+    return element_range(tensor.dtype, known)
 
 
 def _at_least_two(known: tuple[int, int] | None) -> tuple[int, int] | None:

@@ -105,12 +105,22 @@ def rewrite(root: Part, replacements: Mapping[Old, Operand] | None = None, on_lo
     return answer
 
 
+def _as_finished_as(old: Node | Value, new: Operand) -> Operand:
+    """An element in the place of another: what is known of it is known of finished ones, or of others, too."""
+    for symbol in (old.data, new.data):
+        if not isinstance(symbol, TensorElement):
+            return new
+    own: TensorElement = new.data
+    made: Operand = new if old.data.is_finished else own.tensor.unfinished(*new.args)
+    return made
+
+
 def _rebuilt(node: Node | Value, args: tuple[Any, ...], on_load: OnLoad | None) -> Operand:
     if on_load is not None:
         tensor = loaded_tensor(node)
         replaced = None if tensor is None else on_load(tensor, args)
         if replaced is not None:
-            return replaced
+            return _as_finished_as(node, replaced)
         if node.op is ops.LOAD and isinstance(node.data, IntFunction):
             function = node.data
             body = rewrite(function.body, on_load=on_load)

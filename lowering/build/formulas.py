@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from bound.intrin import TensorComputeOp
 from bound.itervar import IterVar
 from bound.operation import ComputeOp, Operation
-from bound.tensor import Tensor, element
+from bound.tensor import Tensor, element, unfinished
 from bound.tir import build, walk
 from bound.tir.reduce import CommReducer, Parameter, Reduction, condition, initial, sources
 from bound.tir.value import Operand, Value, ValueOp, make, parameter
@@ -97,7 +97,7 @@ def _formula(
 def _update(top: Value, outputs: tuple[Tensor, ...], kept: Container[Tensor], place: tuple[Expr, ...]) -> Stmt:
     """One more element combined with what the outputs hold."""
     combiner = top.data.combiner
-    old = [element(t, place) for t in outputs]
+    old = [unfinished(t, place) for t in outputs]
     mapping: dict[Parameter, Operand] = dict(zip((*combiner.lhs, *combiner.rhs), (*old, *sources(top)), strict=True))
     results = {t: result for t, result in zip(outputs, combiner.results, strict=True) if t in kept}
     values = {t: replaced(result, mapping) for t, result in results.items()}

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from bound import dtypes
-from bound.tensor import Tensor, element
+from bound.tensor import Tensor, unfinished
 from bound.tir import build, walk
 from bound.tir.value import COMPARISONS, Operand, Truth, Value, ValueOp, constant
 from bound.tir.walk import loaded_tensor, nodes
@@ -298,7 +298,7 @@ def is_representable(number: float, dtype: str) -> bool:
 
 def same(stmt: Store, value: Operand, scope: Scope) -> bool:
     """Whether a value is what the element that it is stored to holds."""
-    held = element(stmt.tensor, stmt.indices)
+    held = unfinished(stmt.tensor, stmt.indices)
     dtype = stmt.tensor.dtype
     value = walk.rewrite(value, {node: held for node in nodes(value) if _is_element(node, stmt, scope)})
     if isinstance(value, Expr):

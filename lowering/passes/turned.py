@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from bound import dtypes
-from bound.tensor import Tensor, element
+from bound.tensor import Tensor, element, unfinished
 from bound.tir.build import logical, together
 from bound.tir.value import Operand, ValueOp
 from bound.tir.walk import loaded_tensor, nodes, read_indices
@@ -179,7 +179,7 @@ def _adds_up(stmt: Stmt) -> bool:
         return False
     if not dtypes.is_int(stmt.tensor.dtype):
         return False
-    held: Operand = element(stmt.tensor, stmt.indices)
+    held: Operand = unfinished(stmt.tensor, stmt.indices)
     a, b = stmt.value.args
     added = b if a is held else a if b is held else None
     return added is not None and all(loaded_tensor(node) is not stmt.tensor for node in nodes(added))
