@@ -17,6 +17,7 @@ from bound.tir import build
 from bound.tir.buffer import Buffer
 from bound.tir.value import Value, parameter
 from intset.errors import InputError
+from intset.expr.given import a_function, listed, of_kind
 from intset.expr.node import ShapeVar, Var, as_expr, as_int
 from intset.expr.range import Range
 
@@ -101,9 +102,10 @@ def compute(
 def _index_names(
     fcompute: Callable[..., object], ndim: int, name: str, varargs_names: Sequence[str] | None
 ) -> tuple[str, ...]:
-    if not callable(fcompute):
-        raise InputError(f"the formula of {name} must be a function of the indices, not {fcompute!r}")
-    spec = inspect.getfullargspec(fcompute)
+    try:
+        spec = inspect.getfullargspec(fcompute)
+    except TypeError:
+        raise InputError(f"the formula of {name} must be a function of the indices, not {fcompute!r}") from None
     own = [arg for arg in spec.args if arg != "self"] if inspect.ismethod(fcompute) else list(spec.args)
     own = own[: len(own) - len(spec.defaults or ())] if len(own) > ndim else own  # `lambda i, k=k:` has one index
     rest = ndim - len(own)
@@ -111,7 +113,8 @@ def _index_names(
         raise InputError(f"the formula of {name} takes {len(own)} indices, but its shape has {ndim}")
     if spec.varargs is None and own:
         return tuple(own)
-    extra = list(varargs_names or [f"i{k}" for k in range(len(own), ndim)])
+    given = listed(varargs_names or (), f"varargs_names of {name}", "a list of names")
+    extra = given or tuple(f"i{k}" for k in range(len(own), ndim))
     if len(extra) != rest:
         raise InputError(f"varargs_names of {name} must have {rest} names, not {len(extra)}")
     return (*own, *extra)
@@ -140,20 +143,22 @@ def extern(
     several = isinstance(shape, (tuple, list)) and len(shape) > 0 and isinstance(shape[0], (tuple, list))
     shapes = tuple(as_shape(s, name) for s in (shape if several else (shape,)))
     read = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
+    a_function(fcompute, f"the body of {name}")
     for k, tensor in enumerate(read):
         if not isinstance(tensor, Tensor):
             raise InputError(f"input {k} of {name} must be a tensor, not {tensor!r}")
     types = _extern_types(dtype, read, len(shapes), name)
-    ins = _buffers(in_buffers) or [Buffer(t.name, t.extents, t.dtype) for t in read]
-    outs = _buffers(out_buffers) or [Buffer(name, s, t) for s, t in zip(shapes, types, strict=True)]
+    ins = _buffers(in_buffers, "in_buffers") or [Buffer(t.name, t.extents, t.dtype) for t in read]
+    outs = _buffers(out_buffers, "out_buffers") or [Buffer(name, s, t) for s, t in zip(shapes, types, strict=True)]
     if len(ins) != len(read) or len(outs) != len(shapes):
         raise InputError(f"{name} needs a buffer for each of its inputs and outputs")
     op = ExternOp(name, read, shapes, types, fcompute(ins, outs), (tuple(ins), tuple(outs)), tag, attrs)
     return op.output(0) if len(shapes) == 1 else op.outputs
 
 
-def _buffers(given: Buffer | Sequence[Buffer] | None) -> list[Buffer]:
-    return [given] if isinstance(given, Buffer) else list(given or ())
+def _buffers(given: Buffer | Sequence[Buffer] | None, what: str) -> list[Buffer]:
+    parts = () if given is None else (given,) if isinstance(given, Buffer) else listed(given, what, "a list of buffers")
+    return [of_kind(Buffer, part, f"a part of {what}") for part in parts]
 
 
 def _extern_types(dtype: object, inputs: tuple[Tensor, ...], count: int, name: str) -> tuple[str, ...]:

@@ -11,10 +11,11 @@ from bound.operation import ComputeOp, Operation, extent_of, redirected
 from bound.tensor import Tensor, TensorSlice, as_index
 from bound.tir import build, walk
 from bound.tir.reduce import Parameter
-from bound.tir.value import Operand
+from bound.tir.value import Operand, Value
 from intset.errors import InputError
 from intset.expr import ops
-from intset.expr.node import Expr, as_expr
+from intset.expr.given import a_function, a_name, listed
+from intset.expr.node import Expr, Var, as_expr
 from intset.expr.range import Range
 
 
@@ -111,7 +112,11 @@ def decl_tensor_intrin(
     """
     if not isinstance(op, ComputeOp):
         raise InputError(f"a tensor intrinsic describes a compute operation, not {op!r}")
-    return TensorIntrin(name, op, fcompute, tuple(scalar_params or ()))
+    params = listed(() if scalar_params is None else scalar_params, "scalar_params", "a list of variables")
+    for param in params:
+        if not isinstance(param, (Var, Value)):
+            raise InputError(f"a part of scalar_params must be a variable, not {param!r}")
+    return TensorIntrin(a_name(name, "the name of a tensor intrinsic"), op, a_function(fcompute, "fcompute"), params)
 
 
 class TensorComputeOp(Operation):

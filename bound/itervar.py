@@ -63,6 +63,8 @@ class IterVar(Var):
         thread_tag: str = "",
         sizes: tuple[Var, ...] = (),
     ) -> IterVar:
+        if not (dom is None or isinstance(dom, Range)) or not isinstance(iter_type, IterType):
+            raise InputError(f"an IterVar has a Range and an IterType, not {dom!r} and {iter_type!r}")
         self = Var.__new__(cls, name)
         assert isinstance(self, IterVar)
         fill = object.__setattr__

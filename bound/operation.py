@@ -19,6 +19,7 @@ from bound.tir.elements import computed_range
 from bound.tir.reduce import Reduction
 from bound.tir.value import Operand, Value, ValueOp
 from intset.errors import InputError
+from intset.expr.given import a_name, as_int, mapped, of_kind
 from intset.expr.node import Expr
 from intset.expr.range import Range
 
@@ -34,11 +35,9 @@ class Operation:
     """
 
     def __init__(self, name: str, tag: str = "", attrs: Mapping[str, object] | None = None) -> None:
-        if not isinstance(name, str) or not name:
-            raise InputError(f"the name of an operation is a non-empty text, not {name!r}")
-        self.name = name
-        self.tag = tag
-        self.attrs = dict(attrs or {})
+        self.name = a_name(name, "the name of an operation")
+        self.tag = of_kind(str, tag, f"tag of {name}", "a text")
+        self.attrs = dict({} if attrs is None else mapped(attrs, f"attrs of {name}"))
         self.outputs: tuple[Tensor, ...] = ()
 
     @property
@@ -47,7 +46,7 @@ class Operation:
 
     def output(self, index: int) -> Tensor:
         """The output of this number."""
-        if not 0 <= index < len(self.outputs):
+        if not 0 <= as_int(index, f"the number of an output of {self.name}") < len(self.outputs):
             raise InputError(f"{self.name} has {len(self.outputs)} outputs, no output {index}")
         return self.outputs[index]
 

@@ -34,6 +34,7 @@ from bound.schedule.message import pass_down_domain
 from bound.tensor import Tensor
 from intset import config
 from intset.context import Context
+from intset.expr.given import as_int, listed, of_kind
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.range import Range
 
@@ -156,7 +157,8 @@ class BoundsMap:
 
     def with_compact(self, stages: Iterable[Stage]) -> BoundsMap:
         """The same regions, with the storage of these stages compact, and that of all others plain."""
-        return BoundsMap(self.written, replace(self._state, compacted=frozenset(stages)))
+        chosen = frozenset(of_kind(Stage, stage, "a part of stages") for stage in listed(stages, "stages"))
+        return BoundsMap(self.written, replace(self._state, compacted=chosen))
 
     # -- ranges -------------------------------------------------------------------------------------------------
 
@@ -274,7 +276,7 @@ class BoundsMap:
         `None` where its region is a box, so that its nest has no such guard, and where there are no nests that mean
         the same (`bound.infer.answers.pieces`).
         """
-        stage = self.stage(key)
+        stage, most = self.stage(key), as_int(most, "most")
         bounds = self._stages.get(stage)
         if bounds is None or bounds.computed is None:
             return None
@@ -306,7 +308,7 @@ class BoundsMap:
 
     def loop_name(self, stage: Stage, leaf: IterVar) -> str:
         """A loop of a stage by name, with that of the stage, or of all that share it: `T1+T2.i`."""
-        return self._state.sharing.name(stage, leaf)
+        return self._state.sharing.name(self.stage(stage), of_kind(IterVar, leaf, "leaf", "an axis"))
 
     def inside(self, leaf: IterVar) -> tuple[Stage, ...]:
         """The stages computed directly inside a loop, whichever stages share it, in the order of the schedule."""
@@ -324,7 +326,9 @@ class BoundsMap:
 
     def shared_loop(self, leaf: IterVar) -> Loop:
         """A loop that several stages share, as the stage has it that its range comes from."""
-        stage = self._state.sharing.loops[leaf]
+        stage = self._state.sharing.loops.get(leaf)
+        if stage is None:
+            raise InputError(f"{leaf!r} is no loop that several stages share")
         return next(loop for loop in self.nest(stage).loops if loop.iv is leaf)
 
     def slid(self, key: Tensor | Operation | Stage) -> tuple[IterVar, ...]:

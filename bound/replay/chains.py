@@ -154,7 +154,8 @@ def _chains(start: Tensor, step: Callable[[Tensor], Chain], ends: set[Tensor]) -
 
 def common_consumers(schedule: Schedule, tensor: Tensor) -> Chain:
     """The tensors that are on every use chain of a tensor, which is none of them itself."""
-    return Graph(schedule).common_consumers(current(schedule, tensor))
+    now = current(schedule, tensor)
+    return Graph(schedule).common_consumers(now)
 
 
 def common_consumer(schedule: Schedule, producer: Tensor, consumer: Tensor) -> Tensor | None:

@@ -57,6 +57,8 @@ def cache_write(schedule: Schedule, tensors: tuple[object, ...], scope: str) -> 
     """
     check_scope(scope)
     given = tuple(schedule.current(_checked_tensor(t)) for t in tensors)
+    if not given:
+        raise InputError("cache_write takes a tensor, or all outputs of one operation, not none")
     op, stage = given[0].op, schedule[given[0]]
     if not isinstance(op, (ComputeOp, TensorComputeOp)):
         raise ScheduleError(f"stage {op.name}: cache_write is for operations made by te.compute")

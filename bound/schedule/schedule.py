@@ -16,6 +16,7 @@ from bound.schedule.normalize import normalize
 from bound.schedule.placing import AttachType
 from bound.schedule.stage import Stage
 from bound.tensor import Tensor
+from intset.expr.given import of_kind
 
 
 def create_schedule(ops: object) -> Schedule:
@@ -90,7 +91,7 @@ class Schedule:
 
     def is_consumer(self, stage: Stage, producer: Stage) -> bool:
         """Whether `stage` reads `producer`, directly or through other stages."""
-        if stage.is_group or producer.is_group:
+        if of_kind(Stage, stage, "stage").is_group or of_kind(Stage, producer, "producer").is_group:
             return True
         if self._reach is None:
             self._reach = Reach([s.op for s in self.stages])

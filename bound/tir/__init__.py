@@ -151,6 +151,8 @@ def IntImm(dtype: str, value: int) -> Operand:
 
 def FloatImm(dtype: str, value: float) -> Operand:
     """The float constant of a type."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise InputError(f"value of FloatImm must be a number, not {value!r}")
     return const(float(value), dtype)
 
 

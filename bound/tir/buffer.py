@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bound import dtypes
+from intset.expr.given import a_name, of_kind
 from intset.expr.node import Expr, as_expr
 
 
@@ -23,4 +24,10 @@ def decl_buffer(
 ) -> Buffer:
     """A buffer; strides, alignment and offsets are accepted and do not matter to the analysis."""
     extents = shape if isinstance(shape, (tuple, list)) else (shape,)
-    return Buffer(name, tuple(as_expr(e, f"the shape of {name}") for e in extents), dtypes.check(dtype), scope)
+    a_name(name, "the name of a buffer")
+    return Buffer(
+        name,
+        tuple(as_expr(e, f"the shape of {name}") for e in extents),
+        dtypes.check(dtype),
+        of_kind(str, scope, f"scope of {name}", "a text"),
+    )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from functools import reduce
+from math import isfinite
 from typing import Final, SupportsFloat, TypeGuard
 
 from bound import dtypes
@@ -113,6 +114,8 @@ def cast(dtype: str, value: ValueLike) -> Operand:
         return x
     if dtypes.is_int(dtype):
         if x.op is ValueOp.CONST:
+            if not isfinite(x.data):
+                raise InputError(f"{x.data} is no integer: it has no value as {dtype}")
             return _cast_integer(dtype, as_expr(int(x.data)))
         return integer(make(ValueOp.CAST, (x,), dtype))
     return constant(x.data, dtype) if x.op is ValueOp.CONST else make(ValueOp.CAST, (x,), dtype)

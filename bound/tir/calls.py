@@ -12,6 +12,7 @@ from bound.tir.opaque import integer
 from bound.tir.value import Number, Operand, Value, ValueLike, ValueOp, make
 from intset.errors import InputError
 from intset.expr import build as ints
+from intset.expr.given import a_name
 from intset.expr.node import Expr, IntLike, as_expr
 
 Function = Callable[..., Operand]
@@ -116,7 +117,7 @@ class ExternCall:
 
 def call_packed(name: str, *args: object) -> ExternCall:
     """A call of a registered function, as the body of an extern operation."""
-    return ExternCall("packed", name, args)
+    return ExternCall("packed", a_name(name, "the name of a function"), args)
 
 
 def call_extern(dtype: str, name: str, *args: object) -> Operand | ExternCall:
@@ -126,13 +127,14 @@ def call_extern(dtype: str, name: str, *args: object) -> Operand | ExternCall:
 
 def call_intrin(dtype: str, name: str, *args: object) -> Operand | ExternCall:
     """A call of an intrinsic: a value of the given type when all arguments are values."""
-    known = FUNCTIONS.get(name.removeprefix("tir."))
+    known = FUNCTIONS.get(a_name(name, "the name of an intrinsic").removeprefix("tir."))
     if known is not None:
         return build.cast(dtype, known(*args))
     return _opaque_call("intrin", dtype, name, args)
 
 
 def _opaque_call(kind: str, dtype: str, name: str, args: tuple[object, ...]) -> Operand | ExternCall:
+    a_name(name, "the name of a function")
     if not all(isinstance(a, Value) or build.is_truth(a) or isinstance(a, (int, float, Expr)) for a in args):
         return ExternCall(kind, name, args)
     call = make(ValueOp.CALL, tuple(build.operand(a) for a in args), dtypes.check(dtype), name)

@@ -14,6 +14,7 @@ from bound.tir.value import Operand, Value, ValueOp, make, parameter
 from bound.tir.walk import nodes
 from intset.errors import InputError
 from intset.expr import ops
+from intset.expr.given import a_function, a_name
 from intset.expr.node import Expr, Var, truth
 
 Parameter: TypeAlias = "Value | Var"
@@ -153,6 +154,9 @@ def comm_reducer(
     Called with values instead of axes, `f(a, b, ...)` combines them directly. For several values reduced together,
     `fcombine` takes and returns tuples, and `fidentity` takes their types.
     """
+    a_function(fcombine, "fcombine")
+    a_function(fidentity, "fidentity")
+    a_name(name, "the name of a reducer")
     combiners: dict[tuple[str, ...], CommReducer] = {}
 
     def combiner(types: tuple[str, ...]) -> CommReducer:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from bound.tir.opaque import IntFunction, TensorElement, integer
 from bound.tir.value import Operand, Truth, Value, ValueOp, make
 from intset.expr import ops
+from intset.expr.given import listed, mapped
 from intset.expr.node import Cond, Expr, Node, Var
 from intset.expr.node import make as make_node
-from intset.expr.walk import postorder, postorder_until
+from intset.expr.walk import no_node, postorder, postorder_until
 
 if TYPE_CHECKING:
     from bound.tensor import Tensor
@@ -30,10 +31,13 @@ def nodes(*roots: Operand) -> Iterator[Operand]:
     stack: list[Operand] = list(reversed(roots))
     while stack:
         node = stack[-1]
-        if node in done:
-            stack.pop()
-            continue
-        waiting: list[Operand] = [arg for arg in node.args if arg not in done]
+        try:
+            if node in done:
+                stack.pop()
+                continue
+            waiting: list[Operand] = [arg for arg in node.args if arg not in done]
+        except (AttributeError, TypeError):
+            raise no_node(node) from None
         if node.op is ops.LOAD or node.op is ValueOp.REDUCE:
             waiting += [part for part in _entered(node) if part not in done]
         if waiting:
@@ -54,6 +58,8 @@ def _entered(node: Operand) -> tuple[Operand, ...]:
 
 def loaded_tensor(node: Node | Value) -> Tensor | None:
     """The tensor that a node reads an element of, or `None`; the node's `args` are the indices."""
+    if not isinstance(node, (Node, Value)):
+        raise no_node(node)
     if node.op is ValueOp.LOAD:
         answer: Tensor | None = node.data
         return answer
@@ -70,7 +76,7 @@ def read_indices(node: Node | Value) -> tuple[Expr, ...]:
 
 def input_tensors(roots: Iterable[Operand]) -> tuple[Tensor, ...]:
     """The tensors read below `roots`, each once, those in an index before the tensor it indexes."""
-    read = (loaded_tensor(node) for node in nodes(*roots))
+    read = (loaded_tensor(node) for node in nodes(*listed(roots, "roots", "a list of operands")))
     return tuple(dict.fromkeys(tensor for tensor in read if tensor is not None))
 
 
@@ -93,7 +99,12 @@ def rewrite(root: Part, replacements: Mapping[Old, Operand] | None = None, on_lo
     on_load: called for each element that is read, with the tensor and the new indices; what it returns replaces the
         element, `None` keeps it.
     """
-    new: dict[Node | Value, Operand] = {} if replacements is None else dict(replacements.items())
+    new: dict[Node | Value, Operand] = {}
+    if replacements is not None:
+        new.update(mapped(replacements, "replacements").items())
+    for operand in new.values():
+        if not isinstance(operand, (Node, Value)):
+            raise no_node(operand)
     for node in postorder_until(root, new):
         args = tuple(new[arg] for arg in node.args)
         new[node] = _rebuilt(node, args, on_load)

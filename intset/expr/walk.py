@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar, overload
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.digits import shown
-from intset.expr.given import mapped
+from intset.expr.given import mapped, refusal
 from intset.expr.node import Cond, Expr, IntLike, Kind, Node, Opaque, Var, as_expr, make
 from intset.expr.ops import Op
 
@@ -39,16 +39,24 @@ def postorder(roots: Iterable[W]) -> Iterator[W]:
         stack.append(root)
         while stack:
             node = stack[-1]
-            if node in done:
-                stack.pop()
-                continue
-            waiting = [arg for arg in node.args if arg not in done]
+            try:
+                if node in done:
+                    stack.pop()
+                    continue
+                waiting = [arg for arg in node.args if arg not in done]
+            except (AttributeError, TypeError):
+                raise no_node(node) from None
             if waiting:
                 stack.extend(reversed(waiting))
                 continue
             done.add(node)
             stack.pop()
             yield node
+
+
+def no_node(found: object) -> InputError:
+    """The error for what a walk meets that is no node: it was handed over as one."""
+    return refusal("a node", "an expression, a condition or a value", found)
 
 
 def free_vars(*roots: Node) -> tuple[Var, ...]:
@@ -156,10 +164,13 @@ def postorder_until(root: W, known: Mapping[W, object]) -> Iterator[W]:
     done: set[W] = set()
     while stack:
         node = stack[-1]
-        if node in known or node in done:
-            stack.pop()
-            continue
-        waiting = [arg for arg in node.args if arg not in known and arg not in done]
+        try:
+            if node in known or node in done:
+                stack.pop()
+                continue
+            waiting = [arg for arg in node.args if arg not in known and arg not in done]
+        except (AttributeError, TypeError):
+            raise no_node(node) from None
         if waiting:
             stack.extend(reversed(waiting))
             continue

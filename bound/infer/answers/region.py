@@ -14,6 +14,7 @@ from intset.domains.budgeted import own_budget
 from intset.domains.region import Region, made, product_of
 from intset.errors import BudgetError, CountError, UndecidedError
 from intset.expr.build import logical_and
+from intset.expr.given import mapped
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr
 from intset.expr.range import Range
 from intset.expr.walk import substitute
@@ -175,7 +176,7 @@ class StageRegion(Region):
         It is empty outside of the ranges of the loops.
         """
         table: dict[Var, IntLike] = {}
-        for var, value in values.items():
+        for var, value in mapped(values, "values", "a mapping {Var: value}").items():
             alias = self.aliases.get(var)
             if alias is None or var in self.params:
                 table[var] = value

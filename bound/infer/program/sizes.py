@@ -16,6 +16,7 @@ from bound.tensor import Tensor
 from bound.tir.walk import variables
 from intset.expr.annotate import without_sizes
 from intset.expr.evaluate import evaluate
+from intset.expr.given import mapped
 from intset.expr.node import Cond, Expr, Var, as_int, const
 from intset.expr.range import Range
 from intset.expr.walk import free_vars, substitute
@@ -39,7 +40,7 @@ class Sizes:
         others = [] if at is None else list(_variables(schedule))
         self.fixed: dict[Expr, int] = {}
         missing = []
-        for key, value in (at or {}).items():
+        for key, value in ({} if at is None else mapped(at, "at", "a mapping {size: integer}")).items():
             var = self._named(key, others)
             if var is None:
                 missing.append(key)

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from math import lcm
 from typing import Final
 
+from intset.errors import InputError
+from intset.expr.given import listed
 from intset.expr.node import Expr, IntLike, Var, as_expr, constant_value
 from intset.expr.range import Range
 from intset.expr.walk import substitute
@@ -102,7 +104,8 @@ class Storage:
     def numbers(self, point: Sequence[IntLike]) -> tuple[Expr, ...]:
         """The lattice coordinates `t` of an element, along a circular axis those of its place in the range; anything,
         where the point is no element of the region."""
-        rest = [FORMS.form(as_expr(x)).minus(FORMS.form(e)) for x, e in zip(point, self.offset, strict=True)]
+        place = given_point(point, len(self.offset))
+        rest = [FORMS.form(x).minus(FORMS.form(e)) for x, e in zip(place, self.offset, strict=True)]
         found = []
         for row in inverse(self.steps):
             divisor = lcm(*(f.denominator for f in row))
@@ -124,7 +127,8 @@ class Storage:
     def coordinates(self, place: Sequence[IntLike]) -> tuple[Expr, ...]:
         """The element at a place, an affine function of it: the inverse of `index` on the region. Of those that share
         a place along a circular axis, it is that in the range."""
-        return self.at_numbers([as_expr(y) + low_of(r) for y, r in zip(place, self.ranges, strict=True)])
+        places = given_point(place, len(self.ranges))
+        return self.at_numbers([y + low_of(r) for y, r in zip(places, self.ranges, strict=True)])
 
     def at_numbers(self, numbers: Sequence[Expr]) -> tuple[Expr, ...]:
         """The element with the lattice coordinates `numbers`."""
@@ -147,6 +151,14 @@ class Storage:
 
 
 FORMS: Final = Normalizer({})
+
+
+def given_point(point: Sequence[IntLike], dims: int) -> list[Expr]:
+    """Indices as a user gives them."""
+    place = listed(point, "a point", f"a tuple of {dims} indices")
+    if len(place) != dims:
+        raise InputError(f"a point has {dims} indices here, not {len(place)}")
+    return [as_expr(x, "an index") for x in place]
 
 
 def low_of(r: Range) -> Expr:
