@@ -6,10 +6,12 @@ import gc
 import os
 import sys
 import tempfile
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from intset.domains.isl.session import IslError
 from intset.prover.cache import PROOFS
 from tests.sweeps import without_nightly
 
@@ -56,3 +58,23 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 def asked_anew() -> None:
     """Forget the proofs that earlier tests found: a mutation tester runs every mutant in a process that has them."""
     PROOFS.clear()
+
+
+_REFUSED: list[str] = []
+
+
+def _refused(error: IslError, *given: str) -> None:
+    super(IslError, error).__init__(*given)
+    _REFUSED.extend(given)
+
+
+IslError.__init__ = _refused  # type: ignore[method-assign,assignment]
+
+
+@pytest.fixture(autouse=True)
+def refused() -> Iterator[list[str]]:
+    """What isl refused, other than for its budget: nothing. The answers would not show it, as they are found without
+    isl then, so a test that makes isl refuse empties this list."""
+    _REFUSED.clear()
+    yield _REFUSED
+    assert not _REFUSED

@@ -84,7 +84,7 @@ def _made() -> SimpleNamespace | None:
         numbered=maker.numbered,
         duplicate=maker.duplicate,
         works=maker.works,
-        dim_type=SimpleNamespace(param=1, in_=2, out=3, set=3, div=4),
+        dim_type=SimpleNamespace(cst=0, param=1, in_=2, out=3, set=3, div=4),
         on_error=SimpleNamespace(CONTINUE=1),
     )
 

@@ -38,13 +38,15 @@ def lattice_of(shape: Presburger) -> tuple[Lattice, list[Expr]] | None:
 
 
 def _of_equations(part: BasicSet) -> Lattice | None:
+    """The lattice of a part without inequalities. Its quantified variables may be any numbers: those that no division
+    defines, which isl keeps where a hull lost what defined them, are left out of the lattice like the others."""
     kinds = isl().dim_type
-    order = [(kind, k) for kind in (kinds.param, kinds.set, kinds.div) for k in range(part.dim(kind))]
-    found: Lattice | None = everything(len(order))
-    for constraint in part.get_constraints():
-        if constraint.is_equality() and found is not None:
-            row = [number(constraint.get_coefficient_val(kind, k)) for kind, k in order]
-            found = found.restricted(row, number(constraint.get_constant_val()))
+    rows = part.equalities_matrix(kinds.param, kinds.set, kinds.div, kinds.cst)
+    dims = sum(part.dim(kind) for kind in (kinds.param, kinds.set, kinds.div))
+    found: Lattice | None = everything(dims)
+    for k in range(rows.rows()):
+        *row, constant = (number(rows.get_element_val(k, column)) for column in range(dims + 1))
+        found = None if found is None else found.restricted(row, constant)
     return None if found is None else found.projected(part.dim(kinds.param) + part.dim(kinds.set))
 
 

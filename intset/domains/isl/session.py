@@ -13,7 +13,7 @@ from types import SimpleNamespace, TracebackType
 from typing import TYPE_CHECKING, Any
 
 from intset.domains.isl.bindings import bindings
-from intset.errors import BudgetError, InputError, IntSetError
+from intset.errors import BudgetError, InputError
 from intset.expr.digits import number_of
 from intset.loading import load
 from intset.regions.account import Account
@@ -30,8 +30,9 @@ _ZERO = ("LocalSpace.from_space",), ("Aff.zero_on_domain",)
 MAX_BITS = 4_096  # of a number that isl is given
 
 
-class IslError(IntSetError):
-    """isl refused an operation for a reason other than its budget: a defect of the caller."""
+class IslError(BudgetError):
+    """isl refused an operation for a reason other than its budget: a defect of the caller. Whoever can answer without
+    isl does so all the same."""
 
 
 class SpentError(BudgetError):

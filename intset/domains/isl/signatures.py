@@ -60,6 +60,9 @@ Constraint involves_dims Constraint int int int -> truth
 Constraint is_div_constraint Constraint -> truth
 Constraint is_equality Constraint -> truth
 
+Mat get_element_val Mat int int -> number
+Mat rows Mat -> size
+
 ConstraintList size ConstraintList -> size
 ConstraintList get_at ConstraintList int -> Constraint
 
@@ -72,6 +75,7 @@ BasicSet universe +Space -> BasicSet
 BasicSet add_constraint +BasicSet +Constraint -> BasicSet
 BasicSet affine_hull +BasicSet -> BasicSet
 BasicSet dim BasicSet int -> size
+BasicSet equalities_matrix BasicSet int int int int -> Mat
 BasicSet get_constraint_list BasicSet -> ConstraintList
 BasicSet get_div BasicSet int -> Aff
 BasicSet get_local_space BasicSet -> LocalSpace

@@ -483,11 +483,13 @@ def test_whatever_fails_under_a_spent_budget_is_a_budget_error(limit: int) -> No
         assert works()
 
 
-def test_other_errors_are_told_apart() -> None:
+def test_other_errors_are_told_apart(refused: list[str]) -> None:
     with pytest.raises(IslError, match="unbounded"), budget(100_000):
         read("{ [i] : i >= 0 }").dim_max(0)
     with pytest.raises(IslError), budget(None):
         read("{ [i] : nonsense")
+    assert len(refused) == 2 and "unbounded" in refused[0]
+    refused.clear()
     with pytest.raises(ZeroDivisionError), budget(100):
         raise ZeroDivisionError
     with pytest.raises(InputError), budget(0):
