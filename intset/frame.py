@@ -13,9 +13,8 @@ from intset.expr.node import Cond, Expr, Node, PlainVar, Var
 from intset.expr.range import Range
 from intset.facts import ASSERTED, Fact
 from intset.linear.canonical import Normalizer
-from intset.linear.form import Linear
 from intset.linear.refine import narrow
-from intset.ranges import base_normalizer, checked_ranges, occupied
+from intset.ranges import base_normalizer, checked_ranges, is_known, occupied
 from intset.stated import stated_as_ranges
 
 MAX_CACHED_ANSWERS = 4096
@@ -180,12 +179,7 @@ def is_met(known: Normalizer, need: Cond) -> bool:
     """Whether a need always holds: one of a branch, `not guard or need`, where its guard implies it."""
     if need.op is ops.OR:
         return _is_true(known, need) or is_met(known.narrowed(~need.args[0]), need.args[1])
-    return all(isinstance(part, tuple) and _is_clear(known, *part) for part in known.clauses(need))
-
-
-def _is_clear(known: Normalizer, kind: ops.Op, form: Linear) -> bool:
-    """Whether signs tell that a clause holds: a divisor is not 0."""
-    return not known.may_be_zero(form) if kind is ops.NE else kind is ops.GE and known.is_nonneg(form)
+    return is_known(known, need)
 
 
 def _contradicting(facts: Sequence[Fact]) -> tuple[Fact, ...]:

@@ -13,6 +13,7 @@ from typing import Any
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.build import maximum, minimum
+from intset.expr.definedness import definedness
 from intset.expr.digits import shown
 from intset.expr.given import listed, mapped, of_kind, refusal
 from intset.expr.node import Cond, Expr, PlainVar, Var, as_expr
@@ -86,19 +87,29 @@ def _refuse_cycles(table: Mapping[Var, Range]) -> None:
 
 
 def occupied(ranges: Mapping[Var, Range], base: Normalizer) -> tuple[Cond, ...]:
-    """The conditions under which no range that depends on other variables with ranges, or on data, is empty.
+    """The conditions under which no range that depends on other variables with ranges, or on data, is empty, and its
+    ends have a value.
 
     A range that depends on sizes alone gives none: where it is empty, no answer says anything.
     """
     limits = {var: ranges[var] for var in base.knowledge.limits}
     dependent = [var for var, r in limits.items() if any(v in ranges for v in r.free_vars()) or r.loads()]
-    found = [cond for var in dependent for cond in is_occupied(var, ranges[var])]
+    found = [cond for var in dependent for cond in (*has_ends((ranges[var],)), *is_occupied(var, ranges[var]))]
     return tuple(cond for cond in found if not is_known(base, cond))
 
 
 def is_known(base: Normalizer, cond: Cond) -> bool:
-    parts = base.clauses(cond)
-    return all(isinstance(part, tuple) and part[0] is ops.GE and base.is_nonneg(part[1]) for part in parts)
+    """Whether signs tell that a condition holds."""
+    return all(isinstance(part, tuple) and _is_clear(base, *part) for part in base.clauses(cond))
+
+
+def _is_clear(base: Normalizer, kind: ops.Op, form: Linear) -> bool:
+    return not base.may_be_zero(form) if kind is ops.NE else kind is ops.GE and base.is_nonneg(form)
+
+
+def has_ends(limits: Iterable[Range]) -> tuple[Cond, ...]:
+    """That the ends of ranges have a value."""
+    return definedness([end for r in limits for end in (r.min, r.max) if isinstance(end, Expr)])
 
 
 def is_occupied(var: Var, limits: Range) -> Iterator[Cond]:

@@ -30,11 +30,11 @@ def ways_to_fail(cert: Certificate) -> Iterator[tuple[Literals | None, tuple[Con
 
     A conjunct is evaluated where those before it hold. `None` in place of a way: there are too many.
     """
-    facts = tuple(fact.condition for fact in cert.facts)
+    before = tuple(fact.condition for fact in cert.facts)
+    before += tuple(cond for var, limits in cert.ranges for cond in range_conditions(var, limits))
     if cert.vacuous:
-        yield (), facts
+        yield (), before
         return
-    before: tuple[Cond, ...] = facts
     for part in conjuncts(cert.goal):
         before = (*before, part)
         ways = cases(part, False)

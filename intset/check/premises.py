@@ -138,7 +138,7 @@ def premises_of(cert: Certificate) -> list[Cond]:
     facts = [fact.condition for fact in cert.facts]
     ranges = [cond for var, limits in cert.ranges for cond in range_conditions(var, limits)]
     evaluated = facts if cert.vacuous else [cert.goal, *facts]
-    needs = list(definedness(evaluated))
     roots = (*evaluated, *ranges)
+    needs = list(definedness(roots))
     leaves = [*free_vars(*roots), *opaque_terms(*roots)]
     return [*(cond for e in leaves for cond in declared_conditions(e)), *ranges, *needs, *facts]

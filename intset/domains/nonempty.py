@@ -23,7 +23,7 @@ from intset.frame import Frame
 from intset.infinity import NEG_INF
 from intset.linear.canonical import Normalizer
 from intset.prover.cache import prove_once
-from intset.ranges import checked_var, is_known, is_occupied
+from intset.ranges import checked_var, has_ends, is_known, is_occupied
 from intset.renaming import declared_of
 
 
@@ -123,8 +123,13 @@ class Nonempty:
         own = [cond for v in self._keep if v in self._ranges for cond in _inside(v, self._ranges[v])]
         for cond in (*self._conditions, *own):
             (facts if relaxed.isdisjoint(cond.free_vars()) else linking).append(cond)
-        known = Frame({}, tuple(Fact(cond, ASSUMED) for cond in facts)).known
         occupied: dict[Cond, None] = {}
+        for cond in has_ends(limits for v, limits in self._ranges.items() if v in relaxed):
+            if relaxed.isdisjoint(cond.free_vars()):
+                occupied[cond] = None
+            else:
+                linking.append(cond)
+        known = Frame({}, tuple(Fact(cond, ASSUMED) for cond in facts)).known
         harder: list[Var] = []
         for group in _tied(self._ranges, relaxed, linking):
             speaking = [cond for cond in linking if not group.isdisjoint(cond.free_vars())]

@@ -18,6 +18,7 @@ from intset.domains.isl.to_expr import aff_to_expr, set_to_cond
 from intset.domains.isl.translate import Translation, image_of, param_name
 from intset.domains.query import Query
 from intset.errors import BudgetError, CountError
+from intset.expr.definedness import definedness, is_partial
 from intset.expr.node import Cond, Expr, IntLike, Var
 from intset.expr.range import Range
 from intset.expr.walk import free_vars
@@ -356,7 +357,7 @@ def universe(dims: int) -> IslShape:
 
 
 def translated(point: Sequence[Var], condition: Cond) -> IslShape:
-    """The points at which a condition holds.
+    """The points at which a condition holds; where it has no value it does not.
 
     Raises
     ------
@@ -364,8 +365,9 @@ def translated(point: Sequence[Var], condition: Cond) -> IslShape:
     """
     plain = Normalizer(dict.fromkeys(point, (None, None)))
     ranges = dict.fromkeys(point, Range.everything())
-    query = Query(point, ranges, (), (), plain, plain, configuration.current())
-    translation = Translation(query, conditions=(condition,))
+    needs = definedness((condition,)) if is_partial(condition) else ()
+    query = Query(point, ranges, needs, (), plain, plain, configuration.current())
+    translation = Translation(query, conditions=(condition,), seeds=needs)
     if translation.relaxed_terms:
         raise BudgetError(f"{translation.relaxed_terms[0]} is not affine")
     return IslShape(image_of(translation), translation.params)

@@ -34,6 +34,7 @@ REGIONS = {
     "a size that may leave nothing": World({i: Range(0, few), j: Range(0, 2)}, sizes=(few,)),
     "one that leaves nothing where the other is large": World({i: Range(0, 4 - n), j: Range(0, n)}, sizes=(n,)),
     "facts of sizes alone": World({i: Range(0, 3), j: Range(0, n)}, (n.ne(2), n + few <= 4), (n, few)),
+    "a range that starts at a quotient of a size": World({i: Range(4 // few, 2), j: Range(0, 2)}, sizes=(few,)),
     "a size far from 0": World({i: Range(wide, 2), j: Range(0, 2)}, sizes=(wide,)),
 }
 
@@ -43,6 +44,13 @@ def answered(ask: Callable[[], T]) -> T | None:
         return ask()
     except (BudgetError, UndecidedError, CountError):
         return None
+
+
+def number_of(ask: Callable[[], T]) -> T | None:
+    """As above; no number is `None`."""
+    found = answered(lambda: (ask(),))
+    assert found is None or found[0] is not None
+    return None if found is None else found[0]
 
 
 def pairs(world: World) -> list[tuple[Expr, Expr]]:
@@ -80,7 +88,9 @@ class Asked:
 
     def counts(self) -> None:
         region, numbers = self.region, [len(own) for own in self.per_instance().values()]
-        most, total, number = (answered(ask) for ask in (region.count_max, region.count_total, region.count))
+        most, total, number = (number_of(ask) for ask in (region.count_max, region.count_total, region.count))
+        sample = answered(region.sample) if region.is_exact else None
+        assert sample is None or any(sample in own for own in self.truth.values()), (region, sample)
         self.tally["counted"] += number is not None
         self.tally["instances"] += total is not None
         assert not region.is_empty or not any(numbers), region
@@ -97,21 +107,23 @@ class Asked:
         return dict(zip(self.fixed, values, strict=True))
 
     def points(self) -> None:
-        """Some of the values: the elements, and the ends."""
+        """At some of the values: the elements, the pieces, the ends."""
         region = self.region
-        everywhere = set().union(*self.truth.values()) if self.truth else set()
-        sample = answered(region.sample) if region.is_exact else None
-        assert sample is None or sample in everywhere, (region, sample)
         least, most = (answered(ask) for ask in (region.lexmin, region.lexmax))
+        parts = answered(region.pieces)
         for values, own in list(self.truth.items())[:: max(1, len(self.truth) // 2)]:
             at = self.at(values)
             there = region.at(at)
-            spans = [range(min(c) - 1, max(c) + 2) for c in zip(*own, strict=True)]
-            inside = {point for point in itertools.product(*spans) if point in there}
-            assert own <= inside and (inside == own or not region.is_exact), (region, at, own)
             if not own:
                 assert there.is_empty or not there.is_exact, (region, at)
                 continue
+            spans = [range(min(c) - 1, max(c) + 2) for c in zip(*own, strict=True)]
+            inside = {point for point in itertools.product(*spans) if point in there}
+            assert own <= inside and (inside == own or not region.is_exact), (region, at, own)
+            if parts is not None:
+                placed = [part.at(at) for part in parts]
+                held = {point: sum(point in part for part in placed) for point in itertools.product(*spans)}
+                assert all(times == (point in inside) for point, times in held.items()), (region, at, parts)
             for k, side in enumerate(region.box):
                 low, high = (evaluate(e, at) if isinstance(e, Expr) else None for e in (side.min, side.max))
                 column = [point[k] for point in own]
@@ -149,9 +161,14 @@ def test_regions(name: str) -> None:
                 (lambda: region & corner, lambda points: points & taken),  # noqa: B023
                 (lambda: region.project((1,)), lambda points: {(y,) for _, y in points}),  # noqa: B023
             ]
-            turn = len(name) // 5 + number
-            made += [asked.of(make(), points) for make, points in (operations[turn % 4], operations[(turn + 1) % 4])]
+            turn = len(name) // 3 + number
+            made += [asked.of(make(), points) for make, points in (operations[turn % 4], operations[(turn + 2) % 4])]
             made[-1].points()
+            with using(isl_operations=1):
+                make, points = operations[(turn + 1) % 4]
+                poor = asked.of(make(), points)
+            poor.points()
+            asked.of(region | corner, lambda points: points | taken).points()
         for one in made:
             one.counts()
             with using(isl_operations=1):

@@ -34,6 +34,7 @@ CONTEXTS: dict[str, tuple[Ranges, Sequence[Cond]]] = {
     "a product of a size": ({i: Range(0, n * n - 4), x: Range(0, 2)}, ()),
     "a square": ({i: Range(0, 6), j: Range(0, 4), x: Range(0, 2)}, ((i * i).eq(n + j * 3),)),
     "a divisor": ({i: Range(0, 4), x: Range(0, 4)}, ((i % n).eq(1),)),
+    "a quotient": ({i: Range(6 // n, 2), x: Range(0, 4)}, ()),
     "what it mentions itself": ({x: Range(0, n)}, (n >= 2,)),
 }
 EXPRS = {"2x + 1": x * 2 + 1, "five": const(5), "min": minimum(x, 2), "x + n": x + n}
@@ -44,10 +45,21 @@ def points(ranges: Ranges, facts: Sequence[Cond], sizes: Mapping[Var, int]) -> I
     found = [dict(sizes)]
     for v, r in ranges.items():  # outer variables come first
         assert isinstance(r.min, Expr) and isinstance(r.extent, Expr)
+        ends = [(env, defined(r.min, env), defined(r.min + r.extent, env)) for env in found]
         found = [
-            {**env, v: value} for env in found for value in range(evaluate(r.min, env), evaluate(r.min + r.extent, env))
+            {**env, v: value}
+            for env, low, high in ends
+            if low is not None and high is not None
+            for value in range(low, high)
         ]
     return (env for env in found if all(holds(fact, env) for fact in facts))
+
+
+def defined(e: Expr, env: Mapping[Var, int]) -> int | None:
+    try:
+        return evaluate(e, env)
+    except ArithmeticError:
+        return None
 
 
 def holds(fact: Cond, env: Mapping[Var, int]) -> bool:

@@ -313,7 +313,7 @@ def test_relations() -> None:
 
 def test_bad_input() -> None:
     r = region((X >= 0) & (X < 3) & Y.eq(X))
-    for dims in ((2,), (0, 0), (-1,)):
+    for dims in ((2,), (0, 0), (-1,), (0, 2), (-1, 1)):
         with pytest.raises(InputError, match="dimensions"):
             r.project(dims)
     with pytest.raises(InputError):
