@@ -18,6 +18,7 @@ from lowering.build.pieces import NESTS
 from tests.bound.replay.programs import broadcast, given, over, pointwise, reduced, two_reductions
 from tests.bound.replay.random_dags import Dag
 from tests.lowering.lowered import compile_c
+from tests.sweeps import daily
 
 WAYS = [
     {"compute": compute, "nests": nests, "compact": compact}
@@ -73,10 +74,10 @@ def tuples() -> tuple[Schedule, list[Tensor]]:
     return s, [out, b, a]
 
 
-def drawn() -> list[tuple[Schedule, list[Tensor], dict[str, Any], dict[str, Any]]]:
+def drawn(step: int) -> list[tuple[Schedule, list[Tensor], dict[str, Any], dict[str, Any]]]:
     """Random programs, each in one way; with what is given and the sizes."""
     found = []
-    for seed in range(0, 24, 2):
+    for seed in range(0, 24, step):
         d = Dag.wide(seed) if seed % 4 else Dag(seed, 5, symbolic=seed % 3 == 0)
         s = d.schedule()
         d.transform(s, 3)
@@ -96,13 +97,14 @@ def entered(functions: list[Any], *more: Any, s: Schedule, **how: Any) -> None:
         functions.append((f, body, text, *more))
 
 
-def test_c_of_shared_loops():
+@pytest.mark.parametrize("share", daily([2, 1], 2))
+def test_c_of_shared_loops(share: int) -> None:
     functions: list[Any] = []
     for k, program in enumerate((two, softmax, longer, tuples)):
         s, outputs = program()
-        for way in WAYS[k::4]:
+        for way in WAYS[k :: 4 * share]:
             entered(functions, outputs, {"T0": A}, {}, s, s=s, **way)
-    for k, (s, outputs, arrays, sizes) in enumerate(drawn()):
+    for k, (s, outputs, arrays, sizes) in enumerate(drawn(1 + 2 * share)):
         entered(functions, outputs, arrays, sizes, s, s=s, **WAYS[k * 5 % len(WAYS)])
     library = ctypes.CDLL(str(compile_c("\n".join(text for _, _, text, *_ in functions))))
     for f, _, text, outputs, arrays, sizes, s in functions:
@@ -113,7 +115,7 @@ def test_c_of_shared_loops():
         assert getattr(library, f.name)(*args, *(index(sizes[v.name]) for v in f.sizes)) == 0
         for name, array in wanted.items():
             np.testing.assert_allclose(found[name], array, rtol=1e-5, err_msg=text)
-    assert len(functions) > 15
+    assert len(functions) > 16 // share
 
 
 @pytest.mark.parametrize("program", [longer, tuples])

@@ -14,12 +14,12 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import intset
 from intset import Cond, Context, Fact, InputError, Range, Var
 from intset.config import current
+from tests.sweeps import sampled
 
 i = Var("i")
 SIZE = 64
@@ -80,8 +80,7 @@ def inside(ctx: Context, fact: Cond) -> Generator[None]:
 choices = st.lists(st.integers(0, 10_000), max_size=12)
 
 
-@settings(deadline=None)
-@given(choices)
+@sampled(40, 100, choices)
 def test_blocks_end_in_any_order(steps: list[int]) -> None:
     script = Script([new_context(), new_context()])
     for choice in steps:
@@ -282,8 +281,7 @@ def choosing(**wanted: Any) -> Generator[None]:
         yield
 
 
-@settings(deadline=None)
-@given(choices)
+@sampled(40, 100, choices)
 def test_configuration_blocks_end_in_any_order(steps: list[int]) -> None:
     ambient, entered = current(), list[tuple[dict[str, Any], Generator[None]]]()
     for choice in (*steps, *[0] * len(steps)):

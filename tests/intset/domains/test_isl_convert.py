@@ -23,6 +23,7 @@ from intset.domains.isl.instances import PerInstance, max_over
 from intset.domains.isl.session import IslError, budget, context, isl, number, val
 from intset.domains.isl.to_expr import aff_to_expr, pw_aff_to_expr, set_to_cond
 from intset.errors import BudgetError, InputError
+from intset.expr.compiled import compiled
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Expr, Var
 from intset.infinity import POS_INF
@@ -134,9 +135,10 @@ def lifted(isl_set: Any, low: int = SIZES[0], high: int = SIZES[-1]) -> Any:
 @given(formula())
 def test_a_condition_holds_exactly_on_the_set(text: str) -> None:
     condition = set_to_cond(read(isl_text("ij", text)), (I, J), (N,))
+    found = compiled(condition, (I, J, N))
     for i, j, n in itertools.product(range(-6, 9, 2), range(-6, 9), range(-1, 5)):
         inside = -5 <= i <= 7 and -5 <= j <= 7 and holds(text, i=i, j=j, n=n)
-        assert evaluate(condition, {I: i, J: j, N: n}) == inside
+        assert found(i, j, n) == inside
 
 
 @CHEAP
@@ -148,11 +150,12 @@ def test_a_condition_without_quantifiers_and_within_a_context(text: str, where: 
     plain = set_to_cond(projected, (I,), (N,))
     short = set_to_cond(projected, (I,), (N,), context_set)
     cases = 0
+    found, within = compiled(plain, (I, N)), compiled(short, (I, N))
     for i, n in itertools.product(range(-6, 9), range(-3, 7)):
         inside = -5 <= i <= 7 and any(holds(text, i=i, j=j, n=n) for j in WINDOW)
-        assert evaluate(plain, {I: i, N: n}) == inside
+        assert found(i, n) == inside
         if holds(where, n=n):
-            assert evaluate(short, {I: i, N: n}) == inside
+            assert within(i, n) == inside
         cases += 1
     assert cases == 150
 

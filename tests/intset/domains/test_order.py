@@ -20,6 +20,7 @@ from intset.expr.walk import substitute
 from intset.infinity import NEG_INF, POS_INF
 from intset.linear.form import Linear
 from tests.intset.domains.known_bits import BitSet
+from tests.sweeps import daily
 
 SIZES = range(5)
 WINDOW = range(-40, 41)  # twice every end and modulus below, so that what holds here holds everywhere
@@ -111,9 +112,12 @@ def pairs():
     return itertools.product(range(len(SETS)), repeat=2)
 
 
-def test_inclusion_is_that_of_the_elements():
+@pytest.mark.parametrize("part", daily(range(2), 2))
+def test_inclusion_is_that_of_the_elements(part):
+    """Daily of half of the pairs, as on the white fields of a chessboard: of each two sets one order is asked."""
     decided = 0
-    for a, b in pairs():
+    asked = [(a, b) for a, b in pairs() if (a + b + (a > b)) % 2 == part]
+    for a, b in asked:
         true = all(TRUTH[a][size] <= TRUTH[b][size] for size in SIZES)
         found = included(SETS[a], SETS[b])
         if found is None:
@@ -121,7 +125,7 @@ def test_inclusion_is_that_of_the_elements():
             continue
         decided += 1
         assert found is true, (SETS[a], SETS[b])
-    assert decided > 0.95 * len(SETS) ** 2 > 3000
+    assert decided > 0.95 * len(asked) > 1500
 
 
 def test_the_operators_follow_from_inclusion():
@@ -192,7 +196,7 @@ def test_regions_are_ordered_as_their_points_are():
     constant = [k for k in constant if SETS[k].max is not POS_INF]
     rng = random.Random(2)
     regions, points = [], []
-    for _ in range(14):
+    for _ in range(10):
         a, b = rng.choice(constant), rng.choice(constant)
         regions.append(ProductRegion((SETS[a], SETS[b]), "test", False))
         points.append(frozenset(itertools.product(TRUTH[a][0], TRUTH[b][0])))
@@ -213,7 +217,7 @@ def test_regions_are_ordered_as_their_points_are():
             ordered += 1
             assert (r <= q, r < q, r == q, q >= r, q > r) == (p <= o, p < o, p == o, p <= o, p < o), (r, q)
         assert not r <= q or p <= o
-    assert ordered > 100
+    assert ordered > 60
     line = Context({I: Range(0, 4)}).image((I,))
     assert line != regions[0]
     with pytest.raises(InputError, match="dimensions"):

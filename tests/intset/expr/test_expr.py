@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 
 from intset.errors import EvaluationError, InputError, MachineOverflowError, UndefinedError
 from intset.expr import ops
@@ -46,6 +45,7 @@ from intset.expr.walk import conjuncts, free_vars, opaque_terms, size, symbols
 from intset.infinity import NEG_INF, POS_INF
 from intset.testing.strategies import conditions, expressions, points
 from tests import ROOT
+from tests.sweeps import sampled
 
 i, j = Var("i"), Var("j")
 n = ShapeVar("n", lower=1, upper=4096)
@@ -567,8 +567,7 @@ def test_width_counts_at_every_step() -> None:
     assert evaluate(i, {i: 0}, bits=1) == 0 and evaluate(i, {i: -1}, bits=1) == -1
 
 
-@settings(max_examples=100, deadline=None)
-@given(expressions([i, j], depth=4) | conditions([i, j], depth=4), points([i, j]))
+@sampled(40, 100, expressions([i, j], depth=4) | conditions([i, j], depth=4), points([i, j]))
 def test_a_value_at_a_width_is_the_value(node: Any, point: dict[Var, int]) -> None:
     try:
         narrow = evaluate(node, point, bits=16)
@@ -578,8 +577,7 @@ def test_a_value_at_a_width_is_the_value(node: Any, point: dict[Var, int]) -> No
     assert narrow == wide and type(narrow) is type(wide) is (bool if isinstance(node, Cond) else int)
 
 
-@settings(max_examples=100, deadline=None)
-@given(expressions([i, j], depth=4, total=True), conditions([i, j], depth=3, total=True), points([i, j]))
+@sampled(40, 100, expressions([i, j], depth=4, total=True), conditions([i, j], depth=3, total=True), points([i, j]))
 def test_total_terms_have_values_and_substitution_keeps_them(e: Expr, c: Cond, point: dict[Var, int]) -> None:
     node = select(c, e, -e)
     value = evaluate(node, point)
@@ -587,8 +585,7 @@ def test_total_terms_have_values_and_substitution_keeps_them(e: Expr, c: Cond, p
     assert pickle.loads(pickle.dumps(node)) is node and copy.deepcopy(node) is node
 
 
-@settings(max_examples=200, deadline=None)
-@given(expressions([i, j], depth=4, nonlinear=False))
+@sampled(60, 200, expressions([i, j], depth=4, nonlinear=False))
 def test_linear_strategies_draw_no_products(e: Expr) -> None:
     def nodes() -> Iterator[Any]:
         from intset.expr.walk import postorder

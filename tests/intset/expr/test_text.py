@@ -10,7 +10,6 @@ import warnings
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from intset.errors import InputError, ParseError
@@ -20,6 +19,7 @@ from intset.expr.node import Opaque, ShapeVar, Var, const, divide, make, sum_of,
 from intset.expr.parser import parse
 from intset.expr.printer import to_text
 from intset.testing.strategies import CONDITION_OPS, INTEGER_OPS, conditions, expressions
+from tests.sweeps import sampled
 
 i, j, k = Var("i"), Var("j"), Var("i.outer")
 n = ShapeVar("n")
@@ -27,11 +27,8 @@ T, u = Opaque("T", 2), Opaque("u")
 ENV: dict[str, Any] = {"i": i, "j": j, "i.outer": k, "n": n, "T": T, "u": u}
 LEAVES = [i, j, k, n, u(), T[i, j // 2]]
 
-ROUND_TRIP = settings(max_examples=120, deadline=None)
 
-
-@ROUND_TRIP
-@given(expressions(LEAVES, depth=4) | conditions(LEAVES, depth=4))
+@sampled(40, 120, expressions(LEAVES, depth=4) | conditions(LEAVES, depth=4))
 def test_a_printed_node_parses_to_itself(node: Any) -> None:
     assert parse(to_text(node), ENV) is node
     assert parse("(" + to_text(node).replace(" ", "\n") + ")", ENV) is node
@@ -41,8 +38,7 @@ def _cast(e: Any, bits: Any, signed: Any = None) -> Any:
     return build.cast(e, int(bits), signed is None or signed.data)
 
 
-@ROUND_TRIP
-@given(expressions([i, j, n, u()], depth=4) | conditions([i, j, n, u()], depth=4))
+@sampled(40, 120, expressions([i, j, n, u()], depth=4) | conditions([i, j, n, u()], depth=4))
 def test_pythons_own_parser_agrees(node: Any) -> None:
     # with every number and truth value a node, evaluating the text in Python builds the expression
     text = re.sub(r"-?\b\d+\b", r"const(\g<0>)", to_text(node))
@@ -266,8 +262,10 @@ def test_a_foreign_env_is_refused(env: Any) -> None:
 WORDS = "i j T u 0 3 0x1 1.5 + - * // % & | ^ ~ << >> < <= == != ( ) [ ] , if else and or not True min abs select := t"
 
 
-@settings(max_examples=200, deadline=None)
-@given(st.lists(st.sampled_from(WORDS.split()), max_size=12).map(" ".join) | st.text("ij()[]+-<&|~.0 ", max_size=12))
+SOME = st.lists(st.sampled_from(WORDS.split()), max_size=12).map(" ".join) | st.text("ij()[]+-<&|~.0 ", max_size=12)
+
+
+@sampled(80, 200, SOME)
 def test_any_text_parses_as_python_does_or_raises_parse_error(text: str) -> None:
     try:
         node = parse(text, ENV)
@@ -369,7 +367,7 @@ def test_limit_abbreviates_without_walking_the_whole_expression(monkeypatch: pyt
     assert len(repr(right)) == 2000
 
 
-@given(expressions(LEAVES, depth=4), st.integers(0, 60))
+@sampled(40, 100, expressions(LEAVES, depth=4), st.integers(0, 60))
 def test_a_limited_text_is_the_text_or_a_beginning_of_it(e: Any, limit: int) -> None:
     text, short = to_text(e), to_text(e, limit)
     if short != text:

@@ -187,7 +187,7 @@ def test_definedness_is_lazy(session: SmtSession) -> None:
 POINT_VARS = (i, j, n)
 TABLE = Opaque("T", 1, -9, 9)
 LEAVES = (*POINT_VARS, TABLE[i], TABLE[j])
-SLOW = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+SLOW = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 
 
 @st.composite

@@ -103,12 +103,12 @@ def at_the_border(seed: int) -> None:
 
 
 def test_copies_at_the_border_keep_the_meaning() -> None:
-    for seed in range(5):
+    for seed in range(3):
         at_the_border(seed)
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("start", range(3000, 3400, 50))
+@pytest.mark.parametrize("start", [3, *range(3000, 3400, 50)])
 def test_copies_at_the_border_keep_the_meaning_of_many(start: int) -> None:
     for seed in range(start, start + 50):
         at_the_border(seed)
@@ -182,12 +182,12 @@ def at_size(m: Any, n: Var, size: int) -> IndexMap:
 
 
 def test_any_size() -> None:
-    for seed in range(6):
+    for seed in range(4):
         of_any_size(seed)
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("start", range(100, 300, 20))
+@pytest.mark.parametrize("start", [4, *range(100, 300, 20)])
 def test_any_size_of_many(start: int) -> None:
     for seed in range(start, start + 20):
         of_any_size(seed)
