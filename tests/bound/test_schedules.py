@@ -469,13 +469,24 @@ def an_output_attached_to_another() -> Schedule:
     return s
 
 
+OF_MANY_FORMS = {
+    "a_chain_of_four_each_inside_the_next",
+    "attached_at_the_inner_loop_of_a_loop_that_was_fused_from_splits",
+    "an_index_of_quotient_and_remainder_of_one_fused_loop",
+    "shared_and_local_copies_under_two_thread_axes",
+    "shared_storage_inside_private_storage_whose_tile_depends_on_the_thread",
+}
+"""Lowered at night alone: the choice takes longer than all the others together."""
+
+
 @pytest.mark.parametrize("name", SCHEDULES)
 @pytest.mark.parametrize("all_ways", daily([False, True], 2))
 def test_a_schedule(name: str, all_ways: bool) -> None:
     """As it is asked by default, and lowered; of the other ways to ask one a day, in turn, and all at night."""
     made = SCHEDULES[name]()
     s, all_sizes = made if isinstance(made, tuple) else (made, [{}])
-    b, f = infer_bound(s), lower(s)
+    b = infer_bound(s)
+    f = lower(s) if all_ways or name not in OF_MANY_FORMS else None
     has_guess = "round_up" in name
     ways: list[dict[str, Any]] = [{"domain": "interval"}, {"domain": "stride"}, {"compute": "box"}]
     turn = list(SCHEDULES).index(name) % len(ways)
@@ -488,7 +499,8 @@ def test_a_schedule(name: str, all_ways: bool) -> None:
             check(b)
         for way in ways if all_ways else [ways[turn]]:
             check(infer_bound(s, at=sizes or None, **way), exact=False)
-        check_run(f, s, sizes)
+        if f is not None:
+            check_run(f, s, sizes)
 
 
 def test_a_reduction_over_nothing_needs_nothing_and_is_started_all_the_same() -> None:
