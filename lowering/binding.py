@@ -8,6 +8,7 @@ from typing import Any, Final
 from bound.tensor import Tensor
 from intset.errors import InputError
 from intset.expr.evaluate import evaluate
+from intset.expr.given import mapped
 from intset.expr.node import Expr, Var, as_int
 from intset.expr.walk import opaque_terms, without_assertions
 from lowering.nest.ir import Assert, Function, ShapeOf
@@ -33,7 +34,9 @@ def by_tensor(f: Function, arrays: Mapping[Any, Any]) -> dict[Tensor, Any]:
     return found
 
 
-def bound_values(f: Function, arrays: Mapping[Tensor, Any], sizes: Mapping[Any, Any]) -> tuple[tuple[Any, ...], Shapes]:
+def bound_values(
+    f: Function, arrays: Mapping[Tensor, Any], sizes: Mapping[Any, Any] | None
+) -> tuple[tuple[Any, ...], Shapes]:
     """The values of `f.sizes` and `f.scalars`, and the shape of each parameter.
 
     A size is what `sizes` says, else what makes a shape equal to that of its array: first where it stands alone as an
@@ -43,6 +46,7 @@ def bound_values(f: Function, arrays: Mapping[Tensor, Any], sizes: Mapping[Any, 
     ------
     InputError: an array has the wrong number of dimensions or a wrong constant extent, or a size is not determined.
     """
+    sizes = {} if sizes is None else mapped(sizes, "sizes", "a mapping {size: integer}")
     given: dict[Tensor, tuple[int, ...]] = {}
     for tensor in f.params:
         if tensor in arrays:

@@ -11,12 +11,13 @@ from bound import dtypes
 from bound.arrays import call_table
 from bound.tensor import Tensor
 from intset.errors import InputError, UndefinedError
+from intset.expr.given import mapped
 from intset.expr.ops import trunc_div, trunc_mod
 from lowering.binding import bound_values, by_tensor
 from lowering.codegen.python_nest import PythonNest
 from lowering.errors import AccessError, CheckError
 from lowering.native.call import run_native
-from lowering.nest.ir import Evaluate, Function
+from lowering.nest.ir import Evaluate, Function, checked_function
 from lowering.nest.undef import has_undef
 from lowering.nest.walk import is_operand, operands, statements
 from lowering.unknown import Unknown, filled, of_unknown, plain
@@ -69,6 +70,7 @@ def run(
     UndefinedError: an integer is divided by 0.
     CompilerError: `backend="c"` without a compiler, or for a nest that calls a function of the host.
     """
+    checked_function(f, "run")
     import numpy as np
 
     if backend not in BACKENDS:
@@ -76,13 +78,14 @@ def run(
     if backend == "c" and undef is not None and any(has_undef(*operands(stmt)) for stmt in statements(f.body)):
         raise InputError('C code draws no values for undef(): run it with backend="python", or without undef')
     passed = {t: checked_array(t.name, t.dtype, array, t in f.outputs) for t, array in by_tensor(f, arrays).items()}
-    values, shapes = bound_values(f, passed, sizes or {})
+    hosts = {} if functions is None else mapped(functions, "functions", "a mapping from names to functions")
+    values, shapes = bound_values(f, passed, sizes)
     given = {tensor: _array(tensor, passed.get(tensor), shapes[tensor]) for tensor in f.params}
     if backend == "c":
         run_native(f, given, values, shapes)
     else:
         flat = {tensor: _flat(array, tensor.dtype) for tensor, array in given.items()}
-        kernel = _kernel(f, checked, functions or {}, undef)
+        kernel = _kernel(f, checked, hosts, undef)
         states = {t: bytearray([t in passed]) * len(flat[t]) for t in f.params}
         try:
             with np.errstate(all="ignore"):

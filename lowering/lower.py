@@ -12,6 +12,7 @@ from bound.infer import BoundsMap
 from bound.schedule import Schedule
 from intset.context import Context
 from intset.errors import InputError
+from intset.expr.given import a_name, of_kind
 from lowering.build.function import Maker
 from lowering.build.pieces import NESTS
 from lowering.forms import COMPUTE, chosen
@@ -128,6 +129,10 @@ def before_divisions(
     """
     if not isinstance(s, Schedule):
         raise InputError(f"lower needs a schedule, not {s!r}")
+    if bounds is not None:
+        of_kind(BoundsMap, bounds, "bounds", "what infer_bound gave")
+    if name is not None:
+        a_name(name, "the name of a function")
     if bounds is not None and at is not None:
         raise InputError("lower takes sizes by at= or bounds= that were found at them, not both")
     if nests not in NESTS:

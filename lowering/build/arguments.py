@@ -12,6 +12,7 @@ from bound.tir.reduce import Parameter
 from bound.tir.value import Value
 from intset.errors import InputError
 from intset.expr.definedness import asserted_parts
+from intset.expr.given import listed
 from intset.expr.node import Cond, ShapeVar, Var, const
 from intset.expr.walk import without_assertions
 from lowering.nest.ir import Assert, Function, ShapeOf, Stmt
@@ -34,7 +35,7 @@ def parameters(schedule: Schedule, args: Sequence[object] | None) -> tuple[tuple
         return tuple(dict.fromkeys((*read, *computed))), ()
     tensors: dict[Tensor, None] = {}
     scalars: list[Parameter] = []
-    for k, arg in enumerate(args):
+    for k, arg in enumerate(listed(args, "the arguments of lower", "a list of tensors and variables")):
         if isinstance(arg, Tensor):
             tensors[_current(schedule, arg)] = None
         elif isinstance(arg, (Var, Value)):

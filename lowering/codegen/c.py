@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from bound.tir.build import all_of
+from intset.expr.given import of_kind
 from intset.expr.node import Cond
 from lowering.codegen.c_nest import CNest
 from lowering.codegen.c_ops import CSyntax
@@ -16,7 +17,7 @@ from lowering.codegen.c_types import KEYWORDS, c_type
 from lowering.codegen.names import Names
 from lowering.codegen.straight import Straight
 from lowering.codegen.text import opened
-from lowering.nest.ir import Function
+from lowering.nest.ir import Function, checked_function
 from lowering.nest.walk import without_assumptions
 from lowering.passes.accumulators import accumulate
 from lowering.passes.bounded import sizes_that_fit, with_short_signs
@@ -72,6 +73,9 @@ def to_c(f: Function, width: Width | None = None) -> str:
     ------
     InputError: the nest calls a function of the host, or has elements of a type that C99 does not have.
     """
+    checked_function(f, "to_c")
+    if width is not None:
+        of_kind(Width, width, "width", "what narrow gave")
     return c_file(f, width).text
 
 

@@ -17,7 +17,7 @@ from lowering.dataflow.points import Points
 from lowering.dataflow.program import Access, Bound, Place, Program, Read, Storage, Write
 from lowering.dataflow.reaching import MAX_OPERATIONS, Answer, Reaching, Reader
 from lowering.dataflow.values import Values
-from lowering.nest.ir import Function, Store
+from lowering.nest.ir import Function, Store, checked_function
 from lowering.nest.tensors import is_outside
 from lowering.nest.text import text
 from lowering.nest.walk import replaced
@@ -74,6 +74,7 @@ class Dataflow:
     """
 
     def __init__(self, f: Function) -> None:
+        checked_function(f, "dataflow")
         self.f = f
         self._program = Program(f)
         self._points = Points(self._program)
@@ -379,6 +380,4 @@ class Dataflow:
 
 def dataflow(f: Function) -> Dataflow:
     """The dataflow of a function, see `Dataflow`; what is asked of one `Dataflow` is found once."""
-    if not isinstance(f, Function):
-        raise InputError(f"dataflow is asked of a Function, not of {f!r}")
     return Dataflow(f)

@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from intset.context import Context
+from intset.expr.given import of_kind
 from intset.expr.node import Cond, Node
 from intset.prover.proof import Proof
 from lowering.division.cost import cost
@@ -103,5 +104,7 @@ def lower_division(e: Any, ctx: Context | None = None, bits: int = 32) -> Lowere
     truncmod(i, n)
     """
     root, width = checked(e, bits)
+    if ctx is not None:
+        of_kind(Context, ctx, "ctx")
     found = Lowering(ctx, root, width).result()
     return Lowered(found.expr, found.steps, width, found.divisors, (root, ctx))

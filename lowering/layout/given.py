@@ -33,7 +33,7 @@ def as_index(given: Any, what: str) -> Expr:
     """An integer as an expression."""
     if isinstance(given, Expr):
         return given
-    if isinstance(given, bool) or not hasattr(given, "__index__"):
+    if isinstance(given, (bool, type)) or not hasattr(given, "__index__"):
         raise LayoutError(f"{what} must be an integer, not {given!r}")
     return as_expr(operator.index(given))
 

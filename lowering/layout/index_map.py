@@ -11,6 +11,7 @@ from intset.errors import BudgetError, UndecidedError
 from intset.expr import ops
 from intset.expr.build import logical_and, logical_not, logical_or
 from intset.expr.evaluate import evaluate
+from intset.expr.given import listed, mapped, of_kind
 from intset.expr.node import Cond, Expr, IntLike, Var, as_int, constant_value, truth
 from intset.expr.range import Range
 from intset.expr.walk import free_vars, opaque_terms, substitute
@@ -216,6 +217,8 @@ class IndexMap:
 
         What this one leaves free is padding of the result, whatever the other one makes of it.
         """
+        if not isinstance(other, IndexMap):
+            raise LayoutError(f"a map is packed by an IndexMap, not by {other!r}")
         ctx = self.ctx.extended(ranges=other.ctx.ranges, facts=other.ctx.facts)
         here = self.from_zero()
         inside = ctx.extended(ranges=dict(zip(here.variables, here._old, strict=True)), facts=here._where)
@@ -235,6 +238,7 @@ class IndexMap:
         ------
         LayoutError: not as many ranges as new indices, or one that is not known to hold all that arrives.
         """
+        ranges = [of_kind(Range, r, "each of the ranges") for r in listed(ranges, "the ranges")]
         if len(ranges) != len(self.exprs):
             raise LayoutError(f"the map has {len(self.exprs)} new indices, not {len(ranges)}")
         inside = self.ctx.extended(ranges=dict(zip(self.variables, self._old, strict=True)), facts=self._where)
@@ -261,7 +265,7 @@ class IndexMap:
         def moved(limits: Range) -> Range:
             return Range(new(limits.min), new(limits.extent))
 
-        known = ctx.extended(facts=[new(f.condition) for f in self.ctx.facts])
+        known = of_kind(Context, ctx, "ctx").extended(facts=[new(f.condition) for f in self.ctx.facts])
         state = (
             self.variables,
             [moved(r) for r in self._old],
@@ -299,8 +303,11 @@ class IndexMap:
         values = self._sizes(old.shape, self.shape, sizes)
         new_shape, places = self._at(old.shape, values)
         filled = np.asarray(fill)
-        with np.errstate(all="ignore"):
-            kept = filled.astype(old.dtype)
+        try:
+            with np.errstate(all="ignore"):
+                kept = filled.astype(old.dtype)
+        except (TypeError, ValueError, OverflowError):
+            raise LayoutError(f"{fill!r} is no value of the type {old.dtype}") from None
         rounds = old.dtype.kind in "fc" and filled.dtype.kind in "iuf"
         if filled.shape or not (rounds or bool(kept == filled)):
             raise LayoutError(f"{fill!r} is no value of the type {old.dtype}")
@@ -337,7 +344,8 @@ class IndexMap:
         """Values of the sizes: those that are given, and those that stand alone as an extent."""
         if len(shape) != len(extents):
             raise LayoutError(f"an array of {len(extents)} dimensions is expected, not of {len(shape)}")
-        values = {v: as_int(k, f"the size {v}") for v, k in (given or {}).items()}
+        told = {} if given is None else mapped(given, "sizes", "a mapping {size: integer}")
+        values = {v: as_int(k, f"the size {v}") for v, k in told.items()}
         for actual, extent in zip(shape, extents, strict=True):
             if isinstance(extent, Var) and extent not in values:
                 values[extent] = int(actual)

@@ -17,6 +17,8 @@ from bound.tir.calls import ExternCall
 from bound.tir.opaque import TensorElement
 from bound.tir.value import Operand, Value
 from intset.context import Context
+from intset.errors import InputError
+from intset.expr.digits import shown
 from intset.expr.node import Cond, Expr, Opaque, Var
 from intset.expr.range import Range
 from intset.expr.walk import substitute
@@ -264,6 +266,12 @@ class Function:
         return ABOVE.function_text(self)
 
     __repr__ = __str__
+
+
+def checked_function(f: object, call: str) -> None:
+    """Refuse what is no function, in the name of the public call that takes one."""
+    if not isinstance(f, Function):
+        raise InputError(f"{call} takes a Function, as lower and parse_nest make it, not {shown(f)}")
 
 
 def seq(*stmts: Stmt) -> Stmt:

@@ -9,11 +9,12 @@ from bound import dtypes
 from bound.tensor import Tensor
 from intset.context import Context
 from intset.errors import BudgetError, InputError
+from intset.expr.given import listed, mapped
 from intset.expr.node import Expr
 from lowering.errors import LayoutError
 from lowering.layout import IndexMap
 from lowering.layout.declare import with_layouts
-from lowering.nest.ir import Function
+from lowering.nest.ir import Function, checked_function
 from lowering.padding.alike import generalized, piecewise
 from lowering.padding.applied import applied, number_value
 from lowering.padding.arithmetic import as_operand, held
@@ -45,8 +46,9 @@ class Contract:
         gives: Mapping[str, PadState],
         reads: tuple[str, ...] = (),
     ) -> None:
-        self.f, self.layouts, self.reads = f, dict(layouts), reads
-        self.needs, self.gives = dict(needs), dict(gives)
+        checked_function(f, "a contract")
+        self.f, self.layouts, self.reads = f, dict(mapped(layouts, "layouts")), listed(reads, "reads")
+        self.needs, self.gives = dict(mapped(needs, "needs")), dict(mapped(gives, "gives"))
 
     def promises(self, pads: Mapping[str, PadState | int | float | bool | None]) -> dict[str, PadState]:
         """What is given once it is known what the inputs' paddings hold, by name: a number, a state, or `None` for
@@ -57,7 +59,7 @@ class Contract:
         InputError: a name is that of no packed parameter.
         """
         given: dict[Tensor, PadState] = {}
-        for name, state in pads.items():
+        for name, state in mapped(pads, "pads", "a mapping from names to what a padding holds").items():
             tensor = next((t for t in self.f.params if t.name == name and name in self.layouts), None)
             if tensor is None:
                 raise InputError(f"{name!r} is no packed parameter of {self.f.name}")
@@ -142,7 +144,12 @@ def _by_dataflow(f: Function, layouts: Mapping[str, IndexMap], known: Mapping[st
 def _state(given: PadState | int | float | bool | None, dtype: str) -> PadState:
     if given is None:
         return UNTOUCHED
-    return given if isinstance(given, (State, PadValue)) else number_value(given, dtype)
+    if isinstance(given, (State, PadValue)):
+        return given
+    try:
+        return number_value(given, dtype)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"what a padding holds is a state or a number of type {dtype}, not {given!r}") from None
 
 
 def _refuse_dependent(f: Function, tensor: Tensor, packed: Packed | None, trace: Trace) -> None:

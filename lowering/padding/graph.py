@@ -121,7 +121,7 @@ class Graph:
         if isinstance(shape, (str, bytes)) or not isinstance(shape, Sequence) or not shape:
             raise InputError(f"the shape of {name} must be a tuple of integers, not {shape!r}")
         for k, extent in enumerate(shape):
-            if isinstance(extent, bool) or not hasattr(extent, "__index__") or operator.index(extent) < 1:
+            if isinstance(extent, (bool, type)) or not hasattr(extent, "__index__") or operator.index(extent) < 1:
                 raise InputError(f"extent {k} of {name} must be a positive integer, not {extent!r}")
         tensor = self._tensor(name, tuple(map(operator.index, shape)), dtypes.check(dtype, f"the type of {name}"))
         self.inputs.append(tensor)

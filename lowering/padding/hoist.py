@@ -96,7 +96,7 @@ class Hoisted:
             for t in self.f.params
             if t.name in given
         }
-        numbers, shapes = bound_values(self.f, passed, sizes or {})
+        numbers, shapes = bound_values(self.f, passed, sizes)
         values = dict(zip((*self.f.sizes, *self.f.scalars), numbers, strict=True))
         inner = {t.name: given[t.name] for t in self.packed.params if t in self.f.params and t.name in given}
         local = dict(zip(self.names, (*self.pads, *self.crops), strict=True))

@@ -9,7 +9,8 @@ from bound.tensor import Tensor
 from bound.tir.value import Operand, Value, ValueOp, parameter
 from bound.tir.walk import input_tensors, loaded_tensor, nodes, rewrite
 from intset.expr import ops
-from intset.expr.node import IntLike, PlainVar, Var, as_expr
+from intset.expr.given import refusal
+from intset.expr.node import Cond, Expr, IntLike, PlainVar, Var, as_expr
 from lowering.nest.text import text
 
 PLACE: Final = tuple(PlainVar(f"i{k}") for k in range(32))  # the new indices that a value may depend on
@@ -60,6 +61,8 @@ class PadValue:
     expr: Operand
 
     def __init__(self, expr: Operand) -> None:
+        if not isinstance(expr, (Expr, Cond, Value)):
+            raise refusal("the value of a padding", "an operand", expr)
         self.expr = expr
 
     @property

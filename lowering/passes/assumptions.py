@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lowering.nest.ir import Allocate, Assume, For, Function, If, Let, Requirement, Seq, Stmt, seq
+from lowering.nest.ir import Allocate, Assume, For, Function, If, Let, Requirement, Seq, Stmt, checked_function, seq
 from lowering.nest.undef import permission
 from lowering.nest.walk import Visit, drive, statements
 from lowering.passes.places import Entry, Place, Report, root_of
@@ -25,6 +25,7 @@ def remove_assume(f: Function, report: list[Entry] | None = None) -> Function:
     ------
     InputError: an assumption of the nest is proved false.
     """
+    checked_function(f, "remove_assume")
     check_assumptions(f)
     said = Report(f)
     local = {stmt.tensor for stmt in statements(f.body) if isinstance(stmt, Allocate)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lowering.nest.ir import Function
+from lowering.nest.ir import Function, checked_function
 from lowering.passes.branches import merge_branches, settle_branches
 from lowering.passes.places import Entry, Report
 from lowering.passes.refuted import check_assumptions
@@ -24,6 +24,7 @@ def simplify(f: Function, buffers: bool = True, report: list[Entry] | None = Non
     ------
     InputError: an assumption of the nest is proved false.
     """
+    checked_function(f, "simplify")
     checked = check_assumptions(f)
     if not buffers:
         return plain(f)

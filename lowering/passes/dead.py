@@ -6,7 +6,21 @@ from dataclasses import replace
 
 from bound.tensor import Tensor
 from bound.tir.reduce import Parameter
-from lowering.nest.ir import Allocate, Carry, Evaluate, For, Function, If, Let, Seq, Stmt, Store, is_empty, seq
+from lowering.nest.ir import (
+    Allocate,
+    Carry,
+    Evaluate,
+    For,
+    Function,
+    If,
+    Let,
+    Seq,
+    Stmt,
+    Store,
+    checked_function,
+    is_empty,
+    seq,
+)
 from lowering.nest.walk import Visit, calls, drive, operands, statements, tensors_read, touched, variables
 
 
@@ -15,6 +29,7 @@ def drop_dead(f: Function) -> Function:
 
     A tensor that only its own elements are computed from counts as not read.
     """
+    checked_function(f, "drop_dead")
     live = _live_tensors(f)
     while True:  # a name may be used by a name that nothing uses
         used = {v for stmt in statements(f.body) if _is_live(stmt, live) for v in variables(*operands(stmt))}

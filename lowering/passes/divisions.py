@@ -13,7 +13,7 @@ from intset.expr import ops
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.walk import postorder
 from lowering.division import Lowered, lower_division
-from lowering.nest.ir import Allocate, Assert, For, Function, If, Seq, Stmt
+from lowering.nest.ir import Allocate, Assert, For, Function, If, Seq, Stmt, checked_function
 from lowering.nest.scope import Scope, scope_of
 from lowering.nest.walk import Visit, drive, map_operands
 from lowering.passes.integers import map_integers
@@ -31,6 +31,7 @@ def lower_divisions(f: Function, bits: int = 64) -> Function:
     bits: the width in which indices are computed; each must be representable in it. What depends on data is computed
         in 64 bits.
     """
+    checked_function(f, "lower_divisions")
     return f.with_body(drive(_visit(f.body, scope_of(f), bits, lambda _: None)))
 
 

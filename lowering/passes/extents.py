@@ -15,7 +15,7 @@ from intset.expr.node import Cond, Expr, Var
 from intset.expr.range import Range
 from intset.expr.walk import opaque_terms, size
 from intset.linear.canonical import Normalizer
-from lowering.nest.ir import Allocate, For, Function, If, Let, Seq, Stmt, is_empty, seq
+from lowering.nest.ir import Allocate, For, Function, If, Let, Seq, Stmt, checked_function, is_empty, seq
 from lowering.nest.ranges import range_between
 from lowering.nest.scope import Scope
 from lowering.nest.text import range_text
@@ -50,6 +50,7 @@ def reduce_loop_extents(f: Function, report: list[Entry] | None = None) -> Funct
     ------
     InputError: an assumption of the nest is proved false.
     """
+    checked_function(f, "reduce_loop_extents")
     check_assumptions(f)
     said = Report(f)
     body = drive(_visit(root_of(f), root_of(f).scope, False, said))

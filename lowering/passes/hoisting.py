@@ -21,8 +21,9 @@ from bound.tir.reduce import Parameter
 from bound.tir.value import Operand, Truth, ValueOp
 from intset.errors import InputError
 from intset.expr import ops
+from intset.expr.given import listed
 from intset.expr.node import Var, truth
-from lowering.nest.ir import Assert, Assume, Evaluate, For, Function, If, Let, Seq, Stmt, seq
+from lowering.nest.ir import Assert, Assume, Evaluate, For, Function, If, Let, Seq, Stmt, checked_function, seq
 from lowering.nest.scope import Scope, written_in
 from lowering.nest.undef import has_undef
 from lowering.nest.walk import (
@@ -79,8 +80,9 @@ def hoist_expression(
     ------
     InputError: a word is none of these, or an assumption of the nest is proved false.
     """
+    checked_function(f, "hoist_expression")
     for words, known, what in ((conditions, CONDITIONS, "conditions"), (lets, LETS, "lets")):
-        if isinstance(words, str) or any(word not in known for word in words):
+        if any(word not in known for word in listed(words, what, "a list of words")):
             raise InputError(f"{what} are some of {', '.join(known)}, not {words!r}")
     check_assumptions(f)
     said = Report(f)

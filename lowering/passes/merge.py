@@ -15,7 +15,21 @@ from bound.tensor import Tensor
 from bound.tir.walk import loaded_tensor, nodes, read_indices
 from intset.expr.build import logical_and
 from intset.expr.node import Cond, Expr, Var
-from lowering.nest.ir import Allocate, Assert, Evaluate, For, Function, If, Let, LoopKind, Seq, Stmt, Store, seq
+from lowering.nest.ir import (
+    Allocate,
+    Assert,
+    Evaluate,
+    For,
+    Function,
+    If,
+    Let,
+    LoopKind,
+    Seq,
+    Stmt,
+    Store,
+    checked_function,
+    seq,
+)
 from lowering.nest.scope import written_in
 from lowering.nest.walk import (
     Visit,
@@ -57,6 +71,7 @@ def merge_adjacent_loops(f: Function, report: list[Entry] | None = None) -> Func
     ------
     InputError: an assumption of the nest is proved false.
     """
+    checked_function(f, "merge_adjacent_loops")
     check_assumptions(f)
     said = Report(f)
     body = drive(_visit(root_of(f), said))

@@ -15,7 +15,7 @@ from intset.expr import ops
 from intset.expr.node import Cond, Expr, Node, Var, const
 from intset.expr.walk import opaque_terms, postorder
 from intset.prover.proof import Proof
-from lowering.nest.ir import Allocate, Assume, For, Function, If, Let, Seq, Stmt, Store
+from lowering.nest.ir import Allocate, Assume, For, Function, If, Let, Seq, Stmt, Store, checked_function
 from lowering.nest.scope import Scope, scope_of
 from lowering.nest.text import end_of
 from lowering.nest.walk import Visit, drive, operands, range_ends, statements
@@ -58,6 +58,7 @@ def narrow(f: Function) -> Width:
     Index expressions are the ends of loops, the conditions, the indices, and the number of an element in its storage.
     Elements of tensors are computed in 64 bits whatever the answer, and so is everything that depends on one.
     """
+    checked_function(f, "narrow")
     with intset.using(tiers=tiers_within(Effort.SETS)):
         place = _Place(scope_of(f), None, _named_data(f.body))
         return drive(_visit(f.body, place, {t: t.extents for t in f.params})) or Width(32)

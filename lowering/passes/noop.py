@@ -12,7 +12,21 @@ from bound.tir import build
 from bound.tir.reduce import Parameter
 from bound.tir.value import Operand, Value
 from intset.expr.node import Cond, Expr, truth
-from lowering.nest.ir import Allocate, Assume, Evaluate, For, Function, If, Let, Seq, Stmt, Store, is_empty, seq
+from lowering.nest.ir import (
+    Allocate,
+    Assume,
+    Evaluate,
+    For,
+    Function,
+    If,
+    Let,
+    Seq,
+    Stmt,
+    Store,
+    checked_function,
+    is_empty,
+    seq,
+)
 from lowering.nest.scope import Scope
 from lowering.nest.undef import has_undef
 from lowering.nest.walk import (
@@ -46,6 +60,7 @@ def remove_no_op(f: Function, report: list[Entry] | None = None) -> Function:
     ------
     InputError: an assumption of the nest is proved false.
     """
+    checked_function(f, "remove_no_op")
     checked = check_assumptions(f)
     said = Report(f)
     origin = {id(place.stmt): place.path for place in places(f)}

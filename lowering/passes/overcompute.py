@@ -19,7 +19,21 @@ from bound.tir.walk import loaded_tensor, nodes, read_indices
 from intset.expr.build import logical_and, logical_or
 from intset.expr.node import Cond, truth
 from intset.expr.walk import is_small
-from lowering.nest.ir import Allocate, Assert, Assume, Evaluate, For, Function, If, LoopKind, Seq, Stmt, Store, seq
+from lowering.nest.ir import (
+    Allocate,
+    Assert,
+    Assume,
+    Evaluate,
+    For,
+    Function,
+    If,
+    LoopKind,
+    Seq,
+    Stmt,
+    Store,
+    checked_function,
+    seq,
+)
 from lowering.nest.scope import Scope
 from lowering.nest.tensors import is_outside, padding_of, storage_of
 from lowering.nest.unclear import deciding_tensors
@@ -67,6 +81,7 @@ def remove_branching_through_overcompute(f: Function, report: list[Entry] | None
     ------
     InputError: an assumption of the nest is proved false.
     """
+    checked_function(f, "remove_branching_through_overcompute")
     check_assumptions(f)
     said = Report(f)
     found, dropped = _dropped(f, _guards(f, said), said)
@@ -298,6 +313,7 @@ def remove_overcompute_through_branching(f: Function, report: list[Entry] | None
     ------
     InputError: an assumption of the nest is proved false.
     """
+    checked_function(f, "remove_overcompute_through_branching")
     checked = check_assumptions(f)
     said = Report(f)
     known = checked or Known(f)

@@ -14,6 +14,7 @@ from bound.tir.value import Operand, Truth, Value, ValueOp
 from bound.tir.walk import loaded_tensor, nodes, read_indices
 from intset.config import Effort, tiers_within
 from intset.expr import ops
+from intset.expr.given import of_kind
 from intset.expr.node import Cond
 from intset.expr.walk import conjuncts
 from intset.prover.proof import Proof
@@ -70,6 +71,7 @@ class Report:
     def give(self, report: list[Entry] | None, *more: Report) -> None:
         """Append the entries, and those of other reports, to the caller's list, in the order of the text."""
         if report is not None:
+            of_kind(list, report, "report")
             entries = [entry for one in (self, *more) for entry in one._said.values()]
             report += sorted(entries, key=lambda entry: entry.line)
 

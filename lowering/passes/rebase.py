@@ -12,7 +12,7 @@ from bound.tir.value import Operand
 from intset.config import Effort, tiers_within
 from intset.expr.node import Expr, const, constant_value
 from intset.expr.range import Range
-from lowering.nest.ir import Allocate, For, Function, If, Padding, Seq, Stmt, Store
+from lowering.nest.ir import Allocate, For, Function, If, Padding, Seq, Stmt, Store, checked_function
 from lowering.nest.scope import Scope, scope_of
 from lowering.nest.walk import Visit, drive, map_operands, range_ends
 from lowering.passes.simplify import difference, shorter
@@ -23,6 +23,7 @@ Origins = dict[Tensor, tuple[Expr | None, ...]]  # `None` along what has one pla
 
 def rebase(f: Function) -> Function:
     """The function with every allocation from 0; what was the minimum of its range becomes its `origin`."""
+    checked_function(f, "rebase")
     with intset.using(tiers=tiers_within(Effort.LOOK_UP)):
         return f.with_body(drive(_visit(f.body, scope_of(f), {})))
 

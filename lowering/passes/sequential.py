@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from bound.tensor import Tensor
 from lowering.errors import LayoutError
-from lowering.nest.ir import Allocate, Assume, Evaluate, For, Function, Seq, Stmt, Store, seq
+from lowering.nest.ir import Allocate, Assume, Evaluate, For, Function, Seq, Stmt, Store, checked_function, seq
 from lowering.nest.tensors import storage_of, tensor_named
 from lowering.nest.walk import Visit, drive, statements, with_children
 from lowering.passes.meeting import StaysError
@@ -41,6 +41,7 @@ def sequential_buffer_access(f: Function, name: str, report: list[Entry] | None 
     LayoutError: a result would change, or is not known not to; or the indices cannot be turned round.
     InputError: the function has no array of this name, or more than one; an assumption of it is proved false.
     """
+    checked_function(f, "sequential_buffer_access")
     tensor = tensor_named(f, name)
     axes = tuple(storage_of(f, tensor))
     check_assumptions(f)

@@ -16,7 +16,7 @@ from intset.expr.node import Cond, Expr, Var, const, constant_value
 from intset.expr.walk import conjuncts, free_vars, opaque_terms, postorder
 from intset.facts import DERIVED, Fact
 from lowering.division import Carried, induction
-from lowering.nest.ir import Carry, For, Function, If, Let, LoopKind, Seq, Stmt, seq, tensor_of
+from lowering.nest.ir import Carry, For, Function, If, Let, LoopKind, Seq, Stmt, checked_function, seq, tensor_of
 from lowering.nest.scope import Scope, scope_of
 from lowering.nest.walk import Visit, drive, operands, range_ends, statements, transform
 from lowering.passes.hoist import always_evaluated, bound_inside, hoist
@@ -72,6 +72,7 @@ def strength_reduce(f: Function, bits: int = 64) -> Function:
 
     Premise: the number of elements of each array is representable in 64 bits; in fewer, where that is seen.
     """
+    checked_function(f, "strength_reduce")
     scope = scope_of(f)
     counts = [e for e in dict.fromkeys(product(tensor.extents) for tensor in f.params) if e.args]
     seen = (e for e in counts if bits == 64 or fits_by_intervals(scope.ctx, e, bits))

@@ -11,7 +11,7 @@ from bound.tir.value import Operand, Value, ValueOp, constant
 from bound.tir.walk import loaded_tensor
 from intset.expr import ops
 from intset.expr.node import const, truth
-from lowering.nest.ir import Assume, Evaluate, Function, Seq, Stmt, Store
+from lowering.nest.ir import Assume, Evaluate, Function, Seq, Stmt, Store, checked_function
 from lowering.nest.undef import has_undef, is_undef, undefs
 from lowering.nest.walk import Visit, drive, map_operands, operands, statements, tensors_read, with_children
 from lowering.passes.known import Known
@@ -37,6 +37,7 @@ def remove_undef(f: Function, report: list[Entry] | None = None) -> Function:
     ------
     InputError: an assumption of the nest is proved false.
     """
+    checked_function(f, "remove_undef")
     checked = check_assumptions(f)
     if not any(has_undef(*operands(s)) for s in statements(f.body) if not isinstance(s, Assume)):
         return f

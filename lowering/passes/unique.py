@@ -7,12 +7,13 @@ from dataclasses import replace
 from bound.tir.reduce import Parameter
 from bound.tir.value import Value, parameter
 from intset.expr.node import Var
-from lowering.nest.ir import Carry, For, Function, If, Let, Seq, Stmt
+from lowering.nest.ir import Carry, For, Function, If, Let, Seq, Stmt, checked_function
 from lowering.nest.walk import Visit, drive, map_operands, replaced
 
 
 def unique_names(f: Function) -> Function:
     """The function with fresh variables for its loops; a name that is in sight already gets a number."""
+    checked_function(f, "unique_names")
     taken = frozenset((*(v.name for v in f.sizes), *(p.data[0] for p in f.scalars), *(t.name for t in f.params)))
     return f.with_body(drive(_visit(f.body, taken, {})))
 
