@@ -43,6 +43,7 @@ def _check_region(
     counts = [len(points) for points in truth.values()]
     _check_counts(region, max(counts, default=0), sum(counts), what, bool(env))
     assert not region.is_empty or not any(truth.values()), what
+    assert region.params or not region.at({}).params, f"{what}: what depends on nothing does so at no values"
     shape = [value(e, {**b.sizes, **env}) for e in tensor.shape]
     try:
         members: Any = Members(region, [range(-2, e + 2) for e in shape])

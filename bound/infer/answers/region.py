@@ -94,9 +94,9 @@ class StageRegion(Region):
         """The loop variables whose values tell one instance from another."""
         return [v for v in dict.fromkeys((*self.params, *self.fixed)) if v in self._known.ranges]
 
-    def _alive(self) -> Shape:
-        """The region as a set whose parameters are instances."""
-        return self.shape.within(instances(self._known, self._loops()))
+    def _alive(self, loops: Sequence[Var] | None = None) -> Shape:
+        """The region as a set whose parameters are instances: of these loops, or of all around it."""
+        return self.shape.within(instances(self._known, self._loops() if loops is None else loops))
 
     def count(self) -> int | Infinity | Expr:
         box = self._need.box
@@ -173,17 +173,20 @@ class StageRegion(Region):
     def at(self, values: Mapping[Var, IntLike]) -> Region:
         """The region at values of loop variables or sizes; a root axis stands for the loop made from it.
 
-        It is empty outside of the ranges of the loops.
+        It is empty outside of the ranges of the loops that it depends on, and of those that are given.
         """
+        named: dict[object, Var] = {v.name: v for v in self.fixed if v not in self.params}
         table: dict[Var, IntLike] = {}
-        for var, value in mapped(values, "values", "a mapping {Var: value}").items():
+        for key, value in mapped(values, "values", "a mapping {Var: value}").items():
+            var = named.get(key, key)
             alias = self.aliases.get(var)
             if alias is None or var in self.params:
                 table[var] = value
             else:
                 table[alias[0]] = as_expr(value) - substitute(alias[1], dict(values))
+        loops = [v for v in self._loops() if v in self.params or v in table]
         try:
-            return self.in_instances().at(table)
+            return self._formed(lambda: self._alive(loops)).at(table)
         except UndecidedError as error:
             return product_of(self.enclosure().sides, "box", (*self.notes, f"its box was used: {error}")).at(table)
 

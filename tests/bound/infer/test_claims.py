@@ -141,3 +141,22 @@ def test_fixed_sizes_give_two_rows() -> None:
     s[a].compute_at(s[o], outer)
     assert [r.extent.data for r in infer_bound(s, at={n: 998}).allocated(a)] == [998, 2]
     assert [evaluate(r.extent, {n: 998}) for r in infer_bound(s).allocated(a)] == [998, 2]
+
+
+@pytest.mark.parametrize("extent", [3, 4, 7])
+@pytest.mark.parametrize("step", [2, 3])
+def test_what_depends_on_no_loop_does_not_after_an_operation(step: int, extent: int) -> None:
+    before = te.placeholder((40,), name="A")
+    p = te.compute((40,), lambda x: before[x] + 1.0, name="p")
+    o = te.compute((extent,), lambda x: p[x * step], name="o")
+    s = te.create_schedule(o.op)
+    outer, inner = s[o].split(o.op.axis[0], 8)  # one iteration
+    s[p].compute_at(s[o], outer)
+    region = infer_bound(s).required(p)
+    every = [(x * step,) for x in range(extent)]
+    made = (region.at({}), region | region, region & region, region.project([0]), region.at({outer: 0}))
+    assert not region.params and region.count() == extent
+    for one in (*made, region.at({"x.outer": 0}), region.at({inner: 9}), region.at({n: 5})):
+        assert not one.params and one.count() == extent == one.count_max() and one <= region <= one
+        assert [point for point in itertools.product(range(-2, 24)) if point in one] == every
+    assert region.at({outer: 1}).is_empty and not region.hull().params and not (region - region).params
