@@ -58,7 +58,7 @@ def test_exactly_what_is_needed(name: str, domain: str) -> None:
         assert required.is_exact and not required.notes
 
 
-@pytest.mark.parametrize("name", ANSWERED)
+@pytest.mark.parametrize("name", daily(ANSWERED, 2))
 def test_without_guards_no_more_than_the_local_need(name: str) -> None:
     case = CASES[name]
     schedule = case["fn"]()
@@ -69,7 +69,7 @@ def test_without_guards_no_more_than_the_local_need(name: str) -> None:
         assert isinstance(total, int) and total <= row["local"]["hull_total"]
 
 
-@pytest.mark.parametrize("name", ANSWERED)
+@pytest.mark.parametrize("name", daily(ANSWERED[1:] + ANSWERED[:1], 2))
 def test_intervals_store_no_more_than_tvm(name: str) -> None:
     case = CASES[name]
     schedule = case["fn"]()
@@ -86,10 +86,10 @@ def can_run(schedule: Schedule) -> bool:
     return not any(isinstance(op, ExternOp) or any(opaque_terms(*a.indices) for a in accesses(op)) for op in ops)
 
 
-@pytest.mark.parametrize("start", daily(range(4), 4))
+@pytest.mark.parametrize("start", daily(range(8), 8))
 def test_the_nests_here_do_what_is_said_of_them(start: int) -> None:
     ran = 0
-    for name in ANSWERED[start::4]:
+    for name in ANSWERED[start::8]:
         case = CASES[name]
         schedule = case["fn"]()
         if not can_run(schedule):
@@ -97,7 +97,7 @@ def test_the_nests_here_do_what_is_said_of_them(start: int) -> None:
         ran += 1
         check(infer_bound(schedule, at=case["sub"] or None), regions=False)
         check(infer_bound(schedule, at=case["sub"] or None, compute="box"), exact=False, regions=False)
-    assert ran > 22
+    assert ran > 9
 
 
 DOMAINS = ["auto", "interval", "stride", "isl", "modular", "interval*modular"]
