@@ -10,6 +10,7 @@ from intset.check.bounds_text import bounds_fields, bounds_text
 from intset.check.certificate import Certificate
 from intset.check.checker import checked_context
 from intset.check.premises import declared_conditions, range_conditions
+from intset.check.wellformed import are_facts, are_ranges
 from intset.expr import ops
 from intset.expr.build import logical_and
 from intset.expr.definedness import asserted_parts, definedness
@@ -78,6 +79,8 @@ class BoundsCertificate:
     def check(self, ctx: Context | None = None) -> bool:
         """Whether every part is right and says what it stands for; with `ctx`, also whether it is about that one."""
         checked_context(ctx)
+        if not self._is_well_formed():
+            return False
         stated = Stated(dict(self.ranges), self.facts)
         if len(stated.ranges) != len(self.ranges) or (ctx is not None and not self._belongs(ctx)):
             return False
@@ -91,6 +94,15 @@ class BoundsCertificate:
             self._shows_end(side, end, shown, at, attained)
             for (side, end, shown, at), attained in zip(sides, self.attained, strict=True)
         )
+
+    def _is_well_formed(self) -> bool:
+        """Whether every field is of its type, so that nothing but that is met."""
+        ends = all(isinstance(end, (Expr, Infinity)) for end in (self.low, self.high))
+        kept = isinstance(self.keep, tuple) and all(isinstance(var, Var) for var in self.keep)
+        points = all(at is None or _is_at(at) for at in (self.at_lower, self.at_upper))
+        pair = isinstance(self.attained, tuple) and len(self.attained) == 2
+        stated = are_ranges(self.ranges) and are_facts(self.facts)
+        return isinstance(self.expr, Expr) and ends and kept and points and pair and stated
 
     def _belongs(self, ctx: Context) -> bool:
         asserted = asserted_parts((self.expr,))
@@ -201,6 +213,12 @@ def attained_goal(
 
 
 __all__ = ["At", "BoundsCertificate", "attained_goal", "nowhere"]
+
+
+def _is_at(at: object) -> bool:
+    return isinstance(at, Mapping) and all(
+        isinstance(e, Expr) and (type(value) is int or isinstance(value, Expr)) for e, value in at.items()
+    )
 
 
 def _short(value: Expr | Infinity) -> str:

@@ -32,7 +32,7 @@ def is_well_formed(cert: Certificate) -> bool:
         return False
     if not isinstance(cert.goal, Cond) or not isinstance(cert.vacuous, bool) or (cert.vacuous and cert.kind == "point"):
         return False
-    if not _are_facts(cert.facts) or not _are_ranges(cert.ranges):
+    if not are_facts(cert.facts) or not are_ranges(cert.ranges):
         return False
     used = _EVIDENCE[cert.kind]
     if not all(type(getattr(cert, field)) is type(unused) for field, unused in _UNUSED.items()):
@@ -42,13 +42,13 @@ def is_well_formed(cert: Certificate) -> bool:
     return _is_point(cert.point) and all(_is_combination(one, 0) for one in cert.combinations)
 
 
-def _are_facts(facts: object) -> bool:
+def are_facts(facts: object) -> bool:
     return isinstance(facts, tuple) and all(
         isinstance(fact, Fact) and isinstance(fact.condition, Cond) and fact.provenance in PROVENANCES for fact in facts
     )
 
 
-def _are_ranges(ranges: object) -> bool:
+def are_ranges(ranges: object) -> bool:
     if not isinstance(ranges, tuple) or not all(isinstance(one, tuple) and len(one) == 2 for one in ranges):
         return False
     if not all(isinstance(var, Var) and isinstance(limits, Range) for var, limits in ranges):

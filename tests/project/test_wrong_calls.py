@@ -1,0 +1,80 @@
+"""Everything that is public, called with something wrong in the place of each argument: an error of the package."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import pytest
+
+import bound
+import intset
+import lowering
+from bound import replay, te, tir
+from intset import Var, check, const, testing
+from tests.project.right_calls import BOUND, INTSET, LOWERING, of_bound, of_intset, of_lowering
+from tests.wrong_calls import called, raw_errors
+
+STRANGER = Var("stranger")
+WRONG: dict[str, Any] = {
+    "None": None, "3": 3, "'x'": "x", "[]": [], "cond": STRANGER < 3, "1.5": 1.5, "stranger": STRANGER,
+    "object()": object(), "(None,)": (None,), "-1": -1, "[3]": [3], "{3: None}": {3: None}, "{}": {},
+    "{stranger: 'x'}": {STRANGER: "x"}, "lambda": lambda *given: None,
+}  # fmt: skip
+STRANGE: dict[str, Any] = {
+    **WRONG, "True": True, "''": "", "nan": float("nan"), "['x']": ["x"], "10**30": 10**30, "[cond]": [STRANGER < 3],
+    "[[]]": [[]], "{'x': 1}": {"x": 1}, "{3}": {3}, "b'x'": b"x", "[stranger]": [STRANGER], "const(7)": const(7),
+    "'\\n'": "\n", "{stranger: 1.5}": {STRANGER: 1.5},
+}  # fmt: skip
+TABLES = {"intset": (INTSET, of_intset), "bound": (BOUND, of_bound), "lowering": (LOWERING, of_lowering)}
+SLOW = ("testing.sweep", "testing.soundness", "testing.claims", "lower(", "hoist_expression(")
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_wrong_argument_is_told_as_one(name: str) -> None:
+    lines, space = TABLES[name]
+    assert raw_errors([line for line in lines if not line.startswith(SLOW)], space, WRONG, 2) == []
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", TABLES)
+def test_whatever_the_wrong_argument_is(name: str) -> None:
+    lines, space = TABLES[name]
+    strange = {written: value for written, value in STRANGE.items() if written != "10**30" or name != "intset"}
+    assert raw_errors(lines, space, strange) == []
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_the_lines_are_right(name: str) -> None:
+    lines, space = TABLES[name]
+    for line in lines:
+        if name == "bound" or not line.startswith(SLOW):
+            str(eval(line, dict(space())))
+
+
+# What is no call with arguments that a user makes: kinds and constants, what their methods of operators are, answers.
+KINDS = """Bounds Certificate BoundsCertificate Cond Domain Expr IntSet Region Case Finding Question Report Setting
+    BoundsMap Schedule Stage Tensor TensorSlice Operation ComputeOp ExternOp PlaceholderOp ScanOp TensorComputeOp
+    TensorIntrin Buffer CommReducer ExternCall IterType Reduction Value ValueOp Operand Edge Outcome Reason Repair
+    Replayed TensorDomain Function GraphTensor Hoisted Plan Step Graph domain_names""".split()
+INSIDE = """alone answering conditions config created env fields learn_sizes made part position_of range_of
+    replace_inputs restored rewritten same substituted under values whole_own""".split()  # the package calls these
+
+
+def test_every_public_name_has_a_line() -> None:
+    lined = {called(line) for lines, _ in TABLES.values() for line in lines}
+    modules = (intset, check, testing, bound, te, tir, replay, lowering)
+    public = {name: getattr(module, name) for module in modules for name in module.__all__}
+    found = {name for name, value in public.items() if callable(value) and not _is_error(value)} - {*KINDS}
+    for kind in (value for value in public.values() if inspect.isclass(value) and not _is_error(value)):
+        methods = ((name, getattr(kind, name)) for name in vars(kind) if not name.startswith("_"))
+        found |= {name for name, method in methods if callable(method) and len(_parameters(method)) > 1}
+    assert sorted(found - lined - {*INSIDE}) == []
+
+
+def _parameters(method: Any) -> list[str]:
+    return list(inspect.signature(method).parameters)
+
+
+def _is_error(value: object) -> bool:
+    return inspect.isclass(value) and issubclass(value, BaseException)
