@@ -213,8 +213,11 @@ def budget(max_operations: int | None, account: Account | None = None) -> Budget
     """`with budget(n):` lets isl do at most `n` operations in the block (`None`: no limit of its own). With an account
     it is at most what that has left; what the block used is charged.
 
-    The count is deterministic; 10 000 operations take some 10 ms. Blocks nest: an inner one ends at the nearer of both
-    limits, and what it used counts for the outer one. After the block, however it is left, isl works again.
+    10 000 operations take some 10 ms. isl counts allocations, too, and keeps some twenty blocks of memory for the next
+    question: the same question may take some ten operations more or less, by what was asked before.
+
+    Blocks nest: an inner one ends at the nearer of both limits, and what it used counts for the outer one. After the
+    block, however it is left, isl works again.
 
     Raises
     ------
