@@ -17,6 +17,7 @@ from intset import Context, Range, Region, ShapeVar, Var, evaluate, using
 from intset.errors import BudgetError, CountError, UndecidedError
 from intset.expr.compiled import compiled
 from intset.expr.node import Expr
+from intset.infinity import NEG_INF, POS_INF, Infinity
 from tests.intset.answers.test_claims_points import WORLDS, World, i, j, n
 
 pytestmark = [
@@ -106,6 +107,19 @@ class Asked:
     def at(self, values: Point) -> Mapping[Var, int]:
         return dict(zip(self.fixed, values, strict=True))
 
+    def placed(self) -> None:
+        """At one of the values, where a budget may not suffice to say it: nothing is lost."""
+        parts = answered(self.region.pieces) or ()
+        for values, own in list(self.truth.items())[:1]:
+            at = self.at(values)
+            for there in (self.region.at(at), *(part.at(at) for part in parts)):
+                assert not there.is_empty or not own or len(parts) > 1, (there, at)
+            for k, side in enumerate(self.region.at(at).box) if own else ():
+                column = [point[k] for point in own]
+                low, high = (end if isinstance(end, Infinity) else int(end) for end in (side.min, side.max))
+                assert low is NEG_INF or low <= min(column), (self.region, at)
+                assert high is POS_INF or high >= max(column), (self.region, at)
+
     def points(self) -> None:
         """At some of the values: the elements, the pieces, the ends."""
         region = self.region
@@ -168,11 +182,13 @@ def test_regions(name: str) -> None:
                 make, points = operations[(turn + 1) % 4]
                 poor = asked.of(make(), points)
             poor.points()
-            asked.of(region | corner, lambda points: points | taken).points()
         for one in made:
             one.counts()
             with using(isl_operations=1):
                 one.counts()
+                one.placed()
+                union = asked.region | corner
+        asked.of(union, lambda points: points | taken).points()
     assert tally["counted"] or not world.points
 
 

@@ -175,6 +175,8 @@ def test_the_conditions_that_are_shown() -> None:
     assert repr(some.value_set(x)) == "<StrideSet {[0, 4)} exact by stride> where n >= 1"
     assert str(some.value_set(x).count()) == "select(n >= 1, 4, 0)" and some.value_set(x).params == (n,)
     assert Context({i: Range(0, n)}).value_set(i).count() == Context({i: Range(0, n)}).value_set(i + 1).count()
+    assert not Context({i: Range(0, n), x: Range.everything()}).value_set(x).is_everything
+    assert not some.value_set(x).is_everything and Context({x: Range.everything()}).value_set(x).is_everything
     sure = Context({i: Range(0, ShapeVar("s", lower=1)), x: Range(0, 4)}).value_set(x)
     assert sure.count() == 4 and 3 in sure and sure.params == ()
 

@@ -7,16 +7,17 @@ import random
 
 import pytest
 
-from intset import Context, InputError, IntervalSet, IntSet, Range, ShapeVar, Var, domain_names
+from intset import Context, InputError, IntervalSet, IntSet, Range, ShapeVar, Var, domain_names, evaluate, using
 from intset.domains.modular import CongruenceSet
 from intset.domains.order import included
 from intset.domains.points import PointSet
 from intset.domains.product import StridedSet
 from intset.domains.region import ProductRegion
 from intset.domains.stride import StrideSet
+from intset.errors import CountError
 from intset.expr.compiled import compiled
-from intset.expr.node import as_expr, truth
-from intset.expr.walk import substitute
+from intset.expr.node import Expr, as_expr, truth
+from intset.expr.walk import free_vars, substitute
 from intset.infinity import NEG_INF, POS_INF
 from intset.linear.form import Linear
 from tests.intset.domains.known_bits import BitSet
@@ -162,6 +163,58 @@ def test_union_and_intersection_contain_theirs_and_are_exact_where_they_say_so()
                 assert found == true, (SETS[a], SETS[b], joined)
             assert not joined.is_empty or not any(true.values())
     assert exact > 50
+
+
+def test_what_is_said_of_a_set_is_true_of_its_elements():
+    """At a size, of all of them together, and of how many they are."""
+    for k, s in enumerate(SETS):
+        ends = [(min(own), max(own)) for own in TRUTH[k].values() if own]
+        assert not s.is_everything or all(own == set(WINDOW) for own in TRUTH[k].values()), s
+        assert not s.is_single_point or all(low == high for low, high in ends), s
+        assert not s.is_empty or not ends, s
+        for size in SIZES if N in (*s.params, *free_vars(*s.where)) else ():
+            there = s.at({N: size})
+            assert elements(there)[0] == TRUTH[k][size], (s, size, there)
+    assert {s.is_everything for s in SETS} == {s.is_single_point for s in SETS} == {True, False}
+
+
+def test_an_interval_is_counted_between_its_ends():
+    for low, high in itertools.product((NEG_INF, -2, 3, as_expr(N), N * 2 - 3), (POS_INF, 1, 4, as_expr(N), 5 - N)):
+        number = IntervalSet(low, high, is_exact=True).count()
+        if NEG_INF is low or POS_INF is high:
+            assert number is POS_INF
+            continue
+        for size in SIZES:
+            first, last = (end if isinstance(end, int) else evaluate(end, {N: size}) for end in (low, high))
+            assert (number if isinstance(number, int) else evaluate(number, {N: size})) == max(last - first + 1, 0)
+    for s in (
+        IntervalSet(0, 7),
+        IntervalSet(0, N),
+        Context({I: Range(0, 4)}, assume=[(I * I % 3).eq(1)]).value_set(I * 5),
+    ):
+        if not s.is_exact:
+            with pytest.raises(CountError):
+                s.count()
+
+
+def test_a_product_is_counted_with_its_endless_and_empty_sides():
+    none, few, all_of = (IntervalSet(*ends, is_exact=True) for ends in ((5, 3), (0, 2), (NEG_INF, POS_INF)))
+    for sides in itertools.product((none, few, all_of), repeat=2):
+        number = ProductRegion(sides, "test", True).count()
+        assert number == (0 if none in sides else POS_INF if all_of in sides else 9), sides
+
+
+def test_what_is_joined_beyond_the_budget_lies_around_its_elements():
+    rng = random.Random(3)
+    for a, b in rng.sample(list(pairs()), 60):
+        with using(isl_operations=1):
+            union, met = SETS[a] | SETS[b], SETS[a] & SETS[b]
+        for size in SIZES[::2]:
+            for joined, true in ((union, TRUTH[a][size] | TRUTH[b][size]), (met, TRUTH[a][size] & TRUTH[b][size])):
+                low, high = (evaluate(end, {N: size}) if isinstance(end, Expr) else None for end in joined.ends())
+                assert not true or not joined.is_empty, (SETS[a], SETS[b], joined)
+                assert low is None or not true or low <= min(true), (SETS[a], SETS[b], joined)
+                assert high is None or not true or high >= max(true), (SETS[a], SETS[b], joined)
 
 
 def test_membership_is_the_condition():

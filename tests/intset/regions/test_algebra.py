@@ -318,6 +318,8 @@ def test_bad_input() -> None:
             r.project(dims)
     with pytest.raises(InputError):
         r - region(X >= 0, X)
+    with pytest.raises(InputError):
+        r | region(X >= 0, X)
     with pytest.raises(TypeError):
         r - 3
     with pytest.raises(InputError, match="names all of them"):
