@@ -63,7 +63,7 @@ def test_boxes_without_guards_equal_the_reference(name: str) -> None:
     check(s, case["sub"], functions_of(name), bounds=infer_bound(s, compute="box"))
 
 
-@pytest.mark.parametrize("name", [name for name in RUN if CASES[name]["sub"]])
+@pytest.mark.parametrize("name", daily([name for name in RUN if CASES[name]["sub"]], 2))
 def test_sizes_can_be_fixed(name: str) -> None:
     case = CASES[name]
     s, with_sizes = of_corpus(name)
