@@ -74,7 +74,7 @@ def smallest(blocks: Sequence[Block]) -> int:
     return 0 if best == LARGE else best
 
 
-@pytest.mark.parametrize("name", daily(CASES, 9))
+@pytest.mark.parametrize("name", daily(CASES, 10))
 def test_the_corpus_needs_no_more_than_the_best_placement(name: str) -> None:
     try:
         f = lower(CASES[name]["fn"](), compute="exact")

@@ -181,8 +181,8 @@ def test_a_picture_has_few_parts_however_large_the_region() -> None:
     pytest.importorskip("matplotlib")
     from lowering.cli.plot import draw
 
-    F = te.compute((9000, 3000), lambda i, j: i + j, name="F")
-    G = te.compute((1000, 1000), lambda i, j: F[i * 3 + j, j * 2], name="G")
+    F = te.compute((4000, 1500), lambda i, j: i + j, name="F")
+    G = te.compute((500, 500), lambda i, j: F[i * 3 + j, j * 2], name="G")
     picture: Picture = picture_of(Case("s", te.create_schedule(G.op)), {}, ("interval", "isl"), "F")
     figure = draw(picture)
     assert len(figure.axes) == 2
