@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NoReturn
 
 from intset.domains.protocols import Points
 from intset.domains.query import Query
+from intset.domains.watched import SHAPES, Watch, error_in_a_line, raised, refused, shown_in_a_line
 from intset.errors import BudgetError, DomainError
 from intset.expr.node import Var
 from intset.regions.shape import Shape
@@ -22,7 +23,7 @@ def made(domain: Any, name: object) -> Any:
     try:
         return domain()
     except Exception as error:
-        raise DomainError(f"the domain {name!r}: {domain.__name__}() raised {type(error).__name__}: {error}") from error
+        raise raised(str(name), f"{domain.__name__}()", error) from error
 
 
 class GuardedRegions:
@@ -34,6 +35,7 @@ class GuardedRegions:
 
     name: str
     methods: ClassVar[dict[str, str]] = {"everything": "_everything", "points": "_points"}  # what a domain may have
+    watch: ClassVar[Watch] = SHAPES  # over what it answers with
 
     def __init__(self, domain: Any, name: str) -> None:
         self.domain, self.name = domain, name  # a guard has the name of its domain
@@ -49,6 +51,7 @@ class GuardedRegions:
         answer = self._asked("everything", dims)
         if not isinstance(answer, Shape):
             self._refuse("everything", answer, "a Shape")
+        self.watch.over(answer, self.name)
         return answer
 
     def _points(self, query: Query) -> Points:
@@ -57,7 +60,8 @@ class GuardedRegions:
             self._refuse("points", answer, "a Shape with notes")
         if answer[0].dims != len(query.exprs):
             self._refuse("points", answer, f"a Shape of {len(query.exprs)} coordinates", f", with {answer[0].dims}")
-        self._check_variables("points", answer[0], self._read("points", answer[0], answer[0].variables), query)
+        self.watch.over(answer[0], self.name)
+        self._check_variables("points", answer[0], answer[0].variables(), query)
         return Points(answer[0], tuple(answer[1]))
 
     def _asked(self, method: str, query: Any) -> Any:
@@ -66,7 +70,7 @@ class GuardedRegions:
         except BudgetError:
             raise  # a refusal is an answer
         except Exception as error:
-            raise DomainError(f"the domain {self.name!r}: {method} raised {_raised(error)}") from error
+            raise raised(self.name, method, error) from error
 
     def _check_variables(self, method: str, answer: Any, found: Iterable[object], query: Query) -> None:
         """An answer speaks of what the question leaves open, and of nothing that it does not mention."""
@@ -80,25 +84,8 @@ class GuardedRegions:
         try:
             return read()
         except Exception as error:
-            found = (
-                f"the domain {self.name!r}: {method} returned {type(answer).__name__}, which raised {_raised(error)}"
-            )
-            raise DomainError(found) from error
+            what = f"{method} returned {type(answer).__name__}, which raised {error_in_a_line(error)}"
+            raise DomainError(f"the domain {self.name!r}: {what}") from error
 
     def _refuse(self, method: str, answer: Any, wanted: str, detail: str = "") -> NoReturn:
-        found = type(answer).__name__ if detail else f"{shown_in_a_line(answer)} of type {type(answer).__name__}"
-        raise DomainError(f"the domain {self.name!r}: {method} must return {wanted}, not {found}{detail}")
-
-
-def _raised(error: Exception) -> str:
-    lines = str(error).splitlines()
-    return f"{type(error).__name__}{f': {lines[0]}' if lines else ''}"
-
-
-def shown_in_a_line(value: Any) -> str:
-    """One line about a foreign value, whose own `repr` may fail."""
-    try:
-        text = repr(value)
-    except Exception:
-        return f"a {type(value).__name__}"
-    return " ".join(text.split())[:80]
+        raise refused(self.name, method, answer, wanted, detail)

@@ -2,26 +2,88 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
-from intset.domains.base import IntervalSet, IntSet
+from intset.domains import watched
+from intset.domains.base import IntervalSet, IntSet, ShapeSet
 from intset.domains.border import GuardedRegions
-from intset.domains.border import shown_in_a_line as _shown
+from intset.domains.end_arithmetic import by_parameter
 from intset.domains.ends import Bounds, End
 from intset.domains.query import Query
-from intset.domains.region import ProductRegion, Region, product_of
+from intset.domains.region import ProductRegion, Region, ShapeRegion, product_of
+from intset.domains.watched import CONDITION, COUNT, SHAPE, TEXT, TRUTH, VARIABLES, Methods, Wanted, Watch, of_kind
+from intset.domains.watched import shown_in_a_line as _shown
 from intset.errors import BudgetError
-from intset.expr.node import Expr
+from intset.expr.node import Cond, Expr, as_expr
+from intset.expr.range import Range
+from intset.expr.walk import free_vars
 from intset.infinity import NEG_INF, POS_INF, Infinity
 from intset.linear.canonical import Normalizer
+from intset.prover.proof import Proof
+from intset.regions.shape import Shape
+
+_BOTH: Final[Methods] = {
+    **dict.fromkeys(("is_tight", "is_exact", "is_empty", "__le__", "__lt__", "__ge__", "__gt__"), TRUTH),
+    "__contains__": TRUTH._replace(is_asked=True),
+    "params": VARIABLES,
+    "count": COUNT,
+    "conditions": Wanted("conditions", lambda found, _: all(isinstance(part, Cond) for part in found)),
+    "shape": SHAPE,
+    "__repr__": TEXT,
+}
+_SET: Final = of_kind("an IntSet", IntSet)
+_REGION: Final = of_kind("a Region", Region)
+_MAYBE_POINT: Final = watched.maybe(
+    Wanted("an expression for each coordinate", lambda found, of: _are(found, of.dims, lambda e: isinstance(e, Expr)))
+)
+_SETS: Final[Methods] = {
+    **_BOTH,
+    **dict.fromkeys(("__or__", "__and__", "substituted", "mentioned", "in_instances"), _SET),
+    **dict.fromkeys(("is_everything", "is_single_point"), TRUTH),
+    **dict.fromkeys(("min", "max"), Wanted("an expression or an infinity", lambda found, _: watched.is_end(found))),
+    "ends": Wanted("two ends, expressions or infinities", lambda found, _: _are(found, 2, watched.is_end)),
+    "condition": CONDITION._replace(given=lambda s, e: as_expr(e)),
+    "at": _SET._replace(given=lambda s, values: by_parameter(values, (*s.params, *free_vars(*s.where)))),
+    "contains": of_kind("a Proof", Proof)._replace(given=lambda s, e: as_expr(e)),
+    "describe": TEXT,
+}
+_REGIONS: Final[Methods] = {
+    **_BOTH,
+    **dict.fromkeys(("__or__", "__and__", "__sub__", "hull", "mentioned", "in_instances"), _REGION),
+    **dict.fromkeys(("count_max", "count_total"), COUNT),
+    **dict.fromkeys(("lexmin", "lexmax"), _MAYBE_POINT),
+    "box": Wanted("a Range for each dimension", lambda found, of: _are(found, of.dims, lambda r: isinstance(r, Range))),
+    "condition": CONDITION._replace(given=lambda r, point: r._place(point, as_expr)),
+    "at": _REGION._replace(given=lambda r, values: by_parameter(values, r.params)),
+    "project": _REGION._replace(is_asked=True),
+    "pieces": Wanted("Regions", lambda found, _: all(isinstance(part, Region) for part in found), is_asked=True),
+    "sample": watched.maybe(
+        Wanted("an int for each coordinate", lambda found, of: _are(found, of.dims, lambda x: type(x) is int))
+    ),
+}
+
+
+def _are(found: Any, number: int, fits: Callable[[Any], bool]) -> bool:
+    return isinstance(found, tuple) and len(found) == number and all(map(fits, found))
+
+
+def _parts(answer: Any) -> Sequence[Any]:
+    """What an answer of a class of this package asks."""
+    if isinstance(answer, ProductRegion):
+        return answer.sets
+    return [answer.shape] if isinstance(answer, (ShapeSet, ShapeRegion)) else ()
+
+
+_WATCH: Final = Watch({IntSet: _SETS, Region: _REGIONS, Shape: watched.SHAPE_METHODS}, _parts)
 
 
 class Guarded(GuardedRegions):
     """A domain from outside, with those of the optional methods that it has."""
 
     methods: ClassVar[dict[str, str]] = {**GuardedRegions.methods, "bounds": "_bounds", "region": "_region"}
+    watch: ClassVar[Watch] = _WATCH
 
     def image(self, query: Query) -> IntSet:
         try:
@@ -31,6 +93,7 @@ class Guarded(GuardedRegions):
         if not isinstance(answer, IntSet):
             self._refuse("image", answer, "an IntSet")
         self._check_set("image", answer, query)
+        self.watch.over(answer, self.name)
         return answer
 
     def _bounds(self, query: Query) -> Bounds:
@@ -58,6 +121,7 @@ class Guarded(GuardedRegions):
         self._check_variables("region", answer, self._read("region", answer, lambda: tuple(answer.params)), query)
         for side in answer.sets if isinstance(answer, ProductRegion) else ():
             self._check_set("region", side, query)
+        self.watch.over(answer, self.name)
         return answer
 
     def _gave_up(self, error: BudgetError) -> str:
