@@ -465,7 +465,9 @@ def test_bad_words_are_refused() -> None:
     f = nest("pass")
     with pytest.raises(InputError, match="conditions are some of if, select, boolean"):
         hoist_expression(f, conditions=("while",))
-    with pytest.raises(InputError, match="lets are some of"):
+    with pytest.raises(InputError, match="lets are some of required, statement"):
+        hoist_expression(f, lets=("needed",))
+    with pytest.raises(InputError, match="lets must be a list of words, not 'required'"):
         hoist_expression(f, lets="required")
 
 
