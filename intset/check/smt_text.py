@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from intset.check.premises import premises_of
@@ -19,7 +20,7 @@ from intset.expr.digits import decimal
 from intset.expr.node import Cond, Expr, Node, Opaque, Var, constant_value, make
 from intset.expr.range import Range
 from intset.expr.walk import postorder
-from intset.loading import load
+from intset.loading import load, uninterrupted
 
 if TYPE_CHECKING:
     from intset.check.certificate import Certificate
@@ -49,9 +50,14 @@ def check_z3(cert: Certificate) -> bool:
 def _is_unsat(text: str) -> bool:
     try:
         load("z3")
-        import z3
     except ImportError:
         return False  # nobody has found it unsatisfiable
+    return uninterrupted(partial(_found_unsat, text))
+
+
+def _found_unsat(text: str) -> bool:
+    import z3
+
     solver = z3.SimpleSolver(ctx=z3.Context())
     solver.set(rlimit=Z3_RLIMIT, random_seed=0, ctrl_c=False)
     try:

@@ -1,7 +1,7 @@
 """The search for combinations of facts; what it finds is for `check` to verify, so nothing here has to be trusted.
 
 Premises, then their products, are columns of a linear program over the rationals: multipliers of at least 0 under which
-every monomial cancels and a negative constant is left. The simplex method solves it; where numbers are long, z3's.
+every monomial cancels and a negative constant is left.
 Where there are none, the case is split: on the condition of a `select`, on a common factor of the goal's terms
 (`m*t + c` with `t >= 1` or not), on a fractional coordinate of a solution of the relaxation (Land and Doig's branch and
 bound).
@@ -13,7 +13,7 @@ import itertools
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from fractions import Fraction
 from functools import reduce
-from math import gcd, lcm
+from math import ceil, gcd, lcm
 from operator import add as add_terms
 from operator import mul
 from typing import Any, NamedTuple
@@ -26,24 +26,19 @@ from intset.check.polynomials import UNIT, Expander, Poly, add, multiply
 from intset.check.premises import Literals, declared_conditions, literals, meaning, range_conditions
 from intset.expr import ops
 from intset.expr.definedness import definedness
-from intset.expr.digits import decimal, number_of
 from intset.expr.node import Cond, Expr, const, constant_value
 from intset.expr.walk import free_vars, opaque_terms, postorder
 from intset.frame import Frame
 from intset.linear.order import order_key
 from intset.prover.effort import Effort, SpentError
-from intset.prover.simplex import RIGHT, weights
-from intset.prover.z3_solver import keeping_interrupts
-from intset.prover.z3_terms import load_z3
+from intset.prover.simplex import RIGHT, Row, weights
 
 MAX_PREMISES = (48, 30, 16)  # so many premises may be taken alone, in products of two, in products of three
 MAX_MONOMIALS = 2_000
-MAX_BITS = 1 << 18  # of all coefficients together: z3's units do not count how long its numbers are
+MAX_BITS = 1 << 13  # of all coefficients: longer ones grow on the way, and no system of them was seen to help
 MAX_NODES = 400
-MAX_SIMPLEX_BITS = 1 << 13  # of all coefficients, where pivots are ours: their numbers may become as long as that
 MAX_STEPS = 400_000  # of the pivots of one system
-STEPS, Z3_STEPS = 2, 100  # that an entry of a system stands for, and where z3 solves it
-RLIMIT = 2_000_000
+STEPS = 2  # that an entry of a system stands for
 MAX_TRIED = 24  # cases
 MAX_DEPTH = 8  # of splits in splits
 
@@ -55,11 +50,6 @@ class Column(NamedTuple):
     premises: tuple[Premise, ...]
     poly: Poly
     is_zero: bool
-
-    @property
-    def bits(self) -> int:
-        """The length of its numbers."""
-        return sum(k.bit_length() for k in self.poly.values())
 
 
 def combinations(cert: Certificate, effort: Effort) -> tuple[Combination, ...] | None:
@@ -216,48 +206,28 @@ def _expression(poly: Poly, expander: Expander) -> Expr:
     return reduce(add_terms, parts)
 
 
-@keeping_interrupts()
 def _fractional(columns: list[Column], effort: Effort) -> tuple[Any, int] | None:
     """An atom that is no integer in some solution of the relaxation, and the next integer above."""
-    columns = _short(columns)
-    monomials = list(dict.fromkeys(m for column in columns for m in column.poly if m))
-    if len(monomials) > MAX_MONOMIALS or len(columns) > MAX_PREMISES[0]:
+    places = {m: number for number, m in enumerate(dict.fromkeys(m for column in columns for m in column.poly if m))}
+    if len(places) > MAX_MONOMIALS or len(columns) > MAX_PREMISES[0] or _bits(columns) > MAX_BITS:
         return None
-    effort.charge(Z3_STEPS * _entries(columns))
-    z3 = load_z3()
-    context = z3.Context()
-    solver = z3.SolverFor("QF_LRA", ctx=context)
-    solver.set(rlimit=RLIMIT)
-    values = {m: z3.Real(f"v{number}", context) for number, m in enumerate(monomials)}
-    for column in columns:
-        constant = z3.RealVal(decimal(column.poly.get(UNIT, 0)), context)
-        total = z3.Sum([constant, *(_times(values[m], k) for m, k in column.poly.items() if m)])
-        solver.add(total == 0 if column.is_zero else total >= 0)
-    if solver.check() != z3.sat:
+    rows: list[Row] = []
+    for number, column in enumerate(columns, len(places)):
+        above = {} if column.is_zero else {number: -1}  # how far the polynomial is above 0
+        rows.append({**{places[m]: k for m, k in column.poly.items() if m}, **above, RIGHT: -column.poly.get(UNIT, 0)})
+    point = _weights(rows, range(len(places)), effort)
+    if point is None:
         return None
-    model = solver.model()
-    for monomial, value in values.items():
-        number = model.eval(value, model_completion=True)
-        top, bottom = _fraction(number)
-        if bottom != 1 and sum(power for _, power in monomial) == 1:
-            return monomial, -(-top // bottom)
+    for monomial, number in places.items():
+        value = point.get(number, Fraction(0))
+        if value.denominator != 1 and sum(power for _, power in monomial) == 1:
+            return monomial, ceil(value)
     return None
 
 
-def _short(columns: list[Column]) -> list[Column]:
-    """The columns, without those of long numbers where z3 could not be trusted to stop."""
-    share = MAX_BITS // max(len(columns), 1)
-    return columns if sum(c.bits for c in columns) <= MAX_BITS else [c for c in columns if c.bits <= share]
-
-
-def _times(variable: Any, k: int) -> Any:
-    """`k` times a real variable of z3; its own conversion of `k` ends where Python's does, at some 4,300 digits."""
-    return variable * load_z3().RealVal(decimal(k), variable.ctx)
-
-
-def _fraction(value: Any) -> tuple[int, int]:
-    """Numerator and denominator of a rational number of z3."""
-    return number_of(value.numerator().as_string()), number_of(value.denominator().as_string())
+def _bits(columns: Iterable[Column]) -> int:
+    """The length of their numbers."""
+    return sum(k.bit_length() for column in columns for k in column.poly.values())
 
 
 def _used(divisors: tuple[Any, ...], found: Combination) -> tuple[Any, ...]:
@@ -372,47 +342,30 @@ def _entries(columns: Iterable[Column]) -> int:
 
 
 def _solve(columns: list[Column], effort: Effort) -> tuple[Term, ...] | None:
-    columns = _short(columns)
     rows: dict[Any, list[tuple[int, int]]] = {UNIT: []}
     for number, column in enumerate(columns):
         for monomial, k in column.poly.items():
             rows.setdefault(monomial, []).append((number, k))
-    if not rows[UNIT] or len(rows) > MAX_MONOMIALS:
+    if not rows[UNIT] or len(rows) > MAX_MONOMIALS or _bits(columns) > MAX_BITS:
         return None
-    if sum(column.bits for column in columns) > MAX_SIMPLEX_BITS:
-        effort.charge(Z3_STEPS * _entries(columns))
-        found = _solved_by_z3(columns, rows)
-    else:
-        free = [number for number, column in enumerate(columns) if column.is_zero]
-        sides = [{**dict(row), **({} if monomial else {RIGHT: -1})} for monomial, row in rows.items()]
-        part = Effort(min(MAX_STEPS, effort.left))
-        try:
-            found = weights(sides, free, part)
-        except SpentError:
-            if part.steps < MAX_STEPS:
-                raise
-            return None  # z3 gives up on nearly all of these, and takes longer
-        finally:
-            effort.left -= part.steps - part.left
+    free = [number for number, column in enumerate(columns) if column.is_zero]
+    found = _weights(
+        [{**dict(row), **({} if monomial else {RIGHT: -1})} for monomial, row in rows.items()], free, effort
+    )
     if found is None:
         return None
     scale = lcm(*(weight.denominator for weight in found.values()))
     return tuple(Term(int(k * scale), columns[number].premises) for number, k in sorted(found.items()) if k)
 
 
-@keeping_interrupts()
-def _solved_by_z3(columns: list[Column], rows: dict[Any, list[tuple[int, int]]]) -> dict[int, Fraction] | None:
-    z3 = load_z3()
-    context = z3.Context()
-    solver = z3.SolverFor("QF_LRA", ctx=context)
-    solver.set(rlimit=RLIMIT)
-    unknown = [z3.Real(f"w{number}", context) for number in range(len(columns))]
-    solver.add([weight >= 0 for weight, column in zip(unknown, columns, strict=True) if not column.is_zero])
-    for monomial, row in rows.items():
-        total = z3.Sum([_times(unknown[number], k) for number, k in row])
-        solver.add(total == (0 if monomial else -1))
-    if solver.check() != z3.sat:
+def _weights(rows: list[Row], free: Collection[int], effort: Effort) -> dict[int, Fraction] | None:
+    """What the simplex method finds in the steps of one system."""
+    part = Effort(min(MAX_STEPS, effort.left))
+    try:
+        return weights(rows, free, part)
+    except SpentError:
+        if part.steps < MAX_STEPS:
+            raise
         return None
-    model = solver.model()
-    values = [model.eval(weight, model_completion=True) for weight in unknown]
-    return {number: Fraction(*_fraction(value)) for number, value in enumerate(values)}
+    finally:
+        effort.left -= part.steps - part.left

@@ -67,6 +67,7 @@ def ask():
     i, j, n, m = Var("i"), Var("j"), ShapeVar("n"), ShapeVar("m")
     ctx = Context({i: Range(0, n), j: Range(0, m)})
     ctx.prove(i * m + j < n * m), ctx.bounds(i * m + j), ctx.prove((i * i).ne(j + 5))
+    ctx.prove(i * i < n * n).certificate(), ctx.prove((n * (n + 1) % 2).eq(0)).certificate()
     ctx = Context({i: Range(0, 20), j: Range(0, i)}, assume=[i * 3 + j < 40])
     ctx.image((i + j, i - j)).count(), ctx.bounds((i * 7 + j) % 5)
 

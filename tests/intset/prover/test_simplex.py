@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import random
+import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from fractions import Fraction
 from unittest.mock import patch
@@ -12,8 +14,9 @@ import z3
 
 from intset import Context, InputError, Range, ShapeVar, Var
 from intset.check.certificate import Certificate
-from intset.prover import certify, combination
+from intset.prover import certify
 from intset.prover.basis import Basis
+from intset.prover.combination import combinations
 from intset.prover.effort import Effort, SpentError
 from intset.prover.simplex import RIGHT, weights
 
@@ -94,13 +97,21 @@ def test_a_budget_ends_it() -> None:
         weights(rows, free, Effort(3))
 
 
-def test_z3_is_asked_where_numbers_are_long(asked_anew: None) -> None:
-    i, j = Var("i"), Var("j")
-    instead = patch.object(combination, "_solved_by_z3", wraps=combination._solved_by_z3)
-    with patch.object(combination, "MAX_SIMPLEX_BITS", 0), instead as asked:
-        proof = Context({i: Range(0, 8), j: Range(0, 5)}, assume=[i * 3 + j * 2 < 20]).prove(i + j <= 9)
-        assert proof.certificate().check()
-    assert asked.called
+def test_cases_are_split_on_a_fractional_coordinate_by_the_same_method() -> None:
+    """No object of z3 is made: what such a one does when it dies loses an interrupt."""
+    i, j, k = Var("i"), Var("j"), Var("k")
+    ranges = ((i, Range(0, 4)), (j, Range(0, 4)), (k, Range(0, 4)))
+    split = 0
+    with patch.dict(sys.modules, {"z3": None}):
+        for a, b, c in ((2, 3, 5), (5, 3, 4), (4, 5, 3)):
+            e = i * a + j * b - k * c
+            values = {x * a + y * b - z * c for x, y, z in itertools.product(range(4), repeat=3)}
+            for gap in [v for v in range(min(values), max(values)) if v not in values][:3]:
+                found = combinations(Certificate("", e.ne(gap), ranges=ranges), Effort(10**6))
+                if found is not None:
+                    assert Certificate("linear", e.ne(gap), ranges=ranges, combinations=found).check()
+                    split += any(one.on is not None for one in found)
+    assert split > 2
 
 
 def test_a_search_that_fails_tries_each_claim_once(asked_anew: None) -> None:
