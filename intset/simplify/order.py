@@ -18,7 +18,6 @@ from typing import Final
 from intset.expr import ops
 from intset.expr.node import Cond, Expr
 from intset.linear.canonical import Normalizer
-from intset.linear.conditions import Clause
 from intset.linear.form import Linear, atom, constant, factors, monomial_of, take_out
 from intset.simplify.witness import Witnesses
 
@@ -200,10 +199,6 @@ class Order:
         if self.is_nonneg(form.shift(-1)) or self.is_nonneg(form.scale(-1).shift(-1)):
             return kind is ops.NE
         return None
-
-    def implies(self, p: Clause, q: Clause) -> bool:
-        """Whether `p` is seen to imply `q`, both of them inequalities."""
-        return p[0] is ops.GE and q[0] is ops.GE and self.is_nonneg(q[1].minus(p[1]))
 
     def holds(self, cond: Cond) -> bool:
         """Whether the condition is known to hold."""

@@ -136,7 +136,7 @@ def test_weights_are_read_only() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::intset.ContradictionWarning")
-@pytest.mark.parametrize("seed", daily(range(20_000), 80))
+@pytest.mark.parametrize("seed", daily(range(20_000), 200))
 def test_random(seed: int) -> None:
     case = random_case(random.Random(seed))
     ctx = Context(case.ranges, assume=case.facts)
