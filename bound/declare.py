@@ -17,7 +17,8 @@ from bound.tir import build
 from bound.tir.buffer import Buffer
 from bound.tir.value import Value, parameter
 from intset.errors import InputError
-from intset.expr.given import a_function, listed, of_kind
+from intset.expr.digits import shown
+from intset.expr.given import a_function, a_name, listed, of_kind
 from intset.expr.node import ShapeVar, Var, as_expr, as_int
 from intset.expr.range import Range
 
@@ -47,8 +48,9 @@ def placeholder(
     value_range: the smallest and the largest element of a tensor of integers, both included.
     """
     element_type = dtypes.DEFAULT if dtype is None else dtypes.check(dtype)
+    extents = as_shape(shape, name)
     declared = None if value_range is None else _as_value_range(value_range, element_type, name)
-    return PlaceholderOp(name, as_shape(shape, name), element_type, declared).output(0)
+    return PlaceholderOp(name, extents, element_type, declared).output(0)
 
 
 def _as_value_range(value_range: object, dtype: str, name: str) -> tuple[int, int]:
@@ -56,10 +58,10 @@ def _as_value_range(value_range: object, dtype: str, name: str) -> tuple[int, in
     if not dtypes.is_int(dtype):
         raise InputError(f"{what} is for integers, but {name} holds {dtype}")
     if not isinstance(value_range, (tuple, list)) or len(value_range) != 2:
-        raise InputError(f"{what} must be a pair (smallest, largest), not {value_range!r}")
+        raise InputError(f"{what} must be a pair (smallest, largest), not {shown(value_range)}")
     low, high = as_int(value_range[0], what), as_int(value_range[1], what)
     if low > high:
-        raise InputError(f"{what} has no value: {low} > {high}")
+        raise InputError(f"{what} has no value: {shown(low)} > {shown(high)}")
     return (low, high)
 
 
@@ -105,7 +107,7 @@ def _index_names(
     try:
         spec = inspect.getfullargspec(fcompute)
     except TypeError:
-        raise InputError(f"the formula of {name} must be a function of the indices, not {fcompute!r}") from None
+        raise InputError(f"the formula of {name} must be a function of the indices, not {shown(fcompute)}") from None
     own = [arg for arg in spec.args if arg != "self"] if inspect.ismethod(fcompute) else list(spec.args)
     own = own[: len(own) - len(spec.defaults or ())] if len(own) > ndim else own  # `lambda i, k=k:` has one index
     rest = ndim - len(own)
@@ -146,7 +148,7 @@ def extern(
     a_function(fcompute, f"the body of {name}")
     for k, tensor in enumerate(read):
         if not isinstance(tensor, Tensor):
-            raise InputError(f"input {k} of {name} must be a tensor, not {tensor!r}")
+            raise InputError(f"input {k} of {name} must be a tensor, not {shown(tensor)}")
     types = _extern_types(dtype, read, len(shapes), name)
     ins = _buffers(in_buffers, "in_buffers") or [Buffer(t.name, t.extents, t.dtype) for t in read]
     outs = _buffers(out_buffers, "out_buffers") or [Buffer(name, s, t) for s, t in zip(shapes, types, strict=True)]
@@ -191,6 +193,7 @@ def scan(
     state_placeholder: stands for the result inside `update`; has the shape of `update`.
     inputs: other tensors that `update` reads; they bound what belongs to the scan.
     """
+    a_name(name, "the name of an operation")
     groups = [_tensors(x, what, name) for x, what in ((init, "init"), (update, "update"), (state_placeholder, "state"))]
     starts, updates, states = groups
     if not len(starts) == len(updates) == len(states):
@@ -212,5 +215,5 @@ def _tensors(x: object, what: str, name: str) -> tuple[Tensor, ...]:
     tensors = tuple(x) if isinstance(x, (tuple, list)) else (x,)
     for tensor in tensors:
         if not isinstance(tensor, Tensor):
-            raise InputError(f"{what} of {name} must be tensors, not {tensor!r}")
+            raise InputError(f"{what} of {name} must be tensors, not {shown(tensor)}")
     return tensors

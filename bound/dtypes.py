@@ -7,6 +7,7 @@ import re
 from typing import Final
 
 from intset.errors import InputError
+from intset.expr.digits import shown
 
 _PATTERN: Final = re.compile(r"(?:(u?int)([1-9][0-9]*)|(float)(16|32|64)|(bool))\Z")
 _FLOAT_MAX: Final = {16: 65504.0, 32: 3.4028234663852886e38, 64: 1.7976931348623157e308}
@@ -18,7 +19,7 @@ DEFAULT: Final = "float32"
 def check(dtype: object, what: str = "dtype") -> str:
     """`dtype` when it names a type, else an error that names `what`."""
     if not isinstance(dtype, str) or _PATTERN.match(dtype) is None:
-        raise InputError(f"{what} must be a type such as 'int32', 'float32' or 'bool', not {dtype!r}")
+        raise InputError(f"{what} must be a type such as 'int32', 'float32' or 'bool', not {shown(dtype)}")
     return dtype
 
 

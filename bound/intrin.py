@@ -14,6 +14,7 @@ from bound.tir.reduce import Parameter
 from bound.tir.value import Operand, Value
 from intset.errors import InputError
 from intset.expr import ops
+from intset.expr.digits import shown
 from intset.expr.given import a_function, a_name, listed
 from intset.expr.node import Expr, Var, as_expr
 from intset.expr.range import Range
@@ -111,11 +112,11 @@ def decl_tensor_intrin(
     binds, options: layout of the buffers; accepted and not used.
     """
     if not isinstance(op, ComputeOp):
-        raise InputError(f"a tensor intrinsic describes a compute operation, not {op!r}")
+        raise InputError(f"a tensor intrinsic describes a compute operation, not {shown(op)}")
     params = listed(() if scalar_params is None else scalar_params, "scalar_params", "a list of variables")
     for param in params:
         if not isinstance(param, (Var, Value)):
-            raise InputError(f"a part of scalar_params must be a variable, not {param!r}")
+            raise InputError(f"a part of scalar_params must be a variable, not {shown(param)}")
     return TensorIntrin(a_name(name, "the name of a tensor intrinsic"), op, a_function(fcompute, "fcompute"), params)
 
 

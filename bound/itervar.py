@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from intset.errors import InputError
 from intset.expr.annotate import without_sizes
+from intset.expr.digits import shown
 from intset.expr.node import Expr, Var, as_expr
 from intset.expr.range import Range
 
@@ -64,7 +65,7 @@ class IterVar(Var):
         sizes: tuple[Var, ...] = (),
     ) -> IterVar:
         if not (dom is None or isinstance(dom, Range)) or not isinstance(iter_type, IterType):
-            raise InputError(f"an IterVar has a Range and an IterType, not {dom!r} and {iter_type!r}")
+            raise InputError(f"an IterVar has a Range and an IterType, not {shown(dom)} and {shown(iter_type)}")
         self = Var.__new__(cls, name)
         assert isinstance(self, IterVar)
         fill = object.__setattr__
@@ -103,7 +104,7 @@ def as_domain(dom: object, what: str) -> Range:
         return dom
     if isinstance(dom, (tuple, list)):
         if len(dom) != 2:
-            raise InputError(f"{what} must be a Range or a pair (begin, end), not {dom!r}")
+            raise InputError(f"{what} must be a Range or a pair (begin, end), not {shown(dom)}")
         begin, end = as_expr(dom[0], f"begin of {what}"), as_expr(dom[1], f"end of {what}")
         if begin.is_const and begin.data == 0:
             return Range(begin, end)
@@ -125,7 +126,7 @@ def thread_axis(dom: object = None, tag: str = "", name: str = "") -> IterVar:
 
 def reduce_axis(dom: object, name: str = "rv", thread_tag: str = "") -> IterVar:
     """An axis to reduce over: `reduce_axis((begin, end))`, or a `Range`."""
-    domain = as_domain(dom, f"the domain of reduce_axis {name!r}")
+    domain = as_domain(dom, f"the domain of reduce_axis {shown(name)}")
     ends = (domain.min, domain.extent)
     (low, first), (extent, second) = (without_sizes(e) if isinstance(e, Expr) else (e, ()) for e in ends)
     return IterVar(Range(low, extent), name, IterType.COMM_REDUCE, thread_tag, (*first, *second))

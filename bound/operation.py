@@ -19,6 +19,7 @@ from bound.tir.elements import computed_range
 from bound.tir.reduce import Reduction
 from bound.tir.value import Operand, Value, ValueOp
 from intset.errors import InputError
+from intset.expr.digits import shown
 from intset.expr.given import a_name, as_int, mapped, of_kind
 from intset.expr.node import Expr
 from intset.expr.range import Range
@@ -47,7 +48,7 @@ class Operation:
     def output(self, index: int) -> Tensor:
         """The output of this number."""
         if not 0 <= as_int(index, f"the number of an output of {self.name}") < len(self.outputs):
-            raise InputError(f"{self.name} has {len(self.outputs)} outputs, no output {index}")
+            raise InputError(f"{self.name} has {len(self.outputs)} outputs, no output {shown(index)}")
         return self.outputs[index]
 
     @property

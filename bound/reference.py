@@ -21,6 +21,7 @@ from bound.tir.value import Operand, Value, ValueOp
 from bound.tir.walk import nodes
 from intset.errors import InputError, UndefinedError
 from intset.expr import ops
+from intset.expr.digits import shown
 from intset.expr.evaluate import evaluate as evaluate_expr
 from intset.expr.node import Expr, Var
 
@@ -123,7 +124,7 @@ class _Run:
         elif isinstance(op, TensorComputeOp):
             self._tensor_compute(op)
         else:
-            raise InputError(f"{op!r} cannot be evaluated")
+            raise InputError(f"{shown(op)} cannot be evaluated")
 
     def shape(self, tensor: Tensor) -> tuple[int, ...]:
         return tuple(self.number(extent) for extent in tensor.extents)
@@ -131,7 +132,7 @@ class _Run:
     def number(self, e: Any) -> int:
         """The value of an expression in sizes."""
         if not isinstance(e, Expr):
-            raise InputError(f"{e!r} is not a size")
+            raise InputError(f"{shown(e)} is not a size")
         return max(0, int(evaluate_expr(e, {var: int(self.scalars[var]) for var in e.free_vars()})))
 
     def _placeholder(self, tensor: Tensor, inputs: Mapping[Any, Any]) -> None:

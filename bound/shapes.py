@@ -11,6 +11,8 @@ from bound.tir.value import Value
 from intset.context import Context
 from intset.errors import InputError, ShapeWarning
 from intset.expr import annotate, ops
+from intset.expr.digits import shown
+from intset.expr.given import a_name
 from intset.expr.node import Expr, Node, PlainVar, Var, as_expr
 from intset.expr.walk import free_vars, postorder
 from intset.expr.weak import WeakTable
@@ -35,6 +37,7 @@ def as_shape(shape: object, name: str) -> tuple[Expr, ...]:
     read from the shape of another tensor, say so themselves.
     """
     extents = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    a_name(name, "the name of an operation")
     given = [annotate.without_sizes(as_expr(extent, f"extent {k} of {name}")) for k, extent in enumerate(extents)]
     checked = tuple(_simple(extent) for extent, _ in given)
     said = {var for _, sizes in given for var in sizes}
@@ -87,4 +90,4 @@ def annotate_shapes(x: Any, shapes: Any) -> Any:
     if isinstance(x, Value):
         claims = annotate.size_claims(shapes)
         return walk.rewrite(x, {**{form: form for form in claims.values()}, **claims})
-    raise InputError(f"annotate_shapes takes expressions, values and computed tensors, not {x!r}")
+    raise InputError(f"annotate_shapes takes expressions, values and computed tensors, not {shown(x)}")

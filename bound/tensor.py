@@ -10,6 +10,7 @@ from bound.tir.opaque import TensorElement, unfinished_element
 from bound.tir.value import Operand, load
 from intset.errors import InputError
 from intset.expr.annotate import carrying_sizes
+from intset.expr.digits import shown
 from intset.expr.node import Expr, Guest, as_expr
 
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ class TensorSlice(Guest):
         raise TypeError(f"a slice of {self.tensor.name} is not iterable")
 
     def __repr__(self) -> str:
-        return f"{self.tensor.name}[{', '.join(map(str, self.indices))}]"
+        return f"{self.tensor.name}[{', '.join(map(shown, self.indices))}]"
 
 
 def element(tensor: Tensor, indices: tuple[Expr, ...]) -> Operand:

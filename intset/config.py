@@ -131,7 +131,7 @@ class using(Block[Config]):  # noqa: N801  # read as a statement: `with using(..
 def checked(name: str, value: Any, where: str) -> Any:
     """`value` as field `name` wants it; the error names `where` it came from."""
     if name not in _FIELDS:
-        raise InputError(f"{where}: unknown setting {name!r}; known: {', '.join(_FIELDS)}")
+        raise InputError(f"{where}: unknown setting {shown(name)}; known: {', '.join(_FIELDS)}")
     if name == "domain":
         return check_name(value, where)
     return _checked_tiers(value, where) if name == "tiers" else _checked_number(name, value, where)
@@ -143,7 +143,7 @@ def _checked_tiers(value: Any, where: str) -> tuple[str, ...]:
         raise InputError(f"{where}: tiers must be a list of names, not {shown(value)} of type {type(value).__name__}")
     unknown = [tier for tier in given if not isinstance(tier, str) or tier not in TIERS]
     if unknown:
-        raise InputError(f"{where}: unknown tier {unknown[0]!r}; known: {', '.join(TIERS)}")
+        raise InputError(f"{where}: unknown tier {shown(unknown[0])}; known: {', '.join(TIERS)}")
     return tuple(given)
 
 

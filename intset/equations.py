@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.build import logical_and
+from intset.expr.digits import shown
 from intset.expr.given import listed
 from intset.expr.node import Cond, Expr, Var, as_cond, truth
 from intset.expr.walk import conjuncts
@@ -51,10 +52,10 @@ def solved_equations(ctx: Context, conds: Sequence[Cond], variables: Sequence[Va
     equations = (conds,) if isinstance(conds, Cond) else listed(conds, "conds", "a list of equations")
     for equation in (part for one in equations for part in conjuncts(as_cond(one, "an equation"))):
         if equation.op is not ops.EQ:
-            raise InputError(f"solve_equations takes equations, not {equation!r}")
+            raise InputError(f"solve_equations takes equations, not {shown(equation)}")
         form = known.form(equation.args[0]).minus(known.form(equation.args[1]))
         if any(e.op is not ops.VAR and not set(e.free_vars()).isdisjoint(given) for e in form.terms):
-            raise InputError(f"solve_equations takes equations that are linear in its variables, not {equation!r}")
+            raise InputError(f"solve_equations takes equations that are linear in its variables, not {shown(equation)}")
         form = _put_in(form, values)
         while True:
             own = {e: k for e, k in form.terms.items() if e in free}

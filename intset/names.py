@@ -9,6 +9,7 @@ from importlib import metadata
 from typing import Final
 
 from intset.errors import InputError
+from intset.expr.digits import shown
 
 ENTRY_POINTS: Final = "intset.domains"
 BUILT_IN: Final = ("auto", "interval", "stride", "modular", "interval*modular", "isl", "points")
@@ -63,6 +64,7 @@ def check_name(name: object, where: str) -> str:
         parts = [part.strip() for part in name.split("*")]
         if len(parts) > 1 and all(part in known for part in parts):
             return name
-    close = difflib.get_close_matches(str(name), known, 1)
+    close = difflib.get_close_matches(name, known, 1) if isinstance(name, str) else ()
     hint = f" (did you mean {close[0]!r}?)" if close else ""
-    raise InputError(f"{where}: unknown domain {name!r}{hint}; known: {', '.join(known)}, and products such as 'a*b'")
+    names = ", ".join(known)
+    raise InputError(f"{where}: unknown domain {shown(name)}{hint}; known: {names}, and products such as 'a*b'")

@@ -50,7 +50,7 @@ def checked_ranges(ranges: Mapping[Var, Range | None] | None) -> tuple[dict[Var,
         if limits is None:
             limits, constant = Range.everything(), False
         elif not isinstance(limits, Range):
-            raise InputError(f"the range of {var!r} must be a Range(min, extent), not {shown(limits)}")
+            raise InputError(f"the range of {shown(var)} must be a Range(min, extent), not {shown(limits)}")
         elif limits.ends is None:
             constant = False
         table[var if isinstance(var, Var) else checked_var(var)] = limits

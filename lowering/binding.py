@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from bound.tensor import Tensor
 from intset.errors import InputError
+from intset.expr.digits import shown
 from intset.expr.evaluate import evaluate
 from intset.expr.given import mapped
 from intset.expr.node import Expr, Var, as_int
@@ -27,7 +28,7 @@ def by_tensor(f: Function, arrays: Mapping[Any, Any]) -> dict[Tensor, Any]:
     found: dict[Tensor, Any] = {}
     for key, array in arrays.items():
         if key not in names:
-            label = key.name if isinstance(key, Tensor) else repr(key)
+            label = key.name if isinstance(key, Tensor) else shown(key)
             known = ", ".join(t.name for t in f.params)
             raise InputError(f"{label} is no parameter of {f.name}: the parameters are {known}")
         found[names[key]] = array
@@ -92,7 +93,7 @@ def _compare(f: Function, given: Mapping[Tensor, tuple[int, ...]], known: Mappin
         if tensor not in asserted:
             for k, (wanted, actual) in enumerate(zip(_computed(tensor, known), shape, strict=True)):
                 if wanted != actual:
-                    raise InputError(f"extent {k} of the array for {tensor.name} is {actual}, not {wanted}")
+                    raise InputError(f"extent {k} of the array for {tensor.name} is {actual}, not {shown(wanted)}")
 
 
 def _shape_of(tensor: Tensor, array: Any) -> tuple[int, ...]:

@@ -11,7 +11,8 @@ from bound import dtypes
 from bound.arrays import call_table
 from bound.tensor import Tensor
 from intset.errors import InputError, UndefinedError
-from intset.expr.given import mapped
+from intset.expr.digits import shown
+from intset.expr.given import a_name, mapped
 from intset.expr.ops import trunc_div, trunc_mod
 from lowering.binding import bound_values, by_tensor
 from lowering.codegen.python_nest import PythonNest
@@ -74,11 +75,13 @@ def run(
     import numpy as np
 
     if backend not in BACKENDS:
-        raise InputError(f"backend must be one of {', '.join(BACKENDS)}, not {backend!r}")
+        raise InputError(f"backend must be one of {', '.join(BACKENDS)}, not {shown(backend)}")
     if backend == "c" and undef is not None and any(has_undef(*operands(stmt)) for stmt in statements(f.body)):
         raise InputError('C code draws no values for undef(): run it with backend="python", or without undef')
     passed = {t: checked_array(t.name, t.dtype, array, t in f.outputs) for t, array in by_tensor(f, arrays).items()}
     hosts = {} if functions is None else mapped(functions, "functions", "a mapping from names to functions")
+    for name in hosts:
+        a_name(name, "a name in functions")
     values, shapes = bound_values(f, passed, sizes)
     given = {tensor: _array(tensor, passed.get(tensor), shapes[tensor]) for tensor in f.params}
     if backend == "c":

@@ -12,6 +12,7 @@ from bound.infer import BoundsMap
 from bound.schedule import Schedule
 from intset.context import Context
 from intset.errors import InputError
+from intset.expr.digits import shown
 from intset.expr.given import a_name, of_kind
 from lowering.build.function import Maker
 from lowering.build.pieces import NESTS
@@ -128,7 +129,7 @@ def before_divisions(
     Parameters and errors are those of `lower`.
     """
     if not isinstance(s, Schedule):
-        raise InputError(f"lower needs a schedule, not {s!r}")
+        raise InputError(f"lower needs a schedule, not {shown(s)}")
     if bounds is not None:
         of_kind(BoundsMap, bounds, "bounds", "what infer_bound gave")
     if name is not None:
@@ -136,11 +137,11 @@ def before_divisions(
     if bounds is not None and at is not None:
         raise InputError("lower takes sizes by at= or bounds= that were found at them, not both")
     if nests not in NESTS:
-        raise InputError(f"nests must be one of {', '.join(NESTS)}, not {nests!r}")
+        raise InputError(f"nests must be one of {', '.join(NESTS)}, not {shown(nests)}")
     if bounds is not None and compact is not None and compact != bounds.compact:
         raise InputError(f"lower takes compact={compact}, but the bounds were found with compact={bounds.compact}")
     if compute is not None and compute not in COMPUTE:
-        raise InputError(f"compute must be one of {', '.join(COMPUTE)}, not {compute!r}")
+        raise InputError(f"compute must be one of {', '.join(COMPUTE)}, not {shown(compute)}")
     if bounds is not None and compute not in (None, bounds.compute):
         raise InputError(f"lower takes compute={compute!r}, but the bounds were found with compute={bounds.compute!r}")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bound.errors import InputError
 from bound.infer import BoundsMap
 from bound.schedule import Schedule
+from intset.expr.digits import shown
 from lowering.build import schedule_ops
 from lowering.build.arguments import parameters
 from lowering.nest.ir import Stmt
@@ -23,7 +24,7 @@ def ScheduleOps(schedule: object, bounds: object, debug_keep_trivial_loop: bool 
     ScheduleError: the schedule has no sequential meaning.
     """
     if not isinstance(schedule, Schedule):
-        raise InputError(f"ScheduleOps takes a schedule, not {schedule!r}")
+        raise InputError(f"ScheduleOps takes a schedule, not {shown(schedule)}")
     if not isinstance(bounds, BoundsMap):
         kind = type(bounds).__name__
         raise InputError(

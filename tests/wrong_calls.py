@@ -87,6 +87,7 @@ def raw_errors(
 
 def raw_error(code: CodeType, space: dict[str, Any]) -> Exception | None:
     """What is raised, where it is no error of the package, nor one of Python's own about its operators."""
+    answer = None
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -95,5 +96,7 @@ def raw_error(code: CodeType, space: dict[str, Any]) -> Exception | None:
     except IntSetError:
         return None
     except Exception as error:
+        if "integer string conversion" in str(error) and answer is not None:
+            return None  # data with a number that Python does not print
         return None if isinstance(error, TypeError) and any(text in str(error) for text in _PYTHONS) else error
     return None

@@ -34,6 +34,7 @@ from bound.schedule.message import pass_down_domain
 from bound.tensor import Tensor
 from intset import config
 from intset.context import Context
+from intset.expr.digits import shown
 from intset.expr.given import as_int, listed, of_kind
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.range import Range
@@ -70,13 +71,13 @@ def infer_bound(
     InputError: a bad argument.
     """
     if not isinstance(schedule, Schedule):
-        raise InputError(f"infer_bound takes a schedule made by te.create_schedule, not {schedule!r}")
+        raise InputError(f"infer_bound takes a schedule made by te.create_schedule, not {shown(schedule)}")
     words = compute.values() if isinstance(compute, Mapping) else (compute,)
     wrong = [word for word in words if word not in _COMPUTE or (word == "auto" and isinstance(compute, Mapping))]
     if wrong:
-        raise InputError(f"compute must be one of {', '.join(_COMPUTE)}, not {wrong[0]!r}")
+        raise InputError(f"compute must be one of {', '.join(_COMPUTE)}, not {shown(wrong[0])}")
     if ctx is not None and not isinstance(ctx, Context):
-        raise InputError(f"ctx must be a Context, not {ctx!r}")
+        raise InputError(f"ctx must be a Context, not {shown(ctx)}")
     if compute == "auto":
         chosen: BoundsMap = importlib.import_module(_CHOICE).bounds_of(schedule, ctx, at, domain, compact)
         return chosen
@@ -118,7 +119,7 @@ def _boxed(schedule: Schedule, compute: str | Mapping[Any, str]) -> frozenset[St
 
 def _stage_of(schedule: Schedule, key: Any) -> Stage:
     if not isinstance(key, (Tensor, Operation, Stage)):
-        raise InputError(f"compute is by tensor or stage, not {key!r}")
+        raise InputError(f"compute is by tensor or stage, not {shown(key)}")
     return schedule[key.op if isinstance(key, Stage) else key]
 
 
@@ -166,7 +167,7 @@ class BoundsMap:
         """The range of a root, intermediate or leaf axis."""
         found = self._all_ranges().get(axis)
         if found is None:
-            name = axis.name if isinstance(axis, Var) else repr(axis)
+            name = axis.name if isinstance(axis, Var) else shown(axis)
             raise InputError(f"{name} is no axis of a stage of this schedule that is computed")
         return found
 
@@ -328,7 +329,7 @@ class BoundsMap:
         """A loop that several stages share, as the stage has it that its range comes from."""
         stage = self._state.sharing.loops.get(leaf)
         if stage is None:
-            raise InputError(f"{leaf!r} is no loop that several stages share")
+            raise InputError(f"{shown(leaf)} is no loop that several stages share")
         return next(loop for loop in self.nest(stage).loops if loop.iv is leaf)
 
     def slid(self, key: Tensor | Operation | Stage) -> tuple[IterVar, ...]:
@@ -390,7 +391,7 @@ class BoundsMap:
 
     def _current(self, tensor: Tensor) -> Tensor:
         if not isinstance(tensor, Tensor):
-            raise InputError(f"a tensor is needed, not {tensor!r}")
+            raise InputError(f"a tensor is needed, not {shown(tensor)}")
         return self.schedule.current(tensor)
 
     def _bounds(self, tensor: Tensor) -> StageBounds:

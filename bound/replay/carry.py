@@ -18,6 +18,7 @@ from bound.replay.spanning import C2P, Allowed, Edge, tree
 from bound.schedule import Schedule
 from bound.schedule.message import with_ancestors
 from bound.tensor import Tensor
+from intset.expr.digits import shown
 
 
 @dataclass(eq=False)
@@ -143,7 +144,7 @@ def propagate(
     """
     start = current(schedule, tensor)
     if within is not None and not isinstance(within, Collection):
-        raise InputError(f"within is a collection of tensors, not {within!r}")
+        raise InputError(f"within is a collection of tensors, not {shown(within)}")
     inside = None if within is None else {current(schedule, t).op for t in within}
     scene = Scene(schedule)
     depth = position_of(pos, scene.domain(start).depth, start.name)

@@ -14,6 +14,7 @@ from bound.replay.reasons import Repair, ReplayError
 from bound.replay.recompute import recompute
 from bound.schedule import Schedule
 from bound.tensor import Tensor
+from intset.expr.digits import shown
 
 RECOMPUTE: Final = "recompute"
 
@@ -46,7 +47,7 @@ def compute_at(
     """
     check_mode(mode)
     if repair not in (None, RECOMPUTE):
-        raise InputError(f"repair must be None or {RECOMPUTE!r}, not {repair!r}")
+        raise InputError(f"repair must be None or {shown(RECOMPUTE)}, not {shown(repair)}")
     try:
         return place_at(schedule, producer, consumer, pos, mode)
     except ReplayError as error:

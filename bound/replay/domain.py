@@ -14,6 +14,7 @@ from bound.operation import Operation, PlaceholderOp
 from bound.schedule import Fuse, Rebase, Relation, Schedule, Singleton, Split
 from bound.schedule.relations import children, parents
 from bound.tensor import Tensor
+from intset.expr.digits import shown
 from intset.expr.node import Expr
 
 ITERATION: Final = "i"
@@ -119,9 +120,9 @@ def domain(schedule: Schedule, tensor: Tensor) -> TensorDomain:
 def current(schedule: Schedule, tensor: Tensor) -> Tensor:
     """The tensor that stands for `tensor` now; a refusal in one sentence for anything else."""
     if not isinstance(schedule, Schedule):
-        raise InputError(f"a schedule made by te.create_schedule is needed, not {schedule!r}")
+        raise InputError(f"a schedule made by te.create_schedule is needed, not {shown(schedule)}")
     if not isinstance(tensor, Tensor):
-        raise InputError(f"a tensor is needed, not {tensor!r}")
+        raise InputError(f"a tensor is needed, not {shown(tensor)}")
     if tensor not in schedule:
         raise ScheduleError(f"{tensor.name} has no stage in this schedule: no output needs it")
     return schedule.current(tensor)
@@ -135,10 +136,10 @@ def position_of(given: object, depth: int, name: str) -> int:
     InputError: it is no integer, or outside -depth-1..depth.
     """
     if isinstance(given, bool) or not isinstance(given, int):
-        raise InputError(f"a position is an integer, not {given!r}")
+        raise InputError(f"a position is an integer, not {shown(given)}")
     if not -depth - 1 <= given <= depth:
         loops = "1 loop" if depth == 1 else f"{depth} loops"
-        raise InputError(f"position {given} of {name} is outside {-depth - 1}..{depth}: it has {loops}")
+        raise InputError(f"position {shown(given)} of {name} is outside {-depth - 1}..{depth}: it has {loops}")
     return given if given >= 0 else depth + 1 + given
 
 

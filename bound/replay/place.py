@@ -19,6 +19,7 @@ from bound.replay.spanning import C2P, Edge
 from bound.schedule import Schedule
 from bound.tensor import Tensor
 from intset.errors import IntSetError
+from intset.expr.digits import shown
 
 STANDARD: Final = "standard"
 BEST_EFFORT: Final = "best_effort"
@@ -44,7 +45,7 @@ class Outcome:
 
 def check_mode(mode: object) -> None:
     if mode not in MODES:
-        raise InputError(f"mode must be one of {', '.join(MODES)}, not {mode!r}")
+        raise InputError(f"mode must be one of {', '.join(MODES)}, not {shown(mode)}")
 
 
 def place_at(schedule: Schedule, producer: Tensor, consumer: Tensor, pos: int, mode: str) -> Outcome:
@@ -147,7 +148,7 @@ def inline_all_at(schedule: Schedule, tensor: Tensor, pos: int, mode: str = STAN
 def inline_most(schedule: Schedule) -> tuple[Reason, ...]:
     """Share as many leading loops of every tensor as can be; gives why the others are not. No loops are changed."""
     if not isinstance(schedule, Schedule):
-        raise InputError(f"a schedule made by te.create_schedule is needed, not {schedule!r}")
+        raise InputError(f"a schedule made by te.create_schedule is needed, not {shown(schedule)}")
     scene = Scene(schedule)
     wanted = {op: scene.domains[op].depth for op in scene.ops if scene.obstacle(op) is None}
     reasons = tuple(settle(scene, wanted, best=True))

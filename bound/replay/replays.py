@@ -14,6 +14,7 @@ from bound.replay.history import create, detect, history
 from bound.schedule import Relation
 from bound.schedule.message import with_ancestors
 from bound.schedule.relations import children, parents
+from intset.expr.digits import shown
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ def _check(producer: TensorDomain, consumer: TensorDomain) -> None:
     """Refuse what are no domains of a tensor and of one that reads it."""
     for given in (producer, consumer):
         if not isinstance(given, TensorDomain):
-            raise InputError(f"a domain made by replay.domain is needed, not {given!r}")
+            raise InputError(f"a domain made by replay.domain is needed, not {shown(given)}")
     if not any(tensor.op is producer.op for tensor in consumer.op.input_tensors):
         raise InputError(f"{consumer.op.name} does not read {producer.op.name}")
 

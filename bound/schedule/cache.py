@@ -20,6 +20,7 @@ from bound.tir import build
 from bound.tir.reduce import condition
 from bound.tir.value import Operand, Value, ValueOp, make
 from bound.tir.walk import substitute
+from intset.expr.digits import shown
 from intset.expr.node import Cond, Expr, as_expr
 from intset.expr.range import Range
 
@@ -169,5 +170,5 @@ def refuse_attached(schedule: Schedule, stage: Stage, call: str) -> None:
 
 def _checked_tensor(tensor: object) -> Tensor:
     if not isinstance(tensor, Tensor):
-        raise InputError(f"a tensor is needed, not {tensor!r}")
+        raise InputError(f"a tensor is needed, not {shown(tensor)}")
     return tensor

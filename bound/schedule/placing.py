@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from bound.errors import ScheduleError
 from bound.itervar import IterType, IterVar
 from bound.operation import ComputeOp, Operation
+from intset.expr.digits import shown
 
 if TYPE_CHECKING:
     from bound.schedule.schedule import Schedule
@@ -187,7 +188,7 @@ class Placing:
     def _inside_of(self, parent: object, scope: IterVar, call: str) -> None:
         """Refuse a place that is no loop of a stage that reads this one."""
         if not isinstance(parent, Placing) or parent.schedule is not self.schedule:
-            raise ScheduleError(f"stage {self.name}: {call} needs a stage of the same schedule, not {parent!r}")
+            raise ScheduleError(f"stage {self.name}: {call} needs a stage of the same schedule, not {shown(parent)}")
         at, this = _stage(parent), _stage(self)
         at.position_of(scope, f"{call} of {self.name}")
         if self.group is not None and not is_inside(at, self.group):

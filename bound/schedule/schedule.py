@@ -16,6 +16,7 @@ from bound.schedule.normalize import normalize
 from bound.schedule.placing import AttachType
 from bound.schedule.stage import Stage
 from bound.tensor import Tensor
+from intset.expr.digits import shown
 from intset.expr.given import of_kind
 
 
@@ -30,7 +31,7 @@ def create_schedule(ops: object) -> Schedule:
     outputs = tuple(op.op if isinstance(op, Tensor) else op for op in given)
     for op in outputs:
         if not isinstance(op, Operation):
-            raise InputError(f"create_schedule takes operations such as T.op, not {op!r}")
+            raise InputError(f"create_schedule takes operations such as T.op, not {shown(op)}")
     if not outputs:
         raise InputError("create_schedule needs at least one operation")
     return Schedule(tuple(dict.fromkeys(outputs)))
@@ -72,7 +73,7 @@ class Schedule:
     def __getitem__(self, key: Tensor | Operation) -> Stage:
         op = key.op if isinstance(key, Tensor) else key
         if not isinstance(op, Operation):
-            raise InputError(f"a schedule is indexed by a tensor or an operation, not {key!r}")
+            raise InputError(f"a schedule is indexed by a tensor or an operation, not {shown(key)}")
         stage = self.stage_map.get(op)
         if stage is None:
             raise ScheduleError(f"{op.name} has no stage in this schedule: no output needs it")

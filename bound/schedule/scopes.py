@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from bound.errors import ScheduleError
+from intset.expr.digits import shown
 
 WARP: Final = 2
 _STORAGE: Final = {"": 0, "global": 0, "shared": 1, "warp": WARP, "local": 3, "wmma": 3, "texture": 0}
@@ -18,7 +19,7 @@ _PIPELINE: Final = "pipeline"
 def check_scope(scope: object) -> str:
     """`scope` when it names a storage scope, else a refusal."""
     if not isinstance(scope, str) or scope.partition(".")[0] not in _STORAGE:
-        raise ScheduleError(f"a storage scope is one of global, shared, warp, local, wmma.*, not {scope!r}")
+        raise ScheduleError(f"a storage scope is one of global, shared, warp, local, wmma.*, not {shown(scope)}")
     return scope
 
 
@@ -30,7 +31,7 @@ def check_thread_tag(tag: str) -> str:
     if name in ("vthread", "cthread", _PIPELINE):
         return tag
     known = "blockIdx.x, threadIdx.x (or .y, .z), vthread, cthread, pipeline"
-    raise ScheduleError(f"a thread tag is one of {known}, not {tag!r}")
+    raise ScheduleError(f"a thread tag is one of {known}, not {shown(tag)}")
 
 
 def thread_rank(tag: str) -> int | None:

@@ -14,6 +14,7 @@ from bound.schedule.relations import Fuse, Relation, Singleton, Split, Tail, chi
 from bound.schedule.scopes import check_scope, check_thread_tag
 from bound.tensor import Tensor
 from bound.tir.value import Truth
+from intset.expr.digits import shown
 from intset.expr.node import Expr, IntLike, Var, as_expr, as_int
 from intset.expr.range import Range
 
@@ -361,7 +362,8 @@ class Stage(Placing):
         except InputError:
             e = None
         if e is None or (e.is_const and e.data < 1) or any(isinstance(v, IterVar) for v in e.free_vars()):
-            raise ScheduleError(f"stage {self.name}: {what} of {_label(axis)} must be a positive integer, not {size!r}")
+            found = f"{what} of {_label(axis)} must be a positive integer, not {shown(size)}"
+            raise ScheduleError(f"stage {self.name}: {found}")
         return e
 
     def _tail(self, tail: str, axis: IterVar) -> Tail:
@@ -369,7 +371,8 @@ class Stage(Placing):
             return Tail(tail)
         except ValueError:
             known = ", ".join(Tail)
-            raise ScheduleError(f"stage {self.name}: tail of {_label(axis)} is one of {known}, not {tail!r}") from None
+            found = f"tail of {_label(axis)} is one of {known}, not {shown(tail)}"
+            raise ScheduleError(f"stage {self.name}: {found}") from None
 
     def _set_kind(self, axis: IterVar, kind: IterType) -> None:
         self.position_of(axis, kind.name.lower())
@@ -414,4 +417,4 @@ def _listed(args: tuple[IterVar | Sequence[IterVar], ...]) -> tuple[IterVar, ...
 
 
 def _label(axis: object) -> str:
-    return axis.name if isinstance(axis, Var) else repr(axis)
+    return axis.name if isinstance(axis, Var) else shown(axis)

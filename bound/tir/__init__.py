@@ -12,7 +12,7 @@ from bound.itervar import IterType, IterVar
 from bound.tir.buffer import Buffer, decl_buffer
 from bound.tir.build import all_of as all
 from bound.tir.build import any_of as any
-from bound.tir.build import arithmetic, cast, const, dtype_of, fold, negation, operand, select
+from bound.tir.build import arithmetic, as_float, cast, const, dtype_of, fold, negation, operand, select
 from bound.tir.calls import FUNCTIONS, ExternCall, call_extern, call_intrin, call_packed, popcount, power
 from bound.tir.calls import absolute as abs
 from bound.tir.reduce import CommReducer, Reduction, comm_reducer
@@ -20,6 +20,7 @@ from bound.tir.value import Number, Operand, Truth, Value, ValueLike, ValueOp
 from bound.tir.walk import input_tensors, loaded_tensor, nodes, rewrite, substitute, variables
 from intset.errors import InputError
 from intset.expr.build import ceildiv
+from intset.expr.digits import shown
 from intset.expr.node import Expr, IntLike, ShapeVar, Var, as_expr
 
 SizeVar = ShapeVar
@@ -152,8 +153,8 @@ def IntImm(dtype: str, value: int) -> Operand:
 def FloatImm(dtype: str, value: float) -> Operand:
     """The float constant of a type."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise InputError(f"value of FloatImm must be a number, not {value!r}")
-    return const(float(value), dtype)
+        raise InputError(f"value of FloatImm must be a number, not {shown(value)}")
+    return const(as_float(value), dtype)
 
 
 __all__ = [

@@ -18,6 +18,8 @@ from bound.tir.value import COMPARISONS, Number, Operand, Truth, Value, ValueLik
 from intset.errors import InputError
 from intset.expr import build as ints
 from intset.expr import ops
+from intset.expr.digits import shown
+from intset.expr.given import refusal
 from intset.expr.node import Cond, Expr, Node, Var, as_expr, compare, truth
 from intset.expr.walk import postorder
 
@@ -83,12 +85,12 @@ def operand(x: object, what: str = "an operand") -> Operand:
     if isinstance(x, (Value, Expr, Cond)):
         return x
     if isinstance(x, bool) or type(x).__name__ in ("bool", "bool_"):
-        raise InputError(f"{what} must be a number, not the truth value {x!r}: use tir.const({x!r}, 'bool')")
+        raise InputError(f"{what} must be a number, not the truth value {shown(x)}: use tir.const({shown(x)}, 'bool')")
     if is_integer(x):
         return as_expr(x, what)
     if isinstance(x, SupportsFloat):
         return constant(float(x), dtypes.DEFAULT)
-    raise InputError(f"{what} must be a value of a tensor program or a number, not {x!r} of type {type(x).__name__}")
+    raise refusal(what, "a value of a tensor program or a number", x)
 
 
 def const(value: float | bool, dtype: str | None = None) -> Operand:
@@ -121,9 +123,17 @@ def cast(dtype: str, value: ValueLike) -> Operand:
     return constant(x.data, dtype) if x.op is ValueOp.CONST else make(ValueOp.CAST, (x,), dtype)
 
 
+def as_float(number: float) -> float:
+    """The float next to a number; one that is above all of them is refused."""
+    try:
+        return float(number)
+    except OverflowError:
+        raise InputError(f"{shown(number)} is above all floats") from None
+
+
 def _cast_integer(dtype: str, e: Expr) -> Operand:
     if dtypes.is_float(dtype):
-        return constant(float(e.data), dtype) if e.is_const else make(ValueOp.CAST, (e,), dtype)
+        return constant(as_float(e.data), dtype) if e.is_const else make(ValueOp.CAST, (e,), dtype)
     low, high = dtypes.int_range(dtype)
     if e.is_const and low <= e.data <= high:
         return e
@@ -137,7 +147,7 @@ def matched(*values: object) -> tuple[Value, ...]:
     """The values cast to the float type they have in common; at least one must be a float."""
     for x in values:
         if is_truth(x):
-            raise InputError(f"a truth value is not a number: {x!r} (use tir.Select or astype)")
+            raise InputError(f"a truth value is not a number: {shown(x)} (use tir.Select or astype)")
     types = [x.dtype for x in values if isinstance(x, Value)]
     dtype = reduce(dtypes.promote, types) if types else dtypes.DEFAULT
     cast_values = [cast(dtype, x if isinstance(x, float) else operand(x)) for x in values]
@@ -164,7 +174,7 @@ def arithmetic(op: ValueOp, a: object, b: object) -> Number:
 
 def _number(x: Operand) -> Number:
     if isinstance(x, Cond):
-        raise InputError(f"a truth value is not a number: {x!r} (use tir.Select or astype)")
+        raise InputError(f"a truth value is not a number: {shown(x)} (use tir.Select or astype)")
     return x
 
 
@@ -182,7 +192,7 @@ def truth_value(x: object, what: str = "a condition") -> Truth:
     """`x` as a truth value; numbers and Python's own truth values are refused, naming `what`."""
     if isinstance(x, Cond) or (isinstance(x, Value) and x.dtype == "bool"):
         return x
-    raise InputError(f"{what} must be a truth value such as i < 8 or A[i] > 0, not {x!r}")
+    raise InputError(f"{what} must be a truth value such as i < 8 or A[i] > 0, not {shown(x)}")
 
 
 def logical(op: ValueOp, a: object, b: object) -> Truth:

@@ -12,6 +12,7 @@ from bound.tir.opaque import integer
 from bound.tir.value import Number, Operand, Value, ValueLike, ValueOp, make
 from intset.errors import InputError
 from intset.expr import build as ints
+from intset.expr.digits import shown
 from intset.expr.given import a_name
 from intset.expr.node import Expr, IntLike, as_expr
 
@@ -89,7 +90,7 @@ def power(x: ValueLike, y: ValueLike) -> Number:
     if build.is_integer(x) and build.is_integer(y):
         base, exponent = as_expr(x), as_expr(y)
         if not exponent.is_const or exponent.data < 0:
-            raise InputError(f"a power of integers needs a constant exponent that is not negative, not {y!r}")
+            raise InputError(f"a power of integers needs a constant exponent that is not negative, not {shown(y)}")
         result = as_expr(1)
         for k in range(exponent.data):
             result = base if k == 0 else result * base

@@ -14,6 +14,7 @@ from bound.tir.value import Operand, Value, ValueOp, make, parameter
 from bound.tir.walk import nodes
 from intset.errors import InputError
 from intset.expr import ops
+from intset.expr.digits import shown
 from intset.expr.given import a_function, a_name
 from intset.expr.node import Expr, Var, truth
 
@@ -127,7 +128,7 @@ def reduction(
     axes = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
     for a in axes:
         if not isinstance(a, IterVar) or a.iter_type is not IterType.COMM_REDUCE:
-            raise InputError(f"axis of a reduction must be made by reduce_axis, not {a!r}")
+            raise InputError(f"axis of a reduction must be made by reduce_axis, not {shown(a)}")
     if not axes or len(set(axes)) != len(axes):
         raise InputError("axis of a reduction must be one or more different axes")
     values = tuple(build.operand(e, "the reduced expression") for e in _as_tuple(expr, "a reduction"))

@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, SupportsFloat, SupportsIndex, T
 
 from bound import dtypes
 from intset.errors import InputError
+from intset.expr.digits import shown
 from intset.expr.node import Cond, Expr, Guest
 from intset.expr.weak import LOCK, WeakTable
 
@@ -264,7 +265,7 @@ _serial = iter(range(1 << 62))
 def parameter(name: str, dtype: str) -> Value:
     """A scalar that is not an integer; each call makes another."""
     if not isinstance(name, str) or not name:
-        raise InputError(f"a parameter's name is a non-empty text, not {name!r}")
+        raise InputError(f"a parameter's name is a non-empty text, not {shown(name)}")
     if dtypes.is_int(dtype):
         raise InputError(f"the parameter {name} of type {dtype} is an integer: use a variable")
     return make(ValueOp.PARAM, (), dtype, (name, next(_serial)))

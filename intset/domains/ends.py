@@ -7,6 +7,7 @@ from typing import Protocol
 
 from intset.check.ends import BoundsCertificate
 from intset.errors import InputError
+from intset.expr.digits import shown
 from intset.expr.given import listed
 from intset.expr.node import Expr, const
 from intset.infinity import NEG_INF, POS_INF, Infinity
@@ -85,7 +86,7 @@ def _number(end: End, side: str) -> int:
     if isinstance(end, Infinity):
         raise InputError(f"the {side} end is {end}, not an integer")
     if free := end.free_vars():
-        raise InputError(f"the {side} end {end!r} depends on {', '.join(v.name for v in free)}")
+        raise InputError(f"the {side} end {shown(end)} depends on {', '.join(v.name for v in free)}")
     return int(end)
 
 

@@ -13,7 +13,7 @@ from intset.domains.witness import Point
 from intset.errors import EvaluationError
 from intset.expr.build import select
 from intset.expr.compiled import compiled
-from intset.expr.length import some_may_be_long
+from intset.expr.length import length, some_may_be_long
 from intset.expr.node import Cond, Expr, Var, sum_of
 from intset.expr.walk import free_vars, opaque_terms, postorder
 
@@ -35,11 +35,6 @@ def runs(values: Sequence[int]) -> Iterator[tuple[int, int, int]]:
         k = end
 
 
-def length(span: range) -> int:
-    """The number of points of a range of step 1; unlike `len`, of a range of any length."""
-    return max(0, span.stop - span.start)
-
-
 def box_of(query: Query, limit: int | None = None) -> tuple[list[Var], list[range]] | None:
     """The variables that matter and their numeric ranges, when all are bounded and `limit` points are enough."""
     relaxed, params, _, _ = query.split_relevant(query.exprs)
@@ -53,7 +48,7 @@ def box_of(query: Query, limit: int | None = None) -> tuple[list[Var], list[rang
             return None
         spans.append(range(low, high + 1))
     most = query.config.points if limit is None else min(limit, query.config.points)
-    if any(length(span) > most for span in spans) or prod(map(len, spans)) > most:
+    if prod(map(length, spans)) > most:
         return None
     nodes = list(postorder(roots))
     most = _affordable(len(nodes), most)

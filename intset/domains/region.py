@@ -41,6 +41,7 @@ from intset.domains.end_arithmetic import Sides, by_parameter
 from intset.domains.ends import End
 from intset.errors import BudgetError, CountError, InputError, UndecidedError
 from intset.expr.build import logical_and
+from intset.expr.digits import shown
 from intset.expr.evaluate import evaluate
 from intset.expr.given import listed
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, as_int, const
@@ -125,9 +126,9 @@ class Region(order.Ordered):
 
     def project(self, dims: Sequence[int]) -> Region:
         """The region in some of its dimensions, in the order given."""
-        chosen = [as_int(k, "a dimension") for k in listed(dims, "the dimensions")]
+        chosen = tuple(as_int(k, "a dimension") for k in listed(dims, "the dimensions"))
         if any(not 0 <= k < self.dims for k in chosen) or len(set(chosen)) < len(chosen):
-            raise InputError(f"dimensions of a region of {self.dims} are different numbers from 0, not {tuple(chosen)}")
+            raise InputError(f"dimensions of a region of {self.dims} are different numbers from 0, not {shown(chosen)}")
         enclosure = Enclosure(lambda: [self.enclosure().sides[k] for k in chosen])
         try:
             shape = self.shape

@@ -20,6 +20,7 @@ from intset.domains.product import IntervalTimesModular, product_domain
 from intset.domains.protocols import ClimbingDomain, Domain, Regions
 from intset.domains.stride import StrideDomain
 from intset.errors import DomainError, InputError, PluginWarning
+from intset.expr.digits import shown
 from intset.names import CHEAPEST as CHEAPEST
 from intset.names import announce, check_name, entry_points, withdraw
 
@@ -42,9 +43,9 @@ def register(domain: Domain, name: str | None = None) -> Domain:
     instance = made(domain, name or getattr(domain, "name", "") or "?")
     chosen = name or getattr(instance, "name", None)
     if not isinstance(chosen, str) or not chosen:
-        raise InputError(f"a domain needs a name: {domain!r}")
+        raise InputError(f"a domain needs a name: {shown(domain)}")
     if not callable(getattr(instance, "image", None)):
-        raise InputError(f"the domain {chosen!r} has no method image(query)")
+        raise InputError(f"the domain {shown(chosen)} has no method image(query)")
     _loaded[chosen] = guarded = Guarded(instance, chosen)
     engines.enlist(chosen, guarded)
     _forget_what_is_built_from(chosen)
@@ -111,5 +112,5 @@ def regions_of(name: str) -> Regions | None:
 def _plugin(point: metadata.EntryPoint) -> Domain:
     loaded = engines.load(point)
     if not callable(getattr(loaded, "image", None)):
-        raise DomainError(f"the domain {point.name!r}: its plugin {point.value} has no method image(query)")
+        raise DomainError(f"the domain {shown(point.name)}: its plugin {point.value} has no method image(query)")
     return Guarded(loaded, point.name)

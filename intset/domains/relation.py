@@ -8,6 +8,7 @@ from intset.domains.budgeted import joined
 from intset.domains.enclosure import Enclosure
 from intset.domains.region import Region, extreme_targets, made, product_of
 from intset.errors import BudgetError, InputError
+from intset.expr.digits import shown
 from intset.expr.given import listed, of_kind
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, as_int
 
@@ -43,7 +44,7 @@ class Relation:
     def __init__(self, pairs: Region, sources: int) -> None:
         of_kind(Region, pairs, "the pairs of a relation")
         if not 0 <= as_int(sources, "the number of sources") <= pairs.dims:
-            raise InputError(f"a relation over {pairs.dims} coordinates has no source of {sources}")
+            raise InputError(f"a relation over {pairs.dims} coordinates has no source of {shown(sources)}")
         self.pairs, self.sources, self.targets = pairs, sources, pairs.dims - sources
 
     # -- what it claims -----------------------------------------------------------------------------------------
@@ -86,7 +87,7 @@ class Relation:
     def then(self, other: Relation) -> Relation:
         """The pairs `(a, c)` with some `b` such that `(a, b)` is in this relation and `(b, c)` in the other."""
         if not isinstance(other, Relation) or other.sources != self.targets:
-            raise InputError(f"a relation with targets of {self.targets} coordinates cannot be followed by {other!r}")
+            raise InputError(f"a relation to {self.targets} coordinates cannot be followed by {shown(other)}")
         return Relation(_composed(self.pairs, other.pairs, self.targets), self.sources)
 
     def apply(self, region: Region) -> Region:
@@ -144,7 +145,7 @@ class Relation:
 
     def _comparable(self, other: Relation) -> None:
         if (other.sources, other.targets) != (self.sources, self.targets):
-            raise InputError(f"{self!r} and {other!r} have pairs of different lengths")
+            raise InputError(f"{shown(self)} and {shown(other)} have pairs of different lengths")
 
     def __le__(self, other: Relation) -> bool:
         """Whether every pair of this relation is known to be one of `other`."""

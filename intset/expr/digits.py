@@ -69,3 +69,5 @@ def shown(value: object) -> str:
         return repr(value)
     except ValueError:
         return f"a {type(value).__name__} with a number of too many digits to show"
+    except Exception:  # a foreign object may fail to say what it is
+        return f"a {type(value).__name__} that cannot be shown"

@@ -79,7 +79,7 @@ def evaluate(node: Node, env: Mapping[Any, Any] | None = None, bits: int | None 
                 chosen = top.args[1 if first else 2]
             else:
                 if not first:
-                    raise UndefinedError(f"the assertion {top.args[0]!r} does not hold")
+                    raise UndefinedError(f"the assertion {shown(top.args[0])} does not hold")
                 chosen = top.args[1]
             if chosen in values:
                 values[top] = values[chosen]
@@ -114,17 +114,17 @@ def _apply(op: Op, node: Node, values: dict[Node, Any], point: Mapping[Any, Any]
     if op is ops.LOAD:
         return _load(node, args, point)
     if width is not None and op in (ops.SHL, ops.SHR) and not 0 <= args[1] < width:
-        raise MachineOverflowError(f"a shift by {number_text(args[1])} at {width} bits: {node!r}")
+        raise MachineOverflowError(f"a shift by {number_text(args[1])} at {width} bits: {shown(node)}")
     if width is not None and op in (ops.FLOORMOD, ops.TRUNCMOD) and args[1] == -1 and args[0] == -(1 << (width - 1)):
-        raise MachineOverflowError(f"{number_text(args[0])} % -1 traps at {width} bits: {node!r}")
+        raise MachineOverflowError(f"{number_text(args[0])} % -1 traps at {width} bits: {shown(node)}")
     assert op.meaning is not None
     if op is ops.SHL and args[1] > _LONGEST and args[0]:
-        raise BudgetError(f"a shift by {short_number(args[1])} gives a number too long to compute: {node!r}")
+        raise BudgetError(f"a shift by {short_number(args[1])} gives a number too long to compute: {shown(node)}")
     try:
         return op.meaning(*args)
     except ZeroDivisionError:
         what = "a negative shift" if op in (ops.SHL, ops.SHR) else "a division by 0"
-        raise UndefinedError(f"{what}: {node!r}") from None
+        raise UndefinedError(f"{what}: {shown(node)}") from None
 
 
 def _fit(value: Any, node: Node, width: int | None) -> Any:
@@ -134,7 +134,7 @@ def _fit(value: Any, node: Node, width: int | None) -> Any:
         and value is not False
         and not -(1 << (width - 1)) <= value < 1 << (width - 1)
     ):
-        raise MachineOverflowError(f"{number_text(value)} does not fit in {width} bits: {node!r}")
+        raise MachineOverflowError(f"{number_text(value)} does not fit in {width} bits: {shown(node)}")
     return value
 
 

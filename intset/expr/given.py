@@ -63,8 +63,16 @@ def as_int(value: Any, what: str = "value") -> int:
     if type(value) is int:
         return value
     if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):
-        raise InputError(f"{what} must be an integer, not the truth value {value!r}")
+        raise InputError(f"{what} must be an integer, not the truth value {shown(value)}")
     try:
         return operator.index(value)
     except TypeError:
         raise refusal(what, "an integer", value) from None
+
+
+def as_count(value: Any, what: str) -> int:
+    """`value` as a number of things."""
+    number = as_int(value, what)
+    if number < 0:
+        raise InputError(f"{what} must not be negative, not {shown(number)}")
+    return number

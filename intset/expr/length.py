@@ -29,6 +29,11 @@ def as_width(bits: object, what: str) -> int:
     return width
 
 
+def length(span: range) -> int:
+    """The number of elements of a range; unlike `len`, of a range of any length."""
+    return max(0, -((span.start - span.stop) // span.step))
+
+
 def may_be_long(roots: Sequence[Node], leaves: Mapping[Any, int]) -> bool:
     """Whether a number of more than `MAX_BITS` bits may be met on the way, given how many bits the leaves have."""
     return some_may_be_long(list(postorder(roots)), leaves)

@@ -14,7 +14,7 @@ from typing import Any, NoReturn, Self, SupportsIndex, TypeAlias, TypeVar
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.digits import shown
-from intset.expr.given import a_name, listed
+from intset.expr.given import a_name, as_count, listed
 from intset.expr.given import as_int as as_int
 from intset.expr.intern import ABOVE, ORIGIN, intern
 from intset.expr.intern import Guest as Guest  # the names that other layers know from here
@@ -174,14 +174,14 @@ class Expr(Node):
         value = constant_value(self)
         value = ABOVE.settled(self) if value is None else value
         if value is None:
-            raise InputError(f"{self!r} is not a constant")
+            raise InputError(f"{shown(self)} is not a constant")
         return value
 
     def __index__(self) -> int:
         return int(self)
 
     def __bool__(self) -> bool:
-        raise InputError(f"the truth value of the integer {self!r} is not known: compare it, as in e.ne(0)")
+        raise InputError(f"the truth value of the integer {shown(self)} is not known: compare it, as in e.ne(0)")
 
     def __iter__(self) -> NoReturn:
         raise TypeError("an expression is not iterable")
@@ -232,7 +232,7 @@ class Cond(Node):
         if value is not None:
             return bool(value)
         raise InputError(
-            f"the truth value of the condition {self!r} is not known: combine conditions with & | ~ "
+            f"the truth value of the condition {shown(self)} is not known: combine conditions with & | ~ "
             "(not 'and', 'or', 'not', nor a chain such as a < b < c), decide them with Context.prove"
         )
 
@@ -323,13 +323,14 @@ class ShapeVar(Var):
     multiple_of: int
 
     def __new__(cls, name: str, lower: int | None = 0, upper: int | None = None, multiple_of: int = 1) -> ShapeVar:
-        low = None if lower is None else as_int(lower, f"lower of ShapeVar({name!r})")
-        high = None if upper is None else as_int(upper, f"upper of ShapeVar({name!r})")
-        step = as_int(multiple_of, f"multiple_of of ShapeVar({name!r})")
+        what = f"ShapeVar({shown(name)})"
+        low = None if lower is None else as_int(lower, f"lower of {what}")
+        high = None if upper is None else as_int(upper, f"upper of {what}")
+        step = as_int(multiple_of, f"multiple_of of {what}")
         if step < 1:
-            raise InputError(f"multiple_of of ShapeVar({name!r}) must be at least 1, not {shown(step)}")
+            raise InputError(f"multiple_of of {what} must be at least 1, not {shown(step)}")
         if low is not None and high is not None and -(-low // step) > high // step:
-            raise InputError(f"ShapeVar({name!r}) has no value: [{shown(low)}, {shown(high)}], step {shown(step)}")
+            raise InputError(f"{what} has no value: [{shown(low)}, {shown(high)}], step {shown(step)}")
         return cls.made(name, ORIGIN.next_uid(), {"lower": low, "upper": high, "multiple_of": step})
 
     def fields(self) -> dict[str, Any]:
@@ -357,13 +358,11 @@ class Opaque:
     def __init__(self, name: str, rank: int = 0, lower: int | None = None, upper: int | None = None) -> None:
         self._fill(
             a_name(name, "the name of an opaque symbol"),
-            as_int(rank, f"rank of Opaque({name!r})"),
+            as_count(rank, f"rank of Opaque({name!r})"),
             None if lower is None else as_int(lower, f"lower of Opaque({name!r})"),
             None if upper is None else as_int(upper, f"upper of Opaque({name!r})"),
             ORIGIN.next_uid(),
         )
-        if self.rank < 0:
-            raise InputError(f"rank of Opaque({name!r}) must not be negative, not {shown(self.rank)}")
         if self.lower is not None and self.upper is not None and self.lower > self.upper:
             raise InputError(f"Opaque({name!r}) has no value: lower={shown(self.lower)}, upper={shown(self.upper)}")
 
@@ -421,7 +420,7 @@ def as_expr(value: object, what: str = "an operand") -> Expr:
     if isinstance(value, Expr):
         return value
     if isinstance(value, Cond):
-        raise InputError(f"{what} must be an integer expression, not the condition {value!r}")
+        raise InputError(f"{what} must be an integer expression, not the condition {shown(value)}")
     return _constant(value if type(value) is int else as_int(value, what))
 
 
@@ -447,7 +446,7 @@ def _operand(value: object) -> Expr | None:
     if isinstance(value, Guest):
         return None
     if isinstance(value, Cond):
-        raise InputError(f"a condition is not a number: {value!r} (use select(condition, 1, 0))")
+        raise InputError(f"a condition is not a number: {shown(value)} (use select(condition, 1, 0))")
     return _constant(value if type(value) is int else as_int(value, "an operand"))
 
 
@@ -469,7 +468,7 @@ def divide(op: Op, a: object, b: object) -> Expr:
         return _NOT_MINE
     dividend, divisor = as_expr(a, "a dividend"), as_expr(b, "a divisor")
     if divisor.op is ops.CONST and divisor.data == 0:
-        raise InputError(f"division by the constant 0: {op.name}({dividend!r}, 0)")
+        raise InputError(f"division by the constant 0: {op.name}({shown(dividend)}, 0)")
     return intern(Term, op, (dividend, divisor), None)
 
 

@@ -53,7 +53,7 @@ class Range:
         (NEG_INF, 7)
         """
         if last is NEG_INF:
-            raise InputError(f"no such range: up to {last!r}")
+            raise InputError(f"no such range: up to {shown(last)}")
         found = cls(NEG_INF, POS_INF)
         object.__setattr__(found, "_last", last if isinstance(last, Infinity) else as_expr(last, "end of a Range"))
         return found

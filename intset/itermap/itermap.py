@@ -353,7 +353,7 @@ def iter_map(
     InputError: no indices at all, one that is no integer, or a variable without a range.
     """
     if isinstance(exprs, (str, Expr)) or not isinstance(exprs, Sequence) or not exprs:
-        raise InputError(f"the indices must be a sequence of one or more expressions, not {exprs!r}")
+        raise InputError(f"the indices must be a sequence of one or more expressions, not {shown(exprs)}")
     missing = [v for v in variables if v not in ctx.ranges]
     if missing:
         raise InputError(f"{missing[0]} has no range")

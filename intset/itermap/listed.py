@@ -10,6 +10,7 @@ from typing import NamedTuple
 from intset.errors import EvaluationError, InputError
 from intset.expr.build import logical_and, logical_or, select
 from intset.expr.compiled import compiled
+from intset.expr.length import length
 from intset.expr.node import Cond, Expr, Var, as_expr, truth
 from intset.itermap.verdict import YES, Point, Verdict, no
 
@@ -132,7 +133,7 @@ def listed(
     The conditions and the expressions depend on nothing but the variables.
     """
     spans = [range(low, high + 1) for low, high in box.values()]
-    if prod(map(len, spans)) > most:
+    if prod(map(length, spans)) > most:
         return None
     variables = list(box)
     asked = None if not conditions else compiled(logical_and(*conditions), variables)

@@ -14,6 +14,7 @@ from intset.check.premises import premises_of, range_conditions
 from intset.check.smt_text import unsat_text
 from intset.errors import BudgetError, EvaluationError, InputError
 from intset.expr.definedness import asserted_parts
+from intset.expr.digits import shown
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, Var, truth
 from intset.expr.range import Range
@@ -53,7 +54,7 @@ def certify(goal: Cond, proof: Decided, used: Collection[Fact]) -> Certificate:
         soon = SOON_WHERE_LINEAR if proof.by == "linear" else SOON
         found = first_accepted(_claims(goal, proof, used), basis, kinds, Effort(MAX_EFFORT), soon)
     if found is None:
-        raise InputError(f"no certificate was found for {goal!r}")
+        raise InputError(f"no certificate was found for {shown(goal)}")
     return found
 
 

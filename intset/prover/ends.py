@@ -18,6 +18,7 @@ from intset.config import Config
 from intset.domains.ends import Bounds
 from intset.domains.enumeration import LISTED as WHO_LISTS
 from intset.errors import EvaluationError, InputError
+from intset.expr.digits import shown
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, Var, as_expr, const, constant_value, truth
 from intset.expr.range import Range
@@ -75,7 +76,7 @@ def certify_bounds(asked: AskedBounds, answer: Bounds) -> BoundsCertificate:
 
 def _checked(found: BoundsCertificate) -> BoundsCertificate:
     if not found.check():
-        raise InputError(f"no certificate was found for the bounds of {found.expr!r}")
+        raise InputError(f"no certificate was found for the bounds of {shown(found.expr)}")
     return found
 
 

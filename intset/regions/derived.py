@@ -16,6 +16,7 @@ from intset.expr import ops
 from intset.expr.build import logical_and, logical_or, maximum
 from intset.expr.compiled import compiled
 from intset.expr.evaluate import evaluate
+from intset.expr.length import length
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, constant_value
 from intset.expr.walk import substitute
 from intset.infinity import NEG_INF, POS_INF, Infinity
@@ -279,7 +280,7 @@ def listed(shape: Shape, most: int = MAX_POINTS) -> list[tuple[int, ...]]:
     if shape.is_empty():
         return []
     spans = [range(int(low), int(high) + 1) for low, high in _finite_sides(shape)]
-    if prod(map(len, spans)) > most:
+    if prod(map(length, spans)) > most:
         raise BudgetError(f"more than {most} points would have to be looked at")
     inside = compiled(shape.condition(point), point)
     return [x for x in points_of(*spans) if inside(*x)]
@@ -325,7 +326,7 @@ def counts(shape: Shape, varying: Sequence[Var], most: int) -> PerInstance:
         if low is None or high is None:
             raise CountError(f"the instances of the region are not bounded: {v} is not")
         spans.append(range(low + -low % step, high + 1, step))
-    if prod(map(len, spans)) > most:
+    if prod(map(length, spans)) > most:
         raise CountError(f"the region has more than {most} instances")
     number_at = _number_of(shape, varying)
     largest = total = 0

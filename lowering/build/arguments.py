@@ -12,6 +12,7 @@ from bound.tir.reduce import Parameter
 from bound.tir.value import Value
 from intset.errors import InputError
 from intset.expr.definedness import asserted_parts
+from intset.expr.digits import shown
 from intset.expr.given import listed
 from intset.expr.node import Cond, ShapeVar, Var, const
 from intset.expr.walk import without_assertions
@@ -41,7 +42,7 @@ def parameters(schedule: Schedule, args: Sequence[object] | None) -> tuple[tuple
         elif isinstance(arg, (Var, Value)):
             scalars.append(arg)
         else:
-            raise InputError(f"argument {k} of lower must be a tensor or a variable, not {arg!r}")
+            raise InputError(f"argument {k} of lower must be a tensor or a variable, not {shown(arg)}")
     missing = [t.name for t in (*read, *computed) if t not in tensors]
     if missing:
         role = _role(missing[0], read)
@@ -94,7 +95,7 @@ def shape_asserts(f: Function, at: Mapping[Var, int], sizes: Iterable[Var] = ())
     extents = [extent for tensor in f.params for extent in tensor.extents]
     claims = asserted_parts(extents)
     checks += [Assert(claim, f"{claim}") for claim in claims if claim not in {c.cond for c in checks}]
-    checks += [Assert(var.eq(value), f"{var.name} is {value}") for var, value in at.items() if var in f.sizes]
+    checks += [Assert(var.eq(value), f"{var.name} is {shown(value)}") for var, value in at.items() if var in f.sizes]
     return checks
 
 

@@ -18,6 +18,7 @@ from bound.tir import walk
 from bound.tir.buffer import Buffer
 from bound.tir.calls import ExternCall
 from bound.tir.value import Operand
+from intset.expr.digits import shown
 from intset.expr.node import Expr, Var
 from lowering.build import formulas, stages
 from lowering.build.checks import Checks, checked, with_checks
@@ -180,7 +181,7 @@ class _Pipeline:
             made: Stmt = yield scan_nest(op, self.bounds.nest(stage), self.bounds, self._attach(stage, {}))
             return with_checks(made, op, self.checks, op.outputs)
         if not isinstance(op, (ComputeOp, TensorComputeOp)):
-            raise ScheduleError(f"stage {stage.name}: {op!r} cannot be lowered")
+            raise ScheduleError(f"stage {stage.name}: {shown(op)} cannot be lowered")
         chosen = pieces_of(self.bounds, stage) if stage in self.split else None
         if chosen is None:
             made = yield self._nest(stage, op, self.bounds.nest(stage), self._attach(stage, {}))
@@ -252,7 +253,7 @@ def _calls(op: ExternOp) -> Stmt:
     made: list[Stmt] = []
     for call in bodies:
         if not isinstance(call, ExternCall):
-            raise ScheduleError(f"stage {op.name}: its body is no call such as tir.call_packed(...), but {call!r}")
+            raise ScheduleError(f"stage {op.name}: its body is no call such as tir.call_packed(...), but {shown(call)}")
         args = tuple(tensors[a] if isinstance(a, Buffer) else a for a in call.args)
         made.append(Evaluate(ExternCall(call.kind, call.name, args), op.inputs, op.outputs))
     return seq(*made)

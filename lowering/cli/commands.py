@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 from intset import InputError, IntSetError, domain_names, using
 from intset.config import current
 from intset.context import Context
+from intset.expr.digits import shown
 from intset.expr.node import Cond, Expr
 from intset.infinity import Infinity
 from intset.names import check_name
@@ -112,7 +113,7 @@ def integers(texts: Sequence[str], option: str = "--at") -> Sizes:
     for text in texts:
         name, equals, value = text.partition("=")
         if not name or not equals or not value.strip().removeprefix("-").isdecimal():
-            raise InputError(f"{option} takes NAME=VALUE with an integer, not {text!r}")
+            raise InputError(f"{option} takes NAME=VALUE with an integer, not {shown(text)}")
         values[name.strip()] = int(value)
     return values
 

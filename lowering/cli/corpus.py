@@ -21,6 +21,7 @@ from typing import Any
 
 from intset import Cond, Context, Expr, InputError, IntSetError, ParseError, Range, ShapeVar, Var, evaluate, parse
 from intset.errors import EvaluationError
+from intset.expr.digits import shown
 from intset.expr.node import as_expr
 from intset.expr.walk import conjuncts, free_vars
 
@@ -80,11 +81,11 @@ def _row(file: str, number: int, entry: object) -> Row:
         where += f" ({entry['op']})"
     for name, kind in _FIELDS.items():
         if name not in entry:
-            raise InputError(f"{where}: the field {name!r} is missing")
+            raise InputError(f"{where}: the field {shown(name)} is missing")
         if not isinstance(entry[name], kind):
-            raise InputError(f"{where}: {name!r} must be {_JSON_NAMES[kind]}, not {_kind_of(entry[name])}")
+            raise InputError(f"{where}: {shown(name)} must be {_JSON_NAMES[kind]}, not {_kind_of(entry[name])}")
     if entry["kind"] not in _KINDS:
-        raise InputError(f"{where}: unknown kind {entry['kind']!r}; known: {', '.join(_KINDS)}")
+        raise InputError(f"{where}: unknown kind {shown(entry['kind'])}; known: {', '.join(_KINDS)}")
     for name in ("params", "conds", "exprs"):
         for k, text in enumerate(entry[name]):
             if not isinstance(text, str):
@@ -152,7 +153,7 @@ class Problem:
         self.env = {size.name: size for size in self.sizes}
         for k, (name, low, extent) in enumerate(row.variables):
             if name in self.env:
-                raise InputError(f"{row.where}: vars[{k}]: the name {name!r} is taken")
+                raise InputError(f"{row.where}: vars[{k}]: the name {shown(name)} is taken")
             limits = [self._integer(f"vars[{k}]", text) for text in (low, extent)]
             var = self.env[name] = Var(name)
             try:
@@ -169,20 +170,20 @@ class Problem:
         except ParseError as error:
             place = "" if error.position is None else f", position {error.position}"
             first = str(error).splitlines()[0]
-            raise InputError(f"{self.row.where}, {where}{place}: {first} in {text!r}") from None
+            raise InputError(f"{self.row.where}, {where}{place}: {first} in {shown(text)}") from None
         except IntSetError as error:
-            raise InputError(f"{self.row.where}, {where}: {str(error).splitlines()[0]} in {text!r}") from None
+            raise InputError(f"{self.row.where}, {where}: {str(error).splitlines()[0]} in {shown(text)}") from None
 
     def _integer(self, where: str, text: str) -> Expr:
         found = self._parsed(where, text)
         if not isinstance(found, Expr):
-            raise InputError(f"{self.row.where}, {where}: an integer expression is expected, not {text!r}")
+            raise InputError(f"{self.row.where}, {where}: an integer expression is expected, not {shown(text)}")
         return found
 
     def _condition(self, where: str, text: str) -> Cond:
         found = self._parsed(where, text)
         if not isinstance(found, Cond):
-            raise InputError(f"{self.row.where}, {where}: a condition is expected, not {text!r}")
+            raise InputError(f"{self.row.where}, {where}: a condition is expected, not {shown(text)}")
         return found
 
     def context(self, domain: str | None = None) -> Context:

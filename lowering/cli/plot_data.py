@@ -16,6 +16,7 @@ from intset import CountError, Expr, InputError, Range, Var, evaluate
 from intset.domains.budgeted import range_between
 from intset.domains.region import Region
 from intset.errors import BudgetError
+from intset.expr.digits import shown
 from intset.regions.derived import coordinates
 from intset.regions.shape import Shape
 from lowering.cli.script import Case
@@ -151,7 +152,7 @@ def _find(bounds: BoundsMap, name: str | None) -> Tensor:
     if name not in tensors:
         inlined = any(stage.name == name for stage in bounds.schedule.stages)
         known = ", ".join(dict.fromkeys(stage.name for stage in stages))
-        raise InputError(f"--stage: {'inlined' if inlined else 'unknown'} stage {name!r}; there are: {known}")
+        raise InputError(f"--stage: {'inlined' if inlined else 'unknown'} stage {shown(name)}; there are: {known}")
     return tensors[name]
 
 
@@ -174,7 +175,7 @@ def _axes(names: Sequence[str], given: Sequence[str], extents: Sequence[Any]) ->
             raise InputError(f"--axes: unknown axis {name!r}; there are: {', '.join(names)}, or their numbers from 0")
     found = tuple(numbers[name] for name in given)
     if len(found) > 2 or len(set(found)) < len(found):
-        raise InputError(f"--axes takes one axis, or two different ones, not {','.join(given)!r}")
+        raise InputError(f"--axes takes one axis, or two different ones, not {shown(','.join(given))}")
     return found
 
 
@@ -191,7 +192,7 @@ def _instance(bounds: BoundsMap, tensor: Tensor, given: Mapping[str, int]) -> tu
         found = [v for v, label in zip(region.fixed, labels, strict=True) if name in (label, v.name)]
         if len(found) != 1:
             known = f"there are: {', '.join(labels)}" if labels else f"{tensor.name} has one instance"
-            raise InputError(f"--instance: {'ambiguous' if found else 'unknown'} loop {name!r}; {known}")
+            raise InputError(f"--instance: {'ambiguous' if found else 'unknown'} loop {shown(name)}; {known}")
         fixed[found[0]] = value
     chosen: dict[Var, int] | None = None
     for values in itertools.islice(_instances(bounds, region.fixed, fixed), MAX_INSTANCES):

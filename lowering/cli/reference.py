@@ -20,6 +20,7 @@ from typing import Any
 import islpy as isl
 
 from intset.errors import InputError
+from intset.expr.digits import shown
 
 _SET, _IN = isl.dim_type.set, isl.dim_type.in_
 _CONTEXT = isl.DEFAULT_CONTEXT
@@ -104,7 +105,7 @@ class Reference:
                 return first.intersect_domain(inside).union_add(second.intersect_domain(inside.complement()))
             case ast.Call(func=ast.Name(id=name), args=[left, right]):
                 return self._call(name, self.function(left), self.function(right))
-        raise InputError(f"the oracle does not know {ast.unparse(node)!r}")
+        raise InputError(f"the oracle does not know {shown(ast.unparse(node))}")
 
     def _binary(self, op: ast.operator, a: Any, b: Any) -> Any:
         if isinstance(a, int) and isinstance(b, int):
@@ -133,7 +134,7 @@ class Reference:
                 return first.tdiv_q(second)
             case "truncmod":
                 return first.tdiv_r(second)
-        raise InputError(f"the oracle does not know the function {name!r}")
+        raise InputError(f"the oracle does not know the function {shown(name)}")
 
     def _sum(self, a: Any, b: Any) -> Any:
         a, b = (self._constant(side) if isinstance(side, int) else side for side in (a, b))
@@ -152,7 +153,7 @@ class Reference:
     def _number(self, text: str) -> int:
         value = self.function(syntax(text))
         if not isinstance(value, int):
-            raise InputError(f"the oracle needs a number for {text!r}")
+            raise InputError(f"the oracle needs a number for {shown(text)}")
         return value
 
     # -- conditions ---------------------------------------------------------------------------------------------
@@ -175,7 +176,7 @@ class Reference:
                     one = self._compare(sign, a, b)
                     result, a = one if result is None else result.intersect(one), b
                 return result
-        raise InputError(f"the oracle does not know the condition {ast.unparse(node)!r}")
+        raise InputError(f"the oracle does not know the condition {shown(ast.unparse(node))}")
 
     def _compare(self, sign: ast.cmpop, a: Any, b: Any) -> Any:
         a, b = (self._constant(side) if isinstance(side, int) else side for side in (a, b))

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from intset import Cond, Context, Expr, InputError, IntSet, IntSetError, Range, Var, evaluate
 from intset.domains.base import Bounds, ShapeSet
+from intset.expr.digits import shown
 from lowering.cli.corpus import Problem, Row
 from lowering.cli.reference import Reference
 
@@ -437,7 +438,7 @@ def _warm_up(domain: str) -> None:
         ctx.bounds((i * 4 + j) // 3 % 5)
         ctx.value_set((i * 4 + j) // 3 % 5)
     except IntSetError as error:
-        raise InputError(f"the domain {domain!r} cannot answer: {error}") from error
+        raise InputError(f"the domain {shown(domain)} cannot answer: {error}") from error
 
 
 def _share(flags: Iterable[bool]) -> float | None:

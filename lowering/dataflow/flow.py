@@ -10,6 +10,7 @@ from bound.tir.value import Operand
 from intset.domains.region import Region, made
 from intset.errors import BudgetError, InputError
 from intset.expr.build import logical_and, logical_not
+from intset.expr.digits import shown
 from intset.expr.node import Cond, Expr, PlainVar, truth
 from intset.regions.shape import Shape
 from lowering.dataflow.accesses import Way
@@ -223,7 +224,7 @@ class Dataflow:
         storages = [s for s in self._program.storages if s.tensor.name == name]
         if not storages:
             known = ", ".join(dict.fromkeys(s.tensor.name for s in self._program.storages))
-            raise InputError(f"{name!r} is no tensor of {self.f.name}: the tensors are {known}")
+            raise InputError(f"{shown(name)} is no tensor of {self.f.name}: the tensors are {known}")
         read: list[Access] = [access for s in storages for access in self._program.reads[s]]
         written: list[Access] = [a for s in storages for a in self._program.writes[s] if a.kind != "assume"]
         return self._region(storages[0], read), self._region(storages[0], written)
@@ -232,10 +233,10 @@ class Dataflow:
 
     def _place(self, line: int) -> Place:
         if isinstance(line, bool) or not isinstance(line, int):
-            raise InputError(f"a line is a number, not {line!r}")
+            raise InputError(f"a line is a number, not {shown(line)}")
         found = self._program.places.get(line)
         if found is None:
-            raise InputError(f"no statement begins in line {line} of {self.f.name}")
+            raise InputError(f"no statement begins in line {shown(line)} of {self.f.name}")
         return found
 
     def _condition(self, shape: Shape, place: Place) -> Cond:

@@ -19,6 +19,7 @@ from intset.context import Context
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.build import floordiv, floormod, logical_and, select
+from intset.expr.digits import shown
 from intset.expr.node import Cond, Expr, Node, Var, const, constant_value
 from intset.expr.range import Range
 from intset.expr.walk import free_vars
@@ -90,7 +91,7 @@ def induction(e: Expr, var: Var, limits: Range, ctx: Context | None = None, bits
     InputError: `e` is no floor division and no remainder of one.
     """
     if e.op not in (ops.FLOORDIV, ops.FLOORMOD):
-        raise InputError(f"induction takes x // n or x % n, not {e!r}")
+        raise InputError(f"induction takes x // n or x % n, not {shown(e)}")
     x, n = e.args
     outer = Context() if ctx is None else ctx
     first, extent = limits.min, limits.extent

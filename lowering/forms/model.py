@@ -27,6 +27,7 @@ from lowering.forms.weights import WEIGHTS
 from lowering.nest.ir import Allocate, For, Function, If, Let, Seq, Stmt, Store
 from lowering.nest.walk import Visit, drive, operands, range_ends, statements, variables
 from lowering.passes.affine import form_of
+from lowering.passes.counted import UNENDING
 
 KINDS: Final[Mapping[str, str]] = {
     "operation": "additions, products, comparisons, minima, elements touched: one at a time",
@@ -208,7 +209,7 @@ class _Walker:
         self.visits += 1
         level = sum(1 for v in env if v in self._deciding)
         low, extent = (self._number(e, env) for e in range_ends(loop.range))
-        first, count = low or 0, UNKNOWN if extent is None else extent
+        first, count = low or 0, UNKNOWN if extent is None else min(extent, UNENDING)
         head = self._heads.get(loop)
         if head is None:
             head = self._heads[loop] = self._head(loop)
@@ -388,7 +389,7 @@ def _bytes(stored: Tensor | Allocate, env: Mapping[Any, int]) -> int:
     for e in tensor.extents if isinstance(stored, Tensor) else (r.extent for r in stored.ranges):
         size = number(e, env)
         total *= SIZE if size is None else max(size, 0)
-    return total
+    return min(total, UNENDING)
 
 
 def _comparing(cond: Any) -> tuple[float, float]:

@@ -16,6 +16,7 @@ from typing import Any
 from bound.tensor import Tensor, element
 from bound.tir.walk import loaded_tensor
 from intset.errors import BudgetError
+from intset.expr.digits import shown
 from intset.expr.node import Cond, PlainVar, truth
 from intset.expr.range import Range
 from intset.expr.walk import substitute
@@ -120,7 +121,7 @@ def _copy_of(f: Function, outer: Tensor, local: Any) -> tuple[Tensor, Allocate]:
     taken = {t.name for t in tensors_of(f)} | {v.name for v in f.sizes} | {str(p.data[0]) for p in f.scalars}
     label = f"{outer.name}C" if local is None else local
     if not isinstance(label, str) or not IDENTIFIER.fullmatch(label):
-        raise LayoutError(f"the name of the copy of {outer.name} in {f.name} must be a name, not {local!r}")
+        raise LayoutError(f"the name of the copy of {outer.name} in {f.name} must be a name, not {shown(local)}")
     if local is not None and label in taken:
         raise LayoutError(f"the name {label} of the copy of {outer.name} is taken in {f.name}")
     stem, k = label, 0

@@ -9,6 +9,7 @@ from bound.tensor import Tensor, element
 from bound.tir.value import Operand, parameter
 from intset.config import Effort, tiers_within
 from intset.errors import InputError
+from intset.expr.digits import shown
 from intset.expr.node import Cond, Expr, PlainVar, Var, as_expr, constant_value, truth
 from intset.expr.walk import free_vars, opaque_terms, substitute
 from lowering.errors import LayoutError
@@ -88,7 +89,7 @@ class _Constraint:
         subject = Subject(self.what, tensor, self.map, self.cond, sizes)
         filling = filling_of(value, subject, self.scope.ctx)
         if not filling.cases:
-            raise LayoutError(f"{self.what} says nothing: its value is {value!r}")
+            raise LayoutError(f"{self.what} says nothing: its value is {shown(value)}")
         padding = padding_of(f, tensor)
         check_reads(filling, subject, lambda place: is_outside(padding, place), self.scope.ctx)
         self.held = Held(tensor, extents, self.map, self.cond, filling)
@@ -145,7 +146,7 @@ class _Constraint:
                     continue
                 if not _follows(source.kind, source.value, value, there):
                     raise LayoutError(
-                        f"{self.what} does not follow: {held!r} is not known to be {value!r}{_at(at, there)}"
+                        f"{self.what} does not follow: {shown(held)} is not known to be {shown(value)}{_at(at, there)}"
                     )
 
 
@@ -167,7 +168,7 @@ def _follows(kind: str, found: Operand | None, value: Operand, scope: Scope) -> 
 def _condition(where: object, m: IndexMap, sizes: dict[str, Var], what: str) -> Callable[[Sequence[Expr]], Cond]:
     """The condition that a user gives as a function of indices."""
     if not callable(where):
-        raise LayoutError(f"{what} is about the elements for which a function of indices holds, not {where!r}")
+        raise LayoutError(f"{what} is about the elements for which a function of indices holds, not {shown(where)}")
     names = parameter_names(where, len(m.exprs), f"{what} has {{}} indices: its condition")
     axes = tuple(PlainVar(name) for name in names)
     try:
@@ -177,7 +178,7 @@ def _condition(where: object, m: IndexMap, sizes: dict[str, Var], what: str) -> 
     if isinstance(cond, bool):
         cond = truth(cond)
     if not isinstance(cond, Cond) or opaque_terms(cond):
-        raise LayoutError(f"{what} is about the elements for which a condition on indices holds, not {cond!r}")
+        raise LayoutError(f"{what} is about the elements for which a condition on indices holds, not {shown(cond)}")
     known = {*axes, *sizes.values(), *m.ctx.ranges}
     new: dict[Var, Expr] = {}
     for v in free_vars(cond):

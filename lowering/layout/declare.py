@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from intset.context import Context
+from intset.expr.digits import shown
 from intset.expr.node import Expr, Var, as_expr
 from lowering.errors import LayoutError
 from lowering.layout.index_map import IndexMap
@@ -40,9 +41,9 @@ def with_layouts(f: Function, layouts: Mapping[str, IndexMap]) -> Function:
     True
     """
     if not isinstance(f, Function):
-        raise LayoutError(f"with_layouts takes a Function, not {f!r}")
+        raise LayoutError(f"with_layouts takes a Function, not {shown(f)}")
     if not isinstance(layouts, Mapping):
-        raise LayoutError(f"with_layouts takes maps by the names of tensors, not {layouts!r}")
+        raise LayoutError(f"with_layouts takes maps by the names of tensors, not {shown(layouts)}")
     found = {name: _checked(f, name, m) for name, m in layouts.items()}
     return replace(f, layouts={**f.layouts, **found})
 
@@ -50,7 +51,7 @@ def with_layouts(f: Function, layouts: Mapping[str, IndexMap]) -> Function:
 def _checked(f: Function, name: str, m: Any) -> IndexMap:
     tensor = tensor_named(f, name)
     if not isinstance(m, IndexMap):
-        raise LayoutError(f"the layout of {name} in {f.name} is an IndexMap, not {m!r}")
+        raise LayoutError(f"the layout of {name} in {f.name} is an IndexMap, not {shown(m)}")
     found = in_sizes_of(f, m, f"the layout of {name}")
     check_injective(found, f"the layout of {name} in {f.name}")
     storage = [extent for _, extent in storage_of(f, tensor)]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from intset.context import Context
+from intset.expr.digits import shown
 from intset.expr.node import Expr, IntLike, PlainVar, Var, as_expr
 from lowering.errors import LayoutError
 
@@ -15,7 +16,7 @@ from lowering.errors import LayoutError
 def checked_shape(shape: Any, ctx: Context) -> tuple[Expr, ...]:
     """The extents of the old indices."""
     if not isinstance(shape, tuple):
-        raise LayoutError(f"the shape of a map must be a tuple of extents, not {shape!r}")
+        raise LayoutError(f"the shape of a map must be a tuple of extents, not {shown(shape)}")
     if not shape:
         raise LayoutError("the shape of a map must have at least one extent")
     found = tuple(_extent(k, e) for k, e in enumerate(shape))
@@ -34,14 +35,14 @@ def as_index(given: Any, what: str) -> Expr:
     if isinstance(given, Expr):
         return given
     if isinstance(given, (bool, type)) or not hasattr(given, "__index__"):
-        raise LayoutError(f"{what} must be an integer, not {given!r}")
+        raise LayoutError(f"{what} must be an integer, not {shown(given)}")
     return as_expr(operator.index(given))
 
 
 def checked_fn(fn: Any, dims: int) -> tuple[tuple[Var, ...], tuple[Expr, ...]]:
     """The variables of the old indices, named as the function names them, and the new indices."""
     if not callable(fn):
-        raise LayoutError(f"a map is a function of the old indices, not {fn!r}")
+        raise LayoutError(f"a map is a function of the old indices, not {shown(fn)}")
     variables = tuple(PlainVar(name) for name in parameter_names(fn, dims, "a map of {} old indices"))
     try:
         new = fn(*variables)
@@ -50,7 +51,7 @@ def checked_fn(fn: Any, dims: int) -> tuple[tuple[Var, ...], tuple[Expr, ...]]:
     if isinstance(new, Expr):
         new = (new,)
     if isinstance(new, (str, bytes)) or not isinstance(new, Sequence):
-        raise LayoutError(f"a map gives a list of new indices, not {new!r}")
+        raise LayoutError(f"a map gives a list of new indices, not {shown(new)}")
     if not len(new):
         raise LayoutError("a map must give at least one new index")
     return variables, tuple(as_index(e, f"new index {k}") for k, e in enumerate(new))

@@ -10,6 +10,7 @@ from intset.domains.region import Region
 from intset.errors import BudgetError, UndecidedError
 from intset.expr import ops
 from intset.expr.build import logical_and, logical_not, logical_or
+from intset.expr.digits import shown
 from intset.expr.evaluate import evaluate
 from intset.expr.given import listed, mapped, of_kind
 from intset.expr.node import Cond, Expr, IntLike, Var, as_int, constant_value, truth
@@ -64,7 +65,7 @@ class IndexMap:
     def __init__(self, fn: Callable[..., object], shape: tuple[IntLike, ...], ctx: Context | None = None) -> None:
         about = Context() if ctx is None else ctx
         if not isinstance(about, Context):
-            raise LayoutError(f"ctx must be a Context, not {about!r}")
+            raise LayoutError(f"ctx must be a Context, not {shown(about)}")
         extents = checked_shape(shape, about)
         variables, exprs = checked_fn(fn, len(extents))
         self._set(variables, [Range(0, e) for e in extents], exprs, about)
@@ -194,7 +195,7 @@ class IndexMap:
         LayoutError: the other one is for another number of indices, or this one gives some outside its shape.
         """
         if not isinstance(other, IndexMap):
-            raise LayoutError(f"a map is followed by an IndexMap, not by {other!r}")
+            raise LayoutError(f"a map is followed by an IndexMap, not by {shown(other)}")
         if len(other.variables) != len(self.exprs):
             raise LayoutError(f"a map to {len(self.exprs)} indices is not followed by one of {len(other.variables)}")
         ctx = (
@@ -218,7 +219,7 @@ class IndexMap:
         What this one leaves free is padding of the result, whatever the other one makes of it.
         """
         if not isinstance(other, IndexMap):
-            raise LayoutError(f"a map is packed by an IndexMap, not by {other!r}")
+            raise LayoutError(f"a map is packed by an IndexMap, not by {shown(other)}")
         ctx = self.ctx.extended(ranges=other.ctx.ranges, facts=other.ctx.facts)
         here = self.from_zero()
         inside = ctx.extended(ranges=dict(zip(here.variables, here._old, strict=True)), facts=here._where)
@@ -307,10 +308,10 @@ class IndexMap:
             with np.errstate(all="ignore"):
                 kept = filled.astype(old.dtype)
         except (TypeError, ValueError, OverflowError):
-            raise LayoutError(f"{fill!r} is no value of the type {old.dtype}") from None
+            raise LayoutError(f"{shown(fill)} is no value of the type {old.dtype}") from None
         rounds = old.dtype.kind in "fc" and filled.dtype.kind in "iuf"
         if filled.shape or not (rounds or bool(kept == filled)):
-            raise LayoutError(f"{fill!r} is no value of the type {old.dtype}")
+            raise LayoutError(f"{shown(fill)} is no value of the type {old.dtype}")
         found = np.full(new_shape, kept, old.dtype)
         found[places] = old
         return found
@@ -345,7 +346,7 @@ class IndexMap:
         if len(shape) != len(extents):
             raise LayoutError(f"an array of {len(extents)} dimensions is expected, not of {len(shape)}")
         told = {} if given is None else mapped(given, "sizes", "a mapping {size: integer}")
-        values = {v: as_int(k, f"the size {v}") for v, k in told.items()}
+        values = {v: as_int(k, f"the size {shown(v)}") for v, k in told.items()}
         for actual, extent in zip(shape, extents, strict=True):
             if isinstance(extent, Var) and extent not in values:
                 values[extent] = int(actual)
@@ -385,7 +386,7 @@ class IndexMap:
 
     def __repr__(self) -> str:
         old, new = (", ".join(map(str, names)) for names in (self.variables, self.exprs))
-        return f"<IndexMap ({old}) -> ({new}) on ({', '.join(map(str, self.shape))})>"
+        return f"<IndexMap ({old}) -> ({new}) on ({', '.join(map(shown, self.shape))})>"
 
 
 def _made(*state: Any) -> IndexMap:

@@ -11,6 +11,7 @@ from bound.tir import walk
 from bound.tir.value import Operand
 from bound.tir.walk import nodes
 from intset.expr import ops
+from intset.expr.digits import shown
 from intset.expr.node import Expr
 from lowering.errors import LayoutError
 from lowering.nest.ir import (
@@ -49,7 +50,7 @@ def movable(f: Function, name: str, what: str) -> Tensor:
     InputError: the function has no tensor of this name, or more than one.
     """
     if not isinstance(f, Function):
-        raise LayoutError(f"{what} takes a Function, not {f!r}")
+        raise LayoutError(f"{what} takes a Function, not {shown(f)}")
     tensor = tensor_named(f, name)
     for stmt in statements(f.body):
         if isinstance(stmt, Evaluate) and tensor in (*stmt.reads, *stmt.writes, *stmt.call.args):

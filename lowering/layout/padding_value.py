@@ -27,6 +27,7 @@ from intset.errors import InputError
 from intset.expr.build import cast, logical_and, logical_not, logical_or
 from intset.expr.compiled import compiled
 from intset.expr.definedness import definedness
+from intset.expr.digits import shown
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, IntLike, PlainVar, Var, as_expr, const, constant_value, truth
 from intset.expr.range import Range
@@ -121,9 +122,9 @@ def element(name: str, indices: Sequence[IntLike]) -> Operand:
         raise LayoutError("element stands for an element only while pad_value is asked for the padding")
     own, subject = now
     if name != own:
-        raise LayoutError(f"{subject.what} may only read {own} itself, not {name!r}")
+        raise LayoutError(f"{subject.what} may only read {own} itself, not {shown(name)}")
     if isinstance(indices, (str, Expr)) or not isinstance(indices, Sequence) or len(indices) != subject.tensor.ndim:
-        raise LayoutError(f"{subject.what} has {subject.tensor.ndim} indices, not those of {indices!r}")
+        raise LayoutError(f"{subject.what} has {subject.tensor.ndim} indices, not those of {shown(indices)}")
     place = [as_index(e, f"index {k} of {name}") for k, e in enumerate(indices)]
     return element_of(subject.tensor, storage_place(subject.map, place))
 
@@ -146,7 +147,7 @@ def check_reads(filling: Filling, subject: Subject, is_meant: Callable[[Sequence
         for node, _, indices, ways in reads_of([value], lambda e: e):
             place = [e for e in indices if e is not None]
             if len(place) < len(indices):
-                raise LayoutError(f"{subject.what} reads {node!r}, which depends on data")
+                raise LayoutError(f"{subject.what} reads {shown(node)}, which depends on data")
             inside = [(e >= 0) & (e < extent) for e, extent in zip(place, subject.tensor.extents, strict=True)]
             for way in ways:
                 proof = here.extended(facts=way.conditions).prove(logical_and(*inside, is_meant(place)))
@@ -155,7 +156,7 @@ def check_reads(filling: Filling, subject: Subject, is_meant: Callable[[Sequence
                 values = proof.counterexample or {}
                 at = ", ".join(f"{v.name} = {k}" for v, k in values.items() if isinstance(v, Var))
                 why = f"at {at}" if at else f"as far as is known: {proof.reason}"
-                raise LayoutError(f"{subject.what} would read padding: {node!r} {why}")
+                raise LayoutError(f"{subject.what} would read padding: {shown(node)} {why}")
 
 
 def storage_place(m: IndexMap, place: Sequence[Expr]) -> tuple[Expr, ...]:
@@ -226,7 +227,7 @@ def _check_defined(cond: Cond, value: Operand, what: str, ctx: Context) -> None:
             raise LayoutError(f"{what} is given by {cond!r}, which is not known to have a value where {need!r} fails")
     for need in definedness(whole):
         if not ctx.extended(facts=[cond]).prove(need):
-            raise LayoutError(f"{what} is {value!r}, which is not known to have a value where {need!r} fails")
+            raise LayoutError(f"{what} is {shown(value)}, which is not known to have a value where {shown(need)} fails")
 
 
 def _of_function(
@@ -386,7 +387,7 @@ def _cases(given: Any, subject: Subject, places: tuple[Var, ...], ctx: Context) 
     before: list[Cond] = []
     for pair in given:
         if not isinstance(pair, tuple) or len(pair) != 2 or not isinstance(pair[0], Cond | bool):
-            raise LayoutError(f"{subject.what} is given by pairs of a condition and a value, not by {pair!r}")
+            raise LayoutError(f"{subject.what} is given by pairs of a condition and a value, not by {shown(pair)}")
         cond, value = pair
         cond = truth(cond) if isinstance(cond, bool) else _in_own_sizes(cond, subject, places)
         if value is not None:
@@ -409,7 +410,7 @@ def _value(given: Any, subject: Subject, places: tuple[Var, ...], ctx: Context) 
         return number(plain, dtype, subject.what)
     if not isinstance(plain, (Expr, Cond, Value)):
         what = "is a number, undef(), None, or a function that gives these"
-        raise LayoutError(f"{subject.what} {what}, not {given!r}")
+        raise LayoutError(f"{subject.what} {what}, not {shown(given)}")
     if is_undef(plain):
         return undef(dtype)
     value = _in_own_sizes(plain, subject, places)
@@ -418,7 +419,7 @@ def _value(given: Any, subject: Subject, places: tuple[Var, ...], ctx: Context) 
         if tensor is not None and tensor is not subject.tensor:
             own = subject.tensor.name
             other = "another" if tensor.name == own else tensor.name
-            raise LayoutError(f"{subject.what} may only read {own} itself, by element({own!r}, ...), not {other}")
+            raise LayoutError(f"{subject.what} may only read {own} itself, by element({shown(own)}, ...), not {other}")
     return _of_type(value, subject, ctx)
 
 
@@ -442,7 +443,7 @@ def number(given: Any, dtype: str, what: str) -> Operand:
     ------
     LayoutError: no element does.
     """
-    refusal = LayoutError(f"{what} cannot be {given!r}, which {dtype} does not hold")
+    refusal = LayoutError(f"{what} cannot be {shown(given)}, which {dtype} does not hold")
     if isinstance(given, bool) or dtype == "bool":
         if dtype != "bool" or not isinstance(given, bool):
             raise refusal
@@ -462,10 +463,10 @@ def number(given: Any, dtype: str, what: str) -> Operand:
 def _of_type(value: Operand, subject: Subject, ctx: Context) -> Operand:
     dtype = subject.tensor.dtype
     if build.is_truth(value) != (dtype == "bool"):
-        raise LayoutError(f"{subject.what} cannot be {value!r}, which {dtype} does not hold")
+        raise LayoutError(f"{subject.what} cannot be {shown(value)}, which {dtype} does not hold")
     if dtypes.is_int(dtype):
         if not isinstance(value, Expr):
-            raise LayoutError(f"{subject.what} cannot be {value!r}, which {dtype} does not hold")
+            raise LayoutError(f"{subject.what} cannot be {shown(value)}, which {dtype} does not hold")
         return value if loaded_tensor(value) is not None else _held_integer(value, subject, ctx)
     return value if dtype == "bool" else build.cast(dtype, value)
 
@@ -479,5 +480,5 @@ def _held_integer(value: Expr, subject: Subject, ctx: Context) -> Expr:
         return value
     is_any_size = subject.map.sizes or any(v in subject.sizes.values() for v in free_vars(value))
     if proof.status == "refuted" and not opaque_terms(value) and not is_any_size:
-        raise LayoutError(f"{subject.what} cannot be {value!r}, which {dtype} does not hold everywhere")
+        raise LayoutError(f"{subject.what} cannot be {shown(value)}, which {dtype} does not hold everywhere")
     return cast(value, dtypes.bits(dtype), dtypes.signed(dtype))

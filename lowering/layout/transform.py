@@ -20,6 +20,7 @@ from bound.tensor import Tensor
 from intset.config import Effort, tiers_within
 from intset.errors import InputError
 from intset.expr.build import logical_and, logical_not, logical_or
+from intset.expr.digits import shown
 from intset.expr.node import Cond, Expr, as_expr, constant_value, truth
 from intset.expr.range import Range
 from lowering.errors import LayoutError
@@ -235,4 +236,4 @@ def _check_written(g: Function, fills: Sequence[Stmt], what: str) -> None:
             for source in sources:
                 is_held = source.kind in ("store", "assume") or (source.kind == "unknown" and source.line is not None)
                 if not is_held and not proves(place.scope, ~source.where):
-                    raise LayoutError(f"{what} would read {node!r}, which may hold nothing yet")
+                    raise LayoutError(f"{what} would read {shown(node)}, which may hold nothing yet")

@@ -21,6 +21,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from intset.expr.digits import shown
 from lowering.errors import CompilerError
 
 FLAGS: Final = ("-std=c99", "-O3", "-march=native", "-ffp-contract=off", "-fPIC", "-shared")
@@ -42,7 +43,7 @@ def compiler_command() -> tuple[str, ...]:
         if found is not None:
             return (found, *words[1:])
     if named:
-        raise CompilerError(f"CC names {named[0]!r}, which cannot be run")
+        raise CompilerError(f"CC names {shown(named[0])}, which cannot be run")
     raise CompilerError(f"no C compiler is found: install one of {', '.join(COMPILERS)}, or name it in CC")
 
 

@@ -10,6 +10,7 @@ from bound.tir.value import Operand
 from bound.tir.walk import loaded_tensor, nodes
 from intset.errors import InputError
 from intset.expr.build import logical_not
+from intset.expr.digits import shown
 from intset.expr.node import Cond, Expr, const, truth
 from lowering.nest.ir import Allocate, Function, Padding
 from lowering.nest.walk import range_ends, statements
@@ -43,7 +44,7 @@ def tensor_named(f: Function, name: str) -> Tensor:
     found = [t for t in every if t.name == name]
     if len(found) != 1:
         known = ", ".join(dict.fromkeys(t.name for t in every)) or "none"
-        raise InputError(f"{name!r} must be one array of {f.name}: the arrays are {known}")
+        raise InputError(f"{shown(name)} must be one array of {f.name}: the arrays are {known}")
     return found[0]
 
 

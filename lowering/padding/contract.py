@@ -9,6 +9,7 @@ from bound import dtypes
 from bound.tensor import Tensor
 from intset.context import Context
 from intset.errors import BudgetError, InputError
+from intset.expr.digits import shown
 from intset.expr.given import listed, mapped
 from intset.expr.node import Expr
 from lowering.errors import LayoutError
@@ -62,7 +63,7 @@ class Contract:
         for name, state in mapped(pads, "pads", "a mapping from names to what a padding holds").items():
             tensor = next((t for t in self.f.params if t.name == name and name in self.layouts), None)
             if tensor is None:
-                raise InputError(f"{name!r} is no packed parameter of {self.f.name}")
+                raise InputError(f"{shown(name)} is no packed parameter of {self.f.name}")
             given[tensor] = _state(state, tensor.dtype)
         types = {t.name: t.dtype for t in self.f.params}
         return {name: applied(state, given, types[name]) for name, state in self.gives.items()}
@@ -104,9 +105,9 @@ def contract(f: Function, layouts: Mapping[str, IndexMap] | None = None) -> Cont
     <contract of twice: needs A: READABLE; gives B: A * 2>
     """
     if not isinstance(f, Function):
-        raise InputError(f"a contract is that of a function, not of {f!r}")
+        raise InputError(f"a contract is that of a function, not of {shown(f)}")
     if layouts is not None and not isinstance(layouts, Mapping):
-        raise InputError(f"layouts are a mapping from names to maps, not {layouts!r}")
+        raise InputError(f"layouts are a mapping from names to maps, not {shown(layouts)}")
     names = {t.name for t in f.params}
     known = {**{name: m for name, m in f.layouts.items() if name in names}, **(layouts or {})}
     if f.sizes or any(not isinstance(e, int) for m in known.values() if isinstance(m, IndexMap) for e in m.shape):
@@ -149,7 +150,7 @@ def _state(given: PadState | int | float | bool | None, dtype: str) -> PadState:
     try:
         return number_value(given, dtype)
     except (TypeError, ValueError, OverflowError):
-        raise InputError(f"what a padding holds is a state or a number of type {dtype}, not {given!r}") from None
+        raise InputError(f"what a padding holds is a state or a number of type {dtype}, not {shown(given)}") from None
 
 
 def _refuse_dependent(f: Function, tensor: Tensor, packed: Packed | None, trace: Trace) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from bound.reference import Functions
 from bound.tensor import Tensor
 from intset.errors import InputError
+from intset.expr.digits import shown
 from lowering.interpreter import checked_array, poison, run
 from lowering.padding.arithmetic import held
 from lowering.padding.moves import Move
@@ -31,13 +32,14 @@ def passed_arrays(graph: Graph, arrays: Any) -> dict[GraphTensor, Any]:
     import numpy as np
 
     if not isinstance(arrays, Mapping):
-        raise InputError(f"run takes arrays by the names of inputs, a mapping, not {arrays!r}")
+        raise InputError(f"run takes arrays by the names of inputs, a mapping, not {shown(arrays)}")
     names: dict[Any, GraphTensor] = {**{t.name: t for t in graph.inputs}, **{t: t for t in graph.inputs}}
     found: dict[GraphTensor, Any] = {}
     for key, given in arrays.items():
         if key not in names:
+            label = key if isinstance(key, str) else shown(key)
             raise InputError(
-                f"{key} is no input of the graph: the inputs are {', '.join(t.name for t in graph.inputs)}"
+                f"{label} is no input of the graph: the inputs are {', '.join(t.name for t in graph.inputs)}"
             )
         tensor = names[key]
         array = checked_array(tensor.name, tensor.dtype, given)

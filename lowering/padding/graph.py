@@ -10,6 +10,7 @@ from typing import Any
 
 from bound import dtypes
 from intset.errors import InputError
+from intset.expr.digits import shown
 from lowering.errors import InterfaceError
 from lowering.nest.ir import Function
 from lowering.padding.interface import Option, option_of
@@ -39,7 +40,7 @@ class GraphTensor:
         return self.name
 
     def __repr__(self) -> str:
-        return f"<{self.name}: {self.dtype}[{', '.join(map(str, self.shape))}]>"
+        return f"<{self.name}: {self.dtype}[{', '.join(map(shown, self.shape))}]>"
 
 
 class Call:
@@ -115,14 +116,14 @@ class Graph:
         InputError: the name is no text or taken, the shape is no tuple of positive integers, the type is none.
         """
         if not isinstance(name, str) or not name:
-            raise InputError(f"the name of an input is a text, not {name!r}")
+            raise InputError(f"the name of an input is a text, not {shown(name)}")
         if any(t.name == name for t in self.tensors):
             raise InputError(f"the graph has a tensor {name} already")
         if isinstance(shape, (str, bytes)) or not isinstance(shape, Sequence) or not shape:
-            raise InputError(f"the shape of {name} must be a tuple of integers, not {shape!r}")
+            raise InputError(f"the shape of {name} must be a tuple of integers, not {shown(shape)}")
         for k, extent in enumerate(shape):
             if isinstance(extent, (bool, type)) or not hasattr(extent, "__index__") or operator.index(extent) < 1:
-                raise InputError(f"extent {k} of {name} must be a positive integer, not {extent!r}")
+                raise InputError(f"extent {k} of {name} must be a positive integer, not {shown(extent)}")
         tensor = self._tensor(name, tuple(map(operator.index, shape)), dtypes.check(dtype, f"the type of {name}"))
         self.inputs.append(tensor)
         return tensor
@@ -143,7 +144,7 @@ class Graph:
         """
         given: Any = [options] if isinstance(options, Function) else options
         if isinstance(given, (str, bytes)) or not isinstance(given, Sequence):
-            raise InputError(f"the options of a call are a list of functions, not {options!r}")
+            raise InputError(f"the options of a call are a list of functions, not {shown(options)}")
         if not given:
             raise InputError("a call needs at least one function to choose from")
         found = [self._option(f) for f in given]
@@ -207,7 +208,7 @@ class Graph:
         if not self.outputs:
             raise InputError("the graph has no outputs: nothing is to be computed")
         if cost is not None and not callable(cost):
-            raise InputError(f"cost must be a function of a step, not {cost!r}")
+            raise InputError(f"cost must be a function of a step, not {shown(cost)}")
         return planned(self, _price(cost))
 
     # -- inside -------------------------------------------------------------------------------------------------
@@ -235,7 +236,7 @@ class Graph:
 
     def _own(self, tensor: Any, what: str) -> None:
         if not isinstance(tensor, GraphTensor):
-            raise InputError(f"{what} must be a tensor of the graph, not {tensor!r}")
+            raise InputError(f"{what} must be a tensor of the graph, not {shown(tensor)}")
         if tensor.graph is not self:
             raise InputError(f"{tensor.name} is a tensor of another graph")
 
@@ -246,7 +247,7 @@ class Graph:
         for k, (port, tensor) in enumerate(zip(option.inputs, inputs, strict=True)):
             self._own(tensor, f"input {k} of {name}")
             if (port.shape, port.dtype) != (tensor.shape, tensor.dtype):
-                raise InputError(f"input {k} of {name} is {_plain(port)}, not {tensor!r}")
+                raise InputError(f"input {k} of {name} is {_plain(port)}, not {shown(tensor)}")
 
     def _difference(self, call: Call, new: Option) -> str:
         readers = [c for c in self.calls if call.output in c.inputs]
@@ -281,7 +282,7 @@ def _price(cost: Price | None) -> Callable[[Step], int | float]:
         is_number = isinstance(found, numbers.Real) and not isinstance(found, bool)
         if not is_number or not 0 <= found < math.inf:
             raise InputError(
-                f"the cost of a {step.kind} of {step.tensor} must be a number of at least 0, not {found!r}"
+                f"the cost of a {step.kind} of {step.tensor} must be a number of at least 0, not {shown(found)}"
             )
         return operator.index(found) if isinstance(found, numbers.Integral) else float(found)
 

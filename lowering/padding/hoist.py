@@ -20,6 +20,7 @@ from bound.tensor import Tensor
 from bound.tir.value import Operand
 from intset.errors import BudgetError, InputError, IntSetError
 from intset.expr.build import logical_or
+from intset.expr.digits import shown
 from intset.expr.node import Expr, Var, as_expr, truth
 from intset.expr.walk import substitute
 from lowering.binding import bound_values, by_tensor
@@ -154,7 +155,7 @@ def hoist_layouts(f: Function) -> Hoisted:
                     BC[bc0, bc1] = 0
     """
     if not isinstance(f, Function):
-        raise LayoutError(f"hoist_layouts takes a Function, not {f!r}")
+        raise LayoutError(f"hoist_layouts takes a Function, not {shown(f)}")
     return _Hoist(f).made()
 
 

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from bound.tensor import Tensor
 from intset.errors import InputError
+from intset.expr.digits import shown
 from intset.expr.node import constant_value
 from lowering.errors import LayoutError
 from lowering.nest.ir import Function
@@ -76,7 +77,7 @@ def option_of(f: Any) -> Option:
     LayoutError: it has no contract.
     """
     if not isinstance(f, Function):
-        raise InputError(f"an option of a call must be a function, not {f!r}")
+        raise InputError(f"an option of a call must be a function, not {shown(f)}")
     if len(f.outputs) != 1:
         outputs = ", ".join(t.name for t in f.outputs)
         raise InputError(f"an option must have one output, {f.name} has {len(f.outputs)}: {outputs or 'none'}")

@@ -8,6 +8,7 @@ from typing import Any
 from bound import dtypes
 from bound.tensor import Tensor
 from intset.errors import InputError
+from intset.expr.digits import shown
 from lowering.errors import LayoutError
 from lowering.layout import IndexMap
 from lowering.layout.transform import transform_layout
@@ -51,9 +52,9 @@ def pad_options(f: Function, layouts: Mapping[str, IndexMap]) -> list[Function]:
     0
     """
     if not isinstance(f, Function):
-        raise InputError(f"pad_options takes a Function, not {f!r}")
+        raise InputError(f"pad_options takes a Function, not {shown(f)}")
     if not isinstance(layouts, Mapping) or not layouts:
-        raise InputError(f"layouts are a mapping from names of tensors to maps, not {layouts!r}")
+        raise InputError(f"layouts are a mapping from names of tensors to maps, not {shown(layouts)}")
     left = _shaped(f, layouts, dict.fromkeys(layouts))
     inputs = [t for t in f.inputs if t.name in layouts]
     free = _shaped(f, layouts, {name: undef(_dtype(f, name)) for name in layouts})

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from bound.tensor import Tensor
+from intset.expr.digits import shown
 from intset.expr.node import as_expr, constant_value
 from lowering.errors import LayoutError
 from lowering.layout import IndexMap
@@ -29,7 +30,7 @@ class Grid:
         self.layout = layout
         sizes = [e for e in (*layout.shape, *layout.new_shape) if not isinstance(e, int)]
         if sizes:
-            raise LayoutError(f"the layout {layout!r} depends on the size {sizes[0]}: here sizes must be numbers")
+            raise LayoutError(f"the layout {shown(layout)} depends on the size {sizes[0]}: here sizes must be numbers")
         self.shape: Place = tuple(int(e) for e in layout.new_shape)
         self.first: Place = tuple(constant_value(as_expr(r.min)) or 0 for r in layout.ranges)
 
@@ -108,12 +109,12 @@ def _checked(
     for name, layout in layouts.items():
         tensor = by_name.get(name)
         if tensor is None:
-            raise LayoutError(f"{name!r} is no parameter of {f.name}: the parameters are {', '.join(by_name)}")
+            raise LayoutError(f"{shown(name)} is no parameter of {f.name}: the parameters are {', '.join(by_name)}")
         if not isinstance(layout, IndexMap):
-            raise LayoutError(f"the layout of {name} in {f.name} must be an IndexMap, not {layout!r}")
+            raise LayoutError(f"the layout of {name} in {f.name} must be an IndexMap, not {shown(layout)}")
         grid = Grid(layout)
         extents = tuple(constant_value(e) for e in tensor.extents)
         if extents != grid.shape:
-            shown = ", ".join(map(str, tensor.extents))
-            raise LayoutError(f"{name} of {f.name} has the shape ({shown}), its layout the new shape {grid.shape}")
+            own = ", ".join(map(str, tensor.extents))
+            raise LayoutError(f"{name} of {f.name} has the shape ({own}), its layout the new shape {grid.shape}")
         yield tensor, Packed(tensor, grid)

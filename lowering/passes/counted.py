@@ -16,6 +16,7 @@ from lowering.nest.ir import Allocate, Assume, For, If, Stmt
 from lowering.nest.walk import children, operands, range_ends
 
 SIZE: Final = 24  # stands for a number of iterations that is not constant
+UNENDING: Final = 1 << 62  # iterations that no longer make a difference; floats hold what is made of them
 RARE: Final = 0.5  # how often a branch is taken
 MAX_NODES: Final = 500  # larger operands are left as they are
 _DIVISIONS: Final = (*ops.DIVISIONS, ops.SHR, ops.BITAND)
@@ -101,4 +102,4 @@ def _times(root: Operand) -> Times:
 def _iterations(extent: Expr) -> float:
     """About how many iterations a loop has."""
     numbers = [k for part in chain(ops.MIN, extent) if (k := constant_value(part)) is not None]
-    return float(max(0, min(numbers, default=SIZE)))
+    return float(max(0, min(*numbers, UNENDING) if numbers else SIZE))

@@ -21,6 +21,7 @@ from bound.tir.reduce import Parameter
 from bound.tir.value import Operand, Truth, ValueOp
 from intset.errors import InputError
 from intset.expr import ops
+from intset.expr.digits import shown
 from intset.expr.given import listed
 from intset.expr.node import Var, truth
 from lowering.nest.ir import Assert, Assume, Evaluate, For, Function, If, Let, Seq, Stmt, checked_function, seq
@@ -83,7 +84,7 @@ def hoist_expression(
     checked_function(f, "hoist_expression")
     for words, known, what in ((conditions, CONDITIONS, "conditions"), (lets, LETS, "lets")):
         if any(word not in known for word in listed(words, what, "a list of words")):
-            raise InputError(f"{what} are some of {', '.join(known)}, not {words!r}")
+            raise InputError(f"{what} are some of {', '.join(known)}, not {shown(words)}")
     check_assumptions(f)
     said = Report(f)
     body = drive(_Hoist(f, frozenset(conditions), frozenset(lets), said).visit(root_of(f)))

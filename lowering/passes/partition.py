@@ -43,6 +43,7 @@ from lowering.nest.walk import (
     transform,
 )
 from lowering.passes.affine import Loops, form_of, says
+from lowering.passes.counted import UNENDING
 from lowering.passes.dead import without_unused
 from lowering.passes.ends import clamped, difference, extent, is_in_order, quotient
 from lowering.passes.folding import folded, order_of
@@ -351,8 +352,8 @@ def _pieces(low: Expr, end: Expr, changes: Sequence[Change], loops: Loops) -> li
 def _is_mostly_decided(pieces: Sequence[Piece]) -> bool:
     """Whether something is decided in as many iterations as are worth copies of the loop, as far as that is known."""
     counts = [difference(piece.low, piece.end) for piece in pieces]
-    known = [count for count in counts if count is not None]
-    decided = sum(count or 0 for piece, count in zip(pieces, counts, strict=True) if piece.truths)
+    known = [min(count, UNENDING) for count in counts if count is not None]
+    decided = sum(min(count or 0, UNENDING) for piece, count in zip(pieces, counts, strict=True) if piece.truths)
     return len(known) < len(pieces) or decided >= SHARE * sum(known)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from intset.errors import InputError
+from intset.expr.digits import shown
 from intset.expr.node import Cond
 from lowering.nest.ir import Assume, Function
 from lowering.nest.scope import written_in
@@ -35,5 +36,5 @@ def check_assumptions(f: Function) -> Known | None:
             proof = proof_of(place.scope, ~stmt.cond)
             is_false = bool(proof) and not proof.vacuous
         if is_false:
-            raise InputError(f"the assumption {stmt.cond!r} is false wherever it is reached")
+            raise InputError(f"the assumption {shown(stmt.cond)} is false wherever it is reached")
     return known

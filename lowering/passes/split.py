@@ -10,6 +10,7 @@ from bound.tensor import Tensor
 from bound.tir.build import negation, together
 from bound.tir.value import Truth
 from bound.tir.walk import loaded_tensor, nodes
+from intset.expr.digits import shown
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.walk import opaque_terms
 from lowering.dataflow.program import Access
@@ -220,4 +221,4 @@ def check_split(f: Function, item: For, scope: Scope, nests: Sequence[Nest]) -> 
         point = meeting.met(early, late, _second_first(shared))
         if point is not None:
             line = early.place.line.text.strip()
-            raise LayoutError(f"{line!r} cannot be split off: it depends on what the loop does before", (point,))
+            raise LayoutError(f"{shown(line)} cannot be split off: it depends on what the loop does before", (point,))

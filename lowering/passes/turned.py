@@ -20,6 +20,7 @@ from bound.tir.value import Operand, ValueOp
 from bound.tir.walk import loaded_tensor, nodes, read_indices
 from intset.errors import BudgetError, UndecidedError
 from intset.expr import ops
+from intset.expr.digits import shown
 from intset.expr.node import Cond, Expr, PlainVar, Var
 from intset.expr.range import Range
 from intset.expr.walk import free_vars, opaque_terms
@@ -165,7 +166,7 @@ def _check_order(meeting: Meeting, nest: Nest, held: Operand, rest: Sequence[For
         point = meeting.met(a, b, swapped)
         if point is not None:
             line = b.place.line.text.strip()
-            raise LayoutError(f"the order of iterations would change, and that of {line!r} matters", (point,))
+            raise LayoutError(f"the order of iterations would change, and that of {shown(line)} matters", (point,))
 
 
 def _is_of(access: Access, held: Operand) -> bool:

@@ -12,6 +12,7 @@ from intset.expr.node import Expr, Var, constant_value
 from intset.expr.walk import chain
 from lowering.nest.ir import For, If, Stmt, Store
 from lowering.nest.walk import children, range_ends, statements
+from lowering.passes.counted import UNENDING
 
 SHORT: Final = 128  # simple operations of a loop beside which a number of iterations that is not constant costs
 WORTH: Final = 150  # simple operations beside which finding the ends of pieces costs nothing
@@ -74,7 +75,7 @@ class Worth:
 def _trips(loop: For) -> int:
     """The iterations of a loop, about."""
     count = _most(range_ends(loop.range)[1])
-    return SIZE if count is None else max(0, count)
+    return SIZE if count is None else max(0, min(count, UNENDING))
 
 
 def _most(extent: Expr) -> int | None:

@@ -21,10 +21,11 @@ WRONG: dict[str, Any] = {
     "object()": object(), "(None,)": (None,), "-1": -1, "[3]": [3], "{3: None}": {3: None}, "{}": {},
     "{stranger: 'x'}": {STRANGER: "x"}, "lambda": lambda *given: None,
 }  # fmt: skip
+LONG = 10**5000  # more digits than Python writes
 STRANGE: dict[str, Any] = {
-    **WRONG, "True": True, "''": "", "nan": float("nan"), "['x']": ["x"], "10**30": 10**30, "[cond]": [STRANGER < 3],
-    "[[]]": [[]], "{'x': 1}": {"x": 1}, "{3}": {3}, "b'x'": b"x", "[stranger]": [STRANGER], "const(7)": const(7),
-    "'\\n'": "\n", "{stranger: 1.5}": {STRANGER: 1.5},
+    **WRONG, "LONG": LONG, "[LONG]": [LONG], "{LONG: 3}": {LONG: 3}, "True": True, "''": "", "nan": float("nan"),
+    "['x']": ["x"], "[cond]": [STRANGER < 3], "[[]]": [[]], "{'x': 1}": {"x": 1}, "{3}": {3}, "b'x'": b"x",
+    "[stranger]": [STRANGER], "const(7)": const(7), "'\\n'": "\n", "{stranger: 1.5}": {STRANGER: 1.5},
 }  # fmt: skip
 TABLES = {"intset": (INTSET, of_intset), "bound": (BOUND, of_bound), "lowering": (LOWERING, of_lowering)}
 SLOW = ("testing.sweep", "testing.soundness", "testing.claims", "lower(", "hoist_expression(")
@@ -40,8 +41,7 @@ def test_a_wrong_argument_is_told_as_one(name: str) -> None:
 @pytest.mark.parametrize("name", TABLES)
 def test_whatever_the_wrong_argument_is(name: str) -> None:
     lines, space = TABLES[name]
-    strange = {written: value for written, value in STRANGE.items() if written != "10**30" or name != "intset"}
-    assert raw_errors(lines, space, strange) == []
+    assert raw_errors([line for line in lines if not line.startswith(SLOW[:3])], space, STRANGE) == []
 
 
 @pytest.mark.parametrize("name", TABLES)

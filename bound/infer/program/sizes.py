@@ -15,6 +15,7 @@ from bound.schedule.relations import children, parents
 from bound.tensor import Tensor
 from bound.tir.walk import variables
 from intset.expr.annotate import without_sizes
+from intset.expr.digits import shown
 from intset.expr.evaluate import evaluate
 from intset.expr.given import mapped
 from intset.expr.node import Cond, Expr, Var, as_int, const
@@ -51,7 +52,7 @@ class Sizes:
             self.fixed[var] = number
         if missing and not self.fixed:
             known = ", ".join(sorted({v.name for v in self.all})) or "none"
-            raise InputError(f"at: no size of this schedule is named {missing[0]!r}; the sizes are: {known}")
+            raise InputError(f"at: no size of this schedule is named {shown(missing[0])}; the sizes are: {known}")
 
     def _named(self, key: Any, others: Sequence[Var]) -> Var | None:
         if isinstance(key, Expr):
@@ -59,11 +60,11 @@ class Sizes:
         if isinstance(key, Var):
             return key
         if not isinstance(key, str):
-            raise InputError(f"at maps variables or their names to integers, {key!r} is neither")
+            raise InputError(f"at maps variables or their names to integers, {shown(key)} is neither")
         found = [v for v in dict.fromkeys((*self.all, *others)) if v.name == key]
         if len(found) > 1:
             raise InputError(
-                f"at: {len(found)} sizes of this schedule are named {key!r}: give the variables themselves"
+                f"at: {len(found)} sizes of this schedule are named {shown(key)}: give the variables themselves"
             )
         return found[0] if found else None
 
