@@ -55,7 +55,7 @@ _REGIONS: Final[Methods] = {
     **dict.fromkeys(("count_max", "count_total"), COUNT),
     **dict.fromkeys(("lexmin", "lexmax"), _MAYBE_POINT),
     "box": Wanted("a Range for each dimension", lambda found, of: _are(found, of.dims, lambda r: isinstance(r, Range))),
-    "condition": CONDITION._replace(given=lambda r, point: r._place(point, as_expr)),
+    "condition": CONDITION._replace(given=lambda r, point: r.place_of(point, as_expr)),
     "at": _REGION._replace(given=lambda r, values: by_parameter(values, r.params)),
     "project": _REGION._replace(is_asked=True),
     "pieces": Wanted("Regions", lambda found, _: all(isinstance(part, Region) for part in found), is_asked=True),

@@ -242,9 +242,9 @@ class Region(order.Ordered):
         """`(3, 4) in r`, for a region that does not depend on parameters."""
         if self.params:
             raise InputError(f"the region depends on {', '.join(p.name for p in self.params)}: use r.at({{...}})")
-        return bool(evaluate(self.condition(self._place(point, as_int))))
+        return bool(evaluate(self.condition(self.place_of(point, as_int))))
 
-    def _place(self, point: object, as_number: Callable[[object, str], T]) -> tuple[T, ...]:
+    def place_of(self, point: object, as_number: Callable[[object, str], T]) -> tuple[T, ...]:
         """A point as a user gives it."""
         place = tuple(as_number(x, "a coordinate") for x in listed(point, "a point", f"{self.dims} coordinates"))
         if len(place) != self.dims:
@@ -323,7 +323,7 @@ class ProductRegion(Region):
         return ProductRegion([s.at(table) for s in self.sets], self.by, self.is_exact, self.notes, sides)
 
     def condition(self, point: Sequence[IntLike]) -> Cond:
-        return logical_and(*(s.condition(v) for s, v in zip(self.sets, self._place(point, as_expr), strict=True)))
+        return logical_and(*(s.condition(v) for s, v in zip(self.sets, self.place_of(point, as_expr), strict=True)))
 
     def _per_instance(self) -> PerInstance:
         number = None if self.params else self.count()
@@ -396,12 +396,12 @@ class ShapeRegion(Region):
         return found
 
     def condition(self, point: Sequence[IntLike]) -> Cond:
-        return condition_of(self._shape, self._place(point, as_expr), "region")
+        return condition_of(self._shape, self.place_of(point, as_expr), "region")
 
     def __contains__(self, point: Sequence[SupportsIndex]) -> bool:
         if self.params:
             return super().__contains__(point)
-        return has_point(self._shape, self._place(point, as_int))
+        return has_point(self._shape, self.place_of(point, as_int))
 
 
 def made(
