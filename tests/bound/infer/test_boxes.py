@@ -20,7 +20,7 @@ from tests.sweeps import daily
 
 # The number of parts decides the length of a tile, so that another form of the same ends cuts into other instances.
 OTHER_INSTANCES = {"crash_schedule_ops_handle"}
-SLOW = {"flatten_split_nondiv5", "crash_schedule_ops_handle", "group_conv_f2"}
+SLOW = {"flatten_split_nondiv5", "crash_schedule_ops_handle", "group_conv_f2", "pad_edge_clamp"}
 
 
 @pytest.fixture(autouse=True)
