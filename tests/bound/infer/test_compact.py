@@ -88,7 +88,7 @@ NAMED = {
 }
 
 
-@pytest.mark.parametrize("name", daily(NAMED, 2))
+@pytest.mark.parametrize("name", daily(NAMED, 3))
 def test_named_patterns(name: str) -> None:
     shape, reads, at, source, boxed, folded = NAMED[name]
     s, T = reading(shape, reads, source, at)
