@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from intset.expr.digits import shown
-
 
 class Infinity:
     """`POS_INF` or `NEG_INF`: ordered against numbers and expressions, equal to itself alone, negated at most.
@@ -49,7 +47,7 @@ class Infinity:
         return self.sign * float("inf")
 
     def __int__(self) -> int:
-        raise OverflowError(f"{shown(self)} is not an integer")
+        raise OverflowError(f"{self!r} is not an integer")
 
     def __reduce__(self) -> tuple[type[Infinity], tuple[int]]:
         return (Infinity, (self.sign,))
