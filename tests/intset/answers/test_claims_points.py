@@ -15,7 +15,7 @@ from functools import cached_property
 
 import pytest
 
-from intset import Context, Opaque, Range, ShapeVar, Var, evaluate, minimum, select, using
+from intset import Context, Opaque, Range, ShapeVar, Var, evaluate, maximum, minimum, select, using
 from intset.domains.base import Bounds, IntSet
 from intset.errors import EvaluationError
 from intset.expr.compiled import compiled
@@ -189,6 +189,31 @@ def test_bounds_and_sets(name: str, domain: str) -> None:
         bounds, found = ctx.bounds(e, domain=domain), ctx.value_set(e, domain=domain)
         hold(world, e, bounds, found, tally)
     assert domain != "auto" or world.sizes or tally["exact"] == len(questions(world)), tally
+
+
+def test_goals_that_fail_next_to_a_case_alone() -> None:
+    """What the linear tier proves case by case: a case that is a little too narrow proves what fails beside it."""
+    world, tally = World({i: Range(-3, 7), j: Range(-2, 4)}), Counter[str]()
+    ctx = world.context()
+    with using(tiers=("linear",)):
+        for form, c, miss in itertools.product((i, i - j, i + j * 2), (-1, 0, 2), (-2, -1, 1, 2)):
+            rest = form - c
+            goals = [select(form.eq(c), 9, rest).ne(miss), select(form.ne(c), rest, 9).ne(miss)]
+            goals += [select(form >= c, 9, rest).ne(miss), select(form < c, rest + 9, rest).ne(miss)]
+            goals += [minimum(rest, 0).ne(miss), abs(rest).ne(abs(miss)), maximum(rest, 1).ne(miss)]
+            goals += [
+                select(form.eq(c) | (j > 0), 9, rest).ne(miss),
+                select(form.eq(c), 0, 1) * (rest - miss) * (rest - miss) >= 0,
+            ]
+            goals += [
+                select(form >= c, rest, 0) >= 0,
+                select(form >= c, rest, -1) >= 0,
+                select(form < c, 0, rest + 1).eq(0),
+            ]
+            goals += [select(form >= c, rest, 0).eq(0), select(form < c, miss, -1 - rest) <= -1, abs(rest).eq(rest)]
+            for goal in goals:
+                hold_proof(world, ctx, goal, tally)
+    assert tally["proved"] > 60, tally
 
 
 T, U = Opaque("T", 1, 0, 2), Opaque("U", 0, -1, 1)

@@ -159,6 +159,7 @@ def test_regions(name: str) -> None:
     variables = list(world.ranges)
     corner = Context({i: Range(0, 2), j: Range(0, 3)}).image((i, j))
     taken = set(itertools.product(range(2), range(3)))
+    nothing = Context({i: Range(0, 2), j: Range(i + 2, -i)}).image((i, j), domain="stride")
     for number, (keep, domain) in enumerate((((), "auto"), ((variables[0],), "auto"), ((), "stride"))):
         exprs = pairs(world)[(len(name) + number) % 5]
         fixed = (*world.sizes, *keep)
@@ -187,8 +188,10 @@ def test_regions(name: str) -> None:
             with using(isl_operations=1):
                 one.counts()
                 one.placed()
-                union = asked.region | corner
+                union, same = asked.region | corner, (asked.region | nothing, nothing | asked.region)
         asked.of(union, lambda points: points | taken).points()
+        for one in same:
+            asked.of(one, lambda points: points).points()
     assert tally["counted"] or not world.points
 
 

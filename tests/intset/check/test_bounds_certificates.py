@@ -324,6 +324,17 @@ def test_parts_that_are_right_and_show_something_else_are_not_accepted() -> None
         assert right.check(narrow) and shown.check(narrow) and lower.check(narrow) and not false.check(), (var, facts)
 
 
+def test_a_kept_variable_is_nothing_to_choose() -> None:
+    """An end that is attained at one of its values is not one for all of them."""
+    ranges = {k: Range(0, 4), i: Range(0, k + 1)}
+    ctx = Context(ranges)
+    right, upper, at = ctx.bounds(i, keep=[k]).certificate(), ctx.prove(i <= 3).certificate(), {i: 3, k: 3}
+    shown = ctx.prove(attained_goal(i, const(3), at, list(ranges.items()), ())).certificate()
+    assert right.check(ctx) and upper.check(ctx) and shown.check(ctx)
+    false = replace(right, high=const(3), upper=upper, at_upper=at, attained=(right.attained[0], shown))
+    assert not false.check() and not false.check(ctx)
+
+
 def test_bounds_by_a_fact_are_not_those_of_a_context_without_it() -> None:
     ranges = {i: Range(0, 9)}
     told = Context(ranges, assume=[i <= 3]).bounds(i).certificate()

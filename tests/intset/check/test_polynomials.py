@@ -8,7 +8,7 @@ from math import prod
 
 from intset import EvaluationError, Fact, Var, cast, ceildiv, evaluate, maximum, minimum, select, truncdiv, truncmod
 from intset.check import Certificate
-from intset.check.evidence import FACT, GOAL, Combination, Premise, Term
+from intset.check.evidence import DEFINED, FACT, GOAL, Combination, Premise, Term
 from intset.check.isl_text import emptiness_text, is_empty_text
 from intset.check.linear import ways_to_fail
 from intset.check.polynomials import Expander
@@ -52,6 +52,20 @@ def test_what_is_not_equal_is_not_at_least() -> None:
         assert cert.check() is is_right
 
 
+def test_what_has_a_value_is_no_reason_for_anything_else() -> None:
+    shifted = Fact((a << j) >= 0, ASSUMED)
+    for goal, facts, reason, is_right in (
+        (j >= 0, (shifted,), j >= 0, True),
+        (j >= 1, (shifted,), j >= 1, False),
+        (a // j <= 3, (), a // j <= 3, False),
+    ):
+        ((case, _),) = ways_to_fail(Certificate("linear", goal, facts=facts))
+        assert case is not None
+        terms = (Term(1, (Premise(GOAL, case[0]),)), Term(1, (Premise(DEFINED, reason),)))
+        cert = Certificate("linear", goal, facts=facts, combinations=(Combination(case, terms),))
+        assert cert.check() is is_right, goal
+
+
 OPERATIONS: tuple[Expr, ...] = (
     i // 3, i // -3, i % 4, i % -4, ceildiv(i, 3), ceildiv(i, -3), truncdiv(i, 3), truncdiv(i, -3), truncmod(i, 3),
     truncmod(i, -3), abs(i), minimum(i, j), maximum(i, j), select(i < j, i, j + 1), cast(i, 3, False), cast(i, 3, True),
@@ -64,7 +78,8 @@ def test_texts_hold_at_every_point_where_the_conditions_do() -> None:
     """What isl finds empty, or z3 unsatisfiable, has no such point."""
     drawn = Operations(random.Random(50))
     for number in range(28):
-        at = {i: drawn.rng.randint(-9, 9), j: drawn.rng.randint(-9, 9)}
+        ends = (-9, 9) if number % 6 else (128, 250)  # two that are signed, or not, in eight bits
+        at = {i: drawn.rng.randint(*ends), j: drawn.rng.randint(*ends)}
         chosen = [drawn.term() for _ in range(6)] if number % 2 else OPERATIONS[number // 2 % 2 :: 2]
         conds: list[Cond] = []
         for e in chosen:
@@ -80,3 +95,15 @@ def test_texts_hold_at_every_point_where_the_conditions_do() -> None:
             facts = tuple(Fact(cond, ASSUMED) for cond in (*there, *conds))
             formula = unsat_text(Certificate("z3", conds[0], vacuous=True, facts=facts))
             assert formula is not None and not _is_unsat(formula), (at, conds)
+
+
+def test_a_text_is_the_one_that_follows_from_the_statement() -> None:
+    """Another is refused, also where the statement is true and that text is unsatisfiable, or empty."""
+    goal, other = a * a >= 0, a * a + 1 > 0
+    texts = [unsat_text(Certificate("z3", cond)) for cond in (goal, other)]
+    assert [Certificate("z3", goal, text=text).check() for text in (*texts, "(assert false)", "")] == [True] + [
+        False
+    ] * 3
+    even = (a * 2) % 4 <= 2
+    texts = [emptiness_text([], cond) for cond in (even, a % 4 <= 3)]
+    assert [Certificate("isl", even, text=text).check() for text in (*texts, "{ : false }", "")] == [True] + [False] * 3

@@ -243,6 +243,8 @@ def test_unbounded() -> None:
         assert elements(shape.lexmin())[0] == {(0, 0)}
         point = shape.sample()
         assert point is not None and shape.has(point)
+    for endless in ((X >= 0) & (X < 4) & (Y >= X), (Y >= 0) & (Y <= N) & (X <= Y), (X >= 0) & (Y <= X * 2) & (Y > X)):
+        assert translated((X, Y), endless).count() is POS_INF, endless
     with pytest.raises(UndecidedError, match="largest point"):
         region(X >= 0).lexmax()
     line = region(truth(True))
