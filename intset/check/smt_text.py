@@ -29,6 +29,7 @@ MAX_NODES = 20_000
 MAX_DEPTH = 1_000  # beyond, z3 may overflow its stack
 MAX_BITS = 8_192  # of a constant
 MAX_EFFORT = 48  # products and divisions of two terms; beyond, z3 may not heed its limit
+MAX_DEGREE = 64  # of products; z3 multiplies them out without counting
 MAX_SHIFT = 4_096  # powers of 2 up to this one are written out
 MAX_WIDTH = 64  # bits of the window on which `&` is defined
 MAX_TABLE = 64  # powers of 2 in a table
@@ -80,6 +81,7 @@ def unsat_text(cert: Certificate) -> str | None:
 
 def _is_modest(roots: Sequence[Cond]) -> bool:
     depth: dict[Node, int] = {}
+    degree: dict[Node, int] = {}
     effort = 0
     for node in postorder(roots):
         depth[node] = 1 + max((depth[arg] for arg in node.args), default=0)
@@ -90,6 +92,10 @@ def _is_modest(roots: Sequence[Cond]) -> bool:
         if node.op is ops.CAST and node.data[0] > MAX_SHIFT:
             return False
         by_term = node.op is ops.MUL or node.op in ops.DIVISIONS
+        below = [degree[arg] for arg in node.args]
+        degree[node] = (sum if by_term else max)(below) if below else int(node.op is not ops.CONST)
+        if degree[node] > MAX_DEGREE:
+            return False
         effort += by_term and all(constant_value(arg) is None for arg in node.args[-1:] + _factors(node))
     return effort <= MAX_EFFORT
 

@@ -32,6 +32,10 @@ def is_partial(root: Node) -> bool:
     except AttributeError:
         found = _finds_need(root)
         root.remember("_partial", found)
+        if not found:
+            for arg in root.args:  # what is asked about next is often made of these
+                if arg.args:
+                    arg.remember("_partial", False)
         return found
 
 

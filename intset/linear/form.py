@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from math import gcd
+from operator import is_
 from typing import NamedTuple
 
 from intset.expr import ops
@@ -130,25 +131,30 @@ class Linear:
         """The form with its terms in the order in which `expr()` lists them, as it is read again."""
         if len(self.terms) < 2:
             return self
-        listed = _in_text(self)
-        for own, (e, _) in zip(self.terms, listed, strict=True):
-            if own is not e:
-                found = Linear(self.const, dict(listed))
-                found.made = self.made
-                return found
-        return self
+        terms, listed = self.terms, _in_text(self)
+        if all(map(is_, terms, listed)):
+            return self
+        found = Linear(self.const, {e: terms[e] for e in listed})
+        found.made = self.made
+        return found
 
     def __repr__(self) -> str:
         return f"Linear({self.expr()!r})"
 
 
-def _in_text(form: Linear) -> list[tuple[Expr, int]]:
-    """The terms in the order in which they are written."""
-    ordered = form.ordered()
-    if form.const < 0 or min(form.terms.values()) > 0:
-        return ordered
-    # a sum does not start with a negative term when another can come first
-    return [t for t in ordered if t[1] > 0] + [t for t in ordered if t[1] < 0]
+def _in_text(form: Linear) -> list[Expr]:
+    """The monomials in the order in which they are written: it is found among those of one sign alone where a negative
+    one would come first although another can."""
+    terms = form.terms
+    first = [e for e in terms if terms[e] > 0] if form.const >= 0 else []
+    if not first or len(first) == len(terms):
+        return sorted(terms, key=order_key)
+    rest = [e for e in terms if terms[e] < 0]
+    if len(first) > 1:
+        first.sort(key=order_key)
+    if len(rest) > 1:
+        rest.sort(key=order_key)
+    return first + rest
 
 
 def _to_expr(form: Linear) -> Expr:
@@ -156,15 +162,17 @@ def _to_expr(form: Linear) -> Expr:
         return const(form.const)
     if form.const and len(form.terms) == 1 and (beside := _beside_constant(form)) is not None:
         return beside
-    ordered, offset = _in_text(form), form.const
-    first, coefficient = ordered[0]
+    terms, ordered, offset = form.terms, _in_text(form), form.const
+    first = ordered[0]
+    coefficient = terms[first]
     if coefficient > 0:
         total = first if coefficient == 1 else first * coefficient
     elif offset > 0:
         total, offset = const(offset) - (first if coefficient == -1 else first * -coefficient), 0
     else:
         total = -first if coefficient == -1 else first * coefficient
-    for monomial, coefficient in ordered[1:]:
+    for monomial in ordered[1:]:
+        coefficient = terms[monomial]
         size = abs(coefficient)
         magnitude = monomial if size == 1 else monomial * size
         total = total + magnitude if coefficient > 0 else total - magnitude

@@ -9,7 +9,7 @@ from intset.expr import ops
 from intset.expr.build import logical_and, logical_not, logical_or
 from intset.expr.definedness import guarded_steps
 from intset.expr.evaluate import evaluate
-from intset.expr.node import Cond, Expr
+from intset.expr.node import Cond, Expr, truth
 from intset.prover.proof import REFUTED, UNKNOWN, Proof
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ def fits(ctx: Context, e: Expr, bits: int) -> Proof:
 def fit_conditions(ctx: Context, e: Expr, bits: int) -> list[Cond]:
     """The conditions, one for each step that is not obviously within the width, under which nothing overflows."""
     low, high = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
-    found: list[Cond] = []
-    for node, guard in guarded_steps((e,)):
+    found: list[list[Cond]] = []
+    for node, guard in reversed(guarded_steps((e,))):  # from the leaves up: sums are read by their known parts
         needs: list[Cond] = []
         if isinstance(node, Expr):
             needs += [node >= low, node <= high]
@@ -43,8 +43,6 @@ def fit_conditions(ctx: Context, e: Expr, bits: int) -> list[Cond]:
             needs += [node.args[1] >= 0, node.args[1] < bits]
         if node.op in (ops.FLOORMOD, ops.TRUNCMOD):
             needs.append(node.args[0].ne(low) | node.args[1].ne(-1))
-        for need in needs:
-            if ctx.canonical(need).op is ops.BOOL and ctx.canonical(need).data:
-                continue
-            found.append(need if guard.op is ops.BOOL else logical_or(logical_not(guard), need))
-    return found
+        open_needs = [need for need in needs if ctx.canonical(need) is not truth(True)]
+        found.append([need if guard.op is ops.BOOL else logical_or(logical_not(guard), need) for need in open_needs])
+    return [need for of_node in reversed(found) for need in of_node]

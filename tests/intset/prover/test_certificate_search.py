@@ -8,7 +8,9 @@ from unittest.mock import patch
 import pytest
 
 from intset import Cond, Context, Expr, Range, ShapeVar, Var, asserting, bounded, nonneg, truncmod
+from intset.check.certificate import Certificate
 from intset.check.polynomials import Expander
+from intset.check.smt_text import unsat_text
 from intset.prover import certify
 from intset.prover.effort import Effort, SpentError
 
@@ -105,6 +107,16 @@ def test_what_only_one_branch_asserts_does_not_belong_to_the_goal() -> None:
     cert = Context({i: Range(-2, 6)}, assume=[i <= 2]).prove(i <= 2).certificate()
     assert cert.check() and not cert.check(ctx)
     assert ctx.prove(there).certificate().check(ctx)
+
+
+@pytest.mark.parametrize("squarings", [5, 20])
+def test_z3_is_not_handed_products_of_a_high_degree(squarings: int) -> None:
+    """It multiplies them out, which its units do not count."""
+    e: Expr = i
+    for _ in range(squarings):
+        e = e * e
+    asked = [Certificate("z3", goal) for goal in (e >= -1, (j // e).eq(j), e % j >= 0)]
+    assert [unsat_text(cert) is None for cert in asked] == [squarings > 5] * 3
 
 
 def test_conjunctions_are_written_in_the_order_in_which_operands_were_met() -> None:

@@ -61,3 +61,17 @@ def test_the_ends_of_a_tower_hold_every_value(name: str) -> None:
             found = evaluate(e, {v: rng.randrange(r.extent.data) for v, r in CONTEXT.items()})
             assert low <= found <= high
             assert values.min <= found <= values.max
+
+
+def test_a_long_sum_fits_in_a_number_of_steps_that_grows_with_it() -> None:
+    def calls(terms: int) -> int:
+        i = Var("i")
+        e: Expr = i
+        for _ in range(terms):
+            e = e + i * 2
+        profile = cProfile.Profile()
+        assert profile.runcall(Context({i: Range(0, 1000)}).fits, e)
+        return sum(entry.callcount for entry in profile.getstats())
+
+    calls(10)
+    assert calls(400) < 2.6 * calls(200)
