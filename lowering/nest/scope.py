@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Final
 
 from bound.tensor import Tensor
 from intset.context import Context
@@ -13,6 +16,34 @@ from intset.facts import ASSERTED, ASSUMED, DERIVED, Fact
 from lowering.nest.ir import Assert, Assume, Evaluate, For, Function, If, Let, Stmt, Store, tensor_of
 from lowering.nest.undef import has_undef
 from lowering.nest.walk import statements
+
+_PLACES: Final[ContextVar[dict[object, Context] | None]] = ContextVar("places", default=None)
+
+
+@contextmanager
+def shared_places() -> Iterator[None]:
+    """Places of nests that state the same, in the block: what was found out in one of them is known in the others. The
+    forms of a schedule differ in few places, and each is asked the same in all others."""
+    if _PLACES.get() is not None:
+        yield
+        return
+    token = _PLACES.set({})
+    try:
+        yield
+    finally:
+        _PLACES.reset(token)
+
+
+def _extended(ctx: Context, ranges: Mapping[Var, Range | None], facts: tuple[Fact, ...]) -> Context:
+    places = _PLACES.get()
+    if places is None:
+        return ctx.extended(ranges=ranges, facts=facts)
+    limits = tuple((var, None if r is None else (r.min, r.extent)) for var, r in ranges.items())
+    key = (ctx.domain, ctx.frame.fingerprint, limits, tuple((fact.condition, fact.provenance) for fact in facts))
+    found = places.get(key)
+    if found is None:
+        found = places[key] = ctx.extended(ranges=ranges, facts=facts)
+    return found
 
 
 class Scope:
@@ -46,7 +77,7 @@ class Scope:
                 facts = above._facts + facts
                 above = above._parent
             assert above._ctx is not None
-            self._ctx = above._ctx.extended(ranges=ranges, facts=facts) if ranges or facts else above._ctx
+            self._ctx = _extended(above._ctx, ranges, facts) if ranges or facts else above._ctx
         return self._ctx
 
     def inside(self, loop: For) -> Scope:

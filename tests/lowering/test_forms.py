@@ -8,9 +8,13 @@ import pytest
 
 from bound import infer_bound, te
 from bound.errors import ScheduleError
+from intset import Context
 from intset.errors import InputError
 from lowering import lower, run
+from lowering.build.function import Maker
 from lowering.forms import modelled
+from lowering.forms.choose import chosen
+from lowering.nest import scope
 from lowering.passes.partition import partition_loops
 from tests.bound.random_schedules import Program
 from tests.lowering.lowered import close, problem
@@ -183,3 +187,28 @@ def test_random_programs_in_both_forms(seed: int) -> None:
         except ScheduleError:
             return
         close(run(f, given, program.sizes), expected)
+
+
+def test_the_forms_of_a_schedule_ask_what_holds_at_a_place_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Frames are made for what is stated, not for each form that states it; none is kept when the choice is made."""
+    made: list[object] = []
+    extended = Context.extended
+
+    def counted(self: Context, *given: Any, **named: Any) -> Context:
+        found = extended(self, *given, **named)
+        made.append(found.frame.fingerprint)
+        return found
+
+    source = te.placeholder((40,), name="A", dtype="int32")
+    before = te.compute((40,), lambda x: source[x] + 1, name="B")
+    after = te.compute((13,), lambda x: before[x * 3], name="C")
+    s = te.create_schedule(after.op)
+    s[before].compute_at(s[after], s[after].split(after.op.axis[0], 4)[0])
+    b = infer_bound(s)
+    monkeypatch.setattr(Context, "extended", counted)
+    with scope.shared_places():
+        shown = str(chosen(s, Maker(), lambda _: b, "exact", "auto").function)
+        alone = len(made)
+        assert str(chosen(s, Maker(), lambda _: b, "exact", "auto").function) == shown
+        assert alone and len(made) - alone < alone // 2  # most was made before
+    assert scope._PLACES.get() is None
