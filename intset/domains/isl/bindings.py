@@ -84,6 +84,8 @@ def _made() -> SimpleNamespace | None:
         numbered=maker.numbered,
         duplicate=maker.duplicate,
         works=maker.works,
+        name=maker.name,
+        without_blocks=maker.without_blocks,
         dim_type=SimpleNamespace(cst=0, param=1, in_=2, out=3, set=3, div=4),
         on_error=SimpleNamespace(CONTINUE=1),
     )
@@ -118,6 +120,10 @@ class _Maker:
             self._function("isl_val_free", None, c_void_p),
         )
         self._next = self._function("isl_ctx_next_operation", c_int, c_void_p)
+        # isl keeps blocks of memory for later; that it has to make one is an operation.
+        self.without_blocks = self._function("isl_blk_clear_cache", None, c_void_p)
+        self._name = self._function("isl_id_alloc", c_void_p, c_void_p, c_char_p, c_void_p)
+        self._id = self._class("Id", "isl_id_free", (Handle,))
         lists = "isl_basic_set_list_"
         self._listed = self._function("isl_set_get_basic_set_list", c_void_p, c_void_p)
         self._length = self._function(f"{lists}size", c_int, c_void_p)
@@ -266,6 +272,10 @@ class _Maker:
             return True
         self._reset(context)
         return False
+
+    def name(self, context: Any, text: str) -> Any:
+        """isl's object for a name, one for all that have it."""
+        return self._id(self._name(context, text.encode(), None))
 
     def applied(self, start: Any, steps: Iterable[tuple[Any, ...]]) -> Any:
         """What some methods make of an object, one after another, such as `("floor",)` and `("Map.from_aff",)`.

@@ -24,7 +24,7 @@ from intset.domains.isl.count import (
     unparametric,
     without_params,
 )
-from intset.domains.isl.session import budget, isl, number, val, whole
+from intset.domains.isl.session import budget, isl, named, number, val, whole
 from intset.domains.isl.session import context as isl_context
 from intset.domains.isl.to_expr import Piece
 from intset.errors import BudgetError
@@ -63,7 +63,7 @@ def max_over(isl_set: Set, instances: int, max_points: int = MAX_POINTS) -> PerI
     with budget(BASE_OPERATIONS + OPERATIONS_PER_POINT * max_points):
         points = without_params(isl_set)
         for k in range(instances):
-            points = points.set_dim_name(kinds.set, k, f"_q{k}")
+            points = points.set_dim_name(kinds.set, k, named(f"_q{k}"))
         fibres = points.move_dims(kinds.param, 0, kinds.set, 0, instances)
         domain = fibres.params()
         if domain.is_empty():

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from intset.domains.ends import End, as_end
-from intset.domains.isl.session import context, isl, val, whole
+from intset.domains.isl.session import context, isl, named, val, whole
 from intset.domains.isl.to_expr import pw_aff_to_expr
 from intset.domains.isl.translate import param_name
 from intset.expr.node import Expr, IntLike, Var, constant_value
@@ -92,7 +92,7 @@ class Presburger:
             elif not new.free_vars() and not opaque_terms(new):  # a division by 0
                 return Presburger(m.Set.empty(result.get_space()), ())
             else:
-                moved.append((f"_{param_name(param)}", new))
+                moved.append((named(f"_{param_name(param)}"), new))
                 result = result.set_dim_name(m.dim_type.param, position, moved[-1][0])
         for name, new in moved:
             result, more = _standing_for(result, name, new)
@@ -147,7 +147,7 @@ def _restore(text: str, names: tuple[str, ...], params: tuple[Expr, ...]) -> Pre
     for name, param in zip(names, params, strict=True):
         position = result.find_dim_by_name(m.dim_type.param, name)
         if position >= 0:
-            result = result.set_dim_name(m.dim_type.param, position, "_" + param_name(param))
+            result = result.set_dim_name(m.dim_type.param, position, named("_" + param_name(param)))
     for param in params:
         position = result.find_dim_by_name(m.dim_type.param, "_" + param_name(param))
         if position >= 0:
@@ -188,7 +188,7 @@ def extreme_of(shape: Presburger, position: int, side: int) -> End:
         return constant_end(shape.shared(), position, side)
     if shape.shared().is_empty():
         return POS_INF if side < 0 else NEG_INF
-    current = shape.get()
+    current = shape.afresh()
     if not _has_end(current, position, side):
         current = _without_empty_parts(current)  # isl finds no end where a disjunct is empty
         if not _has_end(current, position, side):

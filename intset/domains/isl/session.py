@@ -26,6 +26,7 @@ _LONG = 1 << 63
 _CHUNK_BITS = 62
 _NEGLIGIBLE = 32  # an account leaves out what uses less than this part of its budget: finding out how much takes time
 _MAX_KEPT = 16  # dimensions of spaces that are kept
+_MAX_NAMES = 256  # that are kept
 _ZERO = ("LocalSpace.from_space",), ("Aff.zero_on_domain",)
 MAX_BITS = 4_096  # of a number that isl is given
 
@@ -55,7 +56,13 @@ def isl() -> Any:
     except ImportError as error:
         raise BudgetError(f"islpy cannot be imported: {error}") from None
     return SimpleNamespace(
-        **vars(islpy), applied=_applied, numbered=_numbered, duplicate=_read_again, works=_still_works
+        **vars(islpy),
+        applied=_applied,
+        numbered=_numbered,
+        duplicate=_read_again,
+        works=_still_works,
+        name=lambda ctx, text: islpy.Id(text, context=ctx),
+        without_blocks=lambda ctx: None,  # not shown by islpy
     )
 
 
@@ -87,7 +94,8 @@ class _Session(threading.local):
 
     def __init__(self) -> None:
         self.running: list[weakref.ref[Budget]] = []
-        self.spaces: dict[int, tuple[Any, Any, Any, Any]] = {}
+        self.spaces: list[tuple[Any, Any, Any]] = []
+        self.names: dict[str, Any] = {}
 
 
 _SESSION = _Session()
@@ -97,8 +105,13 @@ def context() -> Context:
     """The isl context of this thread. It never prints; a forked child goes on with its own copy."""
     ctx: Context | None = _SESSION.context
     if ctx is None:
-        ctx = _SESSION.context = isl().Context()
+        ctx = isl().Context()
         ctx.set_on_error(isl().on_error.CONTINUE)
+        _SESSION.spaces = [_origin(ctx, dims) for dims in range(_MAX_KEPT)]
+        many = [isl().name(ctx, f"_{k}") for k in range(_MAX_NAMES)]  # the table of names grows now or never
+        _SESSION.names = {}
+        _SESSION.context = ctx
+        del many
     elif (running := _SESSION.running) and running[-1]() is None:
         _innermost()
     return ctx
@@ -145,6 +158,7 @@ class Budget:
                     used = _count(self._context, self)
                     self.limit = min(self.limit, used + self._own)
                 else:
+                    isl().without_blocks(self._context)
                     self._context.reset_operations()
                     self.limit = self._own
                 self._context.set_max_operations(self.limit)
@@ -213,8 +227,9 @@ def budget(max_operations: int | None, account: Account | None = None) -> Budget
     """`with budget(n):` lets isl do at most `n` operations in the block (`None`: no limit of its own). With an account
     it is at most what that has left; what the block used is charged.
 
-    10 000 operations take some 10 ms. isl counts allocations, too, and keeps some twenty blocks of memory for the next
-    question: the same question may take some ten operations more or less, by what was asked before.
+    10 000 operations take some 10 ms. isl counts allocations, too: what it keeps of memory is let go of where the
+    outermost block begins, names are made beside. Where Python's collector frees sets in the middle of a question, it
+    takes some ten operations less.
 
     Blocks nest: an inner one ends at the nearer of both limits, and what it used counts for the outer one. After the
     block, however it is left, isl works again.
@@ -242,15 +257,29 @@ def budget_aside(max_operations: int) -> Budget:
 
 def origin(dims: int) -> tuple[Any, Any, Any]:
     """The space of so many dimensions without parameters, all its points, and its function 0: these are kept."""
-    ctx, kept = context(), _SESSION.spaces
-    found = kept.get(dims)
-    if found is None or found[0] is not ctx:
-        m = isl()
-        space = m.Space.set_alloc(ctx, 0, dims)
-        found = ctx, space, m.Set.universe(space), m.applied(space, _ZERO)
-        if dims < _MAX_KEPT:
-            kept[dims] = found
-    return found[1:]
+    ctx = context()
+    return _SESSION.spaces[dims] if dims < _MAX_KEPT else _origin(ctx, dims)
+
+
+def _origin(ctx: Context, dims: int) -> tuple[Any, Any, Any]:
+    m = isl()
+    space = m.Space.set_alloc(ctx, 0, dims)
+    return space, m.Set.universe(space), m.applied(space, _ZERO)
+
+
+def named(name: str) -> str:
+    """`name`, which isl is given next: that it has not met it before takes no operation of a question."""
+    ctx, names = context(), _SESSION.names
+    if name not in names:
+        if len(names) >= _MAX_NAMES:
+            names.clear()
+        running = _limited()
+        for block in running:
+            block.limit += 1
+        if running:
+            ctx.set_max_operations(running[-1].limit)
+        names[name] = isl().name(ctx, name)
+    return name
 
 
 def zero_on(space: Any) -> Any:

@@ -9,7 +9,7 @@ from itertools import product
 from math import comb, gcd, lcm
 from typing import TYPE_CHECKING, NamedTuple
 
-from intset.domains.isl.session import isl, number, whole
+from intset.domains.isl.session import isl, named, number, whole
 from intset.domains.isl.to_expr import Piece, aff_to_form, pieces_of, simplified
 from intset.expr.node import Expr, Var
 from intset.linear.form import ONE, ZERO, Linear, atom, factors, monomial_of
@@ -61,7 +61,7 @@ def sum_points(points: Set, params: Sequence[Expr]) -> list[Term] | None:
     if points.dim(kinds.set) > len(_SUMMED):
         return None
     for k in range(points.dim(kinds.set)):
-        points = points.set_dim_name(kinds.set, k, f"_x{k}")
+        points = points.set_dim_name(kinds.set, k, named(f"_x{k}"))
     open_parts = [(points, _SUMMED[: points.dim(kinds.set)], ONE, 1)]
     done: list[Term] = []
     while open_parts:

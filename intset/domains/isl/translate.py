@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from intset.domains.isl.session import context, isl, origin, val, zero_on
+from intset.domains.isl.session import context, isl, named, origin, val, zero_on
 from intset.domains.query import Query
 from intset.errors import BudgetError
 from intset.expr import ops
@@ -298,11 +298,12 @@ _NEXT_TERM = itertools.count()
 def param_name(param: Expr) -> str:
     """A name that no other parameter of this process has."""
     if isinstance(param, Var):
-        return f"p{param.serial}"
+        return named(f"p{param.serial}")
     with LOCK:
         if not hasattr(param, "_number"):
             param.remember("_number", next(_NEXT_TERM))
-        return f"q{param._number}"
+        number = param._number
+    return named(f"q{number}")
 
 
 def _limits(kind: dim_type, position: int, interval: Any) -> list[_Row]:
