@@ -133,7 +133,7 @@ def proved(facts: list[Cond], goal: Cond) -> bool:
     return SmtSession().check(goal, [(fact, fact) for fact in facts], 20_000_000).status == "proved"
 
 
-@pytest.mark.parametrize("rule", daily([rule for rule in INTEGER_RULES if rule.name not in STEPS], 4), ids=name_of)
+@pytest.mark.parametrize("rule", daily([rule for rule in INTEGER_RULES if rule.name not in STEPS], 6), ids=name_of)
 def test_over_all_integers(rule: Rule) -> None:
     nonzero = [node.args[1].ne(0) for node in (rule.pattern, *below(rule.pattern)) if node.op in ops.DIVISIONS]
     assert proved([*rule.when, *nonzero], equivalence(rule.pattern, rule.result))
