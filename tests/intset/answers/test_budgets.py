@@ -99,6 +99,7 @@ def asked(s: IntSet | Region, other: Any, point: Any, values: dict[Var, int]) ->
         "substituted": lambda: s.substituted({v: as_expr(x) for v, x in values.items()}),
         "contains": lambda: s.contains(point),
         "condition": lambda: s.condition(point),
+        "place_of": lambda: s.place_of(point, lambda x, what: x),
         "in_instances": lambda: s.in_instances(),
         "conditions": lambda: s.conditions(point if isinstance(s, Region) else (as_expr(point),)),
         "enclosure": lambda: s.enclosure().sides,
