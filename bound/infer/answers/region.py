@@ -96,7 +96,11 @@ class StageRegion(Region):
 
     def _alive(self, loops: Sequence[Var] | None = None) -> Shape:
         """The region as a set whose parameters are instances: of these loops, or of all around it."""
-        return self.shape.within(instances(self._known, self._loops() if loops is None else loops))
+        shape = self.shape
+        if loops is None:
+            return shape.within(instances(self._known, self._loops()))
+        rest = [v for v in shape.atoms() if isinstance(v, Var) and v in self._known.ranges and v not in loops]
+        return shape.within(instances(self._known, [*loops, *rest])).without(rest)
 
     def count(self) -> int | Infinity | Expr:
         box = self._need.box
