@@ -51,9 +51,11 @@ def cases_of(condition: Cond, running: Collection[Var]) -> list[Case]:
         if atom is None:
             found.append(Case(forms, tuple(quotients.values())))
         elif atom.op is ops.FLOORDIV:
-            q = Var("q")
-            new = [Linear(f.const, {q if t is atom else t: c for t, c in f.terms.items()}) for f in forms]
-            waiting.append(([], [*new, *definition(atom, q)], {**quotients, atom: q}))
+            known = quotients.get(atom)  # it was met before, and again inside of another
+            q = Var("q") if known is None else known
+            new = [form.minus(Linear(0, {atom: k, q: -k})) if (k := form.terms.get(atom)) else form for form in forms]
+            new += definition(atom, q) if known is None else []
+            waiting.append(([], new, {**quotients, atom: q}))
         else:
             for guard, value in _choices(atom):
                 chosen = [Normalizer({}).form(substitute(form.expr(), {atom: value})) for form in forms]

@@ -58,12 +58,16 @@ CONDITIONS: list[Cond] = [
     select(X > Y, X, Y - 3).eq(1),
     logical_or(X > 2, logical_and(Y < -1, X.ne(0))),
     parse("(x + 2*y) % 5 >= 3", {"x": X, "y": Y}),
+    (X % -5 % 3).eq(Y % 2),
+    (X % 4 + X // 4 % 3) % 2 >= (X - Y) % 4 % 3,
 ]
 
 
 @pytest.mark.parametrize("condition", CONDITIONS, ids=str)
 def test_a_condition_is_its_cases(condition: Cond) -> None:
-    cases = [tidy(case.forms) for case in cases_of(condition, {X, Y})]
+    split = cases_of(condition, {X, Y})
+    assert all(t in (X, Y, *case.quotients) for case in split for form in case.forms for t in form.terms)
+    cases = [tidy(case.forms) for case in split]
     for x, y in itertools.product(WINDOW, repeat=2):
         here = [Linear(-x, {X: 1}), Linear(x, {X: -1}), Linear(-y, {Y: 1}), Linear(y, {Y: -1})]
         reached = [s for case in cases if (s := also(case, here)) is not None and is_feasible(s)]
