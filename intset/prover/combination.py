@@ -10,7 +10,7 @@ bound).
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import reduce
 from math import ceil, gcd, lcm
@@ -22,7 +22,7 @@ from intset.check import evidence as names
 from intset.check.certificate import Certificate
 from intset.check.evidence import Combination, Premise, Term
 from intset.check.linear import both_ways, nonzero, ways_to_fail
-from intset.check.polynomials import UNIT, Expander, Poly, add, multiply
+from intset.check.polynomials import UNIT, Expander, Monomial, Poly, add, multiply
 from intset.check.premises import Literals, declared_conditions, literals, meaning, range_conditions
 from intset.expr import ops
 from intset.expr.definedness import definedness
@@ -35,7 +35,9 @@ from intset.prover.simplex import RIGHT, Row, weights
 
 MAX_PREMISES = (48, 30, 16)  # so many premises may be taken alone, in products of two, in products of three
 MAX_MONOMIALS = 2_000
-MAX_BITS = 1 << 13  # of all coefficients: longer ones grow on the way, and no system of them was seen to help
+MAX_BITS = 1 << 13  # of all coefficients: longer ones grow on the way
+MAX_BITS_OF_FEW = 1 << 18  # of those of a system of `FEW` columns, which is soon done
+FEW = 8
 MAX_NODES = 400
 MAX_STEPS = 400_000  # of the pivots of one system
 STEPS = 2  # that an entry of a system stands for
@@ -209,7 +211,7 @@ def _expression(poly: Poly, expander: Expander) -> Expr:
 def _fractional(columns: list[Column], effort: Effort) -> tuple[Any, int] | None:
     """An atom that is no integer in some solution of the relaxation, and the next integer above."""
     places = {m: number for number, m in enumerate(dict.fromkeys(m for column in columns for m in column.poly if m))}
-    if len(places) > MAX_MONOMIALS or len(columns) > MAX_PREMISES[0] or _bits(columns) > MAX_BITS:
+    if len(places) > MAX_MONOMIALS or len(columns) > MAX_PREMISES[0] or _is_long(columns):
         return None
     rows: list[Row] = []
     for number, column in enumerate(columns, len(places)):
@@ -228,6 +230,10 @@ def _fractional(columns: list[Column], effort: Effort) -> tuple[Any, int] | None
 def _bits(columns: Iterable[Column]) -> int:
     """The length of their numbers."""
     return sum(k.bit_length() for column in columns for k in column.poly.values())
+
+
+def _is_long(columns: Sequence[Column]) -> bool:
+    return _bits(columns) > (MAX_BITS_OF_FEW if len(columns) <= FEW else MAX_BITS)
 
 
 def _used(divisors: tuple[Any, ...], found: Combination) -> tuple[Any, ...]:
@@ -286,11 +292,28 @@ def _with_meaning(
     powers = {atom for column in columns for m in column.poly for atom, power in m if power > 1}
     pairs = {frozenset(a for a, _ in m) for column in columns for m in column.poly if len(m) == 2}
     atoms = expander.nodes
-    squares = [atoms[key] for key in atoms if key in powers]
+    squares = [_root(m, atoms) for column in columns for m in column.poly if _is_square(m)]
+    squares += [atoms[key] for key in atoms if key in powers]
     for first, second in ((a, b) for a, b in itertools.combinations(atoms, 2) if frozenset((a, b)) in pairs):
         squares += [atoms[first] - atoms[second], atoms[first] + atoms[second]]
     columns += [_column(expander, Premise(names.SQUARE, e * e >= 0)) for e in squares[: 2 * MAX_PREMISES[2]]]
     return columns
+
+
+def _is_square(monomial: Monomial) -> bool:
+    """Whether it is the square of something that is no atom."""
+    return sum(power for _, power in monomial) > 2 and not any(power % 2 for _, power in monomial)
+
+
+def _root(monomial: Monomial, atoms: Mapping[Any, Expr]) -> Expr:
+    parts: list[Expr] = []
+    for atom, power in sorted(monomial, key=lambda one: order_key(atoms[one[0]])):
+        whole, left = atoms[atom], power // 2
+        while left:
+            if left % 2:
+                parts.append(whole)
+            whole, left = whole * whole, left // 2
+    return reduce(mul, parts)
 
 
 def _column(expander: Expander, premise: Premise) -> Column:
@@ -346,7 +369,7 @@ def _solve(columns: list[Column], effort: Effort) -> tuple[Term, ...] | None:
     for number, column in enumerate(columns):
         for monomial, k in column.poly.items():
             rows.setdefault(monomial, []).append((number, k))
-    if not rows[UNIT] or len(rows) > MAX_MONOMIALS or _bits(columns) > MAX_BITS:
+    if not rows[UNIT] or len(rows) > MAX_MONOMIALS or _is_long(columns):
         return None
     free = [number for number, column in enumerate(columns) if column.is_zero]
     found = _weights(
