@@ -9,11 +9,12 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 import pytest
 
 from intset import Context, Range, Region, ShapeVar, Var, evaluate, using
+from intset.domains import region as domains_region
 from intset.errors import BudgetError, CountError, UndecidedError
 from intset.expr.compiled import compiled
 from intset.expr.node import Expr
@@ -213,3 +214,22 @@ def test_a_sample_is_at_values_that_sizes_have() -> None:
             region = Context({i: Range(0, 1)}, assume=[e - i >= first]).image((e,))
             sample = answered(region.sample)
             assert sample is None or sample[0] in truth and sample[0] >= first, (e, first, sample)
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_where_values_can_only_be_put_into_the_box_it_holds_every_point(
+    size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> NoReturn:
+        raise BudgetError("too many operations")
+
+    region = Context({i: Range(0, n), j: Range(i, 3)}).image((i + n, j - i * 2))
+    truth = {(x + size, y - x * 2) for x in range(size) for y in range(x, x + 3)}
+    monkeypatch.setattr(domains_region, "placed", refused)
+    for found in (region.at({n: size}), (region | region.project([1, 0])).at({n: size})):
+        sides = [(evaluate(r.min), evaluate(r.max)) for r in found.box]
+        assert all(low <= x <= high for point in truth for x, (low, high) in zip(point, sides, strict=True))
+        assert not found.is_exact and any("box alone" in note for note in found.notes)
+    assert [(evaluate(r.min), evaluate(r.max)) for r in region.at({n: size}).box] == [
+        (min(side), max(side)) for side in zip(*truth, strict=True)
+    ]
