@@ -215,11 +215,14 @@ _WHOLE = re.compile(r"[+-]?[0-9]{1,40}")
 
 
 def _file_table(file: Path) -> Mapping[str, Any]:
+    text = ""
     try:
-        data = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        text = file.read_text(encoding="utf-8")
+        table: Any = tomllib.loads(text)
+    except (OSError, ValueError, RecursionError) as error:
+        if "tool.intset" in text:
+            raise InputError(f"[tool.intset] in {file} cannot be read: {error}") from None
         return {}  # not ours to report: a broken pyproject.toml has other readers
-    table: Any = data
     for k, key in enumerate(("tool", "intset")):
         table = table.get(key, {})
         if not isinstance(table, dict):

@@ -146,6 +146,8 @@ def _in_text(form: Linear) -> list[Expr]:
     """The monomials in the order in which they are written: it is found among those of one sign alone where a negative
     one would come first although another can."""
     terms = form.terms
+    if len(terms) == 1:
+        return [*terms]
     first = [e for e in terms if terms[e] > 0] if form.const >= 0 else []
     if not first or len(first) == len(terms):
         return sorted(terms, key=order_key)

@@ -146,6 +146,13 @@ def test_a_file_that_is_no_toml_has_other_readers(text, project):
     assert ask().ints() == (0, 2)
 
 
+@pytest.mark.parametrize("text", ["[tool.intset]\npoints = ", "[tool.intset]\npoints = 1\n[build", "[tool.intset\n"])
+def test_a_file_with_settings_that_cannot_be_read_is_refused(text, project):
+    project(text)
+    with pytest.raises(InputError, match=r"\[tool.intset\] in .*toml cannot be read: .*(line|end of document)"):
+        ask()
+
+
 def test_a_configuration_that_is_made_is_checked():
     assert Config(tiers="isl").tiers == ("isl",) and Config(tiers=["linear", "isl"]).tiers == ("linear", "isl")
     for wrong in (
