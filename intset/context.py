@@ -385,8 +385,11 @@ class Context:
     ) -> Any:
         """What the domain says at the points of a frame."""
         query = frame.query(exprs, kept, chosen)
-        if what == "region" and self.frame.where_defined(exprs) is not self.frame:
-            query.alone = tuple(self.frame.where_defined((e,)).reading.query((e,), kept, chosen) for e in exprs)
+        if what == "region" and (stated := self.frame.where_defined(exprs)) is not self.frame:
+            alone = [self.frame.where_defined((e,)).reading for e in exprs]
+            if frame is not stated.reading:
+                alone = [one.narrowest or one for one in alone]
+            query.alone = tuple(one.query((e,), kept, chosen) for one, e in zip(alone, exprs, strict=True))
         return _ASKED[what](query, domain_named(chosen.domain))
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -7,7 +7,21 @@ import pickle
 
 import pytest
 
-from intset import NEG_INF, Context, InputError, Range, ShapeVar, Var, bounded, const, evaluate, minimum, nonneg, select
+from intset import (
+    NEG_INF,
+    Context,
+    InputError,
+    Range,
+    ShapeVar,
+    Var,
+    bounded,
+    const,
+    evaluate,
+    maximum,
+    minimum,
+    nonneg,
+    select,
+)
 from intset.domains.base import IntSet
 from intset.expr.node import Cond, as_expr
 from intset.testing.claims import DOMAINS, claims
@@ -246,3 +260,16 @@ def test_a_union_whose_divisions_isl_would_remove_for_ever():
     ctx = Context({j: Range(-2, i - i + 2), i: Range(-1, n)}, assume=[i + n < 5], domain="isl")
     e = select((n % 3).eq(1), j - 2, n - 3) - i % 5 + abs(i * 4 + j)
     assert not ctx.bounds(e).is_empty
+
+
+@pytest.mark.parametrize("domain", ["stride", "interval", "auto", "isl"])
+def test_a_coordinate_that_has_a_value_nowhere_loosens_no_other_side(domain: str) -> None:
+    size = Var("size")
+    ctx = Context({i: Range(1, 5)}, assume=[i >= size - 2], domain=domain)
+    pair = (maximum(i, -3) * 2, size // size - i)
+    for keep in ((i,), ()):
+        for side, e in zip(ctx.image(pair, keep=keep).box, pair, strict=True):
+            low, high = ctx.bounds(e, keep=keep)
+            for point in ({size: -2, i: 1}, {size: 3, i: 1}, {size: 5, i: 4}):
+                assert evaluate(side.min, point) >= evaluate(low, point), (e, point)
+                assert evaluate(side.max, point) <= evaluate(high, point), (e, point)
