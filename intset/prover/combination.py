@@ -202,10 +202,22 @@ def _expression(poly: Poly, expander: Expander) -> Expr:
     """A polynomial over atoms as an expression."""
     parts: list[Expr] = []
     for monomial, k in poly.items():
-        atoms = sorted(monomial, key=lambda one: order_key(expander.nodes[one[0]]))
-        factors = [expander.nodes[atom] for atom, power in atoms for _ in range(power)]
+        factors = _factors(monomial, expander.nodes)
         parts.append(reduce(mul, factors if k == 1 and factors else [const(k), *factors]))
     return reduce(add_terms, parts)
+
+
+def _factors(monomial: Iterable[tuple[Any, int]], atoms: Mapping[Any, Expr]) -> list[Expr]:
+    """What is multiplied to a monomial: of each atom the powers by 1, 2, 4 ... that its own is made of."""
+    factors: list[Expr] = []
+    for atom, power in sorted(monomial, key=lambda one: order_key(atoms[one[0]])):
+        whole, left = atoms[atom], power
+        while left:
+            if left % 2:
+                factors.append(whole)
+            left //= 2
+            whole = whole * whole if left else whole
+    return factors
 
 
 def _fractional(columns: list[Column], effort: Effort) -> tuple[Any, int] | None:
@@ -292,7 +304,8 @@ def _with_meaning(
     powers = {atom for column in columns for m in column.poly for atom, power in m if power > 1}
     pairs = {frozenset(a for a, _ in m) for column in columns for m in column.poly if len(m) == 2}
     atoms = expander.nodes
-    squares = [_root(m, atoms) for column in columns for m in column.poly if _is_square(m)]
+    even = dict.fromkeys(m for column in columns for m in column.poly if _is_square(m))
+    squares = [reduce(mul, _factors([(atom, power // 2) for atom, power in m], atoms)) for m in even]
     squares += [atoms[key] for key in atoms if key in powers]
     for first, second in ((a, b) for a, b in itertools.combinations(atoms, 2) if frozenset((a, b)) in pairs):
         squares += [atoms[first] - atoms[second], atoms[first] + atoms[second]]
@@ -303,17 +316,6 @@ def _with_meaning(
 def _is_square(monomial: Monomial) -> bool:
     """Whether it is the square of something that is no atom."""
     return sum(power for _, power in monomial) > 2 and not any(power % 2 for _, power in monomial)
-
-
-def _root(monomial: Monomial, atoms: Mapping[Any, Expr]) -> Expr:
-    parts: list[Expr] = []
-    for atom, power in sorted(monomial, key=lambda one: order_key(atoms[one[0]])):
-        whole, left = atoms[atom], power // 2
-        while left:
-            if left % 2:
-                parts.append(whole)
-            whole, left = whole * whole, left // 2
-    return reduce(mul, parts)
 
 
 def _column(expander: Expander, premise: Premise) -> Column:
