@@ -59,6 +59,7 @@ from intset.expr.parser import parse
 from intset.expr.range import Range
 from intset.facts import Fact
 from intset.infinity import NEG_INF, POS_INF
+from intset.installation import warn_of_namesakes
 
 if TYPE_CHECKING:
     from intset.context import Context
@@ -151,3 +152,5 @@ __all__ = [
     "truncmod",
     "using",
 ]
+
+warn_of_namesakes()

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import click
 
 from intset import IntSetError
+from intset.installation import DISTRIBUTION
 from lowering.cli import commands
 from lowering.cli.lowered import Lowering
 from lowering.cli.tables import visible
@@ -74,7 +75,7 @@ Exit status:
 """
 
 try:
-    version = metadata.version("intset")
+    version = metadata.version(DISTRIBUTION)
 except metadata.PackageNotFoundError:
     version = "(not installed)"
 
@@ -262,7 +263,7 @@ def plot(
 
     Two axes of the stage's tensor at a time, in one instance of the loops around it, one panel a domain (interval,
     stride, isl and auto unless --domain names others). Other axes are projected away; the counts are of all axes.
-    Axes may be named, or numbered from 0. Needs matplotlib: pip install 'intset[plot]'.
+    Axes may be named, or numbered from 0. Needs matplotlib: pip install 'inferbound[plot]'.
 
     \b
     Examples:

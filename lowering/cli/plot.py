@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from intset import InputError
+from intset.installation import DISTRIBUTION
 from intset.names import check_name
 from lowering.cli.commands import existing, integers
 from lowering.cli.plot_data import DOMAINS, Elements, Panel, Picture, Side, picture_of
@@ -118,7 +119,7 @@ def require_matplotlib() -> Any:
     try:
         import matplotlib
     except ImportError:
-        raise InputError("intset plot needs matplotlib: pip install 'intset[plot]'") from None
+        raise InputError(f"intset plot needs matplotlib: pip install '{DISTRIBUTION}[plot]'") from None
     return matplotlib
 
 

@@ -1,0 +1,70 @@
+"""The distribution that this project is installed as, and others that own its import names.
+
+`intset` 1.1.0 and `bound` 1.0.1 on the package index are other people's distributions with modules of these names:
+whichever is installed last overwrites files of the other.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import warnings
+from collections.abc import Iterable, Iterator
+
+DISTRIBUTION = "inferbound"
+IMPORT_NAMES = ("intset", "bound", "lowering")
+
+
+class InstallationWarning(UserWarning):
+    """Another installed distribution owns a module that this project imports."""
+
+
+def namesakes(path: Iterable[str]) -> tuple[str, ...]:
+    """Other distributions on `path` that own one of the import names, sorted, each as `name version`.
+
+    Reads `top_level.txt` or `RECORD` of each distribution's metadata folder; unreadable metadata is skipped.
+    """
+    return tuple(sorted({label for folder in path for label in _namesakes_in(folder or ".")}))
+
+
+def warn_of_namesakes() -> None:
+    """Warn in one line, at import, when another installed distribution owns one of the import names."""
+    if others := namesakes(sys.path):
+        warnings.warn(
+            f"{', '.join(others)} owns modules named like those of {DISTRIBUTION}: "
+            f"uninstall it, then reinstall {DISTRIBUTION}",
+            InstallationWarning,
+            stacklevel=3,
+        )
+
+
+def _namesakes_in(folder: str) -> Iterator[str]:
+    try:
+        entries = [entry for entry in os.scandir(folder) if entry.name.endswith((".dist-info", ".egg-info"))]
+    except OSError:
+        return
+    for entry in entries:
+        name, _, version = entry.name.rpartition(".")[0].partition("-")
+        if _normalized(name) != DISTRIBUTION and _owns_import_name(entry.path):
+            yield f"{name} {version}".strip()
+
+
+def _owns_import_name(metadata: str) -> bool:
+    """Whether a metadata folder lists a module with one of the import names."""
+    if (modules := _text(metadata, "top_level.txt")) is not None:
+        return not set(IMPORT_NAMES).isdisjoint(modules.split())
+    files = _text(metadata, "RECORD") or ""
+    return re.search(rf"^(?:{'|'.join(IMPORT_NAMES)})(?:/|\.py,)", files, re.MULTILINE) is not None
+
+
+def _text(metadata: str, name: str) -> str | None:
+    try:
+        with open(os.path.join(metadata, name), encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return None
+
+
+def _normalized(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
