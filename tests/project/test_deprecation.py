@@ -1,0 +1,42 @@
+"""Renamed public names answer under the old name with a warning, until 1.0."""
+
+from __future__ import annotations
+
+import doctest
+
+import pytest
+
+from intset import deprecation
+from intset.deprecation import RenamedMethod, renamed
+
+
+class Box:
+    def lexmin(self, axis: int) -> int:
+        return axis
+
+    @property
+    def extent(self) -> int:
+        return 4
+
+    smallest = RenamedMethod("lexmin")
+    size = RenamedMethod("extent")
+
+
+def test_the_example_runs() -> None:
+    assert doctest.testmod(deprecation).failed == 0
+
+
+def test_methods_and_properties_keep_their_old_names() -> None:
+    with pytest.warns(DeprecationWarning, match=r"Box\.smallest is now Box\.lexmin") as caught:
+        assert Box().smallest(3) == 3
+    assert caught[0].filename == __file__
+    with pytest.warns(DeprecationWarning, match=r"Box\.size is now Box\.extent"):
+        assert Box().size == 4
+
+
+def test_a_name_of_another_module_is_served() -> None:
+    get = renamed({"__name__": "shop"}, {"gcd": "math:gcd"})
+    with pytest.warns(DeprecationWarning, match=r"shop\.gcd is now math\.gcd"):
+        assert get("gcd")(4, 6) == 2
+    with pytest.raises(AttributeError, match="module 'shop' has no attribute 'lcm'"):
+        get("lcm")

@@ -1,0 +1,143 @@
+"""One name, one thing: class names, file names, walkers over statements, and identifiers that were retired.
+
+Each list of exceptions may only shrink: an entry that no longer applies fails its test, too.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+
+from tests.project.test_walls import FILES, nodes, trees
+
+
+def classes_and_aliases(name: str) -> Iterator[str]:
+    """The classes of a module, and its type aliases at module level, without leading underscores."""
+    for node in nodes(name):
+        if isinstance(node, ast.ClassDef):
+            yield node.name.lstrip("_")
+    for node in trees()[name].body:
+        if isinstance(node, ast.AnnAssign) and ast.unparse(node.annotation).endswith("TypeAlias"):
+            assert isinstance(node.target, ast.Name)
+            yield node.target.id.lstrip("_")
+
+
+def defined_twice(definitions: Mapping[str, set[str]]) -> set[str]:
+    return {name for name, modules in definitions.items() if len(modules) > 1}
+
+
+TO_BE_TOLD_APART = frozenset(
+    """
+    Above Access Around Block Body Bound Bounds Carried Case Change Choice Comparison Context Copy Drawing Edge
+    Effort End Ends Entry Fact Found Function Graph Held Hoist Interval Known Level Line Loop Loops Lowering Made
+    Maker Names Nest Node Number OnLoad Operand Option Order Part Parts PerInstance Piece Place Plan Points Price
+    Product Query Question Reached Read Reader Reduction Relation Report Requirement Row Rule Run Scope Search
+    Shape Sizes SpentError Split Step Steps Storage Sum Symbolic Table Term Unknown Value Values Verdict Visit
+    Work Writer
+    """.split()
+)
+
+
+def test_a_class_name_means_one_thing() -> None:
+    definitions: dict[str, set[str]] = defaultdict(set)
+    for module in FILES:
+        for name in classes_and_aliases(module):
+            definitions[name].add(module)
+    assert len(definitions) > 300
+    assert defined_twice(definitions) <= TO_BE_TOLD_APART
+
+
+FILE_NAMES_OF_THREE = frozenset(
+    """
+    cases ends explain graph listed methods names order pieces points printer ranges rules text walk
+    """.split()
+)
+
+
+def test_a_file_name_stands_for_two_things_at_most() -> None:
+    stems: dict[str, set[str]] = defaultdict(set)
+    for module, path in FILES.items():
+        if path.name not in {"__init__.py", "errors.py"}:
+            stems[path.stem].add(module)
+    assert {stem for stem, modules in stems.items() if len(modules) > 2} <= FILE_NAMES_OF_THREE
+
+
+# Modules that walk statements by themselves; the driver of `lowering/nest` is to be the only one.
+OWN_WALKERS = frozenset(
+    """
+    lowering.build.checks lowering.build.double lowering.build.fold lowering.build.pipeline lowering.build.scans
+    lowering.build.stages lowering.codegen.c_nest lowering.codegen.python_nest lowering.forms.model
+    lowering.layout.blocks lowering.layout.moved lowering.native.call lowering.padding.alike
+    lowering.padding.trace lowering.passes.accumulators lowering.passes.assumptions lowering.passes.branches
+    lowering.passes.choices lowering.passes.dead lowering.passes.divisions lowering.passes.extents
+    lowering.passes.follow lowering.passes.forwarded lowering.passes.hoisting lowering.passes.inline
+    lowering.passes.merge lowering.passes.minima lowering.passes.narrow lowering.passes.noop
+    lowering.passes.overcompute lowering.passes.partition lowering.passes.rebase lowering.passes.sequential
+    lowering.passes.simplify lowering.passes.split lowering.passes.strength lowering.passes.turned
+    lowering.passes.undefined lowering.passes.unique lowering.passes.values
+    """.split()
+)
+
+
+def test_nests_are_walked_by_the_driver() -> None:
+    walkers = {
+        module
+        for module in FILES
+        for node in nodes(module)
+        if isinstance(node, ast.FunctionDef) and node.returns is not None and "Visit[" in ast.unparse(node.returns)
+    }
+    assert walkers - {"lowering.nest.walk"} <= OWN_WALKERS
+
+
+# Private words that the field has names for; docs/glossary.md has those. Each entry: the old word and what to write.
+RETIRED = {
+    "gap_free": "contiguous",
+    "enclosure": "outer box",
+    "fibred": "restricted to a parameter (`filter`)",
+    "worlds": "search states",
+    "serving": "call alternatives",
+    "turned": "loop interchange",
+    "own_share": "the stage's iteration domain of a shared loop",
+    "noop": "no-op",
+    "alike": "anti-unification",
+}
+STILL_USED = frozenset(
+    """
+    alike enclosure fibred gap_free noop own_share serving turned worlds
+    """.split()
+)
+
+
+def test_no_retired_identifier_is_left() -> None:
+    used = set()
+    for module in FILES:
+        identifiers = set(re.findall(r"[A-Za-z_]\w*", module))
+        for node in nodes(module):
+            if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.arg)):
+                identifiers.add(node.name if not isinstance(node, ast.arg) else node.arg)
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                identifiers.add(node.id)
+            elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+                identifiers.add(node.attr)
+        used |= {word for word in RETIRED for one in identifiers if word in one.lower().split("_") or word == one}
+        used |= {word for word in RETIRED if "_" in word and any(word in one for one in identifiers)}
+    assert used <= STILL_USED
+
+
+def test_the_glossary_defines_each_term_once() -> None:
+    terms = re.findall(r"^\*\*(.+?)\*\*", text_of_glossary(), re.MULTILINE)
+    assert len(terms) > 40 and len(terms) == len(set(terms))
+
+
+def test_the_glossary_names_files_that_exist() -> None:
+    known = {"/".join(module.split(".")) + ".py" for module in FILES} | {
+        "/".join(module.split(".")) for module in FILES
+    }
+    named = re.findall(r"`((?:intset|bound|lowering)/[\w/.]+?)/?`", text_of_glossary())
+    assert named and [one for one in named if one not in known] == []
+
+
+def text_of_glossary() -> str:
+    return (FILES["intset"].parents[1] / "docs" / "glossary.md").read_text(encoding="utf-8")
