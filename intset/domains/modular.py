@@ -1,11 +1,14 @@
-"""The `modular` domain: one congruence `m*Z + r`."""
+"""The `modular` domain: one congruence `m*Z + r`.
+
+Its transfer functions are those of strided intervals, on operands with two open ends.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
-from intset.domains import congruence
+from intset.domains import congruence, strided, strided_bits
 from intset.domains.base import End, IntSet, as_end, empty_set
 from intset.domains.budgeted import check_countable
 from intset.domains.value import ValueDomain
@@ -13,6 +16,29 @@ from intset.expr import ops
 from intset.expr.digits import number_text
 from intset.expr.node import Cond, IntLike, as_expr, truth
 from intset.infinity import NEG_INF, POS_INF, Infinity
+
+
+def open_ended(value: congruence.Congruence) -> strided.Strided:
+    """The strided interval with the same elements."""
+    if value is None:
+        return None
+    m, r = value
+    return (None, None, m, r) if m else strided.const(r)
+
+
+def on_congruences(transfer: Callable[..., strided.Strided]) -> Callable[..., congruence.Congruence]:
+    """A transfer function of strided intervals as one of congruences."""
+
+    def residue(*operands: congruence.Congruence) -> congruence.Congruence:
+        result = transfer(*map(open_ended, operands))
+        return None if result is None else result[2:]
+
+    return residue
+
+
+TRANSFER: Final[Mapping[ops.Op, Callable[..., congruence.Congruence]]] = {
+    op: on_congruences(transfer) for op, transfer in strided_bits.TRANSFER.items()
+}
 
 
 class CongruenceSet(IntSet):
@@ -45,7 +71,7 @@ class ModularDomain(ValueDomain[congruence.Congruence]):
     """Congruences after P. Granger, Static analysis of arithmetical congruences (1989)."""
 
     name: ClassVar[str] = "modular"
-    transfer: Mapping[ops.Op, Callable[..., congruence.Congruence]] = congruence.TRANSFER
+    transfer: Mapping[ops.Op, Callable[..., congruence.Congruence]] = TRANSFER
 
     def constant(self, x: int) -> congruence.Congruence:
         return congruence.make(0, x)

@@ -14,7 +14,7 @@ from intset.domains.answers import region_of_points
 from intset.domains.base import Bounds, Domain, End, IntSet, as_end, empty_set
 from intset.domains.budgeted import check_countable
 from intset.domains.end_arithmetic import Sides
-from intset.domains.modular import ModularDomain
+from intset.domains.modular import TRANSFER, ModularDomain
 from intset.domains.protocols import ClimbingDomain, Regions
 from intset.domains.query import Query
 from intset.domains.region import Region
@@ -57,7 +57,7 @@ def granger(values: Pair) -> Pair:
 class StridedSet(IntSet):
     """The integers from `low` to `high` that are congruent to `r` modulo `m`."""
 
-    def __init__(self, value: strided.Value, by: str, **flags: Any) -> None:
+    def __init__(self, value: strided.StridedInterval, by: str, **flags: Any) -> None:
         super().__init__(by, flags.pop("is_tight", False), flags.pop("is_exact", False), **flags)
         self.value = value
 
@@ -97,7 +97,7 @@ class IntervalTimesModular(ValueDomain[Pair]):
         self.transfer: Mapping[ops.Op, Callable[..., Pair]] = {op: self._both(op) for op in known}
 
     def _both(self, op: ops.Op) -> Callable[..., Pair]:
-        interval, residue = _INTERVAL[op], congruence.TRANSFER.get(op)
+        interval, residue = _INTERVAL[op], TRANSFER.get(op)
 
         def transfer(*values: Pair) -> Pair:
             intervals = [value[0] for value in values]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-from intset.domains import multistride, strided
+from intset.domains import multistride, strided, strided_bits
 from intset.domains.base import End, IntSet, empty_set
 from intset.domains.budgeted import check_countable
 from intset.domains.consistency import is_touched
@@ -104,7 +104,7 @@ class StrideDomain(ValueDomain[strided.Strided]):
     """
 
     name: ClassVar[str] = "stride"
-    transfer: Mapping[ops.Op, Callable[..., strided.Strided]] = strided.TRANSFER
+    transfer: Mapping[ops.Op, Callable[..., strided.Strided]] = strided_bits.TRANSFER
 
     def constant(self, x: int) -> strided.Strided:
         return strided.const(x)

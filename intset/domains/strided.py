@@ -1,393 +1,391 @@
-"""Strided intervals, complete: bit operations, shifts, casts, refinement by comparisons, and the tables.
+"""Strided intervals `{x : lo <= x <= hi, x = r mod m}`: lattice, sums, divisions, order, as pure functions on tuples.
 
-What a value is, and sums, products, divisions and remainders, is in `strided_arith`; its names are re-exported here.
+A value is `(lo, hi, m, r)`: the x with `lo <= x <= hi` and `x % m == r`. An end is `None` where the set is unbounded.
+It is the reduced product of an interval `v[:2]` and a congruence `v[2:]` (see `congruence`):
+
+- a finite end is an element, so `lo % m == hi % m == r`;
+- a single point is `(x, x, 0, x)`, and `m == 0` holds for nothing else; otherwise `m > 0` and `0 <= r < m`;
+- `TOP = (None, None, 1, 0)`, and `BOTTOM = None` is the empty set.
+
+Invariant: each set has exactly one value, so `==` compares sets. Functions that take values pass `BOTTOM` on.
+
+Guarantee: a transfer function contains the true image over the points where the operation is defined (divisors nonzero,
+shift amounts nonnegative), is `BOTTOM` where there is none, and is optimal where `strided_bits.OPTIMAL` says so.
+
+Source: the transformers for a constant divisor are our own, checked against enumeration; the general shape is that of
+T. Reps, G. Balakrishnan, J. Lim, Intermediate-representation recovery from low-level code, 2006.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
+from math import gcd
 from typing import Final, TypeAlias
 
 from intset.domains import congruence
-from intset.domains.strided_arith import (
-    BOTTOM,
-    FEW,
-    TOP,
-    End,
-    Strided,
-    Value,
-    absolute,
-    add,
-    at_least,
-    at_most,
-    bitnot,
-    ceildiv,
-    const,
-    contains,
-    count,
-    floordiv,
-    floordiv_by,
-    floormod,
-    floormod_by,
-    join,
-    largest_mod,
-    leq,
-    make,
-    maximum,
-    meet,
-    minimum,
-    mul,
-    neg,
-    quotients,
-    scale,
-    smallest_mod,
-    sub,
-    truncdiv,
-    truncmod,
-)
-from intset.expr import ops
-from intset.expr.ops import Op
 
-__all__ = [
-    "BOTTOM",
-    "FEW",
-    "OPTIMAL",
-    "REFINE",
-    "TOP",
-    "TRANSFER",
-    "End",
-    "Strided",
-    "Value",
-    "absolute",
-    "add",
-    "at_least",
-    "at_most",
-    "bitand",
-    "bitnot",
-    "bitor",
-    "bitxor",
-    "cast",
-    "ceildiv",
-    "const",
-    "contains",
-    "count",
-    "floordiv",
-    "floormod",
-    "join",
-    "largest_mod",
-    "leq",
-    "make",
-    "maximum",
-    "meet",
-    "minimum",
-    "mul",
-    "neg",
-    "refine_eq",
-    "refine_le",
-    "refine_lt",
-    "refine_ne",
-    "scale",
-    "shl",
-    "shr",
-    "smallest_mod",
-    "sub",
-    "truncdiv",
-    "truncmod",
-    "without",
-]
+End: TypeAlias = int | None
+StridedInterval: TypeAlias = tuple[End, End, int, int]
+Strided: TypeAlias = StridedInterval | None
+
+TOP: Final = (None, None, 1, 0)
+BOTTOM: Final = None
+FEW: Final = 16
+"""Up to this many divisors of one sign are taken one by one: the answer is then the best one."""
 
 
-# --- bits -------------------------------------------------------------------------------------------------------------
+# --- making values ----------------------------------------------------------------------------------------------------
 
 
-def bitand(a: Strided, b: Strided) -> Strided:
-    """A mask of consecutive bits is a division; otherwise known bits, and the ends sign by sign."""
-    if a is None or b is None:
-        return None
-    for x, y in ((a, b), (b, a)):
-        if y[2] == 0:
-            c = y[3]
-            low = c & -c
-            if c < 0 and c == -low:
-                return scale(floordiv_by(x, low), low)  # x & -2**k
-            width = c // low + 1 if c else 1
-            if c >= 0 and width & (width - 1) == 0:  # c = (2**n - 1) * 2**k
-                return scale(floormod_by(floordiv_by(x, low or 1), width), low)
-    known = congruence.from_bits(congruence.and_bits(_known_bits(a), _known_bits(b)))
-    return const(known[1]) if known[0] == 0 else _by_sign(_and_ends, a, b, known)
+def make(lo: End, hi: End, m: int = 1, r: int = 0) -> Strided:
+    """The value of `{x : lo <= x <= hi, x = r mod m}` for any arguments; `m == 0` means `x == r`."""
+    if m == 0:
+        return (r, r, 0, r) if (lo is None or lo <= r) and (hi is None or r <= hi) else None
+    m = abs(m)
+    r %= m
+    if lo is not None:
+        lo += (r - lo) % m
+    if hi is not None:
+        hi -= (hi - r) % m
+    if lo is None or hi is None or lo < hi:
+        return (lo, hi, m, r)
+    return (lo, lo, 0, lo) if lo == hi else None
 
 
-def bitor(a: Strided, b: Strided) -> Strided:
-    if a is None or b is None:
-        return None
-    if _disjoint(a, b):
-        return add(a, b)
-    return bitnot(bitand(bitnot(a), bitnot(b)))  # de Morgan
+def const(x: int) -> StridedInterval:
+    return (x, x, 0, x)
 
 
-def bitxor(a: Strided, b: Strided) -> Strided:
-    if a is None or b is None:
-        return None
-    if (-1, -1, 0, -1) in (a, b):
-        return bitnot(a if b[3] == -1 and b[2] == 0 else b)
-    if _disjoint(a, b):
-        return add(a, b)
-    return _by_sign(_xor_ends, a, b, congruence.from_bits(congruence.xor_bits(_known_bits(a), _known_bits(b))))
+def at_least(a: Strided, end: int) -> Strided:
+    """The elements that are `>= end`."""
+    return a if a is None or (a[0] is not None and a[0] >= end) else make(end, a[1], a[2], a[3])
 
 
-def _disjoint(a: Value, b: Value) -> bool:
-    """Whether no bit can be 1 in both: then a | b = a ^ b = a + b."""
-    (u, v), (w, z) = _known_bits(a), _known_bits(b)
-    return (u | v) & (w | z) == 0
+def at_most(a: Strided, end: int) -> Strided:
+    """The elements that are `<= end`."""
+    return a if a is None or (a[1] is not None and a[1] <= end) else make(a[0], end, a[2], a[3])
 
 
-def _known_bits(a: Value) -> congruence.Bits:
-    """The low bits from the stride, the high bits from what the two ends have in common."""
-    lo, hi, m, r = a
-    unknown, value = congruence.known_bits((m, r))
-    if lo is None or hi is None or lo ^ hi < 0:
-        return unknown, value
-    unknown &= (1 << (lo ^ hi).bit_length()) - 1
-    return unknown, lo & ~unknown
+# --- the lattice ------------------------------------------------------------------------------------------------------
 
 
-_Ends: TypeAlias = Callable[[End, End, End, End], tuple[End, End]]
-
-
-def _by_sign(ends: _Ends, a: Value, b: Value, known: tuple[int, int]) -> Strided:
-    """`ends` on the parts of one sign each, snapped to what is known of the low bits."""
-    result: Strided = None
-    for x in (at_least(a, 0), at_most(a, -1)):
-        for y in (at_least(b, 0), at_most(b, -1)):
-            if x is not None and y is not None:
-                result = join(result, make(*ends(x[0], x[1], y[0], y[1]), *known))
-    return result
-
-
-def _and_ends(a: End, b: End, c: End, d: End) -> tuple[End, End]:
-    """The ends of x & y over x in [a, b] and y in [c, d], each of one sign. `None` stands for that sign's infinity."""
-    x_negative, y_negative = b is not None and b < 0, d is not None and d < 0
-    below = x_negative and y_negative and (a is None or c is None)
-    above = (b is None and (y_negative or d is None)) or (d is None and x_negative)
-    top = _beyond(a, b, c, d)
-    a, c = -top if a is None else a, -top if c is None else c
-    b, d = top - 1 if b is None else b, top - 1 if d is None else d
-    return None if below else _min_and(a, b, c, d, top), None if above else _max_and(a, b, c, d, top)
-
-
-def _xor_ends(a: End, b: End, c: End, d: End) -> tuple[End, End]:
-    """The ends of x ^ y over x in [a, b] and y in [c, d], each of one sign: ~x ^ y = ~(x ^ y) makes both positive."""
-    flipped = False
-    if a is None or a < 0:
-        a, b, flipped = None if b is None else ~b, None if a is None else ~a, not flipped
-    if c is None or c < 0:
-        c, d, flipped = None if d is None else ~d, None if c is None else ~c, not flipped
-    assert a is not None and c is not None
-    top = _beyond(a, b, c, d)
-    lo, hi = (
-        _min_xor(a, top - 1 if b is None else b, c, top - 1 if d is None else d),
-        None if b is None or d is None else _max_xor(a, b, c, d),
-    )
-    return (None if hi is None else ~hi, ~lo) if flipped else (lo, hi)
-
-
-def _beyond(*ends: End) -> int:
-    """A power of two with a bit to spare above every finite end: what infinity can be replaced with."""
-    return 2 << max(e.bit_length() for e in ends if e is not None)
-
-
-# The four ends below are by H. S. Warren, Hacker's Delight, section 4-3: walk down the bits, and at the first one where
-# an operand can be moved without leaving its interval, move it and let all its lower bits be what serves best.
-
-
-def _min_and(a: int, b: int, c: int, d: int, top: int) -> int:
-    """Where neither start has the bit, setting it in one clears all that is below."""
-    free = ~(a | c) & (top - 1)
-    while free:
-        bit = 1 << (free.bit_length() - 1)
-        if (x := (a | bit) & -bit) <= b:
-            return x & c
-        if (y := (c | bit) & -bit) <= d:
-            return a & y
-        free ^= bit
-    return a & c
-
-
-def _max_and(a: int, b: int, c: int, d: int, top: int) -> int:
-    """Where only one end has the bit, it does not count, and clearing it sets all that is below."""
-    odd = (b ^ d) & (top - 1)
-    while odd:
-        bit = 1 << (odd.bit_length() - 1)
-        if b & bit:
-            if (x := (b ^ bit) | (bit - 1)) >= a:
-                return x & d
-        elif (y := (d ^ bit) | (bit - 1)) >= c:
-            return b & y
-        odd ^= bit
-    return b & d
-
-
-def _min_xor(a: int, b: int, c: int, d: int) -> int:
-    """Where only one start has the bit, set it in the other too."""
-    odd = a ^ c
-    while odd:
-        bit = 1 << (odd.bit_length() - 1)
-        if a & bit:
-            if (y := (c | bit) & -bit) <= d:
-                c = y
-        elif (x := (a | bit) & -bit) <= b:
-            a = x
-        odd = (a ^ c) & (bit - 1)
-    return a ^ c
-
-
-def _max_xor(a: int, b: int, c: int, d: int) -> int:
-    """Where both ends have the bit, clear it in one of them."""
-    both = b & d
-    while both:
-        bit = 1 << (both.bit_length() - 1)
-        if (x := (b ^ bit) | (bit - 1)) >= a:
-            b = x
-        elif (y := (d ^ bit) | (bit - 1)) >= c:
-            d = y
-        both = b & d & (bit - 1)
-    return b ^ d
-
-
-def shl(a: Strided, b: Strided) -> Strided:
-    """a * 2**b: the powers 2**s, 2**(s+n), 2**(s+2n), ... lie in 2**s*(2**n - 1)*Z + 2**s."""
-    amount = at_least(b, 0)
-    if amount is None:
-        return None
-    low, high, step, _ = amount
-    assert low is not None
-    widest = congruence.WIDEST_SHIFT
-    lo = 1 << min(low, widest)
-    hi = None if high is None or high > widest else 1 << high
-    return mul(a, make(lo, hi, lo * ((1 << step) - 1) if low <= widest and step <= widest else lo, lo))
-
-
-def shr(a: Strided, b: Strided) -> Strided:
-    """a // 2**b: no bit is left to shift beyond the widest of a's numbers."""
-    amount = at_least(b, 0)
-    if a is None or amount is None:
-        return None
-    low, high, step, _ = amount
-    assert low is not None
-    widest = max(x.bit_length() for x in a if x is not None)
-    low, high = min(low, widest), widest if high is None else min(high, widest)
-    if low == high:
-        return floordiv_by(a, 1 << low)
-    amounts = (*range(low, high, step), high) if high - low < FEW * step else ()
-    return quotients(a, 1 << low, 1 << high, (1 << k for k in amounts))
-
-
-# --- the rest ---------------------------------------------------------------------------------------------------------
-
-
-def cast(a: Strided, bits: int, signed: bool) -> Strided:
-    """The values after storing into `bits` bits, as `ops.wrap` does."""
-    half = 1 << (bits - 1) if signed else 0
-    end = (1 << bits) - 1 - half
-    if a is None or (a[0] is not None and a[0] >= -half and a[1] is not None and a[1] <= end):
-        return a
-    return sub(floormod_by(add(a, const(half)), 1 << bits), const(half))
-
-
-Refined: TypeAlias = tuple[Strided, Strided]
-
-
-def refine_le(a: Strided, b: Strided) -> Refined:
-    """The elements that take part in some pair with `a <= b`."""
-    if a is None or b is None:
-        return None, None
-    return a if b[1] is None else at_most(a, b[1]), b if a[0] is None else at_least(b, a[0])
-
-
-def refine_lt(a: Strided, b: Strided) -> Refined:
-    """The elements that take part in some pair with `a < b`."""
-    if a is None or b is None:
-        return None, None
-    return a if b[1] is None else at_most(a, b[1] - 1), b if a[0] is None else at_least(b, a[0] + 1)
-
-
-def refine_eq(a: Strided, b: Strided) -> Refined:
-    both = meet(a, b)
-    return both, both
-
-
-def refine_ne(a: Strided, b: Strided) -> Refined:
-    """Only a single point on the other side removes anything."""
-    if a is None or b is None:
-        return None, None
-    x, y = a if b[2] else without(a, b[3]), b if a[2] else without(b, a[3])
-    return (x, y) if x is not None and y is not None else (None, None)
-
-
-def without(a: Strided, x: int) -> Strided:
-    """The smallest value that contains every element but `x`."""
-    if a is None or not contains(a, x):
-        return a
+def count(a: Strided) -> int | None:
+    """The number of elements; None if infinite."""
+    if a is None:
+        return 0
     lo, hi, m, _ = a
-    if lo == hi and m == 0:
+    return None if lo is None or hi is None else (hi - lo) // m + 1 if m else 1
+
+
+def contains(a: Strided, x: int) -> bool:
+    if a is None:
+        return False
+    lo, hi, m, r = a
+    return (lo is None or lo <= x) and (hi is None or x <= hi) and (m == 0 or x % m == r)
+
+
+def leq(a: Strided, b: Strided) -> bool:
+    """Whether every element of `a` is one of `b`."""
+    if a is None or b is None:
+        return a is None
+    (al, ah, m, r), (bl, bh, n, s) = a, b
+    inside = (bl is None or (al is not None and bl <= al)) and (bh is None or (ah is not None and ah <= bh))
+    return inside and (m % n == 0 and (r - s) % n == 0 if n else m == 0)
+
+
+def join(a: Strided, b: Strided) -> Strided:
+    """The smallest value that contains both."""
+    if a is None or b is None:
+        return b if a is None else a
+    (al, ah, m, r), (bl, bh, n, s) = a, b
+    lo = None if al is None or bl is None else min(al, bl)
+    hi = None if ah is None or bh is None else max(ah, bh)
+    m = gcd(m, n, r - s)
+    return (lo, hi, m, r % m if m else r)
+
+
+def meet(a: Strided, b: Strided) -> Strided:
+    """The intersection itself."""
+    if a is None or b is None:
         return None
-    if lo == x or hi == x:
-        return make(x + m, hi, m, x) if lo == x else make(lo, x - m, m, x)
-    return (lo, hi, 2 * m, (x + m) % (2 * m)) if lo == x - m and hi == x + m else a
+    both = congruence.meet(a[2:], b[2:])
+    if both is None:
+        return None
+    (al, ah), (bl, bh) = a[:2], b[:2]
+    lo = al if bl is None or (al is not None and al > bl) else bl
+    hi = ah if bh is None or (ah is not None and ah < bh) else bh
+    return make(lo, hi, *both)
 
 
-REFINE: Final[dict[Op, Callable[[Strided, Strided], Refined]]] = {
-    ops.LT: refine_lt,
-    ops.LE: refine_le,
-    ops.GT: lambda a, b: refine_lt(b, a)[::-1],
-    ops.GE: lambda a, b: refine_le(b, a)[::-1],
-    ops.EQ: refine_eq,
-    ops.NE: refine_ne,
-}
-"""Given that `a op b` holds, what is left of `a` and of `b`: the best value on each side."""
+# --- sums and products ------------------------------------------------------------------------------------------------
 
-TRANSFER: Final[dict[Op, Callable[..., Strided]]] = {
-    ops.ADD: add,
-    ops.SUB: sub,
-    ops.MUL: mul,
-    ops.NEG: neg,
-    ops.FLOORDIV: floordiv,
-    ops.FLOORMOD: floormod,
-    ops.CEILDIV: ceildiv,
-    ops.TRUNCDIV: truncdiv,
-    ops.TRUNCMOD: truncmod,
-    ops.MIN: minimum,
-    ops.MAX: maximum,
-    ops.ABS: absolute,
-    ops.BITAND: bitand,
-    ops.BITOR: bitor,
-    ops.BITXOR: bitxor,
-    ops.BITNOT: bitnot,
-    ops.SHL: shl,
-    ops.SHR: shr,
-    ops.SELECT: join,  # of the two branches
-}
 
-OPTIMAL: Final[dict[Op, str]] = {
-    ops.ADD: "always",
-    ops.SUB: "always",
-    ops.MUL: "always",
-    ops.NEG: "always",
-    ops.FLOORDIV: "few divisors; bounds",
-    ops.FLOORMOD: "few divisors",
-    ops.CEILDIV: "few divisors; bounds",
-    ops.TRUNCDIV: "few divisors; bounds",
-    ops.TRUNCMOD: "few divisors",
-    ops.MIN: "always",
-    ops.MAX: "always",
-    ops.ABS: "always",
-    ops.BITAND: "bounds of intervals",
-    ops.BITOR: "bounds of intervals",
-    ops.BITXOR: "bounds of intervals",
-    ops.BITNOT: "always",
-    ops.SHL: "always",  # up to WIDEST_SHIFT
-    ops.SHR: "few divisors; bounds",
-    ops.SELECT: "always",
-}
-"""Where the result is the best one. "few divisors": at most `FEW` of each sign, the constant divisor among them;
-"bounds": the ends are, for every operand; "of intervals": for operands whose stride is 0 or 1."""
+def add(a: Strided, b: Strided) -> Strided:
+    if a is None or b is None:
+        return None
+    (al, ah, m, r), (bl, bh, n, s) = a, b
+    lo = None if al is None or bl is None else al + bl
+    hi = None if ah is None or bh is None else ah + bh
+    m = gcd(m, n)
+    return (lo, hi, m, (r + s) % m if m else r + s)
+
+
+def sub(a: Strided, b: Strided) -> Strided:
+    if a is None or b is None:
+        return None
+    (al, ah, m, r), (bl, bh, n, s) = a, b
+    lo = None if al is None or bh is None else al - bh
+    hi = None if ah is None or bl is None else ah - bl
+    m = gcd(m, n)
+    return (lo, hi, m, (r - s) % m if m else r - s)
+
+
+def neg(a: Strided) -> Strided:
+    if a is None:
+        return None
+    lo, hi, m, r = a
+    return (None if hi is None else -hi, None if lo is None else -lo, m, -r % m if m else -r)
+
+
+def bitnot(a: Strided) -> Strided:
+    if a is None:
+        return None
+    lo, hi, m, r = a
+    return (None if hi is None else ~hi, None if lo is None else ~lo, m, ~r % m if m else ~r)  # -1 - a
+
+
+def scale(a: Strided, c: int) -> Strided:
+    """a * c for an integer c."""
+    if a is None or c == 0:
+        return None if a is None else (0, 0, 0, 0)
+    lo, hi, m, r = a
+    if c < 0:
+        lo, hi = hi, lo
+    m, r = m * abs(c), r * c
+    return (None if lo is None else lo * c, None if hi is None else hi * c, m, r % m if m else r)
+
+
+def mul(a: Strided, b: Strided) -> Strided:
+    """(m*i + r)(n*j + s) = m*n*i*j + m*s*i + n*r*j + r*s, between two of the four corners."""
+    if a is None or b is None:
+        return None
+    (al, ah, m, r), (bl, bh, n, s) = a, b
+    if m == 0 or n == 0:
+        return scale(b, r) if m == 0 else scale(a, s)
+    g = gcd(m * n, m * s, n * r)
+    if al is None or ah is None or bl is None or bh is None:
+        return _unbounded_mul(a, b, g, r * s % g)
+    w, x, y, z = al * bl, al * bh, ah * bl, ah * bh
+    return (min(w, x, y, z), max(w, x, y, z), g, r * s % g)
+
+
+def _unbounded_mul(a: StridedInterval, b: StridedInterval, m: int, r: int) -> StridedInterval:
+    """Corners with infinite ends: as pairs (sign of infinity, value) they compare as numbers do, and 0 * inf = 0."""
+    ends_of_a, ends_of_b = (
+        ((-1, 0) if v[0] is None else (0, v[0]), (1, 0) if v[1] is None else (0, v[1])) for v in (a, b)
+    )
+    corners = [
+        (0, x * y) if p == q == 0 else ((p or _sign(x)) * (q or _sign(y)), 0)
+        for p, x in ends_of_a
+        for q, y in ends_of_b
+    ]
+    (low, lo), (high, hi) = min(corners), max(corners)
+    return (None if low else lo, None if high else hi, m, r)
+
+
+def _sign(x: int) -> int:
+    return (x > 0) - (x < 0)
+
+
+# --- divisions --------------------------------------------------------------------------------------------------------
+
+
+def floordiv(a: Strided, b: Strided) -> Strided:
+    if a is None or b is None:
+        return None
+    if b[2] == 0:
+        return floordiv_by(a, b[3])
+    return join(_floordiv_positive(a, at_least(b, 1)), _floordiv_positive(neg(a), neg(at_most(b, -1))))
+
+
+def floordiv_by(a: Strided, c: int) -> Strided:
+    """Two quotients in a row differ by `q` or `q + 1`, where q = m // c; count how often by `q + 1`."""
+    if c < 0:
+        a, c = neg(a), -c
+    if a is None or c == 0:
+        return None
+    lo, hi, m, r = a
+    if m == 0:
+        return (r // c, r // c, 0, r // c)
+    q, rest = divmod(m, c)
+    if lo is None or hi is None:
+        step = 1 if rest else q
+        return (None if lo is None else lo // c, None if hi is None else hi // c, step, r // c % step)
+    n = (hi - lo) // m
+    longer = (lo % c + n * rest) // c
+    lo, hi = lo // c, hi // c
+    if lo == hi:
+        return (lo, lo, 0, lo)
+    step = q if longer == 0 else q + 1 if longer == n else 1
+    return (lo, hi, step, lo % step)
+
+
+def _floordiv_positive(a: Strided, b: Strided) -> Strided:
+    if a is None or b is None:
+        return None
+    lo, hi, m, r = b
+    assert lo is not None
+    few = hi is not None and hi - lo < FEW * m
+    return floordiv_by(a, r) if m == 0 else quotients(a, lo, hi, range(lo, hi + 1, m) if few and hi else ())
+
+
+def quotients(a: StridedInterval, smallest: int, largest: End, divisors: Iterable[int]) -> Strided:
+    """a // d for positive d: monotone in a, and in d; the stride is known if all the divisors are listed."""
+    lo, hi = a[:2]
+    if lo is not None:
+        lo = lo // smallest if lo < 0 else 0 if largest is None else lo // largest
+    if hi is not None:
+        hi = hi // smallest if hi >= 0 else -1 if largest is None else hi // largest
+    union: Strided = None
+    for d in divisors:
+        union = join(union, floordiv_by(a, d))
+        if union is None or union[2] == 1:
+            break
+    return make(lo, hi) if union is None else make(lo, hi, *union[2:])
+
+
+def ceildiv(a: Strided, b: Strided) -> Strided:
+    return neg(floordiv(neg(a), b))  # ceil(x) = -floor(-x)
+
+
+def truncdiv(a: Strided, b: Strided) -> Strided:
+    """Floor where the signs of `a` and `b` agree, ceiling where they differ."""
+    if a is None or b is None:
+        return None
+    if a[0] is not None and a[0] >= 0 and b[0] is not None and b[0] > 0:
+        return floordiv(a, b)
+    return join(_truncdiv_nonneg(at_least(a, 0), b), neg(_truncdiv_nonneg(neg(at_most(a, -1)), b)))
+
+
+def _truncdiv_nonneg(a: Strided, b: Strided) -> Strided:
+    return join(floordiv(a, at_least(b, 1)), neg(floordiv(a, neg(at_most(b, -1)))))
+
+
+def floormod(a: Strided, b: Strided) -> Strided:
+    if a is None or b is None:
+        return None
+    if b[2] == 0:
+        return floormod_by(a, b[3])
+    return join(_floormod_positive(a, at_least(b, 1)), neg(_floormod_positive(neg(a), neg(at_most(b, -1)))))
+
+
+def floormod_by(a: Strided, c: int) -> Strided:
+    """Two remainders in a row differ by `m % c`, or by `m % c - c` where they wrap; count the wraps."""
+    if c < 0:
+        return neg(floormod_by(neg(a), -c))
+    if a is None or c == 0:
+        return None
+    lo, hi, m, r = a
+    step, start = m % c, r % c
+    if step == 0:
+        return (start, start, 0, start)
+    g = gcd(step, c)
+    if lo is None or hi is None or hi - lo >= (c // g - 1) * m:
+        return (start % g, start % g + c - g, g, start % g)  # every residue of the class
+    n = (hi - lo) // m
+    start = lo % c
+    wraps = (start + n * step) // c
+    if wraps == 0:
+        return (start, start + n * step, step, start % step)
+    if wraps == n:
+        step = c - step
+        return (start - n * step, start, step, start % step)
+    return (smallest_mod(step, start, c, n), largest_mod(step, start, c, n), g, start % g)
+
+
+def _floormod_positive(a: Strided, b: Strided) -> Strided:
+    """0 <= a % d < d; a % d <= a where a >= 0; and a % d = a - q*d where the quotient q is known."""
+    if a is None or b is None:
+        return None
+    lo, hi, m, r = b
+    assert lo is not None
+    if m == 0:
+        return floormod_by(a, r)
+    quotient = quotients(a, lo, hi, ())
+    if quotient is not None and quotient[2] == 0:
+        return sub(a, scale(b, quotient[3]))
+    if hi is not None and hi - lo < FEW * m:
+        return _remainders(a, range(hi, lo - 1, -m))
+    end = None if hi is None else hi - 1
+    if a[0] is not None and a[0] >= 0 and a[1] is not None and (end is None or a[1] < end):
+        end = a[1]
+    return make(0, end, gcd(a[2], m, r), a[3])
+
+
+def _remainders(a: StridedInterval, divisors: range) -> Strided:
+    """a % d for each of the divisors, the largest one first."""
+    union: Strided = None
+    for d in divisors:
+        union = join(union, floormod_by(a, d))
+        if union == (0, divisors[0] - 1, 1, 0):
+            break
+    return union
+
+
+def truncmod(a: Strided, b: Strided) -> Strided:
+    """The sign is that of `a`; the sign of `b` does not matter."""
+    if a is None or b is None:
+        return None
+    if a[0] is not None and a[0] >= 0 and b[0] is not None and b[0] > 0:
+        return floormod(a, b)
+    return join(_truncmod_nonneg(at_least(a, 0), b), neg(_truncmod_nonneg(neg(at_most(a, -1)), b)))
+
+
+def _truncmod_nonneg(a: Strided, b: Strided) -> Strided:
+    return join(floormod(a, at_least(b, 1)), floormod(a, neg(at_most(b, -1))))
+
+
+def smallest_mod(a: int, b: int, m: int, n: int) -> int:
+    """The minimum of `(a*i + b) % m` over `0 <= i <= n`, in O(log m) steps.
+
+    Walking up by a < m, a new minimum can only occur just after a wrap, and just after the k-th wrap the value is
+    `(b - k*m) % a`: the same question modulo `a`. Walking backwards where a > m/2 halves the modulus in each step;
+    without it the number of steps is linear.
+    """
+    best = m
+    while True:
+        a %= m
+        b %= m
+        if 2 * a > m:
+            a, b = m - a, (a * n + b) % m
+        best = min(best, b)
+        wraps = (a * n + b) // m
+        if wraps == 0:
+            return best
+        a, b, m, n = -m, b - m, a, wraps - 1
+
+
+def largest_mod(a: int, b: int, m: int, n: int) -> int:
+    """The maximum of `(a*i + b) % m` over `0 <= i <= n`: -1 - x turns the residues around."""
+    return m - 1 - smallest_mod(-a, -1 - b, m, n)
+
+
+# --- order ------------------------------------------------------------------------------------------------------------
+
+
+def minimum(a: Strided, b: Strided) -> Strided:
+    """min(a, b) is any element of either that is not above every element of the other."""
+    if a is None or b is None:
+        return None
+    return join(a if b[1] is None else at_most(a, b[1]), b if a[1] is None else at_most(b, a[1]))
+
+
+def maximum(a: Strided, b: Strided) -> Strided:
+    """max(a, b) is any element of either that is not below every element of the other."""
+    if a is None or b is None:
+        return None
+    return join(a if b[0] is None else at_least(a, b[0]), b if a[0] is None else at_least(b, a[0]))
+
+
+def absolute(a: Strided) -> Strided:
+    return join(at_least(a, 0), neg(at_most(a, -1)))

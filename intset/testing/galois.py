@@ -63,7 +63,7 @@ def all_congruences(largest: int) -> list[tuple[int, int]]:
     return [(0, r) for r in range(-largest, largest + 1)] + [(m, r) for m in range(1, largest + 1) for r in range(m)]
 
 
-def all_strided(lowest: int, highest: int) -> list[strided.Value]:
+def all_strided(lowest: int, highest: int) -> list[strided.StridedInterval]:
     """Every nonempty strided interval within `[lowest, highest]`."""
     runs = [
         (lo, hi, m, lo % m)

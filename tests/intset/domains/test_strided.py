@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import operator
 import random
 import time
-from collections.abc import Callable
 from itertools import product
 
 import pytest
 
-from intset.domains import strided
-from intset.domains.strided import BOTTOM, FEW, OPTIMAL, REFINE, TOP, TRANSFER, Strided, Value, const, make
+from intset.domains import strided, strided_bits
+from intset.domains.strided import BOTTOM, FEW, TOP, Strided, StridedInterval, const, make
+from intset.domains.strided_bits import OPTIMAL, TRANSFER
 from intset.expr import ops
 from intset.expr.ops import Op
 from intset.testing import galois
@@ -113,9 +112,9 @@ def test_masks() -> None:
                 cases += 1
         assert cases == 25
     rows, columns = make(0, None, 8, 0), make(0, 7)
-    assert strided.bitor(rows, columns) == strided.bitxor(rows, columns) == make(0, None)
-    assert strided.bitor(make(0, 120, 8), make(0, 6, 2)) == make(0, 126, 2)  # disjoint bits: a sum
-    assert strided.bitand(rows, columns) == const(0)
+    assert strided_bits.bitor(rows, columns) == strided_bits.bitxor(rows, columns) == make(0, None)
+    assert strided_bits.bitor(make(0, 120, 8), make(0, 6, 2)) == make(0, 126, 2)  # disjoint bits: a sum
+    assert strided_bits.bitand(rows, columns) == const(0)
 
 
 # --- infinite operands ------------------------------------------------------------------------------------------------
@@ -167,7 +166,7 @@ def test_large_operands(op: Op) -> None:
             assert strided.contains(result, x), (operands, result, x)
 
 
-# --- the lattice, refinement, casts -----------------------------------------------------------------------------------
+# --- the lattice ------------------------------------------------------------------------------------------------------
 
 
 def test_lattice() -> None:
@@ -196,50 +195,6 @@ def test_make() -> None:
         cases += 1
     assert cases == 9 * 9 * 9 * 8
     assert make(None, 7, 4, 1) == (None, 5, 4, 1) and make(None, None, -4, -1) == (None, None, 4, 3)
-
-
-COMPARE: dict[Op, Callable[[int, int], bool]] = {
-    ops.LT: operator.lt,
-    ops.LE: operator.le,
-    ops.GT: operator.gt,
-    ops.GE: operator.ge,
-    ops.EQ: operator.eq,
-    ops.NE: operator.ne,
-}
-
-
-@pytest.mark.parametrize("op", REFINE, ids=repr)
-def test_refine(op: Op) -> None:
-    values, holds, cases = galois.all_strided(-3, 4), COMPARE[op], 0
-    for a, b in product(values, repeat=2):
-        pairs = [(x, y) for x in galois.gamma_strided(a) for y in galois.gamma_strided(b) if holds(x, y)]
-        best = galois.alpha_strided({x for x, _ in pairs}), galois.alpha_strided({y for _, y in pairs})
-        assert REFINE[op](a, b) == best, (a, b)
-        cases += 1
-    assert cases == len(values) ** 2 == 65**2
-    assert REFINE[op](BOTTOM, TOP) == REFINE[op](TOP, BOTTOM) == (BOTTOM, BOTTOM)
-
-
-def test_refine_infinite() -> None:
-    evens, naturals = make(None, None, 2, 0), make(0, None)
-    assert strided.refine_lt(evens, make(None, 7)) == (make(None, 6, 2, 0), make(None, 7))
-    assert REFINE[ops.GT](evens, make(5, None)) == (make(6, None, 2, 0), make(5, None))
-    assert strided.refine_ne(naturals, const(0)) == (make(1, None), const(0))
-    assert strided.refine_ne(evens, const(2)) == (evens, const(2))
-    assert strided.refine_eq(evens, make(3, None, 3)) == (make(6, None, 6),) * 2
-
-
-@pytest.mark.parametrize("signed", [False, True])
-def test_cast(signed: bool) -> None:
-    cases = 0
-    for lo, n, m, bits in product(range(-20, 20, 3), range(9), (1, 2, 3, 5, 8, 12), (1, 3, 4)):
-        a = make(lo, lo + n * m, m, lo)
-        best = galois.alpha_strided({ops.wrap(x, bits, signed) for x in galois.gamma_strided(a)})
-        assert strided.cast(a, bits, signed) == best, (a, bits)
-        cases += 1
-    assert cases == 14 * 9 * 6 * 3
-    assert strided.cast(make(None, 3, 12, 1), 8, False) == make(1, 253, 4, 1)
-    assert strided.cast(BOTTOM, 8, signed) is BOTTOM
 
 
 # --- the remainder of a run -------------------------------------------------------------------------------------------
@@ -344,8 +299,8 @@ def test_an_empty_operand_makes_an_empty_result(op: Op) -> None:
 
 def test_a_shift_by_much_stays_small() -> None:
     operand = make(-5, 9, 7, 2)
-    assert strided.shr(operand, make(10**18, None)) == make(-1, 0)
-    assert strided.shr(const(0), make(0, 10**18)) == const(0) == strided.shl(const(0), make(0, 10**18))
+    assert strided_bits.shr(operand, make(10**18, None)) == make(-1, 0)
+    assert strided_bits.shr(const(0), make(0, 10**18)) == const(0) == strided_bits.shl(const(0), make(0, 10**18))
     for amount in (const(10**18), make(0, None), make(3, 10**18)):
-        shifted: Value | None = strided.shl(operand, amount)
+        shifted: StridedInterval | None = strided_bits.shl(operand, amount)
         assert shifted is not None and all(x is None or x.bit_length() < 10_000 for x in shifted)

@@ -17,14 +17,14 @@ from typing import Any
 import pytest
 import z3
 
-from intset.domains import congruence, multistride, strided, strided_arith
+from intset.domains import congruence, modular, multistride, strided, strided_bits
 from intset.domains import product as products
 from intset.expr import ops
 from intset.linear import atoms
 from intset.linear import bounds as iv
 from tests.intset.domains.symbolic import Int, Path, Truth, for_unknowns, multiplier, paths, proves
 
-MODULES: tuple[ModuleType, ...] = (iv, atoms, congruence, strided_arith, strided, multistride, products)
+MODULES: tuple[ModuleType, ...] = (iv, atoms, congruence, strided, strided_bits, modular, multistride, products)
 
 # --- unknown values of each kind, with an element of them -------------------------------------------------------------
 
@@ -222,28 +222,28 @@ STATED: dict[str, Statement] = {
     "atoms._abs_bounds": of(ops.ABS, interval),
     "atoms._inverted": of(ops.BITNOT, interval),
     "product._add": of(ops.ADD, interval),
-    "congruence.add": of(ops.ADD, class_of),
-    "congruence.sub": of(ops.SUB, class_of),
-    "congruence.mul": of(ops.MUL, class_of),
-    "congruence.neg": of(ops.NEG, class_of),
-    "congruence.bitnot": of(ops.BITNOT, class_of),
-    "congruence.floordiv": of(ops.FLOORDIV, class_of, slow=True),
-    "congruence.floormod": of(ops.FLOORMOD, class_of, slow=True),
-    "congruence.ceildiv": of(ops.CEILDIV, class_of, slow=True),
-    "congruence.truncdiv": of(ops.TRUNCDIV, class_of, slow=True),
-    "congruence.truncmod": of(ops.TRUNCMOD, class_of, slow=True),
-    "congruence.minimum": of(ops.MIN, class_of),
-    "congruence.maximum": of(ops.MAX, class_of),
-    "congruence.absolute": of(ops.ABS, class_of),
+    "modular.ADD": of(ops.ADD, class_of),
+    "modular.SUB": of(ops.SUB, class_of),
+    "modular.MUL": of(ops.MUL, class_of),
+    "modular.NEG": of(ops.NEG, class_of),
+    "modular.BITNOT": of(ops.BITNOT, class_of),
+    "modular.FLOORDIV": of(ops.FLOORDIV, class_of, slow=True),
+    "modular.FLOORMOD": of(ops.FLOORMOD, class_of, slow=True),
+    "modular.CEILDIV": of(ops.CEILDIV, class_of, slow=True),
+    "modular.TRUNCDIV": of(ops.TRUNCDIV, class_of, slow=True),
+    "modular.TRUNCMOD": of(ops.TRUNCMOD, class_of, slow=True),
+    "modular.MINIMUM": of(ops.MIN, class_of),
+    "modular.MAXIMUM": of(ops.MAX, class_of),
+    "modular.ABS": of(ops.ABS, class_of),
     "congruence.join": Statement(class_of, either),
-    "strided_arith.add": of(ops.ADD, run_of, slow=True),
-    "strided_arith.sub": of(ops.SUB, run_of, slow=True),
-    "strided_arith.mul": of(ops.MUL, run_of, slow=True),
-    "strided_arith.neg": of(ops.NEG, run_of),
-    "strided_arith.bitnot": of(ops.BITNOT, run_of),
-    "strided_arith.scale": Statement(run_of, lambda x, y: x * y, shapes=(SHAPES[run_of], POINT), call=by_point),
-    "strided_arith.join": Statement(run_of, either, slow=True),
-    "strided_arith.floordiv_by": Statement(run_of, MEANING[ops.FLOORDIV], shapes=(SOME, POINT), call=by_point),
+    "strided.add": of(ops.ADD, run_of, slow=True),
+    "strided.sub": of(ops.SUB, run_of, slow=True),
+    "strided.mul": of(ops.MUL, run_of, slow=True),
+    "strided.neg": of(ops.NEG, run_of),
+    "strided.bitnot": of(ops.BITNOT, run_of),
+    "strided.scale": Statement(run_of, lambda x, y: x * y, shapes=(SHAPES[run_of], POINT), call=by_point),
+    "strided.join": Statement(run_of, either, slow=True),
+    "strided.floordiv_by": Statement(run_of, MEANING[ops.FLOORDIV], shapes=(SOME, POINT), call=by_point),
 }
 """Proved for all integers. A run with both ends is divided under `floordiv_by`'s count of the longer steps, which is
 checked by enumeration (test_constant_divisor)."""
@@ -269,66 +269,58 @@ LISTED: dict[str, str] = {
     "congruence.contains": LATTICE,
     "congruence.leq": LATTICE,
     "congruence.meet": "inverts one modulus in the other: checked on all moduli up to 9, and on large primes",
-    "congruence._smallest": PART,
     "congruence.known_bits": BITS,
     "congruence.from_bits": BITS,
     "congruence.and_bits": BITS,
     "congruence.xor_bits": BITS,
-    "congruence.bitand": BITS,
-    "congruence.bitor": BITS,
-    "congruence.bitxor": BITS,
-    "congruence.shl": POWERS,
-    "congruence.shr": POWERS,
-    "congruence.cast": POWERS,
     "product.product_domain": "makes a domain of others: it bounds nothing by itself",
-    "strided_arith.make": WINDOW,
-    "strided_arith.const": PART,
-    "strided_arith.at_least": WINDOW,
-    "strided_arith.at_most": WINDOW,
-    "strided_arith.count": LATTICE,
-    "strided_arith.contains": LATTICE,
-    "strided_arith.leq": LATTICE,
-    "strided_arith.meet": WINDOW,
-    "strided_arith._unbounded_mul": PART,
-    "strided_arith._sign": PART,
-    "strided_arith.floordiv": DIVISORS,
-    "strided_arith._floordiv_positive": DIVISORS,
-    "strided_arith.quotients": DIVISORS,
-    "strided_arith.ceildiv": DIVISORS,
-    "strided_arith.truncdiv": DIVISORS,
-    "strided_arith._truncdiv_nonneg": DIVISORS,
-    "strided_arith.floormod": DIVISORS,
-    "strided_arith.floormod_by": LOOP,
-    "strided_arith._floormod_positive": DIVISORS,
-    "strided_arith._remainders": DIVISORS,
-    "strided_arith.truncmod": DIVISORS,
-    "strided_arith._truncmod_nonneg": DIVISORS,
-    "strided_arith.smallest_mod": LOOP,
-    "strided_arith.largest_mod": LOOP,
-    "strided_arith.minimum": WINDOW,
-    "strided_arith.maximum": WINDOW,
-    "strided_arith.absolute": WINDOW,
-    "strided.bitand": BITS,
-    "strided.bitor": BITS,
-    "strided.bitxor": BITS,
-    "strided._disjoint": BITS,
-    "strided._known_bits": BITS,
-    "strided._by_sign": BITS,
-    "strided._and_ends": BITS,
-    "strided._xor_ends": BITS,
-    "strided._beyond": BITS,
-    "strided._min_and": BITS,
-    "strided._max_and": BITS,
-    "strided._min_xor": BITS,
-    "strided._max_xor": BITS,
-    "strided.shl": POWERS,
-    "strided.shr": POWERS,
-    "strided.cast": POWERS,
-    "strided.refine_le": WINDOW,
-    "strided.refine_lt": WINDOW,
-    "strided.refine_eq": WINDOW,
-    "strided.refine_ne": WINDOW,
-    "strided.without": WINDOW,
+    "strided.make": WINDOW,
+    "strided.const": PART,
+    "strided.at_least": WINDOW,
+    "strided.at_most": WINDOW,
+    "strided.count": LATTICE,
+    "strided.contains": LATTICE,
+    "strided.leq": LATTICE,
+    "strided.meet": WINDOW,
+    "strided._unbounded_mul": PART,
+    "strided._sign": PART,
+    "strided.floordiv": DIVISORS,
+    "strided._floordiv_positive": DIVISORS,
+    "strided.quotients": DIVISORS,
+    "strided.ceildiv": DIVISORS,
+    "strided.truncdiv": DIVISORS,
+    "strided._truncdiv_nonneg": DIVISORS,
+    "strided.floormod": DIVISORS,
+    "strided.floormod_by": LOOP,
+    "strided._floormod_positive": DIVISORS,
+    "strided._remainders": DIVISORS,
+    "strided.truncmod": DIVISORS,
+    "strided._truncmod_nonneg": DIVISORS,
+    "strided.smallest_mod": LOOP,
+    "strided.largest_mod": LOOP,
+    "strided.minimum": WINDOW,
+    "strided.maximum": WINDOW,
+    "strided.absolute": WINDOW,
+    "strided_bits.bitand": BITS,
+    "strided_bits.bitor": BITS,
+    "strided_bits.bitxor": BITS,
+    "strided_bits._disjoint": BITS,
+    "strided_bits._known_bits": BITS,
+    "strided_bits._by_sign": BITS,
+    "strided_bits._and_ends": BITS,
+    "strided_bits._xor_ends": BITS,
+    "strided_bits._beyond": BITS,
+    "strided_bits._min_and": BITS,
+    "strided_bits._max_and": BITS,
+    "strided_bits._min_xor": BITS,
+    "strided_bits._max_xor": BITS,
+    "strided_bits.shl": POWERS,
+    "strided_bits.shr": POWERS,
+    **{f"modular.{op}": BITS for op in ("BITAND", "BITOR", "BITXOR")},
+    **{f"modular.{op}": POWERS for op in ("SHL", "SHR")},
+    "modular.SELECT": "the join of two congruences, stated as `congruence.join`",
+    "modular.open_ended": PART,
+    "modular.on_congruences": "derives the table whose functions are stated here",
     "product.granger": WINDOW,
     **dict.fromkeys((f"multistride.{name}" for name in (
         "make", "reach", "lowest", "highest", "is_interval", "is_superincreasing", "enclosing", "contains", "count",
@@ -339,13 +331,15 @@ LISTED: dict[str, str] = {
 
 
 def functions() -> dict[str, Callable[..., Any]]:
-    """Every function that the modules define, by name."""
+    """Every function that the modules define, and those of the derived table, by name."""
     found = {}
     for module in MODULES:
         short = module.__name__.rpartition(".")[2]
         for name, value in vars(module).items():
             if inspect.isfunction(value) and value.__module__ == module.__name__:
                 found[f"{short}.{name}"] = value
+    for op, transfer in modular.TRANSFER.items():
+        found[f"modular.{op!r}"] = transfer
     return found
 
 
@@ -410,10 +404,10 @@ def test_a_truncated_remainder_is_bounded_by_what_it_is_made_of(unknowns: None) 
 WRONG: dict[str, Callable[..., Any]] = {
     "bounds.hull": lambda a, b: a,
     "bounds.meet": lambda a, b: (a[0], None if b[1] is None else b[1] - 1),
-    "congruence.add": lambda a, b: congruence.mul(a, b),
-    "congruence.neg": lambda a: a,
-    "strided_arith.sub": lambda a, b: strided_arith.add(a, b),
-    "strided_arith.floordiv_by": lambda a, c: strided_arith.scale(a, c),
+    "congruence.join": lambda a, b: a,
+    "strided.neg": lambda a: a,
+    "strided.sub": lambda a, b: strided.add(a, b),
+    "strided.floordiv_by": lambda a, c: strided.scale(a, c),
     "bounds.floormod": lambda a, b: (0, None if b[1] is None else b[1] - 1),
 }
 
