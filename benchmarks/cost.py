@@ -28,10 +28,10 @@ from types import CodeType
 from typing import Any
 
 import intset
+from benchmarks.reference import Reference
 from intset import Context, Range, Var
 from lowering.cli import tables
 from lowering.cli.corpus import Problem, Row, read_rows
-from lowering.cli.reference import Reference
 
 ROOT = Path(__file__).parent.parent
 CORPUS = ROOT / "benchmarks" / "data" / "index_expressions.json"

@@ -145,7 +145,6 @@ class Problem:
     ranges: dict[Var, Range] = field(default_factory=dict)
     conditions: tuple[Cond, ...] = ()
     exprs: tuple[Any, ...] = ()
-    _elements: dict[int, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         row = self.row
@@ -192,14 +191,6 @@ class Problem:
             return Context(self.ranges, assume=self.conditions, domain=domain)
         except IntSetError as error:
             raise InputError(f"{self.row.where}: {error}") from None
-
-    def elements(self, k: int) -> Any:
-        """The true values of expression `k`, a sorted array found by enumeration; `None` where the box is too large."""
-        if k not in self._elements:
-            from lowering.cli.enumeration import true_values
-
-            self._elements[k] = true_values(self.exprs[k], self.ranges, self.conditions)
-        return self._elements[k]
 
     def admits(self, point: Mapping[Any, int]) -> bool:
         """Whether `point` is a point of the row: variables in their ranges, sizes at least 1, conditions true.

@@ -284,6 +284,13 @@ def test_progress_stays_off_stdout_and_piped_stderr(tmp_path: Path) -> None:
     assert done.returncode == 0 and done.stderr == "" and json.loads(done.stdout)
 
 
+def test_compare_without_the_benchmarks_is_one_line(tmp_path: Path) -> None:
+    path = write(tmp_path / "one.json", json.dumps([ROW]))
+    code = "import sys; sys.modules['benchmarks'] = None; from lowering.cli import main; sys.exit(main(sys.argv[1:]))"
+    done = subprocess.run([sys.executable, "-c", code, "compare", path], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 2 and "checkout" in done.stderr and len(done.stderr.splitlines()) == 1
+
+
 # -- bad input ----------------------------------------------------------------------------------------------------
 
 

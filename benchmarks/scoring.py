@@ -8,6 +8,7 @@ value, or when it claims to be tight, exact, proved or refuted and is not.
 
 from __future__ import annotations
 
+import functools
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -15,14 +16,14 @@ from statistics import fmean, median
 from time import perf_counter
 from typing import TYPE_CHECKING, TypeVar
 
+from benchmarks.reference import Reference
 from intset import Cond, Context, Expr, InputError, IntSet, IntSetError, Range, Var, evaluate
 from intset.domains.base import Bounds, ShapeSet
 from intset.expr.digits import shown
 from lowering.cli.corpus import Problem, Row
-from lowering.cli.reference import Reference
 
 if TYPE_CHECKING:
-    from lowering.cli.enumeration import Array
+    from benchmarks.enumeration import Array
 
 T = TypeVar("T")
 
@@ -205,11 +206,23 @@ def score_row(problem: Problem, score: DomainScore) -> None:
 # -- index expressions --------------------------------------------------------------------------------------------
 
 
+def elements_of(problem: Problem, k: int) -> Array | None:
+    """The true values of expression `k`, sorted, by enumeration; `None` where the box is too large."""
+    return _elements(problem.exprs[k], tuple(problem.ranges.items()), tuple(problem.conditions))
+
+
+@functools.lru_cache(maxsize=64)  # each domain asks for the same elements
+def _elements(expr: Expr, ranges: tuple[tuple[Var, Range], ...], conditions: tuple[Cond, ...]) -> Array | None:
+    from benchmarks.enumeration import true_values
+
+    return true_values(expr, dict(ranges), conditions)
+
+
 def _score_index(problem: Problem, k: int, domain: str) -> IndexScore:
     row, expr = problem.row, problem.exprs[k]
     bounds, seconds = _timed(lambda: problem.context(domain).bounds(expr))
     values, set_seconds = _timed(lambda: problem.context(domain).value_set(expr))
-    elements = problem.elements(k)
+    elements = elements_of(problem, k)
     truth = _true_ends(problem, k, elements)
     low, high = numbers(bounds)
     found = list(_end_violations(low, high, truth, bounds))
@@ -291,7 +304,7 @@ def _against(values: IntSet, truth: tuple[int, int] | None, elements: Array | No
 def _members_agree(
     values: IntSet, truth: tuple[int, int], elements: Array, same_ends: bool
 ) -> tuple[bool | None, bool]:
-    from lowering.cli.enumeration import represented
+    from benchmarks.enumeration import represented
 
     if isinstance(values, ShapeSet):  # its conditions may be long, or have no form without quantifiers
         return _probed(values, truth, set(elements.tolist()), same_ends)
