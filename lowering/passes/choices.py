@@ -15,34 +15,32 @@ from intset.expr.definedness import definedness
 from intset.expr.node import Expr, Var
 from intset.expr.walk import opaque_terms
 from intset.linear.canonical import Normalizer
-from lowering.nest.ir import For, Function, If, Let, Seq, Stmt, seq
-from lowering.nest.walk import Visit, drive, operands, range_ends, statements, transform
+from lowering.nest.driver import Descent, Rules, rewritten
+from lowering.nest.ir import For, Function, Let, Stmt, seq
+from lowering.nest.walk import operands, range_ends, statements, transform
 
 
 def name_choices(f: Function) -> Function:
     """The function with a `Let` before each innermost loop for every select of indices that does not depend on it."""
-    return f.with_body(drive(_visit(f.body)))
+    rules: Rules[Descent] = {For: (_name_choices_of_ends,)}
+    return f.with_body(rewritten(f.body, Descent(), enter=rules, leave={For: (_name_choices_of_body,)}))
 
 
-def _visit(stmt: Stmt) -> Visit[Stmt]:
-    if isinstance(stmt, Seq):
-        parts: list[Stmt] = []
-        for inner in stmt.stmts:
-            parts.append((yield _visit(inner)))  # noqa: PERF401  # a comprehension cannot yield
-        return seq(*parts)
-    if isinstance(stmt, If):
-        then = yield _visit(stmt.then)
-        return If(stmt.cond, then, None if stmt.orelse is None else (yield _visit(stmt.orelse)))
-    if not isinstance(stmt, For):
-        return stmt
-    lets, loop = _with_named_ends(stmt)
+def _name_choices_of_ends(loop: For, _: Descent) -> Stmt:
+    """A loop with names, before it, for the choices in its ends that its body makes as well."""
+    lets, named = _with_named_ends(loop)
+    return seq(*lets, named)
+
+
+def _name_choices_of_body(loop: For, _: Descent) -> Stmt:
+    """An innermost loop with names, before it, for the choices in its body that it does not change."""
     if any(isinstance(inner, For) for inner in statements(loop.body)):
-        return seq(*lets, replace(loop, body=(yield _visit(loop.body))))
+        return loop
     inside = {inner.var for inner in statements(loop) if isinstance(inner, (For, Let))}
     inside.update(c.var for c in loop.carried)
-    made, names = _named(loop.var, _choices_in(loop.body), inside)
+    lets, names = _named(loop.var, _choices_in(loop.body), inside)
     body = transform(loop.body, lambda e: walk.rewrite(e, dict(names)))
-    return seq(*lets, *made, replace(loop, body=body))
+    return seq(*lets, replace(loop, body=body))
 
 
 def _with_named_ends(loop: For) -> tuple[list[Let], For]:

@@ -13,9 +13,10 @@ from intset.expr import ops
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.walk import postorder
 from lowering.division import Lowered, lower_division
-from lowering.nest.ir import Allocate, Assert, For, Function, If, Seq, Stmt, checked_function
-from lowering.nest.scope import Scope, scope_of
-from lowering.nest.walk import Visit, drive, map_operands
+from lowering.nest.driver import Cursor, Rules, each_operand, rewritten
+from lowering.nest.ir import Allocate, Assert, Function, Stmt, checked_function
+from lowering.nest.scope import Scope
+from lowering.nest.walk import map_operands
 from lowering.passes.integers import map_integers
 
 Note: TypeAlias = Callable[[Lowered], object]  # told of every expression that is lowered
@@ -32,7 +33,7 @@ def lower_divisions(f: Function, bits: int = 64) -> Function:
         in 64 bits.
     """
     checked_function(f, "lower_divisions")
-    return f.with_body(drive(_visit(f.body, scope_of(f), bits, lambda _: None)))
+    return f.with_body(rewritten(f.body, Cursor.root(f), leave=_rules(bits, lambda _: None)))
 
 
 def lowered_parts(f: Function, bits: int = 64) -> tuple[Lowered, ...]:
@@ -42,30 +43,25 @@ def lowered_parts(f: Function, bits: int = 64) -> tuple[Lowered, ...]:
     assertions are not among them: they are lowered without the facts that they check.
     """
     found: list[Lowered] = []
-    drive(_visit(f.body, scope_of(f), bits, found.append))
+    rewritten(f.body, Cursor.root(f), leave=_rules(bits, found.append))
     return tuple({(one.asked[0], one.expr): one for one in found if one.steps}.values())
 
 
-def _visit(stmt: Stmt, scope: Scope, bits: int, note: Note) -> Visit[Stmt]:
-    if isinstance(stmt, Seq):
-        parts = []
-        for inner in stmt.stmts:
-            parts.append((yield _visit(inner, scope, bits, note)))
-            scope = scope.after(inner)
-        return Seq(tuple(parts))
-    if isinstance(stmt, For):
-        body = yield _visit(stmt.body, scope.inside(stmt), bits, note)
-        return replace(map_operands(stmt, lambda e: lowered(e, scope, bits, note)), body=body)
-    if isinstance(stmt, If):
-        then = yield _visit(stmt.then, scope.then(stmt), bits, note)
-        orelse = None if stmt.orelse is None else (yield _visit(stmt.orelse, scope.otherwise(stmt), bits, note))
-        return If(lowered(stmt.cond, scope, bits, note), then, orelse)
-    if isinstance(stmt, Assert):
-        return Assert(_unaided(stmt.cond, bits), stmt.message)
-    if isinstance(stmt, Allocate):  # nothing computes what its padding says
-        new = map_operands(replace(stmt, padding=None), lambda e: lowered(e, scope, bits, note))
+def _rules(bits: int, note: Note) -> Rules[Cursor]:
+    """Lower the divisions of every operand under the scope of its statement."""
+
+    def lower_operand(operand: Part, cursor: Cursor) -> Part:
+        return lowered(operand, cursor.scope, bits, note)
+
+    def lower_storage(stmt: Allocate, cursor: Cursor) -> Allocate:
+        """An allocation, but for its padding: no code computes that."""
+        new = map_operands(replace(stmt, padding=None), lambda e: lower_operand(e, cursor))
         return replace(new, padding=stmt.padding)
-    return map_operands(stmt, lambda e: lowered(e, scope, bits, note))
+
+    def lower_assertion(stmt: Assert, cursor: Cursor) -> Assert:
+        return Assert(_unaided(stmt.cond, bits), stmt.message)
+
+    return {Stmt: (each_operand(lower_operand),), Allocate: (lower_storage,), Assert: (lower_assertion,)}
 
 
 def _unaided(cond: Cond, bits: int) -> Cond:

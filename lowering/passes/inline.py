@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from bound.tir.reduce import Parameter
@@ -10,8 +11,9 @@ from intset.expr import ops
 from intset.expr.definedness import definedness
 from intset.expr.node import Expr, Var
 from intset.expr.walk import is_small, opaque_terms, postorder
-from lowering.nest.ir import Function, Let, Seq, Stmt, seq
-from lowering.nest.walk import Visit, children, drive, map_operands, replaced, with_children
+from lowering.nest.driver import Descent, each_operand, rewritten
+from lowering.nest.ir import Function, Let, Seq, Stmt, is_empty
+from lowering.nest.walk import replaced
 
 MOST: Final = 9  # nodes of what is written at each of its uses
 
@@ -23,7 +25,8 @@ def inline_values(f: Function, most: int = MOST) -> Function:
     It is for what looks at the form of indices, as partitioning does and compilers do, which find what loops do not
     change by themselves. Names of choices, of long expressions and of what is read from elements stay.
     """
-    return f.with_body(drive(_visit(f.body, {}, most)))
+    enter = {Stmt: (each_operand(_use_values),), Let: (_drop_short_name,)}
+    return f.with_body(rewritten(f.body, _Inlining({}, most), enter))
 
 
 def _is_short(value: Operand, most: int) -> bool:
@@ -32,15 +35,27 @@ def _is_short(value: Operand, most: int) -> bool:
     return not definedness((value,)) and not any(node.op is ops.SELECT for node in postorder((value,)))
 
 
-def _visit(stmt: Stmt, known: dict[Parameter, Operand], most: int) -> Visit[Stmt]:
-    parts: list[Stmt] = []
-    for inner in children(stmt):
-        if isinstance(inner, Let) and isinstance(stmt, Seq) and isinstance(inner.var, Var):
-            value = replaced(inner.value, known)
-            if _is_short(value, most):
-                known = {**known, inner.var: value}
-                continue
-        parts.append((yield _visit(inner, known, most)))
-    if isinstance(stmt, Seq):
-        return seq(*parts)
-    return with_children(map_operands(stmt, lambda e: replaced(e, known)) if known else stmt, tuple(parts))
+class _Inlining(Descent):
+    """The short values of the names in sight.
+
+    Invariant: values hold no name that is inlined.
+    """
+
+    __slots__ = ("known", "most")
+
+    def __init__(self, known: dict[Parameter, Operand], most: int) -> None:
+        self.known, self.most = known, most
+
+    def after(self, old: Stmt, new: Stmt) -> _Inlining:
+        if not isinstance(old, Let) or not is_empty(new):
+            return self
+        return _Inlining({**self.known, old.var: replaced(old.value, self.known)}, self.most)
+
+
+def _drop_short_name(stmt: Let, names: _Inlining) -> Stmt:
+    value = replaced(stmt.value, names.known)
+    return Seq() if isinstance(stmt.var, Var) and _is_short(value, names.most) else replace(stmt, value=value)
+
+
+def _use_values(operand: Operand, names: _Inlining) -> Operand:
+    return replaced(operand, names.known) if names.known else operand

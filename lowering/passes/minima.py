@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 from bound.tir import walk
 from intset.expr import ops
 from intset.expr.node import Expr, Var
 from intset.expr.walk import postorder
-from lowering.nest.ir import Allocate, For, Function, If, Let, Seq, Stmt, seq
-from lowering.nest.walk import Visit, drive, range_ends, transform
+from lowering.nest.driver import Descent, rewritten
+from lowering.nest.ir import Allocate, Function, Let, Seq, Stmt, seq
+from lowering.nest.walk import range_ends, transform
 
 MAX_NODES: Final = 9  # expressions of more nodes, and selects, get a name
 _RING: Final = (ops.VAR, ops.CONST, ops.NEG, ops.ADD, ops.SUB, ops.MUL)
@@ -22,23 +22,15 @@ def name_minima(f: Function) -> Function:
     Wherever the same expression is used behind it, the name stands for it: in the loops that fill the storage, in the
     indices that read it.
     """
-    return f.with_body(drive(_visit(f.body)))
+    return f.with_body(rewritten(f.body, Descent(), leave={Seq: (_name_long_minima,)}))
 
 
-def _visit(stmt: Stmt) -> Visit[Stmt]:
-    if isinstance(stmt, For):
-        return replace(stmt, body=(yield _visit(stmt.body)))
-    if isinstance(stmt, If):
-        then = yield _visit(stmt.then)
-        return If(stmt.cond, then, None if stmt.orelse is None else (yield _visit(stmt.orelse)))
-    if not isinstance(stmt, Seq):
-        return stmt
-    parts: list[Stmt] = []
-    for inner in stmt.stmts:
-        parts.append((yield _visit(inner)))  # noqa: PERF401  # a comprehension cannot yield
+def _name_long_minima(block: Stmt, _: Descent) -> Stmt:
+    """A sequence with a name for each long minimum of its allocations; the names stand first."""
+    assert isinstance(block, Seq)
     lets: list[Stmt] = []
     names: dict[Expr, Var] = {}
-    for inner in stmt.stmts:
+    for inner in block.stmts:
         if isinstance(inner, Allocate):
             for k, r in enumerate(inner.ranges):
                 low = range_ends(r)[0]
@@ -46,10 +38,7 @@ def _visit(stmt: Stmt) -> Visit[Stmt]:
                     var = Var(f"{inner.tensor.name}.min{k}")
                     lets.append(Let(var, walk.rewrite(low, dict(names))))
                     names[low] = var
-    if not names:
-        return seq(*parts)
-    # the lets stand first: what they are made of is known before the sequence begins
-    return seq(*lets, transform(Seq(tuple(parts)), lambda e: walk.rewrite(e, dict(names))))
+    return seq(*lets, transform(block, lambda e: walk.rewrite(e, dict(names)))) if names else block
 
 
 def _is_long(e: Expr) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
@@ -15,14 +15,16 @@ from intset.expr import ops
 from intset.expr.node import Cond, Expr, Node, Var, const
 from intset.expr.walk import opaque_terms, postorder
 from intset.prover.proof import Proof
-from lowering.nest.ir import Allocate, Assume, For, Function, If, Let, Seq, Stmt, Store, checked_function
+from lowering.nest.driver import Descent, walked
+from lowering.nest.ir import Allocate, Assume, For, Function, If, Let, Stmt, Store, checked_function
 from lowering.nest.scope import Scope, scope_of
 from lowering.nest.text import end_of
-from lowering.nest.walk import Visit, drive, operands, range_ends, statements
+from lowering.nest.walk import operands, range_ends, statements
 from lowering.passes.integers import parts_of
 from lowering.passes.intervals import Spans, fits_by_intervals
 
 BITS: Final = 32  # of the narrow type
+Shapes: TypeAlias = "Mapping[Tensor, tuple[Expr, ...]]"
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,8 +62,10 @@ def narrow(f: Function) -> Width:
     """
     checked_function(f, "narrow")
     with intset.using(tiers=tiers_within(Effort.SETS)):
-        place = _Place(scope_of(f), None, _named_data(f.body))
-        return drive(_visit(f.body, place, {t: t.extents for t in f.params})) or Width(32)
+        scope = scope_of(f)
+        root = _Place(scope, Spans(scope.ctx, BITS), _named_data(f.body), {t: t.extents for t in f.params})
+        refused = (width for stmt, place in walked(f.body, root) for width in _refused(stmt, place))
+        return next(filter(None, refused), Width(32))
 
 
 def _named_data(root: Stmt) -> frozenset[Var]:
@@ -70,24 +74,45 @@ def _named_data(root: Stmt) -> frozenset[Var]:
     return frozenset(s.var for s in named if isinstance(s.var, Var))
 
 
-Shapes: TypeAlias = "dict[Tensor, tuple[Expr, ...]]"
+class _Place(Descent):
+    """What decides widths at a position: the scope, intervals of its variables, extents of storage.
 
+    Attributes
+    ----------
+    spans: constant intervals of the variables in sight, which answer most questions at once.
+    data: names of what depends on data, and is computed in 64 bits.
+    shapes: the extents of each tensor in sight.
+    """
 
-class _Place:
-    """What is known at a place: at a glance, in intervals, and all of it; and the names of what depends on data."""
+    __slots__ = ("data", "scope", "shapes", "spans")
 
-    def __init__(self, scope: Scope, spans: Spans | None, data: frozenset[Var]) -> None:
-        self.scope = scope
-        self.spans = Spans(scope.ctx, BITS) if spans is None else spans
-        self.data = data
+    def __init__(self, scope: Scope, spans: Spans, data: frozenset[Var], shapes: Shapes) -> None:
+        self.scope, self.spans, self.data, self.shapes = scope, spans, data, shapes
 
-    def after(self, stmt: Stmt) -> _Place:
-        scope = self.scope.after(stmt)
-        return self if scope is self.scope else _Place(scope, None, self.data)
+    def after(self, old: Stmt, new: Stmt) -> _Place:
+        if isinstance(old, Allocate):
+            extents = tuple(range_ends(r)[1] for r in old.ranges)
+            return _Place(self.scope, self.spans, self.data, {**self.shapes, old.tensor: extents})
+        scope = self.scope.after(old)
+        return self if scope is self.scope else _Place(scope, Spans(scope.ctx, BITS), self.data, self.shapes)
 
     def inside(self, loop: For) -> _Place:
         low, extent = range_ends(loop.range)
-        return _Place(self.scope.inside(loop), self.spans.inside(loop.var, low, end_of(low, extent) - 1), self.data)
+        spans = self.spans.inside(loop.var, low, end_of(low, extent) - 1)
+        return _Place(self.scope.inside(loop), spans, self.data, self.shapes)
+
+    def then(self, branch: If) -> _Place:
+        return _Place(self.scope.then(branch), self.spans, self.data, self.shapes)
+
+    def otherwise(self, branch: If) -> _Place:
+        return _Place(self.scope.otherwise(branch), self.spans, self.data, self.shapes)
+
+    def between_iterations(self, loop: For) -> _Place:
+        """Where a loop computes what it carries: at the end of an iteration, of one with a next where that matters."""
+        inside = self.scope.inside(loop)
+        low, extent = range_ends(loop.range)
+        scope = inside if all(c.after_last for c in loop.carried) else inside.where(loop.var + 1 < low + extent)
+        return _Place(scope, Spans(scope.ctx, BITS), self.data, self.shapes)
 
     def refused(self, e: Expr, conditions: tuple[Cond, ...]) -> Width | None:
         """Why an expression forces a wider type; `None` where it fits under the conditions."""
@@ -98,44 +123,14 @@ class _Place:
         return None if proof is None or proof else Width(64, e, proof)
 
 
-def _visit(stmt: Stmt, place: _Place, shapes: Shapes) -> Visit[Width | None]:
-    found: Width | None
-    if isinstance(stmt, Seq):
-        shapes = dict(shapes)
-        for inner in stmt.stmts:
-            if isinstance(inner, Allocate):
-                shapes[inner.tensor] = tuple(range_ends(r)[1] for r in inner.ranges)
-            found = yield _visit(inner, place, shapes)
-            if found is not None:
-                return found
-            place = place.after(inner)
-        return None
-    for e, conditions in _index_expressions(stmt, shapes):
-        if e in place.data and isinstance(stmt, Store):
-            continue  # it is stored as it is
-        found = place.refused(e, conditions)
-        if found is not None:
-            return found
+def _refused(stmt: Stmt, place: _Place) -> Iterator[Width | None]:
+    """For each index expression that the statement computes, why it forces a wider type."""
+    for e, conditions in _index_expressions(stmt, place.shapes):
+        if not (e in place.data and isinstance(stmt, Store)):  # which is stored as it is
+            yield place.refused(e, conditions)
     if isinstance(stmt, For):
         for carry in stmt.carried:
-            found = _Place(_between(stmt, place.scope), None, place.data).refused(carry.following, ())
-            if found is not None:
-                return found
-        found = yield _visit(stmt.body, place.inside(stmt), shapes)
-        return found
-    if isinstance(stmt, If):
-        found = yield _visit(stmt.then, _Place(place.scope.then(stmt), place.spans, place.data), shapes)
-        if found is None and stmt.orelse is not None:
-            found = yield _visit(stmt.orelse, _Place(place.scope.otherwise(stmt), place.spans, place.data), shapes)
-        return found
-    return None
-
-
-def _between(loop: For, scope: Scope) -> Scope:
-    """Where a loop computes what it carries: at the end of an iteration; where that matters, of one with a next."""
-    inside = scope.inside(loop)
-    low, extent = range_ends(loop.range)
-    return inside if all(c.after_last for c in loop.carried) else inside.where(loop.var + 1 < low + extent)
+            yield place.between_iterations(stmt).refused(carry.following, ())
 
 
 def _index_expressions(stmt: Stmt, shapes: Shapes) -> list[tuple[Expr, tuple[Cond, ...]]]:

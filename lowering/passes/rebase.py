@@ -12,9 +12,10 @@ from bound.tir.value import Operand
 from intset.config import Effort, tiers_within
 from intset.expr.node import Expr, const, constant_value
 from intset.expr.range import Range
-from lowering.nest.ir import Allocate, For, Function, If, Padding, Seq, Stmt, Store, checked_function
-from lowering.nest.scope import Scope, scope_of
-from lowering.nest.walk import Visit, drive, map_operands, range_ends
+from lowering.nest.driver import Cursor, Rules, rewritten
+from lowering.nest.ir import Allocate, Function, Padding, Stmt, Store, checked_function
+from lowering.nest.scope import Scope
+from lowering.nest.walk import map_operands, range_ends
 from lowering.passes.simplify import difference, shorter
 
 S = TypeVar("S", bound=Stmt)
@@ -25,34 +26,28 @@ def rebase(f: Function) -> Function:
     """The function with every allocation from 0; what was the minimum of its range becomes its `origin`."""
     checked_function(f, "rebase")
     with intset.using(tiers=tiers_within(Effort.LOOK_UP)):
-        return f.with_body(drive(_visit(f.body, scope_of(f), {})))
+        rules: Rules[_Rebasing] = {Stmt: (_in_storage,), Allocate: (_from_zero,)}
+        return f.with_body(rewritten(f.body, _Rebasing.root(f).moved(origins={}), enter=rules))
 
 
-def _visit(stmt: Stmt, scope: Scope, origins: Origins) -> Visit[Stmt]:
-    if isinstance(stmt, Seq):
-        parts = []
-        origins = dict(origins)
-        for inner in stmt.stmts:
-            part = yield _visit(inner, scope, origins)
-            if isinstance(inner, Allocate):
-                ends = [range_ends(r) for r in inner.ranges]
-                origins[inner.tensor] = tuple(None if constant_value(e) == 1 else low for low, e in ends)
-            scope = scope.after(part)
-            parts.append(part)
-        return Seq(tuple(parts))
-    if isinstance(stmt, For):
-        loop = _changed(stmt, scope, origins)
-        return replace(loop, body=(yield _visit(stmt.body, scope.inside(loop), origins)))
-    if isinstance(stmt, If):
-        branch = _changed(stmt, scope, origins)
-        then = yield _visit(stmt.then, scope.then(branch), origins)
-        orelse = None if stmt.orelse is None else (yield _visit(stmt.orelse, scope.otherwise(branch), origins))
-        return If(branch.cond, then, orelse)
-    if isinstance(stmt, Allocate):
-        ends = [range_ends(r) for r in stmt.ranges]
-        ranges = tuple(Range(0, e) for _, e in ends)
-        return replace(stmt, ranges=ranges, origin=_origin(stmt, scope), padding=_padding(stmt))
-    return _changed(stmt, scope, origins)
+class _Rebasing(Cursor):
+    """A cursor with the origins of the storage in sight."""
+
+    __slots__ = ("origins",)
+    origins: Origins
+
+    def after(self, old: Stmt, new: Stmt) -> _Rebasing:
+        here = super().after(old, new)
+        if not isinstance(old, Allocate):
+            return here
+        ends = [range_ends(r) for r in old.ranges]
+        lows = tuple(None if constant_value(extent) == 1 else low for low, extent in ends)
+        return here.moved(origins={**self.origins, old.tensor: lows})
+
+
+def _from_zero(stmt: Allocate, cursor: _Rebasing) -> Allocate:
+    ranges = tuple(Range(0, range_ends(r)[1]) for r in stmt.ranges)
+    return replace(stmt, ranges=ranges, origin=_origin(stmt, cursor.scope), padding=_padding(stmt))
 
 
 def _padding(stmt: Allocate) -> Padding | None:
@@ -78,23 +73,20 @@ def _origin(stmt: Allocate, scope: Scope) -> tuple[Expr, ...]:
     return tuple(found)
 
 
-def _changed(stmt: S, scope: Scope, origins: Origins) -> S:
+def _in_storage(stmt: S, cursor: _Rebasing) -> S:
+    """A statement with every index of an allocated tensor as a place in its storage."""
+
     def place(tensor: Tensor, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
-        lows = origins.get(tensor)
+        lows = cursor.origins.get(tensor)
         if lows is None or all(low is not None and constant_value(low) == 0 for low in lows):
             return indices
         return tuple(
-            const(0) if low is None else difference(i, low, scope) for i, low in zip(indices, lows, strict=True)
+            const(0) if low is None else difference(i, low, cursor.scope) for i, low in zip(indices, lows, strict=True)
         )
 
     def on_load(tensor: Tensor, indices: tuple[Expr, ...]) -> Operand | None:
         new = place(tensor, indices)
         return None if new is indices else element(tensor, new)
 
-    def change(operand: Operand) -> Operand:
-        return walk.rewrite(operand, on_load=on_load)
-
-    new = map_operands(stmt, change)
-    if isinstance(new, Store):
-        return replace(new, indices=place(new.tensor, new.indices))
-    return new
+    new = map_operands(stmt, lambda operand: walk.rewrite(operand, on_load=on_load))
+    return replace(new, indices=place(new.tensor, new.indices)) if isinstance(new, Store) else new

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Final
 
 import intset
 from bound.tir import walk
@@ -16,9 +16,10 @@ from intset.expr.node import Cond, Expr, Var, const, constant_value
 from intset.expr.walk import conjuncts, free_vars, opaque_terms, postorder
 from intset.facts import DERIVED, Fact
 from lowering.division import Carried, induction
-from lowering.nest.ir import Carry, For, Function, If, Let, LoopKind, Seq, Stmt, checked_function, seq, tensor_of
-from lowering.nest.scope import Scope, scope_of
-from lowering.nest.walk import Visit, drive, operands, range_ends, statements, transform
+from lowering.nest.driver import Cursor, Rules, rewritten
+from lowering.nest.ir import Carry, For, Function, Let, LoopKind, Stmt, checked_function, seq, tensor_of
+from lowering.nest.scope import scope_of
+from lowering.nest.walk import operands, range_ends, statements, transform
 from lowering.passes.hoist import always_evaluated, bound_inside, hoist
 from lowering.passes.intervals import fits_by_intervals
 from lowering.passes.narrow import product
@@ -26,24 +27,23 @@ from lowering.passes.narrow import product
 _RLIMIT: Final = 200_000
 
 
-class Around(NamedTuple):
-    """What is known at a place of the nest, and what is computed before it is reached.
+class Around(Cursor):
+    """A cursor that knows which integers the machine has computed before it.
 
     Attributes
     ----------
-    scope: the ranges and conditions around the place.
-    computed: integers that are representable there: the machine has computed them.
+    computed: integers that are representable here, as the machine has computed them.
     bits: the width of indices.
     """
 
-    scope: Scope
+    __slots__ = ("bits", "computed")
     computed: tuple[Expr, ...]
     bits: int
 
     def inside(self, loop: For) -> Around:
         low, extent = range_ends(loop.range)
         ends = (low, extent, low + extent)
-        return Around(self.scope.inside(loop), (*self.computed, *(e for e in ends if e.args)), self.bits)
+        return super().inside(loop).moved(computed=(*self.computed, *(e for e in ends if e.args)))
 
     def fits(self, e: Expr) -> bool:
         """Whether every step of `e` is representable at every point, in whatever branch it is evaluated."""
@@ -76,29 +76,17 @@ def strength_reduce(f: Function, bits: int = 64) -> Function:
     scope = scope_of(f)
     counts = [e for e in dict.fromkeys(product(tensor.extents) for tensor in f.params) if e.args]
     seen = (e for e in counts if bits == 64 or fits_by_intervals(scope.ctx, e, bits))
-    around = Around(scope, tuple(seen), bits)
-    return f.with_body(drive(_visit(f.body, around)))
+    around = Around(scope).moved(computed=tuple(seen), bits=bits)
+    rules: Rules[Around] = {For: (_hoist_and_carry,)}
+    return f.with_body(rewritten(f.body, around, leave=rules))
 
 
-def _visit(stmt: Stmt, around: Around) -> Visit[Stmt]:
-    if isinstance(stmt, Seq):
-        parts = []
-        for inner in stmt.stmts:
-            parts.append((yield _visit(inner, around)))
-            around = around._replace(scope=around.scope.after(inner))
-        return seq(*parts)
-    if isinstance(stmt, If):
-        then = yield _visit(stmt.then, around._replace(scope=around.scope.then(stmt)))
-        otherwise = around._replace(scope=around.scope.otherwise(stmt))
-        orelse = None if stmt.orelse is None else (yield _visit(stmt.orelse, otherwise))
-        return replace(stmt, then=then, orelse=orelse)
-    if isinstance(stmt, For):
-        body = yield _visit(stmt.body, around.inside(stmt))
-        lets, loop = hoist(replace(stmt, body=body), around.scope)
-        for let in lets:
-            around = around._replace(scope=around.scope.after(let))
-        return seq(*lets, _reduced(loop, around) if loop.kind is LoopKind.SERIAL else loop)
-    return stmt
+def _hoist_and_carry(loop: For, around: Around) -> Stmt:
+    """A loop with its invariant divisions before it and, where it is serial, the others carried."""
+    lets, loop = hoist(loop, around.scope)
+    for let in lets:
+        around = around.after(let, let)
+    return seq(*lets, _reduced(loop, around) if loop.kind is LoopKind.SERIAL else loop)
 
 
 def _reduced(loop: For, around: Around) -> Stmt:

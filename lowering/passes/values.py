@@ -23,8 +23,9 @@ from intset.expr import ops
 from intset.expr.definedness import definedness
 from intset.expr.node import Expr, Var, constant_value
 from intset.expr.walk import opaque_terms, postorder
+from lowering.nest.driver import Descent, Rules, rewritten
 from lowering.nest.ir import Allocate, Assume, For, Function, If, Let, Seq, Stmt, seq
-from lowering.nest.walk import Old, OnOperand, Visit, children, drive, map_operands, operands, statements, with_children
+from lowering.nest.walk import Old, OnOperand, children, map_operands, operands, rebuilt, statements, with_children
 from lowering.passes.counted import Counts, Uses
 from lowering.passes.labels import Labels, label
 from lowering.passes.places import flat
@@ -42,7 +43,37 @@ def name_values(f: Function) -> Function:
     they are, for what is known of them. Sums are written from the outermost loop to the innermost, so that what an
     outer loop decides is a part of them.
     """
-    return f.with_body(drive(_Values(f).visit(f.body, {}, frozenset(v.name for v in f.sizes))))
+    around = _Bound({}, frozenset(v.name for v in f.sizes))
+    rules: Rules[_Bound] = {Stmt: (_order_sums,), For: (_Values(f).name_in_body,)}
+    return f.with_body(rewritten(f.body, around, leave=rules))
+
+
+class _Bound(Descent):
+    """The variables in sight by the depth that binds them, and the names that are taken."""
+
+    __slots__ = ("order", "taken")
+
+    def __init__(self, order: Order, taken: frozenset[str]) -> None:
+        self.order, self.taken = order, taken
+
+    def binding(self, *variables: Parameter) -> _Bound:
+        order = {**self.order, **dict.fromkeys(variables, len(self.order))}
+        return _Bound(order, self.taken.union(map(label, variables)))
+
+    def inside(self, loop: For) -> _Bound:
+        return self.binding(*own_variables(loop))
+
+    def after(self, old: Stmt, new: Stmt) -> _Bound:
+        return self.binding(old.var) if isinstance(old, Let) else self
+
+
+def own_variables(loop: For) -> tuple[Var, ...]:
+    """The variables that change from one iteration of a loop to the next."""
+    return (loop.var, *(c.var for c in loop.carried))
+
+
+def _order_sums(stmt: Stmt, around: _Bound) -> Stmt:
+    return _changed(stmt, lambda e: regrouped(e, around.order))
 
 
 class _Values:
@@ -50,25 +81,10 @@ class _Values:
         self.params = frozenset(f.params)
         self.counts = Counts()
 
-    def visit(self, stmt: Stmt, order: Order, taken: frozenset[str]) -> Visit[Stmt]:
-        parts: list[Stmt] = []
-        if isinstance(stmt, Seq):
-            for inner in stmt.stmts:
-                parts.append((yield self.visit(inner, order, taken)))
-                if isinstance(inner, Let):
-                    order = {**order, inner.var: len(order)}
-                    taken |= {label(inner.var)}
-            return seq(*parts)
-        if isinstance(stmt, For):
-            own = (stmt.var, *(c.var for c in stmt.carried))
-            inside: dict[Parameter, int] = {**order}
-            inside.update((v, len(order)) for v in own)
-            taken |= {v.name for v in own}
-            body = yield self.visit(stmt.body, inside, taken)
-            return replace(stmt, body=self.named(body, own, inside, taken))
-        for child in children(stmt):
-            parts.append((yield self.visit(child, order, taken)))  # noqa: PERF401  # a comprehension cannot yield
-        return with_children(_changed(stmt, lambda e: regrouped(e, order)), tuple(parts))
+    def name_in_body(self, loop: For, around: _Bound) -> For:
+        """A loop with names, in its body, for what it decides."""
+        inside = around.inside(loop)
+        return replace(loop, body=self.named(loop.body, own_variables(loop), inside.order, inside.taken))
 
     def named(self, body: Stmt, own: Sequence[Var], order: Order, taken: frozenset[str]) -> Stmt:
         """The body of a loop over `own` with names for what this loop decides."""
@@ -148,13 +164,7 @@ def _named_in(root: Stmt, names: Mapping[Expr, Var]) -> Iterator[Expr]:
 
 
 def _rewritten(root: Stmt, names: Mapping[Old, Operand]) -> Stmt:
-    def visit(stmt: Stmt) -> Visit[Stmt]:
-        inner = []
-        for child in children(stmt):
-            inner.append((yield visit(child)))  # noqa: PERF401  # a comprehension cannot yield
-        return with_children(_changed(stmt, lambda e: walk.rewrite(e, names)), tuple(inner))
-
-    return drive(visit(root))
+    return rebuilt(root, lambda stmt: _changed(stmt, lambda e: walk.rewrite(e, names)))
 
 
 def _shown(stmt: Stmt) -> tuple[Operand, ...]:

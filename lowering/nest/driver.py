@@ -1,0 +1,209 @@
+"""The driver of passes: rules by kind of statement, applied over one walk of a nest.
+
+A *rule* is a function `(statement, descent) -> statement`: it returns another statement, or the one it was given. A
+*descent* is what a pass knows on the way down: the scope, the path, substitutions. Each step down gives a new descent
+and leaves the old one intact, so leaving a loop, a branch or a sequence restores what was known outside.
+
+    rewritten(body, Cursor.root(f), enter={For: (shorten_ends, drop_empty_loop, inline_single_iteration)})
+
+The walk of one statement:
+
+    1. `enter` rules of its kind, in order; a rule that returns another kind of statement ends the list, and the result
+       is walked from step 1. A rule that replaces a statement by one inside of it returns `Seq((inner,))`.
+    2. the statements inside, under the descent that the entered statement gives them.
+    3. `leave` rules of its kind, in order, under the descent of step 1.
+
+Invariant: what follows a statement in a sequence is walked under `descent.after(old, new)`, so knowledge of a
+statement reaches to the end of its sequence and no further.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Generic, Self, TypeAlias, TypeVar
+
+from intset.context import Context
+from lowering.nest.ir import For, Function, If, Seq, Stmt, seq
+from lowering.nest.scope import Scope, scope_of
+from lowering.nest.walk import children, drive, map_operands
+
+
+class Descent:
+    """What a pass knows on the way down a nest; a subclass overrides the steps that tell it something."""
+
+    __slots__ = ()
+
+    def item(self, k: int) -> Self:
+        """Before statement `k` of a sequence."""
+        return self
+
+    def inside(self, loop: For) -> Self:
+        """In the body of a loop."""
+        return self
+
+    def then(self, branch: If) -> Self:
+        """Where the condition of a branch holds."""
+        return self
+
+    def otherwise(self, branch: If) -> Self:
+        """Where the condition of a branch does not hold."""
+        return self
+
+    def after(self, old: Stmt, new: Stmt) -> Self:
+        """Behind a statement of a sequence, as it was and as it is now."""
+        return self
+
+
+class Cursor(Descent):
+    """A position in a nest.
+
+    Attributes
+    ----------
+    scope: the ranges and conditions that hold here.
+    path: the index into `children` at each level, from the body of the function on.
+    loops: the loops around the position, outermost first.
+    branches: the branches around it, each with whether its condition holds here.
+    """
+
+    __slots__ = ("branches", "loops", "path", "scope")
+
+    def __init__(
+        self,
+        scope: Scope,
+        path: tuple[int, ...] = (),
+        loops: tuple[For, ...] = (),
+        branches: tuple[tuple[If, bool], ...] = (),
+    ) -> None:
+        self.scope, self.path, self.loops, self.branches = scope, path, loops, branches
+
+    @classmethod
+    def root(cls, f: Function) -> Self:
+        """The body of a function."""
+        return cls(scope_of(f))
+
+    @property
+    def ctx(self) -> Context:
+        return self.scope.ctx
+
+    def item(self, k: int) -> Self:
+        return self.moved(path=(*self.path, k))
+
+    def inside(self, loop: For) -> Self:
+        return self.moved(scope=self.scope.inside(loop), path=(*self.path, 0), loops=(*self.loops, loop))
+
+    def then(self, branch: If) -> Self:
+        branches = (*self.branches, (branch, True))
+        return self.moved(scope=self.scope.then(branch), path=(*self.path, 0), branches=branches)
+
+    def otherwise(self, branch: If) -> Self:
+        branches = (*self.branches, (branch, False))
+        return self.moved(scope=self.scope.otherwise(branch), path=(*self.path, 1), branches=branches)
+
+    def after(self, old: Stmt, new: Stmt) -> Self:
+        scope = self.scope.after(old)  # passes keep meaning, so what the old statement states still holds
+        return self if scope is self.scope else self.moved(scope=scope)
+
+    def moved(self, **changed: Any) -> Self:
+        """A copy with some attributes changed."""
+        copy = object.__new__(type(self))
+        for cls in type(self).__mro__:
+            for name in getattr(cls, "__slots__", ()):
+                if name in changed:
+                    setattr(copy, name, changed[name])
+                elif hasattr(self, name):
+                    setattr(copy, name, getattr(self, name))
+        return copy
+
+
+D = TypeVar("D", bound=Descent)
+Rule: TypeAlias = Callable[[Any, D], Stmt]
+Rules: TypeAlias = Mapping[type[Stmt], tuple[Rule[D], ...]]
+
+
+def rewritten(root: Stmt, descent: D, enter: Rules[D] | None = None, leave: Rules[D] | None = None) -> Stmt:
+    """The nest with rules applied on the way down (`enter`) and on the way up (`leave`).
+
+    Parameters
+    ----------
+    descent: what is known at `root`.
+    enter, leave: rules by kind of statement; those of `Stmt` apply to every kind that has none of its own.
+    """
+    return drive(_Walk(enter or {}, leave or {}).visit(root, descent))
+
+
+def each_operand(change: Callable[[Any, D], Any]) -> Rule[D]:
+    """The rule that changes every operand of a statement, under the descent of the statement."""
+
+    def on_operands(stmt: Stmt, descent: D) -> Stmt:
+        return map_operands(stmt, lambda operand: change(operand, descent))
+
+    return on_operands
+
+
+def walked(root: Stmt, descent: D) -> Iterator[tuple[Stmt, D]]:
+    """Every statement with its descent, outer ones first, in the order of the text."""
+    stack = [(root, descent)]
+    while stack:
+        stmt, here = stack.pop()
+        yield stmt, here
+        stack.extend(reversed(list(_inside(stmt, here))))
+
+
+def _inside(stmt: Stmt, descent: D) -> Iterator[tuple[Stmt, D]]:
+    """The statements directly inside, each with its descent."""
+    if isinstance(stmt, Seq):
+        for k, inner in enumerate(stmt.stmts):
+            yield inner, descent.item(k)
+            descent = descent.after(inner, inner)
+    else:
+        yield from zip(children(stmt), _descents(stmt, descent), strict=True)
+
+
+def _descents(stmt: Stmt, descent: D) -> tuple[D, ...]:
+    if isinstance(stmt, For):
+        return (descent.inside(stmt),)
+    if isinstance(stmt, If):
+        then = descent.then(stmt)
+        return (then,) if stmt.orelse is None else (then, descent.otherwise(stmt))
+    return ()
+
+
+class _Walk(Generic[D]):
+    """One walk with its rules."""
+
+    def __init__(self, enter: Rules[D], leave: Rules[D]) -> None:
+        self._enter, self._leave = enter, leave
+
+    def visit(self, stmt: Stmt, descent: D) -> Generator[Any, Any, Stmt]:
+        entered = _applied(self._enter, stmt, descent)
+        while type(entered) is not type(stmt):
+            stmt, entered = entered, _applied(self._enter, entered, descent)
+        if isinstance(entered, Seq):
+            entered = yield self._sequence(entered, descent)
+        elif isinstance(entered, For):
+            entered = replace(entered, body=(yield self.visit(entered.body, descent.inside(entered))))
+        elif isinstance(entered, If):
+            then = yield self.visit(entered.then, descent.then(entered))
+            orelse = entered.orelse
+            if orelse is not None:
+                orelse = yield self.visit(orelse, descent.otherwise(entered))
+            entered = replace(entered, then=then, orelse=orelse)
+        return _applied(self._leave, entered, descent)
+
+    def _sequence(self, stmt: Seq, descent: D) -> Generator[Any, Any, Stmt]:
+        parts: list[Stmt] = []
+        for k, old in enumerate(stmt.stmts):
+            new = yield self.visit(old, descent.item(k))
+            descent = descent.after(old, new)
+            parts.append(new)
+        return seq(*parts)
+
+
+def _applied(rules: Rules[D], stmt: Stmt, descent: D) -> Stmt:
+    kind = type(stmt)
+    for rule in rules.get(kind) or rules.get(Stmt) or ():
+        stmt = rule(stmt, descent)
+        if type(stmt) is not kind:
+            break
+    return stmt
