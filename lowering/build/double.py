@@ -24,18 +24,16 @@ from bound.tir.value import Operand
 from intset.expr.node import Cond, Expr, Var, const
 from intset.expr.range import Range
 from intset.linear.canonical import Normalizer
+from lowering.nest.driver import Descent, rewritten
 from lowering.nest.ir import Allocate, Evaluate, For, If, Let, LoopKind, Seq, Stmt, Store, seq
 from lowering.nest.walk import (
-    Visit,
-    children,
-    drive,
     map_operands,
     operands,
     range_ends,
+    rebuilt,
     statements,
     substitute,
     tensors_read,
-    with_children,
 )
 
 _FORMS: Final = Normalizer({})
@@ -53,17 +51,15 @@ def doubled(root: Stmt, tensors: frozenset[Tensor]) -> Stmt:
     if not tensors:
         return root
 
-    def visit(stmt: Stmt) -> Visit[Stmt]:  # outer loops first: what is inside of a buffer's nest is copied with it
-        if isinstance(stmt, For) and stmt.kind not in _IN_TURN:
-            _refuse(stmt.body, tensors, f"those of {stmt.var.name} do not run one after another")
-        new = _in_loop(stmt, tensors) if isinstance(stmt, For) and stmt.kind in _IN_TURN else stmt
-        inner: list[Stmt] = []
-        for child in children(new):
-            inner.append((yield visit(child)))  # noqa: PERF401  # a comprehension cannot yield
-        return with_children(new, tuple(inner))
+    def double_in_loop(loop: For, _: Descent) -> Stmt:
+        if loop.kind not in _IN_TURN:
+            _refuse(loop.body, tensors, f"those of {loop.var.name} do not run one after another")
+            return loop
+        return _in_loop(loop, tensors)
 
     _refuse(root, tensors, "compute_at places it in a loop")
-    return drive(visit(root))
+    # on the way down: a loop inside the nest that fills a buffer is doubled in both of its copies
+    return rewritten(root, Descent(), enter={For: (double_in_loop,)})
 
 
 def _refuse(place: Stmt, tensors: frozenset[Tensor], reason: str) -> None:
@@ -199,13 +195,10 @@ def _placed(root: Stmt, halves: dict[Tensor, Allocate], var: Var) -> Stmt:
     def on_load(tensor: Tensor, indices: tuple[Expr, ...]) -> Operand | None:
         return element(tensor, place(tensor, indices)) if tensor in halves else None
 
-    def visit(stmt: Stmt) -> Visit[Stmt]:
-        inner: list[Stmt] = []
-        for child in children(stmt):
-            inner.append((yield visit(child)))  # noqa: PERF401  # a comprehension cannot yield
-        new = map_operands(with_children(stmt, tuple(inner)), lambda e: walk.rewrite(e, on_load=on_load))
+    def change(stmt: Stmt) -> Stmt:
+        new = map_operands(stmt, lambda e: walk.rewrite(e, on_load=on_load))
         if isinstance(new, Store) and new.tensor in halves:
             return replace(new, indices=place(new.tensor, new.indices))
         return new
 
-    return drive(visit(root))
+    return rebuilt(root, change)

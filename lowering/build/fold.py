@@ -11,7 +11,7 @@ from bound.tir import walk
 from bound.tir.value import Operand
 from intset.expr.node import Expr
 from lowering.nest.ir import Allocate, Stmt, Store
-from lowering.nest.walk import Visit, children, drive, map_operands, with_children
+from lowering.nest.walk import map_operands, rebuilt
 
 
 def fold(root: Stmt, storages: Mapping[Tensor, Storage]) -> Stmt:
@@ -23,11 +23,8 @@ def fold(root: Stmt, storages: Mapping[Tensor, Storage]) -> Stmt:
         storage = storages.get(tensor)
         return None if storage is None else element(tensor, storage.numbers(indices))
 
-    def visit(stmt: Stmt) -> Visit[Stmt]:
-        inner: list[Stmt] = []
-        for child in children(stmt):
-            inner.append((yield visit(child)))  # noqa: PERF401  # a comprehension cannot yield
-        new = map_operands(with_children(stmt, tuple(inner)), lambda e: walk.rewrite(e, on_load=on_load))
+    def change(stmt: Stmt) -> Stmt:
+        new = map_operands(stmt, lambda e: walk.rewrite(e, on_load=on_load))
         storage = storages.get(new.tensor) if isinstance(new, (Allocate, Store)) else None
         if storage is None:
             return new
@@ -38,4 +35,4 @@ def fold(root: Stmt, storages: Mapping[Tensor, Storage]) -> Stmt:
             return replace(new, ranges=storage.ranges)
         return replace(new, ranges=storage.ranges, origin=storage.offset, steps=storage.steps)
 
-    return drive(visit(root))
+    return rebuilt(root, change)

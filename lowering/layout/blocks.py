@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from bound.tensor import Tensor
+from lowering.nest.driver import Descent, rewritten
 from lowering.nest.ir import Allocate, Assert, Assume, For, Function, If, Let, Seq, Stmt, seq
 from lowering.nest.scope import Scope
 from lowering.nest.tensors import allocation_of
-from lowering.nest.walk import Visit, statements
+from lowering.nest.walk import statements
 from lowering.passes.places import flat, places, root_of
 
 
@@ -40,20 +40,13 @@ def _says(stmt: Stmt) -> bool:
     )
 
 
-def after_allocation(root: Stmt, allocation: Allocate, filled: Callable[[Sequence[Stmt]], list[Stmt]]) -> Visit[Stmt]:
-    """The body, where what follows an allocation is changed."""
-    if isinstance(root, Seq):
-        if allocation in root.stmts:
-            k = root.stmts.index(allocation) + 1
-            return seq(*root.stmts[:k], *filled(root.stmts[k:]))
-        inner: list[Stmt] = []
-        for child in root.stmts:
-            inner.append((yield after_allocation(child, allocation, filled)))  # noqa: PERF401
-        return seq(*inner)
-    if isinstance(root, For):
-        return replace(root, body=(yield after_allocation(root.body, allocation, filled)))
-    if isinstance(root, If):
-        then = yield after_allocation(root.then, allocation, filled)
-        orelse = None if root.orelse is None else (yield after_allocation(root.orelse, allocation, filled))
-        return If(root.cond, then, orelse)
-    return root
+def after_allocation(root: Stmt, allocation: Allocate, filled: Callable[[Sequence[Stmt]], list[Stmt]]) -> Stmt:
+    """The body with the statements behind an allocation, to the end of its sequence, replaced by `filled` of them."""
+
+    def fill(block: Seq, _: Descent) -> Stmt:
+        if allocation not in block.stmts:
+            return block
+        k = block.stmts.index(allocation) + 1
+        return seq(*block.stmts[:k], *filled(block.stmts[k:]))
+
+    return rewritten(root, Descent(), leave={Seq: (fill,)})

@@ -23,7 +23,6 @@ from lowering.nest.ir import Function, If, Let, Stmt, seq
 from lowering.nest.scope import Scope
 from lowering.nest.tensors import allocation_of, is_outside, padding_of, storage_of
 from lowering.nest.undef import has_undef
-from lowering.nest.walk import drive
 from lowering.passes.known import Known
 from lowering.passes.places import Place, flat, places, proof_of, proves
 
@@ -127,7 +126,7 @@ class _Constraint:
         allocation = allocation_of(self.f, self.tensor)
         if allocation is None:
             return self.f.with_body(seq(*added(flat(self.f.body))))
-        return self.f.with_body(drive(after_allocation(self.f.body, allocation, added)))
+        return self.f.with_body(after_allocation(self.f.body, allocation, added))
 
     def _check_follows(self) -> None:
         """Refuse what does not follow from the stores."""

@@ -14,14 +14,13 @@ from intset.expr import ops
 from intset.expr.digits import shown
 from intset.expr.node import Expr
 from lowering.errors import LayoutError
+from lowering.nest.driver import Cursor, Descent, rewritten
 from lowering.nest.ir import (
     Allocate,
     Assert,
     Assume,
     Evaluate,
-    For,
     Function,
-    If,
     Requirement,
     Seq,
     ShapeOf,
@@ -30,8 +29,7 @@ from lowering.nest.ir import (
 )
 from lowering.nest.scope import Scope
 from lowering.nest.tensors import tensor_named
-from lowering.nest.walk import Visit, drive, map_operands, operands, statements
-from lowering.passes.places import Place, root_of
+from lowering.nest.walk import map_operands, operands, rebuilt, statements
 
 Place_of = Callable[[tuple[Expr, ...], Scope], tuple[Expr, ...]]
 
@@ -76,35 +74,22 @@ def with_accesses(f: Function, old: Tensor, new: Tensor, place_of: Place_of = sa
     place_of: the new indices of old ones, in the scope in which they are used.
     """
 
-    def changed(stmt: Stmt, scope: Scope) -> Stmt:
+    def changed(stmt: Stmt, cursor: Cursor) -> Stmt:
         if not _names(stmt, old):
             return stmt
 
         def on_load(tensor: Tensor, indices: tuple[Expr, ...]) -> Operand | None:
-            return element(new, place_of(indices, scope)) if tensor is old else None
+            return element(new, place_of(indices, cursor.scope)) if tensor is old else None
 
         def change(operand: Operand) -> Operand:
             return walk.rewrite(operand, shape_terms(operand, old), on_load)
 
         made: Stmt = map_operands(stmt, change)
         if isinstance(made, Store) and made.tensor is old:
-            made = replace(made, tensor=new, indices=place_of(made.indices, scope))
+            made = replace(made, tensor=new, indices=place_of(made.indices, cursor.scope))
         return made
 
-    def visit(place: Place) -> Visit[Stmt]:
-        stmt = changed(place.stmt, place.scope)
-        inner: list[Stmt] = []
-        for child in place.inside():
-            inner.append((yield visit(child)))  # noqa: PERF401  # a comprehension cannot yield
-        if isinstance(stmt, Seq):
-            return Seq(tuple(inner))
-        if isinstance(stmt, For):
-            return replace(stmt, body=inner[0])
-        if isinstance(stmt, If):
-            return If(stmt.cond, inner[0], inner[1] if len(inner) > 1 else None)
-        return stmt
-
-    return drive(visit(root_of(f)))
+    return rewritten(f.body, Cursor.root(f), enter={Stmt: (changed,)})
 
 
 def with_requirements(f: Function, old: Tensor, new: Tensor, place_of: Place_of = same_place) -> Function:
@@ -142,14 +127,10 @@ def shape_terms(operand: Operand, tensor: Tensor) -> dict[Operand, Operand]:
 def without_checks_of_shape(body: Stmt, tensor: Tensor) -> Stmt:
     """The body without the assertions about the shape of the array that is bound to a tensor."""
 
-    def visit(stmt: Stmt) -> Visit[Stmt]:
-        inner: list[Stmt] = []
-        for child in stmt.stmts if isinstance(stmt, Seq) else ():
-            if not (isinstance(child, Assert) and shape_terms(child.cond, tensor)):
-                inner.append((yield visit(child)))  # noqa: PERF401  # a comprehension cannot yield
-        return Seq(tuple(inner)) if isinstance(stmt, Seq) else stmt
+    def drop_check(stmt: Assert, _: Descent) -> Stmt:
+        return Seq() if shape_terms(stmt.cond, tensor) else stmt
 
-    return drive(visit(body))
+    return rewritten(body, Descent(), enter={Assert: (drop_check,)})
 
 
 def with_parameter(f: Function, old: Tensor, new: Tensor, body: Stmt) -> Function:
@@ -171,19 +152,4 @@ def with_parameter(f: Function, old: Tensor, new: Tensor, body: Stmt) -> Functio
 def with_allocation(body: Stmt, old: Tensor, change: Callable[[Allocate], Allocate]) -> Stmt:
     """The body with the allocation of a tensor changed."""
 
-    def visit(stmt: Stmt) -> Visit[Stmt]:
-        if isinstance(stmt, Allocate) and stmt.tensor is old:
-            return change(stmt)
-        inner: list[Stmt] = []
-        if isinstance(stmt, Seq):
-            for child in stmt.stmts:
-                inner.append((yield visit(child)))  # noqa: PERF401  # a comprehension cannot yield
-            return Seq(tuple(inner))
-        if isinstance(stmt, For):
-            return replace(stmt, body=(yield visit(stmt.body)))
-        if isinstance(stmt, If):
-            then = yield visit(stmt.then)
-            return If(stmt.cond, then, None if stmt.orelse is None else (yield visit(stmt.orelse)))
-        return stmt
-
-    return drive(visit(body))
+    return rebuilt(body, lambda s: change(s) if isinstance(s, Allocate) and s.tensor is old else s)

@@ -42,7 +42,7 @@ from lowering.layout.padding_value import Filling, Subject, check_reads, filling
 from lowering.nest.ir import Function, Padding, Stmt, Store, seq
 from lowering.nest.scope import Scope
 from lowering.nest.tensors import allocation_of, is_outside, padding_of, storage_of
-from lowering.nest.walk import drive, statements
+from lowering.nest.walk import statements
 from lowering.passes.known import Known
 from lowering.passes.places import flat, places, proves
 from lowering.passes.simplify import shortened
@@ -188,7 +188,7 @@ class _Transform:
                 self.allocation, tensor=self.new, ranges=ranges, origin=None, steps=None, padding=untouched
             )
             body = with_allocation(body, self.old, lambda stmt: allocation)
-            g = self.f.with_body(drive(after_allocation(body, allocation, self._filled)))
+            g = self.f.with_body(after_allocation(body, allocation, self._filled))
         g = with_requirements(g, self.old, self.new, self._place)
         earlier = self.f.layouts.get(self.old.name)
         whole = self.map if earlier is None else earlier.packed_by(self.map)

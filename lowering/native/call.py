@@ -18,10 +18,11 @@ from lowering.codegen.c import CFile, c_file
 from lowering.codegen.c_nest import divides_by_0
 from lowering.errors import CheckError, CompilerError
 from lowering.native.compiler import FLAGS, OPENMP, compiled_library, supports
+from lowering.nest.driver import Descent, rewritten
 from lowering.nest.ir import Assert, Assume, Function, If, Seq, ShapeOf, Stmt
 from lowering.nest.text import text
 from lowering.nest.undef import has_undef
-from lowering.nest.walk import Visit, calls, children, drive, with_children
+from lowering.nest.walk import calls, children
 
 _ASSUMED: Final = "an assumption does not hold:"
 
@@ -96,17 +97,12 @@ def _loaded(f: Function) -> tuple[CFile, Any]:
 def _with_checks(root: Stmt) -> Stmt:
     """The nest with a check in the place of each assumption."""
 
-    def visit(stmt: Stmt) -> Visit[Stmt]:
-        if isinstance(stmt, Assume):
-            if has_undef(stmt.cond):  # it says what may be read
-                return Seq()
-            return If(negation(stmt.cond), Assert(truth(False), f"{_ASSUMED} {text(stmt.cond)}"))
-        inner: list[Stmt] = []
-        for child in children(stmt):
-            inner.append((yield visit(child)))  # noqa: PERF401  # a comprehension cannot yield
-        return with_children(stmt, tuple(inner)) if inner else stmt
+    def check(stmt: Assume, _: Descent) -> Stmt:
+        if has_undef(stmt.cond):  # it says what may be read
+            return Seq()
+        return If(negation(stmt.cond), Assert(truth(False), f"{_ASSUMED} {text(stmt.cond)}"))
 
-    return drive(visit(root))
+    return rewritten(root, Descent(), leave={Assume: (check,)})
 
 
 def _check_shapes(f: Function, values: tuple[Any, ...], shapes: Mapping[Tensor, tuple[int, ...]]) -> None:

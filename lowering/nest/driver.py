@@ -13,12 +13,13 @@ The walk of one statement:
     2. the statements inside, under the descent that the entered statement gives them.
     3. `leave` rules of its kind, in order, under the descent of step 1.
 
-Invariant: what follows a statement in a sequence is walked under `descent.after(old, new)`, so knowledge of a
-statement reaches to the end of its sequence and no further.
+Invariants: a statement that no rule changes is the same object in the result; what follows a statement in a sequence is
+walked under `descent.after(old, new)`, so knowledge of a statement reaches to the end of its sequence and no further.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Generic, Self, TypeAlias, TypeVar
@@ -182,13 +183,15 @@ class _Walk(Generic[D]):
         if isinstance(entered, Seq):
             entered = yield self._sequence(entered, descent)
         elif isinstance(entered, For):
-            entered = replace(entered, body=(yield self.visit(entered.body, descent.inside(entered))))
+            body = yield self.visit(entered.body, descent.inside(entered))
+            entered = entered if body is entered.body else replace(entered, body=body)
         elif isinstance(entered, If):
             then = yield self.visit(entered.then, descent.then(entered))
             orelse = entered.orelse
             if orelse is not None:
                 orelse = yield self.visit(orelse, descent.otherwise(entered))
-            entered = replace(entered, then=then, orelse=orelse)
+            if then is not entered.then or orelse is not entered.orelse:
+                entered = replace(entered, then=then, orelse=orelse)
         return _applied(self._leave, entered, descent)
 
     def _sequence(self, stmt: Seq, descent: D) -> Generator[Any, Any, Stmt]:
@@ -197,7 +200,7 @@ class _Walk(Generic[D]):
             new = yield self.visit(old, descent.item(k))
             descent = descent.after(old, new)
             parts.append(new)
-        return seq(*parts)
+        return stmt if all(map(operator.is_, parts, stmt.stmts)) else seq(*parts)
 
 
 def _applied(rules: Rules[D], stmt: Stmt, descent: D) -> Stmt:

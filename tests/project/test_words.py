@@ -30,12 +30,11 @@ def defined_twice(definitions: Mapping[str, set[str]]) -> set[str]:
 
 TO_BE_TOLD_APART = frozenset(
     """
-    Above Access Around Block Body Bound Bounds Carried Case Change Choice Comparison Context Copy Drawing Edge
-    Effort End Ends Entry Fact Found Function Graph Held Hoist Interval Known Level Line Loop Loops Lowering Made
-    Maker Names Nest Node Number OnLoad Operand Option Order Part Parts PerInstance Piece Place Plan Points Price
-    Product Query Question Reached Read Reader Reduction Relation Report Requirement Row Rule Run Scope Search
-    Shape Sizes SpentError Split Step Steps Storage Sum Symbolic Table Term Unknown Value Values Verdict Visit
-    Work Writer
+    Above Access Around Block Body Bound Bounds Carried Case Change Choice Context Copy Drawing Edge Effort End
+    Ends Entry Fact Found Function Graph Held Hoist Interval Known Level Line Loop Loops Lowering Made Maker Names
+    Nest Node Number OnLoad Operand Option Order Part Parts PerInstance Piece Place Plan Points Price Product
+    Query Question Reached Read Reader Reduction Relation Report Requirement Row Rule Run Scope Search Shape Sizes
+    SpentError Split Step Steps Storage Sum Symbolic Table Term Unknown Value Values Verdict Visit Work Writer
     """.split()
 )
 
@@ -67,16 +66,13 @@ def test_a_file_name_stands_for_two_things_at_most() -> None:
 # Modules that walk statements by themselves; the driver of `lowering/nest` is to be the only one.
 OWN_WALKERS = frozenset(
     """
-    lowering.build.checks lowering.build.double lowering.build.fold lowering.build.pipeline lowering.build.scans
-    lowering.build.stages lowering.codegen.c_nest lowering.codegen.python_nest lowering.forms.model
-    lowering.layout.blocks lowering.layout.moved lowering.native.call lowering.padding.alike
+    lowering.build.checks lowering.build.pipeline lowering.build.scans lowering.build.stages
+    lowering.codegen.c_nest lowering.codegen.python_nest lowering.forms.model lowering.padding.alike
     lowering.padding.trace lowering.passes.accumulators lowering.passes.assumptions lowering.passes.branches
-    lowering.passes.choices lowering.passes.dead lowering.passes.divisions lowering.passes.extents
-    lowering.passes.follow lowering.passes.forwarded lowering.passes.hoisting lowering.passes.inline
-    lowering.passes.merge lowering.passes.minima lowering.passes.narrow lowering.passes.noop
-    lowering.passes.overcompute lowering.passes.partition lowering.passes.rebase lowering.passes.sequential
-    lowering.passes.simplify lowering.passes.split lowering.passes.strength lowering.passes.turned
-    lowering.passes.undefined lowering.passes.unique lowering.passes.values
+    lowering.passes.dead lowering.passes.extents lowering.passes.follow lowering.passes.forwarded
+    lowering.passes.hoisting lowering.passes.merge lowering.passes.noop lowering.passes.overcompute
+    lowering.passes.partition lowering.passes.sequential lowering.passes.simplify lowering.passes.split
+    lowering.passes.turned lowering.passes.undefined lowering.passes.unique
     """.split()
 )
 
