@@ -118,11 +118,11 @@ class Cursor(Descent):
 
 
 D = TypeVar("D", bound=Descent)
-Rule: TypeAlias = Callable[[Any, D], Stmt]
-Rules: TypeAlias = Mapping[type[Stmt], tuple[Rule[D], ...]]
+StmtRule: TypeAlias = Callable[[Any, D], Stmt]
+StmtRules: TypeAlias = Mapping[type[Stmt], tuple[StmtRule[D], ...]]
 
 
-def rewritten(root: Stmt, descent: D, enter: Rules[D] | None = None, leave: Rules[D] | None = None) -> Stmt:
+def rewritten(root: Stmt, descent: D, enter: StmtRules[D] | None = None, leave: StmtRules[D] | None = None) -> Stmt:
     """The nest with rules applied on the way down (`enter`) and on the way up (`leave`).
 
     Parameters
@@ -133,7 +133,7 @@ def rewritten(root: Stmt, descent: D, enter: Rules[D] | None = None, leave: Rule
     return drive(_Walk(enter or {}, leave or {}).visit(root, descent))
 
 
-def each_operand(change: Callable[[Any, D], Any]) -> Rule[D]:
+def each_operand(change: Callable[[Any, D], Any]) -> StmtRule[D]:
     """The rule that changes every operand of a statement, under the descent of the statement."""
 
     def on_operands(stmt: Stmt, descent: D) -> Stmt:
@@ -173,7 +173,7 @@ def _descents(stmt: Stmt, descent: D) -> tuple[D, ...]:
 class _Walk(Generic[D]):
     """One walk with its rules."""
 
-    def __init__(self, enter: Rules[D], leave: Rules[D]) -> None:
+    def __init__(self, enter: StmtRules[D], leave: StmtRules[D]) -> None:
         self._enter, self._leave = enter, leave
 
     def visit(self, stmt: Stmt, descent: D) -> Generator[Any, Any, Stmt]:
@@ -203,7 +203,7 @@ class _Walk(Generic[D]):
         return stmt if all(map(operator.is_, parts, stmt.stmts)) else seq(*parts)
 
 
-def _applied(rules: Rules[D], stmt: Stmt, descent: D) -> Stmt:
+def _applied(rules: StmtRules[D], stmt: Stmt, descent: D) -> Stmt:
     kind = type(stmt)
     for rule in rules.get(kind) or rules.get(Stmt) or ():
         stmt = rule(stmt, descent)

@@ -15,14 +15,14 @@ from intset.expr.definedness import definedness
 from intset.expr.node import Expr, Var
 from intset.expr.walk import opaque_terms
 from intset.linear.canonical import Normalizer
-from lowering.nest.driver import Descent, Rules, rewritten
+from lowering.nest.driver import Descent, StmtRules, rewritten
 from lowering.nest.ir import For, Function, Let, Stmt, seq
 from lowering.nest.walk import operands, range_ends, statements, transform
 
 
 def name_choices(f: Function) -> Function:
     """The function with a `Let` before each innermost loop for every select of indices that does not depend on it."""
-    rules: Rules[Descent] = {For: (_name_choices_of_ends,)}
+    rules: StmtRules[Descent] = {For: (_name_choices_of_ends,)}
     return f.with_body(rewritten(f.body, Descent(), enter=rules, leave={For: (_name_choices_of_body,)}))
 
 

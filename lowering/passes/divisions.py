@@ -13,7 +13,7 @@ from intset.expr import ops
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.walk import postorder
 from lowering.division import Lowered, lower_division
-from lowering.nest.driver import Cursor, Rules, each_operand, rewritten
+from lowering.nest.driver import Cursor, StmtRules, each_operand, rewritten
 from lowering.nest.ir import Allocate, Assert, Function, Stmt, checked_function
 from lowering.nest.scope import Scope
 from lowering.nest.walk import map_operands
@@ -47,7 +47,7 @@ def lowered_parts(f: Function, bits: int = 64) -> tuple[Lowered, ...]:
     return tuple({(one.asked[0], one.expr): one for one in found if one.steps}.values())
 
 
-def _rules(bits: int, note: Note) -> Rules[Cursor]:
+def _rules(bits: int, note: Note) -> StmtRules[Cursor]:
     """Lower the divisions of every operand under the scope of its statement."""
 
     def lower_operand(operand: Part, cursor: Cursor) -> Part:

@@ -12,7 +12,7 @@ from bound.tir.value import Operand
 from intset.config import Effort, tiers_within
 from intset.expr.node import Expr, const, constant_value
 from intset.expr.range import Range
-from lowering.nest.driver import Cursor, Rules, rewritten
+from lowering.nest.driver import Cursor, StmtRules, rewritten
 from lowering.nest.ir import Allocate, Function, Padding, Stmt, Store, checked_function
 from lowering.nest.scope import Scope
 from lowering.nest.walk import map_operands, range_ends
@@ -26,7 +26,7 @@ def rebase(f: Function) -> Function:
     """The function with every allocation from 0; what was the minimum of its range becomes its `origin`."""
     checked_function(f, "rebase")
     with intset.using(tiers=tiers_within(Effort.LOOK_UP)):
-        rules: Rules[_Rebasing] = {Stmt: (_in_storage,), Allocate: (_from_zero,)}
+        rules: StmtRules[_Rebasing] = {Stmt: (_in_storage,), Allocate: (_from_zero,)}
         return f.with_body(rewritten(f.body, _Rebasing.root(f).moved(origins={}), enter=rules))
 
 

@@ -16,7 +16,7 @@ from intset.expr.node import Cond, Expr, Var, const, constant_value
 from intset.expr.walk import conjuncts, free_vars, opaque_terms, postorder
 from intset.facts import DERIVED, Fact
 from lowering.division import Carried, induction
-from lowering.nest.driver import Cursor, Rules, rewritten
+from lowering.nest.driver import Cursor, StmtRules, rewritten
 from lowering.nest.ir import Carry, For, Function, Let, LoopKind, Stmt, checked_function, seq, tensor_of
 from lowering.nest.scope import scope_of
 from lowering.nest.walk import operands, range_ends, statements, transform
@@ -77,7 +77,7 @@ def strength_reduce(f: Function, bits: int = 64) -> Function:
     counts = [e for e in dict.fromkeys(product(tensor.extents) for tensor in f.params) if e.args]
     seen = (e for e in counts if bits == 64 or fits_by_intervals(scope.ctx, e, bits))
     around = Around(scope).moved(computed=tuple(seen), bits=bits)
-    rules: Rules[Around] = {For: (_hoist_and_carry,)}
+    rules: StmtRules[Around] = {For: (_hoist_and_carry,)}
     return f.with_body(rewritten(f.body, around, leave=rules))
 
 

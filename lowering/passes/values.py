@@ -23,7 +23,7 @@ from intset.expr import ops
 from intset.expr.definedness import definedness
 from intset.expr.node import Expr, Var, constant_value
 from intset.expr.walk import opaque_terms, postorder
-from lowering.nest.driver import Descent, Rules, rewritten
+from lowering.nest.driver import Descent, StmtRules, rewritten
 from lowering.nest.ir import Allocate, Assume, For, Function, If, Let, Seq, Stmt, seq
 from lowering.nest.walk import Old, OnOperand, children, map_operands, operands, rebuilt, statements, with_children
 from lowering.passes.counted import Counts, Uses
@@ -44,7 +44,7 @@ def name_values(f: Function) -> Function:
     outer loop decides is a part of them.
     """
     around = _Bound({}, frozenset(v.name for v in f.sizes))
-    rules: Rules[_Bound] = {Stmt: (_order_sums,), For: (_Values(f).name_in_body,)}
+    rules: StmtRules[_Bound] = {Stmt: (_order_sums,), For: (_Values(f).name_in_body,)}
     return f.with_body(rewritten(f.body, around, leave=rules))
 
 

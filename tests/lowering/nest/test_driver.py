@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from intset import Range, Var
 from lowering import parse_nest
-from lowering.nest.driver import Cursor, Descent, Rules, each_operand, rewritten, walked
+from lowering.nest.driver import Cursor, Descent, StmtRules, each_operand, rewritten, walked
 from lowering.nest.ir import Assert, For, If, Let, Seq, Stmt, seq
 from lowering.nest.walk import children, statements
 
@@ -62,7 +62,7 @@ def test_enter_comes_before_the_statements_inside_and_leave_behind_them() -> Non
         order.append(f"{word} {stmt.var.name}")
         return stmt
 
-    rules: tuple[Rules[Descent], ...] = tuple(
+    rules: tuple[StmtRules[Descent], ...] = tuple(
         {For: (lambda stmt, here, word=word: note(word, stmt, here),)} for word in ("enter", "leave")
     )
     assert rewritten(f.body, Descent(), *rules) is not None
