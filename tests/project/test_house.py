@@ -145,7 +145,7 @@ def test_the_commands_need_what_is_declared() -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/adding-a-domain.md"])
+@pytest.mark.parametrize("name", ["README.md", "docs/adding-a-domain.md", "docs/adding-a-pass.md"])
 def test_the_code_in_the_documents_is_true(name: str) -> None:
     """All blocks of a document run in one session, and print what is written."""
     from intset.domains.registry import domain_names, unregister
