@@ -16,8 +16,8 @@ class Assuming(Block[T]):
 
     Parameters
     ----------
-    given: what `as` gives: the context.
-    root: the scope of the context outside of all blocks.
+    given: the context that the block belongs to; `as` gives it.
+    root: the scope of the context outside of all blocks. Contexts may share one: it does not identify a context.
     """
 
     entered = entered_blocks("intset_assuming")
@@ -28,7 +28,7 @@ class Assuming(Block[T]):
         self._made: tuple[tuple[Fact, ...], Frame] | None = None
 
     def enter(self) -> T:
-        self.frame((*within_blocks(self.root).facts, *self.facts))
+        self.frame((*within_blocks(self._given, self.root).facts, *self.facts))
         return self._given
 
     def frame(self, facts: tuple[Fact, ...]) -> Frame:
@@ -39,12 +39,17 @@ class Assuming(Block[T]):
         return made[1]
 
 
-def within_blocks(root: Frame) -> Frame:
-    """The scope here: in this thread or task, inside the blocks it has entered. It never changes."""
+def within_blocks(context: object, root: Frame) -> Frame:
+    """The scope of a context inside the blocks of that context that this thread or task has entered.
+
+    Parameters
+    ----------
+    root: the scope of the context outside of all blocks.
+    """
     if not Assuming.entered.get():
         return root
     entered: tuple[Assuming[Any], ...] = Assuming.in_force()
-    blocks = [block for block in entered if block.root is root]
+    blocks = [block for block in entered if block._given is context]
     if not blocks:
         return root
     return blocks[-1].frame((*root.facts, *(fact for block in blocks for fact in block.facts)))

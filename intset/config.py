@@ -128,6 +128,25 @@ class using(Block[Config]):  # noqa: N801  # read as a statement: `with using(..
         return made[2]
 
 
+class pinned(using):  # noqa: N801  # read as a statement: `with pinned(config): ...`
+    """Put a whole configuration in force for a block, whatever is in force around it.
+
+    Blocks of `using` inside of it choose fields as elsewhere.
+    """
+
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        self.choices = {name: getattr(config, name) for name in _FIELDS}
+        self._pinned = config
+
+    def alone(self, ambient: Config) -> Config:
+        return ambient if self._owner is None else self._pinned
+
+    def config(self, choices: list[Mapping[str, Any]], ambient: Config) -> Config:
+        """The same object every time, so that it serves as a key."""
+        return self._pinned
+
+
 def checked(name: str, value: Any, where: str) -> Any:
     """`value` as field `name` wants it; the error names `where` it came from."""
     if name not in _FIELDS:

@@ -360,7 +360,7 @@ class Context:
     def frame(self) -> Frame:
         """The scope that a question asked here is asked in: what the context was made with, and the blocks that this
         thread or task has entered. It never changes."""
-        return within_blocks(self._root) if Assuming.entered.get() else self._root
+        return within_blocks(self, self._root) if Assuming.entered.get() else self._root
 
     def _ask(self, what: str, exprs: tuple[Expr, ...], keep: Sequence[Var], domain: str | None) -> Any:
         chosen = configuration.current(self.domain if domain is None else domain)

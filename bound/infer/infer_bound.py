@@ -33,6 +33,7 @@ from bound.schedule.attach import AttachPath, attachment, create_attach_path
 from bound.schedule.message import pass_down_domain
 from bound.tensor import Tensor
 from intset import config
+from intset.configured import Configured, all_as_configured
 from intset.context import Context
 from intset.expr.digits import shown
 from intset.expr.given import as_int, listed, of_kind
@@ -81,7 +82,7 @@ def infer_bound(
     if compute == "auto":
         chosen: BoundsMap = importlib.import_module(_CHOICE).bounds_of(schedule, ctx, at, domain, compact)
         return chosen
-    given = Context() if ctx is None else ctx
+    given = Context() if ctx is None else ctx.extended()  # of its own: the map answers after the caller's blocks end
     name = config.current(domain or given.domain).domain
     normalized, sharing = shared.normalized(schedule)
     sizes = Sizes(normalized, at)
@@ -123,7 +124,8 @@ def _stage_of(schedule: Schedule, key: Any) -> Stage:
     return schedule[key.op if isinstance(key, Stage) else key]
 
 
-class BoundsMap:
+@all_as_configured
+class BoundsMap(Configured):
     """What `infer_bound` found out. `bound.infer` says what each answer means.
 
     `b[axis]` is the range of an axis; tensors, operations and stages may be those of the schedule as written.

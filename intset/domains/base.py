@@ -11,6 +11,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from intset.configured import all_as_configured, as_configured
 from intset.domains import order
 from intset.domains.budgeted import (
     Ends,
@@ -127,6 +128,7 @@ class IntSet(order.Ordered):
             raise InputError(f"the set depends on {', '.join(p.name for p in self.params)}: use s.contains(e)")
         return bool(evaluate(self.condition(as_int(value, "an element"))))
 
+    @as_configured
     def contains(self, e: IntLike) -> Proof:
         """The proof that `e` is an element of the set represented, or a counterexample; unknown where the set has no
         condition that could be written."""
@@ -140,6 +142,7 @@ class IntSet(order.Ordered):
         """What holds of the parameters, as a scope."""
         return Frame({}, tuple(Fact(part, ASSUMED) for part in self._relied_on()))
 
+    @as_configured
     def at(self, values: Mapping[Var, IntLike]) -> IntSet:
         """The set at the given values of parameters, `{n: 5}` or by name `{"n": 5}`.
 
@@ -158,6 +161,7 @@ class IntSet(order.Ordered):
         found.where = where
         return found
 
+    @as_configured
     def substituted(self, values: Mapping[Var, Expr]) -> IntSet:
         """What `at` gives where some of these parameters occur. A kind of set that says nothing here keeps its elements
         where they are a shape, else its ends."""
@@ -200,10 +204,12 @@ class IntSet(order.Ordered):
         """What is known of the set without its shape; it is not asked for its ends before somebody needs them."""
         return Enclosure(lambda: [self.ends()])
 
+    @as_configured
     def __or__(self, other: IntSet) -> IntSet:
         """The union of the sets represented, or a superset of it when it has no representation."""
         return self._joined_with(other, _union) if isinstance(other, IntSet) else NotImplemented
 
+    @as_configured
     def __and__(self, other: IntSet) -> IntSet:
         """The intersection of the sets represented, or a superset of it when it has no representation."""
         return self._joined_with(other, _intersection) if isinstance(other, IntSet) else NotImplemented
@@ -256,6 +262,7 @@ class IntervalSet(IntSet):
         return maximum(extent, 0) if number is None else max(number, 0)
 
 
+@all_as_configured
 class ShapeSet(IntSet):
     """The points of a shape with one coordinate.
 

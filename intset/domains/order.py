@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar, TypeGuard
 
+from intset.configured import Configured, as_configured
 from intset.domains.budgeted import Represented, own_budget, shape_of_conditions
 from intset.errors import BudgetError, InputError, UndecidedError
 from intset.expr.build import logical_and
@@ -42,7 +43,7 @@ def included(a: Represented, b: Represented) -> bool | None:
         return None
 
 
-class Ordered(ABC):
+class Ordered(Configured, ABC):
     """What sets and regions have in common: their elements as a shape, and the order that these have."""
 
     _kind: ClassVar[str]  # only what is of one kind is compared
@@ -62,6 +63,7 @@ class Ordered(ABC):
         """The same where its parameters are among the instances it is known to have; elsewhere empty."""
 
     @property
+    @as_configured
     def shape(self) -> Shape:
         """What is represented, as a shape.
 
@@ -78,18 +80,21 @@ class Ordered(ABC):
     def _is_comparable(self, other: object) -> TypeGuard[Ordered]:
         return isinstance(other, Ordered) and other._kind == self._kind
 
+    @as_configured
     def __le__(self, other: Ordered) -> bool:
         """Whether every element is known to be one of `other`, for all parameters (comparing what is represented)."""
         if not self._is_comparable(other):
             return NotImplemented
         return self._is_written_as(other) or included(self, other) is True
 
+    @as_configured
     def __lt__(self, other: Ordered) -> bool:
         """Whether this is known to be a subset of `other`, and to differ from it for some parameters."""
         if not self._is_comparable(other):
             return NotImplemented
         return included(self, other) is True and included(other, self) is False
 
+    @as_configured
     def __eq__(self, other: object) -> bool:
         """Whether both are known to have the same elements, for all parameters."""
         if not self._is_comparable(other) or self.dims != other.dims:

@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import SupportsIndex, TypeVar
 
+from intset.configured import all_as_configured
 from intset.domains import order
 from intset.domains.base import IntervalSet, IntSet
 from intset.domains.budgeted import (
@@ -54,6 +55,7 @@ T = TypeVar("T")
 MAX_PIECES = 64
 
 
+@all_as_configured
 class Region(order.Ordered):
     """A set of n-dimensional integer points, possibly depending on parameters.
 
@@ -279,6 +281,7 @@ class Region(order.Ordered):
         return f"<{type(self).__name__} {sides or '()'} {'exact' if self.is_exact else 'superset'} by {self.by}>"
 
 
+@all_as_configured
 class ProductRegion(Region):
     """The points whose k-th coordinate lies in the k-th of several sets, independently."""
 
@@ -335,6 +338,7 @@ def product_of(sides: Sequence[Side], by: str, notes: Sequence[str]) -> ProductR
     return ProductRegion([IntervalSet(low, high, by, notes=notes) for low, high in sides], by, False, notes)
 
 
+@all_as_configured
 class ShapeRegion(Region):
     """The points of a shape; `enclosure` answers where its budget does not do, `sides` where its ends are loose."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from intset.configured import Configured, all_as_configured
 from intset.domains.budgeted import joined
 from intset.domains.enclosure import Enclosure
 from intset.domains.region import Region, extreme_targets, made, product_of
@@ -13,7 +14,8 @@ from intset.expr.given import listed, of_kind
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, as_int
 
 
-class Relation:
+@all_as_configured
+class Relation(Configured):
     """Pairs of a source and a target, each a tuple of integers, possibly depending on parameters.
 
     Attributes

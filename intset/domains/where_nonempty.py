@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
+from intset.configured import Configured, all_as_configured
 from intset.domains.base import IntSet, empty_set
 from intset.domains.budgeted import SHARE, check_countable, own_budget
 from intset.domains.enclosure import Enclosure
@@ -34,7 +35,8 @@ NOTE = "whether anything is left at these values is not known"
 S = TypeVar("S", IntSet, Region)
 
 
-class OnlyWhereNonempty:
+@all_as_configured
+class OnlyWhereNonempty(Configured):
     """What sets and regions have in common that are empty where their question has no point."""
 
     def __init__(self, inner: IntSet | Region, nonempty: Nonempty) -> None:
@@ -128,6 +130,7 @@ class OnlyWhereNonempty:
         )
 
 
+@all_as_configured
 class SetWhereNonempty(OnlyWhereNonempty, IntSet):
     """The elements of `inner` where something is left, and none elsewhere."""
 
@@ -178,6 +181,7 @@ class SetWhereNonempty(OnlyWhereNonempty, IntSet):
         return self._set.describe()
 
 
+@all_as_configured
 class RegionWhereNonempty(OnlyWhereNonempty, Region):
     """The points of `inner` where something is left, and none elsewhere."""
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from intset.configured import Configured, all_as_configured
 from intset.domains.engines import strongest
 from intset.errors import BudgetError, InputError, UndecidedError
 from intset.expr import given, ops
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     from intset.domains.region import Region
 
 
-class IterMap:
+@all_as_configured
+class IterMap(Configured):
     """The map from the points of a context to the tuples that expressions give there.
 
     The new indices are looked at within their `ranges`: from the smallest, or 0 where that is below it, to the largest;
@@ -62,7 +64,8 @@ class IterMap:
         self, ctx: Context, variables: Sequence[Var], exprs: Sequence[Expr], within: Sequence[Range] | None = None
     ) -> None:
         self._within = None if within is None else tuple(within)
-        self.ctx, self.variables, self.exprs = ctx, tuple(variables), tuple(exprs)
+        self._ctx = ctx = ctx.extended()  # of its own: no block that is entered later bears on it
+        self.variables, self.exprs = tuple(variables), tuple(exprs)
         self.places = tuple(PlainVar(f"y{k}") for k in range(len(self.exprs)))
         own = set(self.variables)
         self._own = own
@@ -75,8 +78,13 @@ class IterMap:
         extents = [r.extent for r in self._limits() if isinstance(r.extent, Expr) and not r.extent.is_const]
         self._empty = logical_or(*(e <= 0 for e in extents if own.isdisjoint(e.free_vars())))  # said of sizes alone
 
+    @property
+    def ctx(self) -> Context:
+        """What was known when the map was made, as a context of the caller's own."""
+        return self._ctx.extended()
+
     def _limits(self) -> list[Range]:
-        ranges = self.ctx.ranges
+        ranges = self._ctx.ranges
         return [ranges[v] for v in self.variables]
 
     # -- what answers -------------------------------------------------------------------------------------------
@@ -84,8 +92,8 @@ class IterMap:
     @cached_property
     def _around(self) -> Context:
         """What is known of the sizes."""
-        facts = [f for f in self.ctx.facts if not any(v in self._own for v in free_vars(f.condition))]
-        return type(self.ctx)(self._held, domain=self.ctx.domain).extended(facts=facts)
+        facts = [f for f in self._ctx.facts if not any(v in self._own for v in free_vars(f.condition))]
+        return type(self._ctx)(self._held, domain=self._ctx.domain).extended(facts=facts)
 
     @cached_property
     def _there(self) -> Context:
@@ -154,7 +162,7 @@ class IterMap:
                 return Range(0, 0)
             start = min(0, ends[0])
             return Range(start, max(0, ends[1] + 1 - start))
-        low, high = self.ctx.bounds(e, keep=tuple(self._held))
+        low, high = self._ctx.bounds(e, keep=tuple(self._held))
         if not isinstance(low, Expr) or not isinstance(high, Expr):
             return Range.everything()
         known = self._around.extended(facts=[logical_not(self._empty)])
@@ -179,7 +187,7 @@ class IterMap:
         if self.found:
             return YES
         try:
-            verdict = general.injective(self.ctx, self.variables, self.exprs)
+            verdict = general.injective(self._ctx, self.variables, self.exprs)
         except BudgetError as error:
             verdict = open_(str(error))
         if verdict.status == "unknown" and self._sizes:
@@ -196,7 +204,7 @@ class IterMap:
             return self._listed.surjective([r.ends for r in self.ranges if r.ends is not None])
         if isinstance(self._read, Structure) and not self._conditions:
             return self._by_conditions(self._arriving)
-        verdict = general.surjective(self.ctx, self._sizes, self.exprs, self._there, self.places)
+        verdict = general.surjective(self._ctx, self._sizes, self.exprs, self._there, self.places)
         if verdict.status == "unknown" and self._sizes:
             for sizes, small in self._small():
                 ends = self._sides_at(sizes)
@@ -220,12 +228,12 @@ class IterMap:
         return both(self.injective, self.surjective)
 
     def _small(self) -> Iterator[tuple[dict[Var, int], Listed]]:
-        return general.at_sizes(self.ctx, self.variables, self.exprs, self._sizes)
+        return general.at_sizes(self._ctx, self.variables, self.exprs, self._sizes)
 
     def _sides_at(self, sizes: dict[Var, int]) -> list[tuple[int, int]] | None:
         found = []
         for limits in self.ranges:
-            ends = [constant_value(self.ctx.canonical(substitute(e, sizes))) for e in _ends(limits)]
+            ends = [constant_value(self._ctx.canonical(substitute(e, sizes))) for e in _ends(limits)]
             if any(end is None for end in ends) or len(ends) < 2:
                 return None
             low, extent = (int(end) for end in ends if end is not None)
@@ -267,7 +275,7 @@ class IterMap:
         if isinstance(self._read, Structure):
             return logical_or(*map(_opposite, self._arriving)) if self._arriving else truth(False)
         try:
-            return general.padding(self.ctx, self.exprs, self._there, self.places)
+            return general.padding(self._ctx, self.exprs, self._there, self.places)
         except (UndecidedError, BudgetError):
             if self._listed is None:
                 raise
@@ -303,7 +311,7 @@ class IterMap:
             values, _ = self._decoded
             return {v: self._there.canonical(values[v]) for v in self.variables}
         try:
-            found: Sequence[Expr] = general.inverse(self.ctx, self.variables, self.exprs, self.places)
+            found: Sequence[Expr] = general.inverse(self._ctx, self.variables, self.exprs, self.places)
         except (UndecidedError, BudgetError):
             if self._listed is None:
                 raise
@@ -327,7 +335,7 @@ class IterMap:
 
     def image(self) -> Region:
         """The places that are reached."""
-        found = self.ctx.image(self.exprs, keep=tuple(self._held))
+        found = self._ctx.image(self.exprs, keep=tuple(self._held))
         if found.is_exact or self._listed is None:
             return found
         reached = self._listed.condition(self.places)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from intset.check.certificate import Certificate
 from intset.check.ends import At, BoundsCertificate, attained_goal, nowhere
-from intset.config import Config
+from intset.config import Config, pinned
 from intset.domains.ends import Bounds
 from intset.domains.enumeration import LISTED as WHO_LISTS
 from intset.errors import EvaluationError, InputError
@@ -49,7 +49,8 @@ class AskedBounds(NamedTuple):
 
     def certificate(self, answer: Bounds) -> BoundsCertificate:
         """The certificate of the answer; `InputError` where none is found."""
-        return certify_bounds(self, answer)
+        with pinned(self.config):
+            return certify_bounds(self, answer)
 
 
 def certify_bounds(asked: AskedBounds, answer: Bounds) -> BoundsCertificate:

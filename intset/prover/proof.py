@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from intset.check.certificate import Certificate
+from intset.config import pinned
 from intset.expr.digits import Point, number_text
 from intset.expr.node import Cond, Expr, Var, truth
 from intset.facts import ASSUMED, Fact
@@ -67,7 +68,8 @@ class Proof:
     def _found_vacuous(self) -> bool:
         if self.status != PROVED or self.basis is NOTHING:
             return False
-        return is_without_points(self.basis)
+        with pinned(self.basis.config):
+            return is_without_points(self.basis)
 
     @property
     def used(self) -> tuple[Fact, ...]:
@@ -79,7 +81,8 @@ class Proof:
     def _found_used(self) -> tuple[Fact, ...]:
         if self.status != PROVED or self.basis is NOTHING:
             return ()
-        return needed_facts(self.goal, self.basis)
+        with pinned(self.basis.config):
+            return needed_facts(self.goal, self.basis)
 
     @property
     def decided(self) -> Decided:
@@ -102,7 +105,9 @@ class Proof:
         InputError: the goal was not decided, or no certificate was found within the budgets.
         """
         if self._certificate is None:
-            self._certificate = certify(self.goal, self.decided, () if self.vacuous else self.used)
+            used = () if self.vacuous else self.used
+            with pinned(self.basis.config):
+                self._certificate = certify(self.goal, self.decided, used)
         return self._certificate
 
     def __bool__(self) -> bool:

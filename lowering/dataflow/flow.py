@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bound.tensor import Tensor
 from bound.tir.value import Operand
+from intset.configured import Configured, all_as_configured, as_configured
 from intset.domains.region import Region, made
 from intset.errors import BudgetError, InputError
 from intset.expr.build import logical_and, logical_not
@@ -51,7 +52,8 @@ class Source:
     value: Operand | None = None
 
 
-class Dataflow:
+@all_as_configured
+class Dataflow(Configured):
     """The dataflow of a function. Lines are those of `str(f)`; its head is line 1.
 
     Everything is exact where conditions, indices and ranges are quasi-affine in loops and sizes, sizes within what they
@@ -77,7 +79,7 @@ class Dataflow:
     def __init__(self, f: Function) -> None:
         checked_function(f, "dataflow")
         self.f = f
-        self._program = Program(f)
+        self._program = Program(replace(f, ctx=f.ctx.extended()))  # no block that is entered later bears on it
         self._points = Points(self._program)
         self._reaching = Reaching(self._points)
         self._answers: dict[tuple[Read | Storage, bool], Answer | None] = {}
@@ -157,6 +159,7 @@ class Dataflow:
         reads = (r for r in before.place.reads.values() if writes[r.storage] or not r.storage.is_param)
         return (self._not_told(read) for read in (*reads, before))
 
+    @as_configured
     def _not_told(self, read: Read) -> Cond:
         """Where no write, and no assumption, tells what a read meets."""
         answer = None if self._points.graph(read).free else self._answer(read, True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
+from intset.configured import Configured, all_as_configured
 from intset.context import Context
 from intset.expr.given import of_kind
 from intset.expr.node import Cond, Node
@@ -14,7 +15,8 @@ from lowering.division.missing import MissingFact, missing_facts
 from lowering.division.search import Lowering, Step, checked
 
 
-class Lowered:
+@all_as_configured
+class Lowered(Configured):
     """The answer of `lower_division`.
 
     Guarantee: at every point of the context at which the expression has a value and each of its evaluated subterms is
@@ -105,6 +107,6 @@ def lower_division(e: Any, ctx: Context | None = None, bits: int = 32) -> Lowere
     """
     root, width = checked(e, bits)
     if ctx is not None:
-        of_kind(Context, ctx, "ctx")
+        ctx = of_kind(Context, ctx, "ctx").extended()  # of its own: `missing` is found after the caller's blocks end
     found = Lowering(ctx, root, width).result()
     return Lowered(found.expr, found.steps, width, found.divisors, (root, ctx))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from intset.configured import Configured, all_as_configured
 from intset.context import Context
 from intset.domains.region import Region
 from intset.errors import BudgetError, UndecidedError
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 Extent = int | Expr
 
 
-class IndexMap:
+@all_as_configured
+class IndexMap(Configured):
     """A map from old indices, within a shape, to new ones.
 
     Parameters
@@ -80,12 +82,18 @@ class IndexMap:
         origin: IndexMap | None = None,
         within: Sequence[Range] | None = None,
     ) -> IndexMap:
-        self.variables, self.exprs, self.ctx, self._old = tuple(variables), tuple(exprs), ctx, tuple(box)
+        self._ctx = ctx = ctx.extended()  # of its own: no block that is entered later bears on it
+        self.variables, self.exprs, self._old = tuple(variables), tuple(exprs), tuple(box)
         self._where, self._origin = tuple(where), origin
         self._within = None if within is None else tuple(within)
         inside = ctx.extended(ranges=dict(zip(variables, box, strict=True)), facts=where)
         self._map: IterMap = iter_map(inside, self.variables, self.exprs, self._within)
         return self
+
+    @property
+    def ctx(self) -> Context:
+        """What was known when the map was made, as a context of the caller's own."""
+        return self._ctx.extended()
 
     # -- what it is ---------------------------------------------------------------------------------------------
 
@@ -180,7 +188,7 @@ class IndexMap:
             raise LayoutError(f"the inverse of the map is not known as expressions: {error}") from error
         where = [] if padding.op is ops.BOOL and not padding.data else [logical_not(padding)]
         exprs = [values[v] for v in self.variables]
-        return IndexMap.__new__(IndexMap)._set(places, self.ranges, exprs, self.ctx, where, self)
+        return IndexMap.__new__(IndexMap)._set(places, self.ranges, exprs, self._ctx, where, self)
 
     def check_injective(self) -> None:
         """Refuse a map that is not proved injective, with two old points that collide, or with the reason."""
@@ -199,7 +207,9 @@ class IndexMap:
         if len(other.variables) != len(self.exprs):
             raise LayoutError(f"a map to {len(self.exprs)} indices is not followed by one of {len(other.variables)}")
         ctx = (
-            self.ctx.extended(ranges=other.ctx.ranges, facts=other.ctx.facts) if other.ctx is not self.ctx else self.ctx
+            self._ctx.extended(ranges=other._ctx.ranges, facts=other._ctx.facts)
+            if other._ctx.frame is not self._ctx.frame
+            else self._ctx
         )
         values = dict(zip(other.variables, self.exprs, strict=True))
         own = dict(zip(self.variables, self._old, strict=True))
@@ -220,7 +230,7 @@ class IndexMap:
         """
         if not isinstance(other, IndexMap):
             raise LayoutError(f"a map is packed by an IndexMap, not by {shown(other)}")
-        ctx = self.ctx.extended(ranges=other.ctx.ranges, facts=other.ctx.facts)
+        ctx = self._ctx.extended(ranges=other._ctx.ranges, facts=other._ctx.facts)
         here = self.from_zero()
         inside = ctx.extended(ranges=dict(zip(here.variables, here._old, strict=True)), facts=here._where)
         made = here._followed(other, inside, ctx)
@@ -242,7 +252,7 @@ class IndexMap:
         ranges = [of_kind(Range, r, "each of the ranges") for r in listed(ranges, "the ranges")]
         if len(ranges) != len(self.exprs):
             raise LayoutError(f"the map has {len(self.exprs)} new indices, not {len(ranges)}")
-        inside = self.ctx.extended(ranges=dict(zip(self.variables, self._old, strict=True)), facts=self._where)
+        inside = self._ctx.extended(ranges=dict(zip(self.variables, self._old, strict=True)), facts=self._where)
         for k, (e, limits) in enumerate(zip(self.exprs, ranges, strict=True)):
             proof = inside.prove(_inside(e, limits))
             if not proof:
@@ -254,7 +264,7 @@ class IndexMap:
         lows = [limits.min for limits in self.ranges if isinstance(limits.min, Expr)]
         if all(constant_value(low) == 0 for low in lows):
             return self
-        exprs = [self.ctx.canonical(e - low) for e, low in zip(self.exprs, lows, strict=True)]
+        exprs = [self._ctx.canonical(e - low) for e, low in zip(self.exprs, lows, strict=True)]
         return self._with(exprs, [Range(0, limits.extent) for limits in self.ranges])
 
     def renamed(self, sizes: Mapping[Var, IntLike], ctx: Context) -> IndexMap:
@@ -266,7 +276,7 @@ class IndexMap:
         def moved(limits: Range) -> Range:
             return Range(new(limits.min), new(limits.extent))
 
-        known = of_kind(Context, ctx, "ctx").extended(facts=[new(f.condition) for f in self.ctx.facts])
+        known = of_kind(Context, ctx, "ctx").extended(facts=[new(f.condition) for f in self._ctx.facts])
         state = (
             self.variables,
             [moved(r) for r in self._old],
@@ -280,7 +290,7 @@ class IndexMap:
 
     def _with(self, exprs: Sequence[Expr] | None = None, within: Sequence[Range] | None = None) -> IndexMap:
         made = self.exprs if exprs is None else exprs
-        return _made(self.variables, self._old, made, self.ctx, self._where, None, within)
+        return _made(self.variables, self._old, made, self._ctx, self._where, None, within)
 
     # -- arrays -------------------------------------------------------------------------------------------------
 
@@ -381,7 +391,7 @@ class IndexMap:
         return new_shape, tuple(places)
 
     def __reduce__(self) -> tuple[object, ...]:
-        state = (self.variables, self._old, self.exprs, self.ctx, self._where, self._origin, self._within)
+        state = (self.variables, self._old, self.exprs, self._ctx, self._where, self._origin, self._within)
         return _made, state
 
     def __repr__(self) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 from bound import dtypes
 from bound.tensor import Tensor
+from intset.configured import Configured, all_as_configured
 from intset.context import Context
 from intset.errors import BudgetError, InputError
 from intset.expr.digits import shown
@@ -27,7 +28,8 @@ from lowering.padding.symbolic import Symbolic
 from lowering.padding.trace import Trace, is_too_long
 
 
-class Contract:
+@all_as_configured
+class Contract(Configured):
     """What a function needs of the paddings of its inputs, and gives in those of its outputs.
 
     Attributes

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from bound import dtypes
+from intset.configured import Configured, all_as_configured
 from intset.errors import InputError
 from intset.expr.digits import shown
 from lowering.errors import InterfaceError
@@ -63,7 +64,8 @@ class Call:
         return f"<{self.output.name} = ({names})({', '.join(t.name for t in self.inputs)})>"
 
 
-class Graph:
+@all_as_configured
+class Graph(Configured):
     """Functions that call for tensors of one another, and how their layouts and paddings are brought together.
 
     Inputs and outputs of the graph are logical. A call has several functions to choose from, which may take and make
@@ -104,7 +106,7 @@ class Graph:
         self.calls: list[Call] = []
         self.inputs: list[GraphTensor] = []
         self.outputs: list[GraphTensor] = []
-        self._known: dict[Function, Option] = {}
+        self._known: dict[tuple[Function, object], Option] = {}  # by function and what its context knows
 
     # -- building -----------------------------------------------------------------------------------------------
 
@@ -220,10 +222,11 @@ class Graph:
 
     def _option(self, f: Any) -> Option:
         """A function as an option; one that is called often is looked at once."""
-        found = self._known.get(f) if isinstance(f, Function) else None
+        key = (f, f.ctx.frame.fingerprint) if isinstance(f, Function) else None
+        found = None if key is None else self._known.get(key)
         if found is None:
             found = option_of(f)
-            self._known[f] = found
+            self._known[f, f.ctx.frame.fingerprint] = found
         return found
 
     def _fresh(self, name: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from bound.reference import Functions
+from intset.configured import Configured, all_as_configured
 from lowering.padding.arithmetic import Number
 from lowering.padding.execute import Execution, passed_arrays
 from lowering.padding.explain import explained
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
     from lowering.padding.graph import Graph, GraphTensor
 
 
-class Plan:
+@all_as_configured
+class Plan(Configured):
     """How the outputs of a graph are computed.
 
     Attributes

@@ -10,6 +10,7 @@ from bound.infer.needs.instances import instances
 from bound.infer.needs.known import Known
 from bound.infer.needs.need import Need
 from bound.infer.needs.visited import counts_of, extents_of
+from intset.configured import all_as_configured
 from intset.domains.budgeted import own_budget
 from intset.domains.region import Region, made, product_of
 from intset.errors import BudgetError, CountError, UndecidedError
@@ -24,6 +25,7 @@ from intset.regions.shape import Shape
 _MAX_POINTS = 400_000  # that are visited to count
 
 
+@all_as_configured
 class StageRegion(Region):
     """Elements of a tensor, over the loop variables that tell the instances of its stage apart, and over sizes.
 
