@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, ClassVar, Final
 
 from intset.domains import watched
-from intset.domains.base import IntervalSet, IntSet, ShapeSet
+from intset.domains.base import IntervalSet, IntSet, ShapeSet, empty_set
 from intset.domains.border import GuardedRegions
 from intset.domains.end_arithmetic import by_parameter
 from intset.domains.ends import Bounds, End
@@ -16,12 +16,15 @@ from intset.domains.region import ProductRegion, Region, ShapeRegion, product_of
 from intset.domains.watched import CONDITION, COUNT, SHAPE, TEXT, TRUTH, VARIABLES, Methods, Wanted, Watch, of_kind
 from intset.domains.watched import shown_in_a_line as _shown
 from intset.errors import BudgetError
-from intset.expr.node import Cond, Expr, as_expr
+from intset.expr.node import Cond, Expr, as_expr, truth
 from intset.expr.range import Range
 from intset.expr.walk import free_vars
+from intset.facts import DERIVED, Fact
+from intset.frame import Frame
 from intset.infinity import NEG_INF, POS_INF, Infinity
 from intset.linear.canonical import Normalizer
-from intset.prover.proof import Proof
+from intset.prover.cache import prove_once
+from intset.prover.proof import PROVED, Proof
 from intset.regions.shape import Shape
 
 _BOTH: Final[Methods] = {
@@ -92,7 +95,8 @@ class Guarded(GuardedRegions):
             return IntervalSet(NEG_INF, POS_INF, self.name, notes=(self._gave_up(error),))
         if not isinstance(answer, IntSet):
             self._refuse("image", answer, "an IntSet")
-        self._check_set("image", answer, query)
+        if self._check_set("image", answer, query):
+            return self._crossed_set(query)
         self.watch.over(answer, self.name)
         return answer
 
@@ -104,7 +108,9 @@ class Guarded(GuardedRegions):
         if not isinstance(answer, Bounds):
             self._refuse("bounds", answer, "a Bounds")
         self._check_claims("bounds", answer, ("is_tight",))
-        self._check_ends("bounds", answer, answer, query)
+        if self._check_ends("bounds", answer, answer, query):
+            nothing = self._crossed_set(query)
+            return Bounds(*nothing.ends(), nothing.is_tight, self.name, nothing.notes)
         return answer
 
     def _region(self, query: Query) -> Region:
@@ -119,23 +125,34 @@ class Guarded(GuardedRegions):
         if dims != len(query.exprs):
             self._refuse("region", answer, f"a Region of {len(query.exprs)} dimensions", f", which has {dims!r}")
         self._check_variables("region", answer, self._read("region", answer, lambda: tuple(answer.params)), query)
-        for side in answer.sets if isinstance(answer, ProductRegion) else ():
-            self._check_set("region", side, query)
+        sides = answer.sets if isinstance(answer, ProductRegion) else ()
+        if any([self._check_set("region", side, query) for side in sides]):
+            nothing = self._crossed_set(query)
+            return ProductRegion([nothing] * len(sides), self.name, nothing.is_exact, nothing.notes)
         self.watch.over(answer, self.name)
         return answer
 
     def _gave_up(self, error: BudgetError) -> str:
         return f"{self.name} gave up: {error}"
 
-    def _check_set(self, method: str, answer: IntSet, query: Query) -> None:
+    def _crossed_set(self, query: Query) -> IntSet:
+        """The set for an answer whose ends cross: empty where no point of the question is left, else everything."""
+        if _emptiness(query).status == PROVED:
+            return empty_set(self.name)
+        note = f"the ends that {self.name} gave cross, and whether there is a point at all is not known"
+        return IntervalSet(NEG_INF, POS_INF, self.name, notes=(note,))
+
+    def _check_set(self, method: str, answer: IntSet, query: Query) -> bool:
+        """Refuse a set that is not well formed; returns whether its ends cross."""
         self._check_claims(method, answer)
         ends = self._read(method, answer, answer.ends)
         if not isinstance(ends, tuple) or len(ends) != 2:
             self._refuse(method, answer, "an IntSet with two ends", f", whose ends are {_shown(ends)}")
-        self._check_ends(method, answer, ends, query)
+        crossed = self._check_ends(method, answer, ends, query)
         if isinstance(answer, IntervalSet):
-            self._check_ends(method, answer, (answer.low, answer.high), query)
+            crossed |= self._check_ends(method, answer, (answer.low, answer.high), query)
         self._check_variables(method, answer, self._read(method, answer, lambda: tuple(answer.params)), query)
+        return crossed
 
     def _check_claims(self, method: str, answer: Any, claims: Sequence[str] = ("is_tight", "is_exact")) -> None:
         for claim in claims:
@@ -144,14 +161,32 @@ class Guarded(GuardedRegions):
                 self._refuse(method, answer, f"{claim} to be True or False", f", whose {claim} is {_shown(value)}")
         self._read(method, answer, lambda: (answer.by, tuple(answer.notes)))
 
-    def _check_ends(self, method: str, answer: Any, ends: Sequence[End], query: Query) -> None:
+    def _check_ends(self, method: str, answer: Any, ends: Sequence[End], query: Query) -> bool:
+        """Refuse what are no ends of the question; returns whether they cross.
+
+        Ends that cross describe no element. That is right where no point of the question is left, as ends computed from
+        an empty range show; it is refused only where a point is known, which the message names.
+        """
         for end in ends:
             if not isinstance(end, (Expr, Infinity)):
                 self._refuse(method, answer, "ends that are expressions or infinities", f", one is {_shown(end)}")
             if isinstance(end, Expr):
                 self._check_variables(method, answer, end.free_vars(), query)
-        if _cross(*ends) and tuple(ends) != (POS_INF, NEG_INF):
-            self._refuse(method, answer, "a lower and an upper end", f", {_shown(ends[0])} and {_shown(ends[1])}")
+        if not _cross(*ends) or tuple(ends) == (POS_INF, NEG_INF):
+            return False
+        point = _emptiness(query).counterexample
+        if point is not None:
+            where = f" at {_shown(point)}" if point else ""
+            self._refuse(
+                method, answer, "a lower and an upper end", f", {_shown(ends[0])} and {_shown(ends[1])}{where}"
+            )
+        return True
+
+
+def _emptiness(query: Query) -> Proof:
+    """The proof that no point of a question is left, or a point as its counterexample."""
+    frame = Frame(query.ranges, tuple(Fact(cond, DERIVED) for cond in query.facts))
+    return prove_once(frame, truth(False), query.config)
 
 
 def _cross(low: End, high: End) -> bool:

@@ -277,7 +277,7 @@ class IslShape(Presburger, Shape):
 
     def sample(self) -> tuple[int, ...] | None:
         kinds = isl().dim_type
-        current = self.get()
+        current = self.afresh()  # which point it is depends on how the set is written
         if self.params:
             current = current.intersect_params(declared(self))
         point = current.sample_point()

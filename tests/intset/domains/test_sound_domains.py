@@ -1,0 +1,257 @@
+"""Third parties' domains at random: a sound one is never blamed, one whose ends exclude a true element is."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from intset import (
+    NEG_INF,
+    POS_INF,
+    Bounds,
+    Cond,
+    Context,
+    CountError,
+    DomainError,
+    Expr,
+    InputError,
+    IntervalSet,
+    IntSet,
+    Range,
+    Region,
+    ShapeVar,
+    UndecidedError,
+    Var,
+    const,
+    maximum,
+    minimum,
+    register,
+    select,
+)
+from intset.domains.query import Query
+from intset.domains.region import ProductRegion
+from intset.domains.registry import domain_named, unregister
+from intset.errors import EvaluationError
+from intset.expr.evaluate import evaluate
+from tests.sweeps import daily
+
+I, J, K = Var("i"), Var("j"), Var("k")
+N, M = ShapeVar("n"), ShapeVar("m", lower=1)
+NAME = "thirdparty"
+INNER = ("interval", "stride", "isl", "auto", "points", "modular")
+REFUSALS = (CountError, UndecidedError, InputError)
+
+
+def moved(end: Any, by: int) -> Any:
+    return end + by if isinstance(end, Expr) else end
+
+
+class Slack:
+    """A sound domain: the ends of another one, moved apart, with those of the optional methods that it is given."""
+
+    name = NAME
+
+    def __init__(self, inner: str, slack: int) -> None:
+        self.inner, self.slack = domain_named(inner), slack
+
+    def image(self, query: Query) -> IntSet:
+        low, high = self.inner.image(query).ends()
+        return IntervalSet(moved(low, -self.slack), moved(high, self.slack), NAME)
+
+
+def bounds(self: Slack, query: Query) -> Bounds:
+    return Bounds(*self.image(query).ends(), False, NAME)
+
+
+def region(self: Slack, query: Query) -> Region:
+    return ProductRegion([self.image(query.of(e)) for e in query.exprs], NAME, False)
+
+
+def points(self: Slack, query: Query) -> Any:
+    return domain_named("isl").points(query)  # type: ignore[attr-defined]  # it has regions
+
+
+def everything(self: Slack, dims: int) -> Any:
+    return domain_named("isl").everything(dims)  # type: ignore[attr-defined]
+
+
+def sound_domain(rng: random.Random) -> Slack:
+    methods: dict[str, Any] = {"bounds": bounds} if rng.random() < 0.5 else {}
+    if rng.random() < 0.5:
+        methods["region"] = region
+    if rng.random() < 0.3:
+        methods |= {"points": points, "everything": everything}
+    return type("Drawn", (Slack,), methods)(rng.choice(INNER), rng.choice([0, 0, 1, 5]))
+
+
+def expression(rng: random.Random, leaves: list[Var], depth: int = 2) -> Expr:
+    if not depth:
+        return rng.choice([*leaves, const(rng.randint(-5, 5))])
+    a, b = (expression(rng, leaves, depth - 1) for _ in range(2))
+    makers: list[Callable[[], Expr]] = [
+        lambda: a + b,
+        lambda: a - b,
+        lambda: a * rng.randint(-3, 3),
+        lambda: a // rng.choice([2, 3, -2, 4]),
+        lambda: a % rng.choice([2, 3, 5]),
+        lambda: minimum(a, b),
+        lambda: maximum(a, b),
+        lambda: select(a < b, a, b),
+    ]
+    return rng.choice(makers)()
+
+
+def limits(rng: random.Random) -> Range:
+    """A range, which may be empty for some sizes or for all."""
+    constant = [Range(0, rng.randint(0, 6)), Range(rng.randint(-4, 4), rng.randint(0, 3)), Range(0, 0)]
+    sized = [Range(0, N), Range(N, M), Range(0, N - M), Range(2, N - 3), Range(0, N // 2), Range(0, -N), Range(M, -M)]
+    return rng.choice(constant + sized)
+
+
+def context(rng: random.Random) -> tuple[Context, list[Var]]:
+    ranges, running = {I: limits(rng), J: limits(rng)}, [I, J]
+    if rng.random() < 0.3:
+        ranges[K] = Range(0, rng.choice([I, J, I - 3]))
+        running.append(K)
+    facts: list[Cond] = []
+    for _ in range(rng.randint(0, 2)):
+        a, b = expression(rng, [*running, N], 1), expression(rng, [*running, N, M], 1)
+        facts.append(rng.choice([a < b, a <= b, a.eq(b), a.ne(b)]))
+    return Context(ranges, assume=facts), running
+
+
+@contextmanager
+def registered(domain: Any) -> Iterator[None]:
+    register(domain, NAME)
+    try:
+        yield
+    finally:
+        unregister(NAME)
+
+
+def ask(found: IntSet | Region | None) -> None:
+    """Everything that a set or region tells; only a refusal may come instead."""
+    if found is None:
+        return
+    for name in ("count", "count_max", "lexmin", "lexmax", "sample", "hull", "pieces", "box", "ends", "is_tight"):
+        answered(lambda name=name: _called(getattr(found, name, None)))
+    for name in ("is_empty", "params", "notes", "shape", "__repr__"):
+        answered(lambda name=name: _called(getattr(found, name)))
+
+
+def _called(found: Any) -> Any:
+    return found() if callable(found) else found
+
+
+def answered(question: Callable[[], Any]) -> Any:
+    try:
+        return question()
+    except REFUSALS:
+        return None
+
+
+@pytest.mark.filterwarnings("ignore::intset.ContradictionWarning")
+@pytest.mark.parametrize("start", daily(range(0, 1600, 20), 80))
+def test_a_sound_domain_is_never_blamed(start: int) -> None:
+    for seed in [*range(start, start + 20), *([299] if not start else [])]:
+        rng = random.Random(seed)
+        with registered(sound_domain(rng)):
+            try:
+                ctx, running = context(rng)
+            except InputError:
+                continue
+            e, f = expression(rng, [*running, N]), expression(rng, running)
+            keep = rng.sample(running, rng.randint(0, 2)) if rng.random() < 0.4 else []
+            asked = rng.choice([NAME, NAME, NAME, f"{NAME}*modular", "auto"])
+            answered(lambda ctx=ctx, e=e, keep=keep, asked=asked: ctx.bounds(e, keep, asked))
+            one = answered(lambda ctx=ctx, e=e, keep=keep, asked=asked: ctx.value_set(e, keep, asked))
+            two = answered(lambda ctx=ctx, f=f, asked=asked: ctx.value_set(f, domain=asked))
+            many = answered(lambda ctx=ctx, e=e, f=f, keep=keep, asked=asked: ctx.image((e, f), keep, asked))
+            for found in (one, two, many):
+                ask(found)
+                if found is not None:
+                    sizes = {v: rng.randint(0, 5) for v in found.params if v in (N, M)}
+                    there = answered(lambda found=found, sizes=sizes: found.at(sizes))
+                    ask(there)
+                    if there is not None:
+                        ask(answered(lambda found=found, there=there: found | there))
+                        ask(answered(lambda found=found, there=there: found & there))
+
+
+def test_ends_that_cross_are_no_fault_where_there_is_no_point() -> None:
+    """The ends of `[n, -n)` cross for all sizes at which it has elements: for none."""
+    for slack in (0, 1):
+        for inner in ("interval", "auto"):
+            with registered(type("Whole", (Slack,), {"bounds": bounds, "region": region})(inner, slack)):
+                for empty in (Range(N + 1, -N), Range(0, -M - 3), Range(5, 0), Range(M, M - M - 4)):
+                    ctx = Context({I: empty, J: Range(0, 4)})
+                    for e in (I * 2 + J, I // 3, maximum(I, J)):
+                        ends = ctx.bounds(e, domain=NAME)
+                        assert ends.is_empty or not ends.is_tight
+                        ask(ctx.value_set(e, domain=NAME))
+                        ask(ctx.image((e, J), domain=NAME))
+
+
+class Crossing(Slack):
+    """A domain whose ends cross by `gap`, whatever the question is."""
+
+    gap = 1
+    how = "image"
+
+    def _ends(self, query: Query) -> tuple[Any, Any]:
+        low, high = self.inner.image(query).ends()
+        return (low, high) if low is POS_INF else (moved(high, self.gap), moved(low, 0))
+
+    def image(self, query: Query) -> IntSet:
+        low, high = self._ends(query) if self.how == "image" else (NEG_INF, POS_INF)
+        return IntervalSet(low, high, NAME)
+
+    def bounds(self, query: Query) -> Bounds:
+        low, high = self._ends(query) if self.how == "bounds" else (NEG_INF, POS_INF)
+        return Bounds(low, high, False, NAME)
+
+
+def has_constant_point(ctx: Context, e: Expr, width: int = 4) -> bool:
+    """Whether some point of the context, at small sizes, gives the expression a value: by enumeration."""
+    for a in range(-4, 8):
+        for b in range(-4, 8):
+            for n in range(width):
+                for m in range(1, width):
+                    at: dict[Any, int] = {I: a, J: b, N: n, M: m}
+                    try:
+                        inside = all(
+                            evaluate(r.min, at) <= at[v] <= evaluate(r.max, at) for v, r in ctx.ranges.items()
+                        ) and all(evaluate(fact.condition, at) for fact in ctx.facts)
+                        if inside:
+                            evaluate(e, at)
+                            return True
+                    except EvaluationError:
+                        continue
+    return False
+
+
+@pytest.mark.parametrize("start", daily(range(0, 1600, 20), 80))
+def test_ends_that_cross_are_blamed_exactly_where_there_is_a_point(start: int) -> None:
+    blamed = 0
+    for seed in range(start, start + 20):
+        rng = random.Random(seed)
+        how = rng.choice(["image", "bounds"])
+        ranges = {I: limits(rng), J: limits(rng)}
+        ctx = Context(ranges, assume=[I + J <= 3] if rng.random() < 0.3 else [])
+        e = expression(rng, [I, J], 1)
+        is_constant = all(isinstance(end, Expr) and end.is_const for end in ctx.bounds(e, domain="interval"))
+        error = None
+        with registered(type("Wrong", (Crossing,), {"how": how, "gap": rng.choice([1, 4])})("interval", 0)):
+            try:
+                (ctx.bounds if how == "bounds" else ctx.value_set)(e, domain=NAME)
+            except DomainError as caught:
+                error = caught
+        has_point = has_constant_point(ctx, e)
+        assert error is None or (has_point and "a lower and an upper end" in str(error)), (seed, error)
+        assert error is not None or not (has_point and is_constant), seed
+        blamed += error is not None
+    assert blamed > 3

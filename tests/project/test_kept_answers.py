@@ -1,0 +1,459 @@
+"""Objects that outlive the call that made them: one answer, wherever and in whatever order they are asked."""
+
+from __future__ import annotations
+
+import ast
+import random
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import bound
+import intset
+import lowering
+from bound import infer_bound, te
+from intset import Cond, Context, Range, ShapeVar, Var, using
+from lowering import Graph, IndexMap, contract, dataflow, lower_division, parse_nest, with_layouts
+from tests.sweeps import daily
+
+SMALL: dict[str, Any] = {"isl_operations": 1, "points": 0, "z3_rlimit": 1, "tiers": "linear"}
+OTHER: dict[str, Any] = {"domain": "interval", "points": 1}
+
+
+@dataclass
+class Made:
+    """An object, what bears on it from outside, and arguments for its methods that need some.
+
+    Attributes
+    ----------
+    blocks: contexts that its maker was given, each with a fact that a block may add to it.
+    given: arguments by the name of the method; `None` for one that is not asked.
+    """
+
+    it: Any
+    blocks: list[tuple[Context, Cond]]
+    given: Mapping[str, tuple[Any, ...] | None] = field(default_factory=dict)
+
+
+i, j, n, m = Var("i"), Var("j"), ShapeVar("n", lower=1), ShapeVar("m", lower=1)
+y, z = Var("y"), Var("z")
+AT: dict[str, tuple[Any, ...] | None] = {
+    "at": ({n: 5},),
+    "substituted": ({n: intset.const(5)},),
+    "condition": (y,),
+    "conditions": ((y,),),
+    "contains": (7,),
+}
+AT2: dict[str, tuple[Any, ...] | None] = {
+    "at": ({n: 5},),
+    "project": ((0,),),
+    "condition": ((y, z),),
+    "conditions": ((y, z),),
+    "place_of": None,
+}
+NEST = """
+def f(A: int32[n], B: int32[16], n):
+    for i in [0, n):
+        A[i] = i
+    for i in [0, 4):
+        for j in [0, 4):
+            B[i * 4 + j] = A[i * 4 + j]
+"""
+PADDED = """
+def total(A: int32[4, 4], B: int32[1]):
+    B[0] = 0
+    for k in [0, 4):
+        for l in [0, 4):
+            assume k * 4 + l < 14 or A[k, l] == 0
+    for k in [0, 4):
+        for l in [0, 4):
+            B[0] = B[0] + A[k, l]
+"""
+
+
+def sizes() -> Context:
+    return Context({i: Range(0, n), j: Range(0, 6)})
+
+
+def proof() -> Made:
+    ctx = Context({i: Range(0, 40), j: Range(0, n)}, assume=[i * j < 50, n >= 2])
+    return Made(ctx.prove(i * 3 + j >= -2), [(ctx, n < 4)])
+
+
+def vacuous_proof() -> Made:
+    ctx = Context({i: Range(0, 40), j: Range(0, 9)}, assume=[(i * 3 + j * 6).eq(7)])
+    return Made(ctx.prove((i + j) % 5 < 3), [(ctx, i < 1)])
+
+
+def bounds() -> Made:
+    ctx = sizes()
+    return Made(ctx.bounds(i * 2 + j % 4), [(ctx, i < 1)], {"answering": None, "index": None, "count": None})
+
+
+def set_by(domain: str) -> Callable[[], Made]:
+    def made() -> Made:
+        ctx = sizes()
+        return Made(ctx.value_set(i * 3 + j % 4, domain=domain), [(ctx, i < 1)], AT)
+
+    return made
+
+
+def constant_set() -> Made:
+    ctx = Context({i: Range(0, 60), j: Range(0, 9)})
+    return Made(ctx.value_set(i // 7 + j % 5 * 2, domain="isl"), [(ctx, i < 7)], AT)
+
+
+def joined_set() -> Made:
+    ctx = Context({i: Range(0, 60), j: Range(0, 9)})
+    return Made(ctx.value_set(i * 4) | ctx.value_set(j % 5), [(ctx, i < 7)], AT)
+
+
+def region() -> Made:
+    ctx = sizes()
+    return Made(ctx.image((i + j, i - j // 2)), [(ctx, i < 1)], AT2)
+
+
+def constant_region() -> Made:
+    ctx = Context({i: Range(0, 9), j: Range(0, 8)})
+    return Made(ctx.image((i // 3 + j % 5, i % 4 - j // 2)), [(ctx, i < 1)], AT2)
+
+
+def product_region() -> Made:
+    ctx = sizes()
+    return Made(ctx.image((i * 2, j), domain="interval"), [(ctx, i < 1)], AT2)
+
+
+def relation() -> Made:
+    ctx = Context({i: Range(0, 9), j: Range(0, 6)})
+    pairs = ctx.relation((i, j), (i * 6 + j - 1,))
+    given = {
+        "at": ({n: 5},),
+        "condition": ((y, z), (y,)),
+        "contains": ((1, 1), (6,)),
+        "then": (pairs.inverse(),),
+        "apply": (ctx.image((i, j)),),
+    }
+    return Made(pairs, [(ctx, i < 1)], given)
+
+
+def iter_map(*exprs: Any, ctx: Callable[[], Context] = sizes) -> Callable[[], Made]:
+    def made() -> Made:
+        about = ctx()
+        place = tuple(Var(f"p{k}") for k in range(len(exprs)))
+        given = dict.fromkeys(("padding_at", "arriving_at", "inverse"), (place,))
+        return Made(about.as_iter_map(exprs), [(about, i < 1), (about, n.eq(3))], given)
+
+    return made
+
+
+def simplified() -> Made:
+    ctx = Context({i: Range(0, 40), j: Range(0, 4)}, assume=[n >= 7])
+    found = ctx.simplify((i * 4 + j) // 4 + i % 64, steps=True)
+    return Made(found, [(ctx, i < 1)], {"index": None, "count": None})
+
+
+def index_map(inverse: bool) -> Callable[[], Made]:
+    def made() -> Made:
+        ctx = Context({}, assume=[n >= 2])
+        it = IndexMap(lambda a: [(a + 2) // 8, (a + 2) % 8], (n,), ctx)
+        names = ("then", "packed_by", "onto", "renamed", "pack", "unpack")
+        given: dict[str, Any] = dict.fromkeys(names)
+        given |= {"__call__": (5,), "padding": (y, z)}
+        return Made(it.inverse() if inverse else it, [(ctx, n.eq(14))], given | ({"padding": (y,)} if inverse else {}))
+
+    return made
+
+
+def bounds_map() -> Made:
+    a = te.placeholder((n, 16), name="A")
+    b = te.compute((n, 16), lambda p, q: a[p, q] + 1, name="B")
+    c = te.compute((n, 16), lambda p, q: b[p, 15 - q] * 2, name="C")
+    s = te.create_schedule(c.op)
+    outer, _ = s[c].split(c.op.axis[0], factor=8)
+    s[b].compute_at(s[c], outer)
+    ctx = Context({}, assume=[n >= 3])
+    names = (
+        "with_compact",
+        "attached",
+        "loop_name",
+        "inside",
+        "shared_loop",
+        "is_slid",
+        "stored",
+        "stage",
+        "attach_path",
+    )
+    given: dict[str, Any] = dict.fromkeys(names)
+    tensors = ("required", "computed", "allocated", "storage", "explain", "nest", "guard", "is_computed", "slid")
+    given |= dict.fromkeys((*tensors, "shared_path"), (b,)) | {"pieces": (b, 4)}
+    return Made(infer_bound(s, ctx), [(ctx, n.eq(8))], given)
+
+
+def stage_region() -> Made:
+    found = bounds_map()
+    b = next(stage.op.output(0) for stage in found.it.schedule.stages if stage.op.name == "B")
+    return Made(found.it.required(b), found.blocks, AT2)
+
+
+def flow() -> Made:
+    f = parse_nest(NEST)
+    given: dict[str, Any] = dict.fromkeys(("sources", "by_element", "held", "assumed", "dead", "not_told"), (8,))
+    return Made(dataflow(f), [(f.ctx, f.sizes[0].eq(16))], given | {"touched": ("A",)})
+
+
+def divisions() -> Made:
+    ctx = Context({i: Range(-9, 90), j: Range(0, 4)}, assume=[n >= 2])
+    return Made(lower_division(i // 7 + (i * 4 + j) % n, ctx), [(ctx, i >= 0)])
+
+
+def padded() -> Any:
+    return with_layouts(parse_nest(PADDED), {"A": IndexMap(lambda a: [a // 4, a % 4], (14,))})
+
+
+def promised() -> Made:
+    f = padded()
+    return Made(contract(f), [(f.ctx, intset.const(0).eq(1))], {"promises": ({},)})
+
+
+def graph() -> Made:
+    f, it = padded(), Graph()
+    it.output(it.call([f], it.input("x", (14,), "int32")))
+    given: dict[str, Any] = dict.fromkeys(("input", "call", "output", "replace"))
+    return Made(it, [(f.ctx, intset.const(0).eq(1))], given)
+
+
+def plan() -> Made:
+    found = graph()
+    return Made(found.it.plan(), found.blocks, {"run": None})
+
+
+def derived_context() -> Made:
+    """A context shares the scope of the one it is made from, but not the blocks that are entered later."""
+    ctx = sizes()
+    own = ctx.extended()
+    return Made(_Asked(own), [(ctx, i < 1)])
+
+
+class _Asked:
+    """Questions to a context, whose budgets are those of who asks."""
+
+    def __init__(self, ctx: Context) -> None:
+        self._ctx = ctx
+
+    @property
+    def facts(self) -> Any:
+        return self._ctx.facts
+
+    @property
+    def high(self) -> Any:
+        return self._ctx.bounds(i)[1]
+
+
+CONGRUENT = [i % 4 + n]
+MAKERS: dict[str, Callable[[], Made]] = {
+    "Proof": proof,
+    "Proof, vacuous": vacuous_proof,
+    "Bounds": bounds,
+    "IntSet": set_by("auto"),
+    "IntSet, interval": set_by("interval"),
+    "IntSet, isl": set_by("isl"),
+    "ShapeSet": constant_set,
+    "ShapeSet, joined": joined_set,
+    "Region": region,
+    "ShapeRegion": constant_region,
+    "ProductRegion": product_region,
+    "Relation": relation,
+    "IterMap, read": iter_map(i * 6 + j),
+    "IterMap, not injective": iter_map(i % 4 + n, j),
+    "IterMap, relations": iter_map(i + j, i - j),
+    "IterMap, listed": iter_map(i * 7 % 11, ctx=lambda: Context({i: Range(0, 11)})),
+    "IterMap, one": iter_map(*CONGRUENT, ctx=lambda: Context({i: Range(0, 8)})),
+    "Simplified": simplified,
+    "IndexMap": index_map(False),
+    "IndexMap, inverse": index_map(True),
+    "BoundsMap": bounds_map,
+    "StageRegion": stage_region,
+    "Dataflow": flow,
+    "Lowered": divisions,
+    "Contract": promised,
+    "Graph": graph,
+    "Plan": plan,
+    "Context": derived_context,
+}
+# Classes that compute when they are asked, and whose answers read neither facts nor budgets, or that do not outlive one
+# call, or are reached through an object of the table alone. A class that keeps answers and is new belongs in the table,
+# or here.
+INSIDE: dict[str, str] = {
+    "intset": """Assuming using Block Frame Normalizer Linear Query Nonempty Ends Enclosure Sides OnlyWhereNonempty
+        Presburger Budget Reader Translation Evaluation Expander Writer Origin WeakTable Lru
+        Search Effort Question Encoder Workbench Account Simplifier Order Table Structure Held""",
+    "bound": """ArrayEvaluator Known Need Pass Propagation Folding ComputeOp Graph TensorDomain Loops Matching Scene
+        Neighbours Placing Schedule Stage Tensor CommReducer""",
+    "lowering": """Problem CNest CSyntax CStorage Names PythonNest Graph Points Program Values Scope Lowering Made Part
+        Naming OperandReader Execution Grid Partial Search Symbolic Trace Unknowns Loops Counts Uses Spans Known Report
+        Worth""",
+}
+
+
+def names_of(made: Made) -> list[str]:
+    """The public names that are asked, without those that need arguments nobody gave."""
+    own = [name for name in dir(type(made.it)) if not name.startswith("_")]
+    special = [name for name in ("__repr__", "__call__") if name in made.given or name == "__repr__"]
+    return [name for name in (*own, *special) if made.given.get(name, ()) is not None]
+
+
+def answered(made: Made, name: str) -> str:
+    """An answer as text; a refusal is one."""
+    try:
+        found = getattr(made.it, name)
+        if callable(found):
+            found = found(*made.given.get(name, ()))
+        return shown(found)
+    except intset.IntSetError as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def shown(found: Any, depth: int = 0) -> str:
+    if isinstance(found, Iterator):
+        return shown(list(found), depth)
+    text = re.sub(r" (object )?at 0x[0-9a-f]+", "", repr(found))
+    if depth == 0 and isinstance(found, (intset.IntSet, intset.Region, intset.Proof)):
+        inner = Made(found, [], {})
+        more = ("is_exact", "is_tight", "notes", "count", "box", "ends", "used", "vacuous", "is_empty")
+        text += "".join(f"; {name} {answered(inner, name)}" for name in more if hasattr(found, name))
+    return text
+
+
+@contextmanager
+def disturbed(made: Made, rng: random.Random) -> Iterator[None]:
+    """Blocks that have nothing to do with an object that was made outside of them."""
+    with ExitStack() as blocks:
+        for ctx, fact in (*made.blocks, *((made.it.ctx, i < 1) for _ in [0] if hasattr(made.it, "ctx"))):
+            if rng.random() < 0.7:
+                blocks.enter_context(ctx.assuming(fact))
+        if rng.random() < 0.7 and not isinstance(made.it, _Asked):
+            blocks.enter_context(using(**rng.choice([SMALL, OTHER, {"isl_operations": 1}])))
+        yield
+
+
+def elsewhere(made: Made, name: str) -> str:
+    """The answer in another thread."""
+    found: list[str] = []
+    thread = threading.Thread(target=lambda: found.append(answered(made, name)))
+    thread.start()
+    thread.join()
+    return found[0]
+
+
+@pytest.mark.filterwarnings("ignore::intset.ContradictionWarning")
+@pytest.mark.parametrize("seed", daily(range(24), 24))
+@pytest.mark.parametrize("kind", MAKERS)
+def test_answers_do_not_depend_on_where_they_are_asked(kind: str, seed: int) -> None:
+    rng = random.Random(f"{kind} {seed}")
+    at_once = MAKERS[kind]()
+    names = names_of(at_once)
+    assert len(names) > 1
+    wanted = {name: answered(at_once, name) for name in names}
+    made = MAKERS[kind]()
+    rng.shuffle(names)
+    for name in names:
+        where = rng.randrange(4)
+        with disturbed(made, rng) if where else ExitStack():
+            found = elsewhere(made, name) if where == 3 else answered(made, name)
+        assert found == wanted[name], (name, where)
+    assert {name: answered(made, name) for name in names} == wanted, "what was asked inside a block stays there"
+
+
+@pytest.mark.filterwarnings("ignore::intset.ContradictionWarning")
+@pytest.mark.parametrize("kind", [kind for kind in MAKERS if kind not in ("Context", "Graph", "Plan", "Contract")])
+def test_what_is_made_in_a_block_answers_by_it_afterwards(kind: str) -> None:
+    rng = random.Random(kind)
+    budget = rng.choice([OTHER, {"points": 50}, {"isl_operations": 2_000}])
+    with using(**budget):
+        at_once = MAKERS[kind]()
+        wanted = {name: answered(at_once, name) for name in names_of(at_once)}
+    with using(**budget):
+        made = MAKERS[kind]()
+    names = names_of(made)
+    rng.shuffle(names)
+    found = {name: answered(made, name) for name in names}
+    assert found == {name: wanted[name] for name in names}
+
+
+def test_a_map_keeps_the_facts_of_the_block_it_was_made_in() -> None:
+    ctx = Context({i: Range(0, 8)})
+    outside = ctx.as_iter_map([i % 4 + n])
+    with ctx.assuming(i < 4):
+        inside = ctx.as_iter_map([i % 4 + n])
+        assert outside.injective.status == "refuted"
+    assert (outside.injective.status, inside.injective.status) == ("refuted", "proved")
+    with inside.ctx.assuming(i < 0):
+        assert inside.surjective.status == ctx.extended(facts=[i < 4]).as_iter_map([i % 4 + n]).surjective.status
+
+
+QUESTIONS: list[Callable[[Context], Any]] = [
+    lambda ctx: ctx.prove((i * j - j * i + (i * 6 + 3) % 4).ne(2)),
+    lambda ctx: ctx.prove((i * j + i) % 2 < 2),
+    lambda ctx: ctx.prove(i * i + j * j >= i * j),
+    lambda ctx: ctx.bounds((i * 7 + j * 5) % 11),
+    lambda ctx: ctx.as_iter_map([i + j * 41]).injective,
+    lambda ctx: ctx.narrow(i * 2 + j < 9, [i]),
+    lambda ctx: ctx.image((i + j, i - j)),
+    lambda ctx: ctx.solve((i + j) % 3 < 1, i),
+    lambda ctx: ctx.simplify((i * 4 + j % 4) // 4),
+]
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_an_unknown_under_small_budgets_is_not_kept(question: Callable[[Context], Any]) -> None:
+    used, fresh = (Context({i: Range(0, 40), j: Range(0, 40)}) for _ in range(2))
+    with using(**SMALL):
+        question(used)
+    assert shown(question(used)) == shown(question(fresh))
+
+
+_MAKING = {"__init__", "__new__", "__setstate__", "__post_init__", "_set", "_fill"}
+
+
+def lazy_classes() -> dict[str, set[str]]:
+    """By package, the classes that keep what a method computes: a cached property, or an attribute set later."""
+    found: dict[str, set[str]] = {}
+    for package in (intset, bound, lowering):
+        folder = Path(str(package.__file__)).parent
+        for path in folder.rglob("*.py"):
+            for node in ast.parse(path.read_text(encoding="utf-8")).body:
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_") and _is_lazy(node):
+                    found.setdefault(package.__name__, set()).add(node.name)
+    return found
+
+
+def _is_lazy(node: ast.ClassDef) -> bool:
+    for method in node.body:
+        if not isinstance(method, ast.FunctionDef):
+            continue
+        decorators = [ast.unparse(one) for one in method.decorator_list]
+        if "cached_property" in decorators:
+            return True
+        if method.name in _MAKING or any(one.endswith(".setter") for one in decorators):
+            continue
+        for inner in ast.walk(method):
+            targets = inner.targets if isinstance(inner, ast.Assign) else []
+            targets = [inner.target] if isinstance(inner, (ast.AugAssign, ast.AnnAssign)) else targets
+            parts = (part for target in targets for part in ast.walk(target) if isinstance(part, ast.Attribute))
+            if any(isinstance(part.value, ast.Name) and part.value.id == "self" for part in parts):
+                return True
+    return False
+
+
+def test_every_class_that_keeps_answers_is_in_the_table() -> None:
+    tried = {kind.partition(",")[0] for kind in MAKERS}
+    for package, found in lazy_classes().items():
+        known = tried | set(INSIDE[package].split())
+        assert found <= known, f"{package}: add a maker, or say why not: {sorted(found - known)}"
+        assert set(INSIDE[package].split()) <= found, "no longer there, or no longer lazy"
