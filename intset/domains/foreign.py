@@ -126,7 +126,8 @@ class Guarded(GuardedRegions):
             self._refuse("region", answer, f"a Region of {len(query.exprs)} dimensions", f", which has {dims!r}")
         self._check_variables("region", answer, self._read("region", answer, lambda: tuple(answer.params)), query)
         sides = answer.sets if isinstance(answer, ProductRegion) else ()
-        if any([self._check_set("region", side, query) for side in sides]):
+        crossed = [self._check_set("region", side, query) for side in sides]
+        if any(crossed):
             nothing = self._crossed_set(query)
             return ProductRegion([nothing] * len(sides), self.name, nothing.is_exact, nothing.notes)
         self.watch.over(answer, self.name)

@@ -172,7 +172,8 @@ def index_map(inverse: bool) -> Callable[[], Made]:
 
 def bounds_map() -> Made:
     a = te.placeholder((n, 16), name="A")
-    b = te.compute((n, 16), lambda p, q: a[p, q] + 1, name="B")
+    x = te.placeholder((9,), name="X")
+    b = te.compute((n, 16), lambda p, q: a[p, q] + x[p] + x[(p * 3 + q) % 11], name="B")
     c = te.compute((n, 16), lambda p, q: b[p, 15 - q] * 2, name="C")
     s = te.create_schedule(c.op)
     outer, _ = s[c].split(c.op.axis[0], factor=8)
@@ -313,7 +314,7 @@ def answered(made: Made, name: str) -> str:
     try:
         found = getattr(made.it, name)
         if callable(found):
-            found = found(*made.given.get(name, ()))
+            found = found(*(made.given.get(name) or ()))
         return shown(found)
     except intset.IntSetError as error:
         return f"{type(error).__name__}: {error}"
@@ -335,10 +336,10 @@ def disturbed(made: Made, rng: random.Random) -> Iterator[None]:
     """Blocks that have nothing to do with an object that was made outside of them."""
     with ExitStack() as blocks:
         for ctx, fact in (*made.blocks, *((made.it.ctx, i < 1) for _ in [0] if hasattr(made.it, "ctx"))):
-            if rng.random() < 0.7:
+            if rng.random() < 0.9:
                 blocks.enter_context(ctx.assuming(fact))
-        if rng.random() < 0.7 and not isinstance(made.it, _Asked):
-            blocks.enter_context(using(**rng.choice([SMALL, OTHER, {"isl_operations": 1}])))
+        if rng.random() < 0.9 and not isinstance(made.it, _Asked):
+            blocks.enter_context(using(**rng.choice([SMALL, SMALL, OTHER])))
         yield
 
 
@@ -363,10 +364,10 @@ def test_answers_do_not_depend_on_where_they_are_asked(kind: str, seed: int) -> 
     made = MAKERS[kind]()
     rng.shuffle(names)
     for name in names:
-        where = rng.randrange(4)
-        with disturbed(made, rng) if where else ExitStack():
-            found = elsewhere(made, name) if where == 3 else answered(made, name)
-        assert found == wanted[name], (name, where)
+        is_elsewhere = rng.random() < 0.2
+        with disturbed(made, rng):
+            found = elsewhere(made, name) if is_elsewhere else answered(made, name)
+        assert found == wanted[name], (name, is_elsewhere)
     assert {name: answered(made, name) for name in names} == wanted, "what was asked inside a block stays there"
 
 
