@@ -1,8 +1,8 @@
 """`Configured`: objects that keep the configuration they were made under, and compute their answers under it.
 
-An answer that is computed when it is asked for must not depend on where it is asked: inside a `with using(...)` block
-with small budgets, in another thread, after the block in which the object was made. A scope of facts is kept by a
-context of its own (`Context.extended()`), budgets and domain by this class.
+A lazy answer must not depend on the place of the question: a `with using(...)` block with small budgets, another
+thread, the time after the block in which the object was made. This class keeps budgets and domain; a private context
+(`Context.extended()`), which the blocks of the caller's context do not reach, keeps facts and ranges.
 """
 
 from __future__ import annotations

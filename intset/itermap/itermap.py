@@ -80,7 +80,7 @@ class IterMap(Configured):
 
     @property
     def ctx(self) -> Context:
-        """What was known when the map was made, as a context of the caller's own."""
+        """A new context with the ranges and facts of the map; blocks entered on it do not reach the map."""
         return self._ctx.extended()
 
     def _limits(self) -> list[Range]:

@@ -92,7 +92,7 @@ class IndexMap(Configured):
 
     @property
     def ctx(self) -> Context:
-        """What was known when the map was made, as a context of the caller's own."""
+        """A new context with the ranges and facts of the map; blocks entered on it do not reach the map."""
         return self._ctx.extended()
 
     # -- what it is ---------------------------------------------------------------------------------------------

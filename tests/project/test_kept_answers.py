@@ -209,8 +209,8 @@ def flow() -> Made:
 
 
 def divisions() -> Made:
-    ctx = Context({i: Range(-9, 90), j: Range(0, 4)}, assume=[n >= 2])
-    return Made(lower_division(i // 7 + (i * 4 + j) % n, ctx), [(ctx, i >= 0)])
+    ctx = Context({j: Range(0, 4)}, assume=[n >= 2])
+    return Made(lower_division(i // n + j // 3, ctx), [(ctx, i >= 0)])
 
 
 def padded() -> Any:
@@ -314,7 +314,8 @@ def answered(made: Made, name: str) -> str:
     try:
         found = getattr(made.it, name)
         if callable(found):
-            found = found(*(made.given.get(name) or ()))
+            given = made.given.get(name) or ()
+            found = found(*given)
         return shown(found)
     except intset.IntSetError as error:
         return f"{type(error).__name__}: {error}"
