@@ -128,6 +128,15 @@ class using(Block[Config]):  # noqa: N801  # read as a statement: `with using(..
         return made[2]
 
 
+def is_in_force(config: Config) -> bool:
+    """Whether `config` is the configuration in force here, pinned or not; cheap where it was pinned last."""
+    entered = using.entered.get()
+    last = entered[-1]() if entered else None
+    if isinstance(last, pinned) and last._owner is not None:
+        return last._pinned is config
+    return current() is config
+
+
 class pinned(using):  # noqa: N801  # read as a statement: `with pinned(config): ...`
     """Put a whole configuration in force for a block, whatever is in force around it.
 

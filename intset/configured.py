@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import cached_property, wraps
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
 
-from intset.config import Config, current, pinned
+from intset.config import Config, current, is_in_force, pinned
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -45,7 +45,7 @@ def as_configured(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenat
     @wraps(method)
     def asked(self: S, *args: P.args, **named: P.kwargs) -> T:
         config = self._config
-        if config is None or current() is config:
+        if config is None or is_in_force(config):
             return method(self, *args, **named)
         with pinned(config):
             return method(self, *args, **named)

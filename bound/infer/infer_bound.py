@@ -33,7 +33,7 @@ from bound.schedule.attach import AttachPath, attachment, create_attach_path
 from bound.schedule.message import pass_down_domain
 from bound.tensor import Tensor
 from intset import config
-from intset.configured import Configured, all_as_configured
+from intset.configured import Configured, as_configured
 from intset.context import Context
 from intset.expr.digits import shown
 from intset.expr.given import as_int, listed, of_kind
@@ -124,7 +124,6 @@ def _stage_of(schedule: Schedule, key: Any) -> Stage:
     return schedule[key.op if isinstance(key, Stage) else key]
 
 
-@all_as_configured
 class BoundsMap(Configured):
     """What `infer_bound` found out. `bound.infer` says what each answer means.
 
@@ -158,6 +157,7 @@ class BoundsMap(Configured):
         self._aliases: dict[Var, tuple[Var, Expr]] | None = None
         self._outside: tuple[Outside, ...] | None = None
 
+    @as_configured
     def with_compact(self, stages: Iterable[Stage]) -> BoundsMap:
         """The same regions, with the storage of these stages compact, and that of all others plain."""
         chosen = frozenset(of_kind(Stage, stage, "a part of stages") for stage in listed(stages, "stages"))
@@ -208,16 +208,19 @@ class BoundsMap(Configured):
 
     # -- regions ------------------------------------------------------------------------------------------------
 
+    @as_configured
     def required(self, tensor: Tensor) -> StageRegion:
         """The elements that some consumer reads, in one instance of the stage."""
         now = self._current(tensor)
         return self._region(self._bounds(now).required[now], now)
 
+    @as_configured
     def computed(self, tensor: Tensor) -> StageRegion:
         """The elements that the nest computes, in one instance of the stage; of a placeholder: those required."""
         now = self._current(tensor)
         return self._region(self._bounds(now).made(now), now)
 
+    @as_configured
     def allocated(self, tensor: Tensor) -> tuple[Range, ...]:
         """Where the elements of one instance are kept: mins over loop variables, extents the same in every instance.
 
@@ -227,6 +230,7 @@ class BoundsMap(Configured):
         """
         return self.storage(tensor).allocated
 
+    @as_configured
     def storage(self, tensor: Tensor) -> Storage:
         """Which place of the array each element of one instance is kept at, and the affine map back.
 
@@ -265,6 +269,7 @@ class BoundsMap(Configured):
             key = key.op
         return self.schedule[key]
 
+    @as_configured
     def nest(self, key: Tensor | Operation | Stage) -> Nest:
         """The loops, indices and guards of a stage."""
         stage = self.stage(key)
@@ -273,6 +278,7 @@ class BoundsMap(Configured):
             raise InputError(f"stage {stage.name} has no loops: it is given, or inlined")
         return nest_of(bounds)
 
+    @as_configured
     def pieces(self, key: Tensor | Operation | Stage, most: int) -> Pieces | None:
         """A stage as at most `most` nests over disjoint pieces of its region, none with a guard for the region.
 
@@ -291,6 +297,7 @@ class BoundsMap(Configured):
         shape = self._state.sizes.shape(stage.op.outputs[0])
         return pieces_of(self._state.known, bounds, shape, most, has_attached)
 
+    @as_configured
     def guard(self, key: Tensor | Operation | Stage) -> tuple[Cond, ...]:
         """The conditions under which the body of a stage runs."""
         return self.nest(key).guards
@@ -370,6 +377,7 @@ class BoundsMap(Configured):
     # -- errors -------------------------------------------------------------------------------------------------
 
     @property
+    @as_configured
     def outside(self) -> tuple[Outside, ...]:
         """The accesses that leave their tensor, or may for some sizes or data; found when they are first asked for.
 
@@ -381,6 +389,7 @@ class BoundsMap(Configured):
 
     # -- why ----------------------------------------------------------------------------------------------------
 
+    @as_configured
     def explain(self, tensor: Tensor) -> str:
         """Who asked for which elements of a tensor, at which place, and where precision was given up."""
         now = self._current(tensor)

@@ -420,7 +420,7 @@ def test_an_unknown_under_small_budgets_is_not_kept(question: Callable[[Context]
     assert shown(question(used)) == shown(question(fresh))
 
 
-_MAKING = {"__init__", "__new__", "__setstate__", "__post_init__", "_set", "_fill"}
+_MAKING = {"__init__", "__set_name__", "__new__", "__setstate__", "__post_init__", "_set", "_fill"}
 
 
 def lazy_classes() -> dict[str, set[str]]:
