@@ -132,8 +132,8 @@ def is_in_force(config: Config) -> bool:
     """Whether `config` is the configuration in force here, pinned or not; cheap where it was pinned last."""
     entered = using.entered.get()
     last = entered[-1]() if entered else None
-    if isinstance(last, pinned) and last._owner is not None:
-        return last._pinned is config
+    if isinstance(last, pinned) and last.is_entered:
+        return last.whole is config
     return current() is config
 
 
@@ -146,14 +146,14 @@ class pinned(using):  # noqa: N801  # read as a statement: `with pinned(config):
     def __init__(self, config: Config) -> None:
         super().__init__()
         self.choices = {name: getattr(config, name) for name in _FIELDS}
-        self._pinned = config
+        self.whole = config
 
     def alone(self, ambient: Config) -> Config:
-        return ambient if self._owner is None else self._pinned
+        return ambient if self._owner is None else self.whole
 
     def config(self, choices: list[Mapping[str, Any]], ambient: Config) -> Config:
         """The same object every time, so that it serves as a key."""
-        return self._pinned
+        return self.whole
 
 
 def checked(name: str, value: Any, where: str) -> Any:

@@ -42,6 +42,11 @@ class Block(ContextDecorator, Generic[T_co]):
     inherited: ClassVar[bool]
     _owner: Owner | None = None
 
+    @property
+    def is_entered(self) -> bool:
+        """Whether the block was entered and has not ended."""
+        return self._owner is not None
+
     def enter(self) -> T_co:
         """Check what the block brings, and say what `as` gives; called before anything is in force."""
         raise NotImplementedError
