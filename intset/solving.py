@@ -1,4 +1,4 @@
-"""Solving conditions: for which values of a variable one can hold, and what of the others makes it hold for sure."""
+"""Solve a condition for one variable, and narrow it to the weakest sufficient condition on kept variables."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from intset.domains.base import IntSet
 from intset.errors import IntSetError
-from intset.expr.build import logical_and
-from intset.expr.definedness import definedness
+from intset.expr import ops
+from intset.expr.definedness import where_it_holds
 from intset.expr.node import Cond, as_cond, truth
 from intset.expr.walk import free_vars, opaque_terms
 from intset.ranges import checked_var, listed_vars
@@ -46,9 +46,11 @@ def narrowed(ctx: Context, cond: object, keep: object) -> Narrowed:
     """The weakest condition over `keep` that implies `cond`; see `Context.narrow`."""
     goal = as_cond(cond, "the condition to narrow")
     kept = listed_vars(keep, "keep")
+    if ctx.frame.known.empty:
+        return Narrowed(truth(True), True)
     if opaque_terms(goal):
         return Narrowed(truth(False), False, ("the condition reads elements of which nothing is known",))
-    sure = logical_and(*definedness((goal,)), goal)
+    sure = where_it_holds(goal)
     inside = ctx.extended(ranges={v: None for v in (*kept, *free_vars(goal)) if v not in ctx.ranges}, facts=[~sure])
     if not kept:
         fails = ctx.prove(sure)
@@ -61,4 +63,5 @@ def narrowed(ctx: Context, cond: object, keep: object) -> Narrowed:
         bad = failing.condition(kept)
     except IntSetError as error:
         return Narrowed(truth(False), False, (str(error),))
-    return Narrowed(ctx.simplify(~bad), failing.is_exact, failing.notes)
+    weakest = truth(not bad.data) if bad.op is ops.BOOL else ctx.simplify(~bad)
+    return Narrowed(weakest, failing.is_exact, failing.notes)

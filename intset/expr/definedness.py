@@ -5,24 +5,41 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from intset.expr import ops
+from intset.expr.build import logical_and
 from intset.expr.node import Cond, Node, truth
 from intset.expr.walk import conjuncts, postorder
 
 
 def definedness(roots: Sequence[Node]) -> tuple[Cond, ...]:
-    """Conditions that together hold exactly where every root is defined.
+    """Conditions that together hold exactly where every root is defined, in the order of evaluation.
 
-    One for each operation that is not defined everywhere; asked only where laziness lets it be reached.
+    Guarantee: evaluated from left to right until one fails, every condition has a value at every point, because the
+    needs of an operand precede those of its users. Each partial operation gives one condition, guarded by the branch
+    conditions under which lazy evaluation reaches it.
     """
-    found: dict[Cond, None] = {}
-    steps = list(postorder(roots))[::-1]
+    steps = list(postorder(roots))
     if _LAZY.isdisjoint([node.op for node in steps]):
         return tuple(dict.fromkeys([need for node in steps if (need := own_need(node)) is not None]))
-    for node, guard in _guarded(roots, steps):
+    found: dict[Cond, None] = {}
+    joined: set[Node] = set()
+    guards = dict(_guarded(roots, steps[::-1], joined))
+    for node in steps:
         need = own_need(node)
         if need is not None:
+            if node in joined:
+                return _nested_needs(roots, steps)
+            guard = guards[node]
             found[need if guard.op is ops.BOOL else ~guard | need] = None
     return tuple(found)
+
+
+def where_it_holds(cond: Cond) -> Cond:
+    """The condition that `cond` has a value and is true.
+
+    Guarantee: the answer has a value everywhere, and is false where `cond` has none. Negate this form: `~cond` is
+    undefined where `cond` is.
+    """
+    return logical_and(*definedness((cond,)), cond) if is_partial(cond) else cond
 
 
 def is_partial(root: Node) -> bool:
@@ -78,7 +95,12 @@ _PARTIAL = frozenset((*ops.DIVISIONS, ops.SHL, ops.SHR, ops.ASSERTING))
 _LAZY = frozenset((ops.SELECT, ops.AND, ops.OR, ops.ASSERTING))
 
 
-def _guarded(roots: Sequence[Node], steps: list[Node]) -> list[tuple[Node, Cond]]:
+def _guarded(roots: Sequence[Node], steps: Sequence[Node], joined: set[Node] | None = None) -> list[tuple[Node, Cond]]:
+    """The guards of `steps`, users before operands.
+
+    `joined` receives the nodes whose guard contains a partial disjunction of two paths. At the first visit of such a
+    node the condition of the second path may still be undefined.
+    """
     always = truth(True)
     guards: dict[Node, Cond] = dict.fromkeys(roots, always)
     for node in steps:
@@ -86,8 +108,45 @@ def _guarded(roots: Sequence[Node], steps: list[Node]) -> list[tuple[Node, Cond]
         for child, extra in _children(node):
             own = guard if extra is None else extra if guard is always else guard & extra
             known = guards.get(child)
-            guards[child] = own if known is None else _either(known, own)
+            both = guards[child] = own if known is None else _either(known, own)
+            if joined is None:
+                continue
+            if both.op is ops.BOOL:
+                joined.discard(child)
+            elif node in joined or (known is not None and known is not own and is_partial(both)):
+                joined.add(child)
     return [(node, guards[node]) for node in steps]
+
+
+def _nested_needs(roots: Sequence[Node], steps: Sequence[Node]) -> tuple[Cond, ...]:
+    """`definedness` with one condition a node, that the node has a value, used wherever the node is reached.
+
+    Conditions of shared nodes are shared, so their size is linear in that of the roots.
+    """
+    found: dict[Node, Cond] = {}
+    for node in steps:
+        parts: dict[Cond, None] = {}
+        for child, extra in _children(node):
+            inner = found.get(child)
+            if inner is not None:
+                parts[inner if extra is None else ~extra | inner] = None
+        need = own_need(node)
+        if need is not None:
+            parts[need] = None
+        if parts:
+            found[node] = logical_and(*parts)
+    waiting, parts = [found[root] for root in reversed(roots) if root in found], {}
+    seen: set[Cond] = set()
+    while waiting:
+        part = waiting.pop()
+        if part in seen:
+            continue
+        seen.add(part)
+        if part.op is ops.AND:
+            waiting += reversed(part.args)
+        else:
+            parts[part] = None
+    return tuple(parts)
 
 
 def _children(node: Node) -> list[tuple[Node, Cond | None]]:

@@ -135,7 +135,7 @@ class Translation:
         held = {self.base.cond(fact) for fact in self.query.facts}
         open_needs = [
             need
-            for need in reversed(definedness((e,)))  # those of what is inside come first
+            for need in definedness((e,))
             if need not in self.query.facts and self.known.clauses(need) and self.base.cond(need) not in held
         ]
         if not open_needs:

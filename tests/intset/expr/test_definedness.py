@@ -1,0 +1,60 @@
+"""Conditions for having a value, read in order, have a value themselves and hold exactly where the operands do."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+
+from intset import Var, select
+from intset.expr.definedness import definedness, where_it_holds
+from intset.expr.node import Cond
+from tests.intset.partial import Drawing, value
+from tests.sweeps import daily
+
+i, j = Var("i"), Var("j")
+POINTS = [{i: a, j: b} for a, b in itertools.product(range(-3, 4), repeat=2)]
+
+
+def check(cond: Cond) -> None:
+    needs, holds = definedness((cond,)), where_it_holds(cond)
+    for point in POINTS:
+        read = itertools.takewhile(lambda found: found is True, (value(need, point) for need in needs))
+        met = len(list(read))
+        defined = value(cond, point) is not None
+        assert defined is (met == len(needs)), (cond, needs, point)
+        assert defined or value(needs[met], point) is False, (cond, needs, point)
+        assert value(holds, point) is (value(cond, point) is True), (cond, holds, point)
+
+
+@pytest.mark.parametrize("seed", daily(range(40_000), 400))
+def test_drawn_conditions(seed: int) -> None:
+    check(Drawing(random.Random(seed), (i, j)).condition(4))
+
+
+def test_needs_stand_behind_those_of_their_guards() -> None:
+    cond = (6 // j).ne(3) & (7 // j).ne(9)
+    assert definedness((cond,))[0] is j.ne(0)
+    check(cond)
+
+
+def test_a_quotient_reached_early_and_behind_a_condition_without_a_value() -> None:
+    """The guard of the second way to the quotient has no value where the first is read already."""
+    quotient = i // (i - 1)
+    early = as_selected(j > 0, quotient > 0)
+    late = as_selected((6 // j) > 1, quotient > 1)
+    check(early & late)
+
+
+def as_selected(cond: Cond, then: Cond) -> Cond:
+    """`then` where `cond` holds, else true."""
+    return ~cond | then
+
+
+def test_many_ways_to_one_quotient_are_no_larger_than_the_expression() -> None:
+    """Each level reaches the one below in two ways: 2^60 ways in all."""
+    e = i // j
+    for k in range(60):
+        e = select(i // (j - k) > k, e, e + 1)
+    assert len(definedness((e,))) <= 200
