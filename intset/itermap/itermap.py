@@ -15,11 +15,13 @@ from intset.expr.digits import shown
 from intset.expr.node import Cond, Expr, IntLike, PlainVar, Var, as_expr, constant_value, make, truth
 from intset.expr.range import Range
 from intset.expr.walk import conjuncts, free_vars, opaque_terms, substitute
+from intset.infinity import POS_INF
 from intset.itermap import general
 from intset.itermap.listed import Listed, listed
 from intset.itermap.scalars import Scalar, Scalars
 from intset.itermap.structure import Interval, NoStructureError, Structure, structure_of
 from intset.itermap.verdict import YES, Verdict, both, no, open_
+from intset.prover.proof import REFUTED
 
 if TYPE_CHECKING:
     from intset.context import Context
@@ -40,7 +42,8 @@ class IterMap(Configured):
         inverse and its padding are read off the structure; else they are asked of lists and relations.
     reason: what is in the way of such structure.
     ranges: of the new indices.
-    injective, surjective, bijective: a `Verdict` each; `surjective` is onto `ranges`.
+    injective, surjective, bijective: a `Verdict` each; `surjective` is onto `ranges`. Where the context has no point,
+        all are proved.
     places: variables that stand for the new indices in `padding`.
     padding: the condition on `places` within `ranges` that no point arrives there.
 
@@ -163,6 +166,8 @@ class IterMap(Configured):
             start = min(0, ends[0])
             return Range(start, max(0, ends[1] + 1 - start))
         low, high = self._ctx.bounds(e, keep=tuple(self._held))
+        if low is POS_INF:
+            return Range(0, 0)
         if not isinstance(low, Expr) or not isinstance(high, Expr):
             return Range.everything()
         known = self._around.extended(facts=[logical_not(self._empty)])
@@ -182,6 +187,23 @@ class IterMap(Configured):
 
     @cached_property
     def injective(self) -> Verdict:
+        return self._unless_vacuous(self._decided_injective())
+
+    def _unless_vacuous(self, verdict: Verdict) -> Verdict:
+        """Prove the property vacuously in a context without points; keep a refutation only if the context has a point.
+
+        A listing covers the map's own variables; facts about other variables may still exclude every point.
+        """
+        if verdict:
+            return verdict
+        nowhere = self.ctx.prove(truth(False))
+        if nowhere:
+            return YES
+        if verdict.status == REFUTED and nowhere.status != REFUTED:
+            return open_(f"whether the context has a point is not known: {nowhere.reason}")
+        return verdict
+
+    def _decided_injective(self) -> Verdict:
         if self._listed is not None:
             return self._listed.injective
         if self.found:
@@ -198,6 +220,9 @@ class IterMap(Configured):
 
     @cached_property
     def surjective(self) -> Verdict:
+        return self._unless_vacuous(self._decided_surjective())
+
+    def _decided_surjective(self) -> Verdict:
         if any(not isinstance(e, Expr) for r in self.ranges for e in (r.min, r.extent)):
             return open_("the ranges of the new indices are not known")
         if self._listed is not None:

@@ -115,6 +115,10 @@ class Simplifier:
                     stack.append(after)
                 continue
             node = key[0]
+            if key[1].empty:  # a branch or a scope without points: every node equals every other there
+                done[key] = node
+                stack.pop()
+                continue
             if not node.args:
                 leaf = done[key] = self._leaf(node, key[1])
                 if leaf is not node:

@@ -33,7 +33,9 @@ class Witnesses:
         self._values: dict[Node, Values] = {}
         self._given: list[dict[Expr, int]] | None = None
         knowledge = known.knowledge
-        if knowledge.nonneg or knowledge.limits or any(e.op is not ops.VAR for e in knowledge.atoms):
+        if known.empty:
+            self._given = []
+        elif knowledge.nonneg or knowledge.limits or any(e.op is not ops.VAR for e in knowledge.atoms):
             self._given = self._satisfying()
         self._count = POINTS if self._given is None else len(self._given)
 
