@@ -431,7 +431,8 @@ def _nonempty(frame: Frame, kept: tuple[Var, ...], chosen: configuration.Config,
     key = ("nonempty", kept, chosen, registered)
     known = frame.answers.get(key)
     if known is None:
-        known = frame.remember(key, Nonempty(frame.ranges, frame.conditions, kept, chosen))
+        stated = [fact.condition for fact in frame.facts]
+        known = frame.remember(key, Nonempty(frame.ranges, frame.conditions, kept, chosen, frame.running, stated))
     found: Nonempty = known
     return None if found.is_settled() else found
 

@@ -24,8 +24,9 @@ T = TypeVar("T")
 class Frame:
     """One scope: the facts that hold in it, canonical forms under them, and the answers found in it.
 
-    `defined` are conditions under which the question and the facts have a value; `requires` those of them, side
-    conditions of an answer, that do not follow from what is known.
+    `defined` lists the conditions under which the question and the facts have a value; `requires` the side conditions
+    among them that do not follow from facts. `running` lists the conditions that no fact states: `defined`, and
+    nonempty symbolic ranges.
 
     A frame is never changed after it is made; leaving a scope drops the frame with everything that was cached in it.
     """
@@ -54,6 +55,7 @@ class Frame:
             (var % step).eq(0) for var in ranges if type(var) is not PlainVar and (step := var.declared()[2]) > 1
         ]
         full = occupied(ranges, self.base) if self.base.knowledge.limits else ()
+        self.running: tuple[Cond, ...] = ()
         if not facts and not defined and not multiples and not full:
             self.conditions: tuple[Cond, ...] = ()
             self.known = self.base
@@ -61,6 +63,7 @@ class Frame:
             self.verdicts: dict[tuple[object, ...], str] = {}
             return
         stated = tuple(fact.condition for fact in facts)
+        self.running = tuple(cond for cond in (*full, *defined) if cond not in stated)
         held = [cond for cond in (*multiples, *full, *stated, *defined) if not _is_true(self.base, cond)]
         partial = [cond for cond in (*full, *stated) if is_partial(cond)]
         if partial:  # a fact holds where it is defined

@@ -26,6 +26,7 @@ from intset.domains.budgeted import (
 from intset.domains.enclosure import Enclosure
 from intset.domains.end_arithmetic import by_parameter, end_at, placed_conditions
 from intset.domains.ends import Bounds, End, as_end
+from intset.domains.excluded import Excludable, note
 from intset.domains.protocols import ClimbingDomain, Domain, Points, RegionDomain, Regions
 from intset.errors import BudgetError, InputError, UndecidedError
 from intset.expr import ops
@@ -43,7 +44,7 @@ from intset.prover.proof import Proof, undecided
 from intset.regions.shape import Shape
 
 
-class IntSet(order.Ordered):
+class IntSet(Excludable, order.Ordered):
     """A set of integers, possibly depending on parameters: a sound superset of what was asked for.
 
     Attributes
@@ -52,7 +53,7 @@ class IntSet(order.Ordered):
     is_tight: both ends are attained wherever the set is not empty.
     is_exact: proved equal to the true set.
     params: the variables the set depends on.
-    notes: what was given up, in words; empty when the set is exact.
+    notes: what was given up, in words; or which fact excludes the values given to `at`.
     by: the domain that answered.
     """
 
@@ -146,12 +147,16 @@ class IntSet(order.Ordered):
     def at(self, values: Mapping[Var, IntLike]) -> IntSet:
         """The set at the given values of parameters, `{n: 5}` or by name `{"n": 5}`.
 
+        At values that a fact or a declared bound excludes the set is empty, and a note names the fact.
+
         Raises
         ------
         InputError: a key that does not say which parameter is meant, a value that is no integer.
         """
-        params = (*self.params, *free_vars(*self.where))
+        params = self._spoken_of()
         table = by_parameter(values, params)
+        if excluding := self._excluding(table):
+            return empty_set(self.by, (note(excluding, table),))
         if table.keys().isdisjoint(params):
             return self
         where = placed_conditions(self.where, table)
@@ -193,7 +198,6 @@ class IntSet(order.Ordered):
         return True
 
     def _relied_on(self) -> tuple[Cond, ...]:
-        """What holds of the parameters, one condition each."""
         return tuple(part for cond in self.where for part in conjuncts(cond))
 
     def _joined_with(self, other: IntSet, operation: Callable[[IntSet, IntSet], IntSet]) -> IntSet:
@@ -394,9 +398,9 @@ def bounds_of(found: IntSet) -> Bounds:
     return Bounds(*found.ends(), found.is_tight, found.by, found.notes)
 
 
-def empty_set(by: str) -> IntervalSet:
-    """The set without elements."""
-    return IntervalSet(POS_INF, NEG_INF, by, is_exact=True)
+def empty_set(by: str, notes: Sequence[str] = ()) -> IntervalSet:
+    """The set without elements; notes may say why."""
+    return IntervalSet(POS_INF, NEG_INF, by, is_exact=True, notes=notes)
 
 
 __all__ = [

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from intset.config import Config
 from intset.domains.end_arithmetic import placed_conditions
 from intset.domains.engines import strongest
+from intset.domains.excluded import failing
 from intset.domains.query import Query
 from intset.errors import BudgetError, UndecidedError
 from intset.expr.node import Cond, Expr, Var, constant_value, truth
@@ -46,9 +47,21 @@ class Nonempty:
     """The values of the parameters of a question at which some point is left; found when it is asked for."""
 
     def __init__(
-        self, ranges: Mapping[Var, Range], conditions: Sequence[Cond], keep: Sequence[Var], config: Config
+        self,
+        ranges: Mapping[Var, Range],
+        conditions: Sequence[Cond],
+        keep: Sequence[Var],
+        config: Config,
+        running: Sequence[Cond] = (),
+        stated: Sequence[Cond] = (),
     ) -> None:
+        """Ask for the parameters of a question.
+
+        `running` lists the conditions that no fact states: nonempty ranges, defined operands. `stated` lists the
+        conditions of all facts, including those implied by ranges.
+        """
         self._ranges, self._conditions, self._keep, self._config = dict(ranges), tuple(conditions), keep, config
+        self._running, self._stated = frozenset(running), tuple(stated)
         self._found: Found | None = None
 
     @property
@@ -69,20 +82,33 @@ class Nonempty:
         spoken = (v for cond in self._conditions for v in cond.free_vars())
         return bool(self._keep) or any(v not in self._ranges for v in itertools.chain(said, spoken))
 
+    def excluding(self, values: Mapping[Var, Expr]) -> tuple[Cond, ...]:
+        """The facts that exclude these values of parameters; empty if none is known to."""
+        stated = [cond for cond in self._stated if not any(map(self._runs, cond.free_vars()))]
+        alone = failing((*self.found.facts, *stated), values)
+        if alone:
+            return alone
+        left = self._facts_at(values)
+        if left is not None and len(left) > 1 and Nonempty({}, left, (), self._config).is_inhabited() is False:
+            return self.found.facts  # together they exclude every value of the other parameters
+        return ()
+
+    def _facts_at(self, values: Mapping[Var, Expr]) -> tuple[Cond, ...] | None:
+        """What is left of facts and declared bounds at values; `None` where one of them fails."""
+        declared = (fact.condition for var, e in values.items() for fact in declared_of(var, e))
+        left = placed_conditions((*self.found.facts, *declared), values)
+        plain = Normalizer({})
+        return None if left is None else tuple(cond for cond in left if not is_known(plain, cond))
+
     def at(self, values: Mapping[Var, Expr]) -> Nonempty | None:
-        """The same at values of parameters; `None` where there is no point."""
+        """The same at values of parameters that no fact excludes; `None` where there is no point."""
         found = self.found
-        facts = [*found.facts, *(fact.condition for var, e in values.items() for fact in declared_of(var, e))]
-        facts_at, occupied_at = placed_conditions(facts, values), placed_conditions(found.occupied, values)
+        facts_at, occupied_at = self._facts_at(values), placed_conditions(found.occupied, values)
         if facts_at is None or occupied_at is None:
             return None
         placed = self._moved(values) if not found.is_complete else Nonempty({}, (), (), self._config)
         plain = Normalizer({})
-        facts_at, occupied_at = (
-            tuple(cond for cond in part if not is_known(plain, cond)) for part in (facts_at, occupied_at)
-        )
-        if len(facts_at) > 1 and Nonempty({}, facts_at, (), self._config).is_inhabited() is False:
-            return None  # what is left of them excludes every value of the other parameters
+        occupied_at = tuple(cond for cond in occupied_at if not is_known(plain, cond))
         left = Found(facts_at, occupied_at, found.is_complete)
         if not found.is_complete and not placed.is_open():
             verdict = placed.is_inhabited()
@@ -103,7 +129,8 @@ class Nonempty:
         for v, limits in self._ranges.items():
             if v in new and v not in bound:
                 conditions += [substitute(cond, new) for cond in _inside(v, limits)]
-        return Nonempty(ranges, conditions, tuple(v for v in self._keep if v not in new), self._config)
+        kept = tuple(v for v in self._keep if v not in new)
+        return Nonempty(ranges, conditions, kept, self._config, [substitute(cond, new) for cond in self._running])
 
     def _runs(self, var: Var) -> bool:
         return var in self._ranges and var not in self._keep
@@ -121,9 +148,14 @@ class Nonempty:
         facts: list[Cond] = []
         linking: list[Cond] = []
         own = [cond for v in self._keep if v in self._ranges for cond in _inside(v, self._ranges[v])]
-        for cond in (*self._conditions, *own):
-            (facts if relaxed.isdisjoint(cond.free_vars()) else linking).append(cond)
         occupied: dict[Cond, None] = {}
+        for cond in (*self._conditions, *own):
+            if not relaxed.isdisjoint(cond.free_vars()):
+                linking.append(cond)
+            elif cond in self._running:
+                occupied[cond] = None
+            else:
+                facts.append(cond)
         for cond in has_ends(limits for v, limits in self._ranges.items() if v in relaxed):
             if relaxed.isdisjoint(cond.free_vars()):
                 occupied[cond] = None

@@ -23,7 +23,7 @@ from typing import SupportsIndex, TypeVar
 
 from intset.configured import all_as_configured
 from intset.domains import order
-from intset.domains.base import IntervalSet, IntSet
+from intset.domains.base import IntervalSet, IntSet, empty_set
 from intset.domains.budgeted import (
     SHARE,
     Ends,
@@ -40,6 +40,7 @@ from intset.domains.budgeted import (
 from intset.domains.enclosure import Enclosure, Side
 from intset.domains.end_arithmetic import Sides, by_parameter
 from intset.domains.ends import End
+from intset.domains.excluded import Excludable, note
 from intset.errors import BudgetError, CountError, InputError, UndecidedError
 from intset.expr.build import logical_and
 from intset.expr.digits import shown
@@ -56,7 +57,7 @@ MAX_PIECES = 64
 
 
 @all_as_configured
-class Region(order.Ordered):
+class Region(Excludable, order.Ordered):
     """A set of n-dimensional integer points, possibly depending on parameters.
 
     Attributes
@@ -101,14 +102,29 @@ class Region(order.Ordered):
         CountError: the region is not exact, or the number is not known in closed form or out of the budget.
         """
 
-    @abstractmethod
     def at(self, values: Mapping[Var, IntLike]) -> Region:
         """The region at the given values of parameters, `{n: 5}` or by name `{"n": 5}`.
+
+        At values that a fact or a declared bound excludes the region is empty, and a note names the fact.
 
         Raises
         ------
         InputError: a key that does not say which parameter is meant, a value that is no integer.
         """
+        table = by_parameter(values, self._spoken_of())
+        if excluding := self._excluding(table):
+            return empty_region(self.dims, self.by, (note(excluding, table),))
+        return self.substituted(table)
+
+    def substituted(self, values: Mapping[Var, Expr]) -> Region:
+        """Put allowed values into the shape; into the box if that exceeds the budget."""
+        enclosure = self.enclosure().at(values)
+        try:
+            return made(placed(self.shape, values), self.is_exact, self.notes, enclosure, self.by)
+        except BudgetError as error:
+            return product_of(
+                enclosure.sides, self.by, (*self.notes, f"the values were put into the box alone: {error}")
+            )
 
     @abstractmethod
     def condition(self, point: Sequence[IntLike]) -> Cond:
@@ -320,10 +336,11 @@ class ProductRegion(Region):
             return POS_INF
         return prod(c for c in counts if not isinstance(c, Infinity))
 
-    def at(self, values: Mapping[Var, IntLike]) -> ProductRegion:
-        table = by_parameter(values, self.params)
-        sides = None if self.sides is None else self.sides.at(table)
-        return ProductRegion([s.at(table) for s in self.sets], self.by, self.is_exact, self.notes, sides)
+    def substituted(self, values: Mapping[Var, Expr]) -> ProductRegion:
+        sides = None if self.sides is None else self.sides.at(values)
+        placed_sets = [s.at(values) for s in self.sets]
+        why = dict.fromkeys(text for s in placed_sets if s.is_empty for text in s.notes)
+        return ProductRegion(placed_sets, self.by, self.is_exact, tuple({**dict.fromkeys(self.notes), **why}), sides)
 
     def condition(self, point: Sequence[IntLike]) -> Cond:
         return logical_and(*(s.condition(v) for s, v in zip(self.sets, self.place_of(point, as_expr), strict=True)))
@@ -331,6 +348,11 @@ class ProductRegion(Region):
     def _per_instance(self) -> PerInstance:
         number = None if self.params else self.count()
         return super()._per_instance() if number is None or isinstance(number, Expr) else PerInstance(number, number)
+
+
+def empty_region(dims: int, by: str, notes: Sequence[str] = ()) -> ProductRegion:
+    """The region without points; notes may say why."""
+    return ProductRegion([empty_set(by)] * dims, by, True, notes)
 
 
 def product_of(sides: Sequence[Side], by: str, notes: Sequence[str]) -> ProductRegion:
@@ -388,15 +410,14 @@ class ShapeRegion(Region):
         check_countable(self)
         return count_of(self._shape, self._enclosure)
 
-    def at(self, values: Mapping[Var, IntLike]) -> Region:
-        table = by_parameter(values, self.params)
-        enclosure = None if self._enclosure is None else self._enclosure.at(table)
+    def substituted(self, values: Mapping[Var, Expr]) -> Region:
+        enclosure = None if self._enclosure is None else self._enclosure.at(values)
         try:
-            found = ShapeRegion(placed(self._shape, table), self.by, self.is_exact, self._notes, enclosure)
+            found = ShapeRegion(placed(self._shape, values), self.by, self.is_exact, self._notes, enclosure)
         except BudgetError as error:
             ends = [(NEG_INF, POS_INF)] * self.dims if enclosure is None else enclosure.sides
             return product_of(ends, self.by, (*self.notes, f"the values were put into the box alone: {error}"))
-        found.sides = None if self.sides is None else self.sides.at(table)
+        found.sides = None if self.sides is None else self.sides.at(values)
         return found
 
     def condition(self, point: Sequence[IntLike]) -> Cond:

@@ -13,12 +13,12 @@ from intset.configured import Configured, all_as_configured
 from intset.domains.base import IntSet, empty_set
 from intset.domains.budgeted import SHARE, check_countable, own_budget
 from intset.domains.enclosure import Enclosure
-from intset.domains.end_arithmetic import by_parameter
 from intset.domains.ends import End
 from intset.domains.nonempty import Nonempty
-from intset.domains.region import ProductRegion, Region
+from intset.domains.region import Region, empty_region
 from intset.errors import BudgetError, CountError, UndecidedError
 from intset.expr.build import logical_and, select
+from intset.expr.definedness import is_partial, where_it_holds
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr
 from intset.expr.range import Range
 from intset.expr.walk import free_vars
@@ -108,12 +108,14 @@ class OnlyWhereNonempty(Configured):
         return self._shape
 
     def count(self) -> int | Infinity | Expr:
-        """The number of elements at all values of the parameters, 0 at those that leave none."""
+        """The number of elements at every value of the parameters that facts allow; 0 if the ranges leave none."""
         number = self._inner.count()
         if number == 0 or isinstance(number, Infinity):
             return number
         self._check_complete()
-        return select(logical_and(*self._needed), as_expr(number), 0) if self._needed else number
+        is_open = isinstance(number, Expr) and is_partial(number)  # undefined at sizes with undefined ends
+        needed = self._nonempty.found.occupied if is_open else self._needed
+        return select(where_it_holds(logical_and(*needed)), as_expr(number), 0) if needed else number
 
     def _check_complete(self) -> None:
         if not self._nonempty.found.is_complete:
@@ -123,11 +125,12 @@ class OnlyWhereNonempty(Configured):
         where = " and ".join(map(str, self._needed))
         return f"{self._inner!r} where {where}" if where else repr(self._inner)
 
-    def _table(self, values: Mapping[Var, IntLike]) -> dict[Var, Expr]:
+    def _spoken_of(self) -> tuple[Var, ...]:
         found = self._nonempty.found
-        return by_parameter(
-            values, tuple(dict.fromkeys((*self._inner.params, *free_vars(*found.facts, *found.occupied))))
-        )
+        return tuple(dict.fromkeys((*self._inner.params, *free_vars(*found.facts, *found.occupied))))
+
+    def _excluding(self, values: Mapping[Var, Expr]) -> tuple[Cond, ...]:
+        return self._nonempty.excluding(values)
 
 
 @all_as_configured
@@ -159,11 +162,11 @@ class SetWhereNonempty(OnlyWhereNonempty, IntSet):
         return self._set.ends()
 
     def condition(self, e: IntLike) -> Cond:
-        return logical_and(*self._needed, self._set.condition(e))
+        inside = self._set.condition(e)
+        return where_it_holds(logical_and(*self._needed)) & inside if self._needed else inside
 
-    def at(self, values: Mapping[Var, IntLike]) -> IntSet:
-        table = self._table(values)
-        inner, nonempty = self._set.at(table), self._nonempty.at(table)
+    def substituted(self, values: Mapping[Var, Expr]) -> IntSet:
+        inner, nonempty = self._set.at(values), self._nonempty.at(values)
         return empty_set(self.by) if nonempty is None else where_nonempty(inner, nonempty)
 
     def __contains__(self, value: object) -> bool:
@@ -216,15 +219,15 @@ class RegionWhereNonempty(OnlyWhereNonempty, Region):
         except BudgetError as error:
             raise CountError(f"counting is out of budget: {error}") from error
 
-    def at(self, values: Mapping[Var, IntLike]) -> Region:
-        table = self._table(values)
-        inner, nonempty = self._region.at(table), self._nonempty.at(table)
+    def substituted(self, values: Mapping[Var, Expr]) -> Region:
+        inner, nonempty = self._region.at(values), self._nonempty.at(values)
         if nonempty is None:
-            return ProductRegion([empty_set(self.by)] * self.dims, self.by, True)
+            return empty_region(self.dims, self.by)
         return where_nonempty(inner, nonempty)
 
     def condition(self, point: Sequence[IntLike]) -> Cond:
-        return logical_and(*self._needed, self._region.condition(point))
+        inside = self._region.condition(point)
+        return where_it_holds(logical_and(*self._needed)) & inside if self._needed else inside
 
     def _joined_with(self, other: Region, operation: Callable[[Region, Region], Region]) -> Region:
         if isinstance(other, RegionWhereNonempty) and other._nonempty is self._nonempty:

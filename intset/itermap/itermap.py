@@ -196,7 +196,7 @@ class IterMap(Configured):
         """
         if verdict:
             return verdict
-        nowhere = self.ctx.prove(truth(False))
+        nowhere = self._ctx.prove(truth(False))
         if nowhere:
             return YES
         if verdict.status == REFUTED and nowhere.status != REFUTED:

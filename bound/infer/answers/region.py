@@ -177,9 +177,10 @@ class StageRegion(Region):
         return most, total
 
     def at(self, values: Mapping[Var, IntLike]) -> Region:
-        """The region at values of loop variables or sizes; a root axis stands for the loop made from it.
+        """The region at values of loop variables or sizes; a root axis names its loop.
 
-        It is empty outside of the ranges of the loops that it depends on, and of those that are given.
+        The region is empty outside the ranges of its loops and of the loops given. It is also empty at sizes excluded
+        by a fact or a declared bound; then a note names the fact.
         """
         named: dict[object, Var] = {v.name: v for v in self.fixed if v not in self.params}
         table: dict[Var, IntLike] = {}
@@ -190,11 +191,18 @@ class StageRegion(Region):
                 table[var] = value
             else:
                 table[alias[0]] = as_expr(value) - substitute(alias[1], dict(values))
-        loops = [v for v in self._loops() if v in self.params or v in table]
+        return super().at(table)
+
+    def _relied_on(self) -> tuple[Cond, ...]:
+        """The user's facts about sizes."""
+        return tuple(fact.condition for fact in self._known.context.facts)
+
+    def substituted(self, values: Mapping[Var, Expr]) -> Region:
+        loops = [v for v in self._loops() if v in self.params or v in values]
         try:
-            return self._formed(lambda: self._alive(loops)).at(table)
+            return self._formed(lambda: self._alive(loops)).at(values)
         except UndecidedError as error:
-            return product_of(self.enclosure().sides, "box", (*self.notes, f"its box was used: {error}")).at(table)
+            return product_of(self.enclosure().sides, "box", (*self.notes, f"its box was used: {error}")).at(values)
 
     def condition(self, point: Sequence[IntLike]) -> Cond:
         try:
