@@ -126,6 +126,8 @@ def test_nothing_is_computed_where_nothing_runs() -> None:
     ctx, cond = Context({j: Range(0, 0)}), (i // -3 - j // 2).eq(-3)
     assert ctx.simplify(cond, steps=True).expr is cond
     assert ctx.simplify(cond, {"floordiv": 9}) is cond
+    longer = (i * 4 + 8) // 4 - 2
+    assert ctx.simplify(longer) is longer and ctx.simplify(longer, steps=True).expr is longer
 
 
 CONTRADICTIONS: list[list[Cond]] = [

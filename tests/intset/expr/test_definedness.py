@@ -33,6 +33,12 @@ def test_drawn_conditions(seed: int) -> None:
     check(Drawing(random.Random(seed), (i, j)).condition(4))
 
 
+def test_needs_of_operands_stand_first() -> None:
+    cond = 6 // (7 // j) > 1
+    assert definedness((cond,)) == (j.ne(0), (7 // j).ne(0))
+    check(cond)
+
+
 def test_needs_stand_behind_those_of_their_guards() -> None:
     cond = (6 // j).ne(3) & (7 // j).ne(9)
     assert definedness((cond,))[0] is j.ne(0)
