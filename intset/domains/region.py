@@ -50,6 +50,7 @@ from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, as_int, const
 from intset.expr.range import Range
 from intset.infinity import NEG_INF, POS_INF, Infinity
 from intset.regions.derived import PerInstance, coordinates
+from intset.regions.remarks import collected
 from intset.regions.shape import Shape
 
 T = TypeVar("T")
@@ -226,10 +227,17 @@ class Region(Excludable, order.Ordered):
             raise UndecidedError(f"{what} of a region that is not exact is not known")
         try:
             shape = self.shape
-            with own_budget(shape):
-                return answer(shape)
+            with collected() as remarks, own_budget(shape):
+                found = answer(shape)
         except BudgetError as error:
             raise UndecidedError(f"{what} of the region is not known: {error}") from error
+        if remarks:
+            self.notes = tuple(dict.fromkeys((*self._own_notes(), *remarks)))
+        return found
+
+    def _own_notes(self) -> tuple[str, ...]:
+        """The notes, without what is found out when somebody asks."""
+        return self.notes
 
     # -- as sets are ---------------------------------------------------------------------------------------------
 
@@ -398,6 +406,9 @@ class ShapeRegion(Region):
     def notes(self, notes: tuple[str, ...]) -> None:
         self._notes = notes
 
+    def _own_notes(self) -> tuple[str, ...]:
+        return self._notes
+
     @property
     def box(self) -> tuple[Range, ...]:
         return tuple(range_between(*self._within(k, ends)) for k, ends in enumerate(self._ends.sides()))
@@ -442,8 +453,9 @@ def extreme_targets(region: Region, sources: int, side: int) -> Region:
     def found(shape: Shape) -> Region:
         names = coordinates(sources, "s")
         fibres = shape.fibred(names)
-        ends = (fibres.lexmin() if side < 0 else fibres.lexmax()).lifted(names)
-        return made(ends, True, region.notes, region.enclosure(), region.by)
+        with collected() as remarks:
+            ends = (fibres.lexmin() if side < 0 else fibres.lexmax()).lifted(names)
+        return made(ends, True, (*region.notes, *remarks), region.enclosure(), region.by)
 
     return region._decided(f"the {'smallest' if side < 0 else 'largest'} targets", found)
 

@@ -196,6 +196,9 @@ class RegionWhereNonempty(OnlyWhereNonempty, Region):
     def mentioned(self) -> Region:
         return self._region
 
+    def _own_notes(self) -> tuple[str, ...]:
+        return self._region._own_notes()
+
     @property
     def is_tight(self) -> bool:
         return self._claims(self._region.is_tight)

@@ -83,6 +83,7 @@ def _made() -> SimpleNamespace | None:
         applied=maker.applied,
         numbered=maker.numbered,
         duplicate=maker.duplicate,
+        ordered=maker.ordered,
         works=maker.works,
         name=maker.name,
         without_blocks=maker.without_blocks,
@@ -130,6 +131,9 @@ class _Maker:
         self._element = self._function(f"{lists}get_at", c_void_p, c_void_p, _INDEX)
         self._own = self._function("isl_basic_set_dup", c_void_p, c_void_p)
         self._drop = self._function("isl_basic_set_free", None, c_void_p)
+        # Not of isl's public interface: where it is missing, what sorts on the way.
+        sort = "sort_constraints" if hasattr(found, "isl_basic_set_sort_constraints") else "remove_redundancies"
+        self._sort = self._function(f"isl_basic_set_{sort}", c_void_p, c_void_p)
         self._put = self._function(f"{lists}set_at", c_void_p, c_void_p, _INDEX, c_void_p)
         self._united = self._function(f"{lists}union", c_void_p, c_void_p)
         self._text = self._class("Text", "free", (c_void_p,))
@@ -256,10 +260,24 @@ class _Maker:
 
     def duplicate(self, points: Any) -> Any:
         """The same set, sharing nothing: isl's functions may write the disjuncts that they are given in another way."""
+        return self._copied(points, self._own)
+
+    def ordered(self, points: Any) -> Any:
+        """The same set, sharing nothing, with the constraints of each disjunct in isl's own order.
+
+        isl looks for coordinates that are remainders or quotients before it computes a lexicographic optimum
+        (`isl_basic_map_try_find_any_output_div_mod`, since isl 0.27), and takes the constraints to be sorted there. It
+        sorts what it reads from text, but not what it computes: of unsorted constraints it takes a bound on another
+        coordinate for the partner of one on this coordinate, and answers wrongly.
+        """
+        return self._copied(points, lambda shared: self._sort(self._own(shared)))
+
+    def _copied(self, points: Any, copy: Callable[[Any], Any]) -> Any:
+        """A set of copies of the disjuncts of another."""
         listed = self._listed(points)
         for k in range(self._length(listed)):
             shared = self._element(listed, k)
-            listed = self._put(listed, k, self._own(shared))
+            listed = self._put(listed, k, copy(shared))
             self._drop(shared)
         pointer = self._united(listed) if self._length(listed) else self._copy[type(points)](points)
         if pointer:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from intset.domains.isl.checked import end_of_dim
 from intset.domains.isl.coalesced import coalesced
 from intset.domains.isl.presburger import Presburger
 from intset.domains.isl.session import context, isl, val
@@ -186,12 +187,10 @@ def _end(current: Set, k: int, which: str) -> PwAff:
     ------
     BudgetError: there is none for some values; isl sees that only now where a part has it for no other reason.
     """
-    try:
-        return current.dim_min(k) if which == "min" else current.dim_max(k)
-    except isl().Error as error:
-        if "unbounded" not in str(error):
-            raise
-    raise BudgetError("a region without end")
+    found = end_of_dim(current, k, -1 if which == "min" else 1)
+    if found is None:
+        raise BudgetError("a region without end")
+    return found
 
 
 def _beyond(end: PwAff, relation: str) -> Set:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from intset.domains.isl.checked import lexicographic_extremum
 from intset.domains.isl.count import (
     BASE_OPERATIONS,
     FEW_POINTS,
@@ -123,7 +124,7 @@ def _translated(factor: Set) -> list[Piece] | None:
     corner, point = [f"c{k}" for k in range(dims)], [f"p{k}" for k in range(dims)]
     offsets = ", ".join(f"{p} - {c}" for c, p in zip(corner, point, strict=True))
     offset = isl().Map.read_from_str(isl_context(), f"{{ [{', '.join(corner + point)}] -> [{offsets}] }}")
-    moved = factor.lexmin().flat_product(factor).apply(offset)
+    moved = lexicographic_extremum(factor, -1).flat_product(factor).apply(offset)
     shape = unparametric(moved)
     if not shape.intersect_params(factor.params()).is_subset(moved):
         return None

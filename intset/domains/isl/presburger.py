@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from intset.domains.ends import End, as_end
+from intset.domains.isl.checked import end_of_dim
 from intset.domains.isl.session import context, isl, named, val, whole
 from intset.domains.isl.to_expr import pw_aff_to_expr
 from intset.domains.isl.translate import param_name
@@ -193,10 +194,10 @@ def extreme_of(shape: Presburger, position: int, side: int) -> End:
         current = _without_empty_parts(current)  # isl finds no end where a disjunct is empty
         if not _has_end(current, position, side):
             return NEG_INF if side < 0 else POS_INF
-    piecewise = _piecewise_end(current, position, side)
+    piecewise = end_of_dim(current, position, side)
     if piecewise is None:  # for some parameters there is no end: for some that keep what they declare?
         current = current.intersect_params(declared(shape))
-        piecewise = _piecewise_end(current, position, side)
+        piecewise = end_of_dim(current, position, side)
     if piecewise is None:
         return NEG_INF if side < 0 else POS_INF
     params = shape.ordered_params(piecewise)
@@ -232,15 +233,6 @@ def _without_empty_parts(current: Set) -> Set:
     for part in kept:
         result = result.union(part)
     return result
-
-
-def _piecewise_end(current: Set, position: int, side: int) -> PwAff | None:
-    try:
-        return current.dim_min(position) if side < 0 else current.dim_max(position)
-    except isl().Error as error:
-        if "unbounded" not in str(error):
-            raise
-    return None
 
 
 def disjuncts(isl_set: Set) -> list[Set]:

@@ -60,6 +60,7 @@ def isl() -> Any:
         applied=_applied,
         numbered=_numbered,
         duplicate=_read_again,
+        ordered=_read_again,
         works=_still_works,
         name=lambda ctx, text: islpy.Id(text, context=ctx),
         without_blocks=lambda ctx: None,  # not shown by islpy

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from intset import config as configuration
 from intset.domains.ends import End
 from intset.domains.isl import boxes, instances, lattices, pieces
+from intset.domains.isl.checked import function_of, lexicographic_extremum, sample_of
 from intset.domains.isl.coalesced import coalesced
 from intset.domains.isl.count import MAX_POINTS, count, count_symbolic
 from intset.domains.isl.listed import listed_shape
@@ -246,19 +247,21 @@ class IslShape(Presburger, Shape):
     # -- points -------------------------------------------------------------------------------------------------
 
     def lexmin(self) -> IslShape:
-        return self._extreme(-1, lambda current: current.lexmin())
+        return self._extreme(-1)
 
     def lexmax(self) -> IslShape:
-        return self._extreme(1, lambda current: current.lexmax())
+        return self._extreme(1)
 
-    def _extreme(self, side: int, extreme: Callable[[Set], Set]) -> IslShape:
-        try:
-            return self._with(extreme(self.get()))
-        except isl().Error as error:
-            if "unbounded" in str(error) or "bounded optimum" in str(error):
-                raise BudgetError("a region without end has no lexicographic extremum") from None
-        # isl fails on some sets with floors over several coordinates ("involves some of the domain dimensions").
-        return of(lexicographic(self, side))
+    def _extreme(self, side: int) -> IslShape:
+        """The extremum, checked; isl's own first, then end by end, then over the list of points."""
+        others = [lambda: of(lexicographic(self, side)).get(), lambda: self._extreme_listed(side).get()]
+        return self._with(lexicographic_extremum(self.shared(), side, others))
+
+    def _extreme_listed(self, side: int) -> IslShape:
+        if self.used_params():
+            raise BudgetError("the points of a set with parameters are not listed")
+        points = self.listed()
+        return of(self.listing([points[0 if side < 0 else -1]] if points else [], (), self.dims))
 
     def functions(self, names: Sequence[Var]) -> list[tuple[Shape, tuple[Expr, ...]]]:
         m = isl()
@@ -268,7 +271,7 @@ class IslShape(Presburger, Shape):
             raise BudgetError("a relation that is no function")
         found: list[tuple[Shape, tuple[Expr, ...]]] = []
         parts: list[tuple[Any, Any]] = []
-        m.PwMultiAff.from_map(pairs).coalesce().foreach_piece(lambda domain, values: parts.append((domain, values)))
+        function_of(pairs).foreach_piece(lambda domain, values: parts.append((domain, values)))
         for domain, values in parts:
             params = self.ordered_params(domain)
             exprs = [aff_to_expr(values.get_aff(k), names, params) for k in range(self.dims - len(names))]
@@ -280,7 +283,7 @@ class IslShape(Presburger, Shape):
         current = self.afresh()  # which point it is depends on how the set is written
         if self.params:
             current = current.intersect_params(declared(self))
-        point = current.sample_point()
+        point = sample_of(current)
         if point.is_void():
             return None
         terms = [e for e in self.used_params() if not isinstance(e, Var) and e.free_vars()]
@@ -310,6 +313,8 @@ class IslShape(Presburger, Shape):
         self.get().foreach_point(
             lambda point: found.append(tuple(number(point.get_coordinate_val(kinds.set, k)) for k in range(self.dims)))
         )
+        if len(set(found)) != number_of_points:
+            raise BudgetError("isl visited another number of points than it counted")
         return sorted(found)
 
     def count(self) -> int | Infinity | Expr:

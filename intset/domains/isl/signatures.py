@@ -138,6 +138,7 @@ Set is_empty Set -> truth
 Set is_equal Set Set -> truth
 Set is_params Set -> truth
 Set is_subset Set Set -> truth
+Set lex_lt_set +Set +Set -> Map
 Set lexmax +Set -> Set
 Set lexmin +Set -> Set
 Set lower_bound_val +Set int int +Val -> Set | lower_bound_si
@@ -161,6 +162,9 @@ Map from_range +Set -> Map
 Map read_from_str Context text -> Map
 Map flat_range_product +Map +Map -> Map
 Map intersect_domain +Map +Set -> Map
+Map from_pw_multi_aff +PwMultiAff -> Map
+Map is_empty Map -> truth
+Map is_equal Map Map -> truth
 Map is_single_valued Map -> truth
 Map move_dims +Map int int int int int -> Map
 Map range +Map -> Set

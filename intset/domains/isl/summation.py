@@ -9,6 +9,7 @@ from itertools import product
 from math import comb, gcd, lcm
 from typing import TYPE_CHECKING, NamedTuple
 
+from intset.domains.isl.checked import end_of_dim
 from intset.domains.isl.session import isl, named, number, whole
 from intset.domains.isl.to_expr import Piece, aff_to_form, pieces_of, simplified
 from intset.expr.node import Expr, Var
@@ -39,7 +40,9 @@ class Term(NamedTuple):
 
 def interval_of(line: Set) -> Interval | None:
     """The bounded one-dimensional isl Set as an interval with a constant stride, if it is one for all parameters."""
-    low, high = line.dim_min(0), line.dim_max(0)
+    low, high = end_of_dim(line, 0, -1), end_of_dim(line, 0, 1)
+    if low is None or high is None:
+        return None
     if not line.involves_locals() and line.n_basic_set() == 1:
         return Interval(low, high, 1)
     stride = line.get_stride(0)
@@ -48,7 +51,7 @@ def interval_of(line: Set) -> Interval | None:
     first, last = low.insert_domain(space), high.insert_domain(space)
     every = here.ge_set(first).intersect(here.le_set(last))
     every = every.intersect(here.sub(first).mod_val(stride).zero_set())
-    return Interval(low, high, number(stride)) if every.is_subset(line) else None
+    return Interval(low, high, number(stride)) if every.is_equal(line) else None
 
 
 def sum_points(points: Set, params: Sequence[Expr]) -> list[Term] | None:

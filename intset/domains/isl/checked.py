@@ -1,0 +1,207 @@
+"""Answers of isl that are checked before they are handed on, and where one is wrong, the other ways to get it.
+
+isl 0.27 and 0.28 compute a wrong lexicographic optimum of some sets whose constraints are not in isl's own order, which
+`ordered` restores; that removes every wrong answer that is known, and the checks stand behind it. A check asks isl only
+whether sets are empty or contain one another, which is another algorithm than the one that it checks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from intset.domains.isl.session import context, isl, val
+from intset.errors import BudgetError
+from intset.regions.remarks import remark
+
+if TYPE_CHECKING:
+    from islpy import Map, Point, PwAff, PwMultiAff, Set
+
+Answer = TypeVar("Answer")
+_NO_END = "a region without end has no lexicographic extremum"
+
+
+class UncheckedError(BudgetError):
+    """Every way to an answer of isl was refused by its check."""
+
+
+# -- lexicographic extrema --------------------------------------------------------------------------------------------
+
+
+def lexicographic_extremum(points: Set, side: int, others: Sequence[Callable[[], Set]] = ()) -> Set:
+    """The lexicographically smallest (`side` -1) or largest (+1) point of a set, for each value of its parameters.
+
+    Guarantee: the answer passed `is_extremum`.
+
+    Parameters
+    ----------
+    others: ways beside isl's own, tried last.
+
+    Raises
+    ------
+    BudgetError: there is no end, or no way gave an answer that is right.
+    """
+    ways = [*_on_representations(points, lambda current: _lexopt(current, side)), *others]
+    what = f"lex{'min' if side < 0 else 'max'}"
+    found: Set = _first_right(what, ways, lambda found: is_extremum(points, found, side))
+    return found
+
+
+def is_extremum(points: Set, found: Set, side: int) -> bool:
+    """Whether `found` is, for each value of the parameters, the lexicographically smallest (`side` -1) or largest (+1)
+    point of `points`.
+
+    Its points are in the set, there is one wherever the set is not empty, and no point of the set lies beyond one. So
+    there is one at most: of two, both in the set, one would lie beyond the other.
+    """
+    inside = isl().ordered(points)
+    at_one_point = _is_extreme_point(inside, found, side)
+    if at_one_point is not None:
+        return at_one_point
+    if not found.is_subset(inside) or not inside.params().is_subset(found.params()):
+        return False
+    beyond: Map = inside.lex_lt_set(found) if side < 0 else found.lex_lt_set(inside)
+    return bool(beyond.is_empty())
+
+
+def _is_extreme_point(points: Set, found: Set, side: int) -> bool | None:
+    """`is_extremum` for sets without parameters, one coordinate after the other; `None` where `found` is not plainly a
+    point."""
+    kinds = isl().dim_type
+    if points.dim(kinds.param) or found.n_basic_set() != 1:
+        return None
+    for k in range(points.dim(kinds.set)):
+        value: Any = found.plain_get_val_if_fixed(kinds.set, k)
+        if type(value) is not int:
+            return None
+        beyond = (
+            points.upper_bound_val(kinds.set, k, val(value - 1))
+            if side < 0
+            else points.lower_bound_val(kinds.set, k, val(value + 1))
+        )
+        if not beyond.is_empty():
+            return False
+        points = points.fix_val(kinds.set, k, val(value))
+    return not (points.is_empty() or found.is_empty())
+
+
+def _lexopt(current: Set, side: int) -> Set:
+    found: Set = current.lexmin() if side < 0 else current.lexmax()
+    return found
+
+
+def end_of_dim(points: Set, position: int, side: int) -> PwAff | None:
+    """The first (`side` -1) or last (+1) value along a dimension as a function of the parameters; `None` where there is
+    no end for some of these.
+
+    Guarantee: its graph passed `is_extremum` for the set projected onto the dimension.
+
+    Raises
+    ------
+    BudgetError: no way gave an answer that is right.
+    """
+    kinds = isl().dim_type
+    dims = points.dim(kinds.set)
+    line = points.project_out(kinds.set, position + 1, dims - position - 1).project_out(kinds.set, 0, position)
+    # The dimensions are projected out first, else isl does it inside, where nothing orders the constraints.
+    ways = _on_representations(line, lambda current: current.dim_min(0) if side < 0 else current.dim_max(0))
+    try:
+        found: PwAff = _first_right(
+            f"dim_{'min' if side < 0 else 'max'}",
+            ways,
+            lambda end: is_extremum(line, isl().Set.from_pw_aff(end), side),
+        )
+    except UncheckedError:
+        raise
+    except BudgetError as error:
+        if str(error) == _NO_END:
+            return None
+        raise
+    return found
+
+
+# -- functions and points ---------------------------------------------------------------------------------------------
+
+
+def function_of(pairs: Map) -> PwMultiAff:
+    """A single-valued relation as a function.
+
+    Guarantee: the graph of the function is the relation.
+
+    Raises
+    ------
+    BudgetError: isl's function is another.
+    """
+    found: PwMultiAff = isl().PwMultiAff.from_map(pairs).coalesce()
+    if not isl().Map.from_pw_multi_aff(found).is_equal(pairs):
+        raise UncheckedError("isl's function of a relation is another relation")
+    return found
+
+
+def sample_of(points: Set) -> Point:
+    """A point of a set, void only where the set is empty.
+
+    Raises
+    ------
+    BudgetError: isl's sample is no point of the set, or is void although the set is not empty.
+    """
+    found: Point = points.sample_point()
+    if not (points.is_empty() if found.is_void() else isl().Set.from_point(found).is_subset(points)):
+        raise UncheckedError("isl's sample is no point of the set")
+    return found
+
+
+# -- ways -------------------------------------------------------------------------------------------------------------
+
+
+def _on_representations(points: Set, answer: Callable[[Set], Answer]) -> list[Callable[[], Answer]]:
+    """A question asked of the set with its constraints in order, read from its text, and with explicit divisions."""
+    return [
+        lambda: answer(isl().ordered(points)),
+        lambda: answer(isl().Set.read_from_str(context(), str(points))),
+        lambda: answer(isl().ordered(points.compute_divs().make_disjoint())),
+    ]
+
+
+def _first_right(what: str, ways: Sequence[Callable[[], Any]], is_right: Callable[[Any], bool]) -> Any:
+    """The first answer that passes its check; a remark says that others were refused.
+
+    Raises
+    ------
+    BudgetError: there is none, or isl says that there is no end, in the first way that gives any answer.
+    """
+    refused = 0
+    failure = "isl failed"
+    for found in _answers(ways):
+        if isinstance(found, Exception):
+            failure = str(found)
+            continue
+        try:
+            if is_right(found):
+                if refused:
+                    remark(f"isl's {what} was wrong and was found in another way")
+                return found
+            refused += 1
+        except isl().Error as error:
+            failure = str(error)
+    if refused:
+        raise UncheckedError(f"isl's {what} was wrong, and no other way gave a right one")
+    raise BudgetError(failure)
+
+
+def _answers(ways: Sequence[Callable[[], Any]]) -> Iterator[Any]:
+    """What each way gives: an answer, or the error of isl or of a budget.
+
+    Raises
+    ------
+    BudgetError: isl says that there is no end.
+    """
+    for way in ways:
+        try:
+            yield way()
+        except isl().Error as error:
+            if "unbounded" in str(error) or "bounded optimum" in str(error):
+                raise BudgetError(_NO_END) from None
+            yield error
+        except BudgetError as error:
+            yield error
