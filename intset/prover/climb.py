@@ -36,6 +36,7 @@ from intset.prover.cases import holds_by_cases
 from intset.prover.question import Question
 
 T = TypeVar("T")
+LIBRARIES = ("isl", "z3")  # tiers whose proofs are words of a library
 FAR = 1 << 20  # beyond the end of a range at any size that is tried
 MAX_BITWISE = 64  # nodes of an equation between bitwise expressions
 
@@ -95,11 +96,13 @@ def decide(frame: Frame, goal: Cond, config: Config, elsewhere: Callable[[], T |
         verdict = TIERS[tier](question)
         by, last = tier, verdict
         stopped = verdict.reason if verdict.by_clock else stopped
+        if verdict.status == PROVED and tier in LIBRARIES and "linear" not in config.tiers:
+            verdict = last = _contradicted(question, tier) or verdict
         if verdict.status != UNKNOWN:
             break
     if last.status == REFUTED:
         assert last.point is not None
-        return Decided(REFUTED, by, counterexample=last.point, reason=stopped, basis=basis)
+        return Decided(REFUTED, by, counterexample=last.point, reason=stopped or last.reason, basis=basis)
     if last.status == PROVED:
         return Decided(PROVED, by, last.vacuous, reason=stopped, basis=basis)
     return Decided(UNKNOWN, by, reason=last.reason)
@@ -169,6 +172,14 @@ def _guesses(question: Question, canonical: Cond) -> Iterator[Point]:
         else:
             yielded += 1
             yield {}
+
+
+def _contradicted(question: Question, tier: str) -> Verdict | None:
+    """A point at which the goal fails although a library proved it; the linear tier tries the same points, earlier."""
+    for point in _guesses(question, question.canonical):
+        if question.refutes(point):
+            return Verdict(REFUTED, point, reason=f"{tier} proved it, wrongly")
+    return None
 
 
 def _stretched(question: Question, form: Linear, side: int) -> Point:

@@ -131,7 +131,7 @@ class _Maker:
         self._element = self._function(f"{lists}get_at", c_void_p, c_void_p, _INDEX)
         self._own = self._function("isl_basic_set_dup", c_void_p, c_void_p)
         self._drop = self._function("isl_basic_set_free", None, c_void_p)
-        # Not of isl's public interface: where it is missing, what sorts on the way.
+        # Not in isl's public interface; `remove_redundancies` sorts, too.
         sort = "sort_constraints" if hasattr(found, "isl_basic_set_sort_constraints") else "remove_redundancies"
         self._sort = self._function(f"isl_basic_set_{sort}", c_void_p, c_void_p)
         self._put = self._function(f"{lists}set_at", c_void_p, c_void_p, _INDEX, c_void_p)
@@ -273,7 +273,7 @@ class _Maker:
         return self._copied(points, lambda shared: self._sort(self._own(shared)))
 
     def _copied(self, points: Any, copy: Callable[[Any], Any]) -> Any:
-        """A set of copies of the disjuncts of another."""
+        """Copy a set disjunct by disjunct."""
         listed = self._listed(points)
         for k in range(self._length(listed)):
             shared = self._element(listed, k)

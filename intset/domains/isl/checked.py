@@ -1,8 +1,8 @@
 """Answers of isl that are checked before they are handed on, and where one is wrong, the other ways to get it.
 
-isl 0.27 and 0.28 compute a wrong lexicographic optimum of some sets whose constraints are not in isl's own order, which
-`ordered` restores; that removes every wrong answer that is known, and the checks stand behind it. A check asks isl only
-whether sets are empty or contain one another, which is another algorithm than the one that it checks.
+isl 0.27 and 0.28 compute a wrong lexicographic optimum of some sets whose constraints are not in isl's own order.
+`ordered` restores that order and so removes every wrong answer that is known; the checks stand behind it. A check asks
+isl about emptiness and inclusion only; isl decides both by another algorithm.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from intset.errors import BudgetError
 from intset.regions.remarks import remark
 
 if TYPE_CHECKING:
-    from islpy import Map, Point, PwAff, PwMultiAff, Set
+    from islpy import BasicSet, Map, Point, PwAff, PwMultiAff, Set
 
 Answer = TypeVar("Answer")
 _NO_END = "a region without end has no lexicographic extremum"
@@ -41,6 +41,8 @@ def lexicographic_extremum(points: Set, side: int, others: Sequence[Callable[[],
     ------
     BudgetError: there is no end, or no way gave an answer that is right.
     """
+    if not points.dim(isl().dim_type.set):
+        return points  # its own extremum; isl can end the process over such a set with divisions of parameters
     ways = [*_on_representations(points, lambda current: _lexopt(current, side)), *others]
     what = f"lex{'min' if side < 0 else 'max'}"
     found: Set = _first_right(what, ways, lambda found: is_extremum(points, found, side))
@@ -51,8 +53,8 @@ def is_extremum(points: Set, found: Set, side: int) -> bool:
     """Whether `found` is, for each value of the parameters, the lexicographically smallest (`side` -1) or largest (+1)
     point of `points`.
 
-    Its points are in the set, there is one wherever the set is not empty, and no point of the set lies beyond one. So
-    there is one at most: of two, both in the set, one would lie beyond the other.
+    Three conditions: `found` is a subset of `points`; both are empty for the same parameters; no point of `points` lies
+    beyond a point of `found`. They imply that `found` has one point for each value of the parameters.
     """
     inside = isl().ordered(points)
     at_one_point = _is_extreme_point(inside, found, side)
@@ -151,6 +153,60 @@ def sample_of(points: Set) -> Point:
     return found
 
 
+# -- sets -------------------------------------------------------------------------------------------------------------
+
+
+def difference_of(points: Set, other: Set) -> Set:
+    """The points of a set that are none of another.
+
+    Guarantee: they are points of the set and none of the other. That none is missing is not checked: it costs as much
+    as the difference.
+
+    Raises
+    ------
+    BudgetError: isl's difference has other points.
+    """
+    found: Set = points.subtract(other)
+    if not (found.is_disjoint(other) and found.is_subset(points)):
+        raise UncheckedError("isl's difference of two sets has points that do not belong to it")
+    return found
+
+
+def gist_of(points: Set, within: Set) -> Set:
+    """The same points inside `within`, in fewer constraints; the set itself where isl's answer fails its check."""
+    found: Set = points.gist(within)
+    if found.intersect(within).is_equal(points.intersect(within)):
+        return found
+    remark("isl's gist was another set, and was not used")
+    return points
+
+
+def simple_hull_of(union: Set) -> Set:
+    """A convex set around a union, of constraints of its disjuncts.
+
+    Raises
+    ------
+    BudgetError: isl's hull leaves points out.
+    """
+    found: Set = union.simple_hull().to_set()
+    if not union.is_subset(found):
+        raise UncheckedError("isl's hull of a set leaves points of it out")
+    return found
+
+
+def affine_hull_of(part: BasicSet) -> BasicSet:
+    """The smallest affine lattice around a basic set, or a larger one.
+
+    Raises
+    ------
+    BudgetError: isl's hull leaves points out.
+    """
+    found: BasicSet = part.affine_hull()
+    if not part.to_set().is_subset(found.to_set()):
+        raise UncheckedError("isl's affine hull of a set leaves points of it out")
+    return found
+
+
 # -- ways -------------------------------------------------------------------------------------------------------------
 
 
@@ -190,7 +246,7 @@ def _first_right(what: str, ways: Sequence[Callable[[], Any]], is_right: Callabl
 
 
 def _answers(ways: Sequence[Callable[[], Any]]) -> Iterator[Any]:
-    """What each way gives: an answer, or the error of isl or of a budget.
+    """Run the ways in turn and yield each answer, or the error in its place.
 
     Raises
     ------

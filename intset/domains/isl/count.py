@@ -68,7 +68,7 @@ def _run_length(isl_set: Set) -> int | None:
                 position = m.Aff.var_on_domain(m.LocalSpace.from_space(run.get_space()), m.dim_type.set, 0)
                 offset = position.add_constant_val(val(-low)).mod_val(val(step))
                 run = run.intersect(offset.eq_set(m.Aff.zero_on_domain(m.LocalSpace.from_space(run.get_space()))))
-            if run.is_subset(isl_set):
+            if run.is_equal(isl_set):
                 return (high - low) // max(step, 1) + 1
     except BudgetError:
         pass
@@ -99,7 +99,10 @@ def _count_factor(factor: Set) -> int | Infinity:
         terms = sum_points(factor, ())
         if terms is not None:
             return sum(t.numerator.const // t.denominator for t in terms if not t.domain.is_empty())
-    return number(factor.count_val())
+    visited = number(factor.count_val())
+    if (visited == 0) != factor.is_empty() or visited > prod(extents):
+        raise BudgetError("isl counted another number of points than fit between the ends of a set")
+    return visited
 
 
 def added(counts: Iterable[int | Infinity]) -> int | Infinity:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from intset.domains.isl.checked import affine_hull_of
 from intset.domains.isl.coalesced import coalesced
 from intset.domains.isl.presburger import Presburger
 from intset.domains.isl.session import isl, number, val
@@ -25,7 +26,7 @@ def lattice_of(shape: Presburger) -> tuple[Lattice, list[Expr]] | None:
     current = shape.get()
     found: Lattice | None = None
     for part in current.get_basic_sets():
-        hull = part.affine_hull()
+        hull = affine_hull_of(part)
         if hull.is_empty():
             continue
         one = _of_equations(hull)

@@ -7,6 +7,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from intset.domains.isl.boxes import as_product
+from intset.domains.isl.checked import simple_hull_of
 from intset.domains.isl.coalesced import coalesced
 from intset.domains.isl.presburger import Presburger
 from intset.domains.isl.session import context, isl, val, whole
@@ -98,7 +99,7 @@ def _filled(union: Set) -> Set | None:
     """The one convex set that the union is; `None` where it is none, or not seen to be."""
     if union.n_basic_set() == 1:
         return union
-    hull = union.simple_hull().to_set()
+    hull = simple_hull_of(union)
     return hull if hull.is_subset(union) else None
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from intset import config as configuration
 from intset.domains.ends import End
 from intset.domains.isl import boxes, instances, lattices, pieces
-from intset.domains.isl.checked import function_of, lexicographic_extremum, sample_of
+from intset.domains.isl.checked import difference_of, function_of, lexicographic_extremum, sample_of
 from intset.domains.isl.coalesced import coalesced
 from intset.domains.isl.count import MAX_POINTS, count, count_symbolic
 from intset.domains.isl.listed import listed_shape
@@ -71,7 +71,7 @@ class IslShape(Presburger, Shape):
 
     def subtract(self, other: Shape) -> IslShape:
         both = of(other)
-        return self._with(coalesced(self.get().subtract(both.get())), both)
+        return self._with(coalesced(difference_of(self.get(), both.get())), both)
 
     def project(self, dims: Sequence[int]) -> IslShape:
         kinds = isl().dim_type

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from intset.domains.isl.checked import gist_of
 from intset.domains.isl.coalesced import coalesced
 from intset.domains.isl.session import isl, number, val
 from intset.errors import BudgetError, InputError
@@ -202,6 +203,8 @@ def simplified(isl_object: Gisted, context: Set) -> Gisted:
         domain_is_params = isinstance(isl_object, isl().Set) and isl_object.is_params()
         if context.is_params() and not domain_is_params:
             return isl_object.gist_params(context)
+        if isinstance(isl_object, isl().Set):
+            return gist_of(isl_object, context)  # type: ignore[return-value]  # a set, as `isl_object` is
         return isl_object.gist(context)
     except isl().Error:
         return isl_object
