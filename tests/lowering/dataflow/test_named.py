@@ -166,3 +166,21 @@ def test_bad_questions() -> None:
     with pytest.raises(InputError):
         dataflow("def f(): pass")
     assert d.sources(2) == {} and [s.kind for s in d.sources(3)["A[0]"]] == ["store"]
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(2, 5), (4, 5), (3, 13), (2, 20)])
+def test_stores_under_a_remainder_are_live_where_they_come_last(rows: int, columns: int) -> None:
+    """isl's extremum of unsorted constraints dropped stores that are live."""
+    nest = parse_nest(f"""
+def f(M: int32[2, 4]):
+    for i in [0, {rows}):
+        for j in [0, {columns}):
+            if (j + 3) % 7 != 5:
+                M[j % 2, j % 4] = j
+""")
+    instances = [(i, j) for i in range(rows) for j in range(columns) if (j + 3) % 7 != 5]
+    last = {(j % 2, j % 4): (i, j) for i, j in instances}
+    dead = dataflow(nest).dead(5)
+    names = {v.name: v for v in dead.free_vars()}
+    found = {x for x in instances if evaluate(dead, {names[k]: v for k, v in zip("ij", x, strict=True) if k in names})}
+    assert found == set(instances) - set(last.values())
