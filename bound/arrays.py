@@ -14,12 +14,13 @@ from typing import Any
 
 from bound import dtypes
 from bound.tensor import Tensor
+from bound.tir.build import dtype_of
 from bound.tir.opaque import IntFunction
 from bound.tir.value import Operand, Value, ValueOp
 from bound.tir.walk import loaded_tensor
 from intset.errors import InputError
 from intset.expr import ops
-from intset.expr.node import Var
+from intset.expr.node import Expr, Var
 from intset.expr.walk import postorder
 
 
@@ -157,8 +158,7 @@ def _integer_table() -> dict[Any, Any]:
     import numpy as np
 
     def truncdiv(a: Any, b: Any) -> Any:
-        q = np.abs(a) // np.abs(b)
-        return np.where((a < 0) == (b < 0), q, -q)
+        return a // b + ((a % b != 0) & ((a < 0) != (b < 0)))
 
     return {
         ops.ADD: np.add,
@@ -216,8 +216,11 @@ def _value_step(node: Value, a: list[Any], functions: Mapping[str, Callable[...,
         return np.asarray(node.data, dtype)
     if op is ValueOp.CAST:
         if not dtypes.is_int(dtype):
-            return np.asarray(a[0]).astype(dtype)
-        return wrap(np.trunc(a[0]).astype(np.int64), dtypes.bits(dtype), dtypes.signed(dtype))
+            number = np.asarray(a[0])
+            if isinstance(node.args[0], Expr) and dtype_of(node.args[0]) == "uint64":
+                number = number.astype(np.int64).view(np.uint64)
+            return number.astype(dtype)
+        return _whole(np.trunc(a[0]), dtype)
     if op is ValueOp.CALL and node.data == "popcount":
         return _ones(a[0], dtypes.bits(dtype))
     if op is ValueOp.CALL:
@@ -232,6 +235,17 @@ def _value_step(node: Value, a: list[Any], functions: Mapping[str, Callable[...,
     if op is ValueOp.REDUCE:
         raise InputError("a reduction stands inside a larger formula")
     return _value_table()[op](*a)
+
+
+def _whole(value: Any, dtype: str) -> Any:
+    """Floats without a fraction as integers of the type, kept in 64 bits with a sign."""
+    import numpy as np
+
+    is_large = value >= 2.0**63
+    if dtype == "uint64" and np.any(is_large):
+        low = np.where(is_large, 0, value).astype(np.int64)
+        return np.where(is_large, np.where(is_large, value, 0).astype(np.uint64).view(np.int64), low)
+    return wrap(value.astype(np.int64), dtypes.bits(dtype), dtypes.signed(dtype))
 
 
 def _ones(value: Any, bits: int) -> Any:
@@ -273,6 +287,14 @@ def _value_table() -> dict[ValueOp, Any]:
     }
 
 
+def _away_from_0(x: Any) -> Any:
+    """The nearest whole numbers; of two, the one further from 0."""
+    import numpy as np
+
+    whole = np.trunc(x)
+    return np.where(np.abs(x - whole) >= 0.5, whole + np.copysign(x.dtype.type(1), x), whole)
+
+
 @cache
 def call_table() -> dict[str, Any]:
     import numpy as np
@@ -282,8 +304,8 @@ def call_table() -> dict[str, Any]:
     table: dict[str, Any] = {name: getattr(np, name) for name in same + others}
     return table | {
         "exp10": lambda x: np.power(x.dtype.type(10), x),
-        "rsqrt": lambda x: 1 / np.sqrt(x),
-        "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+        "rsqrt": lambda x: x.dtype.type(1) / np.sqrt(x),
+        "sigmoid": lambda x: x.dtype.type(1) / (x.dtype.type(1) + np.exp(-x)),
         "erf": np.vectorize(math.erf, otypes=[float]),
         "asin": np.arcsin,
         "acos": np.arccos,
@@ -293,7 +315,7 @@ def call_table() -> dict[str, Any]:
         "acosh": np.arccosh,
         "atanh": np.arctanh,
         "pow": np.power,
-        "round": lambda x: np.trunc(x + np.copysign(0.5, x)),
+        "round": _away_from_0,
         "nearbyint": np.rint,
         "ldexp": lambda x, e: x * np.exp2(e),
     }

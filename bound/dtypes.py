@@ -1,16 +1,24 @@
-"""Element types by name: `int8` ... `uint64`, `float16` ... `float64`, `bool`."""
+"""Element types by name: `float16` ... `float64`, `bool`, and integers of up to 64 bits, `int8` ... `uint64`.
+
+Analyses take integers of any width up to 64 (`int3`); what is executed has elements of 8, 16, 32 or 64 bits.
+"""
 
 from __future__ import annotations
 
 import math
 import re
+import struct
 from typing import Final
 
 from intset.errors import InputError
 from intset.expr.digits import shown
 
-_PATTERN: Final = re.compile(r"(?:(u?int)([1-9][0-9]*)|(float)(16|32|64)|(bool))\Z")
+_PATTERN: Final = re.compile(r"(?:(u?int)([1-9]|[1-5][0-9]|6[0-4])|(float)(16|32|64)|(bool))\Z")
 _FLOAT_MAX: Final = {16: 65504.0, 32: 3.4028234663852886e38, 64: 1.7976931348623157e308}
+
+_IN_MEMORY: Final = (8, 16, 32, 64)
+_PACKED: Final = {16: struct.Struct("e"), 32: struct.Struct("f")}  # IEEE binary16, binary32
+_EXACT: Final = 53  # bits of a whole number that a Python float holds
 
 INDEX: Final = "int32"
 DEFAULT: Final = "float32"
@@ -21,6 +29,12 @@ def check(dtype: object, what: str = "dtype") -> str:
     if not isinstance(dtype, str) or _PATTERN.match(dtype) is None:
         raise InputError(f"{what} must be a type such as 'int32', 'float32' or 'bool', not {shown(dtype)}")
     return dtype
+
+
+def check_executed(dtype: str, what: str) -> None:
+    """Refuse a type that memory has no elements of; the error names `what` has it."""
+    if is_int(dtype) and bits(dtype) not in _IN_MEMORY:
+        raise InputError(f"{what} holds {dtype}: only integers of 8, 16, 32 or 64 bits are executed")
 
 
 def is_int(dtype: str) -> bool:
@@ -65,6 +79,65 @@ def least(dtype: str) -> int | float:
 def greatest(dtype: str) -> int | float:
     """What `min` starts from: above or equal to every value of the type."""
     return int_range(dtype)[1] if is_int(dtype) else math.inf
+
+
+def rounded(number: float, dtype: str) -> float:
+    """The value of a float type next to `number`; ties go to the even one, and what is beyond the largest is infinite.
+
+    Arguments: number, a Python float or an integer of any size, which is rounded once; dtype, a float type.
+    """
+    packed = _PACKED.get(bits(dtype))
+    if isinstance(number, int):
+        number = _to_odd(number) if packed is not None else _nearest(number)
+    if packed is None or not math.isfinite(number):
+        return number
+    try:
+        found: float = packed.unpack(packed.pack(number))[0]
+    except OverflowError:
+        return math.copysign(math.inf, number)
+    return found
+
+
+def _nearest(number: int) -> float:
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
+
+
+def _to_odd(number: int) -> float:
+    """An integer as a float, such that rounding this to 32 or 16 bits is rounding the integer.
+
+    Source: S. Boldo, G. Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using rounding to
+    odd", IEEE Transactions on Computers 57 (2008): with two bits more than the target, rounding to odd loses nothing.
+    """
+    excess = number.bit_length() - _EXACT
+    if excess <= 0:
+        return float(number)
+    size = abs(number)
+    kept = size >> excess | (size & (1 << excess) - 1 != 0)
+    try:
+        found = math.ldexp(kept, excess)
+    except OverflowError:
+        found = math.inf
+    return found if number > 0 else -found
+
+
+def decimal(number: float, dtype: str) -> str:
+    """The shortest usual text of a value of a float type.
+
+    Guarantee: whoever reads it as this type, at once or by way of a Python float, gets `number`.
+    """
+    text = repr(number)
+    if dtype == "float64" or not math.isfinite(number):
+        return text
+    for digits in range(1, 18):
+        short = repr(float(f"{number:.{digits}g}"))
+        # a neighbour on each side that is rounded alike: the text lies off the middle between two values of the type
+        around = (math.nextafter(float(short), side) for side in (-math.inf, math.inf))
+        if all(rounded(near, dtype) == number for near in around):
+            return short
+    return text
 
 
 def promote(a: str, b: str) -> str:

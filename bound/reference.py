@@ -9,6 +9,7 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from bound import dtypes
 from bound.arrays import ArrayEvaluator, Cells, stored
 from bound.intrin import TensorComputeOp
 from bound.operation import ComputeOp, ExternOp, Operation, PlaceholderOp, ScanOp
@@ -54,6 +55,8 @@ def evaluate(
     """
     wanted = (outputs,) if isinstance(outputs, Tensor) else tuple(outputs)
     ops = post_order([tensor.op for tensor in wanted])
+    for tensor in dict.fromkeys(tensor for op in ops for tensor in op.outputs):
+        dtypes.check_executed(tensor.dtype, tensor.name)
     run = _Run(_scalars(ops, inputs, sizes or {}), functions or {})
     run.states = frozenset(state for op in ops if isinstance(op, ScanOp) for state in op.state_placeholder)
     for op in ops:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from bound import dtypes
 from bound.tensor import Tensor
 from intset.errors import InputError
 from intset.expr.digits import shown
@@ -118,8 +119,16 @@ def _scalar(param: Any, sizes: Mapping[Any, Any]) -> Any:
     name = param.data[0]
     for key, value in sizes.items():
         if key is param or (isinstance(key, str) and key == name):
-            return value
+            return _number(value, param.dtype, name)
     raise InputError(f"the scalar {name} has no value: pass it in sizes")
+
+
+def _number(value: Any, dtype: str, name: str) -> float | bool:
+    """The value of a scalar as its type holds it."""
+    try:
+        return bool(value) if dtype == "bool" else dtypes.rounded(float(value), dtype)
+    except (TypeError, ValueError):
+        raise InputError(f"the scalar {name} has the type {dtype}: {shown(value)} is no such number") from None
 
 
 def _solved(extent: Expr, var: Var, known: Mapping[Var, int], actual: int) -> int | None:

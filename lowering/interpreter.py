@@ -8,17 +8,17 @@ from functools import cache
 from typing import Any, Final, NoReturn
 
 from bound import dtypes
-from bound.arrays import call_table
 from bound.tensor import Tensor
 from intset.errors import InputError, UndefinedError
 from intset.expr.digits import shown
 from intset.expr.given import a_name, mapped
-from intset.expr.ops import trunc_div, trunc_mod
+from intset.expr.ops import trunc_div, trunc_mod, wrap
 from lowering.binding import bound_values, by_tensor
+from lowering.codegen.python_floats import float32_rounding, float_functions, host_functions, of_rounding
 from lowering.codegen.python_nest import PythonNest
 from lowering.errors import AccessError, CheckError
 from lowering.native.call import run_native
-from lowering.nest.ir import Evaluate, Function, checked_function
+from lowering.nest.ir import Allocate, Evaluate, Function, checked_function
 from lowering.nest.undef import has_undef
 from lowering.nest.walk import is_operand, operands, statements
 from lowering.unknown import Unknown, filled, of_unknown, plain
@@ -78,6 +78,9 @@ def run(
         raise InputError(f"backend must be one of {', '.join(BACKENDS)}, not {shown(backend)}")
     if backend == "c" and undef is not None and any(has_undef(*operands(stmt)) for stmt in statements(f.body)):
         raise InputError('C code draws no values for undef(): run it with backend="python", or without undef')
+    made = (stmt.tensor for stmt in statements(f.body) if isinstance(stmt, Allocate))
+    for tensor in (*f.params, *made):
+        dtypes.check_executed(tensor.dtype, tensor.name)
     passed = {t: checked_array(t.name, t.dtype, array, t in f.outputs) for t, array in by_tensor(f, arrays).items()}
     hosts = {} if functions is None else mapped(functions, "functions", "a mapping from names to functions")
     for name in hosts:
@@ -114,7 +117,7 @@ def _kernel(f: Function, checked: bool, functions: Mapping[str, Callable[..., An
         source = nest.source()
         _SOURCES[key] = (compile(source, f"<nest {f.name}>", "exec"), nest.constants, nest.is_unknown)
     code, constants, is_unknown = _SOURCES[key]
-    env: dict[str, Any] = {**environment(), **{f"call_{name}": function for name, function in functions.items()}}
+    env: dict[str, Any] = {**environment(), **of_rounding(float32_rounding()), **host_functions(functions)}
     if is_unknown:
         env = of_unknown(env)
     env |= constants
@@ -156,7 +159,7 @@ def _array(tensor: Tensor, given: Any, shape: tuple[int, ...]) -> Any:
 
 
 def _flat(array: Any, dtype: str) -> Any:
-    """A view that gives and takes Python numbers; of float16, the numpy array."""
+    """A view that gives and takes Python numbers; of float16, which views do not have, the numpy array."""
     flat = array.reshape(-1)
     return flat if dtype == "float16" else memoryview(flat)
 
@@ -209,10 +212,16 @@ def _drawn(draw: Callable[[str], Any] | None, dtype: str) -> Any:
     """A value for an `undef()`."""
     if draw is None:
         return 0.0 if dtypes.is_float(dtype) else dtype != "bool" and 0
-    value = draw(dtype)
+    return as_element(draw(dtype), dtype)
+
+
+def as_element(value: Any, dtype: str) -> Any:
+    """A number as an element of the type holds it; integers of 64 bits have a sign."""
     if dtypes.is_float(dtype):
-        return float(value)
-    return bool(value) if dtype == "bool" else int(value)
+        return dtypes.rounded(float(value), dtype)
+    if dtype == "bool":
+        return bool(value)
+    return wrap(int(value), dtypes.bits(dtype), dtypes.signed(dtype) or dtypes.bits(dtype) >= 64)
 
 
 def _opaque(name: str) -> NoReturn:
@@ -233,10 +242,32 @@ def _evaluate(
 
 
 def _whole(x: float) -> int:
-    """A float without its fraction."""
+    """A float without its fraction.
+
+    Raises
+    ------
+    UndefinedError: it has none, or one that 64 bits do not hold, with a sign or without.
+    """
     if not math.isfinite(x):
         raise UndefinedError(f"{x} has no integer part")
+    if not -(2.0**63) <= x < 2.0**64:
+        raise UndefinedError(f"{x} has an integer part that 64 bits do not hold")
     return int(x)
+
+
+def _shl(a: int, b: int) -> int:
+    """`a << b`; no number has more than 64 places, so more make no difference to what is kept of it."""
+    return a << min(_places(b), 64)
+
+
+def _shr(a: int, b: int) -> int:
+    return a >> _places(b)
+
+
+def _places(b: int) -> int:
+    if b < 0:
+        raise UndefinedError(f"a shift by {b} places has no value")
+    return b
 
 
 def _ceildiv(a: int, b: int) -> int:
@@ -246,26 +277,8 @@ def _ceildiv(a: int, b: int) -> int:
 @cache
 def environment() -> dict[str, Any]:
     """What the source of a nest refers to, besides what belongs to one run."""
-    import numpy as np
-
-    def safe(exact: Callable[..., Any], array: Callable[..., Any]) -> Callable[..., Any]:
-        def function(*args: Any) -> Any:
-            try:
-                return exact(*args)
-            except (ValueError, OverflowError, ZeroDivisionError):
-                return array(*(np.float64(a) for a in args)).item()
-
-        return function
-
-    def whole(array: Callable[..., Any]) -> Callable[..., Any]:
-        return lambda *args: np.asarray(array(*(np.asarray(a) for a in args))).item()
-
-    calls = {f"call_{name}": whole(function) for name, function in call_table().items()}
-    exact = {"exp": math.exp, "log": math.log, "sqrt": math.sqrt, "tanh": math.tanh, "sin": math.sin, "cos": math.cos}
-    calls |= {f"call_{name}": safe(function, getattr(np, name)) for name, function in exact.items()}
-    calls["call_erf"] = math.erf
     return {
-        **calls,
+        **float_functions(),
         "allocate": _allocate,
         "failed": _failed,
         "refuted": _refuted,
@@ -274,16 +287,9 @@ def environment() -> dict[str, Any]:
         "filled": filled,
         "opaque": _opaque,
         "ceildiv": _ceildiv,
+        "shl": _shl,
+        "shr": _shr,
         "whole": _whole,
         "truncdiv": trunc_div,
         "truncmod": trunc_mod,
-        "divide": safe(lambda a, b: a / b, np.divide),
-        "fmod": safe(math.fmod, np.fmod),
-        "float_floordiv": safe(lambda a, b: a // b, np.floor_divide),
-        "float_floormod": safe(lambda a, b: a % b, np.mod),
-        "float_truncdiv": safe(lambda a, b: float(math.trunc(a / b)), lambda a, b: np.trunc(a / b)),
-        "float_min": lambda a, b: a if a < b or a != a else b,
-        "float_max": lambda a, b: a if a > b or a != a else b,
-        "round_float16": lambda x: float(np.float16(x)),
-        "round_float32": lambda x: float(np.float32(x)),
     }

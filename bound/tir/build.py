@@ -123,17 +123,17 @@ def cast(dtype: str, value: ValueLike) -> Operand:
     return constant(x.data, dtype) if x.op is ValueOp.CONST else make(ValueOp.CAST, (x,), dtype)
 
 
-def as_float(number: float) -> float:
-    """The float next to a number; one that is above all of them is refused."""
-    try:
-        return float(number)
-    except OverflowError:
-        raise InputError(f"{shown(number)} is above all floats") from None
+def as_float(number: float, dtype: str = "float64") -> float:
+    """The value of a float type next to a number; an integer that is above all of them is refused."""
+    found = dtypes.rounded(number, "float64")
+    if isinstance(number, int) and not isfinite(found):
+        raise InputError(f"{shown(number)} is above all floats")
+    return dtypes.rounded(number, dtype)
 
 
 def _cast_integer(dtype: str, e: Expr) -> Operand:
     if dtypes.is_float(dtype):
-        return constant(as_float(e.data), dtype) if e.is_const else make(ValueOp.CAST, (e,), dtype)
+        return constant(as_float(e.data, dtype), dtype) if e.is_const else make(ValueOp.CAST, (e,), dtype)
     low, high = dtypes.int_range(dtype)
     if e.is_const and low <= e.data <= high:
         return e

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from bound import dtypes
 from bound.tir.value import ARITHMETIC, COMPARISONS, INFIX, Operand, Value, ValueOp
 from intset.expr.walk import postorder
 
@@ -25,7 +26,7 @@ def to_text(value: Value) -> str:
 def _node_text(node: Value, args: list[str]) -> str:
     op = node.op
     if op is ValueOp.CONST:
-        return repr(node.data)
+        return str(node.data) if node.dtype == "bool" else dtypes.decimal(node.data, node.dtype)
     if op is ValueOp.PARAM:
         return str(node.data[0])
     if op is ValueOp.UNDEF:

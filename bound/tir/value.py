@@ -12,7 +12,7 @@ the whole DAG, indices included.
 ===========  ======================================  ==================================
 op           args                                    data
 ===========  ======================================  ==================================
-CONST                                                `float`, or `bool`
+CONST                                                `float` that the type holds, or `bool`
 PARAM                                                `(name, number)`, a scalar argument
 UNDEF                                                what tells it from others: a value nobody knows
 LOAD         the indices, each an Expr               the `Tensor`
@@ -250,8 +250,8 @@ def make(op: ValueOp, args: tuple[Operand, ...], dtype: str, data: Any = None) -
 
 
 def constant(value: float | bool, dtype: str) -> Value:
-    """The float or truth value `value`."""
-    return make(ValueOp.CONST, (), dtype, bool(value) if dtype == "bool" else float(value))
+    """The float or truth value `value`; a float is rounded to its type."""
+    return make(ValueOp.CONST, (), dtype, bool(value) if dtype == "bool" else dtypes.rounded(value, dtype))
 
 
 def load(tensor: Tensor, indices: tuple[Expr, ...]) -> Value:

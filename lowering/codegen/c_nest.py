@@ -283,6 +283,7 @@ class CNest:
             label = stmt.var.name if isinstance(stmt.var, Var) else str(stmt.var.data[0])
             name = self.syntax.names.local(label, stmt.var)
             self._types[stmt.var] = self._let_type(stmt)
+            self.syntax.spans.name(stmt.var, stmt.value)
             return [*before, f"const {self._types[stmt.var]} {name} = {opened(value)};"]
         assert isinstance(stmt, Evaluate)
         raise InputError(f"{self.f.name} calls {stmt.call.name}, a function of the host: C code cannot call it")

@@ -25,6 +25,7 @@ from lowering.codegen.c_types import (
     suffix,
 )
 from lowering.codegen.names import Names
+from lowering.codegen.spans import INT64, Spans, is_plain_shift, is_unsigned
 from lowering.codegen.text import infix, opened
 from lowering.nest.undef import is_undef
 
@@ -39,6 +40,7 @@ _HELPER: Final[dict[Op, str]] = {
     ops.MIN: "min", ops.MAX: "max", ops.ABS: "abs", ops.FLOORDIV: "floordiv", ops.FLOORMOD: "floormod",
     ops.CEILDIV: "ceildiv", ops.SHL: "shl",
 }  # fmt: skip
+_SHIFTS: Final[dict[Op, str]] = {ops.SHL: "shl", ops.SHR: "shr"}
 _REFLEXIVE: Final = (ops.LE, ops.GE, ops.EQ)
 _WRAPPED: Final[dict[Op, str]] = {ops.ADD: "add", ops.SUB: "sub", ops.MUL: "mul"}
 _VALUE_INFIX: Final = {
@@ -51,8 +53,6 @@ _WRAPPING: Final[dict[Op, str]] = {
     ops.ABS: "abs_wrap", ops.FLOORDIV: "floordiv_wrap", ops.CEILDIV: "ceildiv_wrap", ops.TRUNCDIV: "truncdiv_wrap",
     ops.FLOORMOD: "floormod_wrap", ops.TRUNCMOD: "truncmod_wrap",
 }  # fmt: skip
-_INT64: Final = (-(1 << 63), (1 << 63) - 1)
-Span = tuple[int, int]
 
 
 class CSyntax:
@@ -72,7 +72,7 @@ class CSyntax:
         self.helpers: dict[tuple[str, str], str] = {}
         self.externs: dict[str, str] = {}
         self.scalars: set[Tensor] = set()  # allocations of one element that are plain variables
-        self._span: dict[Any, Span] = {}  # of integer nodes that depend on data
+        self.spans = Spans(bits)
         self.may_be_zero: Callable[[Expr], bool] = lambda _: False  # of divisors: whether that is to be noted
         self.undefined = ""  # the array of one element in which it is
 
@@ -120,7 +120,7 @@ class CSyntax:
 
     def declare(self, node: Any) -> tuple[str, list[str]]:
         if isinstance(node, Expr):
-            self._note_span(node)
+            self.spans.enter(node)
         name = self.names.local("t")
         return name, [f"{self.type_of(node)} {name};"]
 
@@ -142,16 +142,7 @@ class CSyntax:
             return "bool"
         if isinstance(node, Value):
             return "int64_t" if dtypes.is_int(node.dtype) else c_type(node.dtype, f"a value in {self.where}")
-        return "int64_t" if self._is_wide(node) else self.index
-
-    def _is_wide(self, node: Any) -> bool:
-        return node in self._span
-
-    def span(self, node: Any) -> Span:
-        """Bounds of an integer: those of its machine type, where nothing better is known."""
-        if node.op is ops.CONST:
-            return (node.data, node.data)
-        return self._span.get(node, (-(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1))
+        return "int64_t" if self.spans.is_wide(node) else self.index
 
     # -- integers -----------------------------------------------------------------------------------------------
 
@@ -164,21 +155,18 @@ class CSyntax:
 
     def _integer(self, node: Expr, args: list[str]) -> str:
         op = node.op
+        overflows = self.spans.enter(node)
         if op is ops.LOAD:
             return self._element(node, args)
         if op is ops.ASSERTING:
-            if self._is_wide(node.args[1]):
-                self._span[node] = self._span[node.args[1]]
             return args[0]
         if op is ops.CAST:
             bits, signed = node.data
             dtype = f"{'' if signed else 'u'}int{bits}"
             if dtype not in TYPES:
                 raise InputError(f"{self.where} converts to {dtype}, which C99 does not have")
-            self._span[node] = dtypes.int_range(dtype)
             return f"(int64_t)({TYPES[dtype]}){args[0]}"
-        overflows = self._note_span(node)
-        wide = self._is_wide(node)
+        wide = self.spans.is_wide(node)
         if op in ops.DIVISIONS:
             args = [args[0], self._divisor(node.args[1], args[1], 64 if wide else self.bits)]
         if overflows and op in _WRAPPED:
@@ -191,13 +179,15 @@ class CSyntax:
             return f"({args[0]} ? {args[1]} : {args[2]})"
         if op in _PREFIX:
             return f"({_PREFIX[op]}{args[0]})"
+        if op in _SHIFTS and not is_plain_shift(node):
+            return self._call(f"{_SHIFTS[op]}_far", f"int{64 if wide else self.bits}", args)
         if op in _HELPER:
             return self._call(_HELPER[op], f"int{64 if wide else self.bits}", args)
         return infix(args[0], _INFIX[op], args[1])
 
     def _divisor(self, node: Expr, text: str, bits: int) -> str:
         """The text of a divisor; where it may be 0, such that the machine does not stop at it."""
-        low, high = self.span(node)
+        low, high = self.spans.of(node)
         if low > 0 or high < 0 or node.is_const or not self.may_be_zero(node):
             return text
         if not self.undefined:
@@ -207,28 +197,14 @@ class CSyntax:
 
     def _may_overflow(self, node: Expr) -> bool:
         """Whether an operand may be the least number of 64 bits, and is negated or divided by -1."""
-        spans = [self.span(arg) for arg in node.args]
-        return spans[0][0] <= _INT64[0] and (len(spans) == 1 or spans[1][0] <= -1 <= spans[1][1])
-
-    def _note_span(self, node: Expr) -> bool:
-        """Find out whether an operation depends on data, and if so its bounds; whether 64 bits may not hold it."""
-        operands = [arg for arg in node.args if isinstance(arg, Expr)]
-        if not any(self._is_wide(arg) for arg in operands):
-            return False
-        span = _span_of(node.op, [self.span(arg) for arg in operands])
-        overflows = span[0] < _INT64[0] or span[1] > _INT64[1]
-        self._span[node] = _INT64 if overflows else span
-        return overflows
+        spans = [self.spans.of(arg) for arg in node.args]
+        return spans[0][0] <= INT64[0] and (len(spans) == 1 or spans[1][0] <= -1 <= spans[1][1])
 
     def _element(self, node: Expr, args: list[str]) -> str:
         tensor = loaded_tensor(node)
         if tensor is not None:
-            declared = tensor.value_range or dtypes.int_range(tensor.dtype)
-            self._span[node] = (max(declared[0], _INT64[0]), min(declared[1], _INT64[1]))
             return f"(int64_t){self.element(tensor, args[0])}"
         if isinstance(node.data, IntFunction):
-            is_held = dtypes.bits(node.data.dtype) < 64 and node.data.body.op is not ValueOp.SELECT
-            self._span[node] = dtypes.int_range(node.data.dtype) if is_held else _INT64
             return args[0] if args[0].startswith("(int64_t)") else f"(int64_t){args[0]}"
         raise InputError(f"{self.where} depends on the opaque symbol {node.data.name}, which C does not know")
 
@@ -241,7 +217,9 @@ class CSyntax:
         if op is ValueOp.CAST:
             target = c_type(dtype, f"a value in {self.where}")
             if not dtypes.is_int(dtype):
-                return f"({target}){args[0]}"
+                return f"({target}){'(uint64_t)' if is_unsigned(node.args[0]) else ''}{args[0]}"
+            if dtype == "uint64":
+                return self._call("whole", getattr(node.args[0], "dtype", "float64"), args)
             return f"(int64_t){args[0]}" if dtypes.bits(dtype) == 64 else f"(int64_t)({target})(int64_t){args[0]}"
         if op is ValueOp.SELECT:
             return f"({args[0]} ? {args[1]} : {args[2]})"
@@ -257,9 +235,11 @@ class CSyntax:
             return self._call(f"f{name}", dtype, args, f"{name}_{suffix(dtype)}")
         if op is ValueOp.FLOORMOD:
             return self._call("fmodulo", dtype, args, f"modulo_{suffix(dtype)}")
+        if op is ValueOp.FLOORDIV:
+            return self._call("fquotient", dtype, args, f"quotient_{suffix(dtype)}")
         f = "f" if dtype == "float32" else ""
-        if op in (ValueOp.FLOORDIV, ValueOp.TRUNCDIV):
-            return f"{'floor' if op is ValueOp.FLOORDIV else 'trunc'}{f}({args[0]} / {args[1]})"
+        if op is ValueOp.TRUNCDIV:
+            return f"trunc{f}({args[0]} / {args[1]})"
         if op is ValueOp.TRUNCMOD:
             return f"fmod{f}({', '.join(map(opened, args))})"
         if op is ValueOp.ABS:
@@ -304,19 +284,3 @@ class CSyntax:
         text = helper_text(helper, dtype)
         self.helpers[helper, dtype] = text
         return f"{name or f'{helper}_{suffix(dtype)}'}({', '.join(map(opened, args))})"
-
-
-_SPANS: Final[dict[Op, Callable[[Span, Span], Span]]] = {
-    ops.ADD: lambda a, b: (a[0] + b[0], a[1] + b[1]),
-    ops.SUB: lambda a, b: (a[0] - b[1], a[1] - b[0]),
-    ops.MUL: lambda a, b: (min(x * y for x in a for y in b), max(x * y for x in a for y in b)),
-    ops.MIN: lambda a, b: (min(a[0], b[0]), min(a[1], b[1])),
-    ops.MAX: lambda a, b: (max(a[0], b[0]), max(a[1], b[1])),
-    ops.SELECT: lambda a, b: (min(a[0], b[0]), max(a[1], b[1])),
-}
-
-
-def _span_of(op: Op, spans: list[Span]) -> Span:
-    if op is ops.NEG:
-        return (-spans[0][1], -spans[0][0])
-    return _SPANS[op](spans[0], spans[1]) if op in _SPANS else _INT64

@@ -31,6 +31,9 @@ HELPERS: Final[dict[str, str]] = {
     ),
     "ceildiv": "static inline T ceildiv_S(T a, T b) { return a / b + (a % b != 0 && (a % b < 0) == (b < 0)); }",
     "shl": "static inline T shl_S(T a, T b) { return (T)((uint64_t)a << b); }",
+    # by more places than a number has: C leaves open what that gives
+    "shl_far": "static inline T shl_far_S(T a, T b) { return b < 64 ? (T)((uint64_t)a << b) : 0; }",
+    "shr_far": "static inline T shr_far_S(T a, T b) { return b < SIZE ? a >> b : a < 0 ? -1 : 0; }",
     "add": "static inline int64_t add_wrap(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }",
     "sub": "static inline int64_t sub_wrap(int64_t a, int64_t b) { return (int64_t)((uint64_t)a - (uint64_t)b); }",
     "mul": "static inline int64_t mul_wrap(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }",
@@ -40,9 +43,18 @@ HELPERS: Final[dict[str, str]] = {
     "fmax": "static inline T max_S(T a, T b) { const T m = !(a <= b) ? a : b; return b != b ? b : m; }",
     "atmost": "static inline T atmost_S(T a, T c) { return c <= a ? c : a; }",
     "atleast": "static inline T atleast_S(T a, T c) { return c >= a ? c : a; }",
+    # Python's and numpy's quotient and remainder of floats: the remainder is exact, 0 has the sign of the divisor
     "fmodulo": (
-        "static inline T modulo_S(T a, T b) { T r = FMOD(a, b); return r != 0 && (r < 0) != (b < 0) ? r + b : r; }"
+        "static inline T modulo_S(T a, T b) {\n    const T r = FMOD(a, b);\n    if (r == 0) return COPYSIGN(0, b);\n"
+        "    return (r < 0) != (b < 0) ? r + b : r;\n}"
     ),
+    "fquotient": (
+        "static inline T quotient_S(T a, T b) {\n    const T r = FMOD(a, b);\n    T q = (a - r) / b;\n"
+        "    if (b == 0) return a / b;\n    if (r != 0 && (r < 0) != (b < 0)) q -= 1;\n"
+        "    if (q == 0) return COPYSIGN(0, a / b);\n    a = FLOOR(q);\n    return q - a > HALF ? a + 1 : a;\n}"
+    ),
+    # a float as 64 bits without a sign; C leaves open what a conversion to a type that is too narrow gives
+    "whole": ("static inline int64_t whole_S(T x) {\n    return x < BEYOND ? (int64_t)x : (int64_t)(uint64_t)x;\n}"),
     # a divisor, never 0: another that it could be, and a note of it
     "nonzero": (
         "static inline T nonzero_S(T b, T other, int *undefined) {\n    if (b != 0) return b;\n#ifdef _OPENMP\n"
@@ -54,6 +66,13 @@ HELPERS: Final[dict[str, str]] = {
         "for (uint64_t u = (uint64_t)x; u; u &= u - 1) n++; return n; }"
     ),
 }
+
+# The words of helpers that have another text for `float` than for `double`.
+_BY_WIDTH: Final = (
+    *((name.upper(), f"{name}f", name) for name in ("fmod", "exp", "copysign", "floor")),
+    ("HALF", "0.5f", "0.5"),
+    ("BEYOND", "9223372036854775808.0f", "9223372036854775808.0"),
+)
 
 # What -1 makes of the least number of 64 bits does not fit, and some machines stop at its remainder, too.
 _BY_MINUS_ONE: Final = {
@@ -83,7 +102,7 @@ _SUFFIXES: Final = ("i32", "i64", "f32", "f64")
 KEYWORDS: Final = (
     *_WORDS,
     *(f"{name}{f}" for name in (*_LIBRARY, "fabs") for f in ("", "f", "l")),
-    *(f"{name}_{s}" for name in (*HELPERS, "modulo") for s in _SUFFIXES),
+    *(f"{name}_{s}" for name in (*HELPERS, "modulo", "quotient") for s in _SUFFIXES),
     *(name for name in TYPES.values()),
 )
 
@@ -113,7 +132,7 @@ def float_constant(value: float, dtype: str) -> str:
     if value in (float("inf"), float("-inf")):
         text = "INFINITY" if dtype == "float32" else "(double)INFINITY"
         return text if value > 0 else f"(-{text})"
-    text = repr(value) + ("f" if dtype == "float32" else "")
+    text = dtypes.decimal(value, dtype) + ("f" if dtype == "float32" else "")
     return f"({text})" if text.startswith("-") else text
 
 
@@ -126,7 +145,10 @@ def helper_text(name: str, dtype: str) -> str:
     is_single = dtype == "float32"
     ctype = TYPES[dtype]
     text = HELPERS[name].replace("T ", f"{ctype} ").replace("(T)", f"({ctype})").replace("_S", f"_{suffix(dtype)}")
-    return text.replace("FMOD", "fmodf" if is_single else "fmod").replace("EXP", "expf" if is_single else "exp")
+    text = text.replace("SIZE", str(dtypes.bits(dtype)))
+    for word, single, double in _BY_WIDTH:
+        text = text.replace(word, single if is_single else double)
+    return text
 
 
 def library_function(name: str, dtype: str) -> str | None:

@@ -9,7 +9,7 @@ from bound.tensor import Tensor
 from intset.expr.node import Expr
 from lowering.codegen.held import held
 from lowering.codegen.names import Names
-from lowering.codegen.python_ops import PythonSyntax, wrapped
+from lowering.codegen.python_ops import PythonSyntax, stored_text, wrapped
 from lowering.codegen.python_unknown import UnknownSyntax
 from lowering.codegen.straight import Straight
 from lowering.nest.ir import Allocate, Assert, Assume, Evaluate, For, Function, If, Let, Padding, Seq, Stmt, Store
@@ -24,7 +24,10 @@ _RESERVED: Final = (
     *"global if import in is lambda nonlocal not or pass raise return try while with yield match case type".split(),
     *"min max abs int float range round shapes storage values kernel outside failed refuted undef evaluate".split(),
     *"opaque allocate unread filled permit keep known decided both either negated popcount states".split(),
-    *"ceildiv truncdiv truncmod divide fmod float_floordiv float_floormod float_truncdiv float_min float_max".split(),
+    *"ceildiv truncdiv truncmod divide fmod float_floordiv float_floormod float_min float_max".split(),
+    *"truncated whole shl shr".split(),
+    *(f"{name}_{dtype}" for name in ("round", "to") for dtype in ("float16", "float32", "float64")),
+    *(f"{name}_{dtype}" for name in ("float_floordiv", "float_floormod") for dtype in ("float16", "float32")),
 )
 
 
@@ -161,6 +164,7 @@ class PythonNest:
             before, (value,) = self._operands(stmt.value)
             name = str(self.syntax.leaf(stmt.var))
             self.visible.append(name)
+            self.syntax.spans.name(stmt.var, stmt.value)
             return [*before, f"{name} = {value}"]
         if isinstance(stmt, Assert):
             before, (cond,) = self._operands(stmt.cond)
@@ -209,6 +213,7 @@ class PythonNest:
         if dtypes.is_int(dtype):
             is_const = isinstance(stmt.value, Expr) and stmt.value.is_const
             value = value if is_const else wrapped(value, dtypes.bits(dtype), dtypes.signed(dtype))
+        value = stored_text(stmt.value, value, dtype)
         lines = [*before, f"if not ({check}): outside({stmt.tensor.name!r}, 'written', {given})"] if check else before
         return [*lines, *self.syntax.store(stmt.tensor, place, value)]
 

@@ -1,4 +1,9 @@
-"""Operands in Python: integers are Python's, floats are of double width and are rounded when they are stored."""
+"""Operands in Python, with the arithmetic of their machine types.
+
+Guarantee: an operation gives what the C of the same nest gives. A float is a Python float that its type holds: each
+result is rounded at once, which is the type's own result, since a double has more than twice the bits of a narrower
+float. Integers are Python's; a result that depends on data and may leave 64 bits wraps around.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +12,15 @@ from typing import Any, Final
 
 from bound import dtypes
 from bound.tensor import Tensor
+from bound.tir.calls import FLOAT_FUNCTIONS, FLOAT_PAIRS, PREDICATES, ROUNDINGS
 from bound.tir.opaque import IntFunction
 from bound.tir.value import INFIX, Value, ValueOp
 from bound.tir.walk import loaded_tensor
 from intset.expr import ops
-from intset.expr.node import Node
+from intset.expr.node import Expr, Node
 from intset.expr.ops import Op
 from lowering.codegen.names import Names
+from lowering.codegen.spans import Spans, is_plain_shift, is_unsigned
 from lowering.codegen.text import opened
 from lowering.nest.ir import ShapeOf
 from lowering.nest.undef import is_undef
@@ -28,14 +35,22 @@ _CALLS: Final[dict[Op, str]] = {
     ops.CEILDIV: "ceildiv", ops.TRUNCDIV: "truncdiv", ops.TRUNCMOD: "truncmod", ops.MIN: "min", ops.MAX: "max",
     ops.ABS: "abs",
 }  # fmt: skip
+_SHIFTS: Final[dict[Op, str]] = {ops.SHL: "shl", ops.SHR: "shr"}
 _PREFIX: Final[dict[Op, str]] = {ops.NEG: "-", ops.BITNOT: "~", ops.NOT: "not "}
 _VALUE_INFIX: Final = {**{op: str(op) for op in INFIX}, **{op: str(op) for op in (
     ValueOp.LT, ValueOp.LE, ValueOp.GT, ValueOp.GE, ValueOp.EQ, ValueOp.NE, ValueOp.AND, ValueOp.OR)}}  # fmt: skip
 _VALUE_CALLS: Final = {
-    ValueOp.DIV: "divide", ValueOp.FLOORDIV: "float_floordiv", ValueOp.FLOORMOD: "float_floormod",
-    ValueOp.TRUNCDIV: "float_truncdiv", ValueOp.TRUNCMOD: "fmod", ValueOp.MIN: "float_min", ValueOp.MAX: "float_max",
+    ValueOp.DIV: "divide", ValueOp.TRUNCMOD: "fmod", ValueOp.MIN: "float_min", ValueOp.MAX: "float_max",
     ValueOp.ABS: "abs",
 }  # fmt: skip
+CALLS: Final = frozenset(
+    (*FLOAT_FUNCTIONS, *FLOAT_PAIRS, *ROUNDINGS, *PREDICATES, "pow")
+)  # what is no call of the host
+_FLOORS: Final = {ValueOp.FLOORDIV: "float_floordiv", ValueOp.FLOORMOD: "float_floormod"}
+# Of operations on floats those whose result the type of the operands may not hold.
+_INEXACT: Final = (ValueOp.ADD, ValueOp.SUB, ValueOp.MUL, ValueOp.DIV)
+# What an integer variable may be: no loop that is run goes further. Sums with data then need no wrapping.
+_INDEX_BITS: Final = 48
 
 
 class PythonSyntax:
@@ -52,6 +67,7 @@ class PythonSyntax:
         self.names = names
         self.constant = constant
         self.checked = checked
+        self.spans = Spans(_INDEX_BITS)
         self.storage: dict[Tensor, tuple[str, ...]] = {}  # per dimension: where the storage of a tensor begins, or ""
         self.padding: dict[Tensor, str] = {}  # the function that tells whether an element may not be touched
         self.tracked: frozenset[Tensor] = frozenset()  # the tensors of which it is known which elements are written
@@ -70,18 +86,21 @@ class PythonSyntax:
         return None
 
     def operation(self, node: Any, args: list[str]) -> str:
-        tensor = loaded_tensor(node)
-        if tensor is not None:
-            return self.load(tensor, args)
         if is_undef(node):
             return f"undef({(node.data.dtype if node.op is ops.LOAD else node.dtype)!r})"
-        return self._value(node, args) if isinstance(node, Value) else self._integer(node, args)
+        if isinstance(node, Value):
+            return self.load(node.data, args) if node.op is ValueOp.LOAD else self._value(node, args)
+        overflows = isinstance(node, Expr) and self.spans.enter(node)
+        text = self._integer(node, args)
+        return wrapped(text, 64, True) if overflows else text
 
     def bind(self, node: Any, text: str) -> tuple[str, list[str]]:
         name = self.names.fresh("t")
         return name, [f"{name} = {opened(text)}"]
 
     def declare(self, node: Any) -> tuple[str, list[str]]:
+        if isinstance(node, Expr):
+            self.spans.enter(node)
         return self.names.fresh("t"), []
 
     def assign(self, name: str, text: str) -> str:
@@ -98,6 +117,12 @@ class PythonSyntax:
 
     def _integer(self, node: Node, args: list[str]) -> str:
         op = node.op
+        tensor = loaded_tensor(node)
+        if tensor is not None:
+            element = self.load(tensor, args)
+            return wrapped(element, 64, True) if tensor.dtype == "uint64" and tensor.value_range is None else element
+        if op in _SHIFTS and not is_plain_shift(node):
+            return f"{_SHIFTS[op]}({', '.join(map(opened, args))})"
         if op in _INFIX:
             return f"({args[0]} {_INFIX[op]} {args[1]})"
         if op in _PREFIX:
@@ -107,7 +132,7 @@ class PythonSyntax:
         if op is ops.SELECT:
             return f"({args[1]} if {args[0]} else {args[2]})"
         if op is ops.CAST:
-            return wrapped(args[0], *node.data)
+            return _register(args[0], *node.data)
         if op is ops.LOAD and isinstance(node.data, ShapeOf):
             return f"shapes[{self.constant(node.data.tensor)}][{args[0]}]"
         if op is ops.ASSERTING or (op is ops.LOAD and isinstance(node.data, IntFunction)):
@@ -118,10 +143,14 @@ class PythonSyntax:
 
     def _value(self, node: Value, args: list[str]) -> str:
         op = node.op
-        if op in _VALUE_CALLS:
-            return f"{_VALUE_CALLS[op]}({', '.join(map(opened, args))})"
-        if op in _VALUE_INFIX:
-            return f"({args[0]} {_VALUE_INFIX[op]} {args[1]})"
+        if op in _VALUE_CALLS or op in _VALUE_INFIX:
+            given = ", ".join(map(opened, args))
+            text = f"{_VALUE_CALLS[op]}({given})" if op in _VALUE_CALLS else f"({args[0]} {_VALUE_INFIX[op]} {args[1]})"
+            return _rounded(text, node.dtype) if op in _INEXACT else text
+        if op in _FLOORS:
+            return f"{_FLOORS[op]}{_suffix(node.dtype)}({', '.join(map(opened, args))})"
+        if op is ValueOp.TRUNCDIV:
+            return f"truncated({_rounded(f'divide({opened(args[0])}, {opened(args[1])})', node.dtype)})"
         if op is ValueOp.NEG:
             return f"(-{args[0]})"
         if op is ValueOp.NOT:
@@ -131,21 +160,30 @@ class PythonSyntax:
         if op is ValueOp.CALL and node.data == "popcount":
             return f"({args[0]} & {(1 << dtypes.bits(node.dtype)) - 1}).bit_count()"
         if op is ValueOp.CALL:
-            result = f"call_{node.data}({', '.join(map(opened, args))})"
-            is_int = dtypes.is_int(node.dtype)
-            return wrapped(result, dtypes.bits(node.dtype), dtypes.signed(node.dtype)) if is_int else result
+            return self._call(node, args)
         if op is ValueOp.CAST:
             return self._cast(node, args[0])
         raise AssertionError(f"no Python for {op}")
 
+    def _call(self, node: Value, args: list[str]) -> str:
+        dtype = node.dtype
+        given = ", ".join(map(opened, args))
+        if node.data in CALLS and (dtypes.is_float(dtype) or node.data in PREDICATES):
+            return f"call_{node.data}{_suffix(dtype)}({given})"
+        result = f"call_{node.data}({given})"  # of the host: any number
+        if dtypes.is_int(dtype):
+            return _register(f"int({result})", dtypes.bits(dtype), dtypes.signed(dtype))
+        return f"bool({result})" if dtype == "bool" else _rounded(f"float({result})", dtype)
+
     def _cast(self, node: Value, arg: str) -> str:
         source: Any = node.args[0]
         if dtypes.is_int(node.dtype):
-            return wrapped(f"whole({opened(arg)})", dtypes.bits(node.dtype), dtypes.signed(node.dtype))
+            return _register(f"whole({opened(arg)})", dtypes.bits(node.dtype), dtypes.signed(node.dtype))
         if isinstance(source, Value) and dtypes.is_float(source.dtype):
             is_narrowing = dtypes.bits(node.dtype) < dtypes.bits(source.dtype)
-            return f"round_{node.dtype}({opened(arg)})" if is_narrowing else arg
-        return f"float({opened(arg)})"
+            return _rounded(arg, node.dtype) if is_narrowing else arg
+        number = wrapped(arg, 64, False) if is_unsigned(source) else arg
+        return f"to_{node.dtype}({opened(number)})"
 
     # -- storage ------------------------------------------------------------------------------------------------
 
@@ -179,7 +217,8 @@ class PythonSyntax:
 
     def element(self, tensor: Tensor, place: str) -> str:
         """What the storage of a tensor holds at a place."""
-        return f"{self.names.of(tensor, tensor.name)}[{place}]"
+        text = f"{self.names.of(tensor, tensor.name)}[{place}]"
+        return f"float({text})" if tensor.dtype == "float16" else text  # it is a numpy array
 
     def place(self, tensor: Tensor, indices: list[str]) -> tuple[str, str, str]:
         """The number of an element in its storage, the check that it is inside, and what a message needs."""
@@ -217,6 +256,28 @@ def wrapped(text: str, bits: int, signed: bool) -> str:
         return f"({text} & {mask})"
     half = 1 << (bits - 1)
     return f"((({text} + {half}) & {mask}) - {half})"
+
+
+def _register(text: str, bits: int, signed: bool) -> str:
+    """An integer converted to a type: one of 64 bits is signed, whatever its type."""
+    return wrapped(text, bits, signed or bits >= 64)
+
+
+def _suffix(dtype: str) -> str:
+    """What the name of a function on narrow floats ends in."""
+    return f"_{dtype}" if dtype in ("float16", "float32") else ""
+
+
+def _rounded(text: str, dtype: str) -> str:
+    """A Python float as a float type holds it."""
+    return text if dtype == "float64" else f"round_{dtype}({opened(text)})"
+
+
+def stored_text(value: Any, text: str, dtype: str) -> str:
+    """The text of a value that is stored to an element of a type; storing a float to an element rounds it, too."""
+    prefix = f"round_{dtype}("
+    is_twice = isinstance(value, Value) and value.op in _INEXACT and text.startswith(prefix) and dtype != "float16"
+    return text.removeprefix(prefix).removesuffix(")") if is_twice else text
 
 
 def _constant(node: Value) -> str:

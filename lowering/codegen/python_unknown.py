@@ -41,8 +41,8 @@ class UnknownSyntax(PythonSyntax):
         return super().place(tensor, [i if i.isdigit() else f"known({opened(i)})" for i in indices])
 
     def element(self, tensor: Tensor, place: str) -> str:
-        base = self.names.of(tensor, tensor.name)
-        return f"keep({base}[{place}], {base}_w[{place}])" if tensor in self.tracked else f"{base}[{place}]"
+        text = super().element(tensor, place)
+        return f"keep({text}, {self.names.of(tensor, tensor.name)}_w[{place}])" if tensor in self.tracked else text
 
     def store(self, tensor: Tensor, place: str, value: str) -> list[str]:
         base = self.names.of(tensor, tensor.name)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from bound import dtypes
 from bound.tir.calls import FUNCTIONS, PREDICATES
 from bound.tir.opaque import IntFunction
 from bound.tir.value import Operand, Value, ValueOp
@@ -80,7 +81,8 @@ def _value(node: Operand, names: Names) -> Layout:
         left = level + 1 if level is Level.COMPARE else level
         return level, [(args[0], left), f" {symbol} ", (args[1], level + 1)]
     if op is ValueOp.CONST:
-        written = repr(node.data)
+        dtype = getattr(node, "dtype", "bool")
+        written = str(node.data) if dtype == "bool" else dtypes.decimal(node.data, dtype)
         return (Level.UNARY if written.startswith("-") else Level.ATOM), [written]
     if op is ValueOp.PARAM:
         return Level.ATOM, [names.get(node, str(node.data[0]))]

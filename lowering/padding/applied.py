@@ -49,20 +49,9 @@ def folded(expr: Operand, dtype: str) -> PadState:
 
 
 def number_of(expr: Operand, given: Mapping[Operand, Any], dtype: str) -> Number | None:
-    """The number that an element of the type holds of an expression, whose variables have these values.
-
-    A float is known only where it does not matter whether what comes between is rounded.
-    """
+    """The number that an element of the type holds of an expression, whose variables have these values."""
     content = Partial(_itself)(expr, given)
-    if not isinstance(content, (bool, int, float)):
-        return None
-    number = held(content, dtype)
-    if not dtypes.is_float(dtype):
-        return number
-    narrow = Partial(_itself, rounds=True)(expr, given)
-    assert isinstance(narrow, (bool, int, float))
-    other = held(narrow, dtype)
-    return number if other == number or (other != other and number != number) else None
+    return held(content, dtype) if isinstance(content, (bool, int, float)) else None
 
 
 def numbers_at(expr: Operand, places: Sequence[Sequence[int]], dtype: str) -> list[Number | None]:

@@ -21,7 +21,7 @@ _FUNCTIONS: Final[dict[tuple[object, ...], Callable[..., Number]]] = {}
 def computed(node: Operand, args: list[Number]) -> Number | None:
     """The result of the operation of a node on numbers, `None` where it has none or is not known.
 
-    It is evaluated by the very text that `run` executes: integers are those of mathematics, floats of double width.
+    It is evaluated by the very text that `run` executes: integers are those of mathematics, floats those of their type.
     """
     import numpy as np
 
@@ -50,14 +50,7 @@ def held(number: Number, dtype: str) -> Number:
         return bool(number)
     if dtypes.is_int(dtype):
         return wrap(int(number), dtypes.bits(dtype), dtypes.signed(dtype))
-    return rounded(float(number), dtype)
-
-
-def rounded(number: float, dtype: str) -> float:
-    import numpy as np
-
-    with np.errstate(all="ignore"):
-        return float(np.dtype(dtype).type(number))
+    return dtypes.rounded(float(number), dtype)
 
 
 def same(a: Number, b: Number) -> bool:

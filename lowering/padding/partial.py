@@ -21,7 +21,7 @@ from intset.expr.node import Cond, Expr
 from intset.expr.ops import Op
 from lowering.nest.ir import ShapeOf
 from lowering.nest.undef import is_undef
-from lowering.padding.arithmetic import Number, as_number, as_operand, computed, rounded
+from lowering.padding.arithmetic import Number, as_number, as_operand, computed
 
 MAX_NODES: Final = 256  # of an operand over elements of paddings; what is larger is data
 
@@ -74,15 +74,14 @@ class Partial:
     Parameters
     ----------
     load: what an element holds, whose indices are contents.
-    rounds: whether each float is rounded to its type at once, as a compiled nest may do.
 
     Attributes
     ----------
     steps: how many nodes were evaluated.
     """
 
-    def __init__(self, load: OnLoad, rounds: bool = False) -> None:
-        self._load, self._rounds = load, rounds
+    def __init__(self, load: OnLoad) -> None:
+        self._load = load
         self._sizes: dict[Content, int] = {}
         self.steps = 0
 
@@ -186,10 +185,7 @@ class Partial:
             return Data(taint_of(*args))
         if all(map(is_number, args)):
             found = computed(node, args)  # type: ignore[arg-type]  # numbers
-            if found is None:
-                return Data()
-            is_float = self._rounds and isinstance(node, Value) and dtypes.is_float(node.dtype)
-            return rounded(float(found), _dtype(node)) if is_float else found
+            return Data() if found is None else found
         short = _shortened(node, args)
         return self._built(node, args) if short is None else short
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import struct
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
@@ -27,7 +26,6 @@ from lowering.nest.walk import replaced, statements
 from lowering.passes.places import Place, proof_of, proves
 
 MAX_CASES: Final = 16  # of what the elements in a condition may hold
-_FORMATS: Final = {"float16": "e", "float32": "f", "float64": "d"}
 _COMPARE: Final[dict[ValueOp, Callable[[float, float], bool]]] = {
     ValueOp.LT: lambda a, b: a < b,
     ValueOp.LE: lambda a, b: a <= b,
@@ -182,10 +180,6 @@ class Known:
                 here = place.scope.where(source.where)
                 if _value(source, tensor) is None and not proves(here, truth(False)):
                     return f"{text(node)} may be {_told(source, tensor)}", _point(place, source)
-            if not isinstance(node, Value) or node.op is not ValueOp.CONST or not dtypes.is_float(node.dtype):
-                continue
-            if not is_representable(node.data, node.dtype):
-                return f"{node!r} is no {node.dtype}: another number takes its place", None
         proof = proof_of(place.scope, part) if isinstance(part, Cond) else None
         point = None if proof is None else place.point(proof)
         return f"{text(part)} may hold, and may not", point
@@ -281,19 +275,11 @@ def _number(e: Operand) -> float | None:
         value = constant_value(e)
         return None if value is None or abs(value) > 1 << 24 else float(value)
     if e.op is ValueOp.CAST and isinstance(e.args[0], Expr) and dtypes.is_float(e.dtype):
-        return _number(e.args[0])
-    if e.op is ValueOp.CONST and dtypes.is_float(e.dtype) and is_representable(e.data, e.dtype):
+        value = constant_value(e.args[0])
+        return None if value is None else dtypes.rounded(value, e.dtype)
+    if e.op is ValueOp.CONST and dtypes.is_float(e.dtype):
         return float(e.data)
     return None
-
-
-def is_representable(number: float, dtype: str) -> bool:
-    """Whether a float of this type holds the number as it is."""
-    try:
-        held = struct.unpack(_FORMATS[dtype], struct.pack(_FORMATS[dtype], number))[0]
-    except (OverflowError, struct.error):
-        return False
-    return bool(held == number)
 
 
 def same(stmt: Store, value: Operand, scope: Scope) -> bool:

@@ -315,7 +315,6 @@ UNDECIDED = {
         "A: int8[8], B: int32[8]",
         "for i in [0, 8):\n    A[i] = i * 40\nfor j in [0, 8):\n    if A[j] == j * 40:\n        B[j] = 1",
     ),
-    "float32 rounds": (FLOATS, "F[0] = 0.1\nif F[0] == 0.1:\n    B[0] = 1"),
     "a temporary keeps nothing": (
         HEAD,
         (
@@ -343,7 +342,6 @@ def test_what_is_not_decided(name: str) -> None:
 
 WHY = {
     "int8 wraps": ("A[j] may be what line 3 stores, of which it is not known that int8 holds it", (0,)),
-    "float32 rounds": ("0.1 is no float32", None),
     "a temporary keeps nothing": ("T[0] == 1 may hold, and may not", None),
     "S19": ("B[0] may be what", None),
     "data changes between": ("A[0] may be one of several values", None),

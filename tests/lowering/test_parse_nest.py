@@ -5,11 +5,14 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import numpy as np
 import pytest
 
+import lowering
 from bound import infer_bound, te
 from bound.errors import ScheduleError
-from intset import InputError, ParseError
+from bound.reference import evaluate
+from intset import InputError, ParseError, Range
 from lowering import lower, parse_nest, run, simplify, undef
 from lowering.build.function import nest_of
 from lowering.nest.ir import Function
@@ -198,7 +201,6 @@ BAD = {  # text after the head, line, column
     "a mark that is none": ('    assume n > 3, "sure"', 2, 17),
     "a tab": ("\tB[0] = 1", 2, 1),
     "a negative extent": ("    allocate T: int32[2, -1]", 2, 26),
-    "a range that ends before it begins": ("    for i in [4, 2):\n        pass", 2, 18),
     "an axis that is none": ("    B[0] = A.shape[2]", 2, 12),
     "a second function": ("    pass\ndef g(A: int32[2]):\n    pass", 3, 1),
 }
@@ -293,3 +295,73 @@ def test_random_schedules_survive(seed: int) -> None:
         return
     same(f)
     same(simplify(f))
+
+
+@pytest.mark.parametrize("dtype", ["int99", "int65", "uint0", "int07", "int", "float12", "float128", "bool8"])
+def test_an_unknown_type_is_refused_at_its_line(dtype: str) -> None:
+    places = {
+        f"def f(A: {dtype}[4]):\n    A[0] = A[1]": 1,
+        f"def f(A: int32[4], s: {dtype}):\n    A[0] = 1": 1,
+        f"def f(A: int32[4]):\n    allocate T: {dtype}[2]\n    A[0] = 1": 2,
+        f"def f(A: int32[4]):\n    A[1] = 2\n    A[0] = {dtype}(A[1])": 3,
+    }
+    for text, line in places.items():
+        with pytest.raises(ParseError) as error:
+            parse_nest(text)
+        assert error.value.line == line
+
+
+def test_types_that_memory_has_not_are_for_analyses() -> None:
+    for text in ("def f(A: int12[4]):\n    A[0] = 1", "def f(A: int8[4]):\n    allocate T: uint3[1]\n    A[0] = 1"):
+        f = same(parse_nest(text))
+        for backend in ("python", "c"):
+            with pytest.raises(InputError, match="only integers of 8, 16, 32 or 64 bits are executed"):
+                run(f, {"A": np.zeros(4, np.int8)}, backend=backend)
+    a = te.placeholder((2,), "int12", name="A")
+    with pytest.raises(InputError, match="A holds int12: only integers of 8, 16, 32 or 64 bits"):
+        evaluate(te.compute((2,), lambda i: a[i] + 1, name="B"), {"A": np.zeros(2, np.int16)})
+
+
+BACKWARDS = """
+def f(A: int32[4]):
+    for i in [2, 1):
+        A[i] = 7
+    for i in [0, -3) parallel:
+        for j in [i, i + 2):
+            A[i] = 7
+    for k in [-1, -2) vectorized:
+        allocate T: int32[3]
+        T[0] = k
+        A[k] = T[0]
+    for i in [5, 1) with q = 0, then q + i:
+        A[q] = A[q] + 1
+    for m in [1, -1):
+        for i in [3, 2) unrolled:
+            A[i] = A[i] + 1
+    A[0] = 1
+"""
+
+
+def test_a_range_that_ends_before_it_begins_is_empty() -> None:
+    f = same(parse_nest(BACKWARDS))
+    assert str(f) == BACKWARDS.strip()
+    nests = [f, simplify(f), lowering.remove_no_op(f), lowering.reduce_loop_extents(f), lowering.strength_reduce(f)]
+    for nest in nests:
+        for backend in ("python", "c") if nest is f else ("python",):
+            assert run(nest, {"A": np.zeros(4, np.int32)}, backend=backend)["A"].tolist() == [1, 0, 0, 0]
+    assert str(lowering.remove_no_op(f)) == "def f(A: int32[4]):\n    A[0] = 1"
+    with pytest.raises(InputError, match="the extent of a Range must not be negative"):
+        Range(2, -1)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_range_is_empty_by_its_numbers_as_by_its_sizes(seed: int) -> None:
+    rng = random.Random(seed)
+    for _ in range(30):
+        low, end = rng.randint(-3, 3), rng.randint(-4, 4)
+        text = "def f(A: int32[9]{}):\n    for i in [{}, {}):\n        A[i + 3] = A[i + 3] + i * 2 + 7"
+        fixed = same(parse_nest(text.format("", low, end)))
+        sized = parse_nest(text.format(", n", low, f"n + {end}"))
+        wanted = run(sized, {"A": np.zeros(9, np.int32)}, {"n": 0})["A"]
+        assert (run(fixed, {"A": np.zeros(9, np.int32)})["A"] == wanted).all()
+        assert (run(simplify(fixed), {"A": np.zeros(9, np.int32)})["A"] == wanted).all()
