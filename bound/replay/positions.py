@@ -37,7 +37,7 @@ def limit(scene: Scene, op: Operation, asked: int, best: bool) -> tuple[int, Rea
     for place in range(asked):
         iv = domain.loop[place]
         is_reduction = domain.kinds[iv] == REDUCTION
-        if is_reduction or (place in attrs and attrs[place].iter_type in kinds):
+        if is_reduction or iv in scene.slid or (place in attrs and attrs[place].iter_type in kinds):
             rule = why.REDUCTION if is_reduction else why.KIND
             allowed, reason = place, Reason(rule, op.outputs[0], iv, None, asked, place)
             break
@@ -59,8 +59,9 @@ def _limit_of_reader(
     if match.longest < allowed:
         allowed, rule = match.longest, rule_at(match, match.longest)
     attrs = scene.attrs(reader)
-    for here, there in match.pairs if attrs else ():
-        if here < allowed and there in attrs and attrs[there].iter_type in kinds:
+    for here, there in match.pairs if attrs or scene.slid else ():
+        is_alone = match.reader.loop[there] in scene.slid or (there in attrs and attrs[there].iter_type in kinds)
+        if here < allowed and is_alone:
             return here, why.KIND
     return allowed, rule
 

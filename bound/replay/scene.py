@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from itertools import takewhile
 
-from bound.itervar import IterType
+from bound.itervar import IterType, IterVar
 from bound.operation import ComputeOp, ExternOp, Operation, PlaceholderOp, ScanOp
 from bound.replay.domain import TensorDomain
 from bound.replay.loops import Leaf, Loops
@@ -44,6 +45,8 @@ class Scene(Neighbours):
                 self._targets.setdefault(placed.attach_stage, set()).add(placed.attach_ivar)
             if placed.store_stage is not None:
                 self._targets.setdefault(placed.store_stage, set()).add(placed.store_ivar)
+        # loops whose iterations run in order and alone, since a stage in them keeps what the last one computed
+        self.slid: set[IterVar] = {iv for stage in schedule.stages for iv in stage.kept_over()}
         self._matches: dict[tuple[Operation, Operation], tuple[TensorDomain, TensorDomain, Matching]] = {}
 
     def _readers(self, op: Operation) -> tuple[Operation, ...]:
@@ -120,6 +123,9 @@ class Scene(Neighbours):
                 continue
             stage, domain = self.stage(op), self.domains[op]
             if tuple(stage.leaf_iter_vars) != domain.loop or tuple(stage.relations) != domain.relations:
+                if not self.readers[op] and self.position[op] == self.before[op]:  # it counts loops that stay
+                    kept = (a is b for a, b in zip(stage.leaf_iter_vars, domain.loop, strict=False))
+                    self.position[op] = min(self.position[op], sum(takewhile(bool, kept)))
                 made = [iv for relation in domain.relations for iv in children(relation)]
                 stage.relations = list(domain.relations)
                 stage.all_iter_vars = [*domain.root, *made]

@@ -71,10 +71,10 @@ class Placing:
     def compute_at(self, parent: Stage, scope: IterVar) -> None:
         """Compute what is needed inside the loop `scope` of `parent`, each time it runs."""
         self._attachable("compute_at")
-        self._inside_of(parent, scope, "compute_at")
+        at, loop = self._inside_of(parent, scope, "compute_at")
         with self._checked():
             self.attach_type = AttachType.SCOPE
-            self.attach_stage, self.attach_ivar = parent, scope
+            self.attach_stage, self.attach_ivar = at, loop
 
     def compute_root(self) -> None:
         """Compute it whole, before every stage that reads it."""
@@ -114,9 +114,9 @@ class Placing:
         (768, 320)
         """
         self._storable("store_at")
-        self._inside_of(parent, scope, "store_at")
+        at, loop = self._inside_of(parent, scope, "store_at")
         with self._checked():
-            self.store_type, self.store_stage, self.store_ivar = AttachType.SCOPE, parent, scope
+            self.store_type, self.store_stage, self.store_ivar = AttachType.SCOPE, at, loop
 
     def store_root(self) -> None:
         """Keep its storage outside of all loops; else as `store_at`."""
@@ -147,19 +147,29 @@ class Placing:
         computed = self.attach_type, self.attach_stage, self.attach_ivar
         stored = self.store_type, self.store_stage, self.store_ivar
         yield
-        target = self.attach_stage
-        if self.attach_type is not AttachType.SCOPE or target is None:
-            return
-        leaves = target.leaf_iter_vars
-        place = next((k for k, leaf in enumerate(leaves) if leaf is self.attach_ivar), None)
-        if place is None:
-            return
-        try:  # of loops further out the schedule may still decide
-            slid_loops(self, [(target, leaf) for leaf in reversed(leaves[: place + 1])], is_all=False)
+        try:
+            self.kept_over()
         except ScheduleError:
             self.attach_type, self.attach_stage, self.attach_ivar = computed
             self.store_type, self.store_stage, self.store_ivar = stored
             raise
+
+    def kept_over(self) -> tuple[IterVar, ...]:
+        """The loops of the stage it is computed in that its storage is outside of: it keeps what they computed.
+
+        Raises
+        ------
+        ScheduleError: the storage cannot keep it, as far as the loops of this one stage tell.
+        """
+        target = self.attach_stage
+        if self.store_type is None or self.attach_type is not AttachType.SCOPE or target is None:
+            return ()
+        leaves = target.leaf_iter_vars
+        place = next((k for k, leaf in enumerate(leaves) if leaf is self.attach_ivar), None)
+        if place is None:  # of loops further out the schedule may still decide
+            return ()
+        around = [(target, leaf) for leaf in reversed(leaves[: place + 1])]
+        return tuple(leaf for _, leaf in slid_loops(self, around, is_all=False))
 
     def _attachable(self, call: str) -> None:
         self.whole_own(call)
@@ -185,19 +195,26 @@ class Placing:
         if self.is_output:
             raise ScheduleError(f"stage {self.name}: {call} is not for an output of the schedule")
 
-    def _inside_of(self, parent: object, scope: IterVar, call: str) -> None:
-        """Refuse a place that is no loop of a stage that reads this one."""
+    def _inside_of(self, parent: object, scope: IterVar, call: str) -> tuple[Stage, IterVar]:
+        """The loop, as a leaf of a stage that reads this one.
+
+        Raises
+        ------
+        ScheduleError: it is none of a stage that reads this one, under no name (`Schedule.owners`).
+        """
         if not isinstance(parent, Placing) or parent.schedule is not self.schedule:
             raise ScheduleError(f"stage {self.name}: {call} needs a stage of the same schedule, not {shown(parent)}")
         at, this = _stage(parent), _stage(self)
         at.position_of(scope, f"{call} of {self.name}")
         if self.group is not None and not is_inside(at, self.group):
             raise ScheduleError(f"stage {self.name}: it cannot leave its group to be {_DONE[call]} at {at.name}")
-        if not self.schedule.is_consumer(at, this):
-            raise ScheduleError(
-                f"stage {self.name} cannot be {_DONE[call]} at {scope.name} of {at.name}: "
-                f"{at.name} does not read {self.name}, not even through other stages"
-            )
+        for owner in self.schedule.owners(at, scope):
+            if self.schedule.is_consumer(owner[0], this):
+                return owner
+        raise ScheduleError(
+            f"stage {self.name} cannot be {_DONE[call]} at {scope.name} of {at.name}: "
+            f"{at.name} does not read {self.name}, not even through other stages"
+        )
 
 
 def _stage(placing: Placing) -> Stage:
@@ -232,11 +249,13 @@ def slid_loops(stage: Placing, around: Loops, is_all: bool = True) -> Loops:
             f"stage {stage.name}: it is stored {_place(stage)}, but computed at the root: "
             "compute_at places it in a loop"
         )
-    place = next((k for k, (_, leaf) in enumerate(around) if leaf is stage.store_ivar), None)
+    is_one = stage.schedule.is_one_loop
+    place = next((k for k, (_, leaf) in enumerate(around) if is_one(leaf, stage.store_ivar)), None)
     if place is None and stage.store_type is AttachType.SCOPE:
         target, axis = around[0]
-        further_in = target.leaf_iter_vars[target.position_of(axis, "compute_at") + 1 :]
-        if any(leaf is stage.store_ivar for leaf in further_in):
+        owners = stage.schedule.owners(target, axis)
+        further_in = [leaf for at, own in owners for leaf in at.leaf_iter_vars[at.position_of(own, "compute_at") + 1 :]]
+        if any(is_one(leaf, stage.store_ivar) for leaf in further_in):
             raise ScheduleError(
                 f"stage {stage.name}: it is stored {_place(stage)}, "
                 f"which is inside {axis.name} of {target.name}, where it is computed"
@@ -265,7 +284,9 @@ def _place(stage: Placing) -> str:
 
 
 def _runs_at_once(stage: Stage, leaf: IterVar) -> str | None:
-    """Why the iterations of a loop are not one after another; `None` where they are."""
+    """Why a stage cannot keep from one iteration of a loop to the next what it computed; `None` where it can."""
+    if len(stage.schedule.same_loop.get(leaf, ())) > 1:
+        return "is a loop of several stages (bound.replay)"
     attr = stage.iter_var_attrs.get(leaf)
     thread = leaf if leaf.thread_tag else None if attr is None else attr.bind_thread
     if thread is not None:

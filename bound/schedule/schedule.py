@@ -90,6 +90,24 @@ class Schedule:
         stage = self[tensor]
         return tensor if stage.op is tensor.op else stage.op.output(tensor.value_index)
 
+    def owners(self, stage: Stage, axis: IterVar) -> list[tuple[Stage, IterVar]]:
+        """The names of one loop: the leaf of this stage, then those of stages that share it (`bound.replay`)."""
+        others = [iv for iv in self.same_loop.get(axis, ()) if iv is not axis]
+        found = [(at, iv) for iv in others for at in self.stages if any(iv is leaf for leaf in at.leaf_iter_vars)]
+        return [(stage, axis), *found]
+
+    def is_one_loop(self, axis: IterVar | None, other: IterVar | None) -> bool:
+        """Whether two leaves are one loop."""
+        return axis is other or (axis is not None and any(iv is other for iv in self.same_loop.get(axis, ())))
+
+    def check_kept(self) -> None:
+        """Refuse a schedule in which a stage cannot keep what it computed in loops of the stage it is computed in.
+
+        Of loops further out the schedule may still decide, so `lower` checks these.
+        """
+        for stage in self.stages:
+            stage.kept_over()
+
     def is_consumer(self, stage: Stage, producer: Stage) -> bool:
         """Whether `stage` reads `producer`, directly or through other stages."""
         if of_kind(Stage, stage, "stage").is_group or of_kind(Stage, producer, "producer").is_group:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -161,6 +161,7 @@ class Stage(Placing):
         axes = _listed(args)
         if not axes:
             self.whole_own("fuse of no axes")
+            self.compute_at_position = 0
             single = IterVar(Range(0, 1), "singleton", IterType.DATA_PAR)
             self.relations.append(Singleton(single))
             self.all_iter_vars.append(single)
@@ -318,10 +319,12 @@ class Stage(Placing):
 
     def _not_shared(self, call: str, *places: int) -> None:
         shared = self.shared_loops
-        first = min(places, default=shared)
+        first = min(places, default=max(shared, self.compute_at_position))
         if first < shared:
             axis = self.leaf_iter_vars[first].name
             raise ScheduleError(f"stage {self.name}: cannot {call} {axis}, which is a loop of other stages as well")
+        if call != "vectorize" and places:  # nobody reads the stage: the position counts loops that stay as they are
+            self.compute_at_position = min(self.compute_at_position, first)
 
     def whole_own(self, call: str) -> None:
         """Refuse what would take the loops of a stage from others that share them."""
@@ -400,14 +403,23 @@ class Stage(Placing):
 
     def _same_loop(self, axis: IterVar) -> list[tuple[Stage, IterVar]]:
         """The leaves of other stages that are one loop with a leaf of this one."""
-        others = [iv for iv in self.schedule.same_loop.get(axis, ()) if iv is not axis]
-        return [(s, iv) for iv in others for s in self.schedule.stages if any(iv is leaf for leaf in s.leaf_iter_vars)]
+        return self.schedule.owners(self, axis)[1:]
 
     def _attr(self, axis: IterVar) -> IterVarAttr:
         return self.iter_var_attrs.get(axis, _NO_ATTR)
 
     def _annotate(self, axis: IterVar, **parts: Any) -> None:
-        self.iter_var_attrs[axis] = replace(self._attr(axis), **parts)
+        before = self._attr(axis)
+        self.iter_var_attrs[axis] = replace(before, **parts)
+        self._keep_or_undo(lambda: self.iter_var_attrs.__setitem__(axis, before))
+
+    def _keep_or_undo(self, undo: Callable[[], None]) -> None:
+        """Take a change of loops back where a stage could not keep any more what it computed (`store_at`)."""
+        try:
+            self.schedule.check_kept()
+        except ScheduleError:
+            undo()
+            raise
 
 
 def _listed(args: tuple[IterVar | Sequence[IterVar], ...]) -> tuple[IterVar, ...]:

@@ -129,7 +129,7 @@ class _Pipeline:
             paths = {stage: self.bounds.shared_path(stage) for stage in inner}
             body, inside = yield self._together({**members, **paths}, inner)
             loop = stages.level_of(self.bounds.shared_loop(key))
-            items.append(Item(inside, around(loop.around(body))))
+            items.append(Item(inside, around(loop.around(self.kept(key, body, moved)))))
         done = {stage: number for item in items for stage, number in item.stages.items()}
         return self._with_storage(ordered(items), placed, moved), done
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
 
 from bound.errors import ScheduleError
@@ -146,12 +147,23 @@ def _shared(schedule: Schedule, loops: Loops) -> Sharing:
             sharing.loops[variable[node]] = schedule[loops.owner(node)[0]]
             sharing.stages[variable[node]] = tuple(schedule[op] for op, _ in node.leaves)
     for placed in (*schedule.stages, *schedule.groups):
-        target, axis = placed.attach_stage, placed.attach_ivar
-        if target is not None and axis is not None and (target, axis) in moved and target.op in loops.strict:
-            node = moved[target, axis]
-            if loops.strict[target.op] and not any(iv is axis for iv in target.leaf_iter_vars):
-                placed.attach_stage, placed.attach_ivar = _runner(schedule, loops, node), variable[node]
+        placed.relocate(partial(_moved_to, schedule, loops, variable, moved))
     return sharing
+
+
+def _moved_to(
+    schedule: Schedule,
+    loops: Loops,
+    variable: Mapping[Node, IterVar],
+    moved: Mapping[tuple[Stage, IterVar], Node],
+    target: Stage,
+    axis: IterVar,
+) -> tuple[Stage, IterVar]:
+    """The stage and leaf that stand for a leaf at which something is computed or stored."""
+    node = moved.get((target, axis))
+    if node is None or not loops.strict.get(target.op, False) or any(iv is axis for iv in target.leaf_iter_vars):
+        return target, axis
+    return _runner(schedule, loops, node), variable[node]
 
 
 def _inside_of(relations: Sequence[Relation], first: Iterable[IterVar]) -> list[Relation]:
