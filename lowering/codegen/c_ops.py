@@ -25,7 +25,7 @@ from lowering.codegen.c_types import (
     suffix,
 )
 from lowering.codegen.names import Names
-from lowering.codegen.spans import INT64, Spans, is_plain_shift, is_unsigned
+from lowering.codegen.spans import INT64, WordSpans, is_plain_shift, is_unsigned
 from lowering.codegen.text import infix, opened
 from lowering.nest.undef import is_undef
 
@@ -72,7 +72,7 @@ class CSyntax:
         self.helpers: dict[tuple[str, str], str] = {}
         self.externs: dict[str, str] = {}
         self.scalars: set[Tensor] = set()  # allocations of one element that are plain variables
-        self.spans = Spans(bits)
+        self.spans = WordSpans(bits)
         self.may_be_zero: Callable[[Expr], bool] = lambda _: False  # of divisors: whether that is to be noted
         self.undefined = ""  # the array of one element in which it is
 

@@ -20,7 +20,7 @@ from intset.expr import ops
 from intset.expr.node import Expr, Node
 from intset.expr.ops import Op
 from lowering.codegen.names import Names
-from lowering.codegen.spans import Spans, is_plain_shift, is_unsigned
+from lowering.codegen.spans import WordSpans, is_plain_shift, is_unsigned
 from lowering.codegen.text import opened
 from lowering.nest.ir import ShapeOf
 from lowering.nest.undef import is_undef
@@ -67,7 +67,7 @@ class PythonSyntax:
         self.names = names
         self.constant = constant
         self.checked = checked
-        self.spans = Spans(_INDEX_BITS)
+        self.spans = WordSpans(_INDEX_BITS)
         self.storage: dict[Tensor, tuple[str, ...]] = {}  # per dimension: where the storage of a tensor begins, or ""
         self.padding: dict[Tensor, str] = {}  # the function that tells whether an element may not be touched
         self.tracked: frozenset[Tensor] = frozenset()  # the tensors of which it is known which elements are written

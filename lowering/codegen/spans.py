@@ -23,7 +23,7 @@ Span = tuple[int, int]
 INT64: Final[Span] = (-(1 << 63), (1 << 63) - 1)
 
 
-class Spans:
+class WordSpans:
     """Bounds of the integers of a nest, entered operands first.
 
     Invariant: a node that depends on data ("wide") has a span within 64 bits that contains its value; every other
