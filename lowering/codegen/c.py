@@ -5,20 +5,27 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from bound.tir.build import all_of
+from bound.tir.calls import FUNCTIONS
+from bound.tir.opaque import IntFunction
+from bound.tir.value import ValueOp
+from intset.expr import ops
 from intset.expr.given import of_kind
 from intset.expr.node import Cond
+from intset.expr.walk import postorder
 from lowering.codegen.c_nest import CNest
 from lowering.codegen.c_ops import CSyntax
+from lowering.codegen.c_reserved import FILE_SCOPE
 from lowering.codegen.c_storage import THREADS
+from lowering.codegen.c_text import comment
 from lowering.codegen.c_types import KEYWORDS, c_type
 from lowering.codegen.names import Names
 from lowering.codegen.straight import Straight
 from lowering.codegen.text import opened
 from lowering.nest.ir import Function, checked_function
-from lowering.nest.walk import without_assumptions
+from lowering.nest.walk import operands, statements, without_assumptions
 from lowering.passes.accumulators import accumulate
 from lowering.passes.bounded import sizes_that_fit, with_short_signs
 from lowering.passes.constants import fold_constants
@@ -86,7 +93,7 @@ def c_file(f: Function, width: Width | None = None) -> CFile:
     f = _prepared(f, chosen.bits)
     small = with_short_signs(f)
     fitting = sizes_that_fit(small) if width is None and chosen.bits == 64 else ()
-    name = Names(KEYWORDS).fresh(f.name)
+    name = Names((*KEYWORDS, *FILE_SCOPE, *_called(f))).fresh(f.name)
     body = _Body(f, chosen.bits, name)
     narrow_body = _Body(small, 32, f"{name}_32") if fitting else None
     bodies = [body] if narrow_body is None else [narrow_body, body]
@@ -95,7 +102,7 @@ def c_file(f: Function, width: Width | None = None) -> CFile:
     texts = dict.fromkeys(text for made in bodies for text in made.syntax.helpers.values())
     externs = dict.fromkeys(text for made in bodies for text in made.syntax.externs.values())
     lines = [
-        f"/* {_remark(f, chosen, body, fitting)} */",
+        *comment(*_remark(f, chosen, body, fitting)).split("\n"),
         *(QUIET if any("#pragma omp" in line for made in bodies for line in made.all_lines) else ()),
         *("#include <math.h>", "#include <stdbool.h>", "#include <stdint.h>", "#include <stdlib.h>"),
         *(THREADS if any("INTSET_THREAD" in line for line in body.lines) else ()),
@@ -131,7 +138,7 @@ class _Body:
 
     def __init__(self, f: Function, bits: int, label: str) -> None:
         self.f = f
-        names = Names(KEYWORDS)
+        names = Names((*KEYWORDS, *_called(f)))
         self.syntax = CSyntax(names, bits, f.name)
         tensors = []
         for tensor in f.params:
@@ -165,17 +172,30 @@ def _once(helper: str) -> list[str]:
     return [f"#ifndef {name}", f"#define {name}", helper, "#endif"]
 
 
-def _remark(f: Function, width: Width, body: _Body, fitting: Sequence[Cond]) -> str:
+def _called(f: Function) -> frozenset[str]:
+    """The functions that the nest calls by name: nothing else in the file may have these names."""
+    found: set[str] = set()
+    waiting: list[Any] = [operand for stmt in statements(f.body) for operand in operands(stmt)]
+    for node in postorder(waiting):
+        if node.op is ValueOp.CALL and node.data not in FUNCTIONS:
+            found.add(str(node.data))
+        elif node.op is ops.LOAD and isinstance(node.data, IntFunction):
+            found.update(n.data for n in postorder((node.data.body,)) if n.op is ValueOp.CALL)
+    return frozenset(found)
+
+
+def _remark(f: Function, width: Width, body: _Body, fitting: Sequence[Cond]) -> list[str]:
+    """What the comment at the head of the file says, by lines."""
     nest = body.nest
     shapes = ", ".join(f"{t.name}: {t.dtype}[{', '.join(map(repr, t.extents))}]" for t in f.params)
-    results = "".join(
-        f"\n   returns {k}: {'' if k > nest.checks else 'not so that '}{message}"
+    results = [
+        f"returns {k}: {'' if k > nest.checks else 'not so that '}{message}"
         for k, message in enumerate(nest.messages, 1)
-    )
+    ]
     has_pragmas = any("#pragma omp" in line for line in body.all_lines)
-    build = f"\n   build: {BUILD}{' -fopenmp' if has_pragmas else ''}"
+    build = f"build: {BUILD}{' -fopenmp' if has_pragmas else ''}"
     chosen = f"int32 where {' and '.join(map(str, fitting))}, else int64" if fitting else str(width)
-    return f"{f.name}({shapes})\n   {chosen}{build}{results}".replace("*/", "* /")
+    return [f"{f.name}({shapes})", chosen, build, *results]
 
 
 def _in(lines: Iterable[str]) -> list[str]:

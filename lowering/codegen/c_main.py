@@ -9,6 +9,7 @@ from bound.tensor import Tensor
 from intset.errors import InputError
 from lowering.codegen.c import c_file
 from lowering.codegen.c_ops import CSyntax
+from lowering.codegen.c_reserved import FILE_SCOPE
 from lowering.codegen.c_types import KEYWORDS, c_type
 from lowering.codegen.names import Names
 from lowering.codegen.straight import Straight
@@ -17,6 +18,7 @@ from lowering.nest.ir import Function
 
 SIZE = 256  # of a size that is not given
 CALLS = 10
+_LOCALS = ("argc", "argv", "code", "begin", "call", "seconds", "sum", "i", "double")
 
 _FILL = """\
 static double next(void) {  /* the same numbers on every machine (Knuth's constants of a linear congruence) */
@@ -40,7 +42,8 @@ def program_text(f: Function, sizes: Mapping[str, int] | None = None) -> str:
     if f.scalars:
         raise InputError(f"{f.name} has the parameter {f.scalars[0].data[0]}: a program cannot know its value")
     file = c_file(f)
-    names = Names((*KEYWORDS, file.entry, "main", "next", "argc", "argv", "printf", "clock", "atoll"))
+    names = Names((*KEYWORDS, *FILE_SCOPE, file.entry, *_LOCALS))
+    draw = names.fresh("next")
     syntax = CSyntax(names, 64, f.name)
     lines: list[str] = []
     for k, var in enumerate(f.sizes):
@@ -54,7 +57,7 @@ def program_text(f: Function, sizes: Mapping[str, int] | None = None) -> str:
         dtype = c_type(tensor.dtype, tensor.name)
         lines.append(f"{dtype} *{array} = ({dtype} *)malloc(sizeof({dtype}) * {count} + 1);")
         lines.append(f"if ({array} == NULL) return 1;")
-        lines.append(f"for (size_t i = 0; i < {count}; ++i) {array}[i] = {_value(tensor, dtype)};")
+        lines.append(f"for (size_t i = 0; i < {count}; ++i) {array}[i] = {_value(tensor, dtype, draw)};")
     index = "int32_t" if file.bits == 32 else "int64_t"
     args = [*arrays, *(f"({index}){syntax.leaf(v)}" for v in f.sizes)]
     lines += [
@@ -71,7 +74,8 @@ def program_text(f: Function, sizes: Mapping[str, int] | None = None) -> str:
     lines += [f"free({array});" for array in arrays]
     body = "\n".join(f"    {line}" for line in (*lines, "return code;"))
     includes = "#include <stdio.h>\n#include <time.h>\n"
-    return f"{file.text}\n{includes}\n{_FILL}\nint main(int argc, char **argv) {{\n{body}\n}}\n"
+    fill = _FILL.replace("next", draw)
+    return f"{file.text}\n{includes}\n{fill}\nint main(int argc, char **argv) {{\n{body}\n}}\n"
 
 
 def _count(tensor: Tensor, syntax: CSyntax, names: Names, lines: list[str]) -> str:
@@ -83,10 +87,10 @@ def _count(tensor: Tensor, syntax: CSyntax, names: Names, lines: list[str]) -> s
     return name
 
 
-def _value(tensor: Tensor, dtype: str) -> str:
+def _value(tensor: Tensor, dtype: str, draw: str) -> str:
     if dtypes.is_float(tensor.dtype):
-        return f"({dtype})next()"
+        return f"({dtype}){draw}()"
     if tensor.dtype == "bool":
-        return "next() < 0"
+        return f"{draw}() < 0"
     low, high = tensor.value_range or (0, 9)
-    return f"({dtype})((next() + 0.5) * {high - low + 1} + ({low}))"
+    return f"({dtype})(({draw}() + 0.5) * {high - low + 1} + ({low}))"

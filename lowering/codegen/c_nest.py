@@ -24,6 +24,7 @@ from intset.expr.walk import opaque_terms, postorder
 from lowering.codegen.c_ops import CSyntax
 from lowering.codegen.c_parts import is_part, part_of
 from lowering.codegen.c_storage import CStorage, count
+from lowering.codegen.c_text import comment
 from lowering.codegen.c_types import c_type
 from lowering.codegen.held import held
 from lowering.codegen.place import place_of
@@ -265,7 +266,7 @@ class CNest:
 
     def _remark(self, loop: For) -> list[str]:
         what = loop.thread or ("" if loop.kind is LoopKind.SERIAL else str(loop.kind))
-        return [f"/* {what} */"] if what else []
+        return [comment(what)] if what else []
 
     # -- simple statements --------------------------------------------------------------------------------------
 
@@ -305,7 +306,7 @@ class CNest:
 
     def _assert(self, stmt: Assert) -> list[str]:
         if any(node.op is ops.LOAD and isinstance(node.data, ShapeOf) for node in postorder((stmt.cond,))):
-            return [f"/* the caller sees to it that {stmt.message} */"]
+            return [comment(f"the caller sees to it that {stmt.message}")]
         before, (cond,) = self._operands(stmt.cond)
         self.checks += 1
         self.messages.append(stmt.message)

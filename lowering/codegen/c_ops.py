@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -14,7 +15,9 @@ from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.node import Cond, Expr
 from intset.expr.ops import Op
+from lowering.codegen.c_reserved import MACROS
 from lowering.codegen.c_types import (
+    LANGUAGE,
     PREDICATES,
     TYPES,
     c_type,
@@ -272,7 +275,11 @@ class CSyntax:
         return self._extern(node, inner)
 
     def _extern(self, node: Value, inner: str) -> str:
-        if not node.data.isidentifier():
+        if re.fullmatch(r"(?!__)[A-Za-z_][A-Za-z_0-9]*", node.data) is None or node.data in (
+            *LANGUAGE,
+            *MACROS,
+            "main",
+        ):
             raise InputError(f"{self.where} calls {node.data}, which is no name in C")
         types = ", ".join(self.type_of(arg) for arg in node.args) or "void"
         self.externs[node.data] = f"extern {self.type_of(node)} {node.data}({types});"

@@ -88,7 +88,7 @@ def part_of(
         args.append(undefined)
     rest = [f"({', '.join(params)}) {{", *(f"    {line}" for line in lines), "}"]
     stored = next((t.name for t in written if t not in made), "part")
-    name = re.sub(r"\W", "_", f"{label}_{stored}_{crc32(chr(10).join(rest).encode()) & 0xFFFFFF:06x}")
+    name = re.sub(r"\W", "_", f"{label}_{stored}_{crc32(chr(10).join(rest).encode()) & 0xFFFFFF:06x}", flags=re.ASCII)
     guard = f"INTSET_{name.upper()}"
     definition = [f"#ifndef {guard}", f"#define {guard}", f"static void {name}{rest[0]}", *rest[1:], "#endif"]
     return definition, f"{name}({', '.join(args)});"

@@ -6,6 +6,7 @@ from typing import Final
 
 from bound import dtypes
 from intset.errors import InputError
+from lowering.codegen.c_reserved import MACROS
 
 TYPES: Final = {
     "bool": "bool",
@@ -89,10 +90,13 @@ HELPERS.update(
     }
 )
 
-_WORDS: Final = (
+LANGUAGE: Final = (
     "auto break case char const continue default do double else enum extern float for goto if inline int long register "
     "restrict return short signed sizeof static struct switch typedef union unsigned void volatile while bool true "
-    "false main malloc calloc realloc free size_t NULL isnan isinf isfinite isnormal signbit INFINITY NAN abs labs div "
+    "false asm typeof"
+).split()
+_WORDS: Final = (
+    "main malloc calloc realloc free size_t NULL isnan isinf isfinite isnormal signbit INFINITY NAN abs labs div "
     "ldiv y0 y1 yn j0 j1 jn gamma lgamma tgamma cbrt fdim fma fmax fmin frexp ilogb ldexp logb modf nan remquo "
     "remainder rint scalbn expm1 lround lrint exit abort atoi rand srand qsort bsearch system getenv random select "
     "signgam popcount add_wrap sub_wrap mul_wrap abs_wrap floordiv_wrap ceildiv_wrap truncdiv_wrap floormod_wrap "
@@ -100,7 +104,9 @@ _WORDS: Final = (
 ).split()
 _SUFFIXES: Final = ("i32", "i64", "f32", "f64")
 KEYWORDS: Final = (
+    *LANGUAGE,
     *_WORDS,
+    *MACROS,
     *(f"{name}{f}" for name in (*_LIBRARY, "fabs") for f in ("", "f", "l")),
     *(f"{name}_{s}" for name in (*HELPERS, "modulo", "quotient") for s in _SUFFIXES),
     *(name for name in TYPES.values()),

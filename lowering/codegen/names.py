@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
+
+_PREFIXES: Final = ("_", "INTSET_", "omp_")
 
 
 class Names:
@@ -24,9 +26,12 @@ class Names:
         return found
 
     def fresh(self, label: str) -> str:
-        """An identifier that is nothing else's now."""
+        """An identifier of ASCII that is nothing else's now.
+
+        It begins with none of the prefixes of others: an underscore (the language's), `INTSET_` (our macros), `omp_`.
+        """
         stem = re.sub(r"\W", "_", label, flags=re.ASCII)
-        if not stem or stem[0].isdigit() or stem.startswith("_"):
+        if not stem or stem[0].isdigit() or stem.startswith(_PREFIXES):
             stem = f"v{stem}"
         name = stem
         while name in self._taken:
