@@ -398,7 +398,7 @@ class Context:
 
     def __repr__(self) -> str:
         frame = self.frame
-        variables = ", ".join(f"{v.name} in [{r.min}, {r.max}]" for v, r in frame.ranges.items())
+        variables = ", ".join(f"{v} in [{r.min}, {r.max}]" for v, r in frame.ranges.items())
         facts = "; ".join(map(repr, frame.facts))
         return f"<Context {variables or 'no variables'}{' | ' + facts if facts else ''}>"
 

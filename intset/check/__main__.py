@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from intset.check.bounds_text import KEY
+from intset.check.budget import STEPS, Budget
 from intset.check.certificate import Certificate
 from intset.check.claim import claim, claim_of_bounds, visible
 from intset.check.ends import BoundsCertificate
@@ -35,7 +36,9 @@ def main(arguments: Sequence[str]) -> int:
         print(f"{visible(name)}: cannot be read: {reason}", file=sys.stderr)
         return UNREADABLE
     verdicts = [_verdict(name, number, line) for number, line in enumerate(lines, 1) if line.strip()]
-    return max(verdicts, default=ACCEPTED)
+    if not verdicts:
+        print(f"{visible(name)}: there is no certificate in it", file=sys.stderr)
+    return max(verdicts, default=UNREADABLE)
 
 
 def _verdict(name: str, number: int, line: str) -> int:
@@ -44,9 +47,13 @@ def _verdict(name: str, number: int, line: str) -> int:
     except ParseError as error:
         print(f"{visible(name)}:{number}: {visible(str(error))}", file=sys.stderr)
         return UNREADABLE
-    accepted = cert.check()
+    budget = Budget()
+    accepted = cert.check(budget=budget)
     said = claim(cert) if isinstance(cert, Certificate) else claim_of_bounds(cert)
-    print(f"{'accepted' if accepted else 'REJECTED'}: {said}", flush=True)
+    verdict = "accepted" if accepted else "REJECTED"
+    if budget.is_spent:
+        verdict = f"REJECTED, because it takes more than {STEPS} steps to check"
+    print(f"{verdict}: {said}", flush=True)
     return ACCEPTED if accepted else REJECTED
 
 

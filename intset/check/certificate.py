@@ -27,6 +27,7 @@ from intset.expr.range import Range
 from intset.facts import Fact
 
 if TYPE_CHECKING:
+    from intset.check.budget import Budget
     from intset.check.ends import Stated
     from intset.context import Context
 
@@ -68,9 +69,12 @@ class Certificate:
         leaves = (leaf for one in self.combinations for leaf in one.leaves())
         return tuple((term.factor, term.premises) for leaf in leaves for term in leaf.terms)
 
-    def check(self, ctx: Context | Stated | None = None) -> bool:
-        """Whether the certificate is right; with `ctx`, also whether its ranges and facts are stated there."""
-        return check_certificate(self, ctx)
+    def check(self, ctx: Context | Stated | None = None, budget: Budget | None = None) -> bool:
+        """Whether the certificate is right; with `ctx`, also whether its ranges and facts are stated there.
+
+        `budget` has the steps that may be spent on it, and says afterwards whether they were enough.
+        """
+        return check_certificate(self, ctx, budget)
 
     def to_text(self) -> str:
         """The certificate as one line of text, which `from_text` reads."""
@@ -106,7 +110,7 @@ class Certificate:
         if self.kind == "z3":
             size = self.text.count("(assert")
             return (f"z3 finds the negated condition and its facts unsatisfiable ({size} assertions in SMT-LIB 2).",)
-        where = ", ".join(f"{e.name if isinstance(e, Var) else e} = {number_text(k)}" for e, k in self.point.items())
+        where = ", ".join(f"{e} = {number_text(k)}" for e, k in self.point.items())
         return (f"It fails at {where or 'the only point'}.",)
 
     def __str__(self) -> str:

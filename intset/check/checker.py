@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from intset.check.budget import Budget
 from intset.check.isl_text import check_isl
 from intset.check.linear import check_linear
 from intset.check.points import check_point, check_points
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from intset.check.ends import Stated
     from intset.context import Context
 
-_CHECKS: Mapping[str, Callable[[Certificate], bool]] = {
+_CHECKS: Mapping[str, Callable[[Certificate, Budget], bool]] = {
     "linear": check_linear,
     "isl": check_isl,
     "points": check_points,
@@ -29,20 +30,23 @@ _CHECKS: Mapping[str, Callable[[Certificate], bool]] = {
 }
 
 
-def check_certificate(cert: Certificate, ctx: Context | Stated | None = None) -> bool:
+def check_certificate(cert: Certificate, ctx: Context | Stated | None = None, budget: Budget | None = None) -> bool:
     """Whether a certificate is right; with `ctx`, also whether what it states is stated by the context.
 
     Of a goal that holds, facts and ranges must be some of the context's. Where it fails, they must be all of them: a
-    point outside a range that was left out refutes nothing.
+    point outside a range that was left out refutes nothing. What cannot be checked within the budget is not right;
+    `budget.is_spent` tells it from what is wrong.
     """
     if not hasattr(cert, "combinations"):
         raise refusal("what is checked", "a Certificate", cert)
     checked_context(ctx)
-    if not is_well_formed(cert) or (ctx is not None and not belongs(cert, ctx)):
+    if not is_well_formed(cert):
         return False
+    budget = Budget() if budget is None else budget
     try:
-        return _CHECKS[cert.kind](cert)
+        return (ctx is None or belongs(cert, ctx)) and _CHECKS[cert.kind](cert, budget)
     except BudgetError:
+        budget.is_spent = True
         return False
 
 

@@ -8,6 +8,7 @@ from intset.check.certificate import Certificate
 from intset.check.ends import BoundsCertificate
 from intset.expr.node import Expr, Node, Var
 from intset.expr.printer import to_text
+from intset.expr.quoted import name_text
 from intset.expr.range import Range
 from intset.expr.walk import free_vars
 from intset.facts import Fact
@@ -52,17 +53,17 @@ class _Shown:
         self._facts, self._ranges = facts, ranges
         ends = (end for _, r in ranges for end in (r.min, r.extent) if isinstance(end, Expr))
         self.variables = free_vars(*roots, *(fact.condition for fact in facts), *ends, *(var for var, _ in ranges))
-        self._labels: dict[Expr, Var] = {}
+        self._labels: dict[Expr, str] = {}
         met: dict[str, int] = {}
         for var in self.variables:
             met[var.name] = met.get(var.name, 0) + 1
-            if met[var.name] > 1:
-                self._labels[var] = Var(f"{var.name}#{met[var.name]}")
+            number = f"#{met[var.name]}" if met[var.name] > 1 else ""
+            self._labels[var] = _name(var.name) + number
 
     def __call__(self, node: Node) -> str:
         """An expression or condition in words; what is very long is cut."""
         try:
-            return visible(to_text(node.substitute(self._labels) if self._labels else node, limit=MAX_WORDS))
+            return visible(to_text(node, limit=MAX_WORDS, names=self._labels))
         except ValueError:
             return "(an expression with a number of too many digits to show)"
 
@@ -81,6 +82,11 @@ class _Shown:
         parts += [] if high is None else [f"at most {integer(high)}"]
         parts += [] if step == 1 else [f"a multiple of {integer(step)}"]
         return f"{self(var)} {', '.join(parts)}" if parts else ""
+
+
+def _name(name: str) -> str:
+    """A name in a claim: quoted unless it is an identifier in ASCII, whose letters look like no others."""
+    return name_text(name) if name.isascii() else ascii(name)
 
 
 def integer(value: int) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from intset.check.bounds_text import bounds_fields, bounds_text
+from intset.check.budget import Budget
 from intset.check.certificate import Certificate
 from intset.check.checker import checked_context
 from intset.check.premises import declared_conditions, range_conditions
@@ -76,16 +77,20 @@ class BoundsCertificate:
         first, last = self.attained
         return (("lower", self.lower), ("upper", self.upper), ("attained lower", first), ("attained upper", last))
 
-    def check(self, ctx: Context | None = None) -> bool:
-        """Whether every part is right and says what it stands for; with `ctx`, also whether it is about that one."""
+    def check(self, ctx: Context | None = None, budget: Budget | None = None) -> bool:
+        """Whether every part is right and says what it stands for; with `ctx`, also whether it is about that one.
+
+        All parts together may take the steps of one budget; `budget.is_spent` says whether they were too few.
+        """
         checked_context(ctx)
+        steps = Budget() if budget is None else budget
         if not self._is_well_formed():
             return False
         stated = Stated(dict(self.ranges), self.facts)
         if len(stated.ranges) != len(self.ranges) or (ctx is not None and not self._belongs(ctx)):
             return False
         parts = (self.lower, self.upper, *self.attained, self.empty)
-        if not all(part is None or (isinstance(part, Certificate) and part.check(stated)) for part in parts):
+        if not all(part is None or (isinstance(part, Certificate) and part.check(stated, steps)) for part in parts):
             return False
         if self.low is POS_INF or self.high is NEG_INF:
             return self._shows_empty()
@@ -126,7 +131,7 @@ class BoundsCertificate:
         if isinstance(end, Infinity):
             return shown is None and at is None and attained is None
         ranged = dict(self.ranges).keys() - set(self.keep)
-        goal = self.expr >= end if side < 0 else self.expr <= end
+        goal = end_goal(side, self.expr, end, self.ranges, self.facts)
         if shown is None or shown.kind == "point" or shown.goal is not goal or not ranged.isdisjoint(end.free_vars()):
             return False
         if at is None or attained is None:
@@ -183,6 +188,27 @@ def nowhere(expr: Expr) -> Cond:
     return expr.ne(expr)
 
 
+def end_goal(
+    side: int, expr: Expr, end: Expr, ranges: Sequence[tuple[Var, Range]], facts: Sequence[Fact]
+) -> Cond | None:
+    """The condition that `end` has a value and bounds `expr`, from below where `side` is negative, else from above.
+
+    Guarantee: who proves it under the ranges and facts proves that the end has a value wherever `expr`, the ends of
+    ranges and the facts have one. A condition that divides by 0 would be "always true" there, so what the end needs is
+    a conjunct, unless the question itself needs it. `None` where a need has no value everywhere.
+    """
+    goal = expr >= end if side < 0 else expr <= end
+    asked = (cond for var, limits in ranges for cond in range_conditions(var, limits))
+    given = definedness((expr, *asked, *(fact.condition for fact in facts)))
+    needs = [need for need in definedness((end,)) if need not in given]
+    if not needs:
+        return goal
+    if definedness((*given, *needs)):
+        return None
+    bounded = logical_and(*needs, goal)
+    return ~logical_and(*given) | bounded if given else bounded
+
+
 def attained_goal(
     expr: Expr, end: Expr, at: At, ranges: Sequence[tuple[Var, Range]], facts: Sequence[Fact]
 ) -> Cond | None:
@@ -212,7 +238,7 @@ def attained_goal(
     return ~logical_and(*given) | logical_and(*needs, member) if given else logical_and(*needs, member)
 
 
-__all__ = ["At", "BoundsCertificate", "attained_goal", "nowhere"]
+__all__ = ["At", "BoundsCertificate", "attained_goal", "end_goal", "nowhere"]
 
 
 def _is_at(at: object) -> bool:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from intset.check.premises import premises_of
+from intset.check.budget import STEPS_AN_ISL_OPERATION, Budget
+from intset.check.premises import premises_of, stated
 from intset.expr import ops
 from intset.expr.digits import decimal
 from intset.expr.node import Cond, Expr, Node, constant_value
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 MAX_TEXT = 60_000
 MAX_BITS = 8_192  # of a constant
-ISL_OPERATIONS = 20_000_000
 _INFIX = {ops.ADD: "+", ops.SUB: "-"}
 _COMPARED = {ops.LT: "<", ops.LE: "<=", ops.GT: ">", ops.GE: ">=", ops.EQ: "=", ops.NE: "!="}
 
@@ -41,14 +41,17 @@ def emptiness_text(holds: Sequence[Cond], fails: Cond | None) -> str | None:
     return text if len(text) <= MAX_TEXT else None
 
 
-def check_isl(cert: Certificate) -> bool:
+def check_isl(cert: Certificate, budget: Budget) -> bool:
     """Whether the text is the set that follows from the statement, and isl finds it empty."""
+    budget.spend_nodes(*stated(cert))
     text = emptiness_text(premises_of(cert), None if cert.vacuous else cert.goal)
-    return text is not None and cert.text == text and is_empty_text(text, ISL_OPERATIONS)
+    if text is None or cert.text != text:
+        return False
+    return is_empty_text(text, budget.left // STEPS_AN_ISL_OPERATION, budget)
 
 
-def is_empty_text(text: str, max_operations: int) -> bool:
-    """Whether isl, in a fresh context, reads the set and finds it empty; no when the budget ends."""
+def is_empty_text(text: str, max_operations: int, budget: Budget | None = None) -> bool:
+    """Whether isl, in a fresh context, reads the set and finds it empty; no when its operations do not suffice."""
     try:
         load("islpy")
         import islpy as m
@@ -59,7 +62,9 @@ def is_empty_text(text: str, max_operations: int) -> bool:
     context.set_max_operations(max_operations)
     try:
         return bool(m.Set.read_from_str(context, text).is_empty())
-    except m.Error:
+    except m.Error as error:
+        if budget is not None and "operations" in str(error):
+            budget.spend(budget.left + 1)
         return False
 
 

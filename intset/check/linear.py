@@ -10,9 +10,10 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from intset.check import evidence as names
+from intset.check.budget import Budget
 from intset.check.evidence import Combination, Premise
 from intset.check.polynomials import UNIT, Expander, Poly, add, multiply
-from intset.check.premises import Literals, cases, declared_conditions, literals, meaning, range_conditions
+from intset.check.premises import Literals, cases, declared_conditions, literals, meaning, range_conditions, stated
 from intset.expr import ops
 from intset.expr.definedness import definedness
 from intset.expr.node import Cond, Expr, constant_value
@@ -42,20 +43,29 @@ def ways_to_fail(cert: Certificate) -> Iterator[tuple[Literals | None, tuple[Con
             yield way, before
 
 
-def check_linear(cert: Certificate) -> bool:
+def check_linear(cert: Certificate, budget: Budget | None = None) -> bool:
     """Whether there is a combination, and a right one, for each way in which the goal could fail."""
+    budget = Budget() if budget is None else budget
+    budget.spend(_quadratic(cert))
     given = {one.case: one for one in cert.combinations}
     for case, roots in ways_to_fail(cert):
-        if case is None or case not in given or not check_combination(cert, given[case], roots):
+        if case is None or case not in given or not check_combination(cert, given[case], roots, budget):
             return False
     return True
 
 
-def check_combination(cert: Certificate, one: Combination, roots: Sequence[Cond]) -> bool:
+def _quadratic(cert: Certificate) -> int:
+    """The steps of what grows with the square of a certificate's length: ways of conjunctions, guards of guards."""
+    nodes = sum(1 for _ in postorder(stated(cert)))
+    return nodes + nodes * nodes // 200
+
+
+def check_combination(cert: Certificate, one: Combination, roots: Sequence[Cond], budget: Budget) -> bool:
     """Whether the terms add up to a negative constant, each premise being what it says it is.
 
     `roots` are conditions that have a value at the points in question: so what they divide by is not 0.
     """
+    budget.spend_nodes(*roots)
     needs = definedness(roots)
     positive = [
         d
@@ -63,8 +73,9 @@ def check_combination(cert: Certificate, one: Combination, roots: Sequence[Cond]
         if d.ne(0) in needs
         and shown.case == (d <= -1,)
         and not shown.divisors
-        and check_combination(cert, shown, roots)
+        and check_combination(cert, shown, roots, budget)
     ]
+    known = _Known(cert, needs, budget)
     waiting, count = [one], 0
     while waiting:
         part = waiting.pop()
@@ -72,10 +83,11 @@ def check_combination(cert: Certificate, one: Combination, roots: Sequence[Cond]
         if count > MAX_BRANCHES or (part.divisors and part is not one):
             return False
         if part.on is None:
-            if not _adds_up(cert, part, positive, needs):
+            if not _adds_up(known, part, positive):
                 return False
             continue
         branches = {branch.case: branch for branch in part.branches}
+        budget.spend_nodes(part.on)
         ways = both_ways(part.on, needs)
         if ways is None or any((*part.case, *way) not in branches for way in ways):
             return False
@@ -96,8 +108,20 @@ def both_ways(on: Cond, needs: Sequence[Cond]) -> list[Literals] | None:
     return None if yes is None or no is None else yes + no
 
 
-def _adds_up(cert: Certificate, one: Combination, positive: Sequence[Expr], needs: Sequence[Cond]) -> bool:
-    expander = Expander(nonzero(needs))
+class _Known:
+    """The comparisons that a certificate states, looked up by premises."""
+
+    def __init__(self, cert: Certificate, needs: Sequence[Cond], budget: Budget) -> None:
+        self.budget = budget
+        self.nonzero = nonzero(needs)
+        self.facts = {cond for fact in cert.facts for cond in literals(fact.condition)}
+        self.needs = {cond for need in needs for cond in literals(need)}
+        self.ranges = {cond for var, limits in cert.ranges for cond in range_conditions(var, limits)}
+        budget.spend(len(self.facts) + len(self.needs) + len(self.ranges))
+
+
+def _adds_up(known: _Known, one: Combination, positive: Sequence[Expr]) -> bool:
+    expander = Expander(known.nonzero, known.budget)
     total: Poly = {}
     for factor, premises in one.terms:
         if len(premises) > MAX_FACTORS:
@@ -105,37 +129,38 @@ def _adds_up(cert: Certificate, one: Combination, positive: Sequence[Expr], need
         product: Poly = {UNIT: 1}
         is_zero = False
         for premise in premises:
-            if not _holds(cert, one, premise, positive, needs):
+            if not _holds(known, one, premise, positive):
                 return False
             poly, equation = expander.sides(premise.cond)
-            product = multiply(product, poly)
+            product = multiply(product, poly, known.budget)
             is_zero |= equation
         if not premises or (factor < 0 and not is_zero):
             return False
+        known.budget.spend(len(total) + len(product) + factor.bit_length() // 64)
         total = add(total, product, factor)
     return set(total) == {UNIT} and total[UNIT] < 0
 
 
-def _holds(
-    cert: Certificate, one: Combination, premise: Premise, positive: Sequence[Expr], needs: Sequence[Cond]
-) -> bool:
+def _holds(known: _Known, one: Combination, premise: Premise, positive: Sequence[Expr]) -> bool:
+    known.budget.spend(1 + len(one.case) + len(positive))
     why, cond = premise
     if cond.op not in ops.COMPARISONS or cond.op is ops.NE:
         return False
     if why == names.GOAL:
         return cond in one.case
     if why == names.FACT:
-        return any(cond in literals(fact.condition) for fact in cert.facts)
+        return cond in known.facts
     if why == names.DEFINED:
-        return any(cond in literals(need) for need in needs)
+        return cond in known.needs
     if why == names.RANGE:
-        return any(cond in set(range_conditions(var, limits)) for var, limits in cert.ranges)
+        return cond in known.ranges
     if why == names.DIVISOR:
         return any(cond is (d >= 1) for d in positive)
     if why == names.SQUARE:
         e, zero = cond.args
         return cond.op is ops.GE and constant_value(zero) == 0 and e.op is ops.MUL and e.args[0] is e.args[1]
-    below = (e for e in postorder((cond,)) if isinstance(e, Expr))
+    below = [e for e in postorder((cond,)) if isinstance(e, Expr)]
+    known.budget.spend(len(below) * (8 + len(positive) + len(one.case)))
     if why == names.DECLARED:
         return any(cond in set(declared_conditions(e)) for e in below if e.op in (ops.VAR, ops.LOAD))
     return why == names.MEANING and any(cond in set(meaning(e, positive, one.case)) for e in below)

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from intset.check.budget import Budget
 from intset.check.premises import declared_conditions, premises_of, range_conditions
 from intset.errors import EvaluationError, InputError
 from intset.expr import ops
 from intset.expr.evaluate import evaluate
-from intset.expr.length import may_be_long
 from intset.expr.node import Cond, Expr, make
 from intset.expr.walk import free_vars, opaque_terms
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MAX_POINTS = 1_000_000
 
 
-def check_points(cert: Certificate) -> bool:
+def check_points(cert: Certificate, budget: Budget) -> bool:
     """Whether the box of `ranges` and declarations has `count` points, none of which contradicts the claim; what would
     need very long numbers is not accepted."""
     box = box_of(cert)
@@ -29,8 +29,8 @@ def check_points(cert: Certificate) -> bool:
         return False
     conditions = [*premises_of(cert), *([] if cert.vacuous else [cert.goal])]
     bits = {var: max(abs(span.start), abs(span.stop)).bit_length() for var, span in box.items()}
-    if may_be_long(conditions, bits):
-        return False  # numbers of millions of digits would be computed at every point
+    steps = sum(budget.evaluation(cond, bits) for cond in conditions)
+    budget.spend(max(cert.count, 0) * (len(box) + steps))
     return not any(
         _violates(conditions, dict(zip(box, values, strict=True)), cert.vacuous)
         for values in itertools.product(*box.values())
@@ -76,12 +76,18 @@ def _violates(conditions: Sequence[Cond], point: Mapping[Expr, int], vacuous: bo
         return False
 
 
-def check_point(cert: Certificate) -> bool:
+def check_point(cert: Certificate, budget: Budget) -> bool:
     """Whether the goal is false at the point, and ranges, facts and declarations hold there.
 
     Loads are terms with values of their own: those that are reached must agree where their indices do. What laziness
     leaves out has no value, and needs none.
     """
+    bits = {e: value.bit_length() for e, value in cert.point.items()}
+    loads = [e for e in cert.point if e.op is ops.LOAD]
+    for cond in (cert.goal, *_range_conditions(cert), *(fact.condition for fact in cert.facts)):
+        budget.spend(budget.evaluation(cond, bits))
+    for index in (index for load in loads for index in load.args):
+        budget.spend(budget.evaluation(index, bits))
     point = _Reached(cert.point)
     try:
         if evaluate(cert.goal, point) is not False:

@@ -9,8 +9,10 @@ from functools import reduce
 from operator import and_
 from typing import Any, TypeVar
 
+from intset.check.budget import Budget
 from intset.errors import BudgetError
 from intset.expr import ops
+from intset.expr.length import MAX_BITS
 from intset.expr.node import Cond, Expr, Node, constant_value, make
 from intset.expr.walk import postorder
 
@@ -34,7 +36,9 @@ class Expander:
     `nodes` has, for every atom met, an expression that it stands for.
     """
 
-    def __init__(self, nonzero: Collection[Expr] = ()) -> None:
+    def __init__(self, nonzero: Collection[Expr] = (), budget: Budget | None = None) -> None:
+        self._budget = budget
+        self._keys: dict[Any, Any] = {}  # one object for equal atoms, so that nested ones are compared by identity
         self.nonzero = nonzero
         self._polys: dict[Node, Poly] = {}
         self._bits: dict[Node, Bits] = {}
@@ -44,6 +48,8 @@ class Expander:
     def poly(self, root: Expr) -> Poly:
         for node in postorder((root,)):
             if isinstance(node, Expr) and node not in self._polys:
+                if self._budget is not None:
+                    self._budget.spend(4 + 2 * sum(len(self._polys.get(arg, ())) for arg in node.args))
                 self._polys[node] = self._expand(node, [self._polys.get(arg, {}) for arg in node.args])
         return self._polys[root]
 
@@ -54,7 +60,7 @@ class Expander:
         if op in (ops.ADD, ops.SUB):
             return add(args[0], args[1], 1 if op is ops.ADD else -1)
         if op is ops.MUL:
-            return multiply(args[0], args[1])
+            return multiply(args[0], args[1], self._budget)
         if op is ops.NEG:
             return add({}, args[0], -1)
         if op is ops.ASSERTING:
@@ -68,7 +74,7 @@ class Expander:
             return self.poly(same)
         if op is ops.FLOORMOD:  # a % b = a - b * (a // b)
             quotient = self.poly(make(ops.FLOORDIV, node.args))
-            return add(args[0], multiply(args[1], quotient), -1)
+            return add(args[0], multiply(args[1], quotient, self._budget), -1)
         if op is ops.CEILDIV:  # ceil(a / b) = -floor(-a / b)
             return add({}, self.poly(make(ops.FLOORDIV, (-node.args[0], node.args[1]))), -1)
         if node in self._bits:
@@ -123,6 +129,7 @@ class Expander:
         else:
             parts = zip(node.args, args, strict=True)
             key = (node.op, node.data, *(frozenset(p.items()) if isinstance(a, Expr) else a for a, p in parts))
+        key = self._keys.setdefault(key, key)
         self.nodes.setdefault(key, node)
         return key
 
@@ -179,7 +186,7 @@ def in_other_words(node: Expr) -> Expr | None:
         return first * (1 << k) if op is ops.SHL else first // (1 << k)
     if op is ops.BITAND and k is not None and k >= 0 and k & (k + 1) == 0:
         return first % (k + 1)
-    if op is ops.CAST:
+    if op is ops.CAST and node.data[0] <= MAX_SHIFT:
         bits, signed = node.data
         half = 1 << (bits - 1) if signed else 0
         modulus: int = 1 << bits
@@ -211,9 +218,15 @@ def add(a: Mapping[K, int], b: Mapping[K, int], factor: int) -> dict[K, int]:
     return result
 
 
-def multiply(a: Poly, b: Poly) -> Poly:
+def multiply(a: Poly, b: Poly, budget: Budget | None = None) -> Poly:
+    """The product; `BudgetError` where it has too many monomials, or coefficients that are too long."""
     if len(a) * len(b) > MAX_PRODUCT:
         raise BudgetError(f"a product of {len(a) * len(b)} monomials")
+    first, second = (max((k.bit_length() for k in poly.values()), default=0) for poly in (a, b))
+    if first + second > MAX_BITS:
+        raise BudgetError(f"a product with coefficients of {first + second} bits")
+    if budget is not None:
+        budget.spend(len(a) * len(b) * (4 + first * second // (1 << 18)))
     result: Poly = {}
     for (m1, k1), (m2, k2) in itertools.product(a.items(), b.items()):
         powers = dict(m1)

@@ -133,6 +133,13 @@ def _choices(node: Expr) -> tuple[Expr, ...]:
     return (node.args[0], -node.args[0]) if node.op is ops.ABS else ()
 
 
+def stated(cert: Certificate) -> tuple[Cond, ...]:
+    """The goal, facts and ranges of a certificate as conditions; without the goal where it plays no part."""
+    facts = tuple(fact.condition for fact in cert.facts)
+    ranges = tuple(cond for var, limits in cert.ranges for cond in range_conditions(var, limits))
+    return (*(() if cert.vacuous else (cert.goal,)), *facts, *ranges)
+
+
 def premises_of(cert: Certificate) -> list[Cond]:
     """Every condition that holds at the points that the certificate speaks of."""
     facts = [fact.condition for fact in cert.facts]

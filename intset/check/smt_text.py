@@ -14,7 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from intset.check.premises import premises_of
+from intset.check.budget import Z3_UNITS_A_STEP, Budget
+from intset.check.premises import premises_of, stated
 from intset.expr import ops
 from intset.expr.digits import decimal
 from intset.expr.node import Cond, Expr, Node, Opaque, Var, constant_value, make
@@ -35,35 +36,42 @@ MAX_WIDTH = 64  # bits of the window on which `&` is defined
 MAX_TABLE = 64  # powers of 2 in a table
 MAX_RUNS = 16  # runs of ones in a mask that is arithmetic
 SHORT = 40  # texts up to this length are repeated, longer ones named
-Z3_RLIMIT = 20_000_000
 
 Window = tuple[int, int] | None
 _INFIX = {ops.ADD: "+", ops.SUB: "-", ops.MUL: "*", ops.LT: "<", ops.LE: "<=", ops.GT: ">", ops.GE: ">=", ops.EQ: "="}
 _LOGIC = {ops.AND: "and", ops.OR: "or", ops.NOT: "not", ops.NEG: "-"}
 
 
-def check_z3(cert: Certificate) -> bool:
+def check_z3(cert: Certificate, budget: Budget) -> bool:
     """Whether the text is the one that follows from the statement, and z3 finds it unsatisfiable within its units."""
+    budget.spend_nodes(*stated(cert))
     text = unsat_text(cert)
-    return text is not None and cert.text == text and _is_unsat(text)
+    if text is None or cert.text != text:
+        return False
+    found = _is_unsat(text, Z3_UNITS_A_STEP * budget.left)
+    if found is None:
+        budget.spend(budget.left + 1)
+    return found is True
 
 
-def _is_unsat(text: str) -> bool:
+def _is_unsat(text: str, units: int) -> bool | None:
+    """Whether z3 finds the text unsatisfiable; `None` where the units do not suffice."""
     try:
         load("z3")
     except ImportError:
         return False  # nobody has found it unsatisfiable
-    return uninterrupted(partial(_found_unsat, text))
+    return uninterrupted(partial(_found_unsat, text, units))
 
 
-def _found_unsat(text: str) -> bool:
+def _found_unsat(text: str, units: int) -> bool | None:
     import z3
 
     solver = z3.SimpleSolver(ctx=z3.Context())
-    solver.set(rlimit=Z3_RLIMIT, random_seed=0, ctrl_c=False)
+    solver.set(rlimit=units, random_seed=0, ctrl_c=False)
     try:
         solver.from_string(text)
-        return bool(solver.check() == z3.unsat)
+        found = solver.check()
+        return None if found == z3.unknown else bool(found == z3.unsat)
     except z3.Z3Exception:
         return False
 

@@ -16,6 +16,7 @@ from intset.check.evidence import Combination, Premise, Term
 from intset.check.wellformed import MAX_NESTING
 from intset.errors import InputError, ParseError
 from intset.expr import ops
+from intset.expr.length import as_width
 from intset.expr.node import Cond, Expr, Node, Opaque, PlainVar, ShapeVar, Var, const, make, truth
 from intset.expr.range import Range
 from intset.expr.walk import postorder
@@ -309,9 +310,9 @@ def _argument_kinds(op: ops.Op) -> tuple[type[Node], ...]:
 def _payload(op: ops.Op, data: object) -> Any:
     if op is ops.CAST:
         bits, signed = read_list(data, 2, 2)
-        if type(bits) is not int or bits < 1 or not isinstance(signed, bool):
+        if type(bits) is not int or not isinstance(signed, bool):
             raise refuse("a cast to no width")
-        return bits, signed
+        return _legal(lambda: as_width(bits, "the width of a cast")), signed
     if data is None or (op is ops.ASSERTING and data == ops.SIZE):
         return data
     raise refuse("a payload that has no meaning")

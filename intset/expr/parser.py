@@ -11,6 +11,7 @@ from intset.expr import build, ops
 from intset.expr.digits import number_of, shown
 from intset.expr.node import Cond, Expr, IntLike, Node, Opaque, as_expr, const, divide, make, truth
 from intset.expr.printer import INFIX, Level
+from intset.expr.quoted import KEYWORDS, name_of, name_text
 
 Name: TypeAlias = "Expr | Cond | Opaque"
 
@@ -67,6 +68,7 @@ _TOKEN: Final = re.compile(
         (?: (?P<float> [0-9][0-9_]*\.[0-9_]*(?:[eE][-+]?[0-9]+)? | \.[0-9]+ | [0-9][0-9_]*[eE][-+]?[0-9]+ )
           | (?P<number> [0-9][0-9A-Za-z_]* )
           | (?P<name> [^\W\d]\w*(?:\.[^\W\d]\w*)* )
+          | (?P<quoted> '(?:[^'\\\n]|\\.)*' | "(?:[^"\\\n]|\\.)*" )
           | (?P<refused> \*\* | && | \|\| )
           | (?P<symbol> // | << | >> | [<>=!:]= | [-+*/%&|^~<>()\[\],] )
           | (?P<foreign> \S )
@@ -75,7 +77,6 @@ _TOKEN: Final = re.compile(
     """,
     re.VERBOSE,
 )
-_KEYWORDS: Final = frozenset(("and", "or", "not", "if", "else", "True", "False"))
 _REFUSED: Final = {
     "/": "'/' is not an integer operation: use // (floor), truncdiv (C) or ceildiv",
     "**": "'**' is not supported: write the product, as in x * x",
@@ -92,7 +93,7 @@ def tokens_of(text: str) -> list[Token]:
     for match in _TOKEN.finditer(text):
         kind = match.lastgroup or ""
         word, position = match[kind], match.start(kind)
-        tokens.append(Token("keyword" if word in _KEYWORDS else kind, word, position))
+        tokens.append(Token("keyword" if word in KEYWORDS else kind, word, position))
         if kind == "end":
             break
     return tokens
@@ -221,6 +222,8 @@ class Reader:
             return False
         if kind == "name":
             return self.named(token)
+        if kind == "quoted":
+            return self.quoted(token)
         if text in ("+", "-", "~", "not"):
             level = Level.NOT if text == "not" else Level.UNARY
             if self.pending and self.pending[-1].level > level:
@@ -246,6 +249,21 @@ class Reader:
             if not self.is_function(name):
                 raise self.unknown("function", name, FUNCTIONS, position)
             return self.open(token, None)
+        return self.meant(token)
+
+    def quoted(self, token: Token) -> bool:
+        """Read a name that is no identifier."""
+        try:
+            name = name_of(token.text)
+        except ValueError:
+            raise self.error(f"{token.text} is no quoted name", token.position) from None
+        if name_text(name) == name:  # quotes are for names that would read as something else
+            raise self.error(f"unexpected {token.text[0]!r}", token.position)
+        return self.meant(token._replace(text=name))
+
+    def meant(self, token: Token) -> bool:
+        """Read what a name stands for; whether an operand is still expected."""
+        _, name, position = token
         value = self.meaning(name)
         if value is None:
             raise self.unknown("name", name, self.names, position)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from enum import IntEnum
 from itertools import count
 from typing import Any, Final, TypeAlias
@@ -13,6 +13,7 @@ from intset.expr import ops
 from intset.expr.digits import number_text
 from intset.expr.node import Node, Var, const
 from intset.expr.ops import Op
+from intset.expr.quoted import name_text
 
 
 class Level(IntEnum):
@@ -66,22 +67,33 @@ _SHORT_NAME: Final = re.compile(r"t[0-9]+")
 _LONG: Final = 20_000  # characters of text from which on shared subexpressions get names
 
 
-def to_text(node: Node, limit: int | None = None) -> str:
+def to_text(node: Node, limit: int | None = None, names: Mapping[Any, str] | None = None) -> str:
     """`node` in Python's expression syntax.
 
-    Provided that names are Python identifiers (dots allowed, keywords not) and tell its variables apart, `parse` makes
-    the very same object of it: parentheses are written where Python's precedence needs them, the constant `-3` differs
-    from `-(3)`, the negation of 3. A text that would be long binds what occurs more than once on its first occurrence,
-    as in `(t1 := i * j) + t1`, so its length is linear in the number of distinct nodes.
+    Provided that names tell its variables apart, `parse` makes the very same object of it: a name that is no
+    identifier is quoted, parentheses are written where Python's precedence needs them, the constant `-3` differs from
+    `-(3)`, the negation of 3. A text that would be long binds what occurs more than once on its first occurrence, as
+    in `(t1 := i * j) + t1`, so its length is linear in the number of distinct nodes.
 
     Parameters
     ----------
     limit: when given, no names are bound, and a text of more than `limit` characters is cut there and ends in `…`. The
         time is bounded by `limit` too: an operand nested deeper than the text could show is itself written as `…`.
+    names: what variables are called in place of their own names.
     """
-    if limit is not None:
-        return _abbreviated(node, limit)
-    return composed(node, layout_of)
+    layout = layout_of if names is None else _renaming(names)
+    return composed(node, layout) if limit is None else _abbreviated(node, limit, layout)
+
+
+def _renaming(names: Mapping[Any, str]) -> Callable[[Any], Layout]:
+    """The layout in which variables are called as `names` says."""
+
+    def layout(node: Any) -> Layout:
+        if node.op is ops.ASSERTING and node.data == ops.SIZE and node.args[1] in names:
+            return Level.ATOM, [names[node.args[1]]]
+        return (Level.ATOM, [names[node]]) if node in names else layout_of(node)
+
+    return layout
 
 
 def composed(root: Any, layout: Callable[[Any], Layout]) -> str:
@@ -101,10 +113,10 @@ def composed(root: Any, layout: Callable[[Any], Layout]) -> str:
     return "".join(_write(root, layouts.__getitem__, _shared(root, layouts), _names(layouts)))
 
 
-def _abbreviated(node: Node, limit: int) -> str:
+def _abbreviated(node: Node, limit: int, layout: Callable[[Any], Layout]) -> str:
     texts: list[str] = []
     length = 0
-    for text in _write(node, layout_of, (), iter(()), deepest=2 * limit):
+    for text in _write(node, layout, (), iter(()), deepest=2 * limit):
         texts.append(text)
         length += len(text)
         if length > limit:
@@ -182,18 +194,18 @@ def layout_of(node: Node) -> Layout:
         needed = Level.CLOSED if op is ops.NEG and args[0].op is ops.CONST else Level.UNARY
         return Level.UNARY, [PREFIX[op], (args[0], needed)]
     if isinstance(node, Var):
-        return Level.ATOM, [node.name]
+        return Level.ATOM, [name_text(node.name)]
     if op is ops.CONST:
         return (Level.ATOM if node.data >= 0 else Level.UNARY), [number_text(node.data)]
     if op is ops.BOOL:
         return Level.ATOM, [str(node.data)]
     if op is ops.LOAD:
-        return Level.ATOM, listed(f"{node.data.name}[", args, "]") if args else [node.data.name]
+        return Level.ATOM, listed(f"{name_text(node.data.name)}[", args, "]") if args else [name_text(node.data.name)]
     if op is ops.CAST:
         bits, signed = node.data
         return Level.ATOM, listed("cast(", args, f", {bits})" if signed else f", {bits}, False)")
     if node.op is ops.ASSERTING and node.data == ops.SIZE and isinstance(node.args[1], Var):
-        return Level.ATOM, [node.args[1].name]
+        return Level.ATOM, [name_text(node.args[1].name)]
     if _is_nonneg(node):
         return Level.ATOM, listed("nonneg(", args[1:], ")")
     return Level.ATOM, listed(f"{op.name}(", args, ")")

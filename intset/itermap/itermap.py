@@ -348,7 +348,7 @@ class IterMap(Configured):
         verdict = self.injective
         if verdict.points:
             a, b = verdict.points
-            at = ", ".join(f"{v.name} = {k}" for v, k in verdict.sizes.items())
+            at = ", ".join(f"{v} = {k}" for v, k in verdict.sizes.items())
             return f"the map has no inverse: {a} and {b} arrive at one place{f' for {at}' if at else ''}"
         return f"the map is not known to have an inverse: {verdict.reason}"
 
@@ -367,7 +367,7 @@ class IterMap(Configured):
         return self._there.extended(facts=[reached]).image(self.places, domain=strongest().name)
 
     def __repr__(self) -> str:
-        names = ", ".join(v.name for v in self.variables)
+        names = ", ".join(map(str, self.variables))
         how = "split and fuse" if self.found else self.reason
         return f"<IterMap ({names}) -> ({', '.join(map(repr, self.exprs))}): {how}>"
 

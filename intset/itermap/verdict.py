@@ -32,7 +32,7 @@ class Verdict:
         return self.status == PROVED
 
     def __repr__(self) -> str:
-        at = ", ".join(f"{v.name} = {k}" for v, k in self.sizes.items())
+        at = ", ".join(f"{v} = {k}" for v, k in self.sizes.items())
         where = " and ".join(map(str, self.points)) + (f" for {at}" if at else "")
         return f"<{self.status}{': ' if where or self.reason else ''}{where or self.reason}>"
 

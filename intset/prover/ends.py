@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from intset.check.certificate import Certificate
-from intset.check.ends import At, BoundsCertificate, attained_goal, nowhere
+from intset.check.ends import At, BoundsCertificate, attained_goal, end_goal, nowhere
 from intset.config import Config, pinned
 from intset.domains.ends import Bounds
 from intset.domains.enumeration import LISTED as WHO_LISTS
@@ -96,7 +96,9 @@ def _shown(
 ) -> Certificate | None:
     if isinstance(end, Infinity):
         return None
-    goal = asked.expr >= end if side < 0 else asked.expr <= end
+    goal = end_goal(side, asked.expr, end, tuple(asked.ranges.items()), asked.facts)
+    if goal is None:
+        raise InputError(f"no certificate was found that {shown(end)} has a value")
     found = first_accepted([_claim(asked, goal)], basis, kinds, effort)
     if found is None:  # with fewer facts than all, perhaps
         proof = prove_in(Frame.of(asked.ranges, asked.facts), goal)

@@ -9,7 +9,7 @@ from intset.errors import EvaluationError, InputError
 from intset.expr import ops
 from intset.expr.digits import number_text, shown
 from intset.expr.evaluate import evaluate
-from intset.expr.node import Cond, Expr, Var, as_expr, constant_value
+from intset.expr.node import Cond, Expr, as_expr, constant_value
 from intset.expr.printer import to_text
 from intset.expr.walk import conjuncts, postorder
 from intset.prover.missing import missing_for, ways_to_state
@@ -104,7 +104,7 @@ def _differences(ctx: Context, proof: Proof) -> list[str]:
 
 def _at_counterexample(proof: Proof) -> list[str]:
     point = proof.counterexample or {}
-    values = [f"{e.name if isinstance(e, Var) else e} = {number_text(k)}" for e, k in point.items()]
+    values = [f"{e} = {number_text(k)}" for e, k in point.items()]
     where = ", ".join(values) or "the only point"
     lines = [f"It fails at {where}."]
     if proof.goal.op in ops.COMPARISONS:

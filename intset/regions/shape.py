@@ -119,7 +119,7 @@ class Shape(ABC):
     def describe(self) -> str:
         """The set in words or formulas."""
         point = derived.coordinates(self.dims)
-        return f"{{({', '.join(v.name for v in point)}): {self.condition(point)}}}"
+        return f"{{({', '.join(map(str, point))}): {self.condition(point)}}}"
 
     def product_with(self, other: Shape, shared: int) -> Shape:
         """The points `(x, y, z)` with `(x, y)` in this set and `(y, z)` in the other, where `y` has `shared`

@@ -275,11 +275,8 @@ class CSyntax:
         return self._extern(node, inner)
 
     def _extern(self, node: Value, inner: str) -> str:
-        if re.fullmatch(r"(?!__)[A-Za-z_][A-Za-z_0-9]*", node.data) is None or node.data in (
-            *LANGUAGE,
-            *MACROS,
-            "main",
-        ):
+        is_name = re.fullmatch(r"(?!__)[A-Za-z_][A-Za-z_0-9]*", node.data) is not None
+        if not is_name or node.data in (*LANGUAGE, *MACROS, "main"):
             raise InputError(f"{self.where} calls {node.data}, which is no name in C")
         types = ", ".join(self.type_of(arg) for arg in node.args) or "void"
         self.externs[node.data] = f"extern {self.type_of(node)} {node.data}({types});"

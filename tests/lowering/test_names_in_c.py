@@ -60,7 +60,7 @@ HOSTILE = [
     "INTSET_THREAD",
     "omp_get_thread_num",
     "größe",
-    "а",
+    "\u0430",
 ]
 names = st.one_of(
     st.sampled_from(HOSTILE),
@@ -84,7 +84,7 @@ def program(labels: list[str]):
     B = te.compute((n, 4), lambda i, j: A[i, j] * 2.0, name=middle)
     C = te.compute((n,), lambda i: B[i, 0] + B[i, 3], name=result)
     s = te.create_schedule(C.op)
-    outer, inner = s[C].split(C.op.axis[0], 4)
+    outer, _ = s[C].split(C.op.axis[0], 4)
     s[B].compute_at(s[C], outer)
     s[C].parallel(outer)
     return A, C, lower(s, [A, C], name=function)
