@@ -13,7 +13,7 @@ from intset.names import check_name
 from lowering.cli.commands import existing, integers
 from lowering.cli.plot_data import DOMAINS, Elements, Panel, Picture, Side, picture_of
 from lowering.cli.script import load_script
-from lowering.cli.tables import say
+from lowering.cli.tables import say, visible
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -139,6 +139,7 @@ def draw(picture: Picture) -> Figure:
     """The figure: one panel a domain, all with the same axes, a title and a legend."""
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
+    from matplotlib.text import Text
 
     view, number = _view(picture), len(picture.panels)
     columns = 1 if view.is_strip or view.ratio > 2 else min(number, 4 if view.ratio < 0.6 else 2 if number > 3 else 3)
@@ -154,6 +155,8 @@ def draw(picture: Picture) -> Figure:
     figure.suptitle(f"{title}\n{where}\n", x=0.015, ha="left", fontsize=10, linespacing=1.5)
     same = all(panel.required == panel.computed for panel in picture.panels)
     _draw_legend(figure, same and not view.is_fine)
+    for text in figure.findobj(Text):  # names of users are text, no formulas and no control characters
+        text.set(parse_math=False, usetex=False, text=visible(text.get_text(), keep="\n"))
     return figure
 
 

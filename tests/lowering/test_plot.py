@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -175,6 +177,18 @@ def test_a_png_of_one_axis_with_a_size(script: str, tmp_path: Path, monkeypatch:
     arguments = ["plot", script, "--schedule", "t", "--at", "n=50", "-d", "interval", "-d", "isl,auto"]
     assert main(arguments) == 0
     assert (tmp_path / "tiles-D.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_names_are_drawn_as_text(tmp_path: Path) -> None:
+    """A `$` begins no formula, and a control character does not make the SVG unreadable."""
+    pytest.importorskip("matplotlib")
+    from lowering.cli.plot import draw
+
+    s, _ = tiles()
+    picture = replace(picture_of(Case("$\\frac{$\x1b[2J", s), {}, ("isl",), "B"), stage="$\\undefined{$")
+    path = tmp_path / "names.svg"
+    draw(picture).savefig(path)
+    ElementTree.parse(path)
 
 
 def test_a_picture_has_few_parts_however_large_the_region() -> None:
