@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from intset.check.bounds_text import KEY
-from intset.check.budget import STEPS, Budget
+from intset.check.budget import STEPS, CheckBudget
 from intset.check.certificate import Certificate
 from intset.check.claim import claim, claim_of_bounds, visible
 from intset.check.ends import BoundsCertificate
@@ -47,7 +47,7 @@ def _verdict(name: str, number: int, line: str) -> int:
     except ParseError as error:
         print(f"{visible(name)}:{number}: {visible(str(error))}", file=sys.stderr)
         return UNREADABLE
-    budget = Budget()
+    budget = CheckBudget()
     accepted = cert.check(budget=budget)
     said = claim(cert) if isinstance(cert, Certificate) else claim_of_bounds(cert)
     verdict = "accepted" if accepted else "REJECTED"

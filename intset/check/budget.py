@@ -1,4 +1,4 @@
-"""`Budget`: how much work one certificate may cause, whatever its kind, in steps of the checker."""
+"""`CheckBudget`: how much work one certificate may cause, whatever its kind, in steps of the checker."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WORD: Final = 64
 _WORDS_A_STEP: Final = 64  # products of machine words that take as long as one step of an interpreter
 
 
-class Budget:
+class CheckBudget:
     """The steps that are left to check one certificate with all its parts.
 
     Guarantee: the count depends on the certificate alone, and work is counted before it is done.

@@ -27,7 +27,7 @@ from intset.expr.range import Range
 from intset.facts import Fact
 
 if TYPE_CHECKING:
-    from intset.check.budget import Budget
+    from intset.check.budget import CheckBudget
     from intset.check.ends import Stated
     from intset.context import Context
 
@@ -69,7 +69,7 @@ class Certificate:
         leaves = (leaf for one in self.combinations for leaf in one.leaves())
         return tuple((term.factor, term.premises) for leaf in leaves for term in leaf.terms)
 
-    def check(self, ctx: Context | Stated | None = None, budget: Budget | None = None) -> bool:
+    def check(self, ctx: Context | Stated | None = None, budget: CheckBudget | None = None) -> bool:
         """Whether the certificate is right; with `ctx`, also whether its ranges and facts are stated there.
 
         `budget` has the steps that may be spent on it, and says afterwards whether they were enough.

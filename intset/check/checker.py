@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from intset.check.budget import Budget
+from intset.check.budget import CheckBudget
 from intset.check.isl_text import check_isl
 from intset.check.linear import check_linear
 from intset.check.points import check_point, check_points
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from intset.check.ends import Stated
     from intset.context import Context
 
-_CHECKS: Mapping[str, Callable[[Certificate, Budget], bool]] = {
+_CHECKS: Mapping[str, Callable[[Certificate, CheckBudget], bool]] = {
     "linear": check_linear,
     "isl": check_isl,
     "points": check_points,
@@ -30,7 +30,9 @@ _CHECKS: Mapping[str, Callable[[Certificate, Budget], bool]] = {
 }
 
 
-def check_certificate(cert: Certificate, ctx: Context | Stated | None = None, budget: Budget | None = None) -> bool:
+def check_certificate(
+    cert: Certificate, ctx: Context | Stated | None = None, budget: CheckBudget | None = None
+) -> bool:
     """Whether a certificate is right; with `ctx`, also whether what it states is stated by the context.
 
     Of a goal that holds, facts and ranges must be some of the context's. Where it fails, they must be all of them: a
@@ -42,7 +44,7 @@ def check_certificate(cert: Certificate, ctx: Context | Stated | None = None, bu
     checked_context(ctx)
     if not is_well_formed(cert):
         return False
-    budget = Budget() if budget is None else budget
+    budget = CheckBudget() if budget is None else budget
     try:
         return (ctx is None or belongs(cert, ctx)) and _CHECKS[cert.kind](cert, budget)
     except BudgetError:

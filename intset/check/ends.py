@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from intset.check.bounds_text import bounds_fields, bounds_text
-from intset.check.budget import Budget
+from intset.check.budget import CheckBudget
 from intset.check.certificate import Certificate
 from intset.check.checker import checked_context
 from intset.check.premises import declared_conditions, range_conditions
@@ -77,13 +77,13 @@ class BoundsCertificate:
         first, last = self.attained
         return (("lower", self.lower), ("upper", self.upper), ("attained lower", first), ("attained upper", last))
 
-    def check(self, ctx: Context | None = None, budget: Budget | None = None) -> bool:
+    def check(self, ctx: Context | None = None, budget: CheckBudget | None = None) -> bool:
         """Whether every part is right and says what it stands for; with `ctx`, also whether it is about that one.
 
         All parts together may take the steps of one budget; `budget.is_spent` says whether they were too few.
         """
         checked_context(ctx)
-        steps = Budget() if budget is None else budget
+        steps = CheckBudget() if budget is None else budget
         if not self._is_well_formed():
             return False
         stated = Stated(dict(self.ranges), self.facts)

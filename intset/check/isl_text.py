@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from intset.check.budget import STEPS_AN_ISL_OPERATION, Budget
+from intset.check.budget import STEPS_AN_ISL_OPERATION, CheckBudget
 from intset.check.premises import premises_of, stated
 from intset.expr import ops
 from intset.expr.digits import decimal
@@ -41,7 +41,7 @@ def emptiness_text(holds: Sequence[Cond], fails: Cond | None) -> str | None:
     return text if len(text) <= MAX_TEXT else None
 
 
-def check_isl(cert: Certificate, budget: Budget) -> bool:
+def check_isl(cert: Certificate, budget: CheckBudget) -> bool:
     """Whether the text is the set that follows from the statement, and isl finds it empty."""
     budget.spend_nodes(*stated(cert))
     text = emptiness_text(premises_of(cert), None if cert.vacuous else cert.goal)
@@ -50,7 +50,7 @@ def check_isl(cert: Certificate, budget: Budget) -> bool:
     return is_empty_text(text, budget.left // STEPS_AN_ISL_OPERATION, budget)
 
 
-def is_empty_text(text: str, max_operations: int, budget: Budget | None = None) -> bool:
+def is_empty_text(text: str, max_operations: int, budget: CheckBudget | None = None) -> bool:
     """Whether isl, in a fresh context, reads the set and finds it empty; no when its operations do not suffice."""
     try:
         load("islpy")

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from intset.check import evidence as names
-from intset.check.budget import Budget
+from intset.check.budget import CheckBudget
 from intset.check.evidence import Combination, Premise
 from intset.check.polynomials import UNIT, Expander, Poly, add, multiply
 from intset.check.premises import Literals, cases, declared_conditions, literals, meaning, range_conditions, stated
@@ -43,9 +43,9 @@ def ways_to_fail(cert: Certificate) -> Iterator[tuple[Literals | None, tuple[Con
             yield way, before
 
 
-def check_linear(cert: Certificate, budget: Budget | None = None) -> bool:
+def check_linear(cert: Certificate, budget: CheckBudget | None = None) -> bool:
     """Whether there is a combination, and a right one, for each way in which the goal could fail."""
-    budget = Budget() if budget is None else budget
+    budget = CheckBudget() if budget is None else budget
     budget.spend(_quadratic(cert))
     given = {one.case: one for one in cert.combinations}
     for case, roots in ways_to_fail(cert):
@@ -60,7 +60,7 @@ def _quadratic(cert: Certificate) -> int:
     return nodes + nodes * nodes // 200
 
 
-def check_combination(cert: Certificate, one: Combination, roots: Sequence[Cond], budget: Budget) -> bool:
+def check_combination(cert: Certificate, one: Combination, roots: Sequence[Cond], budget: CheckBudget) -> bool:
     """Whether the terms add up to a negative constant, each premise being what it says it is.
 
     `roots` are conditions that have a value at the points in question: so what they divide by is not 0.
@@ -111,7 +111,7 @@ def both_ways(on: Cond, needs: Sequence[Cond]) -> list[Literals] | None:
 class _Known:
     """The comparisons that a certificate states, looked up by premises."""
 
-    def __init__(self, cert: Certificate, needs: Sequence[Cond], budget: Budget) -> None:
+    def __init__(self, cert: Certificate, needs: Sequence[Cond], budget: CheckBudget) -> None:
         self.budget = budget
         self.nonzero = nonzero(needs)
         self.facts = {cond for fact in cert.facts for cond in literals(fact.condition)}

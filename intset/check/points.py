@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from intset.check.budget import Budget
+from intset.check.budget import CheckBudget
 from intset.check.premises import declared_conditions, premises_of, range_conditions
 from intset.errors import EvaluationError, InputError
 from intset.expr import ops
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MAX_POINTS = 1_000_000
 
 
-def check_points(cert: Certificate, budget: Budget) -> bool:
+def check_points(cert: Certificate, budget: CheckBudget) -> bool:
     """Whether the box of `ranges` and declarations has `count` points, none of which contradicts the claim; what would
     need very long numbers is not accepted."""
     box = box_of(cert)
@@ -76,7 +76,7 @@ def _violates(conditions: Sequence[Cond], point: Mapping[Expr, int], vacuous: bo
         return False
 
 
-def check_point(cert: Certificate, budget: Budget) -> bool:
+def check_point(cert: Certificate, budget: CheckBudget) -> bool:
     """Whether the goal is false at the point, and ranges, facts and declarations hold there.
 
     Loads are terms with values of their own: those that are reached must agree where their indices do. What laziness

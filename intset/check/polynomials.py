@@ -9,7 +9,7 @@ from functools import reduce
 from operator import and_
 from typing import Any, TypeVar
 
-from intset.check.budget import Budget
+from intset.check.budget import CheckBudget
 from intset.errors import BudgetError
 from intset.expr import ops
 from intset.expr.length import MAX_BITS
@@ -36,7 +36,7 @@ class Expander:
     `nodes` has, for every atom met, an expression that it stands for.
     """
 
-    def __init__(self, nonzero: Collection[Expr] = (), budget: Budget | None = None) -> None:
+    def __init__(self, nonzero: Collection[Expr] = (), budget: CheckBudget | None = None) -> None:
         self._budget = budget
         self._keys: dict[Any, Any] = {}  # one object for equal atoms, so that nested ones are compared by identity
         self.nonzero = nonzero
@@ -218,7 +218,7 @@ def add(a: Mapping[K, int], b: Mapping[K, int], factor: int) -> dict[K, int]:
     return result
 
 
-def multiply(a: Poly, b: Poly, budget: Budget | None = None) -> Poly:
+def multiply(a: Poly, b: Poly, budget: CheckBudget | None = None) -> Poly:
     """The product; `BudgetError` where it has too many monomials, or coefficients that are too long."""
     if len(a) * len(b) > MAX_PRODUCT:
         raise BudgetError(f"a product of {len(a) * len(b)} monomials")

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from intset.check.budget import Z3_UNITS_A_STEP, Budget
+from intset.check.budget import Z3_UNITS_A_STEP, CheckBudget
 from intset.check.premises import premises_of, stated
 from intset.expr import ops
 from intset.expr.digits import decimal
@@ -42,7 +42,7 @@ _INFIX = {ops.ADD: "+", ops.SUB: "-", ops.MUL: "*", ops.LT: "<", ops.LE: "<=", o
 _LOGIC = {ops.AND: "and", ops.OR: "or", ops.NOT: "not", ops.NEG: "-"}
 
 
-def check_z3(cert: Certificate, budget: Budget) -> bool:
+def check_z3(cert: Certificate, budget: CheckBudget) -> bool:
     """Whether the text is the one that follows from the statement, and z3 finds it unsatisfiable within its units."""
     budget.spend_nodes(*stated(cert))
     text = unsat_text(cert)

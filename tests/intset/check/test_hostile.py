@@ -18,7 +18,7 @@ import intset
 from intset import Context, EvaluationError, Fact, ParseError, Range, ShapeVar, Var, evaluate, parse, select
 from intset.check import BoundsCertificate, Certificate
 from intset.check.__main__ import main
-from intset.check.budget import Budget
+from intset.check.budget import CheckBudget
 from intset.check.claim import claim
 from intset.check.ends import Stated, attained_goal, end_goal
 from intset.check.evidence import Combination, Premise, Term
@@ -190,7 +190,7 @@ HOSTILE = {
 @pytest.mark.parametrize("name", HOSTILE)
 def test_work_without_end_is_refused_within_the_budget(name, tmp_path, capsys):
     cert = HOSTILE[name]()
-    budget, begun = Budget(), time.process_time()
+    budget, begun = CheckBudget(), time.process_time()
     assert not cert.check(budget=budget)
     assert budget.is_spent and time.process_time() - begun < 8  # about a second on a machine that does nothing else
     if len(text := cert.to_text()) < 3_000:
@@ -203,11 +203,11 @@ def test_one_budget_serves_all_parts_of_bounds():
     part = _by(x >= 0, ((x, Range(0, 1000)),), "points")
     whole = BoundsCertificate(x, const(0), const(999), (), part.ranges)
     whole = replace(whole, lower=part, upper=_by(x <= 999, part.ranges, "points"))
-    needed = Budget()
+    needed = CheckBudget()
     assert whole.check(budget=needed)
     spent = 1_500_000 - needed.left
-    assert whole.check(budget=Budget(spent)) and not whole.check(budget=Budget(spent - 1))
-    alone = Budget()
+    assert whole.check(budget=CheckBudget(spent)) and not whole.check(budget=CheckBudget(spent - 1))
+    alone = CheckBudget()
     assert part.check(budget=alone) and 1_500_000 - alone.left < spent
 
 
