@@ -109,6 +109,12 @@ def reads_of(
         )
 
 
+def always_read(*operands: Operand) -> set[Operand]:
+    """The elements that operands read whenever they are computed: in no branch of an `and`, an `or` or a `select`."""
+    always = (Way((), True),)
+    return {node for node, _, _, ways in reads_of(operands, lambda operand: operand) if ways == always}
+
+
 def indices_of(args: Sequence[Expr]) -> tuple[Expr | None, ...]:
     """The indices that depend on integers alone; `None` for one that depends on data."""
     return tuple(None if opaque_terms(e) else e for e in args)

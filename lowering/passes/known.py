@@ -15,6 +15,7 @@ from intset.expr import ops
 from intset.expr.build import logical_and, logical_not, logical_or
 from intset.expr.node import Cond, Expr, constant_value, truth
 from lowering.dataflow import Dataflow, Source, dataflow
+from lowering.dataflow.accesses import always_read
 from lowering.nest.ir import Assume, Function, Store
 from lowering.nest.printer import statement_lines
 from lowering.nest.scope import Scope
@@ -91,17 +92,33 @@ class Known:
     # -- cases --------------------------------------------------------------------------------------------------
 
     def cases(self, place: Place, *operands: Operand) -> Iterator[Case]:
-        """What the elements in operands of a statement hold: cases that cover all it is reached in. One that knows
-        nothing comes where there are too many."""
+        """What the elements in operands hold, in cases that cover every point at which the operands are computed.
+
+        `and`, `or` and `select` read an element at some of these points only, and its sources say nothing of the
+        others: each such read adds the case in which it is not reached, and the element has no value there.
+
+        Parameters
+        ----------
+        operands: parts of the statement at `place`. They may stand in a branch of a choice; then only the points at
+            which that branch is taken matter.
+
+        Returns
+        -------
+        Cases that need not be disjoint; one case without conditions and values where there would be too many.
+        """
         told: list[list[tuple[Cond, Operand, Operand | None]]] = []
         count = 1
         if any(loaded_tensor(node) is not None for node in nodes(*operands)):
             sources = self.sources(place)
+            always = always_read(*operands)
             for node in nodes(*operands):
                 tensor = loaded_tensor(node)
                 found = sources.get(node, ()) if tensor is not None else ()
                 values = [(s.where, node, _value(s, tensor)) for s in found]
                 if any(value is not None for _, _, value in values):
+                    if node not in always:
+                        unreached = logical_not(logical_or(*(s.where for s in found)))
+                        values += [] if unreached is truth(False) else [(unreached, node, None)]
                     count *= len(values)
                     if count > MAX_CASES:
                         break

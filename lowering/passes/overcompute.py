@@ -60,10 +60,17 @@ MAX_NODES: Final = 48  # of a guard that is put in
 
 
 class _Guard:
-    """A guard that may be dropped: which parts of its condition, and where it stands."""
+    """A guard of which parts may be dropped.
 
-    def __init__(self, place: Place, parts: list[Truth], rest: list[Truth]) -> None:
-        self.place, self.parts, self.rest = place, parts, rest
+    Attributes
+    ----------
+    place: the branch.
+    parts, rest: the parts of its conjunction that are dropped, and those that stay.
+    is_exposed: whether a part that stays is computed behind one that is dropped, so in more cases than before.
+    """
+
+    def __init__(self, place: Place, parts: list[Truth], rest: list[Truth], is_exposed: bool = False) -> None:
+        self.place, self.parts, self.rest, self.is_exposed = place, parts, rest, is_exposed
 
 
 def remove_branching_through_overcompute(f: Function, report: list[Entry] | None = None) -> Function:
@@ -96,7 +103,7 @@ def _without_parts(f: Function, said: Report) -> Function:
     for guard in _guards(f, Report(f)):
         parts = guard.parts
         for k in range(len(parts) if len(parts) > 1 else 0):
-            one = _Guard(guard.place, [parts[k]], parts[:k] + parts[k + 1 :])
+            one = _Guard(guard.place, [parts[k]], parts[:k] + parts[k + 1 :], k + 1 < len(parts))
             made, done = _dropped(f, [one], Report(f))
             if done:
                 said.say(guard.place.path, True, f"{parts[k]!r} makes no difference")
@@ -187,9 +194,12 @@ def _without_guards(
             inner.append((yield visit(child, [*around, guard] if guard is not None else around)))  # noqa: PERF401
         if isinstance(stmt, Seq):
             return seq(*inner)
-        if guard is not None:
-            return If(together(*guard.rest), inner[0]) if guard.rest else inner[0]
+        if guard is not None and not guard.rest:
+            return inner[0]
         made = with_children(stmt, tuple(inner)) if inner else replace(stmt) if around else stmt
+        if guard is not None:
+            made = If(together(*guard.rest), inner[0])
+            around = [*around, guard] if guard.is_exposed else around
         if around:
             under[id(made)] = around
             kept.append(made)
