@@ -9,13 +9,14 @@ from typing import Final
 
 from bound.tensor import Tensor
 from intset.context import Context
+from intset.expr import ops
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.range import Range
-from intset.expr.walk import conjuncts, opaque_terms
+from intset.expr.walk import chain, conjuncts, opaque_terms
 from intset.facts import ASSERTED, ASSUMED, DERIVED, Fact
 from lowering.nest.ir import Assert, Assume, Evaluate, For, Function, If, Let, Stmt, Store, tensor_of
 from lowering.nest.undef import has_undef
-from lowering.nest.walk import statements
+from lowering.nest.walk import range_ends, statements
 
 _PLACES: Final[ContextVar[dict[object, Context] | None]] = ContextVar("places", default=None)
 
@@ -57,7 +58,7 @@ class Scope:
     def __init__(
         self,
         parent: Scope | None,
-        ranges: Mapping[Var, Range],
+        ranges: Mapping[Var, Range | None],
         facts: tuple[Fact, ...],
         written: frozenset[Tensor],
         ctx: Context | None = None,
@@ -81,9 +82,24 @@ class Scope:
         return self._ctx
 
     def inside(self, loop: For) -> Scope:
-        """The scope of the body of a loop."""
+        """The scope of the body of a loop.
+
+        The ends of a loop are computed once, before it. Where they read elements that the function writes, those may
+        hold something else in the body: of such ends only what depends on no data is kept.
+        """
         facts = tuple(Fact(c.fact, DERIVED) for c in loop.carried if c.fact is not None)
-        return Scope(self, {loop.var: loop.range}, facts, self.written)
+        if not self.may_change(loop.range.min, loop.range.extent):
+            return Scope(self, {loop.var: loop.range}, facts, self.written)
+        low, extent = range_ends(loop.range)
+        kept = [loop.var >= part for part in chain(ops.MAX, low) if not self.may_change(part)]
+        if not self.may_change(low):
+            kept += [loop.var < low + part for part in chain(ops.MIN, extent) if not self.may_change(part)]
+        return Scope(self, {loop.var: None}, (*facts, *(Fact(cond, DERIVED) for cond in kept)), self.written)
+
+    def may_change(self, *parts: object) -> bool:
+        """Whether expressions read elements that the function writes."""
+        terms = opaque_terms(*(part for part in parts if isinstance(part, (Expr, Cond))))
+        return any(tensor_of(term.data) in self.written for term in terms)
 
     def where(self, *conditions: object, provenance: str = DERIVED) -> Scope:
         """The scope in which conditions hold; what is no condition on integers says nothing."""
@@ -118,7 +134,7 @@ class Scope:
     def _usable(self, cond: object) -> Iterable[Cond]:
         if isinstance(cond, Cond):
             for part in conjuncts(cond):
-                if not any(tensor_of(term.data) in self.written for term in opaque_terms(part)):
+                if not self.may_change(part):
                     yield part
 
 

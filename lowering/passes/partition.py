@@ -30,7 +30,7 @@ from intset.expr.node import Cond, Expr, Var, const
 from intset.expr.range import Range
 from intset.linear.form import Linear
 from lowering.nest.ir import Allocate, Assert, For, Function, If, Let, LoopKind, Seq, Stmt, is_empty, seq
-from lowering.nest.scope import scope_of
+from lowering.nest.scope import scope_of, written_in
 from lowering.nest.text import end_of
 from lowering.nest.walk import (
     Visit,
@@ -40,6 +40,7 @@ from lowering.nest.walk import (
     operands,
     range_ends,
     statements,
+    tensors_read,
     transform,
 )
 from lowering.passes.affine import Loops, form_of, says
@@ -110,6 +111,7 @@ class _Partition:
         self.left_innermost = max(FEWEST, INNERMOST * size) - more
         self._dues: dict[Stmt, int] = {}
         self._worth = Worth()
+        self._written = written_in(f.body)
 
     def visit(self, stmt: Stmt, loops: Loops, around: Around) -> Visit[Stmt]:
         if isinstance(stmt, Seq):
@@ -147,15 +149,17 @@ class _Partition:
         count = difference(low, end)
         if is_in_order(end, low, loops):
             return Seq()
-        inside = loops.inside(loop.var, (low,), (end - 1,)) if known is None else known
+        changed = written_in(loop.body)
+        is_steady = not any(t in changed for t in tensors_read(low, end))  # the ends are the same all along
+        inside = self._inside(loops, loop.var, low, end) if known is None else known
         body = transform(loop.body, lambda e: folded(e, inside.decided))  # what is known hides nothing inside of it
         loop = replace(loop, range=Range(low, extent if count is None else count), body=body)
-        only = low if count == 1 else _only_value(loop.var, inside)
+        only = None if not is_steady else low if count == 1 else _only_value(loop.var, inside)
         if only is not None and loop.kind not in _WHOLE and not loop.carried:
             body = yield self.visit(_at(loop.body, loop.var, only), loops, around)
             return body if count == 1 and not _makes_names(body) else _unless_empty(replace(loop, body=body))
         inner = self._worth.inside(around, loop) if inner is None else inner
-        changes = [] if loop.carried else self._changes(loop, inside, around, inner)
+        changes = [] if loop.carried or not is_steady else self._changes(loop, inside, around, inner)
         if loop.kind in _WHOLE:
             body = yield self._chosen(loop, changes, inside, inner)
             return _unless_empty(replace(loop, body=body))
@@ -177,6 +181,15 @@ class _Partition:
             made[k] = yield self._piece(loop, pieces[k], loops, around)
         return seq(*(made[k] for k in range(len(pieces))))
 
+    def _inside(self, loops: Loops, var: Var, low: Expr, end: Expr) -> Loops:
+        """These loops and one more, with those of its ends that are the same wherever they are asked for."""
+        lows, highs = ([e] if self._is_fixed(e) else [] for e in (low, end - 1))
+        return loops.inside(var, lows, highs)
+
+    def _is_fixed(self, end: Expr) -> bool:
+        """Whether an end reads no element that the function writes: it would not be the same at another place."""
+        return not any(t in self._written for t in tensors_read(end))
+
     def _due(self, body: Stmt) -> int:
         """The statements that copies of loops further inside will make, for what these alone decide: such loops come
         first, they run more often."""
@@ -197,7 +210,8 @@ class _Partition:
             body=body,
             kind=LoopKind.SERIAL if is_short else loop.kind,
         )
-        known = loops.inside(loop.var, piece.lows, [high - 1 for high in piece.highs])
+        highs = [high - 1 for high in piece.highs if self._is_fixed(high)]
+        known = loops.inside(loop.var, [low for low in piece.lows if self._is_fixed(low)], highs)
         made: Stmt = yield self._loop(part, loops, around, known, self._worth.inside(around, loop))
         return made
 
@@ -228,7 +242,7 @@ class _Partition:
             known = inside
             for inner in path:
                 low, extent = range_ends(inner.range)
-                known = known.inside(inner.var, (low,), (end_of(low, extent) - 1,))
+                known = self._inside(known, inner.var, low, end_of(low, extent))
             for change in _solved(cond, loop.var, known, [inner.var for inner in path]):
                 if not _is_beyond(change, loop.var, inside):
                     found.setdefault((change.at.key(), change.rises, change.cond), change)

@@ -25,9 +25,9 @@ from intset.simplify.glance import settled
 from intset.simplify.width import no_wider
 from lowering.nest.ir import Assert, Assume, For, Function, If, Seq, Stmt, is_empty, seq, tensor_of
 from lowering.nest.ranges import range_between
-from lowering.nest.scope import Scope, scope_of
+from lowering.nest.scope import Scope, scope_of, written_in
 from lowering.nest.text import end_of
-from lowering.nest.walk import Visit, drive, map_operands, range_ends
+from lowering.nest.walk import Visit, drive, map_operands, range_ends, tensors_read
 from lowering.passes.integers import Whole, map_integers
 
 MAX_NODES: Final = 200  # larger expressions are left as they are
@@ -83,7 +83,8 @@ def _loop(loop: For, scope: Scope, known: Mapping[Parameter, Operand]) -> Visit[
     count = constant_value(extent)
     if count is not None and count <= 0:
         return Seq()
-    if count == 1 and not loop.carried:
+    changed = written_in(loop.body)
+    if count == 1 and not loop.carried and not any(t in changed for t in tensors_read(low)):
         body = yield _visit(loop.body, scope, {**known, loop.var: low})
         return body
     new = replace(loop, range=_short_range(low, extent, scope))

@@ -198,11 +198,11 @@ def _second_first(shared: int) -> Callable[[Sequence[Var], Sequence[Var]], Cond]
 
 
 def check_split(f: Function, item: For, scope: Scope, nests: Sequence[Nest]) -> None:
-    """That the nests of a loop may run one after another.
+    """Refuse nests of a loop that may not run one after another.
 
     Raises
     ------
-    LayoutError: an element would be met in another order.
+    LayoutError: an element would be met in another order, or the range of a loop computed from other elements.
     """
     of: dict[int, int] = {}
     for k, nest in enumerate(nests):
@@ -214,8 +214,10 @@ def check_split(f: Function, item: For, scope: Scope, nests: Sequence[Nest]) -> 
 
     for one, two in meeting.conflicts():
         early, late = (one, two) if number(one) <= number(two) else (two, one)
-        if number(early) < 0 or number(early) == number(late):
+        if number(early) == number(late):
             continue
+        if number(early) < 0:
+            raise LayoutError(f"the range of a loop reads {one.storage.tensor.name}, which the loop writes")
         a, b = nests[number(early)], nests[number(late)]
         shared = len([1 for x, y in zip(a.loops, b.loops, strict=False) if x.var is y.var])
         point = meeting.met(early, late, _second_first(shared))
