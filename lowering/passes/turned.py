@@ -25,9 +25,10 @@ from intset.expr.node import Cond, Expr, PlainVar, Var
 from intset.expr.range import Range
 from intset.expr.walk import free_vars, opaque_terms
 from intset.itermap.itermap import IterMap, iter_map
+from lowering.dataflow.accesses import always_read
 from lowering.dataflow.program import Access
 from lowering.errors import LayoutError
-from lowering.nest.ir import Assume, Evaluate, For, Function, If, Seq, Stmt, Store
+from lowering.nest.ir import Allocate, Assume, Evaluate, For, Function, If, Let, Seq, Stmt, Store
 from lowering.nest.scope import Scope
 from lowering.nest.walk import (
     Visit,
@@ -42,7 +43,7 @@ from lowering.nest.walk import (
     with_children,
 )
 from lowering.passes.meeting import Meeting, earlier
-from lowering.passes.places import bound_in
+from lowering.passes.places import bound_in, proof_of
 from lowering.passes.simplify import plain
 from lowering.passes.split import Nest, stored_indices
 
@@ -72,7 +73,9 @@ def turned(f: Function, nest: Nest, tensor: Tensor, axes: Sequence[Axis], scope:
     for loop, box in zip(used, boxes, strict=True):
         around = around.inside(replace(loop, range=box, body=Seq()))
     inner = {loop.var for loop in rest}
-    usable = [cond for cond in conditions if not inner.intersection(cond.free_vars())]
+    outer = {loop.var for loop in used}
+    # What mentions no loop of the map is a fact of all its points to the map, which does not say it again as a guard.
+    usable = [c for c in conditions if outer.intersection(c.free_vars()) and not inner.intersection(c.free_vars())]
     found = iter_map(around.where(*usable).ctx, [loop.var for loop in used], indices, limits)
     if not found.injective:
         points = found.injective.points
@@ -80,6 +83,7 @@ def turned(f: Function, nest: Nest, tensor: Tensor, axes: Sequence[Axis], scope:
     if _is_same(nest, found, indices, rest, boxes):
         return ""
     held = element(tensor, indices)
+    _check_arrives(nest, held, axes, scope)
     _check_order(Meeting(f, nest.stmt(), scope), nest, held, rest)
     made = _made(nest, found, rest, limits, [c for c in conditions if c not in usable], held)
     return plain(replace(f, body=made, ctx=scope.ctx)).body
@@ -96,6 +100,8 @@ def _boxes(nest: Nest, used: Sequence[For], scope: Scope, tensor: Tensor) -> tup
     keep = tuple(v for v in inside.ctx.ranges if v not in own)
     for loop in used:
         low, extent = range_ends(loop.range)
+        if scope.may_change(low, extent):
+            raise LayoutError(f"what the loop {loop.var} over {tensor.name} runs over depends on data that change")
         if not own.intersection(free_vars(low, extent)):
             boxes.append(loop.range)
             continue
@@ -123,6 +129,54 @@ def _indices(body: Stmt, tensor: Tensor) -> tuple[Expr, ...]:
     if any(opaque_terms(e) or own.intersection(free_vars(e)) for e in found[0]):
         raise LayoutError(f"the indices of {tensor.name} depend on data")
     return found[0]
+
+
+def _check_arrives(nest: Nest, held: Operand, axes: Sequence[Axis], scope: Scope) -> None:
+    """Refuse a nest with iterations that do something and arrive at no element: loops over the axes would lose them.
+
+    An iteration that certainly accesses `held` arrives, or the program is in error. One that accesses it under a
+    condition on data, or in a branch of a choice, may lie outside the axes: all of these must be inside.
+
+    Raises
+    ------
+    LayoutError: an iteration is not known to arrive, with the values of the loops where one is known not to.
+    """
+    if _arrives(nest.body, held):
+        return
+    inside = scope
+    for loop in nest.loops:
+        inside = inside.inside(loop)
+    inside = inside.where(*nest.guards)
+    for index, (low, extent) in zip(read_indices(held), axes, strict=True):
+        proof = proof_of(inside, (index >= low) & (index < low + extent))
+        if not proof:
+            values = [v for loop in nest.loops if (v := (proof.counterexample or {}).get(loop.var)) is not None]
+            points = (tuple(values),) if len(values) == len(nest.loops) else ()
+            what = f"{held!r} is accessed in some iterations only, and others may lie outside of its axes: "
+            raise LayoutError(what + "loops over these would leave them out", points)
+
+
+def _arrives(stmt: Stmt, held: Operand) -> bool:
+    """Whether a statement accesses an element whenever it does anything."""
+    if isinstance(stmt, (Let, Allocate)) or _accesses(stmt, held):
+        return True
+    return isinstance(stmt, (Seq, If, For)) and all(_arrives(inner, held) for inner in children(stmt))
+
+
+def _accesses(stmt: Stmt, held: Operand) -> bool:
+    """Whether a statement accesses an element whenever it runs."""
+    if isinstance(stmt, Seq):
+        return any(_accesses(inner, held) for inner in stmt.stmts)
+    if isinstance(stmt, Assume):
+        return held in always_read(stmt.cond)
+    if isinstance(stmt, If):
+        if held in always_read(stmt.cond):
+            return True
+        return stmt.orelse is not None and _accesses(stmt.then, held) and _accesses(stmt.orelse, held)
+    if isinstance(stmt, Store):
+        is_stored = element(stmt.tensor, stmt.indices) is held
+        return is_stored or held in always_read(*stmt.indices, stmt.value)
+    return False
 
 
 def _is_same(
