@@ -41,9 +41,10 @@ class LoopKind(StrEnum):
 class Above:
     """What statements do by means of modules that stand above them; `nest.methods` fills it with the package."""
 
-    __slots__ = ("function_text", "stmt_text")
+    __slots__ = ("function_text", "stmt_text", "with_checked_claims")
     function_text: Callable[[Function], str]
     stmt_text: Callable[[Stmt], str]
+    with_checked_claims: Callable[[Function], Function]
 
 
 ABOVE = Above()
@@ -138,7 +139,8 @@ class Assert(Stmt):
 class Assume(Stmt):
     """The condition holds here, and until an element it reads is stored; nothing checks it where it is compiled.
 
-    `proved` says that it follows from the nest: what is not is the user's word, and passes keep it.
+    `proved` claims that it follows from the nest. A claim counts where the dataflow proves it
+    (`passes.claims.with_checked_claims`); every other assumption is the user's word, and passes keep it.
     """
 
     cond: Cond | Value

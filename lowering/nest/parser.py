@@ -17,6 +17,7 @@ from intset.expr.range import Range
 from intset.expr.walk import opaque_terms
 from lowering.nest.coordinates import start_and_steps
 from lowering.nest.ir import (
+    ABOVE,
     Allocate,
     Assert,
     Assume,
@@ -48,7 +49,8 @@ def parse_nest(text: str) -> Function:
     A bare name in the head is an integer, a size (at least 0) where a shape uses it; `alpha: float32` is a scalar. A
     parameter that is stored to, or that a host call names, is an output; parameters never overlap. A host call reads
     and writes what it names. Numbers with a fraction, and `undef()`, have the type of what they stand with, else
-    float32 and int32. Empty lines, and lines that begin with `#`, say nothing.
+    float32 and int32. Empty lines, and lines that begin with `#`, say nothing. An assumption that the text marks
+    "proved" is the user's word unless the dataflow proves it.
 
     Raises
     ------
@@ -71,7 +73,7 @@ def parse_nest(text: str) -> Function:
     lines = lines_of(text)
     if not lines:
         raise InputError("parse_nest takes the text of a nest, and this text is empty")
-    return _Parser(lines).function()
+    return ABOVE.with_checked_claims(_Parser(lines).function())
 
 
 class _Block:

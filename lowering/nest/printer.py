@@ -32,6 +32,7 @@ from typing import Any, NamedTuple
 from bound.tensor import Tensor
 from intset.expr.node import Expr, Var, constant_value
 from lowering.nest.ir import (
+    ABOVE,
     Allocate,
     Assert,
     Assume,
@@ -72,8 +73,8 @@ class Line(NamedTuple):
 
 
 def function_text(f: Function) -> str:
-    """The whole function."""
-    return "\n".join(line.text for line in function_lines(f))
+    """The whole function; an assumption is marked "proved" where the dataflow proves it."""
+    return "\n".join(line.text for line in function_lines(ABOVE.with_checked_claims(f)))
 
 
 def function_lines(f: Function) -> Iterator[Line]:

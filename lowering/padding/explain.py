@@ -12,6 +12,7 @@ from lowering.nest.walk import statements, tensors_read
 from lowering.padding.interface import Port
 from lowering.padding.moves import Move
 from lowering.padding.states import NOTHING, READABLE, UNTOUCHED, PadState, PadValue
+from lowering.passes.claims import with_checked_claims
 
 States = Mapping[int, PadState | None]
 
@@ -85,6 +86,6 @@ def _need(port: Port, number: int, makers: Mapping[int, Move], states: States) -
 
 def _assumptions(f: Function) -> Iterator[Operand]:
     """What a function takes on the word of the user, each text once."""
-    nests = [f.body, *(r.nest for r in f.requires)]
+    nests = [with_checked_claims(f).body, *(r.nest for r in f.requires)]
     found = [s.cond for nest in nests for s in statements(nest) if isinstance(s, Assume) and not s.proved]
     yield from {text(cond): cond for cond in found}.values()

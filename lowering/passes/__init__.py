@@ -32,12 +32,15 @@ sequential.py  loops over an array, whole and in order: split.py, nests taken ap
                meeting.py, where accesses meet
 overcompute.py guards that make no difference, dropped; guards against what is for nothing
 undefined.py assumptions.py   `undef()` and `assume`, before code is made
+claims.py      which assumptions marked "proved" are proved; parser and printer ask it
 """
 
+from lowering.nest.ir import ABOVE
 from lowering.passes.accumulators import accumulate
 from lowering.passes.assumptions import remove_assume
 from lowering.passes.buffers import simplify
 from lowering.passes.choices import name_choices
+from lowering.passes.claims import with_checked_claims
 from lowering.passes.dead import drop_dead
 from lowering.passes.divisions import lower_divisions, lowered_parts
 from lowering.passes.extents import reduce_loop_extents
@@ -88,3 +91,5 @@ __all__ = [
     "strength_reduce",
     "unique_names",
 ]
+
+ABOVE.with_checked_claims = with_checked_claims

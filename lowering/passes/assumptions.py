@@ -7,12 +7,13 @@ from dataclasses import replace
 from lowering.nest.ir import Allocate, Assume, For, Function, If, Let, Requirement, Seq, Stmt, checked_function, seq
 from lowering.nest.undef import permission
 from lowering.nest.walk import Visit, drive, statements
+from lowering.passes.claims import with_checked_claims
 from lowering.passes.places import Entry, Place, Report, root_of
 from lowering.passes.refuted import check_assumptions
 
 
 def remove_assume(f: Function, report: list[Entry] | None = None) -> Function:
-    """The function without assumptions: those of the user are in `requires`, one each; those that are proved are gone.
+    """Remove the assumptions: those that the dataflow proves are gone, each other one is in `requires`.
 
     It comes last: passes after it no longer know what was assumed. An assumption that lets storage be read which
     nothing writes stays.
@@ -27,6 +28,7 @@ def remove_assume(f: Function, report: list[Entry] | None = None) -> Function:
     """
     checked_function(f, "remove_assume")
     check_assumptions(f)
+    f = with_checked_claims(f)
     said = Report(f)
     local = {stmt.tensor for stmt in statements(f.body) if isinstance(stmt, Allocate)}
     required: list[Requirement] = []

@@ -71,7 +71,8 @@ def g(A: float32[n, 4], B: int8[4], C: bool[4], D: float64[], X: float16[n * 2],
         if (k < 2) & ~(k == 1) | (k % 2 == 0):
             U[4] = min(k, 3, m) << 2
     assume A[0, 0] == undef()
-    assume A[0, 0] == 0, "proved"
+    assume A[0, 0] == 0, "proved"  # it is not
+    assume y == i.o * 3, "proved"
     allocate H: float32[5] holding A[n + y0 * 3, 4 - y0]
     C[0] = undef()
     C[1] = (A[0, 0] < inf) == (m < 3)
@@ -93,7 +94,8 @@ def test_every_kind_of_statement_survives() -> None:
         "for j in [y, y + 4) on threadIdx.x with q = 0, then q + 1; r = 3, then q + r:",
         "allocate H: float32[5] holding H[n + y0 * 3, 4 - y0]",
         'host(A, B, 3, "abc", i.o)',
-        'assume A[0, 0] == 0.0, "proved"',
+        "assume A[0, 0] == 0.0\n",
+        'assume y == i.o * 3, "proved"\n',
         "float32.twice(A[0, 0], m)",
     ):
         assert part in text
