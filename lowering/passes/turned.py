@@ -23,7 +23,7 @@ from intset.expr import ops
 from intset.expr.digits import shown
 from intset.expr.node import Cond, Expr, PlainVar, Var
 from intset.expr.range import Range
-from intset.expr.walk import free_vars, opaque_terms
+from intset.expr.walk import conjuncts, free_vars, opaque_terms
 from intset.itermap.itermap import IterMap, iter_map
 from lowering.dataflow.accesses import always_read
 from lowering.dataflow.program import Access
@@ -68,7 +68,7 @@ def turned(f: Function, nest: Nest, tensor: Tensor, axes: Sequence[Axis], scope:
     used = [loop for loop in nest.loops if any(loop.var in e.free_vars() for e in indices)]
     rest = [loop for loop in nest.loops if loop not in used]
     boxes, conditions = _boxes(nest, used, scope, tensor)
-    conditions += nest.guards
+    conditions += [part for guard in nest.guards for part in conjuncts(guard)]
     around = scope
     for loop, box in zip(used, boxes, strict=True):
         around = around.inside(replace(loop, range=box, body=Seq()))

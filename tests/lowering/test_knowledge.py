@@ -152,7 +152,9 @@ def test_a_loop_over_data_that_change_is_not_brought_in_order() -> None:
 # -- loops over an array ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("guard", ["n > 3", "i < n - 3", "(n + 3) % 4 < 2", "i % 4 == n % 4", "n > 3 or i > 2"])
+@pytest.mark.parametrize(
+    "guard", ["n > 3", "i < n - 3", "(n + 3) % 4 < 2", "i % 4 == n % 4", "n > 3 or i > 2", "i < 3 and n > 3"]
+)
 def test_a_guard_on_sizes_is_kept(guard: str) -> None:
     f = nest(f"for i in [0, 1):\n    if {guard}:\n        A[i] = 1\n        A[i + 1] = 2")
     check(f, sequential_buffer_access(f, "A"))
