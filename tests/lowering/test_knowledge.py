@@ -257,3 +257,7 @@ def test_what_follows_from_stores_is_marked_and_stays_so() -> None:
         g = add_constraint(f, "T", lambda i: i >= 0, value)
         assert f'assume {said}, "proved"' in str(g) and str(parse_nest(str(g))) == str(g)
         assert not remove_assume(g).requires
+
+
+def test_a_claim_that_is_refuted_is_not_marked() -> None:
+    assert '"proved"' not in str(nest('A[0] = 2\nassume A[0] == 3, "proved"'))
