@@ -115,7 +115,7 @@ DATA_ENDS: dict[str, tuple[str, Pass]] = {
     ),
     "pieces": ("for i in [0, A[0]):\n    A[0] = 2\n    if i < 2:\n        B[i] = 7", partition_loops),
     "two loops": (
-        "for i in [0, A[0]):\n    A[0] = 1\n    for j in [A[0], 5):\n        if j > i:\n            B[j] = 7",
+        "for i in [0, A[0]):\n    A[0] = 1\n    for j in [A[0], 5):\n        if j > i:\n            B[j] = B[j] + 1",
         partition_loops,
     ),
     "an end that may change, beside one that does not": (
