@@ -15,11 +15,12 @@ from bound.tir.build import negation, together
 from bound.tir.reduce import Parameter
 from bound.tir.value import parameter
 from intset.expr.node import Expr, Var
-from lowering.nest.ir import Assume, Function, If, Let, Seq, Stmt, seq
+from lowering.nest.driver import Cursor, rewritten
+from lowering.nest.ir import Assume, Function, If, Let, Stmt
 from lowering.nest.undef import has_undef, permission
-from lowering.nest.walk import Visit, drive, statements, with_children
+from lowering.nest.walk import statements
 from lowering.passes.known import Known
-from lowering.passes.places import Place, places, proves, root_of
+from lowering.passes.places import Place, places, proves
 
 _CHECKED: Final[WeakKeyDictionary[Function, Function]] = WeakKeyDictionary()
 
@@ -48,19 +49,10 @@ def _checked(f: Function) -> Function:
     if not refused:
         return f
 
-    def visit(place: Place) -> Visit[Stmt]:
-        stmt = place.stmt
-        if place.path in refused:
-            assert isinstance(stmt, Assume)
-            return replace(stmt, proved=False)
-        inner: list[Stmt] = []
-        for child in place.inside():
-            inner.append((yield visit(child)))  # noqa: PERF401  # a comprehension cannot yield
-        if isinstance(stmt, Seq):
-            return seq(*inner)
-        return with_children(stmt, tuple(inner)) if inner else stmt
+    def demote(stmt: Assume, cursor: Cursor) -> Assume:
+        return replace(stmt, proved=False) if cursor.path in refused else stmt
 
-    return f.with_body(drive(visit(root_of(f))))
+    return f.with_body(rewritten(f.body, Cursor.root(f), leave={Assume: (demote,)}))
 
 
 def _follows(f: Function, place: Place, known: Known) -> bool:
@@ -83,15 +75,10 @@ def _is_readable(f: Function, place: Place) -> bool:
     probe = Let(name, held)
     body: Stmt = If(together(*(negation(cond) for cond in unless)), probe) if unless else probe
 
-    def visit(at: Place) -> Visit[Stmt]:
-        if at.path == place.path:
-            return body
-        inner: list[Stmt] = []
-        for child in at.inside():
-            inner.append((yield visit(child)))  # noqa: PERF401  # a comprehension cannot yield
-        return with_children(at.stmt, tuple(inner)) if inner else at.stmt
+    def put_probe(stmt: Assume, cursor: Cursor) -> Stmt:
+        return body if cursor.path == place.path else stmt
 
-    g = f.with_body(drive(visit(root_of(f))))
+    g = f.with_body(rewritten(f.body, Cursor.root(f), leave={Assume: (put_probe,)}))
     at = next(one for one in places(g) if one.stmt is probe)
     sources = Known(g).sources(at).get(held, ())
     return bool(sources) and all(s.kind in ("store", "assume") or proves(at.scope, ~s.where) for s in sources)
