@@ -32,6 +32,7 @@ from lowering.build.shared import Item, around, merged, ordered
 from lowering.build.stages import Attach, Level, Starting
 from lowering.nest.ir import Allocate, Evaluate, If, Seq, Stmt, seq
 from lowering.nest.walk import Visit, drive, substitute, transform
+from lowering.passes.unique import with_own_storage
 
 _NOTHING: Final[Mapping[Var, Expr]] = {}
 _UNCHECKED: Final[Checks] = {}
@@ -62,6 +63,7 @@ def schedule_ops(
         if isinstance(stage.op, ScanOp)
         for state, output in zip(stage.op.state_placeholder, stage.op.outputs, strict=True)
     }
+    body = with_own_storage(body)  # pieces of a stage, and both halves of a double buffer, hold what is attached to it
     if not states:
         return body
 

@@ -37,6 +37,7 @@ from lowering.passes.inline import inline_values
 from lowering.passes.narrow import Width, narrow
 from lowering.passes.partition import partition_loops
 from lowering.passes.rows import decide_rows
+from lowering.passes.unique import with_own_storage
 from lowering.passes.unroll import unroll
 from lowering.storage.fixed import with_fixed_storage
 
@@ -88,7 +89,8 @@ def to_c(f: Function, width: Width | None = None) -> str:
 
 def c_file(f: Function, width: Width | None = None) -> CFile:
     """`to_c` with what a caller of the compiled function needs to know. Parameters and errors are those of `to_c`."""
-    f = inline_values(drop_dead(f.with_body(without_assumptions(f.body))))  # what is not used would be a warning
+    f = f.with_body(with_own_storage(without_assumptions(f.body), f.params))
+    f = inline_values(drop_dead(f))  # what is not used would be a warning
     chosen = narrow(f) if width is None else width
     f = _prepared(f, chosen.bits)
     small = with_short_signs(f)

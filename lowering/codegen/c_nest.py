@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import intset
 from bound import dtypes
@@ -21,6 +21,7 @@ from intset.expr import ops
 from intset.expr.node import Expr, Var, const, constant_value
 from intset.expr.node import make as make_node
 from intset.expr.walk import opaque_terms, postorder
+from lowering.codegen.assigned import conditional_storage
 from lowering.codegen.c_ops import CSyntax
 from lowering.codegen.c_parts import is_part, part_of
 from lowering.codegen.c_storage import CStorage, count
@@ -41,6 +42,14 @@ from lowering.passes.narrow import offset
 from lowering.storage.plan import parallel_plan
 
 ZEROED: Final = 64  # elements up to which an array is set to zero first, when that avoids a warning
+
+
+class _Named(NamedTuple):
+    """The lines from `start` up to `stop` that give a value its name."""
+
+    start: int
+    stop: int
+    name: str
 
 
 class CNest:
@@ -67,25 +76,20 @@ class CNest:
         self._spans: dict[Var, tuple[int, int]] = {}  # of the loops around, where they are known
         self._table_of: dict[Any, Tensor] = {}
         self.needed = needed_variables(f.body)
-        self.conditional = {
-            inner.tensor
-            for stmt in statements(f.body)
-            if isinstance(stmt, If)
-            for inner in statements(stmt)
-            if isinstance(inner, Store)
-        }
+        self.conditional = conditional_storage(f.body)
 
     def lines(self) -> list[str]:
         """The body."""
         stmts = self.f.body.stmts if isinstance(self.f.body, Seq) else (self.f.body,)
         begin = next((k for k, stmt in enumerate(stmts) if not isinstance(stmt, (Assert, Let))), len(stmts))
-        lines = drive(self._sequence(stmts[:begin]))
+        lines, names = drive(self._statements(stmts[:begin]))
         for stmt in stmts[:begin]:
             self._scope = self._scope.after(stmt)
         lines += self.storage.head()
         if self.storage.held:
             self.heap.append(self.storage.held)
         lines += drive(self._sequence(stmts[begin:]))
+        lines = _without_unused(lines, names)
         lines += self._frees(0)
         if not self.syntax.undefined:
             return [*lines, "return 0;"]
@@ -101,7 +105,17 @@ class CNest:
             return not self._scope.ctx.prove(divisor.ne(0))
 
     def _sequence(self, stmts: Sequence[Stmt]) -> Visit[list[str]]:
+        """Statements one after another, without the names that none of their lines uses: compilers warn of those.
+
+        An index may need fewer names in C than in the nest: what is known at an access shortens its place.
+        """
+        lines, names = yield self._statements(stmts)
+        return _without_unused(lines, names)
+
+    def _statements(self, stmts: Sequence[Stmt]) -> Visit[tuple[list[str], list[_Named]]]:
+        """The lines of statements one after another, and those of them that only give a name to a value."""
         lines: list[str] = []
+        names: list[_Named] = []
         outside = self._scope
         brief = self._brief(stmts)
         for stmt in stmts:
@@ -114,12 +128,14 @@ class CNest:
             if stmt in self.plan.stack and all(constant_value(range_ends(r)[1]) == 1 for r in stmt.ranges):
                 self.syntax.scalars.add(stmt.tensor)
             made = yield self._stmt(stmt)
+            if isinstance(stmt, Let) and made:
+                names.append(_Named(len(lines), len(lines) + len(made), self._name(stmt.var)))
             used = [brief[t] for t in touched(stmt) if t in brief] if brief else []
             pointers = [text for a in dict.fromkeys(used) if (text := self.storage.pointer(a)) is not None]
             lines += ["{", *_in([*pointers, *made]), "}"] if pointers else self._declared(lines, made)
             self._scope = self._scope.after(stmt)
         self._scope = outside
-        return lines
+        return lines, names
 
     def _declared(self, lines: list[str], made: list[str]) -> list[str]:
         """The lines that follow, the first of them in one with the declaration before it where it gives its value."""
@@ -317,6 +333,7 @@ class CNest:
 
     def _note_shape(self, stmt: Allocate) -> tuple[Expr, ...]:
         tensor = stmt.tensor
+        self.syntax.names.local(tensor.name, tensor)
         for r in stmt.ranges:
             if constant_value(range_ends(r)[0]) != 0:
                 raise InputError(f"the storage of {tensor.name} does not begin at 0: apply rebase before to_c")
@@ -377,6 +394,15 @@ class CNest:
         indices = [simple.sub(v, low) for v, low in zip(table.variables, table.firsts, strict=True)]
         place = offset(indices, [const(n) for n in table.extents])
         return load(self._table_of[key], (place,))
+
+
+def _without_unused(lines: list[str], names: Sequence[_Named]) -> list[str]:
+    """The lines without those that name a value which no later line uses."""
+    kept = list(lines)
+    for start, stop, name in reversed(names):  # a name may be used for another that nothing uses
+        if not any(re.search(rf"\b{name}\b", line) for line in kept[stop:]):
+            del kept[start:stop]
+    return kept
 
 
 def _names(loop: For) -> bool:

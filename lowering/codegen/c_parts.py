@@ -13,10 +13,10 @@ from typing import Any
 from zlib import crc32
 
 from bound.tensor import Tensor
-from intset.expr.node import Expr
+from intset.expr.node import Expr, constant_value
 from lowering.codegen.c_types import c_type
 from lowering.nest.ir import Allocate, Assert, Evaluate, For, If, Stmt, Store
-from lowering.nest.walk import free_variables, statements, touched
+from lowering.nest.walk import free_variables, range_ends, statements, touched
 
 
 def is_part(stmt: Stmt, stored: Collection[Tensor], stack: Collection[Allocate], is_in_parallel: bool) -> bool:
@@ -37,7 +37,7 @@ def is_part(stmt: Stmt, stored: Collection[Tensor], stack: Collection[Allocate],
     inside = list(statements(stmt))
     if any(isinstance(s, (Assert, Evaluate)) or (isinstance(s, Allocate) and s not in stack) for s in inside):
         return False
-    return any(isinstance(s, For) for s in inside)
+    return any(isinstance(s, For) and constant_value(range_ends(s.range)[1]) != 1 for s in inside)
 
 
 def part_of(

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
-from bound.tensor import Tensor
 from bound.tir import walk
 from intset.expr.node import Var, const, constant_value
 from intset.expr.range import Range
-from lowering.nest.ir import Allocate, For, Function, LoopKind, Seq, Stmt, seq
-from lowering.nest.walk import range_ends, rebuilt, statements, transform
+from lowering.nest.ir import Allocate, For, Function, Let, LoopKind, Seq, Stmt, seq
+from lowering.nest.walk import operands, range_ends, rebuilt, statements, transform, variables
 from lowering.passes.constants import decided
 from lowering.passes.unique import with_fresh_names
 
@@ -32,24 +32,35 @@ def _written_out(stmt: Stmt) -> Stmt:
     inside = list(statements(stmt.body))
     if low is None or count is None or len(inside) * count > MOST:
         return stmt
-    return seq(*_sharing([_at(stmt.body, stmt.var, low + k) for k in range(count)])) if count > 0 else Seq()
+    copies = [_at(stmt.body, stmt.var, low + k) for k in range(count)]
+    storage = _shared(copies)
+    return seq(*storage, *(_block(stmt, low + k, copy, storage) for k, copy in enumerate(copies)))
 
 
-def _sharing(copies: Sequence[Stmt]) -> list[Stmt]:
-    """Copies that stand in one sequence, with the storage of the first for all: it is allocated once."""
-    made: dict[Tensor, tuple[Range, ...]] = {}
-    found: list[Stmt] = []
-    for copy in copies:
-        kept = []
-        for part in copy.stmts if isinstance(copy, Seq) else (copy,):
-            if isinstance(part, Allocate):
-                if made.get(part.tensor) == part.ranges:
-                    continue
-                made[part.tensor] = part.ranges
-            kept.append(part)
-        found.append(seq(*kept))
-    return found
+def _shared(copies: Sequence[Stmt]) -> list[Allocate]:
+    """The storage that serves all copies of a body: what is allocated in each of them, with the same ranges."""
+    made = [{part.tensor: part for part in _parts(copy) if isinstance(part, Allocate)} for copy in copies]
+    named = {part.var for copy in copies for part in _parts(copy) if isinstance(part, Let)}
+    return [
+        first
+        for tensor, first in (made[0] if made else {}).items()
+        if all(other[tensor].ranges == first.ranges for other in made) and named.isdisjoint(variables(*operands(first)))
+    ]
+
+
+def _block(loop: For, value: int, copy: Stmt, storage: Sequence[Allocate]) -> Stmt:
+    """One iteration, with names of its own; a loop of one iteration where storage is left that belongs to it alone."""
+    shared = {part.tensor for part in storage}
+    kept = [part for part in _parts(copy) if not (isinstance(part, Allocate) and part.tensor in shared)]
+    body = with_fresh_names(seq(*kept))
+    if not any(isinstance(part, Allocate) for part in _parts(body)):
+        return body
+    return replace(loop, var=Var(loop.var.name), range=Range(value, 1), body=body, kind=LoopKind.SERIAL)
+
+
+def _parts(stmt: Stmt) -> tuple[Stmt, ...]:
+    return stmt.stmts if isinstance(stmt, Seq) else (stmt,)
 
 
 def _at(body: Stmt, var: Var, value: int) -> Stmt:
-    return with_fresh_names(transform(body, lambda e: decided(walk.substitute(e, {var: const(value)}))))
+    return transform(body, lambda e: decided(walk.substitute(e, {var: const(value)})))
