@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Final
 
 from bound.tir import walk
@@ -64,13 +65,21 @@ _WHOLE: Final = (LoopKind.PARALLEL, LoopKind.THREAD, LoopKind.VTHREAD)
 class Change:
     """A value of a loop variable from which on a condition holds (`rises`), or does not hold any more.
 
-    Exact: it is so for all values below or above, too. Otherwise the other side is not known.
+    Attributes
+    ----------
+    at: the value, as it is written in the ends of pieces.
+    is_exact: whether it is so for all values below or above, too. Otherwise the other side is not known.
     """
 
-    at: Linear
+    at: Expr
     rises: bool
     cond: Cond
     is_exact: bool
+
+    @cached_property
+    def form(self) -> Linear:
+        """The value in the canonical terms of all other ends: a shift is the quotient that a range says."""
+        return form_of(self.at)
 
 
 def partition_loops(f: Function, of: Function | None = None) -> Function:
@@ -245,7 +254,7 @@ class _Partition:
                 known = self._inside(known, inner.var, low, end_of(low, extent))
             for change in _solved(cond, loop.var, known, [inner.var for inner in path]):
                 if not _is_beyond(change, loop.var, inside):
-                    found.setdefault((change.at.key(), change.rises, change.cond), change)
+                    found.setdefault((change.form.key(), change.rises, change.cond), change)
         return list(found.values())
 
 
@@ -268,7 +277,7 @@ def _copies(loop: For, worth: Worth) -> int:
 
 def _is_beyond(change: Change, var: Var, inside: Loops) -> bool:
     """Whether a value is on neither side of a change, as the ends of the loop tell."""
-    ahead = change.at.minus(form_of(var))
+    ahead = change.form.minus(form_of(var))
     return inside.is_at_least_0(ahead.shift(-1)) or inside.is_at_least_0(ahead.scale(-1))
 
 
@@ -314,9 +323,9 @@ def _solved(cond: Cond, var: Var, known: Loops, inner: Sequence[Var]) -> Iterato
             continue
         is_exact = not set(inner) & set(cond.free_vars())
         if step > 0:  # var >= ceil(-rest / step)
-            yield Change(quotient(rest.scale(-1).shift(step - 1), step, known), True, cond, is_exact)
+            yield Change(quotient(rest.scale(-1).shift(step - 1), step, known).expr(), True, cond, is_exact)
         else:  # var <= floor(rest / -step)
-            yield Change(quotient(rest, -step, known).shift(1), False, cond, is_exact)
+            yield Change(quotient(rest, -step, known).shift(1).expr(), False, cond, is_exact)
         return
 
 
@@ -342,18 +351,18 @@ def _pieces(low: Expr, end: Expr, changes: Sequence[Change], loops: Loops) -> li
     piece that has an iteration the changes behind are reached and the next one is not, whatever their order.
     """
     rising, falling = (_chain([c for c in changes if c.rises is rises]) for rises in (True, False))
-    is_apart = bool(rising and falling) and loops.is_at_least_0(falling[0].at.minus(rising[-1].at))
-    ups, downs = ({c.at.key(): c for c in side} for side in (rising, falling))
+    is_apart = bool(rising and falling) and loops.is_at_least_0(falling[0].form.minus(rising[-1].form))
+    ups, downs = ({c.form.key(): c for c in side} for side in (rising, falling))
     stops = [*ups.values(), *downs.values()]
     if len(stops) >= PIECES:  # only the interior, and what is on both sides of it
         stops = [*list(ups.values())[-1:], *list(downs.values())[:1]]
     found: list[Piece] = []
     begin = low
     for k, ahead in enumerate((*stops, None)):
-        stop = end if ahead is None else clamped(ahead.at.expr(), begin, end, loops)
+        stop = end if ahead is None else clamped(ahead.at, begin, end, loops)
         if difference(begin, stop) != 0:
-            lows = (low, *(c.at.expr() for c in stops[:k]))
-            highs = (end,) if ahead is None else (end, ahead.at.expr())
+            lows = (low, *(c.at for c in stops[:k]))
+            highs = (end,) if ahead is None else (end, ahead.at)
             is_interior = all(c.rises for c in stops[:k]) and not any(c.rises for c in stops[k:])
             truths = {
                 c.cond: t for c in (*rising, *falling) if (t := _truth(c, stops[:k], ahead, is_apart)) is not None
@@ -389,15 +398,15 @@ def _truth(change: Change, behind: Sequence[Change], ahead: Change | None, is_ap
 
 def _distance(one: Change, other: Change) -> int:
     """By how much the other of two changes in one chain is later."""
-    difference = other.at.minus(one.at)
+    difference = other.form.minus(one.form)
     assert difference.is_const
     return difference.const
 
 
 def _chain(changes: Sequence[Change]) -> list[Change]:
     """The changes whose distances from the first are known, in their order."""
-    kept = [c for c in changes if c.at.minus(changes[0].at).is_const]
-    return sorted(kept, key=lambda c: c.at.minus(changes[0].at).const)
+    kept = [c for c in changes if c.form.minus(changes[0].form).is_const]
+    return sorted(kept, key=lambda c: c.form.minus(changes[0].form).const)
 
 
 def _at(body: Stmt, var: Var, value: Expr) -> Stmt:
