@@ -13,7 +13,7 @@ from intset.expr.build import logical_and
 from intset.expr.definedness import embedded_claims
 from intset.expr.node import Cond, Expr, Node, Var, constant_value
 from intset.expr.range import Range
-from intset.expr.walk import conjuncts, free_vars
+from intset.expr.walk import conjuncts, free_vars, postorder
 from intset.facts import ASSERTED, DERIVED, Fact
 from intset.names import CHEAPEST
 from intset.prover.proof import PROVED, UNKNOWN, Proof
@@ -25,6 +25,7 @@ MAX_GUARD = 200  # nodes, counted as a tree: a larger branch condition is not us
 MAX_TREE = 1000  # nodes, counted as a tree: of larger operands only the linear tier is asked
 MAX_ASKED = 100_000  # of still larger ones nothing is asked
 Z3_RLIMIT = 200_000  # lowering asks many small questions: each gets a small share
+NONLINEAR = 20  # by how much less where products or divisions of unknowns stand: a unit of z3's takes that much longer
 
 
 class Scope:
@@ -70,7 +71,7 @@ class Scope:
         if size > MAX_ASKED:
             return _decided(cond) or Proof(cond, UNKNOWN, "", reason="the expression is too large to be asked about")
         if found is None:
-            with _budget(size):
+            with _budget(size, cond):
                 found = self._proofs[cond] = _decided(cond) or self.ctx.prove(cond)
         return found
 
@@ -80,7 +81,7 @@ class Scope:
         if size > MAX_TREE:  # every root has a context of its own
             return self.prove(cond, size)
         if found is None:
-            with _budget(size):
+            with _budget(size, cond):
                 found = self._proofs_at[root, cond] = _decided(cond) or self.premised(root).prove(cond)
         return found
 
@@ -136,11 +137,22 @@ def root_scope(ctx: Context | None, root: Node, bits: int) -> Scope:
 
 
 @contextmanager
-def _budget(size: int) -> Iterator[None]:
+def _budget(size: int, cond: Cond) -> Iterator[None]:
     config = current()
     tiers = tiers_within(Effort.LOOK_UP if size > MAX_TREE else Effort.SEARCH)
-    with intset.using(z3_rlimit=min(config.z3_rlimit, Z3_RLIMIT), tiers=tiers):
+    share = Z3_RLIMIT // NONLINEAR if _is_nonlinear(cond) else Z3_RLIMIT
+    with intset.using(z3_rlimit=min(config.z3_rlimit, share), tiers=tiers):
         yield
+
+
+def _is_nonlinear(cond: Cond) -> bool:
+    """Whether unknowns are multiplied or divided by one another in a condition."""
+    for node in postorder((cond,)):
+        if node.op is ops.MUL and sum(arg.op is not ops.CONST for arg in node.args) > 1:
+            return True
+        if node.op in ops.DIVISIONS and node.args[1].op is not ops.CONST:
+            return True
+    return False
 
 
 def is_small(cond: Cond) -> bool:
