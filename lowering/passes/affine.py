@@ -39,11 +39,14 @@ class Loops:
         self.ends: dict[Var, Ends] = dict(ends or {})
         self._decided: dict[Cond, bool | None] = {}
 
-    def inside(self, var: Var, lows: Iterable[Expr], highs: Iterable[Expr]) -> Loops:
-        """These loops and one more; `highs` are its last values."""
+    def inside(self, var: Var, lows: Iterable[Expr], highs: Iterable[Expr], within: Ends = ((), ())) -> Loops:
+        """These loops and one more; `highs` are its last values.
+
+        `within`: ends that are known already, of the loop that this one is a piece of.
+        """
         found = (
-            tuple(islice((form for low in lows for form in _below(form_of(low), -1)), MOST_ENDS)),
-            tuple(islice((form for high in highs for form in _below(form_of(high), 1)), MOST_ENDS)),
+            _distinct((form for low in lows for form in _below(form_of(low), -1)), within[0]),
+            _distinct((form for high in highs for form in _below(form_of(high), 1)), within[1]),
         )
         return Loops({**self.ends, var: found})
 
@@ -85,6 +88,13 @@ class Loops:
         if all(self.is_at_least_0(form) for form in forms):
             return True
         return False if any(self.is_at_least_0(form.scale(-1).shift(-1)) for form in forms) else None
+
+
+def _distinct(own: Iterable[Linear], known: Sequence[Linear]) -> tuple[Linear, ...]:
+    """Ends of a loop, those that are known already behind its own, each once."""
+    found = {form.key(): form for form in islice(own, MOST_ENDS)}
+    found.update((form.key(), form) for form in known[:MOST_ENDS] if form.key() not in found)
+    return tuple(found.values())
 
 
 def form_of(e: Expr) -> Linear:

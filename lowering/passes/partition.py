@@ -187,7 +187,7 @@ class _Partition:
         for k in sorted(
             range(len(pieces)), key=lambda k: not pieces[k].is_interior
         ):  # the interior has the budget first
-            made[k] = yield self._piece(loop, pieces[k], loops, around)
+            made[k] = yield self._piece(loop, pieces[k], loops, inside, around)
         return seq(*(made[k] for k in range(len(pieces))))
 
     def _inside(self, loops: Loops, var: Var, low: Expr, end: Expr) -> Loops:
@@ -209,7 +209,8 @@ class _Partition:
             )
         return found
 
-    def _piece(self, loop: For, piece: Piece, loops: Loops, around: Around) -> Visit[Stmt]:
+    def _piece(self, loop: For, piece: Piece, loops: Loops, inside: Loops, around: Around) -> Visit[Stmt]:
+        """A piece of a loop. `inside`: what the whole loop knows, which its pieces know as well."""
         body = _holding(loop.body, piece.truths)
         count = difference(piece.low, piece.end)
         is_short = count is not None and count < VECTOR and loop.kind is LoopKind.VECTORIZED
@@ -220,7 +221,8 @@ class _Partition:
             kind=LoopKind.SERIAL if is_short else loop.kind,
         )
         highs = [high - 1 for high in piece.highs if self._is_fixed(high)]
-        known = loops.inside(loop.var, [low for low in piece.lows if self._is_fixed(low)], highs)
+        lows = [low for low in piece.lows if self._is_fixed(low)]
+        known = loops.inside(loop.var, lows, highs, inside.ends[loop.var])
         made: Stmt = yield self._loop(part, loops, around, known, self._worth.inside(around, loop))
         return made
 
