@@ -29,6 +29,7 @@ from lowering.passes import (
     unique_names,
 )
 from lowering.passes.constants import fold_constants
+from lowering.passes.empty import drop_empty
 from lowering.passes.identities import drop_identities
 from lowering.passes.inline import inline_values
 from lowering.passes.races import races
@@ -158,7 +159,7 @@ def before_divisions(
     _refuse_races(f, s)
     bits = narrow(f).bits
     if made.parted is not None:
-        parted = drop_identities(made.parted)
+        parted = drop_identities(drop_empty(made.parted))
         parted = fold_constants(inline_values(parted, 1))  # some names are constants in a piece
         f = parted if narrow(parted).bits == bits else f
     return f, bits

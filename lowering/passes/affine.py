@@ -39,7 +39,7 @@ class Loops:
         self.ends: dict[Var, Ends] = dict(ends or {})
         self._decided: dict[Cond, bool | None] = {}
 
-    def inside(self, var: Var, lows: Iterable[Expr], highs: Iterable[Expr], within: Ends = ((), ())) -> Loops:
+    def inside(self, var: Var, lows: Iterable[Expr], highs: Iterable[Expr], *, within: Ends = ((), ())) -> Loops:
         """These loops and one more; `highs` are its last values.
 
         `within`: ends that are known already, of the loop that this one is a piece of.

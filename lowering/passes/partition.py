@@ -222,7 +222,7 @@ class _Partition:
         )
         highs = [high - 1 for high in piece.highs if self._is_fixed(high)]
         lows = [low for low in piece.lows if self._is_fixed(low)]
-        known = loops.inside(loop.var, lows, highs, inside.ends[loop.var])
+        known = loops.inside(loop.var, lows, highs, within=inside.ends[loop.var])
         made: Stmt = yield self._loop(part, loops, around, known, self._worth.inside(around, loop))
         return made
 

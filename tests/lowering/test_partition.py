@@ -12,15 +12,17 @@ import pytest
 from bound import te, tir
 from intset import Var, const
 from intset.expr import ops
+from intset.expr.node import constant_value
 from lowering import lower, parse_nest, run, to_c
 from lowering.nest.ir import Assert, For, Function, Seq, Store
-from lowering.nest.walk import operands, statements
+from lowering.nest.walk import operands, range_ends, statements
 from lowering.passes import accumulators as accumulating
 from lowering.passes import partition
 from lowering.passes import worth as deciding
 from lowering.passes.accumulators import accumulate
 from lowering.passes.affine import Loops
 from lowering.passes.partition import partition_loops
+from tests.bound.corpus import CASES
 from tests.sweeps import daily
 
 LENGTH = 16
@@ -307,3 +309,26 @@ def test_ends_that_are_numbers_only_in_a_piece_are_seen() -> None:
         s[t].compute_at(s[o], xo)
         texts.append(str(to_c(lower(s, [a, w, o], nests=nests))))
     assert len(set(texts)) == 1 and "T[x_1 * 2 + 1] = 0.0f;" in texts[0]
+
+
+def test_a_loop_is_not_cut_again_where_it_was_cut() -> None:
+    """The ends of pieces are shifts of products and minima of maxima; eight pieces ran over nothing."""
+    shape = [te.size_var(f"n{k}") for k in range(4)]
+    a = te.placeholder(shape, name="A")
+    b = te.compute(shape, lambda *i: a[i] * 0.5, name="B")
+    c = te.compute(shape, lambda *i: b[i] * 2.0, name="C")
+    s = te.create_schedule(c.op)
+    o, _ = s[c].split(s[c].fuse(*s[c].leaf_iter_vars), 8)
+    outer, _ = s[c].split(o, 4)
+    s[b].compute_at(s[c], outer)
+    text = str(lower(s, [a, c], nests="partition"))
+    assert text.count("outer.outer in") <= 2 and text.count("allocate") <= 2
+
+
+@pytest.mark.parametrize("name", ["flatten_split_nondiv5", "matmul_packed_b_tile6", "doc_ex6_fuse_split3"])
+def test_no_loop_is_printed_that_never_runs(name: str) -> None:
+    f = lower(CASES[name]["fn"](), nests="partition")
+    for stmt in statements(f.body):
+        if isinstance(stmt, For):
+            count = constant_value(range_ends(stmt.range)[1])
+            assert count is None or count > 0
