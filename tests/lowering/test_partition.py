@@ -325,10 +325,11 @@ def test_a_loop_is_not_cut_again_where_it_was_cut() -> None:
     assert text.count("outer.outer in") <= 2 and text.count("allocate") <= 2
 
 
-@pytest.mark.parametrize("name", ["flatten_split_nondiv5", "matmul_packed_b_tile6", "doc_ex6_fuse_split3"])
+@pytest.mark.parametrize("name", ["flatten_split_nondiv5", "matmul_packed_b_tile6", "crash_schedule_ops_handle"])
 def test_no_loop_is_printed_that_never_runs(name: str) -> None:
     f = lower(CASES[name]["fn"](), nests="partition")
     for stmt in statements(f.body):
         if isinstance(stmt, For):
             count = constant_value(range_ends(stmt.range)[1])
             assert count is None or count > 0
+    assert len(str(f)) < 6000
