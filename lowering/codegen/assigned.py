@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Sequence
 
 from bound.tensor import Tensor
 from intset.expr.node import constant_value
 from lowering.nest.ir import Allocate, For, If, Seq, Stmt, Store
-from lowering.nest.walk import Visit, drive, range_ends, statements
+from lowering.nest.walk import folded, range_ends, statements
 
 
 def conditional_storage(root: Stmt) -> frozenset[Tensor]:
@@ -28,25 +28,20 @@ def conditional_storage(root: Stmt) -> frozenset[Tensor]:
         if isinstance(inner, Store)
     }
     certain: set[Tensor] = set()
-    drive(_certain(root, arrays, certain))
+
+    def surely_stored(stmt: Stmt, inside: Sequence[frozenset[Tensor]]) -> frozenset[Tensor]:
+        """The tensors that a statement stores to whenever it runs; storage allocated before such a store is certain."""
+        if isinstance(stmt, Store):
+            return frozenset((stmt.tensor,))
+        if isinstance(stmt, Seq):
+            stored = frozenset[Tensor]().union(*inside)
+            certain.update(stored.intersection(inner.tensor for inner in stmt.stmts if isinstance(inner, Allocate)))
+            return stored
+        if isinstance(stmt, For):
+            return inside[0] if (constant_value(range_ends(stmt.range)[1]) or 0) > 0 else inside[0] & arrays
+        if isinstance(stmt, If) and stmt.orelse is not None:
+            return inside[0] & inside[1]
+        return frozenset()
+
+    folded(root, surely_stored)
     return frozenset((guarded & allocated) | (allocated - certain))
-
-
-def _certain(stmt: Stmt, arrays: Set[Tensor], found: set[Tensor]) -> Visit[frozenset[Tensor]]:
-    """The tensors that a statement stores to whenever it runs; `found` collects those allocated in front of that."""
-    if isinstance(stmt, Store):
-        return frozenset((stmt.tensor,))
-    if isinstance(stmt, Seq):
-        made: set[Tensor] = set()
-        for inner in stmt.stmts:
-            made |= yield _certain(inner, arrays, found)
-        found |= made.intersection(inner.tensor for inner in stmt.stmts if isinstance(inner, Allocate))
-        return frozenset(made)
-    if isinstance(stmt, For):
-        inside: frozenset[Tensor] = yield _certain(stmt.body, arrays, found)
-        return inside if (constant_value(range_ends(stmt.range)[1]) or 0) > 0 else inside & arrays
-    if isinstance(stmt, If):
-        then: frozenset[Tensor] = yield _certain(stmt.then, arrays, found)
-        orelse: frozenset[Tensor] = frozenset() if stmt.orelse is None else (yield _certain(stmt.orelse, arrays, found))
-        return then & orelse
-    return frozenset()

@@ -44,7 +44,7 @@ from lowering.storage.plan import parallel_plan
 ZEROED: Final = 64  # elements up to which an array is set to zero first, when that avoids a warning
 
 
-class _Named(NamedTuple):
+class _NamingLines(NamedTuple):
     """The lines from `start` up to `stop` that give a value its name."""
 
     start: int
@@ -112,10 +112,10 @@ class CNest:
         lines, names = yield self._statements(stmts)
         return _without_unused(lines, names)
 
-    def _statements(self, stmts: Sequence[Stmt]) -> Visit[tuple[list[str], list[_Named]]]:
+    def _statements(self, stmts: Sequence[Stmt]) -> Visit[tuple[list[str], list[_NamingLines]]]:
         """The lines of statements one after another, and those of them that only give a name to a value."""
         lines: list[str] = []
-        names: list[_Named] = []
+        names: list[_NamingLines] = []
         outside = self._scope
         brief = self._brief(stmts)
         for stmt in stmts:
@@ -129,7 +129,7 @@ class CNest:
                 self.syntax.scalars.add(stmt.tensor)
             made = yield self._stmt(stmt)
             if isinstance(stmt, Let) and made:
-                names.append(_Named(len(lines), len(lines) + len(made), self._name(stmt.var)))
+                names.append(_NamingLines(len(lines), len(lines) + len(made), self._name(stmt.var)))
             used = [brief[t] for t in touched(stmt) if t in brief] if brief else []
             pointers = [text for a in dict.fromkeys(used) if (text := self.storage.pointer(a)) is not None]
             lines += ["{", *_in([*pointers, *made]), "}"] if pointers else self._declared(lines, made)
@@ -396,7 +396,7 @@ class CNest:
         return load(self._table_of[key], (place,))
 
 
-def _without_unused(lines: list[str], names: Sequence[_Named]) -> list[str]:
+def _without_unused(lines: list[str], names: Sequence[_NamingLines]) -> list[str]:
     """The lines without those that name a value which no later line uses."""
     kept = list(lines)
     for start, stop, name in reversed(names):  # a name may be used for another that nothing uses

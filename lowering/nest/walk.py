@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias, TypeGuard, TypeVar
 
@@ -148,6 +148,18 @@ def rebuilt(root: Stmt, change: Callable[[Stmt], Stmt]) -> Stmt:
         for child in children(stmt):
             inner.append((yield visit(child)))  # noqa: PERF401  # a comprehension cannot yield
         return change(with_children(stmt, tuple(inner)) if inner else stmt)
+
+    return drive(visit(root))
+
+
+def folded(root: Stmt, combine: Callable[[Stmt, Sequence[R]], R]) -> R:
+    """The value of a statement, computed from the values of the statements directly inside, bottom-up."""
+
+    def visit(stmt: Stmt) -> Visit[R]:
+        values: list[R] = []
+        for child in children(stmt):
+            values.append((yield visit(child)))  # noqa: PERF401  # a comprehension cannot yield
+        return combine(stmt, values)
 
     return drive(visit(root))
 
