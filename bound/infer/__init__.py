@@ -41,9 +41,9 @@ tensor, an operation or a stage of the schedule as written is accepted wherever 
 - `b[axis]`: `Range` of any root, intermediate or leaf axis. Leaves start at 0 except roots that are leaves (threads).
   `min` and `extent` are in the sizes and in *loop variables outside of that loop*: leaves of the attach path, and
   (with `tail="shrink"`) leaves of the same stage further out. An extent may be below 0: the loop does not run.
-- `b.nest(stage)`: a `Nest`, everything above and below for one stage:
-    - `nest.loops`: one `Loop(iv, range, thread, kind)` a leaf, outermost first. The loop variable *is* `iv`. `thread`
-      is the thread axis it runs on, or `None`; `kind` is the `IterType` after annotations.
+- `b.nest(stage)`: a `StageNest`, everything above and below for one stage:
+    - `nest.loops`: one `StageLoop(iv, range, thread, kind)` a leaf, outermost first. The loop variable *is* `iv`.
+      `thread` is the thread axis it runs on, or `None`; `kind` is the `IterType` after annotations.
     - `nest.values`: root axis -> expression in leaf variables (own leaves, leaves of the attach path, sizes): what to
       put in the place of the axes of `stage.op` in its formula. The element written is `[nest.values[iv] for iv in
       op.axis]`.
@@ -77,23 +77,35 @@ variables; run again for each of them it computes the same again.
 """
 
 from bound.infer.answers.outside import Outside
-from bound.infer.answers.pieces import Piece, Pieces, Work
+from bound.infer.answers.pieces import LoopOverhead, StagePiece, StagePieces
 from bound.infer.answers.region import StageRegion
 from bound.infer.infer_bound import BoundsMap, infer_bound
-from bound.infer.phases.nest import Loop, Nest, Start
+from bound.infer.phases.stage_bounds import ReductionInit, StageLoop, StageNest
 from bound.infer.storage.storage import Storage, StorageAxis
+from intset.deprecation import renamed
 
 __all__ = [
     "BoundsMap",
-    "Loop",
-    "Nest",
+    "LoopOverhead",
     "Outside",
-    "Piece",
-    "Pieces",
+    "ReductionInit",
+    "StageLoop",
+    "StageNest",
+    "StagePiece",
+    "StagePieces",
     "StageRegion",
-    "Start",
     "Storage",
     "StorageAxis",
-    "Work",
     "infer_bound",
 ]
+__getattr__ = renamed(
+    globals(),
+    {
+        "Loop": "StageLoop",
+        "Nest": "StageNest",
+        "Piece": "StagePiece",
+        "Pieces": "StagePieces",
+        "Start": "ReductionInit",
+        "Work": "LoopOverhead",
+    },
+)

@@ -9,21 +9,19 @@ from typing import Any
 
 from bound.errors import InputError, ScheduleError
 from bound.infer.answers.explain import explain
-from bound.infer.answers.outside import Outside, outside_of
-from bound.infer.answers.pieces import Pieces, pieces_of
+from bound.infer.answers.outside import Outside, find_outside
+from bound.infer.answers.pieces import StagePieces, pieces_of
 from bound.infer.answers.region import StageRegion
-from bound.infer.needs.known import Known, account_for
-from bound.infer.needs.need import Need
-from bound.infer.phases.infer_root_bound import Pass, infer_root_bound, prepare
-from bound.infer.phases.nest import Loop, Nest
+from bound.infer.footprints.environment import LoopEnvironment, create_account
+from bound.infer.footprints.footprint import Footprint
+from bound.infer.phases.infer_root_bound import InferenceState, enter_shared, infer_root_bound, initial_bounds
 from bound.infer.phases.pass_down import nest_of, pass_down
-from bound.infer.phases.shared import enter_shared
-from bound.infer.phases.stage_bounds import StageBounds
-from bound.infer.phases.start import starting
+from bound.infer.phases.stage_bounds import StageBounds, StageLoop, StageNest
+from bound.infer.phases.start import create_reduction_init
 from bound.infer.phases.threads import check_threads, idle_threads
 from bound.infer.program import sharing as shared
 from bound.infer.program.graph import create_read_graph
-from bound.infer.program.sizes import Sizes
+from bound.infer.program.sizes import ScheduleSizes
 from bound.infer.storage.compact import storage_of
 from bound.infer.storage.storage import Storage
 from bound.itervar import IterVar
@@ -85,13 +83,13 @@ def infer_bound(
     given = Context() if ctx is None else ctx.extended()  # of its own: the map answers after the caller's blocks end
     name = config.current(domain or given.domain).domain
     normalized, sharing = shared.normalized(schedule)
-    sizes = Sizes(normalized, at)
-    state = Pass(
+    sizes = ScheduleSizes(normalized, at)
+    state = InferenceState(
         normalized,
         create_attach_path(normalized),
         create_read_graph(normalized),
         sizes,
-        Known(given, sizes.free, name, account_for(len(normalized.stages))),
+        LoopEnvironment(given, sizes.free, name, create_account(len(normalized.stages))),
         name,
         _boxed(normalized, compute),
         frozenset(normalized.stages if compact else ()),
@@ -101,13 +99,13 @@ def infer_bound(
     for stage in reversed(normalized.stages):
         if stage.attach_type is AttachType.INLINED_ALREADY or isinstance(stage.op, PlaceholderOp):
             continue
-        bounds = prepare(state, stage)
+        bounds = initial_bounds(state, stage)
         infer_root_bound(state, bounds)
-        pass_down(state.known, bounds)
-        bounds.start = starting(state.known, bounds)
+        pass_down(state.env, bounds)
+        bounds.start = create_reduction_init(state.env, bounds)
         state.threads.update(idle_threads(bounds))
-    check_threads(state.bounds.values(), state.known, sizes)
-    state.known.account.close()
+    check_threads(state.bounds.values(), state.env, sizes)
+    state.env.account.close()
     return BoundsMap(schedule, state)
 
 
@@ -140,7 +138,7 @@ class BoundsMap(Configured):
     sizes: the values that `at` fixed; formulas of operations still hold the variables.
     """
 
-    def __init__(self, written: Schedule, state: Pass) -> None:
+    def __init__(self, written: Schedule, state: InferenceState) -> None:
         self.written, self._state = written, state
         self.schedule = state.schedule
         self.domain, self.compact, self.boxed = state.domain, bool(state.compacted), state.boxed
@@ -190,7 +188,7 @@ class BoundsMap(Configured):
                 for iv, attr in bounds.stage.iter_var_attrs.items():
                     if attr.bind_thread is not None and iv in bounds.loops:
                         self._ranges.setdefault(attr.bind_thread, bounds.loops[iv])
-            for leaf, (stage, loop) in self._state.sharing.instead.items():
+            for leaf, (stage, loop) in self._state.sharing.replacements.items():
                 is_outer = loop in self._state.sharing.outer[stage]
                 self._ranges[leaf] = Range(loop, 1) if is_outer else self._ranges[loop]
             for stage, outer in self._state.sharing.outer.items():  # of a root that is such a loop itself, too
@@ -218,7 +216,7 @@ class BoundsMap(Configured):
     def computed(self, tensor: Tensor) -> StageRegion:
         """The elements that the nest computes, in one instance of the stage; of a placeholder: those required."""
         now = self._current(tensor)
-        return self._region(self._bounds(now).made(now), now)
+        return self._region(self._bounds(now).computed_of(now), now)
 
     @as_configured
     def allocated(self, tensor: Tensor) -> tuple[Range, ...]:
@@ -246,8 +244,8 @@ class BoundsMap(Configured):
             found = self._storages[now] = storage_of(self._state, self._bounds(now), now)
         return found
 
-    def _region(self, need: Need, tensor: Tensor) -> StageRegion:
-        return StageRegion(self._state.known, need, self._bounds(tensor).fixed, self._root_names())
+    def _region(self, footprint: Footprint, tensor: Tensor) -> StageRegion:
+        return StageRegion(self._state.env, footprint, self._bounds(tensor).fixed, self._root_names())
 
     def _root_names(self) -> dict[Var, tuple[Var, Expr]]:
         """Each root axis that is a loop: the loop that counts from 0 in its place, and where it starts."""
@@ -270,7 +268,7 @@ class BoundsMap(Configured):
         return self.schedule[key]
 
     @as_configured
-    def nest(self, key: Tensor | Operation | Stage) -> Nest:
+    def nest(self, key: Tensor | Operation | Stage) -> StageNest:
         """The loops, indices and guards of a stage."""
         stage = self.stage(key)
         bounds = self._stages.get(stage)
@@ -279,7 +277,7 @@ class BoundsMap(Configured):
         return nest_of(bounds)
 
     @as_configured
-    def pieces(self, key: Tensor | Operation | Stage, most: int) -> Pieces | None:
+    def pieces(self, key: Tensor | Operation | Stage, most: int) -> StagePieces | None:
         """A stage as at most `most` nests over disjoint pieces of its region, none with a guard for the region.
 
         `None` where its region is a box, so that its nest has no such guard, and where there are no nests that mean
@@ -295,7 +293,7 @@ class BoundsMap(Configured):
             return None
         has_attached = any(self.attached(stage, iv) for iv in stage.leaf_iter_vars)
         shape = self._state.sizes.shape(stage.op.outputs[0])
-        return pieces_of(self._state.known, bounds, shape, most, has_attached)
+        return pieces_of(self._state.env, bounds, shape, most, has_attached)
 
     @as_configured
     def guard(self, key: Tensor | Operation | Stage) -> tuple[Cond, ...]:
@@ -334,7 +332,7 @@ class BoundsMap(Configured):
         start = next((k + 1 for k, iv in enumerate(path) if iv is place), 0)
         return path[start:]
 
-    def shared_loop(self, leaf: IterVar) -> Loop:
+    def shared_loop(self, leaf: IterVar) -> StageLoop:
         """A loop that several stages share, as the stage has it that its range comes from."""
         stage = self._state.sharing.loops.get(leaf)
         if stage is None:
@@ -384,7 +382,7 @@ class BoundsMap(Configured):
         Empty says that every access of the nest is proved to be inside (`bound.infer.answers.outside`).
         """
         if self._outside is None:
-            self._outside = outside_of(self._state)
+            self._outside = find_outside(self._state)
         return self._outside
 
     # -- why ----------------------------------------------------------------------------------------------------
@@ -394,7 +392,7 @@ class BoundsMap(Configured):
         """Who asked for which elements of a tensor, at which place, and where precision was given up."""
         now = self._current(tensor)
         bounds = self._bounds(now)
-        text = explain(self._state, bounds, now, self.storage(now), lambda need: self._region(need, now))
+        text = explain(self._state, bounds, now, self.storage(now), lambda footprint: self._region(footprint, now))
         forms = self.forms.get(now.name, ())
         return "\n".join([text, *(f"  {'considered' if k else 'chosen'}: {form}" for k, form in enumerate(forms))])
 
@@ -412,7 +410,7 @@ class BoundsMap(Configured):
         if found is None:
             if stage.attach_type is AttachType.INLINED_ALREADY:
                 raise ScheduleError(f"stage {stage.name} is inlined: nothing of {tensor.name} is stored")
-            found = self._stages[stage] = prepare(self._state, stage)
+            found = self._stages[stage] = initial_bounds(self._state, stage)
             infer_root_bound(self._state, found)
         return found
 
@@ -420,7 +418,7 @@ class BoundsMap(Configured):
         return f"<BoundsMap of {len(self._stages)} stages by {self.domain}, compute {self.compute}>"
 
 
-def _word(state: Pass) -> str:
+def _word(state: InferenceState) -> str:
     if not state.boxed:
         return "exact"
     return "box" if state.boxed >= set(state.schedule.stages) else "auto"

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import intset
 from bound.infer.answers.outside import ALWAYS, DATA, SIZES, Outside
-from bound.infer.program.reads import Read, reached
+from bound.infer.program.reads import ElementRead, reached
 from bound.operation import ComputeOp, Operation
 from bound.tensor import Tensor
 from bound.tir.value import Operand
@@ -115,7 +115,7 @@ def _message(one: Outside) -> str:
     return f"{one.stage.name} reads {one.access} inside {one.tensor.name}"
 
 
-def _inside(read: Read, named: Iterable[Outside], by_index: bool) -> Cond:
+def _inside(read: ElementRead, named: Iterable[Outside], by_index: bool) -> Cond:
     """That the access is inside: in the ends that are open; of what the formula writes in another way, in all."""
     if by_index:
         return logical_and(*dict.fromkeys(end for one in named for end in one.open_ends))

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from bound.infer import BoundsMap, Piece
+from bound.infer import BoundsMap, StagePiece
 from bound.schedule import Stage
 
 NESTS: Final = ("auto", "guard", "ends", "split", "partition")
 MAX_PIECES: Final = 8  # more are not looked for
 
 
-def pieces_of(bounds: BoundsMap, stage: Stage) -> tuple[Piece, ...] | None:
+def pieces_of(bounds: BoundsMap, stage: Stage) -> tuple[StagePiece, ...] | None:
     """The nests of a stage over the pieces of its region; `None` where there are none."""
     found = bounds.pieces(stage, MAX_PIECES)
     return None if found is None else found.pieces

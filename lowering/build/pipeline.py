@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from bound.errors import ScheduleError
-from bound.infer import BoundsMap, Nest, Storage
+from bound.infer import BoundsMap, StageNest, Storage
 from bound.infer.program.graph import thread_of
 from bound.intrin import TensorComputeOp
 from bound.itervar import IterVar
@@ -204,7 +204,7 @@ class _Pipeline:
         return attach
 
     def _formula(
-        self, stage: Stage, op: ComputeOp | TensorComputeOp, nest: Nest
+        self, stage: Stage, op: ComputeOp | TensorComputeOp, nest: StageNest
     ) -> tuple[Formula, list[Level], Starting | None]:
         """What a stage stores over its loops, these, from the outside in, and what starts its reduction."""
         plain = checked(formulas.formula_of(op, formulas.stored(op, self.wanted)), op, self.checks)
@@ -219,7 +219,7 @@ class _Pipeline:
         levels = stages.levels_of(nest, formula)
         return formula, levels, stages.starting_of(nest, formula, levels)
 
-    def _nest(self, stage: Stage, op: ComputeOp | TensorComputeOp, nest: Nest, attach: Attach) -> Visit[Stmt]:
+    def _nest(self, stage: Stage, op: ComputeOp | TensorComputeOp, nest: StageNest, attach: Attach) -> Visit[Stmt]:
         """The loops of a stage that are its own."""
         formula, levels, start = self._formula(stage, op, nest)
         shared = set(self.bounds.shared_path(stage))
@@ -239,7 +239,7 @@ class _Pipeline:
         )
         return made
 
-    def _threads(self, stage: Stage, nest: Nest) -> dict[IterVar, Expr]:
+    def _threads(self, stage: Stage, nest: StageNest) -> dict[IterVar, Expr]:
         """The loop that stands for each thread axis: of the stage itself, else the nearest around it."""
         if not self.has_threads:
             return {}

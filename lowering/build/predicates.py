@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from bound.errors import ScheduleError
-from bound.infer import BoundsMap, Nest
+from bound.infer import BoundsMap, StageNest
 from bound.infer.program.graph import thread_of
 from bound.itervar import IterVar
 from bound.schedule import Stage
@@ -27,7 +27,7 @@ _MOST_THREADS: Final = 4096  # of one axis, over which a condition is spelled ou
 _FORMS: Final = Normalizer({})
 
 
-def store_predicate(bounds: BoundsMap, stage: Stage, nest: Nest, threads: Mapping[IterVar, Expr]) -> Truth | None:
+def store_predicate(bounds: BoundsMap, stage: Stage, nest: StageNest, threads: Mapping[IterVar, Expr]) -> Truth | None:
     """The condition, over the loops in which a stage stores, under which it does; `None` where it always does.
 
     Parameters
@@ -53,7 +53,7 @@ def store_predicate(bounds: BoundsMap, stage: Stage, nest: Nest, threads: Mappin
     return placed
 
 
-def _in_loops(bounds: BoundsMap, stage: Stage, nest: Nest, threads: Mapping[IterVar, Expr]) -> Truth:
+def _in_loops(bounds: BoundsMap, stage: Stage, nest: StageNest, threads: Mapping[IterVar, Expr]) -> Truth:
     """The predicate with axes replaced by their values in loops, and every thread axis by its loop."""
     values: dict[IterVar, Expr] = {}
     for outer, _ in reversed(bounds.attach_path(stage)):
@@ -67,7 +67,7 @@ def _in_loops(bounds: BoundsMap, stage: Stage, nest: Nest, threads: Mapping[Iter
     return walk.substitute(predicate, values)
 
 
-def _shared(bounds: BoundsMap, stage: Stage, nest: Nest) -> dict[Var, Range]:
+def _shared(bounds: BoundsMap, stage: Stage, nest: StageNest) -> dict[Var, Range]:
     """The loops that store to the same elements, with their ranges: those it reduces over, and outer threads that it
     shares its storage with."""
     reduced = (nest.values[iv] for iv in getattr(stage.op, "reduce_axis", ()) if iv in nest.values)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from bound.infer import BoundsMap, Nest
+from bound.infer import BoundsMap, StageNest
 from bound.itervar import IterVar
 from bound.operation import ScanOp
 from bound.tensor import Tensor, element
@@ -19,7 +19,7 @@ from lowering.nest.walk import Visit
 Copy = Callable[[Expr], Stmt]
 
 
-def scan_nest(op: ScanOp, nest: Nest, bounds: BoundsMap, attach: Attach) -> Visit[Stmt]:
+def scan_nest(op: ScanOp, nest: StageNest, bounds: BoundsMap, attach: Attach) -> Visit[Stmt]:
     """The loops of a scan. Its updates are attached to the innermost of them."""
     nothing = Formula((), (), (), None, Seq())
     levels = levels_of(nest, nothing)

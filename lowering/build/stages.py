@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from bound.errors import ScheduleError
-from bound.infer import Loop, Nest
+from bound.infer import StageLoop, StageNest
 from bound.itervar import IterType, IterVar
 from bound.schedule.stage import Stage
 from bound.tir.build import all_of
@@ -70,14 +70,14 @@ class Starting:
     init: Stmt
 
 
-def levels_of(nest: Nest, formula: Formula) -> list[Level]:
+def levels_of(nest: StageNest, formula: Formula) -> list[Level]:
     """The loops of a stage from the outside in; those of a tensor intrinsic follow those of the schedule."""
     levels = [level_of(loop) for loop in nest.loops]
     made = {level.var for level in levels}
     return levels + [_inside_tile(iv, r) for iv, r in formula.extra if iv not in made]
 
 
-def starting_of(nest: Nest, formula: Formula, levels: Sequence[Level]) -> Starting | None:
+def starting_of(nest: StageNest, formula: Formula, levels: Sequence[Level]) -> Starting | None:
     """What starts the reduction of a stage; `None` where it is no reduction."""
     if formula.init is None:
         return None
@@ -95,7 +95,7 @@ def starting_of(nest: Nest, formula: Formula, levels: Sequence[Level]) -> Starti
     return Starting(place, [levels[k] for k in tile if k > place], guards, formula.init)
 
 
-def level_of(loop: Loop) -> Level:
+def level_of(loop: StageLoop) -> Level:
     """The head of a loop."""
     tag = "" if loop.thread is None else loop.thread.thread_tag
     if tag:
@@ -190,6 +190,6 @@ def _wrap(levels: Sequence[Level], placed: Mapping[int, list[Cond]], body: Stmt,
     return nest
 
 
-def values_in(nest: Nest, threads: Mapping[IterVar, Expr]) -> dict[IterVar, Expr]:
+def values_in(nest: StageNest, threads: Mapping[IterVar, Expr]) -> dict[IterVar, Expr]:
     """What stands for the axes of an operation: index expressions in loop variables; thread axes are their loops."""
     return {**threads, **nest.values}

@@ -14,7 +14,7 @@ from functools import cache
 from operator import itemgetter
 from typing import Any
 
-from bound.infer import BoundsMap, Nest
+from bound.infer import BoundsMap, StageNest
 from bound.itervar import IterVar
 from bound.operation import ComputeOp, PlaceholderOp
 from bound.schedule import AttachType, Stage
@@ -117,7 +117,7 @@ class Run:
         self.b = b
         self.seen: dict[Tensor, Happened] = defaultdict(Happened)
         self.env: dict[Var, int] = {**b.sizes, **(sizes or {})}
-        self.nests: dict[Stage, Nest] = {}
+        self.nests: dict[Stage, StageNest] = {}
         self.fixed: dict[Stage, tuple[Var, ...]] = {}
         self.inside: dict[tuple[Stage, IterVar], tuple[Stage, ...]] = {}
         self.readers = Readers()
@@ -141,7 +141,7 @@ class Run:
     def instance(self, stage: Stage) -> Instance:
         return tuple(self.env[v] for v in self.fixed[stage])
 
-    def loop(self, stage: Stage, nest: Nest, depth: int) -> None:
+    def loop(self, stage: Stage, nest: StageNest, depth: int) -> None:
         if depth == len(nest.loops):
             self.body(stage, nest)
             return
@@ -154,7 +154,7 @@ class Run:
             self.loop(stage, nest, depth + 1)
         self.env.pop(loop.iv, None)
 
-    def body(self, stage: Stage, nest: Nest) -> None:
+    def body(self, stage: Stage, nest: StageNest) -> None:
         if not all(value(guard, self.env) for guard in nest.guards):
             return
         op = stage.op

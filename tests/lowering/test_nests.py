@@ -12,7 +12,7 @@ import pytest
 
 from bound import infer_bound, te, tir
 from bound.errors import InputError, ScheduleError
-from bound.infer import BoundsMap, Nest
+from bound.infer import BoundsMap, StageNest
 from bound.schedule import Schedule
 from bound.tensor import Tensor
 from intset.expr.node import Var
@@ -373,7 +373,7 @@ def test_the_command_line(tmp_path: Path, capsys: Any) -> None:
 # -- random programs --------------------------------------------------------------------------------------------------
 
 
-def points_of(nest: Nest, env: Mapping[Var, int]) -> Iterator[tuple[int, ...]]:
+def points_of(nest: StageNest, env: Mapping[Var, int]) -> Iterator[tuple[int, ...]]:
     """The elements that a nest computes in one instance, once for each time that it does."""
     axes = nest.stage.op.axis
 

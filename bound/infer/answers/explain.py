@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from bound.infer.answers.region import StageRegion
-from bound.infer.needs.box import Interval
-from bound.infer.needs.need import Need
-from bound.infer.phases.infer_root_bound import Pass, Request
+from bound.infer.footprints.box import SymbolicInterval
+from bound.infer.footprints.footprint import Footprint
+from bound.infer.phases.infer_root_bound import InferenceState, Request
 from bound.infer.phases.stage_bounds import StageBounds
 from bound.infer.program.sharing import Sharing
 from bound.infer.storage.storage import Storage
@@ -33,7 +33,7 @@ _ADVICE: Final = (  # what a note contains, and what helps
 )
 
 
-class _Words:
+class _LoopNames:
     """Text in which loops of the same name are told apart by their stage, or all of those that share them."""
 
     def __init__(self, stages: Iterable[Stage], sharing: Sharing) -> None:
@@ -66,14 +66,14 @@ class _Words:
 
 
 def explain(
-    state: Pass,
+    state: InferenceState,
     bounds: StageBounds,
     tensor: Tensor,
     storage: Storage,
-    region: Callable[[Need], StageRegion],
+    region: Callable[[Footprint], StageRegion],
 ) -> str:
     """A paragraph: place, requests, regions, storage, and what was given up with what helps."""
-    words = _Words([b.stage for b in state.bounds.values()], state.sharing)
+    words = _LoopNames([b.stage for b in state.bounds.values()], state.sharing)
     lines = [f"{tensor.name}: {_place(bounds, words)}"]
     requests = state.requests.get(tensor, ())
     for request in requests:
@@ -82,7 +82,7 @@ def explain(
         lines.append("  it is an output: all of it is needed")
     elif not requests:
         lines.append("  nobody reads it")
-    required, computed = bounds.required[tensor], None if bounds.computed is None else bounds.made(tensor)
+    required, computed = bounds.required[tensor], None if bounds.computed is None else bounds.computed_of(tensor)
     needed = _region(state, words, required) + _counts(region(required))
     lines.append(f"  required: {needed}")
     if computed is not None:
@@ -105,7 +105,7 @@ def _expr(end: object) -> Expr:
     return end
 
 
-def _place(bounds: StageBounds, words: _Words) -> str:
+def _place(bounds: StageBounds, words: _LoopNames) -> str:
     if not bounds.path:
         return "computed at the root" if bounds.computed is not None else "given"
     path = [iv for _, iv in reversed(bounds.path)]
@@ -114,13 +114,13 @@ def _place(bounds: StageBounds, words: _Words) -> str:
     return f"computed inside {words.loops(path)}{shared}"
 
 
-def _instances(bounds: StageBounds, words: _Words) -> str:
+def _instances(bounds: StageBounds, words: _LoopNames) -> str:
     fixed = [v for v in bounds.fixed if isinstance(v, IterVar) and v not in bounds.slid]
     kept = f", kept while {words.loops(bounds.slid)} runs" if bounds.slid else ""
     return kept + (f", anew in every iteration of {words.loops(fixed)}" if fixed else "")
 
 
-def _asked(state: Pass, words: _Words, request: Request, tensor: Tensor) -> list[str]:
+def _asked(state: InferenceState, words: _LoopNames, request: Request, tensor: Tensor) -> list[str]:
     """Who reads what, which loops around that stay as they are while the tensor is computed, and what that makes."""
     access, consumer = request.access, request.consumer
     extra = dict(access.extra)
@@ -133,7 +133,7 @@ def _asked(state: Pass, words: _Words, request: Request, tensor: Tensor) -> list
     lines = [f"  {consumer.stage.name}{where} reads {tensor.name}[{indices}]{when}"]
     if fixed or relaxed:
         lines.append(f"    loops fixed: {words.loops(fixed)}; relaxed: {words.loops(relaxed)}")
-    return [*lines, f"    asks for {_region(state, words, request.need)}"]
+    return [*lines, f"    asks for {_region(state, words, request.footprint)}"]
 
 
 def _index(index: Expr, extra: Mapping[Var, Range]) -> str:
@@ -147,18 +147,18 @@ def _index(index: Expr, extra: Mapping[Var, Range]) -> str:
     return f"{first} : + {limits.extent}"
 
 
-def _region(state: Pass, words: _Words, need: Need) -> str:
+def _region(state: InferenceState, words: _LoopNames, footprint: Footprint) -> str:
     try:
-        box = need.hull(state.known)
+        box = footprint.hull(state.env)
         sides = " x ".join(_side(words, side) for side in box.sides) or "its only element"
     except IntSetError as error:
         return f"a region whose ends are not known ({error})"
     where = words.all([*(form.expr() >= 0 for form in box.where), *box.also])
-    kind = "" if need.box is not None else "some of "
+    kind = "" if footprint.box is not None else "some of "
     return f"{kind}{sides}{' where ' + where if where else ''}"
 
 
-def _side(words: _Words, side: Interval) -> str:
+def _side(words: _LoopNames, side: SymbolicInterval) -> str:
     low, high = maximum(*(f.expr() for f in side.lows)), minimum(*(f.expr() for f in side.highs))
     return f"[{words.text(low)}, {words.text(high)}]"
 
@@ -173,13 +173,13 @@ def _counts(region: StageRegion) -> str:
 
 
 def _given_up(bounds: StageBounds, tensor: Tensor) -> list[str]:
-    needs = [bounds.required[tensor], *([] if bounds.computed is None else [bounds.computed])]
-    notes = dict.fromkeys(note for need in needs for note in need.notes)
+    footprints = [bounds.required[tensor], *([] if bounds.computed is None else [bounds.computed])]
+    notes = dict.fromkeys(note for footprint in footprints for note in footprint.notes)
     lines = []
     for note in notes:
         lines.append(f"  precision was given up: {note}")
         lines += [f"    {advice}" for part, advice in _ADVICE if part in note][:1]
-    if not notes and not all(need.exact for need in needs):
+    if not notes and not all(footprint.exact for footprint in footprints):
         lines.append("  precision was given up: the domain does not promise to be exact here")
         lines.append("    ask the default domain (leave out domain=), or fix the sizes with infer_bound(..., at=...)")
     return lines

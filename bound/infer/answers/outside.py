@@ -3,21 +3,23 @@
 Asked are the points at which the nest of a stage evaluates its formula: its loops, those it is computed in, the guards
 of both, and the conditions inside the formula. An index that leaves its tensor at one of them is an error of the
 program; the regions of InferBound are cut off at the ends of the tensor and do not show it.
-"""
+
+
+The sizes for which conditions hold at every point of a nest: exactly, as one condition on sizes alone."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, NamedTuple
 
-from bound.infer.answers.required_sizes import ALWAYS, DATA, SIZES, Requirement, mentioned, requirement
-from bound.infer.needs.instances import closed
-from bound.infer.phases.infer_root_bound import Pass
+from bound.infer.footprints.environment import LoopEnvironment
+from bound.infer.footprints.instances import size_bounds, transitive_ranges
+from bound.infer.phases.infer_root_bound import InferenceState
 from bound.infer.phases.stage_bounds import StageBounds
 from bound.infer.program.accesses import implied
 from bound.infer.program.graph import thread_of
-from bound.infer.program.reads import Read, reads
+from bound.infer.program.reads import ElementRead, reads
 from bound.itervar import IterVar
 from bound.operation import ScanOp
 from bound.schedule import AttachType, Stage
@@ -25,14 +27,18 @@ from bound.tensor import Tensor
 from bound.tir import walk
 from bound.tir.build import together
 from intset.context import Context
-from intset.errors import EvaluationError, InputError
+from intset.domains.instanced import image_in_instances
+from intset.errors import BudgetError, EvaluationError, InputError
 from intset.expr import ops
+from intset.expr.build import logical_and, logical_or
+from intset.expr.definedness import definedness
 from intset.expr.evaluate import evaluate
-from intset.expr.node import Cond, Expr, Var, as_expr, const
+from intset.expr.node import Cond, Expr, Var, as_cond, as_expr, const
 from intset.expr.range import Range
-from intset.expr.walk import chain, conjuncts, free_vars, opaque_terms
+from intset.expr.walk import chain, conjuncts, free_vars, is_small, opaque_terms
 from intset.linear.form import Linear
 from intset.prover.proof import PROVED, REFUTED, Proof
+from intset.regions.shape import Shape
 
 
 @dataclass(frozen=True)
@@ -85,23 +91,23 @@ class Outside:
         return f"{self.stage.name} reads {self.access} outside its extent {self.extent}{' at ' + at if at else ''}"
 
 
-def outside_of(state: Pass) -> tuple[Outside, ...]:
+def find_outside(state: InferenceState) -> tuple[Outside, ...]:
     """Every access of a schedule that is not known to stay inside its tensor, producers first."""
     found: list[Outside] = []
     for stage in state.schedule.stages:
         bounds = state.bounds.get(stage)
         if bounds is None or bounds.computed is None:
             continue
-        spaces: dict[bool, _Space] = {}
+        spaces: dict[bool, _EvaluationPoints] = {}
         for read in dict.fromkeys(reads(bounds.op, _wanted(state, stage))):
             space = spaces.get(read.at_start)
             if space is None:
-                space = spaces[read.at_start] = _Space(state, bounds, read.at_start)
+                space = spaces[read.at_start] = _EvaluationPoints(state, bounds, read.at_start)
             found += space.outside(read)
     return tuple(found)
 
 
-def _wanted(state: Pass, stage: Stage) -> tuple[Tensor, ...]:
+def _wanted(state: InferenceState, stage: Stage) -> tuple[Tensor, ...]:
     """The outputs of a stage that somebody asks for."""
     if stage.is_output:
         return stage.op.outputs
@@ -109,11 +115,11 @@ def _wanted(state: Pass, stage: Stage) -> tuple[Tensor, ...]:
     return tuple(t for t in stage.op.outputs if any(c.attach_type is not gone for c in state.graph.get(t, ())))
 
 
-class _Space:
+class _EvaluationPoints:
     """The points at which a formula is evaluated, or what its reduction starts from."""
 
-    def __init__(self, state: Pass, bounds: StageBounds, at_start: bool) -> None:
-        self.state, self.bounds, self.known = state, bounds, state.known
+    def __init__(self, state: InferenceState, bounds: StageBounds, at_start: bool) -> None:
+        self.state, self.bounds, self.env = state, bounds, state.env
         self.values: dict[Any, Any] = {v: const(k) for v, k in state.sizes.fixed.items()}
         self.values |= _thread_loops(bounds)
         self.values |= bounds.values
@@ -148,26 +154,26 @@ class _Space:
     def context(self) -> Context:
         if self._context is None:
             around = [leaf for _, leaf in self.bounds.path]
-            ranges: dict[Var, Range | None] = {**closed(self.known, (*around, *self.own)), **self.rest}
-            self._context = self.known.context.extended(ranges, self.guards)
+            ranges: dict[Var, Range | None] = {**transitive_ranges(self.env, (*around, *self.own)), **self.rest}
+            self._context = self.env.context.extended(ranges, self.guards)
         return self._context
 
     @property
     def forms(self) -> list[Linear]:
         """The guards, and what loops with several ends do not pass, as forms that are at least 0."""
         if self._forms is None:
-            parts = (self.known.forms_of(guard) for guard in (*self.guards, *self._ends()))
+            parts = (self.env.forms_of(guard) for guard in (*self.guards, *self._ends()))
             self._forms = [form for part in parts for kind, form in part or () if kind == "ge"]
         return self._forms
 
     def _ends(self) -> Iterable[Cond]:
         """Of loops that run to a minimum, that they end before each of its operands."""
         for loop in (*(leaf for _, leaf in self.bounds.path), *self.own):
-            r = self.known.ranges.get(loop)
+            r = self.env.ranges.get(loop)
             if r is not None and isinstance(r.extent, Expr) and r.extent.op is ops.MIN and isinstance(r.min, Expr):
                 yield from (loop < r.min + end for end in chain(ops.MIN, r.extent))
 
-    def outside(self, read: Read) -> Iterable[Outside]:
+    def outside(self, read: ElementRead) -> Iterable[Outside]:
         """The dimensions in which a read is not known to stay inside."""
         shape = self.state.sizes.shape(read.tensor)
         index = [as_expr(walk.substitute(e, self.values)) for e in read.index]
@@ -185,16 +191,16 @@ class _Space:
 
     def _stays(self, e: Expr, extent: Expr) -> bool:
         """Whether an index is inside by the ends of the loops and one guard."""
-        form, known = self.known.form(e), self.known
-        room = known.form(extent).shift(-1).minus(form)
-        return all(known.is_nonneg(end, self.forms) for end in (form, room))
+        form, env = self.env.form(e), self.env
+        room = env.form(extent).shift(-1).minus(form)
+        return all(env.is_nonneg(end, self.forms) for end in (form, room))
 
-    def _inside(self, read: Read) -> Context:
+    def _inside(self, read: ElementRead) -> Context:
         extra = {var: self.state.sizes.range(r) for var, r in read.extra}
         facts = implied(walk.substitute(read.when, self.values), True)
         return self.context.extended(dict(extra), facts) if extra or facts else self.context
 
-    def _found(self, read: Read, dim: int, extent: Expr, inside: Context, proofs: Sequence[Proof]) -> Outside:
+    def _found(self, read: ElementRead, dim: int, extent: Expr, inside: Context, proofs: Sequence[Proof]) -> Outside:
         failed = [proof for proof in proofs if proof.status != PROVED]
         refuted = [proof for proof in failed if proof.status == REFUTED]
         on_data = not self.is_exact or _is_data(read.when) or bool(opaque_terms(*inside.frame.conditions))
@@ -202,11 +208,11 @@ class _Space:
         if not on_data and bool(opaque_terms(*goals)):
             within = together(*goals)
             never = isinstance(within, Cond) and inside.prove(~within) and not inside.prove(within)
-            needs = Requirement(ALWAYS if never else DATA)
+            footprints = SizeRequirement(ALWAYS if never else DATA)
         elif on_data:
-            needs = Requirement(DATA)
+            footprints = SizeRequirement(DATA)
         else:
-            needs = requirement(self.known, inside, goals, bool(refuted))
+            footprints = requirement(self.env, inside, goals, bool(refuted))
         point = self._point(read, refuted[0], inside) if refuted else None
         ends = tuple(
             end
@@ -214,10 +220,18 @@ class _Space:
             if proof.status != PROVED
         )
         return Outside(
-            self.bounds.stage, read.tensor, read.index, dim, extent, point, needs.depends, needs.condition, ends
+            self.bounds.stage,
+            read.tensor,
+            read.index,
+            dim,
+            extent,
+            point,
+            footprints.depends,
+            footprints.condition,
+            ends,
         )
 
-    def _point(self, read: Read, proof: Proof, inside: Context) -> dict[Expr, int]:
+    def _point(self, read: ElementRead, proof: Proof, inside: Context) -> dict[Expr, int]:
         """A counterexample in the axes of the operation: they first, then sizes and what is read."""
         values = proof.counterexample or {}
         point: dict[Expr, int] = {}
@@ -258,4 +272,125 @@ def _thread_loops(bounds: StageBounds) -> dict[Any, Any]:
     return {thread: leaf for thread, leaf in (*around, *own) if thread is not None and thread is not leaf}
 
 
-__all__ = ["ALWAYS", "DATA", "SIZES", "Outside", "outside_of"]
+ALWAYS: Final = "always"
+SIZES: Final = "sizes"
+DATA: Final = "data"
+_MAX_NODES: Final = 120  # a condition of more nodes tells a reader nothing
+_MAX_PARTS: Final = 4
+_OPERATIONS: Final = 200_000  # of the domain, for one condition
+
+
+class SizeRequirement(NamedTuple):
+    """What has to be so that conditions hold.
+
+    Attributes
+    ----------
+    depends: "sizes": they hold exactly where `condition` does; "always": there is no point at which they hold and the
+        nest is not empty; "data": this is not known.
+    condition: on sizes; `None` unless `depends` is "sizes".
+    """
+
+    depends: str
+    condition: Cond | None = None
+
+
+def requirement(env: LoopEnvironment, inside: Context, goals: Sequence[Cond], is_refuted: bool) -> SizeRequirement:
+    """The weakest condition on sizes under which all `goals` hold at every point of `inside`.
+
+    Parameters
+    ----------
+    inside: the points: loops with their ranges, guards as facts.
+    is_refuted: whether some goal is known to fail at some point.
+    """
+    loops = set(inside.ranges) - set(env.size_ranges)
+    if is_refuted and not any(v not in loops for v in mentioned(inside, goals)):
+        return SizeRequirement(ALWAYS)  # no size is involved: this point is one of every run
+    try:
+        found = _by_projection(env, inside, goals, loops)
+    except BudgetError:
+        found = None
+    if found is None:
+        found = _by_ends(env, inside, goals, loops)
+    return SizeRequirement(DATA) if found is None else found
+
+
+def mentioned(inside: Context, goals: Sequence[Cond]) -> tuple[Var, ...]:
+    """Everything that the points and the goals mention."""
+    ends = [end for r in inside.ranges.values() for end in (r.min, r.extent) if isinstance(end, Expr)]
+    in_facts = [v for fact in inside.facts for v in fact.condition.free_vars()]
+    return tuple(dict.fromkeys((*free_vars(*ends, *goals), *in_facts)))
+
+
+# -- affine conditions: the points where a goal fails, projected onto the sizes ----------------------------------------
+
+
+def _by_projection(
+    env: LoopEnvironment, inside: Context, goals: Sequence[Cond], loops: set[Var]
+) -> SizeRequirement | None:
+    bad = _sizes_of(env, inside.extended(facts=[~logical_and(*goals)]), loops)
+    alive = _sizes_of(env, inside, loops)
+    if bad is None or alive is None:
+        return None
+    with env.budget(_OPERATIONS):
+        if bad.includes(alive):
+            return SizeRequirement(ALWAYS)
+        condition = _outside_of(bad, size_bounds(env, bad.atoms()))
+    if condition is None or not is_small(_MAX_NODES, (condition,)):
+        return None
+    return SizeRequirement(SIZES, condition)
+
+
+def _outside_of(bad: Shape, legal: Shape) -> Cond | None:
+    """The condition on legal sizes that they are not among the bad ones; each alternative says what others do not."""
+    parts = legal.subtract(bad).pieces(_MAX_PARTS)
+    if parts is None:
+        return None
+    alternatives = []
+    for k, part in enumerate(parts):
+        around = legal
+        for other in (*parts[:k], *parts[k + 1 :]):
+            around = around.subtract(other)
+        alternatives.append(part.simplified(around).condition(()))
+    return logical_or(*sorted(alternatives, key=lambda cond: len(list(conjuncts(cond)))))
+
+
+def _sizes_of(env: LoopEnvironment, points: Context, loops: set[Var]) -> Shape | None:
+    """The sizes for which there is a point, as a set of parameters; `None` where it is not known exactly."""
+    found = image_in_instances(points, tuple(loops), tuple(env.size_ranges), env.regions)
+    return None if found.notes else found.shape.project(())
+
+
+# -- products of sizes: the ends of an index as expressions of sizes ---------------------------------------------------
+
+
+def _by_ends(env: LoopEnvironment, inside: Context, goals: Sequence[Cond], loops: set[Var]) -> SizeRequirement | None:
+    """By the largest value of what a goal compares, where that is attained whenever there is a point at all."""
+    if any(set(fact.condition.free_vars()) & loops for fact in inside.facts):
+        return None  # where the guards leave no point is not known
+    empty = [as_cond(inside.ranges[v].extent < 1) for v in loops]
+    if any(set(cond.free_vars()) & loops for cond in empty):
+        return None
+    running = [~cond for cond in empty]
+    ends = [_at_the_end(inside.extended(facts=running), goal, loops) for goal in goals]
+    if any(end is None for end in ends):
+        return None
+    condition = logical_and(*(end for end in ends if end is not None))
+    if definedness((condition,)):
+        return None  # an assertion has to have a value for all sizes
+    sizes = env.context
+    if sizes.extended(facts=running).prove(~condition):
+        return SizeRequirement(ALWAYS)
+    needed = [cond for cond in empty if not sizes.prove(~cond) and not sizes.extended(facts=[cond]).prove(condition)]
+    whole = logical_or(*needed, sizes.simplify(condition))
+    return SizeRequirement(SIZES, whole) if is_small(_MAX_NODES, (whole,)) else None
+
+
+def _at_the_end(inside: Context, goal: Cond, loops: set[Var]) -> Cond | None:
+    """`left >= right` or `left < right` at the point where it is hardest to meet."""
+    left, right = goal.args
+    assert isinstance(left, Expr) and isinstance(right, Expr)
+    ends = inside.bounds(left, keep=[v for v in inside.ranges if v not in loops])
+    at = ends[0] if goal.op is ops.GE else ends[1]
+    if not ends.is_tight or not isinstance(at, Expr) or set(free_vars(at, right)) & loops:
+        return None
+    return at >= right if goal.op is ops.GE else at < right

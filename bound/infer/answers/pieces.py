@@ -28,17 +28,16 @@ from math import prod
 from typing import Final, TypeVar
 
 from bound.infer.answers.region import StageRegion
-from bound.infer.needs.box import Box, Interval, interval, narrowed, with_where
-from bound.infer.needs.instances import closed, instances
-from bound.infer.needs.known import Known
-from bound.infer.needs.need import Need, from_shape
-from bound.infer.needs.widest import widest
-from bound.infer.phases.nest import Nest, Start
+from bound.infer.footprints.box import Box, SymbolicInterval, interval, with_conditions, with_where
+from bound.infer.footprints.environment import LoopEnvironment
+from bound.infer.footprints.extents import max_extent
+from bound.infer.footprints.footprint import Footprint, footprint_of_shape
+from bound.infer.footprints.instances import instances, transitive_ranges
 from bound.infer.phases.pass_down import nest_of, pass_down, uniform_roots
-from bound.infer.phases.stage_bounds import StageBounds, data_axes
-from bound.infer.phases.start import starting
+from bound.infer.phases.stage_bounds import ReductionInit, StageBounds, StageNest, data_axes
+from bound.infer.phases.start import create_reduction_init
 from bound.infer.program.graph import thread_of
-from bound.infer.storage.compact import Folding, improved, places_of
+from bound.infer.storage.compact import LatticeRegion, improved, places_of
 from bound.infer.storage.storage import Storage
 from bound.itervar import IterType, IterVar
 from bound.operation import ComputeOp
@@ -55,12 +54,12 @@ _OPERATIONS: Final = 500_000  # of the domain, for one stage
 _TAILS: Final = (Tail.GUARD, Tail.SHRINK)
 _MAX_NODES: Final = 16  # of the start of a piece, for loops to count from there
 _TESTS: Final = (ops.LT, ops.LE, ops.GT, ops.GE, ops.EQ, ops.NE, *ops.DIVISIONS)
-_Placed = TypeVar("_Placed", Nest, Start)
+_NestPart = TypeVar("_NestPart", StageNest, ReductionInit)
 _SLOW: Final = (ops.MIN, ops.MAX, ops.SELECT, *ops.DIVISIONS)
 
 
 @dataclass(frozen=True)
-class Work:
+class LoopOverhead:
     """What a nest does besides its body, by depth: the axes of the data from the outside in, not split nor fused.
 
     Attributes
@@ -76,7 +75,7 @@ class Work:
 
 
 @dataclass(frozen=True)
-class Piece:
+class StagePiece:
     """One of the nests of a stage.
 
     Attributes
@@ -87,14 +86,14 @@ class Piece:
     is_box: whether the ends of no loop depend on another one of the stage.
     """
 
-    nest: Nest
-    work: Work
+    nest: StageNest
+    work: LoopOverhead
     is_box: bool
     moved: Mapping[Var, Expr]
 
 
 @dataclass(frozen=True)
-class Pieces:
+class StagePieces:
     """A stage as several nests, and as the guarded one.
 
     Attributes
@@ -103,21 +102,21 @@ class Pieces:
     guarded: what the guarded nest does besides its body.
     """
 
-    pieces: tuple[Piece, ...]
-    guarded: Work
+    pieces: tuple[StagePiece, ...]
+    guarded: LoopOverhead
 
 
 def pieces_of(
-    known: Known, bounds: StageBounds, shape: Sequence[Expr], most: int, has_attached: bool = False
-) -> Pieces | None:
+    env: LoopEnvironment, bounds: StageBounds, shape: Sequence[Expr], most: int, has_attached: bool = False
+) -> StagePieces | None:
     """The stage as at most `most` nests that need no guard for its region; `None` where that is not possible.
 
     Parameters
     ----------
     bounds: of the stage; shape: of its tensors; has_attached: whether stages are computed inside its loops.
     """
-    need = bounds.region
-    if need.box is not None or not need.dims or not _is_simple(bounds):
+    footprint = bounds.region
+    if footprint.box is not None or not footprint.dims or not _is_simple(bounds):
         return None
     if has_attached and any(_only_loop(bounds, iv) is None for iv in data_axes(bounds.op)):
         return None
@@ -127,33 +126,35 @@ def pieces_of(
     order = sorted(range(len(axes)), key=lambda k: min(leaves[axes[k]], default=0))
     found = []
     try:
-        with known.budget(_OPERATIONS):
-            whole = _folding(known, bounds, from_shape(known, need.dims, need.unguarded.project(order), True))
+        with env.budget(_OPERATIONS):
+            whole = _folding(
+                env, bounds, footprint_of_shape(env, footprint.dims, footprint.unguarded.project(order), True)
+            )
             if whole is None:
                 return None
             whole = whole if has_attached else _straight(whole)
-            parts = whole.numbers.shape(known).pieces(1 if has_attached else most)
+            parts = whole.numbers.shape(env).pieces(1 if has_attached else most)
             if parts is None:
                 return None
             around = Storage(whole.offset(), whole.steps(), ())
             for part in parts:
-                numbers = from_shape(known, need.dims, part, True)
+                numbers = footprint_of_shape(env, footprint.dims, part, True)
                 if len(parts) == 1 and around.is_identity:  # its ends are written as those of the storage are
-                    hull = need.hull(known)
+                    hull = footprint.hull(env)
                     sides = tuple(hull.sides[k] for k in order)
-                    numbers.set_hull(Box(sides, hull.where, hull.also), need.has_ends)
-                made = _Scan(known, bounds, [axes[k] for k in order], leaves, around, numbers).made()
+                    numbers.set_hull(Box(sides, hull.where, hull.also), footprint.has_ends)
+                made = _PieceBuilder(env, bounds, [axes[k] for k in order], leaves, around, numbers).made()
                 if made is None:
                     return None
                 found.append(made)
     except BudgetError:
         return None
-    extents = [simple.number(widest(known, need, k, bounds.fixed, shape[k])) for k in order]
+    extents = [simple.number(max_extent(env, footprint, k, bounds.fixed, shape[k])) for k in order]
     box = [None if None in extents[: k + 1] else prod(e or 0 for e in extents[: k + 1]) for k in range(len(extents))]
-    return Pieces(tuple(found), _work(box, nest_of(bounds), [leaves[axes[k]] for k in order]))
+    return StagePieces(tuple(found), _work(box, nest_of(bounds), [leaves[axes[k]] for k in order]))
 
 
-def _work(iterations: Sequence[int | None], nest: Nest, leaves: Sequence[set[int]]) -> Work:
+def _work(iterations: Sequence[int | None], nest: StageNest, leaves: Sequence[set[int]]) -> LoopOverhead:
     """What a nest does; `leaves`: the places of the loops of each axis."""
     depth: dict[Var, int] = {loop.iv: _depth(place, leaves) for place, loop in enumerate(nest.loops)}
     tests, ends = [0] * (len(leaves) + 1), [0] * len(leaves)
@@ -164,7 +165,7 @@ def _work(iterations: Sequence[int | None], nest: Nest, leaves: Sequence[set[int
     for loop in nest.loops:
         roots = (as_expr(loop.range.min), as_expr(loop.range.extent))
         ends[depth[loop.iv]] += sum(1 for node in postorder(roots) if node.op in _SLOW)
-    return Work(tuple(iterations), tuple(tests), tuple(ends))
+    return LoopOverhead(tuple(iterations), tuple(tests), tuple(ends))
 
 
 def _depth(place: int, leaves: Sequence[set[int]]) -> int:
@@ -172,13 +173,13 @@ def _depth(place: int, leaves: Sequence[set[int]]) -> int:
     return max((k for k, places in enumerate(leaves) if place in places), default=len(leaves) - 1)
 
 
-def _folding(known: Known, bounds: StageBounds, need: Need) -> Folding | None:
+def _folding(env: LoopEnvironment, bounds: StageBounds, footprint: Footprint) -> LatticeRegion | None:
     """A region on the lattice around it; `None` for the empty one."""
-    found = need.shape(known).lattice()
-    return None if found is None else Folding(known, need, bounds.fixed, *found)
+    found = footprint.shape(env).lattice()
+    return None if found is None else LatticeRegion(env, footprint, bounds.fixed, *found)
 
 
-def _straight(folding: Folding) -> Folding:
+def _straight(folding: LatticeRegion) -> LatticeRegion:
     """In coordinates in which the region is a box, where shears lead to some: a skewed tile is one of these."""
     joins = any(sum(1 for step in row if step) > 1 for row in folding.steps())
     if not joins or folding.numbers.box is not None:
@@ -222,7 +223,7 @@ def _only_loop(bounds: StageBounds, iv: IterVar) -> IterVar | None:
 
 
 @dataclass(frozen=True)
-class _Scan:
+class _PieceBuilder:
     """A piece on its way to a nest.
 
     Attributes
@@ -232,67 +233,67 @@ class _Scan:
     around: what the numbers that are the points of `need` stand for, in the order of `axes`.
     """
 
-    known: Known
+    env: LoopEnvironment
     bounds: StageBounds
     axes: Sequence[IterVar]
     leaves: Mapping[IterVar, set[int]]
     around: Storage
-    need: Need
+    footprint: Footprint
 
-    def made(self) -> Piece | None:
+    def made(self) -> StagePiece | None:
         """The nest, or `None` where the loops cannot run over exactly this piece."""
         numbers = [Var(f"t{k}") for k in range(len(self.axes))]
-        found = _folding(self.known, self.bounds, self.need)
+        found = _folding(self.env, self.bounds, self.footprint)
         if found is None:
             return None
         lattice = Storage(found.offset(), found.steps(), ())
-        inside = self.need if lattice.is_identity else found.numbers
-        lines = inside.shape(self.known).loops(numbers)
+        inside = self.footprint if lattice.is_identity else found.numbers
+        lines = inside.shape(self.env).loops(numbers)
         if lines is None:
             return None
-        known = self._outside()
-        hull = inside.hull(self.known)
+        env = self._outside()
+        hull = inside.hull(self.env)
         is_known = inside.has_ends and self._is_alive(inside)
-        sides: list[Interval] = []
+        sides: list[SymbolicInterval] = []
         for number, line, around in zip(numbers, lines, hull.sides, strict=True):
-            side = interval(known, *line.sides[0])
+            side = interval(env, *line.sides[0])
             if side is None:
                 return None
             if is_known and not any(_depends(side, other) for other in numbers):
-                side = Interval(around.lows, side.highs)
+                side = SymbolicInterval(around.lows, side.highs)
             sides.append(side)
-            known.add(number, side.range())
-        if not self._may_run(known, numbers, sides):
+            env.add(number, side.range())
+        if not self._may_run(env, numbers, sides):
             return None
         guard = Box((), (), ())
-        guard = narrowed(known, with_where(known, guard, lines[0].where), lines[0].also)
-        guard = narrowed(known, with_where(known, guard, self.bounds.region.guard.where), self.bounds.region.guard.also)
-        nest = self._nest(known, numbers, sides, _with_equations(guard), lattice, hull)
+        guard = with_conditions(env, with_where(env, guard, lines[0].where), lines[0].also)
+        guard = with_conditions(
+            env, with_where(env, guard, self.bounds.region.guard.where), self.bounds.region.guard.also
+        )
+        nest = self._nest(env, numbers, sides, _with_equations(guard), lattice, hull)
         is_box = not any(_depends(side, number) for side in sides for number in numbers)
         work = _work(self._iterations(), nest, [self.leaves[iv] for iv in self.axes])
-        return Piece(nest, work, is_box, self._moved(nest))
+        return StagePiece(nest, work, is_box, self._moved(nest))
 
-    def _is_alive(self, numbers: Need) -> bool:
+    def _is_alive(self, numbers: Footprint) -> bool:
         """Whether the piece is known to have an element in every instance."""
-        around = instances(
-            self.known, [v for v in (*numbers.variables(), *self.bounds.fixed) if v in self.known.ranges]
-        )
-        return numbers.shape(self.known).project(()).includes(around)
+        around = instances(self.env, [v for v in (*numbers.variables(), *self.bounds.fixed) if v in self.env.ranges])
+        return numbers.shape(self.env).project(()).includes(around)
 
-    def _outside(self) -> Known:
+    def _outside(self) -> LoopEnvironment:
         """What is known outside of the stage."""
-        kept = closed(self.known, [*self.bounds.fixed, *(iv for _, iv in self.bounds.path)])
-        known = Known(self.known.context, (), self.known.domain, self.known.account)
-        for v, limits in self.known.ranges.items():
+        kept = transitive_ranges(self.env, [*self.bounds.fixed, *(iv for _, iv in self.bounds.path)])
+        env = LoopEnvironment(self.env.context, (), self.env.domain, self.env.account)
+        for v, limits in self.env.ranges.items():
             if v in kept:
-                known.add(v, limits)
-        return known
+                env.add(v, limits)
+        return env
 
-    def _may_run(self, known: Known, numbers: Sequence[Var], sides: Sequence[Interval]) -> bool:
+    def _may_run(self, env: LoopEnvironment, numbers: Sequence[Var], sides: Sequence[SymbolicInterval]) -> bool:
         """Whether the loops of the schedule stand in an order, and have lengths, that allow these ends."""
         uniform = uniform_roots(self.bounds.stage, self.bounds.relations)
         for k, (iv, side) in enumerate(zip(self.axes, sides, strict=True)):
-            if iv in uniform and any(v in known.ranges for v in _extent(side).free_vars()):
+            if iv in uniform and any(v in env.ranges for v in _extent(side).free_vars()):
                 return False
             for j in range(k):
                 outside, inside = self.leaves[self.axes[j]], self.leaves[iv]
@@ -302,13 +303,13 @@ class _Scan:
 
     def _nest(
         self,
-        known: Known,
+        env: LoopEnvironment,
         numbers: Sequence[Var],
-        sides: Sequence[Interval],
+        sides: Sequence[SymbolicInterval],
         guard: Box,
         lattice: Storage,
         hull: Box,
-    ) -> Nest:
+    ) -> StageNest:
         """The loops over the numbers of the lattice, and the elements they stand for."""
         whole = self.bounds
         op = whole.op
@@ -318,7 +319,7 @@ class _Scan:
         box = Box(tuple(by_axis[iv] for iv in op.axis), guard.where, guard.also)
         piece = replace(
             whole,
-            computed=Need(len(op.axis), box),
+            computed=Footprint(len(op.axis), box),
             sides={iv: by_axis.get(iv, side) for iv, side in whole.sides.items()},
             ranges={iv: whole.ranges[iv] for iv in op.root_iter_vars if iv not in data}
             | {iv: side.range() for iv, side in by_axis.items()},
@@ -327,8 +328,8 @@ class _Scan:
             values={},
             guards=(),
         )
-        pass_down(known, piece)
-        piece.start = starting(known, piece)
+        pass_down(env, piece)
+        piece.start = create_reduction_init(env, piece)
         nest = nest_of(piece)
         straight: dict[IterVar, Expr] = {}
         uniform = uniform_roots(whole.stage, whole.relations)
@@ -340,10 +341,10 @@ class _Scan:
                 # from the start of the whole piece, not from that of this row
                 start = start if _is_short(start) else as_expr(0)
                 straight[iv] = start + leaf
-                lows = [known.form(form.expr() - start).expr() for form in side.lows]
+                lows = [env.form(form.expr() - start).expr() for form in side.lows]
                 ranges[leaf] = Range(maximum(*lows), _extent(side))
 
-        def moved(at: _Placed) -> _Placed:
+        def moved(at: _NestPart) -> _NestPart:
             """The same loops over the numbers, with the elements that these stand for."""
             values: dict[Expr, Expr] = {}
             for number, iv in zip(numbers, self.axes, strict=True):
@@ -359,22 +360,22 @@ class _Scan:
 
         return replace(moved(nest), start=None if nest.start is None else moved(nest.start))
 
-    def _moved(self, nest: Nest) -> dict[Var, Expr]:
+    def _moved(self, nest: StageNest) -> dict[Var, Expr]:
         """What stands for the loops of the guarded nest that are axes of their own."""
         found: dict[Var, Expr] = {}
         for iv in self.axes:
             leaf, first = _only_loop(self.bounds, iv), self.bounds.ranges[iv].min
             if leaf is not None:
                 assert isinstance(first, Expr)
-                found[leaf] = nest.values[iv] if leaf is iv else self.known.form(nest.values[iv] - first).expr()
+                found[leaf] = nest.values[iv] if leaf is iv else self.env.form(nest.values[iv] - first).expr()
         return found
 
     def _iterations(self) -> list[int | None]:
         found: list[int | None] = []
         for k in range(1, len(self.axes) + 1):
-            part = from_shape(self.known, k, self.need.shape(self.known).project(range(k)), True)
+            part = footprint_of_shape(self.env, k, self.footprint.shape(self.env).project(range(k)), True)
             try:
-                number = StageRegion(self.known, part, self.bounds.fixed).count_max()
+                number = StageRegion(self.env, part, self.bounds.fixed).count_max()
             except CountError:
                 number = None
             found.append(number if isinstance(number, int) else None)
@@ -397,7 +398,7 @@ def _at(r: Range, values: Mapping[Expr, Expr]) -> Range:
     return Range(substitute(as_expr(r.min), values), substitute(as_expr(r.extent), values))
 
 
-def _extent(side: Interval) -> Expr:
+def _extent(side: SymbolicInterval) -> Expr:
     extent = side.range().extent
     assert isinstance(extent, Expr)
     return extent
@@ -407,8 +408,8 @@ def _is_short(e: Expr) -> bool:
     return is_small(_MAX_NODES, (e,)) and not any(node.op is ops.SELECT for node in postorder((e,)))
 
 
-def _depends(side: Interval, number: Var) -> bool:
+def _depends(side: SymbolicInterval, number: Var) -> bool:
     return any(number in e.free_vars() for form in (*side.lows, *side.highs) for e in form.terms)
 
 
-__all__ = ["Piece", "Pieces", "Work", "pieces_of"]
+__all__ = ["LoopOverhead", "StagePiece", "StagePieces", "pieces_of"]

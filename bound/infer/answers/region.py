@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
 
-from bound.infer.needs.box import Box
-from bound.infer.needs.instances import instances
-from bound.infer.needs.known import Known
-from bound.infer.needs.need import Need
-from bound.infer.needs.visited import counts_of, extents_of
+from bound.infer.footprints.box import Box
+from bound.infer.footprints.enumeration import enumerate_counts, enumerate_extents
+from bound.infer.footprints.environment import LoopEnvironment
+from bound.infer.footprints.footprint import Footprint
+from bound.infer.footprints.instances import instances
 from intset.configured import all_as_configured
 from intset.domains.budgeted import own_budget
 from intset.domains.region import Region, made, product_of
@@ -37,41 +37,41 @@ class StageRegion(Region):
 
     def __init__(
         self,
-        known: Known,
-        need: Need,
+        env: LoopEnvironment,
+        footprint: Footprint,
         fixed: Sequence[Var],
         aliases: Mapping[Var, tuple[Var, Expr]] | None = None,
     ) -> None:
-        self._known, self._need = known, need
+        self._env, self._footprint = env, footprint
         self.fixed = tuple(fixed)
         self.aliases = dict(aliases or {})
-        self.dims = need.dims
-        self.by = "box" if need.box is not None else known.regions.name
-        self.is_exact, self.notes = need.exact, need.notes
+        self.dims = footprint.dims
+        self.by = "box" if footprint.box is not None else env.regions.name
+        self.is_exact, self.notes = footprint.exact, footprint.notes
         self._box: tuple[Range, ...] | None = None
 
     def _is_written_as(self, other: object) -> bool:
         """Whether both are the same box, which need not be asked."""
-        its = other._need.box if isinstance(other, StageRegion) else None
-        return its is not None and self._need.box is not None and self._need.box.key() == its.key()
+        its = other._footprint.box if isinstance(other, StageRegion) else None
+        return its is not None and self._footprint.box is not None and self._footprint.box.key() == its.key()
 
     @property
     def params(self) -> tuple[Var, ...]:
-        return self._need.variables()
+        return self._footprint.variables()
 
     @property
     def is_box(self) -> bool:
         """Whether the region is its box, in every instance."""
-        return self._need.box is not None
+        return self._footprint.box is not None
 
     @property
     def is_tight(self) -> bool:
-        hull = self._need.hull(self._known)
-        return self.is_exact and (hull is self._need.box or self._need.has_ends)
+        hull = self._footprint.hull(self._env)
+        return self.is_exact and (hull is self._footprint.box or self._footprint.has_ends)
 
     @property
     def is_empty(self) -> bool:
-        box = self._need.box
+        box = self._footprint.box
         if box is not None and not box.where and not box.also and not box.variables():
             return any(gap.const < 0 for side in box.sides for gap in side.gaps())
         try:
@@ -84,31 +84,31 @@ class StageRegion(Region):
     @property
     def box(self) -> tuple[Range, ...]:
         if self._box is None:
-            self._box = tuple(side.range() for side in self._need.hull(self._known).sides)
+            self._box = tuple(side.range() for side in self._footprint.hull(self._env).sides)
         return self._box
 
     @property
     def shape(self) -> Shape:
         """The region as a set; its parameters are not bounded by the ranges of the loops."""
-        return self._need.shape(self._known)
+        return self._footprint.shape(self._env)
 
     def _loops(self) -> list[Var]:
         """The loop variables whose values tell one instance from another."""
-        return [v for v in dict.fromkeys((*self.params, *self.fixed)) if v in self._known.ranges]
+        return [v for v in dict.fromkeys((*self.params, *self.fixed)) if v in self._env.ranges]
 
     def _alive(self, loops: Sequence[Var] | None = None) -> Shape:
         """The region as a set whose parameters are instances: of these loops, or of all around it."""
         shape = self.shape
         if loops is None:
-            return shape.within(instances(self._known, self._loops()))
-        rest = [v for v in shape.atoms() if isinstance(v, Var) and v in self._known.ranges and v not in loops]
-        return shape.within(instances(self._known, [*loops, *rest])).without(rest)
+            return shape.within(instances(self._env, self._loops()))
+        rest = [v for v in shape.atoms() if isinstance(v, Var) and v in self._env.ranges and v not in loops]
+        return shape.within(instances(self._env, [*loops, *rest])).without(rest)
 
     def count(self) -> int | Infinity | Expr:
-        box = self._need.box
+        box = self._footprint.box
         if box is not None and not box.where and not box.also:
             extents = [side.range().extent for side in box.sides]
-            numbers = [self._known.number(e) if isinstance(e, Expr) else None for e in extents]
+            numbers = [self._env.number(e) if isinstance(e, Expr) else None for e in extents]
             if all(n is not None for n in numbers):
                 return prod(max(n, 0) for n in numbers if n is not None)
         try:
@@ -129,7 +129,7 @@ class StageRegion(Region):
         try:
             return self._counted()
         except BudgetError as error:
-            listed = counts_of(self._known, self._need, self.fixed)
+            listed = enumerate_counts(self._env, self._footprint, self.fixed)
             if listed is None:
                 raise CountError(f"counting is out of budget: {error}") from error
             return listed
@@ -140,14 +140,14 @@ class StageRegion(Region):
         for size in alive.atoms():
             if size in loops:
                 continue
-            if any(v in self._known.ranges for v in size.free_vars()):
+            if any(v in self._env.ranges for v in size.free_vars()):
                 raise BudgetError(f"{size} is not affine")
             raise CountError(f"the count depends on {size}: fix the sizes with infer_bound(..., at={{...}})")
         return alive.counts(loops, _MAX_POINTS)
 
     def _simple_counts(self) -> tuple[int, int] | None:
         """The counts of a box of one size in instances that are a box, too."""
-        box = self._need.box
+        box = self._footprint.box
         if box is None or box.where or box.also:
             return None
         size = 1
@@ -158,7 +158,7 @@ class StageRegion(Region):
             size *= max(extents[0].const, 0)
         number = 1
         for v in self._loops():
-            ends = self._known.ranges[v].constant()
+            ends = self._env.ranges[v].constant()
             if ends is None:
                 return None
             number *= max(ends[1] - ends[0] + 1, 0)
@@ -166,8 +166,8 @@ class StageRegion(Region):
 
     def _visited_counts(self) -> tuple[int, int] | None:
         """The counts of a box whose ends are no affine functions, by looking at every instance."""
-        box = self._need.box
-        visited = None if box is None or box.is_affine() else extents_of(self._known, box, self.fixed)
+        box = self._footprint.box
+        visited = None if box is None or box.is_affine() else enumerate_extents(self._env, box, self.fixed)
         if visited is None:
             return None
         most = total = 0
@@ -195,7 +195,7 @@ class StageRegion(Region):
 
     def _relied_on(self) -> tuple[Cond, ...]:
         """The user's facts about sizes."""
-        return tuple(fact.condition for fact in self._known.context.facts)
+        return tuple(fact.condition for fact in self._env.context.facts)
 
     def substituted(self, values: Mapping[Var, Expr]) -> Region:
         loops = [v for v in self._loops() if v in self.params or v in values]
@@ -206,7 +206,7 @@ class StageRegion(Region):
 
     def condition(self, point: Sequence[IntLike]) -> Cond:
         try:
-            return logical_and(*self._need.conditions([as_expr(x) for x in point]))
+            return logical_and(*self._footprint.conditions([as_expr(x) for x in point]))
         except BudgetError as error:
             raise UndecidedError(f"the region has no condition that could be written: {error}") from error
 
@@ -224,7 +224,7 @@ class StageRegion(Region):
             shape = form()
         except BudgetError as error:
             raise UndecidedError(f"the region cannot be formed: {error}") from error
-        return made(shape, self.is_exact, self.notes, self.enclosure(), self._known.regions.name)
+        return made(shape, self.is_exact, self.notes, self.enclosure(), self._env.regions.name)
 
 
 __all__ = ["Box", "StageRegion"]

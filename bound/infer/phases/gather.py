@@ -1,19 +1,32 @@
-"""GatherBound, phase 4 of InferRootBound: what all consumers need together, and the ranges of the root axes."""
+"""GatherBound, phase 4 of InferRootBound: what all consumers need together, and the ranges of the root axes.
+
+What several consumers need together: the union of their needs, the box around them where none can be formed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from bound.infer.needs.box import Box, Interval, gaps_unknown, interval, nothing, span, whole
-from bound.infer.needs.instances import closed
-from bound.infer.needs.joined import joined
-from bound.infer.needs.known import Known
-from bound.infer.needs.need import Need, boxed, end_forms
-from bound.infer.needs.sample import varies
-from bound.infer.needs.widest import is_never_alive, widest
+from bound.infer.footprints.box import (
+    Box,
+    SymbolicInterval,
+    empty_box,
+    hull,
+    interval,
+    span,
+    union_boxes,
+    unproved_gaps,
+    whole_tensor,
+    with_conditions,
+    with_where,
+)
+from bound.infer.footprints.enumeration import listed
+from bound.infer.footprints.environment import LoopEnvironment
+from bound.infer.footprints.extents import is_always_empty, max_extent
+from bound.infer.footprints.footprint import NO_GUARD, Footprint, box_around, end_forms, footprint_of_shape, shape_of
+from bound.infer.footprints.instances import takes_two_values, transitive_ranges
 from bound.infer.phases.pass_down import rounded_up, rounds_up, uniform_roots
-from bound.infer.phases.slide import new_of
+from bound.infer.phases.slide import new_elements
 from bound.infer.phases.stage_bounds import StageBounds, data_axes
 from bound.infer.phases.threads import started
 from bound.infer.program.graph import thread_of
@@ -23,6 +36,7 @@ from bound.operation import ComputeOp
 from bound.schedule import simple
 from bound.schedule.message import with_ancestors
 from bound.tensor import Tensor
+from intset.errors import BudgetError
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, Var, as_expr
 from intset.expr.range import Range
@@ -37,56 +51,62 @@ _MAX_NODES = 40  # an extent written with more nodes is replaced by its largest 
 
 
 def gather(
-    known: Known,
+    env: LoopEnvironment,
     bounds: StageBounds,
-    needs: Mapping[Tensor, Sequence[Need]],
+    footprints: Mapping[Tensor, Sequence[Footprint]],
     shape_of: Callable[[Tensor], tuple[Expr, ...]],
     with_unions: bool = True,
 ) -> None:
     """The required region of each output: the union of the needs, within the tensor."""
     for tensor in bounds.op.outputs:
         shape = shape_of(tensor)
-        need = joined(known, len(shape), needs.get(tensor, ()), with_unions)
-        need = within(known, need, shape)
-        if with_unions and is_never_alive(known, need, bounds.fixed):
-            need = Need(len(shape), nothing(len(shape)), None, need.exact, need.notes)
-        bounds.required[tensor] = need
+        footprint = union_footprints(env, len(shape), footprints.get(tensor, ()), with_unions)
+        footprint = within_tensor(env, footprint, shape)
+        if with_unions and is_always_empty(env, footprint, bounds.fixed):
+            footprint = Footprint(len(shape), empty_box(len(shape)), None, footprint.exact, footprint.notes)
+        bounds.required[tensor] = footprint
 
 
-def within(known: Known, need: Need, shape: Sequence[Expr]) -> Need:
+def within_tensor(env: LoopEnvironment, footprint: Footprint, shape: Sequence[Expr]) -> Footprint:
     """The part of a region inside a tensor."""
-    ends = whole(known, shape)
-    if need.box is None:
+    ends = whole_tensor(env, shape)
+    if footprint.box is None:
         if not ends.is_affine():
-            return need
-        around = known.shapes.box([(side.lows, side.highs) for side in ends.sides])
-        need.limits = ends
-        if around.includes(need.unguarded):
-            return need
-        return need.replaced(need.unguarded.intersect(around), need.exact, need.notes)
+            return footprint
+        around = env.shapes.box([(side.lows, side.highs) for side in ends.sides])
+        footprint.limits = ends
+        if around.includes(footprint.unguarded):
+            return footprint
+        return footprint.with_shape(footprint.unguarded.intersect(around), footprint.exact, footprint.notes)
     sides = []
-    for side, end in zip(need.box.sides, ends.sides, strict=True):
-        low_known = any(known.is_nonneg(form) for form in side.lows)
-        high_known = any(known.is_nonneg(end.highs[0].minus(form)) for form in side.highs)
+    for side, end in zip(footprint.box.sides, ends.sides, strict=True):
+        low_known = any(env.is_nonneg(form) for form in side.lows)
+        high_known = any(env.is_nonneg(end.highs[0].minus(form)) for form in side.highs)
         if low_known and high_known:
             sides.append(side)
             continue
         lows = side.lows if low_known else (*side.lows, constant(0))
         highs = side.highs if high_known else (*side.highs, *end.highs)
-        sides.append(interval(known, lows, highs) or Interval(lows, highs))
-    if all(a is b for a, b in zip(sides, need.box.sides, strict=True)):
-        return need
-    return Need(need.dims, Box(tuple(sides), need.box.where, need.box.also), None, need.exact, need.notes)
+        sides.append(interval(env, lows, highs) or SymbolicInterval(lows, highs))
+    if all(a is b for a, b in zip(sides, footprint.box.sides, strict=True)):
+        return footprint
+    return Footprint(
+        footprint.dims,
+        Box(tuple(sides), footprint.box.where, footprint.box.also),
+        None,
+        footprint.exact,
+        footprint.notes,
+    )
 
 
 def gather_bound(
-    known: Known,
+    env: LoopEnvironment,
     bounds: StageBounds,
     is_boxed: bool,
     shape_of: Callable[[Tensor], tuple[Expr, ...]],
     threads: Mapping[IterVar, int],
     running: Sequence[Cond] = (),
-    steady: Need | None = None,
+    unconditional: Footprint | None = None,
 ) -> None:
     """What is computed, and the ranges of the root axes.
 
@@ -98,30 +118,30 @@ def gather_bound(
     stage, op = bounds.stage, bounds.op
     shape = shape_of(op.outputs[0])
     if not isinstance(op, (ComputeOp, TensorComputeOp)):
-        bounds.wholes = {t: Need(t.ndim, whole(known, shape_of(t))) for t in op.outputs}
+        bounds.wholes = {t: Footprint(t.ndim, whole_tensor(env, shape_of(t))) for t in op.outputs}
         bounds.computed = bounds.wholes[op.outputs[0]]
     else:
-        needs = list(dict.fromkeys(bounds.required.values()))
-        need = steady or joined(known, len(shape), [n for n in needs if not _is_nothing(n)])
-        need = new_of(known, bounds, need, running)
+        footprints = list(dict.fromkeys(bounds.required.values()))
+        footprint = unconditional or union_footprints(env, len(shape), [n for n in footprints if not _is_nothing(n)])
+        footprint = new_elements(env, bounds, footprint, running)
         if isinstance(op, TensorComputeOp):
-            need = _with_whole_tiles(known, need, op, shape)
-        if need.box is None and (is_boxed or _is_tensorized(bounds)):
-            need = boxed(known, need)
-        bounds.computed = _rounded(known, bounds, need, shape)
+            footprint = _with_whole_tiles(env, footprint, op, shape)
+        if footprint.box is None and (is_boxed or _is_tensorized(bounds)):
+            footprint = box_around(env, footprint)
+        bounds.computed = _with_rounded_tiles(env, bounds, footprint, shape)
     uniform = uniform_roots(stage, bounds.relations)
     always = uniform_roots(stage, bounds.relations, with_nparts=False)
     threaded = with_ancestors(bounds.relations, [iv for iv in stage.leaf_iter_vars if thread_of(stage, iv) is not None])
     for k, iv in enumerate(data_axes(op)):
-        side = bounds.sides[iv] = bounds.region.hull(known).sides[k]
+        side = bounds.sides[iv] = bounds.region.hull(env).sides[k]
         # A tile that only the end of the tensor cuts has one length; parts of a region that varies follow it.
         if iv in bounds.aligned:
             bounds.ranges[iv] = Range(0, rounded_up(bounds.relations, iv, shape[k]))
             bounds.widened.add(iv)
             continue
         is_cut = any(extent.is_const for extent in side.extents())
-        is_uniform = iv in always or iv in bounds.led or (iv in uniform and is_cut)
-        bounds.ranges[iv] = _root_range(known, bounds, k, iv, is_uniform, iv in threaded, shape[k])
+        is_uniform = iv in always or iv in bounds.foreign or (iv in uniform and is_cut)
+        bounds.ranges[iv] = _root_range(env, bounds, k, iv, is_uniform, iv in threaded, shape[k])
         wanted = started(bounds, iv, threads) if iv in threaded and threads else None
         has = simple.number(as_expr(bounds.ranges[iv].extent))
         if wanted is not None and has is not None and has < wanted:
@@ -131,49 +151,57 @@ def gather_bound(
         if iv not in bounds.sides:
             assert iv.dom is not None
             domain = bounds.ranges.setdefault(iv, iv.dom)
-            bounds.sides[iv] = span(known, domain)
+            bounds.sides[iv] = span(env, domain)
 
 
-def _is_nothing(need: Need) -> bool:
-    return need.box is not None and any(form.is_const and form.const < 0 for form in need.box.where)
+def _is_nothing(footprint: Footprint) -> bool:
+    return footprint.box is not None and any(form.is_const and form.const < 0 for form in footprint.box.where)
 
 
 def _is_tensorized(bounds: StageBounds) -> bool:
     return any(attr.iter_type is IterType.TENSORIZED for attr in bounds.stage.iter_var_attrs.values())
 
 
-def _with_whole_tiles(known: Known, need: Need, op: TensorComputeOp, shape: Sequence[Expr]) -> Need:
+def _with_whole_tiles(
+    env: LoopEnvironment, footprint: Footprint, op: TensorComputeOp, shape: Sequence[Expr]
+) -> Footprint:
     """An intrinsic computes whole tiles: the axes inside a tile run over all of them."""
-    box = need.hull(known)
-    inner = whole(known, shape).sides[op.schedulable :]
-    return Need(
-        need.dims, Box((*box.sides[: op.schedulable], *inner), box.where, box.also), None, need.exact, need.notes
+    box = footprint.hull(env)
+    inner = whole_tensor(env, shape).sides[op.schedulable :]
+    return Footprint(
+        footprint.dims,
+        Box((*box.sides[: op.schedulable], *inner), box.where, box.also),
+        None,
+        footprint.exact,
+        footprint.notes,
     )
 
 
-def _rounded(known: Known, bounds: StageBounds, need: Need, shape: Sequence[Expr]) -> Need:
+def _with_rounded_tiles(
+    env: LoopEnvironment, bounds: StageBounds, footprint: Footprint, shape: Sequence[Expr]
+) -> Footprint:
     """The region with the last tiles of splits that round up, as far as the tensor has elements there."""
     axes = data_axes(bounds.op)
     box = None
     for k, iv in enumerate(axes):
         if not rounds_up(bounds.relations, iv):
             continue
-        box = need.hull(known) if box is None else box
+        box = footprint.hull(env) if box is None else box
         side = box.sides[k]
-        total = widest(known, need, k, bounds.fixed, shape[k])
+        total = max_extent(env, footprint, k, bounds.fixed, shape[k])
         more = simple.sub(rounded_up(bounds.relations, iv, total), total)
         if simple.number(more) == 0:
             continue
         start = side.range().min
         assert isinstance(start, Expr)
-        highs = [known.form(start + (total + more - 1)), known.form(shape[k]).shift(-1)]
-        wider = interval(known, side.lows, highs) or Interval(side.lows, tuple(highs))
+        highs = [env.form(start + (total + more - 1)), env.form(shape[k]).shift(-1)]
+        wider = interval(env, side.lows, highs) or SymbolicInterval(side.lows, tuple(highs))
         box = Box((*box.sides[:k], wider, *box.sides[k + 1 :]), box.where, box.also)
-    return need if box is None else Need(need.dims, box, None, need.exact, need.notes)
+    return footprint if box is None else Footprint(footprint.dims, box, None, footprint.exact, footprint.notes)
 
 
 def _root_range(
-    known: Known, bounds: StageBounds, k: int, iv: IterVar, is_uniform: bool, is_threaded: bool, extent: Expr
+    env: LoopEnvironment, bounds: StageBounds, k: int, iv: IterVar, is_uniform: bool, is_threaded: bool, extent: Expr
 ) -> Range:
     """The range of the root axis of dimension `k`: what is computed there in each instance, or long enough for all.
 
@@ -182,10 +210,10 @@ def _root_range(
     side = bounds.sides[iv]
     limits = side.range()
     assert isinstance(limits.extent, Expr) and isinstance(limits.min, Expr)
-    number = _only_value(known, bounds, limits.extent)
+    number = _only_value(env, bounds, limits.extent)
     if number is not None and number > 0:
         exact = Range(limits.min, number)
-        if gaps_unknown(known, side, bounds.region.hull(known).where):
+        if unproved_gaps(env, side, bounds.region.hull(env).where):
             bounds.widened.add(iv)
     elif number is not None:  # never run, but a loop made from this one and others has to have a length
         bounds.widened.add(iv)
@@ -193,50 +221,145 @@ def _root_range(
     elif not is_uniform and _is_short(limits.extent):
         exact = limits
     else:
-        most = widest(known, bounds.region, k, bounds.fixed, extent)
+        most = max_extent(env, bounds.region, k, bounds.fixed, extent)
         if is_threaded:
-            most = _number_in(known, most)
+            most = _number_in(env, most)
         exact = Range(limits.min, most)
-        if not _is_same(known, most, limits.extent):
+        if not _is_same(env, most, limits.extent):
             bounds.widened.add(iv)
     assert isinstance(exact.extent, Expr) and isinstance(exact.min, Expr)
     total = rounded_up(bounds.relations, iv, exact.extent)
-    if not _is_same(known, total, exact.extent):
+    if not _is_same(env, total, exact.extent):
         bounds.widened.add(iv)
         return Range(exact.min, total)
     return exact
 
 
-def _number_in(known: Known, extent: Expr) -> Expr:
+def _number_in(env: LoopEnvironment, extent: Expr) -> Expr:
     """The smallest number among the choices of a minimum; the extent itself where there is none."""
-    numbers = [form.const for form in end_forms(known, extent, ops.MIN) if form.is_const]
+    numbers = [form.const for form in end_forms(env, extent, ops.MIN) if form.is_const]
     return as_expr(min(numbers)) if numbers else extent
 
 
-def _only_value(known: Known, bounds: StageBounds, e: Expr) -> int | None:
+def _only_value(env: LoopEnvironment, bounds: StageBounds, e: Expr) -> int | None:
     """The value of an extent that is the same in every instance."""
-    number = known.number(e)
-    if number is not None or all(isinstance(t, Var) for t in known.form(e).terms):
+    number = env.number(e)
+    if number is not None or all(isinstance(t, Var) for t in env.form(e).terms):
         return number
     if not is_small(_MAX_ASKED, (e,)):
         return None
-    box = bounds.region.hull(known)
-    ranges = closed(known, (*e.free_vars(), *box.variables()))
+    box = bounds.region.hull(env)
+    ranges = transitive_ranges(env, (*e.free_vars(), *box.variables()))
     alive = [gap.expr() >= 0 for side in box.sides for gap in side.gaps() if not gap.is_const]
     alive += [*(form.expr() >= 0 for form in box.where), *box.also]
-    if varies(known, e, ranges, alive):
+    if takes_two_values(env, e, ranges, alive):
         return None
-    context = known.context.extended(ranges, alive)
+    context = env.context.extended(ranges, alive)
     low, high = context.bounds(e)
     return low.data if isinstance(low, Expr) and low.is_const and low is high else None
 
 
-def _is_same(known: Known, a: Expr, b: Expr) -> bool:
-    return known.form(a).same(known.form(b))
+def _is_same(env: LoopEnvironment, a: Expr, b: Expr) -> bool:
+    return env.form(a).same(env.form(b))
 
 
 def _is_short(e: Expr) -> bool:
     return is_small(_MAX_NODES, (e,)) and sum(node.op is ops.SELECT for node in postorder((e,))) <= 1
 
 
-__all__ = ["gather", "gather_bound", "nothing", "within"]
+_OPERATIONS = 1_000_000  # of the domain, for one union
+MAX_PARTS = 160  # a region in more pieces is replaced by its box
+
+
+def union_footprints(
+    env: LoopEnvironment, dims: int, footprints: Sequence[Footprint], with_unions: bool = True
+) -> Footprint:
+    """The union of what several consumers need; the box around them for a domain without unions."""
+    if len(footprints) == 1 and footprints[0].box is None:
+        return footprints[0]
+    footprint = _union_footprints(env, dims, footprints, with_unions)
+    footprint.limits = next((other.limits for other in footprints if other.limits is not None), None)
+    return footprint
+
+
+def _union_footprints(env: LoopEnvironment, dims: int, footprints: Sequence[Footprint], with_unions: bool) -> Footprint:
+    notes = [note for footprint in footprints for note in footprint.notes]
+    exact = all(footprint.exact for footprint in footprints)
+    alone = union_boxes(env, [footprint.box for footprint in footprints if footprint.box is not None])
+    others = [footprint for footprint in footprints if footprint.box is None]
+    if not others and len(alone) < 2:
+        return Footprint(dims, alone[0] if alone else empty_box(dims), None, exact, notes)
+    if not with_unions:
+        boxes = [*alone, *(footprint.hull(env) for footprint in others)]
+        return Footprint(dims, hull(env, boxes)[0], None, False, (*notes, "the box around several needs"))
+    return _union_shapes(env, dims, alone, others, exact, notes)
+
+
+def _union_shapes(
+    env: LoopEnvironment,
+    dims: int,
+    alone: Sequence[Box],
+    others: Sequence[Footprint],
+    exact: bool,
+    notes: Sequence[str],
+) -> Footprint:
+    guard = _common_guard(alone) if not others else NO_GUARD
+    if guard.is_conditional():
+        return _union_guarded_boxes(env, dims, [Box(box.sides) for box in alone], guard, exact, notes)
+    try:
+        with env.budget(_OPERATIONS):
+            shapes = [*(shape_of(env, box) for box in alone), *(footprint.shape(env) for footprint in others)]
+            total = shapes[0].united(shapes[1:])
+            if MAX_PARTS < total.parts() <= 2 * MAX_PARTS:
+                total = total.disjoint()
+        if total.parts() <= MAX_PARTS:
+            footprint = footprint_of_shape(env, dims, total, exact, notes)
+            if not others and all(_is_alive(env, box) for box in alone):
+                footprint.set_hull(*hull(env, alone))
+            return footprint
+        note = f"the region has {total.parts()} parts: its box was used"
+    except BudgetError as error:
+        counted = _listed(env, dims, [*(Footprint(dims, box) for box in alone), *others], exact, notes)
+        if counted is not None:
+            return counted
+        note = f"{error}: the box around several needs was used"
+    boxes = [*alone, *(footprint.hull(env) for footprint in others)]
+    return Footprint(dims, hull(env, boxes)[0], None, False, (*notes, note))
+
+
+def _listed(
+    env: LoopEnvironment, dims: int, footprints: Sequence[Footprint], exact: bool, notes: Sequence[str]
+) -> Footprint | None:
+    """A union that cannot be formed, element by element; `None` where they are too many."""
+    try:
+        found = listed(env, footprints)
+        if found is None:
+            return None
+        order, points = found
+        return footprint_of_shape(env, dims, env.shapes.listing(points, order, dims), exact, notes)
+    except BudgetError:
+        return None
+
+
+def _common_guard(boxes: Sequence[Box]) -> Box:
+    """The conditions that all boxes share, when they have no others."""
+    first = boxes[0]
+    keys = {(frozenset(form.key() for form in box.where), box.also) for box in boxes}
+    return Box((), first.where, first.also) if len(keys) == 1 else NO_GUARD
+
+
+def _union_guarded_boxes(
+    env: LoopEnvironment, dims: int, bare: Sequence[Box], guard: Box, exact: bool, notes: Sequence[str]
+) -> Footprint:
+    """The union of boxes under one guard: the guard is kept apart, however long it is."""
+    footprint = union_footprints(env, dims, [Footprint(dims, box) for box in bare])
+    notes, exact = (*notes, *footprint.notes), exact and footprint.exact
+    if footprint.box is not None:
+        box = with_conditions(env, with_where(env, footprint.box, guard.where), guard.also)
+        return Footprint(dims, box, None, exact, notes)
+    return Footprint(dims, None, footprint.shape(env), exact, notes, guard)
+
+
+def _is_alive(env: LoopEnvironment, box: Box) -> bool:
+    """Whether a box is known to have an element in every instance."""
+    return not (box.where or box.also or any(unproved_gaps(env, side) for side in box.sides))

@@ -1,31 +1,35 @@
-"""InferRootBound: what the consumers of a stage need of it, and so the ranges of its root axes."""
+"""InferRootBound: what the consumers of a stage need of it, and so the ranges of its root axes.
+
+Shared loops in the pass: their ranges, and what a stage computes in its part of them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
 from bound.errors import ScheduleError
-from bound.infer.needs.box import hull, whole
-from bound.infer.needs.known import Known
-from bound.infer.needs.need import Need
-from bound.infer.phases.gather import gather, gather_bound, within
+from bound.infer.footprints.box import hull, whole_tensor
+from bound.infer.footprints.environment import LoopEnvironment
+from bound.infer.footprints.footprint import Footprint
+from bound.infer.phases.gather import gather, gather_bound, within_tensor
+from bound.infer.phases.pass_down import loop_range, pass_down, rounded_up
 from bound.infer.phases.pass_up import pass_up
 from bound.infer.phases.propagate import Propagation
 from bound.infer.phases.relax import LoopState, initialise_leaves, storage_rank_of
-from bound.infer.phases.shared import own_share
-from bound.infer.phases.slide import conditions_around
-from bound.infer.phases.stage_bounds import StageBounds
-from bound.infer.program.accesses import Access, accesses
-from bound.infer.program.graph import ReadGraph, tag_of
+from bound.infer.phases.slide import enclosing_guards
+from bound.infer.phases.stage_bounds import StageBounds, data_axes
+from bound.infer.program.accesses import TensorAccess, accesses
+from bound.infer.program.graph import ReadGraph, tag_of, thread_of
 from bound.infer.program.sharing import Sharing
-from bound.infer.program.sizes import Sizes
+from bound.infer.program.sizes import ScheduleSizes
 from bound.itervar import IterVar
-from bound.operation import Operation, PlaceholderOp, ScanOp
+from bound.operation import Operation, PlaceholderOp
 from bound.schedule import AttachType, Schedule, Stage
 from bound.schedule.attach import AttachPath
+from bound.schedule.message import pass_down_domain
 from bound.schedule.placing import slid_loops
 from bound.schedule.scopes import needs_relax
 from bound.tensor import Tensor
+from intset.expr.range import Range
 
 
 @dataclass(eq=False)
@@ -42,12 +46,12 @@ class Request:
 
     consumer: StageBounds
     loops: tuple[LoopState, ...]
-    access: Access
-    need: Need
+    access: TensorAccess
+    footprint: Footprint
 
 
 @dataclass(eq=False)
-class Pass:
+class InferenceState:
     """What the pass works on.
 
     Attributes
@@ -64,8 +68,8 @@ class Pass:
     schedule: Schedule
     paths: dict[Stage, AttachPath]
     graph: ReadGraph
-    sizes: Sizes
-    known: Known
+    sizes: ScheduleSizes
+    env: LoopEnvironment
     domain: str
     boxed: frozenset[Stage]
     compacted: frozenset[Stage] = frozenset()
@@ -73,10 +77,10 @@ class Pass:
     bounds: dict[Stage, StageBounds] = field(default_factory=dict)
     requests: dict[Tensor, list[Request]] = field(default_factory=dict)
     threads: dict[IterVar, int] = field(default_factory=dict)
-    _accesses: dict[Operation, dict[Tensor, list[Access]]] = field(default_factory=dict)
+    _accesses: dict[Operation, dict[Tensor, list[TensorAccess]]] = field(default_factory=dict)
     _propagations: dict[object, Propagation] = field(default_factory=dict)
 
-    def accesses(self, op: Operation, tensor: Tensor) -> list[Access]:
+    def accesses(self, op: Operation, tensor: Tensor) -> list[TensorAccess]:
         """How an operation reads a tensor, at the sizes that are fixed."""
         found = self._accesses.get(op)
         if found is None:
@@ -86,30 +90,30 @@ class Pass:
         return found.get(tensor, [])
 
 
-def infer_root_bound(state: Pass, bounds: StageBounds) -> None:
+def infer_root_bound(state: InferenceState, bounds: StageBounds) -> None:
     """InferRootBound: phases 1 to 4 for one stage."""
     stage, op = bounds.stage, bounds.op
     bounds.fixed = fixed_loops(state, bounds)
     for iv in (*op.root_iter_vars, *state.sharing.added.get(stage, ())):
         if iv.dom is not None:
             bounds.ranges[iv] = state.sizes.range(iv.dom)
-    needs = prop_bound_to_inputs(state, bounds)
+    footprints = prop_bound_to_inputs(state, bounds)
     if stage.is_output and bounds.outer:
         for tensor in op.outputs:
-            bounds.required[tensor] = own_share(state, bounds, tensor)
+            bounds.required[tensor] = shared_iteration_footprint(state, bounds, tensor)
     elif stage.is_output:
         for tensor in op.outputs:
             shape = state.sizes.shape(tensor)
-            bounds.required[tensor] = Need(len(shape), whole(state.known, shape))
+            bounds.required[tensor] = Footprint(len(shape), whole_tensor(state.env, shape))
     else:
-        gather(state.known, bounds, needs, state.sizes.shape, state.known.has_regions)
+        gather(state.env, bounds, footprints, state.sizes.shape, state.env.has_regions)
     if not isinstance(op, PlaceholderOp):
-        running = conditions_around(state.bounds, bounds) if bounds.slid else ()
-        steady = steady_need(state, bounds) if bounds.slid and stage in state.boxed else None
-        gather_bound(state.known, bounds, stage in state.boxed, state.sizes.shape, state.threads, running, steady)
+        running = enclosing_guards(state.bounds, bounds) if bounds.slid else ()
+        unconditional = unconditional_footprint(state, bounds) if bounds.slid and stage in state.boxed else None
+        gather_bound(state.env, bounds, stage in state.boxed, state.sizes.shape, state.threads, running, unconditional)
 
 
-def fixed_loops(state: Pass, bounds: StageBounds) -> tuple[IterVar, ...]:
+def fixed_loops(state: InferenceState, bounds: StageBounds) -> tuple[IterVar, ...]:
     """The loops of the attach path, outermost first, that tell one instance of the stage from another.
 
     In a loop that is shared each stage has its own part, whatever threads run it.
@@ -117,26 +121,26 @@ def fixed_loops(state: Pass, bounds: StageBounds) -> tuple[IterVar, ...]:
     return _fixed_in(state, bounds.stage, bounds.path)
 
 
-def kept_loops(state: Pass, bounds: StageBounds) -> tuple[IterVar, ...]:
+def storage_loops(state: InferenceState, bounds: StageBounds) -> tuple[IterVar, ...]:
     """The loops around the storage of a stage that tell one instance of it from another, outermost first."""
     return _fixed_in(state, bounds.stage, bounds.path[len(bounds.slid) :])
 
 
-def _fixed_in(state: Pass, placed: Stage, path: AttachPath) -> tuple[IterVar, ...]:
+def _fixed_in(state: InferenceState, placed: Stage, path: AttachPath) -> tuple[IterVar, ...]:
     rank = storage_rank_of(placed, path)
     shared = state.sharing.loops
     kept = [iv for stage, iv in path if iv in shared or not needs_relax(tag_of(stage, iv), rank, True)]
     return tuple(reversed(kept))
 
 
-def prop_bound_to_inputs(state: Pass, bounds: StageBounds) -> dict[Tensor, list[Need]]:
+def prop_bound_to_inputs(state: InferenceState, bounds: StageBounds) -> dict[Tensor, list[Footprint]]:
     """Phases 1 to 3: for each output of a stage the need of each access of each consumer."""
     for tensor in bounds.op.outputs:
         state.requests[tensor] = requests_of(state, bounds, tensor, bounds.path)
-    return {tensor: [request.need for request in state.requests[tensor]] for tensor in bounds.op.outputs}
+    return {tensor: [request.footprint for request in state.requests[tensor]] for tensor in bounds.op.outputs}
 
 
-def steady_need(state: Pass, bounds: StageBounds) -> Need | None:
+def unconditional_footprint(state: InferenceState, bounds: StageBounds) -> Footprint | None:
     """A box around what the consumers of a stage need that moves evenly with the loops: what they would read without
     their conditions, within the tensor; `None` where it is not to be had, or no more than what they read.
 
@@ -155,10 +159,10 @@ def steady_need(state: Pass, bounds: StageBounds) -> Need | None:
         if box is None:
             return None
         boxes.append(box)
-    return within(state.known, Need(len(shape), hull(state.known, boxes)[0]), shape)
+    return within_tensor(state.env, Footprint(len(shape), hull(state.env, boxes)[0]), shape)
 
 
-def requests_of(state: Pass, bounds: StageBounds, tensor: Tensor, path: AttachPath) -> list[Request]:
+def requests_of(state: InferenceState, bounds: StageBounds, tensor: Tensor, path: AttachPath) -> list[Request]:
     """What each consumer of a tensor needs of it where `path` are the loops around its stage, innermost first."""
     requests = []
     shape = state.sizes.shape(tensor)
@@ -168,15 +172,15 @@ def requests_of(state: Pass, bounds: StageBounds, tensor: Tensor, path: AttachPa
         reader = state.bounds[consumer]
         propagation, loops = _iterations(state, bounds, reader, path)
         for access in state.accesses(consumer.op, tensor):
-            need = propagation.image(access, shape)
-            if need.box is None:
-                need.limits = whole(state.known, shape)
-            requests.append(Request(reader, loops, access, need))
+            footprint = propagation.image(access, shape)
+            if footprint.box is None:
+                footprint.limits = whole_tensor(state.env, shape)
+            requests.append(Request(reader, loops, access, footprint))
     return requests
 
 
 def _iterations(
-    state: Pass, bounds: StageBounds, reader: StageBounds, path: AttachPath
+    state: InferenceState, bounds: StageBounds, reader: StageBounds, path: AttachPath
 ) -> tuple[Propagation, tuple[LoopState, ...]]:
     """Phases 1 and 2; the same for all producers that are computed in the same place and kept alike."""
     shared = state.sharing.loops
@@ -184,12 +188,12 @@ def _iterations(
     key = (reader.stage, tuple(leaf.is_fixed for leaf in leaves))
     found = state._propagations.get(key)
     if found is None:
-        it = pass_up(state.known, reader, leaves)
-        found = state._propagations[key] = Propagation(state.known, it)
+        it = pass_up(state.env, reader, leaves)
+        found = state._propagations[key] = Propagation(state.env, it)
     return found, leaves
 
 
-def prepare(state: Pass, stage: Stage) -> StageBounds:
+def initial_bounds(state: InferenceState, stage: Stage) -> StageBounds:
     """The empty bounds of a stage."""
     bounds = StageBounds(stage, state.paths[stage], state.sizes.relations(stage))
     slid = slid_loops(stage, bounds.path)
@@ -202,9 +206,52 @@ def prepare(state: Pass, stage: Stage) -> StageBounds:
         )
     bounds.outer = state.sharing.outer.get(stage, ())
     bounds.aligned = state.sharing.aligned.get(stage, frozenset())
-    bounds.led = state.sharing.led.get(stage, frozenset())
+    bounds.foreign = state.sharing.foreign.get(stage, frozenset())
     state.bounds[stage] = bounds
     return bounds
 
 
-__all__ = ["Pass", "Request", "ScanOp", "infer_root_bound", "prepare"]
+def enter_shared(state: InferenceState) -> None:
+    """Enter the ranges of shared loops, from the whole axes they are made of, before stages are looked at.
+
+    The stages of one loop come in any order; what each of them is to compute does not change the loop.
+    """
+    for stage in state.sharing.aligned:
+        shared = [k for k, leaf in enumerate(stage.leaf_iter_vars) if leaf in state.sharing.loops]
+        if not shared or stage in state.sharing.added:
+            continue
+        bounds = StageBounds(stage, state.paths[stage], state.sizes.relations(stage))
+        bounds.outer = state.sharing.outer.get(stage, ())
+        axes = data_axes(stage.op)
+        shape = state.sizes.shape(stage.op.outputs[0])
+        roots = {iv: Range(0, rounded_up(bounds.relations, iv, e)) for iv, e in zip(axes, shape, strict=True)}
+        reduced = (axis for axis in stage.op.root_iter_vars if axis not in roots)
+        roots |= {axis: state.sizes.range(axis.dom) for axis in reduced if axis.dom is not None}
+        threads = [leaf for leaf in (*bounds.outer, *stage.leaf_iter_vars) if thread_of(stage, leaf) is not None]
+        bounds.ranges = pass_down_domain(bounds.relations, roots, threads)
+        for leaf in stage.leaf_iter_vars[: shared[-1] + 1]:
+            state.env.add(leaf, loop_range(state.env, bounds, leaf))
+
+
+def shared_iteration_footprint(state: InferenceState, bounds: StageBounds, tensor: Tensor) -> Footprint:
+    """What a stage computes of an output in one iteration of the loops it shares, if it computes all it can there."""
+    env: LoopEnvironment = state.env
+    shape, axes = state.sizes.shape(tensor), data_axes(bounds.op)
+    all_of_it = Footprint(len(shape), whole_tensor(env, shape))
+    alone = StageBounds(bounds.stage, bounds.path, bounds.relations, bounds.outer, bounds.aligned, fixed=bounds.fixed)
+    alone.ranges = dict(bounds.ranges)
+    alone.required = dict.fromkeys(bounds.op.outputs, all_of_it)
+    gather_bound(env, alone, True, state.sizes.shape, {})
+    pass_down(env, alone)
+    own = [LoopState(bounds.stage, iv, False) for iv in reversed(bounds.stage.leaf_iter_vars)]
+    around = [LoopState(stage, iv, iv in bounds.fixed) for stage, iv in bounds.path]
+    iterations = pass_up(env, alone, (*own, *around))
+    used = {v for cond in iterations.conditions for v in cond.free_vars()}
+    for iv in bounds.op.root_iter_vars:  # where nothing is reduced the result is what a reduction starts from
+        if iv.is_reduce and iv not in used:
+            iterations.values.pop(iv, None)
+            iterations.relaxed.pop(iv, None)
+    footprint = Propagation(env, iterations).image(TensorAccess(tensor, tuple(axes)), shape)
+    if footprint.box is None:
+        footprint.limits = whole_tensor(env, shape)
+    return footprint

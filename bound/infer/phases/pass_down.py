@@ -1,18 +1,18 @@
-"""PassDownDomain: from the ranges of the root axes to those of all others, and the guards that the loops leave over."""
+"""PassDownDomain: from the ranges of the root axes to those of all others, and the guards that the loops leave over.
+
+Index expressions of parts whose length varies from instance to instance, brought to a form that stays affine."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from bound.errors import ScheduleError
-from bound.infer.needs.affine import without_products
-from bound.infer.needs.box import Interval
-from bound.infer.needs.known import Known, constant_extent
-from bound.infer.needs.need import Need, end_forms
-from bound.infer.phases.guards import outside_of_box
-from bound.infer.phases.minimal import minimal
-from bound.infer.phases.nest import Loop, Nest
-from bound.infer.phases.stage_bounds import StageBounds, data_axes
+from bound.infer.footprints.box import SymbolicInterval
+from bound.infer.footprints.environment import LoopEnvironment, constant_extent
+from bound.infer.footprints.footprint import Footprint, end_forms
+from bound.infer.phases.guards import membership_guards, without_implied
+from bound.infer.phases.stage_bounds import StageBounds, StageLoop, StageNest, data_axes
 from bound.infer.program.graph import thread_of
 from bound.itervar import IterType, IterVar
 from bound.schedule import Fuse, Rebase, Relation, Split, Stage, Tail, simple
@@ -20,14 +20,14 @@ from bound.schedule.message import extent, low, overruns, pass_down_domain, pass
 from bound.schedule.relations import children, parents
 from intset.errors import BudgetError
 from intset.expr import ops
-from intset.expr.build import floordiv, minimum
-from intset.expr.node import Cond, Expr, Var, as_expr
+from intset.expr.build import floordiv, minimum, select
+from intset.expr.node import Cond, Expr, Node, Var, as_expr, make, sum_of
 from intset.expr.range import Range
-from intset.expr.walk import chain
+from intset.expr.walk import chain, postorder
 from intset.linear.form import Linear
 
 
-def pass_down(known: Known, bounds: StageBounds) -> None:
+def pass_down(env: LoopEnvironment, bounds: StageBounds) -> None:
     """PassDownDomain for one stage whose root ranges are known."""
     stage = bounds.stage
     threads = [iv for iv in (*bounds.outer, *stage.leaf_iter_vars) if thread_of(stage, iv) is not None]
@@ -41,23 +41,23 @@ def pass_down(known: Known, bounds: StageBounds) -> None:
                 )
             bounds.ranges[iv] = iv.dom
     for iv in stage.leaf_iter_vars:  # outer loops first: a loop that shrinks depends on them
-        bounds.loops[iv] = loop_range(known, bounds, iv)
-        known.add(iv, bounds.loops[iv])
-    around = {iv: known.ranges[iv] for iv in bounds.outer}
+        bounds.loops[iv] = loop_range(env, bounds, iv)
+        env.add(iv, bounds.loops[iv])
+    around = {iv: env.ranges[iv] for iv in bounds.outer}
     leaves = {iv: low(r) if constant_extent(r) == 1 else iv for iv, r in {**around, **bounds.loops}.items()}
     values = pass_up_index(bounds.relations, bounds.ranges, leaves)
     bounds.values = {iv: values[iv] for iv in stage.op.root_iter_vars if iv in values}
     within = [*(iv for _, iv in bounds.path), *stage.leaf_iter_vars]
     try:
-        bounds.guards = minimal(known, within, all_guards(known, bounds, values))
+        bounds.guards = without_implied(env, within, all_guards(env, bounds, values))
     except BudgetError as error:
-        need = bounds.region
+        footprint = bounds.region
         note = f"{error}: the guard could not be written, the box is computed"
-        bounds.computed = Need(need.dims, need.hull(known), None, False, (*need.notes, note))
-        bounds.guards = minimal(known, within, all_guards(known, bounds, values))
+        bounds.computed = Footprint(footprint.dims, footprint.hull(env), None, False, (*footprint.notes, note))
+        bounds.guards = without_implied(env, within, all_guards(env, bounds, values))
 
 
-def loop_range(known: Known, bounds: StageBounds, iv: IterVar) -> Range:
+def loop_range(env: LoopEnvironment, bounds: StageBounds, iv: IterVar) -> Range:
     """The range of a loop; in the last tile of a split that shrinks it ends where its parent does."""
     split = shrinking(bounds, iv)
     if split is None:
@@ -66,7 +66,7 @@ def loop_range(known: Known, bounds: StageBounds, iv: IterVar) -> Range:
     if not overruns(split, bounds.ranges):
         return bounds.ranges[iv]
     start = simple.mul(split.outer, width)
-    ends = [known.form(without_products(known, end - start)).expr() for end in chain(ops.MIN, total)]
+    ends = [env.form(without_products(env, end - start)).expr() for end in chain(ops.MIN, total)]
     return Range(0, minimum(width, *ends))
 
 
@@ -84,33 +84,33 @@ def shrinking(bounds: StageBounds, iv: IterVar) -> Split | None:
 # -- guards -----------------------------------------------------------------------------------------------------------
 
 
-def all_guards(known: Known, bounds: StageBounds, values: Mapping[IterVar, Expr]) -> list[Cond]:
+def all_guards(env: LoopEnvironment, bounds: StageBounds, values: Mapping[IterVar, Expr]) -> list[Cond]:
     """The conditions of the body, those on few loops first."""
-    found: dict[Cond, None] = dict.fromkeys(region_guards(known, bounds, values))
-    found.update(dict.fromkeys(split_guards(known, bounds, bounds.relations, values)))
+    found: dict[Cond, None] = dict.fromkeys(region_guards(env, bounds, values))
+    found.update(dict.fromkeys(split_guards(env, bounds, bounds.relations, values)))
     depth: dict[Var, int] = {leaf: k + 1 for k, leaf in enumerate(bounds.stage.leaf_iter_vars)}
     return sorted(found, key=lambda cond: max((depth.get(v, 0) for v in cond.free_vars()), default=0))
 
 
-def region_guards(known: Known, bounds: StageBounds, values: Mapping[IterVar, Expr]) -> list[Cond]:
+def region_guards(env: LoopEnvironment, bounds: StageBounds, values: Mapping[IterVar, Expr]) -> list[Cond]:
     """The conditions that keep the loops inside the computed region."""
-    need = bounds.region
+    footprint = bounds.region
     found: list[Cond] = []
     axes = data_axes(bounds.op)
-    if axes and need.box is None:
+    if axes and footprint.box is None:
         point = [values[iv] for iv in axes if iv in values]
-        found += outside_of_box(known, bounds, point, overrun_roots(bounds))
-    elif axes and need.box is not None:
-        kept = _kept(known, bounds, values)
-        where = (form for form in need.box.where if not any(form.same(other) for other in kept))
-        found += [form.expr() >= 0 for form in where] + list(need.box.also)
+        found += membership_guards(env, bounds, point, overrun_roots(bounds))
+    elif axes and footprint.box is not None:
+        kept = _kept(env, bounds, values)
+        where = (form for form in footprint.box.where if not any(form.same(other) for other in kept))
+        found += [form.expr() >= 0 for form in where] + list(footprint.box.also)
     for iv in bounds.widened:
         if iv in values:
-            found += within_side(known, bounds, iv, values[iv], end=_kept_end(known, bounds, iv))
+            found += within_side(env, bounds, iv, values[iv], end=_kept_end(env, bounds, iv))
     return found
 
 
-def _kept_end(known: Known, bounds: StageBounds, iv: IterVar) -> Linear | None:
+def _kept_end(env: LoopEnvironment, bounds: StageBounds, iv: IterVar) -> Linear | None:
     """The last element of a root axis that its loops do not pass: fused ones run over all of it, and end where it does.
 
     A root that is split itself may pass it in the last tile.
@@ -118,54 +118,56 @@ def _kept_end(known: Known, bounds: StageBounds, iv: IterVar) -> Linear | None:
     rounds = any(isinstance(r, Split) and r.tail is Tail.ROUND_UP for r in bounds.relations)
     if rounds or iv not in bounds.aligned or iv in overrun_roots(bounds):
         return None
-    return known.form(extent(bounds.ranges[iv])).shift(-1)
+    return env.form(extent(bounds.ranges[iv])).shift(-1)
 
 
-def _kept(known: Known, bounds: StageBounds, values: Mapping[IterVar, Expr]) -> list[Linear]:
+def _kept(env: LoopEnvironment, bounds: StageBounds, values: Mapping[IterVar, Expr]) -> list[Linear]:
     """What is not negative because roots do not pass the ends that loops keep them from."""
     found: list[Linear] = []
     for iv in bounds.aligned:
-        end = _kept_end(known, bounds, iv)
+        end = _kept_end(env, bounds, iv)
         if end is None or iv not in values:
             continue
         value = values[iv]
-        found.append(end.minus(known.form(value)))
+        found.append(end.minus(env.form(value)))
         if value.op is ops.FLOORMOD:
             whole, divisor = value.args
-            found.append(end.minus(known.form(whole - divisor * floordiv(whole, divisor))))
+            found.append(end.minus(env.form(whole - divisor * floordiv(whole, divisor))))
     return found
 
 
-def within_side(known: Known, bounds: StageBounds, iv: IterVar, value: Expr, end: Linear | None = None) -> list[Cond]:
+def within_side(
+    env: LoopEnvironment, bounds: StageBounds, iv: IterVar, value: Expr, end: Linear | None = None
+) -> list[Cond]:
     """The conditions, as far as they are not known to hold, that a root axis of this value is inside its interval.
 
     Loops begin where the interval does, but those that are loops of other stages as well. `end`: what is not passed.
     """
-    side, above = bounds.sides[iv], below(known, value, bounds.sides[iv], end)
+    side, above = bounds.sides[iv], below(env, value, bounds.sides[iv], end)
     if iv not in bounds.aligned:
         return above
-    return [*(value >= low.expr() for low in side.lows if not _ordered(known, low, known.form(value))), *above]
+    return [*(value >= low.expr() for low in side.lows if not _ordered(env, low, env.form(value))), *above]
 
 
-def below(known: Known, value: Expr, side: Interval, end: Linear | None = None) -> list[Cond]:
+def below(env: LoopEnvironment, value: Expr, side: SymbolicInterval, end: Linear | None = None) -> list[Cond]:
     """The conditions, as far as they are not known to hold, that a value does not exceed an interval."""
-    form = known.form(value)
+    form = env.form(value)
     found = []
     for high in side.highs:
-        ends = [e for e in end_forms(known, high.expr(), ops.MIN) if end is None or not e.same(end)]
-        if not all(_ordered(known, form, e) for e in ends):
+        ends = [e for e in end_forms(env, high.expr(), ops.MIN) if end is None or not e.same(end)]
+        if not all(_ordered(env, form, e) for e in ends):
             found.append(value <= high.expr())
     return found
 
 
-def _ordered(known: Known, low: Linear, high: Linear) -> bool:
+def _ordered(env: LoopEnvironment, low: Linear, high: Linear) -> bool:
     """Whether one form is known to be at most another: as they are, or as quotients by the same size."""
-    if known.is_nonneg(high.minus(low)):
+    if env.is_nonneg(high.minus(low)):
         return True
     one, other = _quotient(low), _quotient(high)
     if one is None or other is None or one[1] is not other[1]:
         return False
-    return known.is_nonneg(known.form(one[1])) and known.is_nonneg(known.form(other[0] - one[0]))
+    return env.is_nonneg(env.form(one[1])) and env.is_nonneg(env.form(other[0] - one[0]))
 
 
 def _quotient(form: Linear) -> tuple[Expr, Expr] | None:
@@ -177,7 +179,7 @@ def _quotient(form: Linear) -> tuple[Expr, Expr] | None:
 
 
 def split_guards(
-    known: Known, bounds: StageBounds, relations: Sequence[Relation], values: Mapping[IterVar, Expr]
+    env: LoopEnvironment, bounds: StageBounds, relations: Sequence[Relation], values: Mapping[IterVar, Expr]
 ) -> list[Cond]:
     """The conditions that keep the loops of splits inside their parents."""
     found: list[Cond] = []
@@ -187,12 +189,12 @@ def split_guards(
             continue
         root = above.get(relation.parent)
         if root is not None and (overruns(relation, bounds.ranges) or runs_over(bounds, relation)):
-            found += within_side(known, bounds, root, values[root])
+            found += within_side(env, bounds, root, values[root])
         elif overruns(relation, bounds.ranges):
             end = extent(bounds.ranges[relation.parent]) - 1
             value = values[relation.parent]
-            if not known.is_nonneg(known.form(end - value)):
-                found.append(value <= known.form(end).expr())
+            if not env.is_nonneg(env.form(end - value)):
+                found.append(value <= env.form(end).expr())
     return found
 
 
@@ -297,15 +299,38 @@ def _split_of_root(relations: Sequence[Relation], root: IterVar) -> Split | None
     return None
 
 
-def nest_of(bounds: StageBounds) -> Nest:
+def nest_of(bounds: StageBounds) -> StageNest:
     """The loops of a stage, for a code generator."""
     loops = tuple(loop_of(bounds, iv) for iv in bounds.stage.leaf_iter_vars)
     values = {iv: as_expr(e) for iv, e in bounds.values.items()}
-    return Nest(bounds.stage, loops, values, bounds.guards, bounds.start)
+    return StageNest(bounds.stage, loops, values, bounds.guards, bounds.start)
 
 
-def loop_of(bounds: StageBounds, iv: IterVar) -> Loop:
+def loop_of(bounds: StageBounds, iv: IterVar) -> StageLoop:
     """One of the loops of a stage."""
     attr = bounds.stage.iter_var_attrs.get(iv)
     kind = iv.iter_type if attr is None or attr.iter_type is None else attr.iter_type
-    return Loop(iv, bounds.loops[iv], thread_of(bounds.stage, iv), kind)
+    return StageLoop(iv, bounds.loops[iv], thread_of(bounds.stage, iv), kind)
+
+
+_MAX_PARTS: Final = 8  # parts of a varying length that are told apart
+
+
+def without_products(env: LoopEnvironment, e: Expr) -> Expr:
+    """The number of a part times the length of the parts, which varies: as a sum over the parts, which is affine."""
+    new: dict[Node, Any] = {}
+    for node in postorder((e,)):
+        args = tuple(new[arg] for arg in node.args)
+        if node.op is ops.MUL:
+            for part, length in (args, args[::-1]):
+                limits = env.ranges.get(part)
+                parts = None if limits is None else constant_extent(limits)
+                if parts is not None and parts <= _MAX_PARTS and not length.is_const:
+                    new[node] = sum_of([select(part >= k, length, 0) for k in range(1, parts)])
+                    break
+            else:
+                new[node] = make(node.op, args, node.data)
+        else:
+            new[node] = make(node.op, args, node.data) if args else node
+    answer: Expr = new[e]
+    return answer

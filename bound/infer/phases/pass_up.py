@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from bound.infer.needs.affine import without_products
-from bound.infer.needs.box import Interval
-from bound.infer.needs.known import Known, constant_extent
-from bound.infer.needs.need import end_forms
-from bound.infer.phases.pass_down import overruns_unguarded, roots_above, split_guards, within_side
+from bound.infer.footprints.box import SymbolicInterval
+from bound.infer.footprints.environment import LoopEnvironment, constant_extent
+from bound.infer.footprints.footprint import end_forms
+from bound.infer.phases.pass_down import overruns_unguarded, roots_above, split_guards, within_side, without_products
 from bound.infer.phases.relax import LoopState
 from bound.infer.phases.stage_bounds import StageBounds, data_axes
 from bound.itervar import IterVar
@@ -41,14 +40,14 @@ class Iterations:
     """
 
     values: dict[IterVar, Expr]
-    relaxed: dict[Var, Interval]
+    relaxed: dict[Var, SymbolicInterval]
     fixed: dict[Var, Range]
     where: list[Linear] = field(default_factory=list)
     conditions: list[Cond] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
-def pass_up(known: Known, bounds: StageBounds, states: Sequence[LoopState]) -> Iterations:
+def pass_up(env: LoopEnvironment, bounds: StageBounds, states: Sequence[LoopState]) -> Iterations:
     """PassUpDomain.
 
     Parameters
@@ -63,7 +62,7 @@ def pass_up(known: Known, bounds: StageBounds, states: Sequence[LoopState]) -> I
     hidden = {child for r in bounds.relations if r not in spelled for child in children(r)}
     fixed: dict[Var, Range] = {}
     start: dict[IterVar, Expr] = {}
-    relaxed: dict[Var, Interval] = {}
+    relaxed: dict[Var, SymbolicInterval] = {}
     for iv, state in own.items():
         if iv in points:
             start[iv] = points[iv]
@@ -71,20 +70,20 @@ def pass_up(known: Known, bounds: StageBounds, states: Sequence[LoopState]) -> I
             fixed[iv] = bounds.loops[iv]
             start[iv] = iv
     for iv in bounds.outer:  # a loop around it that stands for one of its own
-        limits = known.ranges[iv]
+        limits = env.ranges[iv]
         start[iv] = low(limits) if constant_extent(limits) == 1 else iv
     above = roots_above(bounds)
     for iv in whole:
         if iv in hidden or iv in points and iv not in bounds.op.root_iter_vars:
             continue
-        side = bounds.sides.get(iv) or _interval(known, bounds.loops.get(iv, bounds.ranges[iv]))
+        side = bounds.sides.get(iv) or _interval(env, bounds.loops.get(iv, bounds.ranges[iv]))
         only = _only_element(side)
         start[iv] = iv if only is None else only
         if only is None:
             relaxed[iv] = side
     values = pass_up_index(spelled, bounds.ranges, start)
     if any(isinstance(r, Split) and simple.number(extent(bounds.ranges[r.inner])) is None for r in spelled):
-        values = {iv: without_products(known, e) for iv, e in values.items()}
+        values = {iv: without_products(env, e) for iv, e in values.items()}
     it = Iterations({iv: values[iv] for iv in bounds.op.root_iter_vars if iv in values}, relaxed, fixed)
     for iv in bounds.op.root_iter_vars:  # what is no loop, such as the axes inside a tensorized tile
         if iv not in it.values and iv in bounds.sides:
@@ -92,12 +91,12 @@ def pass_up(known: Known, bounds: StageBounds, states: Sequence[LoopState]) -> I
             it.values[iv] = iv if only is None else only
             if only is None:
                 relaxed[iv] = bounds.sides[iv]
-    _outer_loops(known, bounds, states, it)
-    _conditions(known, bounds, spelled, values, it, above)
+    _outer_loops(env, bounds, states, it)
+    _conditions(env, bounds, spelled, values, it, above)
     return it
 
 
-def _only_element(side: Interval) -> Expr | None:
+def _only_element(side: SymbolicInterval) -> Expr | None:
     """The element of an interval that has one in every instance."""
     if len(side.lows) == len(side.highs) == 1 and side.lows[0].same(side.highs[0]):
         return side.lows[0].expr()
@@ -123,27 +122,27 @@ def _wholly_relaxed(
     return whole
 
 
-def _interval(known: Known, r: Range) -> Interval:
+def _interval(env: LoopEnvironment, r: Range) -> SymbolicInterval:
     assert isinstance(r.min, Expr)
-    return Interval(tuple(end_forms(known, r.min, ops.MAX)), tuple(end_forms(known, r.max, ops.MIN)))
+    return SymbolicInterval(tuple(end_forms(env, r.min, ops.MAX)), tuple(end_forms(env, r.max, ops.MIN)))
 
 
-def _outer_loops(known: Known, bounds: StageBounds, states: Sequence[LoopState], it: Iterations) -> None:
+def _outer_loops(env: LoopEnvironment, bounds: StageBounds, states: Sequence[LoopState], it: Iterations) -> None:
     """The loops around the consumer: fixed ones stay, relaxed ones run."""
     for state in states:
         if state.stage is bounds.stage:
             continue
-        limits = known.ranges[state.iv]
+        limits = env.ranges[state.iv]
         if constant_extent(limits) == 1:
             continue
         if state.is_fixed:
             it.fixed[state.iv] = limits
         else:
-            it.relaxed[state.iv] = _interval(known, limits)
+            it.relaxed[state.iv] = _interval(env, limits)
 
 
 def _conditions(
-    known: Known,
+    env: LoopEnvironment,
     bounds: StageBounds,
     spelled: Sequence[Relation],
     values: Mapping[IterVar, Expr],
@@ -151,19 +150,19 @@ def _conditions(
     above: Mapping[IterVar, IterVar],
 ) -> None:
     """The guards of what is spelled out, and the computed region where it is more than the intervals say."""
-    it.conditions += split_guards(known, bounds, spelled, values)
-    need = bounds.region
+    it.conditions += split_guards(env, bounds, spelled, values)
+    footprint = bounds.region
     for iv in bounds.widened:
         if iv in values and iv not in it.relaxed:
-            it.conditions += within_side(known, bounds, iv, values[iv])
-    if need.box is not None:
-        it.where += need.box.where
-        it.conditions += need.box.also
+            it.conditions += within_side(env, bounds, iv, values[iv])
+    if footprint.box is not None:
+        it.where += footprint.box.where
+        it.conditions += footprint.box.also
         return
     axes = data_axes(bounds.op)
     if not axes:
         return
     try:
-        it.conditions += need.conditions([it.values[iv] for iv in axes])
+        it.conditions += footprint.conditions([it.values[iv] for iv in axes])
     except BudgetError as error:
         it.notes.append(f"the guard of {bounds.stage.name} was not used: {error}")

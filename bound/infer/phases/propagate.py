@@ -9,13 +9,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import product as pairs
 
-from bound.infer.needs.box import Box, Interval, Side, gaps_unknown, interval, nothing, span, whole, with_where
-from bound.infer.needs.enumerate import enumerated
-from bound.infer.needs.instances import closed
-from bound.infer.needs.known import Known
-from bound.infer.needs.need import Need, from_region, from_shape
+from bound.infer.footprints.box import (
+    Box,
+    EndForms,
+    SymbolicInterval,
+    empty_box,
+    interval,
+    span,
+    unproved_gaps,
+    whole_tensor,
+    with_where,
+)
+from bound.infer.footprints.enumeration import enumerate_image
+from bound.infer.footprints.environment import LoopEnvironment
+from bound.infer.footprints.footprint import Footprint, footprint_of_region, footprint_of_shape
+from bound.infer.footprints.instances import transitive_ranges
 from bound.infer.phases.pass_up import Iterations
-from bound.infer.program.accesses import Access
+from bound.infer.program.accesses import TensorAccess
 from bound.operation import PlaceholderOp
 from bound.tir.walk import loaded_tensor
 from intset.context import Context
@@ -40,35 +50,39 @@ class Propagation:
     known: names the domain that is asked where arithmetic on ends is not enough; one with regions is asked always.
     """
 
-    def __init__(self, known: Known, it: Iterations) -> None:
-        self.known, self.it = known, it
+    def __init__(self, env: LoopEnvironment, it: Iterations) -> None:
+        self.env, self.it = env, it
         self._context: Context | None = None
-        self._forms: dict[Expr, Linear] = {iv: known.form(value) for iv, value in it.values.items()}
+        self._forms: dict[Expr, Linear] = {iv: env.form(value) for iv, value in it.values.items()}
         # A fixed loop of a length that depends on one that runs (threads sharing the storage): no box says that.
-        self._is_linked = any(v in it.relaxed for v in closed(known, it.fixed))
+        self._is_linked = any(v in it.relaxed for v in transitive_ranges(env, it.fixed))
 
-    def image(self, access: Access, shape: Sequence[Expr]) -> Need:
+    def image(self, access: TensorAccess, shape: Sequence[Expr]) -> Footprint:
         """The elements of a tensor of this shape that `access` reaches, as a region over what is fixed."""
-        need = self._image(access, shape)
+        footprint = self._image(access, shape)
         names = sorted(
             {name for name in map(_made_from, opaque_terms(*access.indices, *access.conditions)) if name is not None}
         )
-        return need.noted(f"of {', '.join(names)} a range is known, not which values occur") if names else need
+        return (
+            footprint.with_notes(f"of {', '.join(names)} a range is known, not which values occur")
+            if names
+            else footprint
+        )
 
-    def _image(self, access: Access, shape: Sequence[Expr]) -> Need:
-        extra = {var: span(self.known, r) for var, r in access.extra}
-        if not (self.known.asks_always or (self._is_linked and self.known.has_regions)):
+    def _image(self, access: TensorAccess, shape: Sequence[Expr]) -> Footprint:
+        extra = {var: span(self.env, r) for var, r in access.extra}
+        if not (self.env.prefers_regions or (self._is_linked and self.env.has_regions)):
             box = self._box(access, extra)
             if box is not None:
-                return Need(len(shape), box, None, not self.it.notes, self.it.notes)
+                return Footprint(len(shape), box, None, not self.it.notes, self.it.notes)
         return self._asked(access, extra, shape)
 
     # -- arithmetic on ends -------------------------------------------------------------------------------------
 
-    def _box(self, access: Access, extra: Mapping[Var, Interval]) -> Box | None:
+    def _box(self, access: TensorAccess, extra: Mapping[Var, SymbolicInterval]) -> Box | None:
         conditions = [*self.it.conditions, *access.conditions]
         relaxed = {**self._running(access), **extra}
-        rows = [self._in_variables(self.known.form(e)) for e in access.indices]
+        rows = [self._in_variables(self.env.form(e)) for e in access.indices]
         if not all(_is_affine_in(row, relaxed) for row in rows):
             return None
         ends: dict[Var, tuple[list[Linear], list[Linear]]] = {
@@ -77,7 +91,7 @@ class Propagation:
         where = list(self.it.where)
         also: dict[Cond, None] = {}
         for cond in conditions:
-            forms = self.known.forms_of(cond)
+            forms = self.env.forms_of(cond)
             if forms is None:
                 spelled = substitute(cond, self.it.values)
                 if opaque_terms(spelled) or any(v in relaxed for v in spelled.free_vars()):
@@ -87,7 +101,7 @@ class Propagation:
             for kind, form in forms:
                 if not _enter(self._in_variables(form), kind, ends, where):
                     return None
-        moved = _independent(self.known, ends, where)
+        moved = _independent(self.env, ends, where)
         if moved is None:
             return None
         sides, shifts = moved
@@ -103,13 +117,15 @@ class Propagation:
         for e, k in form.terms.items():
             value = self._forms.get(e)
             if value is None and not isinstance(e, Var) and any(v in self._forms for v in e.free_vars()):
-                value = self.known.form(substitute(e, self.it.values))
+                value = self.env.form(substitute(e, self.it.values))
             result = result.plus(Linear(0, {e: 1}) if value is None else value, k)
         return result
 
-    def _product(self, rows: Sequence[Linear], sides: Mapping[Var, Interval], where: list[Linear]) -> Box | None:
+    def _product(
+        self, rows: Sequence[Linear], sides: Mapping[Var, SymbolicInterval], where: list[Linear]
+    ) -> Box | None:
         """The image of independent intervals, where the dimensions share no variable and none leaves gaps."""
-        known = self.known
+        env = self.env
         used: set[Var] = set()
         result = []
         for row in rows:
@@ -118,122 +134,124 @@ class Propagation:
                 return None
             used.update(e for _, _, e in own)
             own.sort(key=lambda term: abs(term[1]))
-            if not _is_contiguous(known, [(side, abs(k)) for side, k, _ in own]):
+            if not _is_contiguous(env, [(side, abs(k)) for side, k, _ in own]):
                 return None
             if len(own) > 1:
                 for side, _, _ in own:
-                    where += gaps_unknown(known, side, where)
+                    where += unproved_gaps(env, side, where)
             rest = Linear(row.const, {e: k for e, k in row.terms.items() if e not in sides})
             lows = _sum(rest, [(side.lows if k > 0 else side.highs, k) for side, k, _ in own])
             highs = _sum(rest, [(side.highs if k > 0 else side.lows, k) for side, k, _ in own])
             if lows is None or highs is None:
                 return None
-            image = interval(known, lows, highs)
+            image = interval(env, lows, highs)
             if image is None:
                 return None
             result.append(image)
         for var, unused in sides.items():
             if var not in used:
-                where += gaps_unknown(known, unused, where)
+                where += unproved_gaps(env, unused, where)
         if any(form.is_const and form.const < 0 for form in where):
-            return nothing(len(rows))
-        return with_where(known, Box(tuple(result)), where)
+            return empty_box(len(rows))
+        return with_where(env, Box(tuple(result)), where)
 
     # -- asking the domain --------------------------------------------------------------------------------------
 
-    def _asked(self, access: Access, extra: Mapping[Var, Interval], shape: Sequence[Expr]) -> Need:
+    def _asked(self, access: TensorAccess, extra: Mapping[Var, SymbolicInterval], shape: Sequence[Expr]) -> Footprint:
         values = self.it.values
         exprs = [substitute(e, values) for e in access.indices]
         guards = [substitute(cond, values) for cond in access.conditions]
-        ranges, facts = _ranged(self.known, extra)
-        if not self.known.has_regions:
+        ranges, facts = _ranged(self.env, extra)
+        if not self.env.has_regions:
             data = _data_variables(exprs, guards)
             exprs, guards = [substitute(e, data) for e in exprs], [substitute(cond, data) for cond in guards]
             ranges |= {var: _data_range(term) for term, var in data.items()}
         context = self._asking(access).extended(ranges, [*facts, *guards])
-        kept = [*self.it.fixed, *(v for v in self.known.size_ranges if v not in self.it.relaxed)]
+        kept = [*self.it.fixed, *(v for v in self.env.size_ranges if v not in self.it.relaxed)]
         dims = len(exprs)
         if context.frame.known.empty:
-            return Need(dims, nothing(dims), None, not self.it.notes, self.it.notes)
+            return Footprint(dims, empty_box(dims), None, not self.it.notes, self.it.notes)
         try:
-            need = self._answer(context, exprs, kept, shape)
+            footprint = self._answer(context, exprs, kept, shape)
         except BudgetError as error:
-            listed = enumerated(self.known, context, exprs, list(self.it.fixed)) if self.known.has_regions else None
+            listed = enumerate_image(self.env, context, exprs, list(self.it.fixed)) if self.env.has_regions else None
             if listed is not None:
-                return listed.noted(*self.it.notes) if self.it.notes else listed
+                return listed.with_notes(*self.it.notes) if self.it.notes else listed
             answer = context.image(exprs, keep=kept, domain=CHEAPEST)
-            need = from_region(self.known, answer, shape).noted(str(error))
+            footprint = footprint_of_region(self.env, answer, shape).with_notes(str(error))
         if self.it.notes:
-            need = need.noted(*self.it.notes)
-        if self.known.has_regions and (not need.exact or self._has_terms(need)):
-            listed = enumerated(self.known, context, exprs, list(self.it.fixed))
+            footprint = footprint.with_notes(*self.it.notes)
+        if self.env.has_regions and (not footprint.exact or self._has_terms(footprint)):
+            listed = enumerate_image(self.env, context, exprs, list(self.it.fixed))
             if listed is not None:
-                return Need(dims, listed.box, listed.shape(self.known), not self.it.notes, self.it.notes)
-        if not need.exact and self.known.domain != CHEAPEST:
-            need = self._narrower(need, context.image(exprs, keep=kept, domain=CHEAPEST), shape)
-        return need
+                return Footprint(dims, listed.box, listed.shape(self.env), not self.it.notes, self.it.notes)
+        if not footprint.exact and self.env.domain != CHEAPEST:
+            footprint = self._narrower(footprint, context.image(exprs, keep=kept, domain=CHEAPEST), shape)
+        return footprint
 
-    def _answer(self, context: Context, exprs: Sequence[Expr], kept: Sequence[Var], shape: Sequence[Expr]) -> Need:
-        known = self.known
-        if not known.has_regions:
-            return from_region(known, context.image(exprs, keep=kept, domain=known.domain), shape)
-        found = image_in_instances(context, exprs, kept, known.regions)
-        return from_shape(known, len(exprs), found.shape, not found.notes, found.notes)
+    def _answer(self, context: Context, exprs: Sequence[Expr], kept: Sequence[Var], shape: Sequence[Expr]) -> Footprint:
+        env = self.env
+        if not env.has_regions:
+            return footprint_of_region(env, context.image(exprs, keep=kept, domain=env.domain), shape)
+        found = image_in_instances(context, exprs, kept, env.regions)
+        return footprint_of_shape(env, len(exprs), found.shape, not found.notes, found.notes)
 
-    def _has_terms(self, need: Need) -> bool:
+    def _has_terms(self, footprint: Footprint) -> bool:
         """Whether the region depends on a term over loops that is not affine, such as a product of two."""
-        if need.box is not None:
+        if footprint.box is not None:
             return False
-        terms = [e for e in need.shape(self.known).atoms() if not isinstance(e, Var)]
-        return any(v in self.known.ranges for e in terms for v in e.free_vars())
+        terms = [e for e in footprint.shape(self.env).atoms() if not isinstance(e, Var)]
+        return any(v in self.env.ranges for e in terms for v in e.free_vars())
 
-    def _narrower(self, need: Need, answer: Region, shape: Sequence[Expr]) -> Need:
+    def _narrower(self, footprint: Footprint, answer: Region, shape: Sequence[Expr]) -> Footprint:
         """What is not exact, cut down to the intervals over the fixed loops where these say more."""
-        other = from_region(self.known, answer, shape).box
-        need.limits = whole(self.known, shape)
-        hull = need.hull(self.known)
+        other = footprint_of_region(self.env, answer, shape).box
+        footprint.limits = whole_tensor(self.env, shape)
+        hull = footprint.hull(self.env)
         assert other is not None
         sides = [
-            interval(self.known, (*a.lows, *b.lows), (*a.highs, *b.highs)) or a
+            interval(self.env, (*a.lows, *b.lows), (*a.highs, *b.highs)) or a
             for a, b in zip(hull.sides, other.sides, strict=True)
         ]
         if all(a.same(b) for a, b in zip(sides, hull.sides, strict=True)):
-            return need
-        return Need(need.dims, Box(tuple(sides), hull.where, hull.also), None, False, need.notes)
+            return footprint
+        return Footprint(footprint.dims, Box(tuple(sides), hull.where, hull.also), None, False, footprint.notes)
 
-    def _running(self, access: Access) -> Mapping[Var, Interval]:
+    def _running(self, access: TensorAccess) -> Mapping[Var, SymbolicInterval]:
         """The variables that run where the access is."""
         if not access.before:
             return self.it.relaxed
         return {v: side for v, side in self.it.relaxed.items() if v not in access.before}
 
-    def _asking(self, access: Access) -> Context:
+    def _asking(self, access: TensorAccess) -> Context:
         if access.before:
             return self._asking_over(self._running(access))
         if self._context is None:
             self._context = self._asking_over(self.it.relaxed)
         return self._context
 
-    def _asking_over(self, running: Mapping[Var, Interval]) -> Context:
-        ranges, facts = _ranged(self.known, running)
+    def _asking_over(self, running: Mapping[Var, SymbolicInterval]) -> Context:
+        ranges, facts = _ranged(self.env, running)
         conditions = [*facts, *(form.expr() >= 0 for form in self.it.where), *self.it.conditions]
         # Said apart from the ranges: a variable that drops out of an index may have no value all the same.
-        gaps = [gap for side in running.values() for gap in gaps_unknown(self.known, side)]
+        gaps = [gap for side in running.values() for gap in unproved_gaps(self.env, side)]
         conditions += [gap.expr() >= 0 for gap in gaps if not _depends(gap, running)]
-        return self.known.context.extended({**closed(self.known, self.it.fixed), **ranges}, conditions)
+        return self.env.context.extended({**transitive_ranges(self.env, self.it.fixed), **ranges}, conditions)
 
 
-def _ranged(known: Known, intervals: Mapping[Var, Interval]) -> tuple[dict[Var, Range | None], list[Cond]]:
+def _ranged(
+    env: LoopEnvironment, intervals: Mapping[Var, SymbolicInterval]
+) -> tuple[dict[Var, Range | None], list[Cond]]:
     """Ranges for variables, and as conditions what a range does not say well to the domain."""
     ranges: dict[Var, Range | None] = {}
     facts: list[Cond] = []
     for var, side in intervals.items():
-        if not known.has_regions:
+        if not env.has_regions:
             ranges[var] = side.range()
             continue
         if len(side.lows) == 1 and len(side.highs) == 1 and all(_is_plain(f) for f in (*side.lows, *side.highs)):
             limits = side.range()
-            ends = known.bounds(side.lows[0])[0], known.bounds(side.highs[0])[1]
+            ends = env.bounds(side.lows[0])[0], env.bounds(side.highs[0])[1]
             if limits.constant() is None and ends[0] is not None and ends[0] == ends[1]:
                 # At most one point long: as conditions, so that an empty one is told apart.
                 ranges[var] = Range(ends[0], 2)
@@ -241,7 +259,7 @@ def _ranged(known: Known, intervals: Mapping[Var, Interval]) -> tuple[dict[Var, 
             else:
                 ranges[var] = limits
             continue
-        lows, highs = [known.bounds(f)[0] for f in side.lows], [known.bounds(f)[1] for f in side.highs]
+        lows, highs = [env.bounds(f)[0] for f in side.lows], [env.bounds(f)[1] for f in side.highs]
         low = max((n for n in lows if n is not None), default=None)
         high = min((n for n in highs if n is not None), default=None)
         ranges[var] = side.range() if low is None or high is None else Range(low, max(high - low + 1, 0))
@@ -309,12 +327,12 @@ def _enter(form: Linear, kind: str, ends: dict[Var, tuple[list[Linear], list[Lin
 
 
 def _independent(
-    known: Known, ends: Mapping[Var, tuple[list[Linear], list[Linear]]], where: Sequence[Linear]
-) -> tuple[dict[Var, Interval], dict[Var, Linear]] | None:
+    env: LoopEnvironment, ends: Mapping[Var, tuple[list[Linear], list[Linear]]], where: Sequence[Linear]
+) -> tuple[dict[Var, SymbolicInterval], dict[Var, Linear]] | None:
     """Intervals whose ends depend on nothing relaxed, and what was taken off variables for that."""
     if any(_depends(form, ends) for form in where):
         return None
-    sides: dict[Var, Interval] = {}
+    sides: dict[Var, SymbolicInterval] = {}
     shifts: dict[Var, Linear] = {}
     for var, (lows, highs) in ends.items():
         if any(_depends(form, ends) for form in (*lows, *highs)):
@@ -325,7 +343,7 @@ def _independent(
             if any(_depends(high, ends) for high in highs):
                 return None
             lows, shifts[var] = [constant(0)], low
-        side = interval(known, lows, highs)
+        side = interval(env, lows, highs)
         if side is None:
             return None
         sides[var] = side
@@ -347,19 +365,19 @@ def _shifted(row: Linear, shifts: Mapping[Var, Linear]) -> Linear:
     return result
 
 
-def _is_contiguous(known: Known, terms: Sequence[tuple[Interval, int]]) -> bool:
+def _is_contiguous(env: LoopEnvironment, terms: Sequence[tuple[SymbolicInterval, int]]) -> bool:
     """Whether a sum of independent intervals with these factors, the smallest first, reaches every integer between."""
     reach = 0
     for side, k in terms:
         if k > reach + 1:
             return False
-        steps = [known.bounds(gap)[0] for gap in side.gaps()]
+        steps = [env.bounds(gap)[0] for gap in side.gaps()]
         least = 0 if any(n is None for n in steps) else min(n for n in steps if n is not None)
         reach += k * max(least, 0)
     return True
 
 
-def _sum(rest: Linear, terms: Sequence[tuple[Side, int]]) -> list[Linear] | None:
+def _sum(rest: Linear, terms: Sequence[tuple[EndForms, int]]) -> list[Linear] | None:
     """The forms whose maximum (minimum) is `rest` plus multiples of maxima (minima)."""
     number = 1
     for side, _ in terms:

@@ -15,11 +15,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-from bound.infer.needs.box import Box, Interval
-from bound.infer.needs.instances import closed, instances
-from bound.infer.needs.known import Known
-from bound.infer.needs.need import Need, from_shape, shape_of
-from bound.infer.phases.stage_bounds import StageBounds, Window
+from bound.infer.footprints.box import Box, SymbolicInterval
+from bound.infer.footprints.environment import LoopEnvironment
+from bound.infer.footprints.footprint import Footprint, footprint_of_shape, shape_of
+from bound.infer.footprints.instances import instances, transitive_ranges
+from bound.infer.phases.stage_bounds import SlidingWindow, StageBounds
 from bound.schedule import Stage
 from intset.errors import BudgetError
 from intset.expr import ops
@@ -35,7 +35,7 @@ _END_OPERATIONS: Final = 300_000  # for its ends in each iteration
 _MAX_NODES: Final = 60  # of these; else the ends are those of the need
 
 
-def conditions_around(all_bounds: Mapping[Stage, StageBounds], bounds: StageBounds) -> list[Cond]:
+def enclosing_guards(all_bounds: Mapping[Stage, StageBounds], bounds: StageBounds) -> list[Cond]:
     """The guards of the loops around a stage that are decided before it is reached."""
     found: list[Cond] = []
     for stage in dict.fromkeys(stage for stage, _ in bounds.path):
@@ -46,33 +46,35 @@ def conditions_around(all_bounds: Mapping[Stage, StageBounds], bounds: StageBoun
     return found
 
 
-def new_of(known: Known, bounds: StageBounds, need: Need, running: Sequence[Cond] = ()) -> Need:
+def new_elements(
+    env: LoopEnvironment, bounds: StageBounds, footprint: Footprint, running: Sequence[Cond] = ()
+) -> Footprint:
     """What of a need no earlier iteration computed; the need itself for a stage that keeps nothing, as one does of
     which the difference is not found: it is stored where it is computed then."""
     if not bounds.slid:
-        return need
+        return footprint
     try:
-        with known.budget(_OPERATIONS):
-            whole = needed(known, bounds, need, running)
-            new = whole.subtract(earlier(known, whole, bounds.slid)).coalesced()
-            advance = _advance(known, bounds, need, new)
+        with env.budget(_OPERATIONS):
+            whole = reached_footprint(env, bounds, footprint, running)
+            new = whole.subtract(in_earlier_iterations(env, whole, bounds.slid)).coalesced()
+            advance = _advance(env, bounds, footprint, new)
         if advance is not None:
             return advance
-        found = from_shape(known, need.dims, new, need.exact, need.notes)
-        found.settle_hull(known, _END_OPERATIONS, _MAX_NODES, need.hull(known))
+        found = footprint_of_shape(env, footprint.dims, new, footprint.exact, footprint.notes)
+        found.write_hull_within(env, _END_OPERATIONS, _MAX_NODES, footprint.hull(env))
     except BudgetError as error:
         bounds.slid = ()
-        return need.noted(f"{error}: what earlier iterations computed is not kept")
-    found.limits = need.limits
+        return footprint.with_notes(f"{error}: what earlier iterations computed is not kept")
+    found.limits = footprint.limits
     return found
 
 
-def _advance(known: Known, bounds: StageBounds, need: Need, new: Shape) -> Need | None:
+def _advance(env: LoopEnvironment, bounds: StageBounds, footprint: Footprint, new: Shape) -> Footprint | None:
     """What is new, written as a window moves: all that is needed at first, then what is behind the end of the last
     iteration; `None` where a need is no box that moves like this in one dimension, or something else is new."""
-    if need.box is None:
+    if footprint.box is None:
         return None
-    sides = need.box.sides
+    sides = footprint.box.sides
     moving = [k for k, side in enumerate(sides) if any(_names(f, bounds.slid) for f in (*side.lows, *side.highs))]
     if len(moving) != 1:
         return None
@@ -81,35 +83,35 @@ def _advance(known: Known, bounds: StageBounds, need: Need, new: Shape) -> Need 
     step = ends[0].terms.get(last, 0) if len(ends) == 1 else 0
     if step < 1:
         return None
-    begins = {v: as_expr(r.min) for v, r in closed(known, bounds.slid).items() if v in bounds.slid}
+    begins = {v: as_expr(r.min) for v, r in transitive_ranges(env, bounds.slid).items() if v in bounds.slid}
     start = maximum(*(low.expr() for low in side.lows))
-    first = known.context.simplify(substitute(start, begins))
+    first = env.context.simplify(substitute(start, begins))
     is_first = logical_and(*(v.eq(begin) for v, begin in begins.items()))
     low = select(is_first, first, ends[0].shift(1 - step).expr())
-    window = Interval((Linear(0, {low: 1}),), side.highs)
-    box = Box((*sides[: moving[0]], window, *sides[moving[0] + 1 :]), need.box.where, need.box.also)
-    run = instances(known, [v for v in box.variables() if v in known.ranges])
-    here, there = shape_of(known, box).within(run), new.within(run)
+    window = SymbolicInterval((Linear(0, {low: 1}),), side.highs)
+    box = Box((*sides[: moving[0]], window, *sides[moving[0] + 1 :]), footprint.box.where, footprint.box.also)
+    run = instances(env, [v for v in box.variables() if v in env.ranges])
+    here, there = shape_of(env, box).within(run), new.within(run)
     if not (here.includes(there) and there.includes(here)):
         return None
-    found = Need(need.dims, box, new, need.exact, need.notes)
-    if _moves_on(known, bounds.slid, start):
+    found = Footprint(footprint.dims, box, new, footprint.exact, footprint.notes)
+    if _moves_on(env, bounds.slid, start):
         choices = [e for e in postorder((start,)) if isinstance(e, Expr) and e.op is ops.SELECT]
         chosen = {e: as_expr(e.args[2]) for e in choices if e.args[0] is is_first}
         starts = [(first, substitute(ends[0].expr(), begins)), (substitute(start, chosen), ends[0].expr())]
-        filled = [Interval(tuple(map(known.form, chain(ops.MAX, a))), (known.form(z),)) for a, z in starts]
-        bounds.window = Window(found, moving[0], tuple(filled))
+        filled = [SymbolicInterval(tuple(map(env.form, chain(ops.MAX, a))), (env.form(z),)) for a, z in starts]
+        bounds.window = SlidingWindow(found, moving[0], tuple(filled))
     return found
 
 
-def _moves_on(known: Known, slid: Sequence[Var], start: Expr) -> bool:
+def _moves_on(env: LoopEnvironment, slid: Sequence[Var], start: Expr) -> bool:
     """Whether a value in an iteration is never below that in an earlier one."""
     after = {v: Var(f"{v.name}.after") for v in slid}
-    ranges = closed(known, (*slid, *start.free_vars()))
+    ranges = transitive_ranges(env, (*slid, *start.free_vars()))
     later_on = {
         after[v]: Range(*(substitute(as_expr(e), after) for e in (ranges[v].min, ranges[v].extent))) for v in slid
     }
-    context = known.context.extended({**ranges, **later_on}, [_ordered([(v, after[v]) for v in slid])])
+    context = env.context.extended({**ranges, **later_on}, [_ordered([(v, after[v]) for v in slid])])
     return bool(context.prove(substitute(start, after) >= start))
 
 
@@ -117,30 +119,32 @@ def _names(form: Linear, variables: Collection[Var]) -> bool:
     return any(v in variables for e in form.terms for v in e.free_vars())
 
 
-def needed(known: Known, bounds: StageBounds, need: Need, running: Sequence[Cond]) -> Shape:
+def reached_footprint(
+    env: LoopEnvironment, bounds: StageBounds, footprint: Footprint, running: Sequence[Cond]
+) -> Shape:
     """A need in the iterations in which it is met."""
-    ranges = closed(known, (*bounds.slid, *bounds.fixed))
+    ranges = transitive_ranges(env, (*bounds.slid, *bounds.fixed))
     inside = [cond for v, r in ranges.items() for cond in (v >= as_expr(r.min), v <= as_expr(r.max))]
-    run = known.shapes.where((), logical_and(*inside, *running))
+    run = env.shapes.where((), logical_and(*inside, *running))
     hidden = [v for v in ranges if v not in bounds.fixed]  # threads that share the storage
-    return need.shape(known).within(for_some(run, hidden))
+    return footprint.shape(env).within(project_variables(run, hidden))
 
 
-def earlier(known: Known, whole: Shape, slid: Sequence[Var]) -> Shape:
+def in_earlier_iterations(env: LoopEnvironment, whole: Shape, slid: Sequence[Var]) -> Shape:
     """The elements that `whole` has in some earlier iteration of the loops `slid`."""
     before = {v: Var(f"{v.name}.before") for v in slid}
     order = _ordered([(before[v], v) for v in slid])
-    return for_some(whole.at(before).within(known.shapes.where((), order)), before.values())
+    return project_variables(whole.at(before).within(env.shapes.where((), order)), before.values())
 
 
-def later(known: Known, whole: Shape, slid: Sequence[Var]) -> Shape:
+def in_later_iterations(env: LoopEnvironment, whole: Shape, slid: Sequence[Var]) -> Shape:
     """The elements that `whole` has in some later iteration of the loops `slid`."""
     after = {v: Var(f"{v.name}.after") for v in slid}
     order = _ordered([(v, after[v]) for v in slid])
-    return for_some(whole.at(after).within(known.shapes.where((), order)), after.values())
+    return project_variables(whole.at(after).within(env.shapes.where((), order)), after.values())
 
 
-def for_some(shape: Shape, variables: Collection[Var]) -> Shape:
+def project_variables(shape: Shape, variables: Collection[Var]) -> Shape:
     """The points that are there for some value of these variables.
 
     Raises

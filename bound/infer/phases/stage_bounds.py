@@ -1,14 +1,16 @@
-"""`StageBounds`: all that the pass finds out about one stage."""
+"""What the pass tells a code generator about one stage.
+
+`StageBounds`: all that the pass finds out about one stage."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from bound.infer.needs.box import Interval
-from bound.infer.needs.need import Need
-from bound.infer.phases.nest import Start
+from bound.infer.footprints.box import SymbolicInterval
+from bound.infer.footprints.footprint import Footprint
 from bound.intrin import TensorComputeOp
-from bound.itervar import IterVar
+from bound.itervar import IterType, IterVar
 from bound.operation import ComputeOp, Operation
 from bound.schedule import Relation, Stage
 from bound.schedule.attach import AttachPath
@@ -17,15 +19,76 @@ from intset.expr.node import Cond, Expr, Var
 from intset.expr.range import Range
 
 
+@dataclass(frozen=True)
+class StageLoop:
+    """One loop of a nest.
+
+    Attributes
+    ----------
+    iv: the loop variable.
+    range: what it runs over, in sizes and variables of loops around it.
+    thread: the thread axis that it runs on, or `None`.
+    kind: what the loop means, annotations included.
+    """
+
+    iv: IterVar
+    range: Range
+    thread: IterVar | None
+    kind: IterType
+
+
+@dataclass(frozen=True)
+class ReductionInit:
+    """What initialises a reduction, before the first loop that it runs over (`phases.start`).
+
+    Attributes
+    ----------
+    place: the number of loops of the nest around it.
+    loops: the loops inside of these, over the data alone.
+    values: of each axis of the data its value, in these loops and those around them.
+    guards: the conditions under which an element is initialised.
+    """
+
+    place: int
+    loops: tuple[StageLoop, ...]
+    values: Mapping[IterVar, Expr]
+    guards: tuple[Cond, ...]
+
+
+@dataclass(frozen=True)
+class StageNest:
+    """The loops of a stage, as `bound.infer` describes them."""
+
+    stage: Stage
+    loops: tuple[StageLoop, ...]
+    values: Mapping[IterVar, Expr]
+    guards: tuple[Cond, ...]
+    start: ReductionInit | None = None
+
+    @property
+    def data_guards(self) -> tuple[Cond, ...]:
+        """Those of the guards that no loop of a reduction is in."""
+        return tuple(guard for guard in self.guards if not self._reduces(guard))
+
+    @property
+    def reduce_guards(self) -> tuple[Cond, ...]:
+        """Those of the guards that a loop of a reduction is in."""
+        return tuple(guard for guard in self.guards if self._reduces(guard))
+
+    def _reduces(self, guard: Cond) -> bool:
+        reducing = {loop.iv for loop in self.loops if loop.iv.is_reduce}
+        return any(v in reducing for v in guard.free_vars())
+
+
 @dataclass(frozen=True, eq=False)
-class Window:
+class SlidingWindow:
     """A window that only moves on, in dimension `dim`: what is `new` in an iteration, and what it fills in the first
     iteration and in later ones. No more is kept: what is before that is not needed any more.
     """
 
-    new: Need
+    new: Footprint
     dim: int
-    filled: tuple[Interval, ...]
+    filled: tuple[SymbolicInterval, ...]
 
 
 @dataclass(eq=False)
@@ -38,7 +101,7 @@ class StageBounds:
     relations: those of the stage, with the sizes that are fixed put in.
     outer: the loops around it that stand for leading leaves of its own.
     aligned: the root axes whose loops are those of other stages: they run over all of the axis.
-    led: the root axes whose first loops are not run: what is computed at a time is as long in every instance.
+    foreign: the root axes whose first loops are not run: what is computed at a time is as long in every instance.
     slid: the loops between the storage and the stage, outermost first: what their iterations computed is kept.
     window: how what they keep moves on, where that is known.
     fixed: the variables that tell one instance from another: the loops of the path that are not relaxed.
@@ -59,32 +122,32 @@ class StageBounds:
     relations: tuple[Relation, ...] = ()
     outer: tuple[IterVar, ...] = ()
     aligned: frozenset[IterVar] = frozenset()
-    led: frozenset[IterVar] = frozenset()
+    foreign: frozenset[IterVar] = frozenset()
     slid: tuple[IterVar, ...] = ()
-    window: Window | None = None
+    window: SlidingWindow | None = None
     fixed: tuple[Var, ...] = ()
-    required: dict[Tensor, Need] = field(default_factory=dict)
-    computed: Need | None = None
-    wholes: dict[Tensor, Need] = field(default_factory=dict)
-    sides: dict[IterVar, Interval] = field(default_factory=dict)
+    required: dict[Tensor, Footprint] = field(default_factory=dict)
+    computed: Footprint | None = None
+    wholes: dict[Tensor, Footprint] = field(default_factory=dict)
+    sides: dict[IterVar, SymbolicInterval] = field(default_factory=dict)
     ranges: dict[IterVar, Range] = field(default_factory=dict)
     loops: dict[IterVar, Range] = field(default_factory=dict)
     widened: set[IterVar] = field(default_factory=set)
     values: dict[IterVar, Expr] = field(default_factory=dict)
     guards: tuple[Cond, ...] = ()
-    start: Start | None = None
+    start: ReductionInit | None = None
 
     @property
     def op(self) -> Operation:
         return self.stage.op
 
     @property
-    def region(self) -> Need:
+    def region(self) -> Footprint:
         """`computed`, once it is known."""
         assert self.computed is not None
         return self.computed
 
-    def made(self, tensor: Tensor) -> Need:
+    def computed_of(self, tensor: Tensor) -> Footprint:
         """What is computed of one output; of a placeholder what is required."""
         if self.computed is None:
             return self.required[tensor]

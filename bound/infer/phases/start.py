@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from bound.infer.needs.known import Known, constant_extent
-from bound.infer.phases.minimal import minimal
-from bound.infer.phases.nest import Loop, Start
+from bound.infer.footprints.environment import LoopEnvironment, constant_extent
+from bound.infer.phases.guards import without_implied
 from bound.infer.phases.pass_down import all_guards, loop_of
-from bound.infer.phases.stage_bounds import StageBounds
+from bound.infer.phases.stage_bounds import ReductionInit, StageBounds, StageLoop
 from bound.intrin import TensorComputeOp
 from bound.itervar import IterType, IterVar
 from bound.operation import ComputeOp
@@ -24,7 +23,7 @@ from intset.expr.node import Expr, as_expr
 from intset.expr.range import Range
 
 
-def starting(known: Known, bounds: StageBounds) -> Start | None:
+def create_reduction_init(env: LoopEnvironment, bounds: StageBounds) -> ReductionInit | None:
     """What initialises the reduction of a stage whose loops are known; `None` for a stage that reduces nothing."""
     op, leaves = bounds.op, bounds.stage.leaf_iter_vars
     if not isinstance(op, (ComputeOp, TensorComputeOp)) or not op.reduce_axis:
@@ -33,22 +32,22 @@ def starting(known: Known, bounds: StageBounds) -> Start | None:
     reducing = {iv for iv, (reduces, _) in made.items() if reduces}
     place = next((k for k, iv in enumerate(leaves) if iv in reducing and not _is_one(bounds, iv)), len(leaves))
     relations = tuple(r for r in bounds.relations if not reducing.intersection(children(r)))
-    loops = [_loop(known, bounds, iv) for iv in _inside(bounds, made, place)]
+    loops = [_loop(env, bounds, iv) for iv in _inside(bounds, made, place)]
     points: dict[IterVar, Expr] = {
-        iv: low(known.ranges[iv]) if constant_extent(known.ranges[iv]) == 1 else iv
+        iv: low(env.ranges[iv]) if constant_extent(env.ranges[iv]) == 1 else iv
         for iv in (*bounds.outer, *leaves[:place])
         if iv not in reducing
     }
     for iv, loop in loops:
-        known.add(loop.iv, loop.range)
+        env.add(loop.iv, loop.range)
         own = low(loop.range) if constant_extent(loop.range) == 1 else loop.iv
         points[iv] = own if loop.iv is iv else as_expr(own + low(bounds.ranges[iv]))
     values = pass_up_index(relations, bounds.ranges, points)
     values = {iv: as_expr(values[iv]) for iv in op.root_iter_vars if iv in values and iv not in reducing}
     apart = replace(bounds, relations=relations, values=values)
     around = [*(iv for _, iv in bounds.path), *leaves[:place], *(loop.iv for _, loop in loops)]
-    guards = minimal(known, around, all_guards(known, apart, pass_up_index(relations, bounds.ranges, points)))
-    return Start(place, tuple(loop for _, loop in loops), values, guards)
+    guards = without_implied(env, around, all_guards(env, apart, pass_up_index(relations, bounds.ranges, points)))
+    return ReductionInit(place, tuple(loop for _, loop in loops), values, guards)
 
 
 def _made_of(bounds: StageBounds) -> dict[IterVar, tuple[bool, bool]]:
@@ -84,11 +83,11 @@ def _inside(bounds: StageBounds, made: Mapping[IterVar, tuple[bool, bool]], plac
     return sorted((*(iv for iv in leaves[place:] if not made[iv][0]), *fused), key=first.__getitem__)
 
 
-def _loop(known: Known, bounds: StageBounds, iv: IterVar) -> tuple[IterVar, Loop]:
+def _loop(env: LoopEnvironment, bounds: StageBounds, iv: IterVar) -> tuple[IterVar, StageLoop]:
     """The loop over an axis: itself where it is one, else one that counts from 0."""
     if iv in bounds.loops:
         return iv, loop_of(bounds, iv)
-    return iv, Loop(iv.part(iv.name), Range(0, bounds.ranges[iv].extent), None, IterType.DATA_PAR)
+    return iv, StageLoop(iv.part(iv.name), Range(0, bounds.ranges[iv].extent), None, IterType.DATA_PAR)
 
 
 def _is_one(bounds: StageBounds, iv: IterVar) -> bool:

@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from bound.errors import ScheduleError
-from bound.infer.needs.known import Known, constant_extent
+from bound.infer.footprints.environment import LoopEnvironment, constant_extent
 from bound.infer.phases.stage_bounds import StageBounds
 from bound.infer.program.graph import thread_of
-from bound.infer.program.sizes import Sizes
+from bound.infer.program.sizes import ScheduleSizes
 from bound.itervar import IterVar
 from bound.schedule import Rebase, Split, Stage, simple
 from bound.schedule.message import overruns, with_ancestors
 from intset.expr.node import Expr
 
 
-def check_threads(stages: Iterable[StageBounds], known: Known, sizes: Sizes) -> None:
+def check_threads(stages: Iterable[StageBounds], env: LoopEnvironment, sizes: ScheduleSizes) -> None:
     """Refuse loops on the same thread axis whose extents are not known to be the same.
 
     Raises
@@ -38,7 +38,7 @@ def check_threads(stages: Iterable[StageBounds], known: Known, sizes: Sizes) -> 
                 assert isinstance(declared, Expr)
                 seen[thread] = (None, thread, declared)
             other = seen.setdefault(thread, (bounds.stage, iv, limits.extent))
-            if not _is_equal(known, other[2], limits.extent):
+            if not _is_equal(env, other[2], limits.extent):
                 before = (
                     "it was declared" if other[0] is None else f"it has for {other[1].name} of stage {other[0].name}"
                 )
@@ -80,7 +80,7 @@ def started(bounds: StageBounds, root: IterVar, threads: Mapping[IterVar, int]) 
     return None if thread is None or thread not in threads else threads[thread] * times
 
 
-def _is_equal(known: Known, a: Expr, b: Expr) -> bool:
-    if a is b or known.form(a).same(known.form(b)):
+def _is_equal(env: LoopEnvironment, a: Expr, b: Expr) -> bool:
+    if a is b or env.form(a).same(env.form(b)):
         return True
-    return bool(known.context.prove(a.eq(b)))
+    return bool(env.context.prove(a.eq(b)))

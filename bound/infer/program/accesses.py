@@ -30,7 +30,7 @@ _MAX_WAYS: Final = 6
 
 
 @dataclass(frozen=True)
-class Access:
+class TensorAccess:
     """One way of reading elements of a tensor: the set of `indices` where all `conditions` hold.
 
     Attributes
@@ -57,7 +57,7 @@ class Access:
         return tuple(ends)
 
 
-class Edge(NamedTuple):
+class OperandEdge(NamedTuple):
     """What is evaluated for a node: always, or where a truth value holds, or where it does not."""
 
     node: Any
@@ -66,18 +66,18 @@ class Edge(NamedTuple):
 
 
 @singledispatch
-def accesses(op: Operation) -> tuple[Access, ...]:
+def accesses(op: Operation) -> tuple[TensorAccess, ...]:
     """Everything `op` reads; each way once, in the order of the formula."""
     raise TypeError(f"accesses of {op!r} are not known")
 
 
 @accesses.register
-def _placeholder(op: PlaceholderOp) -> tuple[Access, ...]:
+def _placeholder(op: PlaceholderOp) -> tuple[TensorAccess, ...]:
     return ()
 
 
 @accesses.register
-def _compute(op: ComputeOp) -> tuple[Access, ...]:
+def _compute(op: ComputeOp) -> tuple[TensorAccess, ...]:
     if op.reduction is None:
         return loads(op.body)
     top = op.body[0]
@@ -87,49 +87,49 @@ def _compute(op: ComputeOp) -> tuple[Access, ...]:
 
 
 @accesses.register
-def _extern(op: ExternOp) -> tuple[Access, ...]:
+def _extern(op: ExternOp) -> tuple[TensorAccess, ...]:
     return tuple(_whole(tensor) for tensor in op.input_tensors)
 
 
 @accesses.register
-def _tensor_compute(op: TensorComputeOp) -> tuple[Access, ...]:
+def _tensor_compute(op: TensorComputeOp) -> tuple[TensorAccess, ...]:
     regions = [_region(tensor, region) for tensor, region in zip(op.call.tensors, op.call.regions, strict=True)]
     ends = [end for region in op.call.regions for r in region for end in (r.min, r.extent) if isinstance(end, Expr)]
     return tuple(dict.fromkeys((*loads((*ends, *op.call.scalars)), *regions)))
 
 
 @accesses.register
-def _scan(op: ScanOp) -> tuple[Access, ...]:
+def _scan(op: ScanOp) -> tuple[TensorAccess, ...]:
     """Row `t` of each update at step `t`, the rows of each initial state, both over the spatial axes."""
-    read: list[Access] = []
+    read: list[TensorAccess] = []
     spatial = list(op.spatial_axis)
     for init, update in zip(op.init, op.update, strict=True):
         axes, spatial = tuple(spatial[: update.ndim - 1]), spatial[update.ndim - 1 :]
         row = Var("row")
-        read.append(Access(init, (row, *axes), (), ((row, Range(0, init.extents[0])),), (op.scan_axis,)))
-        read.append(Access(update, (op.scan_axis, *axes)))
+        read.append(TensorAccess(init, (row, *axes), (), ((row, Range(0, init.extents[0])),), (op.scan_axis,)))
+        read.append(TensorAccess(update, (op.scan_axis, *axes)))
     return tuple(read)
 
 
-def _whole(tensor: Tensor) -> Access:
+def _whole(tensor: Tensor) -> TensorAccess:
     return _region(tensor, tuple(Range(0, extent) for extent in tensor.extents))
 
 
-def _region(tensor: Tensor, region: tuple[Range, ...]) -> Access:
+def _region(tensor: Tensor, region: tuple[Range, ...]) -> TensorAccess:
     indices, extra = [], []
     for k, r in enumerate(region):
         assert isinstance(r.min, Expr)
         if isinstance(r.extent, Expr) and r.extent.is_const and r.extent.data == 1:
             indices.append(r.min)
             continue
-        inner = Var(f"{tensor.name}.{k}")
+        inner = Var(f"{tensor.name}.d{k}")
         is_zero = r.min.is_const and r.min.data == 0
         indices.append(inner if is_zero else r.min + inner)
         extra.append((inner, Range(0, r.extent)))
-    return Access(tensor, tuple(indices), (), tuple(extra))
+    return TensorAccess(tensor, tuple(indices), (), tuple(extra))
 
 
-def loads(roots: Iterable[Any]) -> tuple[Access, ...]:
+def loads(roots: Iterable[Any]) -> tuple[TensorAccess, ...]:
     """The elements read below `roots`, each under the conditions of the selections and reductions around it."""
     bodies = tuple(roots)
     order = expanded_postorder(bodies)
@@ -140,11 +140,11 @@ def loads(roots: Iterable[Any]) -> tuple[Access, ...]:
             reached = ways.setdefault(child, [])
             for way in ways[node]:
                 _add_way(reached, (*way, *(cond for cond in added if cond not in way)))
-    found: dict[Access, None] = {}
+    found: dict[TensorAccess, None] = {}
     for node, _ in order:
         tensor = loaded_tensor(node)
         if tensor is not None:
-            found.update((Access(tensor, node.args, way), None) for way in ways[node])
+            found.update((TensorAccess(tensor, node.args, way), None) for way in ways[node])
     return tuple(found)
 
 
@@ -158,11 +158,11 @@ def _add_way(ways: list[Conditions], new: Conditions) -> None:
         ways[:] = [tuple(common)]
 
 
-def expanded_postorder(roots: tuple[Any, ...]) -> list[tuple[Any, list[Edge]]]:
+def expanded_postorder(roots: tuple[Any, ...]) -> list[tuple[Any, list[OperandEdge]]]:
     """Every node with its edges, children first; integer functions of data are opened at their arguments."""
-    order: list[tuple[Any, list[Edge]]] = []
+    order: list[tuple[Any, list[OperandEdge]]] = []
     done: set[Any] = set()
-    stack: list[tuple[Any, list[Edge] | None]] = [(root, None) for root in reversed(roots)]
+    stack: list[tuple[Any, list[OperandEdge] | None]] = [(root, None) for root in reversed(roots)]
     while stack:
         node, edges = stack.pop()
         if edges is not None:
@@ -175,32 +175,32 @@ def expanded_postorder(roots: tuple[Any, ...]) -> list[tuple[Any, list[Edge]]]:
     return order
 
 
-def _edges(node: Any) -> Iterator[Edge]:
+def _edges(node: Any) -> Iterator[OperandEdge]:
     """What is evaluated for a node, each with what holds where that happens."""
     op, args = node.op, node.args
     if op is ops.SELECT or op is ValueOp.SELECT:
-        yield Edge(args[0])
-        yield Edge(args[1], args[0])
-        yield Edge(args[2], args[0], False)
+        yield OperandEdge(args[0])
+        yield OperandEdge(args[1], args[0])
+        yield OperandEdge(args[2], args[0], False)
     elif op in (ops.AND, ValueOp.AND, ops.OR, ValueOp.OR):
-        yield Edge(args[0])
-        yield Edge(args[1], args[0], op in (ops.AND, ValueOp.AND))
+        yield OperandEdge(args[0])
+        yield OperandEdge(args[1], args[0], op in (ops.AND, ValueOp.AND))
     elif op is ops.ASSERTING:
-        yield Edge(args[0])
-        yield Edge(args[1], args[0])
+        yield OperandEdge(args[0])
+        yield OperandEdge(args[1], args[0])
     elif op is ValueOp.REDUCE:
         arity, where = reduction_of(node).arity, condition(node)
-        yield Edge(where)
+        yield OperandEdge(where)
         for source in args[:arity]:
-            yield Edge(source, where)
+            yield OperandEdge(source, where)
         combiner = reduction_of(node).combiner  # what it starts from is read before the reduction, not here
         for result in () if combiner.is_closed else combiner.results:
-            yield Edge(result, where)
+            yield OperandEdge(result, where)
     else:
         for arg in args:
-            yield Edge(arg)
+            yield OperandEdge(arg)
         if op is ops.LOAD and isinstance(node.data, IntFunction):
-            yield Edge(substitute(node.data.body, dict(zip(node.data.params, args, strict=True))))
+            yield OperandEdge(substitute(node.data.body, dict(zip(node.data.params, args, strict=True))))
 
 
 def implied(truth: Any, holds: bool) -> Conditions:

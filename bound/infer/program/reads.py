@@ -24,11 +24,11 @@ from intset.expr.range import Range
 # Beyond this many the ways to reach a node are written as one condition.
 _MAX_WAYS: Final = 4
 
-Way = tuple[Any, ...]
+PathCondition = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
-class Read:
+class ElementRead:
     """Elements of a tensor that are read.
 
     Attributes
@@ -47,37 +47,39 @@ class Read:
     at_start: bool = False
 
 
-def reads(op: Operation, wanted: Iterable[Tensor]) -> tuple[Read, ...]:
+def reads(op: Operation, wanted: Iterable[Tensor]) -> tuple[ElementRead, ...]:
     """What `op` reads when it computes the outputs that are `wanted`, each read once."""
     if isinstance(op, ExternOp):
         return ()  # it is handed whole tensors
     if isinstance(op, ComputeOp):
         return _of_formula(op, frozenset(wanted))
-    conditioned = (Read(a.tensor, a.indices, together(*a.conditions), a.extra, bool(a.before)) for a in accesses(op))
+    conditioned = (
+        ElementRead(a.tensor, a.indices, together(*a.conditions), a.extra, bool(a.before)) for a in accesses(op)
+    )
     return (*conditioned, *(_of_tile(op) if isinstance(op, TensorComputeOp) else ()))
 
 
-def _of_formula(op: ComputeOp, wanted: frozenset[Tensor]) -> tuple[Read, ...]:
+def _of_formula(op: ComputeOp, wanted: frozenset[Tensor]) -> tuple[ElementRead, ...]:
     if op.reduction is None:
         return reached(body for body, t in zip(op.body, op.outputs, strict=True) if t in wanted)
     top = op.body[0]
     assert isinstance(top, Value)
     starts = reached(initial(top) or op.reduction.combiner.identity)
-    return (*reached(op.body), *(Read(r.tensor, r.index, r.when, (), True) for r in starts))
+    return (*reached(op.body), *(ElementRead(r.tensor, r.index, r.when, (), True) for r in starts))
 
 
-def _of_tile(op: TensorComputeOp) -> tuple[Read, ...]:
+def _of_tile(op: TensorComputeOp) -> tuple[ElementRead, ...]:
     """What an intrinsic reads of its own formal tensors."""
     inner = op.call.intrin.op
     axes = tuple((iv, iv.dom) for iv in (*inner.axis, *inner.reduce_axis) if isinstance(iv.dom, Range))
-    return tuple(Read(r.tensor, r.index, r.when, axes) for r in _of_formula(inner, frozenset(inner.outputs)))
+    return tuple(ElementRead(r.tensor, r.index, r.when, axes) for r in _of_formula(inner, frozenset(inner.outputs)))
 
 
-def reached(roots: Iterable[Operand]) -> tuple[Read, ...]:
+def reached(roots: Iterable[Operand]) -> tuple[ElementRead, ...]:
     """The elements read below `roots`; those that an index or a condition needs come before what needs them."""
     bodies = tuple(roots)
     order = expanded_postorder(bodies)
-    ways: dict[Any, list[Way]] = {root: [()] for root in bodies}
+    ways: dict[Any, list[PathCondition]] = {root: [()] for root in bodies}
     for node, edges in reversed(order):
         here = ways[node]
         for child, cond, holds in edges:
@@ -86,10 +88,10 @@ def reached(roots: Iterable[Operand]) -> tuple[Read, ...]:
             for way in here:
                 _add(there, (*way, *(part for part in added if part not in way)))
     found = [(node, loaded_tensor(node)) for node, _ in order]
-    return tuple(Read(tensor, node.args, _either(ways[node])) for node, tensor in found if tensor is not None)
+    return tuple(ElementRead(tensor, node.args, _either(ways[node])) for node, tensor in found if tensor is not None)
 
 
-def _add(ways: list[Way], new: Way) -> None:
+def _add(ways: list[PathCondition], new: PathCondition) -> None:
     """Add a way to reach a node, leaving out those that a more general one covers."""
     if any(set(old) <= set(new) for old in ways):
         return
@@ -98,5 +100,5 @@ def _add(ways: list[Way], new: Way) -> None:
         ways[:] = [(_either(ways),)]
 
 
-def _either(ways: list[Way]) -> Any:
+def _either(ways: list[PathCondition]) -> Any:
     return truth(True) if () in ways else any_of(*(all_of(*way) for way in ways))

@@ -45,8 +45,8 @@ class Sharing:
     outer: for a stage the shared loops that stand for leading leaves of its own, outermost first.
     path: for a stage the shared loops around its formula, outermost first, with those of others in between.
     aligned: the root axes whose loops run over all of the axis, because they are those of other stages.
-    led: the root axes whose first loops stand for loops of others that run over something else.
-    instead: for a leaf the stage that had it and the loop that stands for it.
+    foreign: the root axes whose first loops stand for loops of others that run over something else.
+    replacements: for a leaf the stage that had it and the loop that stands for it.
     added: for a stage that runs in loops longer than its own the axes it has not that these are made of.
     """
 
@@ -55,8 +55,8 @@ class Sharing:
     outer: dict[Stage, tuple[IterVar, ...]] = field(default_factory=dict)
     path: dict[Stage, tuple[IterVar, ...]] = field(default_factory=dict)
     aligned: dict[Stage, frozenset[IterVar]] = field(default_factory=dict)
-    led: dict[Stage, frozenset[IterVar]] = field(default_factory=dict)
-    instead: dict[IterVar, tuple[Stage, IterVar]] = field(default_factory=dict)
+    foreign: dict[Stage, frozenset[IterVar]] = field(default_factory=dict)
+    replacements: dict[IterVar, tuple[Stage, IterVar]] = field(default_factory=dict)
     added: dict[Stage, tuple[IterVar, ...]] = field(default_factory=dict)
 
     def name(self, stage: Stage, iv: IterVar) -> str:
@@ -90,7 +90,7 @@ def normalized(schedule: Schedule) -> tuple[Schedule, Sharing]:
     for op, made in loops.longer.items():
         for old, leaf in zip(loops.domains[op].loop, made.loop, strict=False):
             if old is not leaf:
-                sharing.instead[old] = sharing.instead.get(leaf, (new[op], leaf))
+                sharing.replacements[old] = sharing.replacements.get(leaf, (new[op], leaf))
     check_attachments(new)
     return new, sharing
 
@@ -139,7 +139,7 @@ def _shared(schedule: Schedule, loops: Loops) -> Sharing:
             sharing.path[stage] = tuple(variable[node] for node in reversed(home.path()))
             domain = loops.domains[op]
             above = with_ancestors(domain.relations, domain.loop[: loops.shared[op]])
-            sharing.led[stage] = frozenset(iv for iv in domain.root if iv in above)
+            sharing.foreign[stage] = frozenset(iv for iv in domain.root if iv in above)
             stage.relations = _inside_of(stage.relations, leaves[op][: loops.shared[op]])
     around = {node.parent for node in nodes}
     for node in sorted(nodes, key=lambda node: node.depth):
@@ -229,7 +229,7 @@ def _rename(
             stage.relations = _led_to(stage.relations, leaf, loop)
             stage.all_iter_vars = [loop if iv is leaf else iv for iv in stage.all_iter_vars]
             stage.leaf_iter_vars = [loop if iv is leaf else iv for iv in stage.leaf_iter_vars]
-            sharing.instead[leaf] = (stage, loop)
+            sharing.replacements[leaf] = (stage, loop)
         if not loops.owns((op, place)):
             stage.leaf_iter_vars = [iv for iv in stage.leaf_iter_vars if iv is not loop]
             outer.append(loop)

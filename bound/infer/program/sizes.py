@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from bound.errors import InputError, ScheduleError
-from bound.infer.program.accesses import Access
+from bound.infer.program.accesses import TensorAccess
 from bound.itervar import IterVar
 from bound.operation import ComputeOp
 from bound.schedule import Fuse, Relation, Schedule, Split, Stage, Tail
@@ -23,7 +23,7 @@ from intset.expr.range import Range
 from intset.expr.walk import free_vars, substitute
 
 
-class Sizes:
+class ScheduleSizes:
     """The sizes of a schedule, some of them fixed.
 
     Parameters
@@ -51,8 +51,8 @@ class Sizes:
                 raise InputError(f"at: the size {var.name} cannot be {number}")
             self.fixed[var] = number
         if missing and not self.fixed:
-            known = ", ".join(sorted({v.name for v in self.all})) or "none"
-            raise InputError(f"at: no size of this schedule is named {shown(missing[0])}; the sizes are: {known}")
+            env = ", ".join(sorted({v.name for v in self.all})) or "none"
+            raise InputError(f"at: no size of this schedule is named {shown(missing[0])}; the sizes are: {env}")
 
     def _named(self, key: Any, others: Sequence[Var]) -> Var | None:
         if isinstance(key, Expr):
@@ -87,12 +87,12 @@ class Sizes:
     def shape(self, tensor: Tensor) -> tuple[Expr, ...]:
         return tuple(self.expr(e) for e in tensor.extents)
 
-    def access(self, access: Access) -> Access:
+    def access(self, access: TensorAccess) -> TensorAccess:
         """The access at the fixed sizes, with the conditions that keep data-dependent indices inside the tensor."""
         conditions: tuple[Cond, ...] = (*access.conditions, *access.inside())
         if not self.fixed:
             return access if conditions == access.conditions else replace(access, conditions=conditions)
-        return Access(
+        return TensorAccess(
             access.tensor,
             tuple(substitute(e, self.fixed) for e in access.indices),
             tuple(substitute(cond, self.fixed) for cond in conditions),

@@ -1,4 +1,6 @@
-"""Circular storage: elements of a sliding window that are never kept at the same time share a place.
+"""The storage of a stage that keeps what it computed (`StageBounds.slid`): what all iterations of its loops need.
+
+Circular storage: elements of a sliding window that are never kept at the same time share a place.
 
 In iteration `t` of the loops between storage and stage (`StageBounds.slid`) an element is live that was computed in it
 or before and is read in it or later. Along an axis of the storage the element at `x` is kept at `x % f`, with the
@@ -13,14 +15,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from bound.infer.needs.box import Box
-from bound.infer.needs.instances import size_limits
-from bound.infer.needs.known import Known
-from bound.infer.needs.need import Need
-from bound.infer.needs.widest import widest
-from bound.infer.phases.infer_root_bound import Pass
-from bound.infer.phases.slide import conditions_around, earlier, later, needed
-from bound.infer.phases.stage_bounds import StageBounds, Window
+from bound.infer.footprints.box import Box, whole_tensor
+from bound.infer.footprints.environment import LoopEnvironment
+from bound.infer.footprints.extents import max_extent
+from bound.infer.footprints.footprint import Footprint, footprint_of_shape
+from bound.infer.footprints.instances import instances, size_bounds
+from bound.infer.phases.gather import union_footprints, within_tensor
+from bound.infer.phases.infer_root_bound import InferenceState, requests_of
+from bound.infer.phases.pass_down import rounds_up
+from bound.infer.phases.slide import (
+    enclosing_guards,
+    in_earlier_iterations,
+    in_later_iterations,
+    project_variables,
+    reached_footprint,
+)
+from bound.infer.phases.stage_bounds import SlidingWindow, StageBounds, data_axes
 from bound.infer.storage.storage import FORMS, Storage, low_of
 from bound.schedule import simple
 from bound.tensor import Tensor
@@ -33,38 +43,65 @@ from intset.infinity import Infinity
 from intset.regions.product import has_select
 from intset.regions.shape import Shape
 
-_OPERATIONS: Final = 1_000_000  # of the domain, for one storage
+_OPERATIONS: Final = 1_000_000  # of the domain, for what all iterations compute
+
+
+def window(state: InferenceState, bounds: StageBounds) -> Footprint:
+    """The elements that a stage computes in all iterations of the loops between its storage and itself."""
+    env = state.env
+    path = bounds.path[len(bounds.slid) :]
+    shape = state.sizes.shape(bounds.op.outputs[0])
+    footprints = [
+        request.footprint for tensor in bounds.op.outputs for request in requests_of(state, bounds, tensor, path)
+    ]
+    found = within_tensor(env, union_footprints(env, len(shape), footprints), shape)
+    is_exact = bounds.region.exact and bounds.stage not in state.boxed
+    if is_exact and not any(rounds_up(bounds.relations, iv) for iv in data_axes(bounds.op)):
+        return found
+    try:  # more is computed than needed
+        with env.budget(_OPERATIONS):
+            run = instances(env, (*bounds.region.variables(), *bounds.fixed))
+            made = project_variables(bounds.region.shape(env).within(run), bounds.slid)
+            return footprint_of_shape(env, len(shape), made.union(found.shape(env)), found.exact, found.notes)
+    except BudgetError as error:
+        return Footprint(
+            len(shape), whole_tensor(env, shape), None, False, (*found.notes, f"{error}: all of it is stored")
+        )
+
+
 _MAX_LISTED: Final = 2_000  # differences that are looked at one by one
 
 
-def circular(state: Pass, bounds: StageBounds, tensor: Tensor, storage: Storage) -> Storage:
+def fold_axes(state: InferenceState, bounds: StageBounds, tensor: Tensor, storage: Storage) -> Storage:
     """The storage with the axes folded of which fewer places are enough; as it is where that is not found."""
-    known = state.known
+    env = state.env
     try:
-        with known.budget(_OPERATIONS):
-            apart = _differences(known, live(state, bounds, tensor), storage)
+        with env.budget(_OPERATIONS):
+            apart = _differences(env, live_elements(state, bounds, tensor), storage)
             folds: dict[int, Expr] = {}
             while True:
-                found = {k: _fold(known, apart, k, folds) for k in range(apart.dims) if k not in folds}
-                gains = {k: f for k, f in found.items() if f is not None and _saves(known, f, storage, k)}
+                found = {k: _fold(env, apart, k, folds) for k in range(apart.dims) if k not in folds}
+                gains = {k: f for k, f in found.items() if f is not None and _saves(env, f, storage, k)}
                 if not gains:
                     break
                 best = min(gains, key=lambda k: _share(gains[k], storage, k))
                 folds[best] = gains[best]
     except BudgetError:
         return storage
-    return folded(storage, folds)
+    return with_folds(storage, folds)
 
 
-def rolled(known: Known, window: Window, fixed: Sequence[Var], storage: Storage, shape: Sequence[Expr]) -> Storage:
+def fold_window(
+    env: LoopEnvironment, window: SlidingWindow, fixed: Sequence[Var], storage: Storage, shape: Sequence[Expr]
+) -> Storage:
     """The storage of a window that only moves on: as many places as it has elements in an iteration."""
-    lengths = {widest(known, Need(1, Box((side,))), 0, fixed, shape[window.dim]): None for side in window.filled}
+    lengths = {max_extent(env, Footprint(1, Box((side,))), 0, fixed, shape[window.dim]): None for side in window.filled}
     numbers = [number for e in lengths if (number := simple.number(e)) is not None]
     fold = as_expr(max(numbers)) if len(numbers) == len(lengths) else maximum(*lengths)
-    return folded(storage, {window.dim: fold} if _saves(known, fold, storage, window.dim) else {})
+    return with_folds(storage, {window.dim: fold} if _saves(env, fold, storage, window.dim) else {})
 
 
-def folded(storage: Storage, folds: Mapping[int, Expr]) -> Storage:
+def with_folds(storage: Storage, folds: Mapping[int, Expr]) -> Storage:
     """The storage with these axes counted modulo these numbers."""
     if not folds:
         return storage
@@ -77,26 +114,26 @@ def _start(low: Expr) -> Expr:
     return low if all(isinstance(e, Var) for e in FORMS.form(low).terms) else const(0)
 
 
-def live(state: Pass, bounds: StageBounds, tensor: Tensor) -> Shape:
+def live_elements(state: InferenceState, bounds: StageBounds, tensor: Tensor) -> Shape:
     """The elements of a tensor that are kept in an iteration, and what it computes besides."""
-    known, slid = state.known, bounds.slid
-    running = conditions_around(state.bounds, bounds)
+    env, slid = state.env, bounds.slid
+    running = enclosing_guards(state.bounds, bounds)
 
-    def run(need: Need) -> Shape:
-        return needed(known, bounds, need, running)
+    def run(footprint: Footprint) -> Shape:
+        return reached_footprint(env, bounds, footprint, running)
 
-    made, read = run(bounds.made(tensor)), run(bounds.required[tensor])
-    computed = made.union(earlier(known, made, slid))
-    return computed.intersect(read.union(later(known, read, slid))).union(made)
+    made, read = run(bounds.computed_of(tensor)), run(bounds.required[tensor])
+    computed = made.union(in_earlier_iterations(env, made, slid))
+    return computed.intersect(read.union(in_later_iterations(env, read, slid))).union(made)
 
 
-def _differences(known: Known, kept: Shape, storage: Storage) -> Shape:
+def _differences(env: LoopEnvironment, kept: Shape, storage: Storage) -> Shape:
     """How far apart two elements that are live together are, along the axes of the storage."""
     dims = kept.dims
     point = [Var(f"x{k}") for k in range(2 * dims)]
     pairs = kept.product_with(kept, 0)
     apart = pairs.image(point, [x - y for x, y in zip(point[:dims], point[dims:], strict=True)])
-    apart = apart.without([e for e in apart.atoms() if any(v in known.ranges for v in e.free_vars())])
+    apart = apart.without([e for e in apart.atoms() if any(v in env.ranges for v in e.free_vars())])
     if not storage.is_compact:
         return apart
     numbers = [Var(f"t{k}") for k in range(dims)]
@@ -105,13 +142,13 @@ def _differences(known: Known, kept: Shape, storage: Storage) -> Shape:
     return apart.preimage(numbers, moves).restricted(numbers, logical_and(*still))
 
 
-def _fold(known: Known, apart: Shape, k: int, folds: Mapping[int, Expr]) -> Expr | None:
+def _fold(env: LoopEnvironment, apart: Shape, k: int, folds: Mapping[int, Expr]) -> Expr | None:
     """The smallest modulus along axis `k` beside those of other axes; `None` where none is found."""
     point = [Var(f"d{j}") for j in range(apart.dims)]
     meeting = [_meets(d, folds.get(j)) for j, d in enumerate(point) if j != k]
     alone = apart.restricted(point, logical_and(*meeting)).project([k])
     sizes = alone.atoms()
-    numbers = alone.within(size_limits(known, sizes)).without(sizes)
+    numbers = alone.within(size_bounds(env, sizes)).without(sizes)
     if numbers.is_empty():
         return None
     last = numbers.end(0, 1)
@@ -123,7 +160,7 @@ def _fold(known: Known, apart: Shape, k: int, folds: Mapping[int, Expr]) -> Expr
     longest = alone.end(0, 1)
     if isinstance(longest, Infinity) or has_select(longest):
         return None
-    return known.form(longest + 1).expr()
+    return env.form(longest + 1).expr()
 
 
 def _meets(d: Var, fold: Expr | None) -> Cond:
@@ -133,18 +170,18 @@ def _meets(d: Var, fold: Expr | None) -> Cond:
     return (d % fold).eq(0) if fold.is_const else logical_or(d.eq(0), d >= fold, d <= -fold)
 
 
-def _saves(known: Known, fold: Expr, storage: Storage, k: int) -> bool:
+def _saves(env: LoopEnvironment, fold: Expr, storage: Storage, k: int) -> bool:
     """Whether fewer places are enough along an axis."""
     extent = as_expr(storage.ranges[k].extent)
-    more = known.form(extent - fold)
+    more = env.form(extent - fold)
     if more.is_const:
         return more.const > 0
     if fold.is_const:  # of a size that may be small, or large
-        most = known.bounds(known.form(extent))[1]
+        most = env.bounds(env.form(extent))[1]
         return most is None or most > fold.data
     goal = more.expr() >= 0
     with config.using(tiers=config.tiers_within(config.Effort.SETS)):  # where a size is 0 nothing is stored
-        return bool(known.context.extended(facts=[v >= 1 for v in goal.free_vars()]).prove(goal))
+        return bool(env.context.extended(facts=[v >= 1 for v in goal.free_vars()]).prove(goal))
 
 
 def _share(fold: Expr, storage: Storage, k: int) -> float:

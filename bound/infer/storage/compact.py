@@ -22,15 +22,14 @@ from itertools import permutations
 from math import prod
 from typing import Final
 
-from bound.infer.needs.box import narrowed, with_where
-from bound.infer.needs.known import Known
-from bound.infer.needs.need import Need, from_shape
-from bound.infer.needs.widest import widest
-from bound.infer.phases.infer_root_bound import Pass, kept_loops
+from bound.infer.footprints.box import with_conditions, with_where
+from bound.infer.footprints.environment import LoopEnvironment
+from bound.infer.footprints.extents import max_extent
+from bound.infer.footprints.footprint import Footprint, footprint_of_shape
+from bound.infer.phases.infer_root_bound import InferenceState, storage_loops
 from bound.infer.phases.stage_bounds import StageBounds
-from bound.infer.storage.circular import circular, rolled
+from bound.infer.storage.circular import fold_axes, fold_window, window
 from bound.infer.storage.storage import FORMS, Storage, low_of, plain
-from bound.infer.storage.window import window
 from bound.itervar import IterType
 from bound.operation import ComputeOp, PlaceholderOp
 from bound.schedule import Stage, simple
@@ -50,30 +49,32 @@ _MAX_NODES: Final = 16  # of the place where a sheared storage begins
 _UNKNOWN: Final = Var("unknown")  # the extent of an axis for which no bound is found
 
 
-def storage_of(state: Pass, bounds: StageBounds, tensor: Tensor) -> Storage:
+def storage_of(state: InferenceState, bounds: StageBounds, tensor: Tensor) -> Storage:
     """The storage of an output of a stage."""
     stage, shape = bounds.stage, state.sizes.shape(tensor)
     if stage.is_output or isinstance(stage.op, PlaceholderOp):
         return plain([Range(0, e) for e in shape])
-    known = state.known
-    need, fixed = (
-        (window(state, bounds), kept_loops(state, bounds)) if bounds.slid else (bounds.made(tensor), bounds.fixed)
+    env = state.env
+    footprint, fixed = (
+        (window(state, bounds), storage_loops(state, bounds))
+        if bounds.slid
+        else (bounds.computed_of(tensor), bounds.fixed)
     )
-    lows = [side.range().min for side in need.hull(known).sides]
-    box = plain([Range(low, widest(known, need, k, fixed, shape[k])) for k, low in enumerate(lows)])
+    lows = [side.range().min for side in footprint.hull(env).sides]
+    box = plain([Range(low, max_extent(env, footprint, k, fixed, shape[k])) for k, low in enumerate(lows)])
     if not _may_fold(state, stage, tensor):
         return box
-    small = compact(known, need, fixed, box) if stage in state.compacted else box
+    small = compact(env, footprint, fixed, box) if stage in state.compacted else box
     if not bounds.slid:
         return small
     if bounds.window is not None and bounds.window.new is bounds.computed and small is box:
-        return rolled(known, bounds.window, bounds.fixed, box, shape)
-    turned, narrow = (circular(state, bounds, tensor, storage) for storage in (box, small))
+        return fold_window(env, bounds.window, bounds.fixed, box, shape)
+    turned, narrow = (fold_axes(state, bounds, tensor, storage) for storage in (box, small))
     few, least = places_of(turned), places_of(narrow)
     return narrow if least is not None and (few is None or least < few) else turned
 
 
-def _may_fold(state: Pass, stage: Stage, tensor: Tensor) -> bool:
+def _may_fold(state: InferenceState, stage: Stage, tensor: Tensor) -> bool:
     """Whether nothing but element accesses depends on the layout of a tensor."""
     around = [stage, *(reader for reader in state.graph.get(tensor, ()))]
     if not all(isinstance(s.op, ComputeOp) for s in around):
@@ -83,7 +84,7 @@ def _may_fold(state: Pass, stage: Stage, tensor: Tensor) -> bool:
     return not is_aligned and not any(attr.iter_type is IterType.TENSORIZED for attr in attrs)
 
 
-def compact(known: Known, need: Need, fixed: Sequence[Var], box: Storage) -> Storage:
+def compact(env: LoopEnvironment, footprint: Footprint, fixed: Sequence[Var], box: Storage) -> Storage:
     """Storage for a region without what its lattice leaves out.
 
     Parameters
@@ -91,23 +92,23 @@ def compact(known: Known, need: Need, fixed: Sequence[Var], box: Storage) -> Sto
     need: the elements; fixed: the loops that tell the instances apart.
     box: the plain storage. It is the answer where the region is a box, and where too little is saved.
     """
-    if need.box is not None or not box.ranges:
+    if footprint.box is not None or not box.ranges:
         return box
     try:
-        with known.budget(_OPERATIONS):
-            found = need.unguarded.lattice()
+        with env.budget(_OPERATIONS):
+            found = footprint.unguarded.lattice()
         if found is None:
             return box
         around, params = found
-        if not all(_is_visible(known, p, fixed) for p in params):
+        if not all(_is_visible(env, p, fixed) for p in params):
             return box
-        return _smallest(Folding(known, need, tuple(fixed), around, params), box)
+        return _smallest(LatticeRegion(env, footprint, tuple(fixed), around, params), box)
     except BudgetError:
         return box
 
 
 @dataclass(frozen=True)
-class Folding:
+class LatticeRegion:
     """A region on a lattice over `(params, coordinates)`, and how its points are counted.
 
     Attributes
@@ -116,8 +117,8 @@ class Folding:
         counted in the place of its pivot.
     """
 
-    known: Known
-    need: Need
+    env: LoopEnvironment
+    footprint: Footprint
     fixed: tuple[Var, ...]
     around: Lattice
     params: tuple[Expr, ...]
@@ -131,29 +132,29 @@ class Folding:
         return {pivot - first: vector for pivot, vector in pairs if pivot >= first}
 
     @cached_property
-    def numbers(self) -> Need:
+    def numbers(self) -> Footprint:
         """The region as the counts of its points."""
-        known, need = self.known, self.need
-        with known.budget(_OPERATIONS):
-            inside = need.unguarded.counted(self.around.origin, self.all_vectors)
-        found = from_shape(known, need.dims, inside, need.exact)
+        env, footprint = self.env, self.footprint
+        with env.budget(_OPERATIONS):
+            inside = footprint.unguarded.counted(self.around.origin, self.all_vectors)
+        found = footprint_of_shape(env, footprint.dims, inside, footprint.exact)
         if found.box is not None:
-            box = narrowed(known, with_where(known, found.box, need.guard.where), need.guard.also)
-            return Need(need.dims, box, inside, need.exact)
-        return Need(need.dims, None, found.unguarded, need.exact, (), need.guard)
+            box = with_conditions(env, with_where(env, found.box, footprint.guard.where), footprint.guard.also)
+            return Footprint(footprint.dims, box, inside, footprint.exact)
+        return Footprint(footprint.dims, None, found.unguarded, footprint.exact, (), footprint.guard)
 
     def storage(self) -> Storage | None:
         """The box around the counts as a storage; `None` where its ends are not known."""
-        known, numbers = self.known, self.numbers
-        hull = numbers.hull(known)
+        env, numbers = self.env, self.numbers
+        hull = numbers.hull(env)
         if not numbers.has_ends:
             return None
         ranges = []
         for k, side in enumerate(hull.sides):
-            low, most = side.range().min, widest(known, numbers, k, self.fixed, _UNKNOWN)
+            low, most = side.range().min, max_extent(env, numbers, k, self.fixed, _UNKNOWN)
             if not isinstance(low, Expr) or _UNKNOWN in most.free_vars():
                 return None
-            if not all(_is_visible(known, e, self.fixed) for e in (low, most)):
+            if not all(_is_visible(env, e, self.fixed) for e in (low, most)):
                 return None
             ranges.append(Range(low, most))
         return Storage(self.offset(), self.steps(), tuple(ranges))
@@ -161,7 +162,7 @@ class Folding:
     def cheap_storage(self) -> Storage | None:
         """As `storage`, but only where it is found soon and begins at a place that is written shortly."""
         try:
-            with self.known.budget(_SHEAR_OPERATIONS):
+            with self.env.budget(_SHEAR_OPERATIONS):
                 found = self.storage()
         except BudgetError:
             return None
@@ -176,7 +177,7 @@ class Folding:
 
     def steps(self) -> tuple[Vector, ...]:
         """How far each coordinate moves with each count."""
-        first, dims, columns = len(self.params), self.need.dims, self.vectors
+        first, dims, columns = len(self.params), self.footprint.dims, self.vectors
         nothing = (0,) * (first + dims)
         return tuple(zip(*(columns.get(k, nothing)[first:] for k in range(dims)), strict=True))
 
@@ -191,12 +192,12 @@ class Folding:
                 offset = [form.plus(times, step) if step else form for form, step in zip(offset, vector, strict=True)]
         return tuple(form.expr() for form in offset[first:])
 
-    def denser(self, axes: Iterable[int]) -> Folding:
+    def denser(self, axes: Iterable[int]) -> LatticeRegion:
         """On the lattice where these coordinates are free."""
         first, dims = len(self.params), len(self.around.origin)
         return replace(self, around=self.around.extended([unit(dims, first + k) for k in axes]), columns=None)
 
-    def sheared(self) -> Iterator[Folding]:
+    def sheared(self) -> Iterator[LatticeRegion]:
         """With one count changed by another: `t_j + t_k` or `t_j - t_k` in the place of `t_j`."""
         columns = self.vectors
         for j, k in permutations(columns, 2):
@@ -208,10 +209,10 @@ class Folding:
     def is_sparse(self) -> bool:
         """Whether the lattice leaves elements out."""
         columns, first = self.vectors, len(self.params)
-        return len(columns) < self.need.dims or any(v[first + k] > 1 for k, v in columns.items())
+        return len(columns) < self.footprint.dims or any(v[first + k] > 1 for k, v in columns.items())
 
 
-def _smallest(folding: Folding, box: Storage) -> Storage:
+def _smallest(folding: LatticeRegion, box: Storage) -> Storage:
     """The smallest storage on the lattice or a denser one; `box` where nothing better is found."""
     whole = places_of(box)
     best, least = box, whole
@@ -219,7 +220,7 @@ def _smallest(folding: Folding, box: Storage) -> Storage:
         storage = folding.storage() if folding.is_sparse else box
         if storage is None:
             return best
-        worse = [k for k in range(folding.need.dims) if not _is_at_most(folding.known, storage, box, k)]
+        worse = [k for k in range(folding.footprint.dims) if not _is_at_most(folding.env, storage, box, k)]
         if whole is None or least is None:
             if not worse and folding.is_sparse:
                 return storage
@@ -232,7 +233,7 @@ def _smallest(folding: Folding, box: Storage) -> Storage:
         folding = folding.denser(worse)
 
 
-def _limit(folding: Folding, storage: Storage, whole: int) -> int:
+def _limit(folding: LatticeRegion, storage: Storage, whole: int) -> int:
     """The number of places that a storage has to stay below, by what its indices cost.
 
     Where no coordinate depends on two places, anything saved is a gain; else a quarter has to be, and a half where no
@@ -243,7 +244,7 @@ def _limit(folding: Folding, storage: Storage, whole: int) -> int:
     return whole * 3 // 4 + 1 if folding.is_sparse else whole // 2 + 1
 
 
-def improved(folding: Folding, storage: Storage) -> tuple[Storage, Folding, int]:
+def improved(folding: LatticeRegion, storage: Storage) -> tuple[Storage, LatticeRegion, int]:
     """A storage with fewer places by shears, as long as one makes it smaller; with what it is of, and its places."""
     places = places_of(storage)
     assert places is not None
@@ -263,12 +264,12 @@ def places_of(storage: Storage) -> int | None:
     return prod(n for n in numbers if n is not None) if None not in numbers else None
 
 
-def _is_visible(known: Known, e: Expr, fixed: Sequence[Var]) -> bool:
+def _is_visible(env: LoopEnvironment, e: Expr, fixed: Sequence[Var]) -> bool:
     """Whether the value is known where the storage is allocated."""
-    return all(v not in known.ranges or v in fixed for v in e.free_vars())
+    return all(v not in env.ranges or v in fixed for v in e.free_vars())
 
 
-def _is_at_most(known: Known, storage: Storage, box: Storage, k: int) -> bool:
+def _is_at_most(env: LoopEnvironment, storage: Storage, box: Storage, k: int) -> bool:
     """Whether axis `k` of a storage is known to need no more places than that of the plain one.
 
     Where a size is 0 nothing is stored, so all are taken to be at least 1.
@@ -280,6 +281,6 @@ def _is_at_most(known: Known, storage: Storage, box: Storage, k: int) -> bool:
     row = storage.steps[k]
     if not row[k] or not any(row[j] for j in range(len(row)) if j != k):
         return True
-    difference = known.form(other - mine)
-    sizes = [known.form(v).shift(-1) for v in difference.terms if isinstance(v, Var) and v not in known.ranges]
-    return known.is_nonneg(difference, sizes)
+    difference = env.form(other - mine)
+    sizes = [env.form(v).shift(-1) for v in difference.terms if isinstance(v, Var) and v not in env.ranges]
+    return env.is_nonneg(difference, sizes)

@@ -7,7 +7,7 @@ from typing import Any
 
 from bound import te, tir
 from bound.infer.phases.relax import initialise_leaves, storage_rank_of
-from bound.infer.program.accesses import Access, accesses
+from bound.infer.program.accesses import TensorAccess, accesses
 from bound.infer.program.graph import create_read_graph
 from bound.itervar import IterVar
 from bound.schedule.attach import create_attach_path
@@ -73,7 +73,7 @@ def test_externs_tensorized_bodies_and_scans_read_regions() -> None:
     intrin = te.decl_tensor_intrin(row.op, lambda ins, outs: None, name="add3")
     c = te.compute((14, 20), lambda i: intrin(b[i : i + 3, 0:20]), name="C")
     (region,) = accesses(c.op)
-    assert str(region.indices[0]) == "i + B.0" and [int(r.extent) for _, r in region.extra] == [3, 20]
+    assert str(region.indices[0]) == "i + B.d0" and [int(r.extent) for _, r in region.extra] == [3, 20]
 
 
 def test_every_access_of_the_corpus_is_in_root_axes_and_sizes() -> None:
@@ -86,10 +86,10 @@ def test_every_access_of_the_corpus_is_in_root_axes_and_sizes() -> None:
         for stage in schedule.stages:
             for access in accesses(stage.op):
                 count += 1
-                assert isinstance(access, Access) and len(access.indices) == access.tensor.ndim
-                known = {*stage.op.root_iter_vars, *(v for v, _ in access.extra)}
+                assert isinstance(access, TensorAccess) and len(access.indices) == access.tensor.ndim
+                env = {*stage.op.root_iter_vars, *(v for v, _ in access.extra)}
                 used = {v for e in (*access.indices, *access.conditions) for v in e.free_vars()}
-                assert all(v in known or not isinstance(v, IterVar) for v in used)
+                assert all(v in env or not isinstance(v, IterVar) for v in used)
                 assert stage in graph[access.tensor] or stage.attach_type.name == "INLINED_ALREADY"
     assert count > 300
 

@@ -9,10 +9,19 @@ from typing import Any
 import pytest
 
 from bound import te
-from bound.infer.needs.box import Box, Interval, hull, interval, is_empty, narrowed, union, with_where
-from bound.infer.needs.known import Known, account_for
-from bound.infer.needs.need import Need
-from bound.infer.needs.widest import widest
+from bound.infer.footprints.box import (
+    Box,
+    SymbolicInterval,
+    hull,
+    interval,
+    is_empty,
+    union_boxes,
+    with_conditions,
+    with_where,
+)
+from bound.infer.footprints.environment import LoopEnvironment, create_account
+from bound.infer.footprints.extents import max_extent
+from bound.infer.footprints.footprint import Footprint
 from intset import Context, Range, Var, evaluate
 from intset.linear.form import Linear
 from tests.sweeps import daily
@@ -28,9 +37,9 @@ class Drawn:
         self.r = random.Random(seed)
         self.has_sizes = seed % 2 == 0
         self.n, self.i, self.j = te.var("n"), Var("i"), Var("j")
-        self.known = Known(Context(), (self.n,), "isl", account_for(1))
-        self.known.add(self.i, Range(0, len(OUTER)))
-        self.known.add(self.j, Range(0, self.i + 1))
+        self.env = LoopEnvironment(Context(), (self.n,), "isl", create_account(1))
+        self.env.add(self.i, Range(0, len(OUTER)))
+        self.env.add(self.j, Range(0, self.i + 1))
         self.points = [{self.n: n, self.i: i, self.j: j} for n in SIZES for i in OUTER for j in range(i + 1)]
 
     def form(self) -> Linear:
@@ -41,13 +50,13 @@ class Drawn:
         found = Linear(r.randint(-2, 5), terms)
         return found if r.random() < 0.85 else found.scale(2).shift(1)
 
-    def side(self) -> Interval:
+    def side(self) -> SymbolicInterval:
         lows = [self.form() for _ in range(self.r.choice((1, 1, 1, 2)))]
         if self.r.random() < 0.6:  # as long in every instance, or nearly so
             highs = [lows[0].shift(self.r.randint(-1, 4)), *([self.form()] if self.r.random() < 0.2 else [])]
         else:
             highs = [self.form() for _ in range(self.r.choice((1, 1, 2)))]
-        return Interval(tuple(lows), tuple(highs))
+        return SymbolicInterval(tuple(lows), tuple(highs))
 
     def boxes(self) -> list[Box]:
         """Boxes that differ in little, some under conditions."""
@@ -57,7 +66,7 @@ class Drawn:
         found = [Box(sides, where, also)]
         for _ in range(r.randint(1, 2)):
             k, shift = r.randrange(2), self.form() if r.random() < 0.2 else Linear(r.randint(-3, 3), {})
-            moved = Interval(*(tuple(f.plus(shift) for f in side) for side in (sides[k].lows, sides[k].highs)))
+            moved = SymbolicInterval(*(tuple(f.plus(shift) for f in side) for side in (sides[k].lows, sides[k].highs)))
             if r.random() < 0.3:
                 moved = self.side()
             own = (self.form(),) if r.random() < 0.4 else where
@@ -69,7 +78,7 @@ def value(form: Linear, at: Any) -> int:
     return form.const + sum(k * (at[e] if e in at else evaluate(e, at)) for e, k in form.terms.items())
 
 
-def span(side: Interval, at: Any) -> range:
+def span(side: SymbolicInterval, at: Any) -> range:
     return range(max(value(f, at) for f in side.lows), min(value(f, at) for f in side.highs) + 1)
 
 
@@ -82,9 +91,9 @@ def elements(box: Box, at: Any) -> Elements:
 def check(seed: int) -> int:
     """Whether boxes were joined."""
     case = Drawn(seed)
-    known, boxes = case.known, case.boxes()
-    joined = union(known, boxes)
-    around, is_tight = hull(known, boxes)
+    env, boxes = case.env, case.boxes()
+    joined = union_boxes(env, boxes)
+    around, is_tight = hull(env, boxes)
     for at in case.points:
         wanted: Elements = set().union(*(elements(box, at) for box in boxes))
         assert set().union(*(elements(box, at) for box in joined)) == wanted, (seed, boxes, joined, at)
@@ -93,10 +102,10 @@ def check(seed: int) -> int:
             ends = [(min(axis), max(axis)) for axis in zip(*wanted, strict=True)]
             assert [(s[0], s[-1]) for s in (span(side, at) for side in around.sides)] == ends, (seed, boxes, around, at)
     one, form = boxes[0], case.form()
-    assert not is_empty(known, one) or not any(elements(one, at) for at in case.points)
+    assert not is_empty(env, one) or not any(elements(one, at) for at in case.points)
     first, second = one.sides[0], boxes[1].sides[0]
-    both = interval(known, (*first.lows, *second.lows), (*first.highs, *second.highs))
-    conditional = narrowed(known, with_where(known, one, (form,)), (case.i >= 1, case.j.eq(case.n)))
+    both = interval(env, (*first.lows, *second.lows), (*first.highs, *second.highs))
+    conditional = with_conditions(env, with_where(env, one, (form,)), (case.i >= 1, case.j.eq(case.n)))
     for at in case.points:
         if both is not None:
             assert set(span(both, at)) == set(span(first, at)) & set(span(second, at))
@@ -104,7 +113,7 @@ def check(seed: int) -> int:
         assert elements(conditional, at) == (elements(one, at) if inside else set())
     plain = Box(one.sides, one.where)
     for k in (0, 1):
-        most = widest(known, Need(2, plain), k, (case.i, case.j), case.n + 40)
+        most = max_extent(env, Footprint(2, plain), k, (case.i, case.j), case.n + 40)
         assert not {case.i, case.j} & set(most.free_vars())
         for n in SIZES:
             lengths = [len(span(plain.sides[k], at)) for at in case.points if at[case.n] == n and elements(plain, at)]

@@ -438,7 +438,7 @@ def test_where_no_guard_can_be_written_the_box_is_computed(monkeypatch: pytest.M
     c = te.compute((4,), lambda i: b_[i] + b_[i + 12], name="C")
     s = te.create_schedule(c.op)
     assert infer_bound(s).computed(b_).count() == 8
-    monkeypatch.setattr("bound.infer.phases.pass_down.outside_of_box", fails)
+    monkeypatch.setattr("bound.infer.phases.pass_down.membership_guards", fails)
     b = infer_bound(s)
     assert b.computed(b_).count() == 16 and b.required(b_).count() == 8 and not b.computed(b_).is_exact
     assert "the guard could not be written, the box is computed" in b.explain(b_) and b.guard(b_) == ()

@@ -29,12 +29,12 @@ _FIRST, _PER_STAGE = 1_000_000, 150_000  # operations of the domain, for all ste
 _LEAST = 10_000  # for one step, however many the steps before it used
 
 
-def account_for(stages: int) -> Account:
+def create_account(stages: int) -> Account:
     """What the domain may spend on a schedule of so many stages."""
     return Account(_FIRST + _PER_STAGE * stages, _LEAST)
 
 
-class Known:
+class LoopEnvironment:
     """Ranges of the variables that stay symbolic somewhere, and what follows from them cheaply.
 
     Attributes
@@ -79,7 +79,7 @@ class Known:
         return regions_of(self.domain) is not None
 
     @property
-    def asks_always(self) -> bool:
+    def prefers_regions(self) -> bool:
         """Whether that is asked also where something cheaper is as exact."""
         domain: object = domain_named(self.domain)
         return regions_of(self.domain) is domain

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from math import prod
 
-from bound.infer.needs.box import Box, Interval, interval, narrowed, nothing, with_where
-from bound.infer.needs.instances import instances
-from bound.infer.needs.known import Known
+from bound.infer.footprints.box import Box, SymbolicInterval, empty_box, interval, with_conditions, with_where
+from bound.infer.footprints.environment import LoopEnvironment
+from bound.infer.footprints.instances import instances
 from intset import config
 from intset.context import Context
 from intset.domains.base import IntervalSet, IntSet
@@ -31,7 +31,7 @@ _CONDITION_SHARE = 16  # of the operations of a query, for the condition of one 
 NO_GUARD = Box(())
 
 
-class Need:
+class Footprint:
     """A set of elements, over what is fixed.
 
     Attributes
@@ -62,13 +62,13 @@ class Need:
         self.has_ends = True
         self.limits: Box | None = None  # the whole tensor, where that is known
 
-    def shape(self, known: Known) -> Shape:
+    def shape(self, env: LoopEnvironment) -> Shape:
         """The region as a set."""
         if self._shape is None:
             if self.box is not None:
-                self._shape = shape_of(known, self.box)
+                self._shape = shape_of(env, self.box)
             else:
-                self._shape = self.unguarded.within(shape_of(known, self.guard)).coalesced()
+                self._shape = self.unguarded.within(shape_of(env, self.guard)).coalesced()
         return self._shape
 
     @property
@@ -77,15 +77,15 @@ class Need:
         assert self._unguarded is not None
         return self._unguarded
 
-    def hull(self, known: Known) -> Box:
+    def hull(self, env: LoopEnvironment) -> Box:
         """The bounding box in each instance that is not empty."""
         if self._hull is None:
             try:
-                hull = _hull_of(known, self.unguarded)
+                hull = _hull_of(env, self.unguarded)
             except BudgetError:
                 hull, self.has_ends = _numeric_hull(self.unguarded, self.limits), False
                 self.notes = (*self.notes, "the ends in each instance could not be written: those of all were used")
-            self._hull = narrowed(known, with_where(known, hull, self.guard.where), self.guard.also)
+            self._hull = with_conditions(env, with_where(env, hull, self.guard.where), self.guard.also)
         return self._hull
 
     def set_hull(self, box: Box, is_tight: bool) -> None:
@@ -93,15 +93,15 @@ class Need:
         if self.box is None and is_tight and not self.guard.is_conditional():
             self._hull = box
 
-    def settle_hull(self, known: Known, operations: int, most: int, outline: Box) -> None:
+    def write_hull_within(self, env: LoopEnvironment, operations: int, most: int, outline: Box) -> None:
         """Write the bounding box now: within so many operations and nodes, else as `outline`, which is around it."""
         if self._hull is not None:
             return
-        with suppress(BudgetError), known.budget(operations):
-            hull = _hull_of(known, self.unguarded)
+        with suppress(BudgetError), env.budget(operations):
+            hull = _hull_of(env, self.unguarded)
             ends = [form.expr() for side in hull.sides for form in (*side.lows, *side.highs)]
             if is_small(most, ends):
-                self._hull = narrowed(known, with_where(known, hull, self.guard.where), self.guard.also)
+                self._hull = with_conditions(env, with_where(env, hull, self.guard.where), self.guard.also)
                 return
         self._hull, self.has_ends = outline, False
 
@@ -124,90 +124,92 @@ class Need:
             return self.box.variables()
         return tuple(dict.fromkeys((*self.unguarded.variables(), *self.guard.variables())))
 
-    def noted(self, *notes: str) -> Need:
+    def with_notes(self, *notes: str) -> Footprint:
         """The same elements, as a superset of what was asked for."""
-        return self.replaced(self._unguarded, False, (*self.notes, *notes))
+        return self.with_shape(self._unguarded, False, (*self.notes, *notes))
 
-    def replaced(self, unguarded: Shape | None, exact: bool, notes: Iterable[str]) -> Need:
+    def with_shape(self, unguarded: Shape | None, exact: bool, notes: Iterable[str]) -> Footprint:
         """The region with another set of elements under the same conditions."""
-        need = Need(self.dims, self.box, unguarded, exact, notes, self.guard)
-        need.limits = self.limits
-        return need
+        footprint = Footprint(self.dims, self.box, unguarded, exact, notes, self.guard)
+        footprint.limits = self.limits
+        return footprint
 
 
-def shape_of(known: Known, box: Box) -> Shape:
+def shape_of(env: LoopEnvironment, box: Box) -> Shape:
     """A box as a set."""
     if box.is_affine():
-        return known.shapes.box([(side.lows, side.highs) for side in box.sides], box.where)
+        return env.shapes.box([(side.lows, side.highs) for side in box.sides], box.where)
     point = [Var(f"x{k}") for k in range(len(box.sides))]
     context = Context().extended(dict.fromkeys(point), box.conditions(point))
     with config.using(isl_operations=_SHAPE_OPERATIONS):
-        return image_in_instances(context, point, box.variables(), known.regions).shape
+        return image_in_instances(context, point, box.variables(), env.regions).shape
 
 
-def boxed(known: Known, need: Need) -> Need:
+def box_around(env: LoopEnvironment, footprint: Footprint) -> Footprint:
     """The box around a region in each instance, as a region."""
-    if need.box is not None:
-        return need
+    if footprint.box is not None:
+        return footprint
     try:
-        with known.budget(_OPERATIONS):
-            shape: Shape | None = need.shape(known).hull()
+        with env.budget(_OPERATIONS):
+            shape: Shape | None = footprint.shape(env).hull()
     except BudgetError:
         shape = None
-    return Need(need.dims, need.hull(known), shape, need.exact, need.notes)
+    return Footprint(footprint.dims, footprint.hull(env), shape, footprint.exact, footprint.notes)
 
 
-def from_shape(known: Known, dims: int, shape: Shape, exact: bool, notes: Iterable[str] = ()) -> Need:
+def footprint_of_shape(
+    env: LoopEnvironment, dims: int, shape: Shape, exact: bool, notes: Iterable[str] = ()
+) -> Footprint:
     """A set as a region, as a box where it is one."""
     try:
-        with known.budget(_OPERATIONS):
-            inside = _in_instances(known, shape)
+        with env.budget(_OPERATIONS):
+            inside = _within_loop_ranges(env, shape)
         shape = inside
     except BudgetError:
         pass
     if shape.is_empty():
-        return Need(dims, nothing(dims), None, exact, notes)
+        return Footprint(dims, empty_box(dims), None, exact, notes)
     box = None
     try:
-        with known.budget(_OPERATIONS):
+        with env.budget(_OPERATIONS):
             product = shape.product()
         if product is not None:
-            sides = [interval(known, lows, highs) for lows, highs in product.sides]
+            sides = [interval(env, lows, highs) for lows, highs in product.sides]
             if all(side is not None for side in sides):
                 kept = tuple(side for side in sides if side is not None)
-                box = narrowed(known, with_where(known, Box(kept), product.where), product.also)
+                box = with_conditions(env, with_where(env, Box(kept), product.where), product.also)
     except BudgetError:
         pass
-    return Need(dims, box, shape, exact, notes)
+    return Footprint(dims, box, shape, exact, notes)
 
 
-def _in_instances(known: Known, shape: Shape) -> Shape:
+def _within_loop_ranges(env: LoopEnvironment, shape: Shape) -> Shape:
     """The set without what lies outside of the ranges of the loops."""
-    loops = [v for v in shape.variables() if v in known.ranges]
-    return shape.within(instances(known, loops)).coalesced() if loops else shape
+    loops = [v for v in shape.variables() if v in env.ranges]
+    return shape.within(instances(env, loops)).coalesced() if loops else shape
 
 
-def from_region(known: Known, region: Region, shape: Sequence[Expr]) -> Need:
+def footprint_of_region(env: LoopEnvironment, region: Region, shape: Sequence[Expr]) -> Footprint:
     """What a domain answered about a tensor of this shape; an infinite end is that of the tensor."""
     region = region.mentioned  # an instance without iterations needs nothing in any case
     if isinstance(region, ShapeRegion):
-        return from_shape(known, region.dims, region.shape, region.is_exact, region.notes)
+        return footprint_of_shape(env, region.dims, region.shape, region.is_exact, region.notes)
     sides = [_within(r, extent) for r, extent in zip(region.box, shape, strict=True)]
-    is_box = all(a is b for a, b in zip(sides, region.box, strict=True)) and _is_its_box(known, region)
+    is_box = all(a is b for a, b in zip(sides, region.box, strict=True)) and _equals_its_box(env, region)
     exact = region.is_exact and is_box
     notes = region.notes if exact or not region.is_exact else (*region.notes, "the box around a region that is none")
-    return Need(region.dims, box_of_ranges(known, sides), None, exact, notes)
+    return Footprint(region.dims, box_of_ranges(env, sides), None, exact, notes)
 
 
-def _is_its_box(known: Known, region: Region) -> bool:
+def _equals_its_box(env: LoopEnvironment, region: Region) -> bool:
     """Whether a region is known to be its bounding box: it has as many points, and none outside."""
     if isinstance(region, ProductRegion):
         pairs = zip(region.sets, region.box, strict=True)
-        return all(isinstance(s, IntervalSet) or _same_number(known, s, [r]) for s, r in pairs)
-    return _same_number(known, region, region.box)
+        return all(isinstance(s, IntervalSet) or _same_number(env, s, [r]) for s, r in pairs)
+    return _same_number(env, region, region.box)
 
 
-def _same_number(known: Known, elements: IntSet | Region, box: Sequence[Range]) -> bool:
+def _same_number(env: LoopEnvironment, elements: IntSet | Region, box: Sequence[Range]) -> bool:
     try:
         count = elements.count()
     except CountError:
@@ -215,7 +217,7 @@ def _same_number(known: Known, elements: IntSet | Region, box: Sequence[Range]) 
     extents = [r.extent for r in box if isinstance(r.extent, Expr)]
     if isinstance(count, Infinity) or len(extents) < len(box):
         return False
-    return known.form(count).same(known.form(prod(extents, start=as_expr(1))))
+    return env.form(count).same(env.form(prod(extents, start=as_expr(1))))
 
 
 def _within(r: Range, extent: Expr) -> Range:
@@ -224,22 +226,22 @@ def _within(r: Range, extent: Expr) -> Range:
     return Range(r.min, extent - r.min) if isinstance(r.min, Expr) else Range(0, extent)
 
 
-def box_of_ranges(known: Known, ranges: Iterable[Range]) -> Box:
+def box_of_ranges(env: LoopEnvironment, ranges: Iterable[Range]) -> Box:
     """The box with these sides; ends that are minima or maxima are taken apart."""
     sides = []
     for r in ranges:
         if not isinstance(r.min, Expr) or not isinstance(r.extent, Expr):
             raise BudgetError("a region without end")
-        lows, highs = end_forms(known, r.min, ops.MAX), end_forms(known, r.max, ops.MIN)
+        lows, highs = end_forms(env, r.min, ops.MAX), end_forms(env, r.max, ops.MIN)
         last = r.min + r.extent - 1
-        sides.append(interval(known, lows, highs) or Interval((known.form(r.min),), (known.form(last),)))
+        sides.append(interval(env, lows, highs) or SymbolicInterval((env.form(r.min),), (env.form(last),)))
     return Box(tuple(sides))
 
 
-def end_forms(known: Known, end: object, op: ops.Op) -> list[Linear]:
+def end_forms(env: LoopEnvironment, end: object, op: ops.Op) -> list[Linear]:
     """The forms whose maximum (minimum) an end is."""
     assert isinstance(end, Expr)
-    return [known.form(part) for part in chain(op, end)]
+    return [env.form(part) for part in chain(op, end)]
 
 
 def _numeric_hull(shape: Shape, limits: Box | None) -> Box:
@@ -250,14 +252,14 @@ def _numeric_hull(shape: Shape, limits: Box | None) -> Box:
             if limits is None:
                 raise BudgetError("a region whose ends cannot be written")
             return limits
-        sides.append(Interval((constant(int(low)),), (constant(int(high)),)))
+        sides.append(SymbolicInterval((constant(int(low)),), (constant(int(high)),)))
     return Box(tuple(sides))
 
 
-def _hull_of(known: Known, shape: Shape) -> Box:
+def _hull_of(env: LoopEnvironment, shape: Shape) -> Box:
     """The bounding box of a region, where that is not empty."""
     where: Cond | None = None
-    with known.budget(_END_OPERATIONS):
+    with env.budget(_END_OPERATIONS):
         ends = shape.sides()
         with suppress(BudgetError):
             where = shape.project(()).condition(())
@@ -265,7 +267,7 @@ def _hull_of(known: Known, shape: Shape) -> Box:
     for low, high in ends:
         if isinstance(low, Infinity) or isinstance(high, Infinity):
             raise BudgetError("a region without end")
-        lows, highs = end_forms(known, low, ops.MAX), end_forms(known, high, ops.MIN)
-        sides.append(interval(known, lows, highs) or Interval((known.form(low),), (known.form(high),)))
+        lows, highs = end_forms(env, low, ops.MAX), end_forms(env, high, ops.MIN)
+        sides.append(interval(env, lows, highs) or SymbolicInterval((env.form(low),), (env.form(high),)))
     box = Box(tuple(sides))
-    return box if where is None else narrowed(known, box, conjuncts(where))
+    return box if where is None else with_conditions(env, box, conjuncts(where))

@@ -1,4 +1,6 @@
-"""Regions by visiting every instance: for ends that isl cannot read, such as a product of loop variables."""
+"""Regions by visiting every instance: for ends that isl cannot read, such as a product of loop variables.
+
+Exact regions of what is not Presburger, such as a product of loops: every iteration of a small box is visited."""
 
 from __future__ import annotations
 
@@ -7,31 +9,37 @@ from itertools import product
 from math import prod
 from typing import Any, Final
 
-from bound.infer.needs.box import Box
-from bound.infer.needs.instances import visit
-from bound.infer.needs.known import Known
-from bound.infer.needs.need import Need
+from bound.infer.footprints.box import Box
+from bound.infer.footprints.environment import LoopEnvironment
+from bound.infer.footprints.footprint import Footprint, footprint_of_shape
+from bound.infer.footprints.instances import enumerate_instances
+from intset import config
+from intset.context import Context
+from intset.domains.consistency import values_of
+from intset.domains.query import Query
+from intset.errors import BudgetError
 from intset.expr.build import logical_and, maximum, minimum
 from intset.expr.compiled import compiled
-from intset.expr.node import Var
+from intset.expr.node import Expr, Var
+from intset.expr.walk import is_small, opaque_terms
 
 MAX_POINTS: Final = 500_000
 MAX_LISTED: Final = 3000  # elements, over all instances, that a set may list
 
 
-def extents_of(known: Known, box: Box, fixed: Sequence[Var]) -> Iterator[tuple[int, ...]] | None:
+def enumerate_extents(env: LoopEnvironment, box: Box, fixed: Sequence[Var]) -> Iterator[tuple[int, ...]] | None:
     """The extents of a box in each instance, zeros where it is empty; `None` for open sizes or too many instances."""
-    boxes = _boxes_of(known, box, fixed)
+    boxes = _boxes_of(env, box, fixed)
     return None if boxes is None else (tuple(map(len, spans)) for _, spans in boxes)
 
 
-def counts_of(known: Known, need: Need, fixed: Sequence[Var]) -> tuple[int, int] | None:
+def enumerate_counts(env: LoopEnvironment, footprint: Footprint, fixed: Sequence[Var]) -> tuple[int, int] | None:
     """The largest number of points of an instance and that of all, by looking at every point of every box.
 
     `None` for open sizes, or where there are too many.
     """
-    variables = dict.fromkeys((*fixed, *need.hull(known).variables(), *need.variables()))
-    elements = _elements(known, need, list(variables), MAX_POINTS)
+    variables = dict.fromkeys((*fixed, *footprint.hull(env).variables(), *footprint.variables()))
+    elements = _elements(env, footprint, list(variables), MAX_POINTS)
     if elements is None:
         return None
     most = total = 0
@@ -42,15 +50,17 @@ def counts_of(known: Known, need: Need, fixed: Sequence[Var]) -> tuple[int, int]
     return most, total
 
 
-def listed(known: Known, needs: Sequence[Need]) -> tuple[list[Var], list[tuple[int, ...]]] | None:
+def listed(env: LoopEnvironment, footprints: Sequence[Footprint]) -> tuple[list[Var], list[tuple[int, ...]]] | None:
     """The elements of a union in all instances: the variables that tell these apart, and points that begin with them.
 
     `None` for open sizes, or where there are too many.
     """
-    order = list(dict.fromkeys(v for need in needs for v in (*need.hull(known).variables(), *need.variables())))
+    order = list(
+        dict.fromkeys(v for footprint in footprints for v in (*footprint.hull(env).variables(), *footprint.variables()))
+    )
     points: set[tuple[int, ...]] = set()
-    for need in needs:
-        elements = _elements(known, need, order, MAX_POINTS // 10)
+    for footprint in footprints:
+        elements = _elements(env, footprint, order, MAX_POINTS // 10)
         if elements is None:
             return None
         for found in elements:
@@ -62,14 +72,14 @@ def listed(known: Known, needs: Sequence[Need]) -> tuple[list[Var], list[tuple[i
 
 
 def _elements(
-    known: Known, need: Need, order: Sequence[Var], most: int
+    env: LoopEnvironment, footprint: Footprint, order: Sequence[Var], most: int
 ) -> Iterator[tuple[tuple[int, ...], list[tuple[int, ...]]] | None] | None:
     """Each instance with its elements; `None` in the end where more than `most` points had to be looked at."""
-    boxes = _boxes_of(known, need.hull(known), order)
-    if boxes is None or any(v not in order for v in need.variables()):
+    boxes = _boxes_of(env, footprint.hull(env), order)
+    if boxes is None or any(v not in order for v in footprint.variables()):
         return None
-    point = [Var(f"x{k}") for k in range(need.dims)]
-    return _filtered(boxes, compiled(logical_and(*need.conditions(point)), [*order, *point]), order, most)
+    point = [Var(f"x{k}") for k in range(footprint.dims)]
+    return _filtered(boxes, compiled(logical_and(*footprint.conditions(point)), [*order, *point]), order, most)
 
 
 def _filtered(
@@ -85,10 +95,12 @@ def _filtered(
         yield instance, [x for x in product(*spans) if inside(*instance, *x)]
 
 
-def _boxes_of(known: Known, box: Box, fixed: Sequence[Var]) -> Iterator[tuple[dict[Var, int], list[range]]] | None:
+def _boxes_of(
+    env: LoopEnvironment, box: Box, fixed: Sequence[Var]
+) -> Iterator[tuple[dict[Var, int], list[range]]] | None:
     """Each instance with its box, empty where a condition does not hold."""
     order = [*fixed, *(v for v in box.variables() if v not in fixed)]
-    points = visit(known, order) if all(v in known.ranges for v in order) else None
+    points = enumerate_instances(env, order) if all(v in env.ranges for v in order) else None
     if points is None:
         return None
     where = compiled(logical_and(*(form.expr() >= 0 for form in box.where), *box.also), order)
@@ -111,3 +123,24 @@ def _boxes(
         except ArithmeticError:
             continue
         yield dict(zip(order, point, strict=True)), spans if all(spans) else nowhere
+
+
+_MAX_NODES: Final = 1000  # of expressions that are evaluated at every point
+
+
+def enumerate_image(
+    env: LoopEnvironment, context: Context, exprs: Sequence[Expr], fixed: Sequence[Var]
+) -> Footprint | None:
+    """The image of `exprs` in each instance; `None` where sizes, data or too many points are in the way."""
+    frame = context.frame
+    if opaque_terms(*exprs) or not is_small(_MAX_NODES, (*exprs, *frame.conditions)):
+        return None
+    query = Query((*fixed, *exprs), frame.ranges, frame.conditions, (), frame.base, frame.known, config.current())
+    values = values_of(query)
+    if values is None or len(values) > MAX_LISTED:
+        return None
+    try:
+        shape = env.shapes.listing(sorted(values), fixed, len(exprs))
+    except BudgetError:
+        return None
+    return footprint_of_shape(env, len(exprs), shape, True)

@@ -1,0 +1,208 @@
+"""The largest extent of a region over its instances: what storage and loops of one length for all have to provide.
+
+Differences of quotients: how many rows a stretch of a flattened tensor lies in, whatever row it starts in.
+
+`(e + c) // m - e // m` lies between `c // m` and the quotient rounded up, for every e: where a fused loop is split, e
+is the place of a tile, c its length. Bounded one by one, both quotients range over all rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
+from itertools import product
+from math import gcd, prod
+
+from bound.infer.footprints.box import Box, SymbolicInterval
+from bound.infer.footprints.enumeration import enumerate_extents
+from bound.infer.footprints.environment import LoopEnvironment
+from bound.infer.footprints.footprint import Footprint
+from bound.infer.footprints.instances import has_instance, instances, transitive_ranges
+from bound.schedule import simple
+from intset.domains.registry import CHEAPEST
+from intset.errors import BudgetError
+from intset.expr import ops
+from intset.expr.build import ceildiv, floordiv, maximum
+from intset.expr.node import Expr, Var, as_expr
+from intset.linear.form import Linear
+from intset.regions.product import has_select
+
+_OPERATIONS = 200_000  # of the domain, for one dimension of one region
+_MAX_CORNERS = 64
+
+
+def max_extent(env: LoopEnvironment, footprint: Footprint, k: int, fixed: Sequence[Var], most: Expr) -> Expr:
+    """The largest extent along dimension `k` over all values of the variables in `fixed`, in terms of sizes.
+
+    `most` is the extent of the tensor, where nothing less is known.
+    """
+    box = footprint.box
+    if box is not None:
+        side = box.sides[k]
+        extents = side.extents()
+        if len(extents) == 1 and not any(v in env.ranges for e in extents[0].terms for v in e.free_vars()):
+            value = extents[0]
+            return as_expr(max(value.const, 0)) if value.is_const else value.expr()
+        number = _at_corners(env, box, side)
+        if number is not None:
+            return as_expr(number)
+    hull = footprint.hull(env)
+    varying = [v for v in fixed if v in env.ranges and env.ranges[v].constant() is None]
+    visited = enumerate_extents(env, hull, varying) if footprint.has_ends and not hull.is_affine() else None
+    if visited is not None:
+        return as_expr(max((extents[k] for extents in visited), default=0))
+    found = _asked(env, footprint, k, fixed) if footprint.has_ends else None
+    return _bounded(env, hull.sides[k], most) if found is None else found
+
+
+def is_always_empty(env: LoopEnvironment, footprint: Footprint, fixed: Sequence[Var]) -> bool:
+    """Whether a region turns out to be empty in every instance, for conditions that exclude one another there."""
+    box = footprint.box
+    is_plain = not (footprint.guard if box is None else box).is_conditional()
+    if is_plain and all(env.ranges[v].constant() for v in fixed):
+        return False  # an empty set or interval would have been noticed
+    if box is not None:
+        alive = [gap.expr() >= 0 for side in box.sides for gap in side.gaps()]
+        alive += [*(form.expr() >= 0 for form in box.where), *box.also]
+        if has_instance(env, transitive_ranges(env, (*fixed, *box.variables())), alive):
+            return False
+    visited = None if box is None or box.is_affine() else enumerate_extents(env, box, fixed)
+    if visited is not None:
+        return not any(prod(extents) for extents in visited)
+    try:
+        around = instances(env, (*footprint.variables(), *fixed))
+        return footprint.shape(env).within(around).is_empty()
+    except BudgetError:
+        return False
+
+
+def _at_corners(env: LoopEnvironment, box: Box, side: SymbolicInterval) -> int | None:
+    """The largest extent, where it is met at a corner of the space of instances."""
+    ends = [env.bounds(extent)[1] for extent in side.extents()]
+    numbers = [n for n in ends if n is not None]
+    if not numbers:
+        return None
+    most = max(min(numbers), 0)
+    for values in _corners(env, box):
+        if min(_value(f, values) for f in side.extents()) == most and _is_alive(box, values):
+            return most
+    return None
+
+
+def _corners(env: LoopEnvironment, box: Box) -> Iterator[dict[Expr, int]]:
+    """The corners of the space of instances, as values of loop variables; none where they are not independent."""
+    if not box.is_affine():
+        return
+    variables = box.variables()
+    spans = []
+    for v in variables:
+        limits = env.ranges.get(v)
+        ends = None if limits is None else limits.constant()
+        if ends is None or ends[0] > ends[1]:
+            return
+        spans.append(tuple(dict.fromkeys(ends)))
+    if prod(len(span) for span in spans) <= _MAX_CORNERS:
+        for corner in product(*spans):
+            yield dict(zip(variables, corner, strict=True))
+
+
+def _value(form: Linear, values: Mapping[Expr, int]) -> int:
+    return form.const + sum(k * values[e] for e, k in form.terms.items())
+
+
+def _is_alive(box: Box, values: Mapping[Expr, int]) -> bool:
+    forms = [*box.where, *(gap for side in box.sides for gap in side.gaps())]
+    return all(_value(form, values) >= 0 for form in forms)
+
+
+def _asked(env: LoopEnvironment, footprint: Footprint, k: int, fixed: Sequence[Var]) -> Expr | None:
+    try:
+        shape = footprint.shape(env)
+        around = instances(env, (*footprint.variables(), *fixed))
+        with env.budget(_OPERATIONS):
+            inside = shape.within(around)
+            found = inside.widest(k, [v for v in inside.atoms() if v in env.ranges])
+    except BudgetError:
+        return None
+    if found is None or has_select(found) or any(v in env.ranges for v in found.free_vars()):
+        return None
+    return found
+
+
+def _bounded(env: LoopEnvironment, side: SymbolicInterval, most: Expr) -> Expr:
+    """A bound of the extent: the numeric one, or where sizes are unbounded one from the symbolic ends of loops."""
+    ends = [env.bounds(extent)[1] for extent in side.extents()]
+    numbers = [n for n in ends if n is not None]
+    if numbers:
+        number = max(min(numbers), 0)
+        most = simple.minimum(number, most) if most.is_const else as_expr(number)
+    choices = [most]
+    for extent in side.extents():
+        apart = bound_quotient_differences(env, extent)
+        if numbers and apart is extent:
+            continue
+        high = _without_loops(env, apart.expr())
+        if high is None:
+            continue
+        form = env.form(high)
+        if not any(env.is_nonneg(form.minus(env.form(other))) for other in choices):
+            choices = [other for other in choices if not env.is_nonneg(env.form(other).minus(form))]
+            choices.append(high)
+    return reduce(simple.minimum, choices[1:], choices[0])
+
+
+def _without_loops(env: LoopEnvironment, e: Expr) -> Expr | None:
+    """The most that an expression is over all values of loop variables, in sizes; `None` where that is not known."""
+    if any(v in env.ranges for v in e.free_vars()):
+        high = env.context.extended(env.ranges).bounds(e, domain=CHEAPEST)[1]
+        if not isinstance(high, Expr) or any(v in env.ranges for v in high.free_vars()):
+            return None
+        return high
+    return e
+
+
+def bound_quotient_differences(env: LoopEnvironment, form: Linear) -> Linear:
+    """An upper bound of a form: pairs of quotients by one size whose dividends are a loop-free distance apart, bounded.
+
+    The form itself, where there is no such pair.
+    """
+    quotients = [(e, k) for e, k in form.terms.items() if isinstance(e, Expr) and e.op is ops.FLOORDIV]
+    for e, k in quotients:
+        for other, j in quotients:
+            if k > 0 > j and e.args[1] is other.args[1]:
+                bound = _difference(env, e, other)
+                if bound is not None:
+                    number = min(k, -j)
+                    rest = form.plus(Linear(0, {e: 1}), -number).plus(Linear(0, {other: 1}), number)
+                    return bound_quotient_differences(env, rest.plus(env.form(bound), number))
+    return form
+
+
+def _difference(env: LoopEnvironment, e: Expr, other: Expr) -> Expr | None:
+    """The most that `e` exceeds `other`, two quotients by the same size; `None` where that depends on a loop."""
+    divisor = e.args[1]
+    assert isinstance(divisor, Expr) and isinstance(e.args[0], Expr) and isinstance(other.args[0], Expr)
+    size, high, low = _reduced(env.form(divisor), env.form(e.args[0]), env.form(other.args[0]))
+    apart = high.minus(low)
+    loops = {v for form in (size, apart) for term in form.terms for v in term.free_vars()} & set(env.ranges)
+    if loops or not env.is_nonneg(size):
+        return None
+    # Where there is a quotient its divisor is not 0; the bound has a value for any size.
+    by = size.expr() if env.is_nonneg(size.shift(-1)) else maximum(size.expr(), 1)
+    if apart.is_const and apart.const == 0:
+        return as_expr(0)
+    if env.is_nonneg(apart.shift(-1)):  # rounded up
+        return floordiv(apart.shift(-1).expr(), by) + 1
+    return ceildiv(apart.expr(), by)
+
+
+def _reduced(size: Linear, high: Linear, low: Linear) -> tuple[Linear, Linear, Linear]:
+    """The divisor and the dividends divided by what all their factors share: the quotients stay what they are.
+
+    `(g*x + r) // (g*m)` is `(x + r // g) // m`.
+    """
+    g = gcd(size.const, *(k for form in (size, high, low) for k in form.terms.values()))
+    if g < 2:
+        return size, high, low
+    size, high, low = (Linear(f.const // g, {e: k // g for e, k in f.terms.items()}) for f in (size, high, low))
+    return size, high, low
