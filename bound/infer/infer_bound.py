@@ -20,7 +20,7 @@ from bound.infer.phases.stage_bounds import StageBounds, StageLoop, StageNest
 from bound.infer.phases.start import create_reduction_init
 from bound.infer.phases.threads import check_threads, idle_threads
 from bound.infer.program import sharing as shared
-from bound.infer.program.graph import create_read_graph
+from bound.infer.program.accesses import create_read_graph
 from bound.infer.program.sizes import ScheduleSizes
 from bound.infer.storage.compact import storage_of
 from bound.infer.storage.storage import Storage

@@ -8,7 +8,7 @@ from typing import Final
 
 from bound.errors import ScheduleError
 from bound.infer import BoundsMap, StageNest, Storage
-from bound.infer.program.graph import thread_of
+from bound.infer.phases.threads import thread_of
 from bound.intrin import TensorComputeOp
 from bound.itervar import IterVar
 from bound.operation import ComputeOp, ExternOp, PlaceholderOp, ScanOp

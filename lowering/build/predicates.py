@@ -12,7 +12,7 @@ from typing import Final
 
 from bound.errors import ScheduleError
 from bound.infer import BoundsMap, StageNest
-from bound.infer.program.graph import thread_of
+from bound.infer.phases.threads import thread_of
 from bound.itervar import IterVar
 from bound.schedule import Stage
 from bound.tir import build, walk

@@ -17,9 +17,8 @@ from bound.infer.footprints.environment import LoopEnvironment
 from bound.infer.footprints.instances import size_bounds, transitive_ranges
 from bound.infer.phases.infer_root_bound import InferenceState
 from bound.infer.phases.stage_bounds import StageBounds
-from bound.infer.program.accesses import implied
-from bound.infer.program.graph import thread_of
-from bound.infer.program.reads import ElementRead, reads
+from bound.infer.phases.threads import thread_of
+from bound.infer.program.accesses import ElementRead, implied, reads
 from bound.itervar import IterVar
 from bound.operation import ScanOp
 from bound.schedule import AttachType, Stage

@@ -36,7 +36,7 @@ from bound.infer.footprints.instances import instances, transitive_ranges
 from bound.infer.phases.pass_down import nest_of, pass_down, uniform_roots
 from bound.infer.phases.stage_bounds import ReductionInit, StageBounds, StageNest, data_axes
 from bound.infer.phases.start import create_reduction_init
-from bound.infer.program.graph import thread_of
+from bound.infer.phases.threads import thread_of
 from bound.infer.storage.compact import LatticeRegion, improved, places_of
 from bound.infer.storage.storage import Storage
 from bound.itervar import IterType, IterVar

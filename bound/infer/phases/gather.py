@@ -28,8 +28,7 @@ from bound.infer.footprints.instances import takes_two_values, transitive_ranges
 from bound.infer.phases.pass_down import rounded_up, rounds_up, uniform_roots
 from bound.infer.phases.slide import new_elements
 from bound.infer.phases.stage_bounds import StageBounds, data_axes
-from bound.infer.phases.threads import started
-from bound.infer.program.graph import thread_of
+from bound.infer.phases.threads import started, thread_of
 from bound.intrin import TensorComputeOp
 from bound.itervar import IterType, IterVar
 from bound.operation import ComputeOp

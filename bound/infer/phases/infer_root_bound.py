@@ -17,8 +17,8 @@ from bound.infer.phases.propagate import Propagation
 from bound.infer.phases.relax import LoopState, initialise_leaves, storage_rank_of
 from bound.infer.phases.slide import enclosing_guards
 from bound.infer.phases.stage_bounds import StageBounds, data_axes
-from bound.infer.program.accesses import TensorAccess, accesses
-from bound.infer.program.graph import ReadGraph, tag_of, thread_of
+from bound.infer.phases.threads import tag_of, thread_of
+from bound.infer.program.accesses import ReadGraph, TensorAccess, accesses
 from bound.infer.program.sharing import Sharing
 from bound.infer.program.sizes import ScheduleSizes
 from bound.itervar import IterVar

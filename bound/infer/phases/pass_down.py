@@ -13,7 +13,7 @@ from bound.infer.footprints.environment import LoopEnvironment, constant_extent
 from bound.infer.footprints.footprint import Footprint, end_forms
 from bound.infer.phases.guards import membership_guards, without_implied
 from bound.infer.phases.stage_bounds import StageBounds, StageLoop, StageNest, data_axes
-from bound.infer.program.graph import thread_of
+from bound.infer.phases.threads import thread_of
 from bound.itervar import IterType, IterVar
 from bound.schedule import Fuse, Rebase, Relation, Split, Stage, Tail, simple
 from bound.schedule.message import extent, low, overruns, pass_down_domain, pass_up_index

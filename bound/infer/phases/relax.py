@@ -6,7 +6,7 @@ from collections.abc import Container
 from dataclasses import dataclass
 
 from bound.errors import ScheduleError
-from bound.infer.program.graph import tag_of
+from bound.infer.phases.threads import tag_of
 from bound.itervar import IterVar
 from bound.schedule import Stage
 from bound.schedule.attach import AttachPath

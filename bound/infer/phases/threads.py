@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping
 from bound.errors import ScheduleError
 from bound.infer.footprints.environment import LoopEnvironment, constant_extent
 from bound.infer.phases.stage_bounds import StageBounds
-from bound.infer.program.graph import thread_of
 from bound.infer.program.sizes import ScheduleSizes
 from bound.itervar import IterVar
 from bound.schedule import Rebase, Split, Stage, simple
@@ -84,3 +83,17 @@ def _is_equal(env: LoopEnvironment, a: Expr, b: Expr) -> bool:
     if a is b or env.form(a).same(env.form(b)):
         return True
     return bool(env.context.prove(a.eq(b)))
+
+
+def thread_of(stage: Stage, iv: IterVar) -> IterVar | None:
+    """The thread axis that a loop of `stage` runs on; `None` for an ordinary loop."""
+    if iv.thread_tag:
+        return iv
+    attr = stage.iter_var_attrs.get(iv)
+    return None if attr is None else attr.bind_thread
+
+
+def tag_of(stage: Stage, iv: IterVar) -> str:
+    """The thread tag of a loop; empty for an ordinary loop."""
+    thread = thread_of(stage, iv)
+    return "" if thread is None else thread.thread_tag

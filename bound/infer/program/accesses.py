@@ -1,45 +1,52 @@
-"""What an operation reads: index tuples over its root axes, with the conditions under which each is read.
+"""What an operation reads: index tuples over its root axes, with the conditions under which each element is read.
 
-Pure data, independent of any schedule and of any domain of sets. All conditions are in the integers the analysis sees;
-a condition on floats says nothing and is left out, which can only make an access happen more often.
+`accesses` asks which elements *may* be needed: conditions are in the integers of the analysis, and a condition on data
+is dropped, which only lets an access happen more often. `reads` asks whether an access *ever happens*, so it keeps the
+conditions on data.
+
+Invariant: pure data, independent of schedules and of domains of sets.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import singledispatch
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from bound.intrin import TensorComputeOp
 from bound.operation import ComputeOp, ExternOp, Operation, PlaceholderOp, ScanOp
+from bound.schedule import AttachType, Schedule, Stage
 from bound.tensor import Tensor
+from bound.tir.build import all_of, any_of, negation, together
 from bound.tir.opaque import IntFunction
 from bound.tir.reduce import condition, initial, reduction_of
-from bound.tir.value import Value, ValueOp
+from bound.tir.value import Operand, Value, ValueOp
 from bound.tir.walk import loaded_tensor, substitute
 from intset.expr import ops
-from intset.expr.node import Cond, Expr, Var
+from intset.expr.node import Cond, Expr, Var, truth
 from intset.expr.range import Range
 from intset.expr.walk import conjuncts, opaque_terms
 
 Conditions: TypeAlias = "tuple[Cond, ...]"
+PathCondition: TypeAlias = "tuple[Any, ...]"  # a conjunction
+ReadGraph: TypeAlias = "dict[Tensor, list[Stage]]"
 
-# A node reached in more ways than this is reached under what the ways have in common.
-_MAX_WAYS: Final = 6
+_MAX_PATHS: Final = 6  # conjunctions of an access; beyond that, the conditions common to all of them
+_MAX_READ_PATHS: Final = 4  # conjunctions of a read; beyond that, one condition for all of them
 
 
 @dataclass(frozen=True)
 class TensorAccess:
-    """One way of reading elements of a tensor: the set of `indices` where all `conditions` hold.
+    """A read of a tensor: the elements at `indices` wherever all `conditions` hold.
 
     Attributes
     ----------
-    tensor: what is read.
-    indices: one expression a dimension, in the root axes of the operation, in sizes, and in `extra`.
-    conditions: when it is read; a conjunction, empty when always.
-    extra: variables of the access itself with their ranges, where a whole region is read at once.
-    before: axes of the operation before whose loops it is read, even where these do not run.
+    tensor: the tensor read.
+    indices: one expression a dimension, over root axes of the operation, sizes and `extra`.
+    conditions: a conjunction, empty for an unconditional read.
+    extra: variables of the access and their ranges, for a region read at once.
+    before: reduction or scan axes whose loops start after the read, so that it happens even if they are empty.
     """
 
     tensor: Tensor
@@ -49,7 +56,7 @@ class TensorAccess:
     before: tuple[Var, ...] = ()
 
     def inside(self) -> Conditions:
-        """The conditions that a data-dependent index stays inside the tensor: other values do not occur."""
+        """Bounds of the data-dependent indices. Other values do not occur: they would be errors."""
         ends: list[Cond] = []
         for index, extent in zip(self.indices, self.tensor.extents, strict=True):
             if opaque_terms(index):
@@ -58,7 +65,7 @@ class TensorAccess:
 
 
 class OperandEdge(NamedTuple):
-    """What is evaluated for a node: always, or where a truth value holds, or where it does not."""
+    """An operand and its condition: `truth` is `holds`; `None` for an operand that is always evaluated."""
 
     node: Any
     truth: Any = None
@@ -67,7 +74,7 @@ class OperandEdge(NamedTuple):
 
 @singledispatch
 def accesses(op: Operation) -> tuple[TensorAccess, ...]:
-    """Everything `op` reads; each way once, in the order of the formula."""
+    """The accesses of an operation without duplicates, in the order of its formula."""
     raise TypeError(f"accesses of {op!r} are not known")
 
 
@@ -100,7 +107,7 @@ def _tensor_compute(op: TensorComputeOp) -> tuple[TensorAccess, ...]:
 
 @accesses.register
 def _scan(op: ScanOp) -> tuple[TensorAccess, ...]:
-    """Row `t` of each update at step `t`, the rows of each initial state, both over the spatial axes."""
+    """A scan reads row `t` of each update at step `t` and all rows of each initial state, over the spatial axes."""
     read: list[TensorAccess] = []
     spatial = list(op.spatial_axis)
     for init, update in zip(op.init, op.update, strict=True):
@@ -130,36 +137,55 @@ def _region(tensor: Tensor, region: tuple[Range, ...]) -> TensorAccess:
 
 
 def loads(roots: Iterable[Any]) -> tuple[TensorAccess, ...]:
-    """The elements read below `roots`, each under the conditions of the selections and reductions around it."""
-    bodies = tuple(roots)
-    order = expanded_postorder(bodies)
-    ways: dict[Any, list[Conditions]] = {root: [()] for root in bodies}
-    for node, edges in reversed(order):
-        for child, truth, holds in edges:
-            added = () if truth is None else implied(truth, holds)
-            reached = ways.setdefault(child, [])
-            for way in ways[node]:
-                _add_way(reached, (*way, *(cond for cond in added if cond not in way)))
+    """The elements read below `roots`, each under the integer conditions of selections and reductions around it."""
     found: dict[TensorAccess, None] = {}
-    for node, _ in order:
+    for node, paths in path_conditions(tuple(roots), implied, _common, _MAX_PATHS):
         tensor = loaded_tensor(node)
         if tensor is not None:
-            found.update((TensorAccess(tensor, node.args, way), None) for way in ways[node])
+            found.update((TensorAccess(tensor, node.args, path), None) for path in paths)
     return tuple(found)
 
 
-def _add_way(ways: list[Conditions], new: Conditions) -> None:
-    """Add a conjunction to a disjunction, leaving out what another way implies."""
-    if any(set(old) <= set(new) for old in ways):
+def _common(paths: list[PathCondition]) -> PathCondition:
+    """The conditions that all paths share: weaker than their disjunction."""
+    return tuple(cond for cond in paths[0] if all(cond in path for path in paths[1:]))
+
+
+def path_conditions(
+    roots: tuple[Any, ...],
+    conditions: Callable[[Any, bool], PathCondition],
+    widen: Callable[[list[PathCondition]], PathCondition],
+    most: int,
+) -> list[tuple[Any, list[PathCondition]]]:
+    """Every node below `roots`, operands first, with the disjunction of the paths that reach it.
+
+    Parameters
+    ----------
+    conditions: the conjunction that follows where a truth value is true, or where it is false.
+    widen: replaces more than `most` paths by one that covers them.
+    """
+    order = expanded_postorder(roots)
+    paths: dict[Any, list[PathCondition]] = {root: [()] for root in roots}
+    for node, edges in reversed(order):
+        for child, truth_value, holds in edges:
+            added = () if truth_value is None else conditions(truth_value, holds)
+            reached = paths.setdefault(child, [])
+            for path in paths[node]:
+                _add_path(reached, (*path, *(cond for cond in added if cond not in path)))
+                if len(reached) > most:
+                    reached[:] = [widen(reached)]
+    return [(node, paths[node]) for node, _ in order]
+
+
+def _add_path(paths: list[PathCondition], new: PathCondition) -> None:
+    """Add a conjunction to a disjunction without redundant members."""
+    if any(set(old) <= set(new) for old in paths):
         return
-    ways[:] = [old for old in ways if not set(new) <= set(old)] + [new]
-    if len(ways) > _MAX_WAYS:
-        common = [cond for cond in ways[0] if all(cond in way for way in ways[1:])]
-        ways[:] = [tuple(common)]
+    paths[:] = [old for old in paths if not set(new) <= set(old)] + [new]
 
 
 def expanded_postorder(roots: tuple[Any, ...]) -> list[tuple[Any, list[OperandEdge]]]:
-    """Every node with its edges, children first; integer functions of data are opened at their arguments."""
+    """Every node with its operands, operands first; bodies of integer functions are expanded at their arguments."""
     order: list[tuple[Any, list[OperandEdge]]] = []
     done: set[Any] = set()
     stack: list[tuple[Any, list[OperandEdge] | None]] = [(root, None) for root in reversed(roots)]
@@ -176,7 +202,7 @@ def expanded_postorder(roots: tuple[Any, ...]) -> list[tuple[Any, list[OperandEd
 
 
 def _edges(node: Any) -> Iterator[OperandEdge]:
-    """What is evaluated for a node, each with what holds where that happens."""
+    """The operands of a node; selections, conjunctions and reductions evaluate theirs lazily."""
     op, args = node.op, node.args
     if op is ops.SELECT or op is ValueOp.SELECT:
         yield OperandEdge(args[0])
@@ -193,7 +219,7 @@ def _edges(node: Any) -> Iterator[OperandEdge]:
         yield OperandEdge(where)
         for source in args[:arity]:
             yield OperandEdge(source, where)
-        combiner = reduction_of(node).combiner  # what it starts from is read before the reduction, not here
+        combiner = reduction_of(node).combiner  # its initial value is read before the reduction
         for result in () if combiner.is_closed else combiner.results:
             yield OperandEdge(result, where)
     else:
@@ -204,7 +230,7 @@ def _edges(node: Any) -> Iterator[OperandEdge]:
 
 
 def implied(truth: Any, holds: bool) -> Conditions:
-    """The conditions on integers that follow when a truth value is true, or when it is false."""
+    """The integer conditions that follow from a truth value (`holds`) or from its negation."""
     if isinstance(truth, Cond):
         if truth.op is ops.BOOL:
             return () if truth.data is holds else (truth,) if holds else (~truth,)
@@ -217,3 +243,81 @@ def implied(truth: Any, holds: bool) -> Conditions:
     if truth.op is (ValueOp.AND if holds else ValueOp.OR):
         return (*implied(truth.args[0], holds), *implied(truth.args[1], holds))
     return implied(truth.args[0], not holds) if truth.op is ValueOp.NOT else ()
+
+
+@dataclass(frozen=True)
+class ElementRead:
+    """A read of a tensor with its exact condition.
+
+    Attributes
+    ----------
+    tensor: the tensor read.
+    index: one expression a dimension, over root axes of the operation, sizes and `extra`.
+    when: the truth value under which it happens; `True` for an unconditional read.
+    extra: variables of the read and their ranges.
+    at_start: whether the read precedes the loops of a reduction or scan, so that it happens even if they are empty.
+    """
+
+    tensor: Tensor
+    index: tuple[Expr, ...]
+    when: Any
+    extra: tuple[tuple[Var, Range], ...] = ()
+    at_start: bool = False
+
+
+def reads(op: Operation, wanted: Iterable[Tensor]) -> tuple[ElementRead, ...]:
+    """The reads of an operation that computes the outputs `wanted`."""
+    if isinstance(op, ExternOp):
+        return ()  # its arguments are whole tensors
+    if isinstance(op, ComputeOp):
+        return _of_formula(op, frozenset(wanted))
+    conditioned = (
+        ElementRead(a.tensor, a.indices, together(*a.conditions), a.extra, bool(a.before)) for a in accesses(op)
+    )
+    return (*conditioned, *(_of_tile(op) if isinstance(op, TensorComputeOp) else ()))
+
+
+def _of_formula(op: ComputeOp, wanted: frozenset[Tensor]) -> tuple[ElementRead, ...]:
+    if op.reduction is None:
+        return reached(body for body, t in zip(op.body, op.outputs, strict=True) if t in wanted)
+    top = op.body[0]
+    assert isinstance(top, Value)
+    starts = reached(initial(top) or op.reduction.combiner.identity)
+    return (*reached(op.body), *(ElementRead(r.tensor, r.index, r.when, (), True) for r in starts))
+
+
+def _of_tile(op: TensorComputeOp) -> tuple[ElementRead, ...]:
+    """Reads of the formal tensors of an intrinsic."""
+    inner = op.call.intrin.op
+    axes = tuple((iv, iv.dom) for iv in (*inner.axis, *inner.reduce_axis) if isinstance(iv.dom, Range))
+    return tuple(ElementRead(r.tensor, r.index, r.when, axes) for r in _of_formula(inner, frozenset(inner.outputs)))
+
+
+def reached(roots: Iterable[Operand]) -> tuple[ElementRead, ...]:
+    """The elements read below `roots`; reads inside an index or a condition precede the reads that depend on them."""
+    return tuple(
+        ElementRead(tensor, node.args, _either(paths))
+        for node, paths in path_conditions(tuple(roots), _truth, lambda paths: (_either(paths),), _MAX_READ_PATHS)
+        if (tensor := loaded_tensor(node)) is not None
+    )
+
+
+def _truth(value: Any, holds: bool) -> PathCondition:
+    return (value if holds else negation(value),)
+
+
+def _either(paths: list[PathCondition]) -> Any:
+    return truth(True) if () in paths else any_of(*(all_of(*path) for path in paths))
+
+
+# -- readers ------------------------------------------------------------------------------------------------------
+
+
+def create_read_graph(schedule: Schedule) -> ReadGraph:
+    """CreateReadGraph: the stages that read each tensor, in schedule order. Inlined stages read nothing."""
+    graph: ReadGraph = {tensor: [] for stage in schedule.stages for tensor in stage.op.outputs}
+    for stage in schedule.stages:
+        if stage.attach_type is not AttachType.INLINED_ALREADY:
+            for tensor in stage.op.input_tensors:
+                graph.setdefault(tensor, []).append(stage)
+    return graph

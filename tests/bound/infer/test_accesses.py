@@ -7,8 +7,7 @@ from typing import Any
 
 from bound import te, tir
 from bound.infer.phases.relax import initialise_leaves, storage_rank_of
-from bound.infer.program.accesses import TensorAccess, accesses
-from bound.infer.program.graph import create_read_graph
+from bound.infer.program.accesses import TensorAccess, accesses, create_read_graph
 from bound.itervar import IterVar
 from bound.schedule.attach import create_attach_path
 from bound.schedule.message import Ranges, pass_down_domain, pass_up_index, split_guards
