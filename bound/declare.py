@@ -17,10 +17,10 @@ from bound.tir import build
 from bound.tir.buffer import Buffer
 from bound.tir.value import Value, parameter
 from intset.errors import InputError
-from intset.expr.digits import shown
-from intset.expr.given import a_function, a_name, listed, of_kind
+from intset.expr.arguments import a_function, a_name, listed, of_kind
 from intset.expr.node import ShapeVar, Var, as_expr, as_int
 from intset.expr.range import Range
+from intset.expr.text import shown
 
 
 def var(name: str = "tindex", dtype: str = dtypes.INDEX) -> Var | Value:

@@ -14,10 +14,10 @@ from bound.tir.reduce import Parameter
 from bound.tir.value import Operand, Value
 from intset.errors import InputError
 from intset.expr import ops
-from intset.expr.digits import shown
-from intset.expr.given import a_function, a_name, listed
+from intset.expr.arguments import a_function, a_name, listed
 from intset.expr.node import Expr, Var, as_expr
 from intset.expr.range import Range
+from intset.expr.text import shown
 
 
 class TensorIntrin:

@@ -19,10 +19,10 @@ from bound.tir.elements import computed_range
 from bound.tir.reduce import Reduction
 from bound.tir.value import Operand, Value, ValueOp
 from intset.errors import InputError
-from intset.expr.digits import shown
-from intset.expr.given import a_name, as_int, mapped, of_kind
+from intset.expr.arguments import a_name, as_int, mapped, of_kind
 from intset.expr.node import Expr
 from intset.expr.range import Range
+from intset.expr.text import shown
 
 
 class Operation:

@@ -22,9 +22,9 @@ from bound.tir.value import Operand, Value, ValueOp
 from bound.tir.walk import nodes
 from intset.errors import InputError, UndefinedError
 from intset.expr import ops
-from intset.expr.digits import shown
 from intset.expr.evaluate import evaluate as evaluate_expr
 from intset.expr.node import Expr, Var
+from intset.expr.text import shown
 
 # Points evaluated at once: a reduction over more is done in pieces.
 _POINTS: Final = 1 << 20

@@ -11,11 +11,11 @@ from bound.tir.value import Value
 from intset.context import Context
 from intset.errors import InputError, ShapeWarning
 from intset.expr import annotate, ops
-from intset.expr.digits import shown
-from intset.expr.given import a_name
+from intset.expr.arguments import a_name
+from intset.expr.intern import WeakTable
 from intset.expr.node import Expr, Node, PlainVar, Var, as_expr
+from intset.expr.text import shown
 from intset.expr.walk import free_vars, postorder
-from intset.expr.weak import WeakTable
 
 _ARGUMENTS: WeakTable[tuple[int, int], Var] = WeakTable()  # made by te.var: in TVM these are the sizes of shapes
 _TOLD: WeakTable[tuple[int, int], Var] = WeakTable()

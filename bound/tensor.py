@@ -10,8 +10,8 @@ from bound.tir.opaque import TensorElement, unfinished_element
 from bound.tir.value import Operand, load
 from intset.errors import InputError
 from intset.expr.annotate import carrying_sizes
-from intset.expr.digits import shown
 from intset.expr.node import Expr, Guest, as_expr
+from intset.expr.text import shown
 
 if TYPE_CHECKING:
     from bound.operation import Operation

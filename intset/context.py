@@ -8,7 +8,6 @@ from copy import copy
 from typing import Any, Literal, overload
 
 from intset import config as configuration
-from intset.assuming import Assuming, within_blocks
 from intset.domains.answers import bounds_by, region_by
 from intset.domains.base import IntSet
 from intset.domains.end_arithmetic import MetSides
@@ -20,16 +19,15 @@ from intset.domains.region import Region
 from intset.domains.registry import domain_named
 from intset.domains.relation import Relation
 from intset.domains.where_nonempty import where_nonempty
-from intset.equations import Solved, solved_equations
 from intset.errors import ContradictionWarning, InputError
-from intset.expr.digits import shown
-from intset.expr.given import listed
+from intset.expr.arguments import listed
 from intset.expr.length import as_width
 from intset.expr.node import Cond, Expr, IntLike, Node, Var, as_cond, as_expr
 from intset.expr.range import Range
+from intset.expr.text import shown
 from intset.expr.walk import conjuncts
 from intset.facts import ASSUMED, DERIVED, PROVENANCES, Fact
-from intset.frame import Frame
+from intset.frame import Assuming, Frame, within_blocks
 from intset.itermap.itermap import IterMap, iter_map
 from intset.names import generation
 from intset.prover.cache import prove_once
@@ -38,12 +36,11 @@ from intset.prover.explain import Explanation, explain
 from intset.prover.proof import Proof
 from intset.prover.simplifying import Simplified, simplified_in_steps
 from intset.prover.width import fits
-from intset.ranges import as_ranges, checked_ranges, listed_vars
-from intset.renaming import renamed
+from intset.ranges import as_ranges, checked_ranges, listed_vars, renamed
 from intset.simplify.cost import COST, weights
 from intset.simplify.engine import MAX_ROUNDS, simplified
 from intset.simplify.glance import settled
-from intset.solving import Narrowed, narrowed, solutions
+from intset.solving import Narrowed, Solved, narrowed, solutions, solved_equations
 
 
 class Context:

@@ -12,10 +12,10 @@ from intset.expr.definedness import asserted_parts, definedness, is_partial
 from intset.expr.node import Cond, Expr, Node, PlainVar, Var
 from intset.expr.range import Range
 from intset.facts import ASSERTED, Fact
+from intset.linear.assumptions import narrow
 from intset.linear.canonical import Normalizer
-from intset.linear.refine import narrow
-from intset.ranges import base_normalizer, checked_ranges, is_known, occupied
-from intset.stated import stated_as_ranges
+from intset.ranges import base_normalizer, checked_ranges, is_known, occupied, stated_as_ranges
+from intset.scopes import Block, entered_blocks
 
 MAX_CACHED_ANSWERS = 4096
 T = TypeVar("T")
@@ -54,7 +54,7 @@ class Frame:
         multiples = [
             (var % step).eq(0) for var in ranges if type(var) is not PlainVar and (step := var.declared()[2]) > 1
         ]
-        full = occupied(ranges, self.base) if self.base.knowledge.limits else ()
+        full = occupied(ranges, self.base) if self.base.assumptions.limits else ()
         self.running: tuple[Cond, ...] = ()
         if not facts and not defined and not multiples and not full:
             self.conditions: tuple[Cond, ...] = ()
@@ -108,7 +108,7 @@ class Frame:
         """Whether ranges or facts mention a variable that has no range, or other variables with one."""
         found = self._sized
         if found is None:
-            limits, ranges = self.base.knowledge.limits, self.ranges
+            limits, ranges = self.base.assumptions.limits, self.ranges
             found = self._sized = bool(limits) or any(v not in ranges for c in self.conditions for v in c.free_vars())
         return found
 
@@ -208,3 +208,47 @@ def _where_defined(frame: Frame, roots: Sequence[Node]) -> Frame:
     if not open_needs:
         return inside
     return Frame(frame.ranges, inside.facts, (*frame.defined, *open_needs), open_needs, frame.base)
+
+
+class Assuming(Block[T]):
+    """The facts of one `with ctx.assuming(...)` block.
+
+    Parameters
+    ----------
+    given: the context that the block belongs to; `as` gives it.
+    root: the scope of the context outside of all blocks. Contexts may share one: it does not identify a context.
+    """
+
+    entered = entered_blocks("intset_assuming")
+    inherited = False
+
+    def __init__(self, given: T, root: Frame, facts: tuple[Fact, ...]) -> None:
+        self._given, self.root, self.facts = given, root, facts
+        self._made: tuple[tuple[Fact, ...], Frame] | None = None
+
+    def enter(self) -> T:
+        self.frame((*within_blocks(self._given, self.root).facts, *self.facts))
+        return self._given
+
+    def frame(self, facts: tuple[Fact, ...]) -> Frame:
+        """The scope while this is the innermost block and `facts` hold; kept until there are others."""
+        made = self._made
+        if made is None or made[0] != facts:
+            made = self._made = (facts, self.root.stating(facts))
+        return made[1]
+
+
+def within_blocks(context: object, root: Frame) -> Frame:
+    """The scope of a context inside the blocks of that context that this thread or task has entered.
+
+    Parameters
+    ----------
+    root: the scope of the context outside of all blocks.
+    """
+    if not Assuming.entered.get():
+        return root
+    entered: tuple[Assuming[Any], ...] = Assuming.in_force()
+    blocks = [block for block in entered if block._given is context]
+    if not blocks:
+        return root
+    return blocks[-1].frame((*root.facts, *(fact for block in blocks for fact in block.facts)))

@@ -7,23 +7,28 @@ These conditions are facts of every frame, unless they are known to hold, so tha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Set
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from intset.errors import InputError
 from intset.expr import ops
+from intset.expr.arguments import listed, mapped, of_kind, refusal
 from intset.expr.build import maximum, minimum
 from intset.expr.definedness import definedness
-from intset.expr.digits import shown
-from intset.expr.given import listed, mapped, of_kind, refusal
-from intset.expr.node import Cond, Expr, PlainVar, Var, as_expr
+from intset.expr.node import Cond, Expr, IntLike, PlainVar, Var, as_expr, const, constant_value
 from intset.expr.range import Range
-from intset.facts import DECLARED, Fact
-from intset.infinity import NEG_INF
+from intset.expr.text import shown
+from intset.expr.walk import opaque_terms
+from intset.facts import DECLARED, DERIVED, Fact
+from intset.infinity import NEG_INF, POS_INF
+from intset.linear.assumptions import Assumptions
 from intset.linear.bounds import EVERYTHING, Interval, meet
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
-from intset.linear.knowledge import Knowledge
+
+if TYPE_CHECKING:
+    from intset.facts import Fact
+    from intset.linear.canonical import Normalizer
 
 
 def checked_var(var: object) -> Var:
@@ -92,7 +97,7 @@ def occupied(ranges: Mapping[Var, Range], base: Normalizer) -> tuple[Cond, ...]:
 
     A range that depends on sizes alone gives none: where it is empty, no answer says anything.
     """
-    limits = {var: ranges[var] for var in base.knowledge.limits}
+    limits = {var: ranges[var] for var in base.assumptions.limits}
     dependent = [var for var, r in limits.items() if any(v in ranges for v in r.free_vars()) or r.loads()]
     found = [cond for var in dependent for cond in (*has_ends((ranges[var],)), *is_occupied(var, ranges[var]))]
     return tuple(cond for cond in found if not is_known(base, cond))
@@ -161,7 +166,7 @@ def _with_symbolic_ranges(numeric: dict[Var, Interval], symbolic: dict[Var, Rang
     limits: dict[Var, tuple[Linear | None, Linear | None]] = {}
     pending = dict(symbolic)
     while pending:
-        normalizer = Normalizer(dict(numeric), Knowledge(limits=dict(limits)))
+        normalizer = Normalizer(dict(numeric), Assumptions(limits=dict(limits)))
         ready = [v for v in pending if not any(w in pending for w in pending[v].free_vars())]
         for var in ready:
             span = pending.pop(var)
@@ -180,7 +185,7 @@ def _with_symbolic_ranges(numeric: dict[Var, Interval], symbolic: dict[Var, Rang
         if first is not None and last is not None:
             _learn_size(last.minus(first), numeric, sizes)
     empty = empty or any(low is not None and high is not None and low > high for low, high in sizes.values())
-    return Normalizer(numeric, Knowledge(atoms=sizes, limits=limits), empty=empty)
+    return Normalizer(numeric, Assumptions(atoms=sizes, limits=limits), empty=empty)
 
 
 def _learn_size(width: Linear, numeric: Mapping[Var, Interval], sizes: dict[Expr, Interval]) -> None:
@@ -192,3 +197,174 @@ def _learn_size(width: Linear, numeric: Mapping[Var, Interval], sizes: dict[Expr
         return
     own: Interval = (-(width.const // k), None) if k > 0 else (None, width.const // -k)
     sizes[size] = meet(meet(size.declared()[:2], sizes.get(size, EVERYTHING)), own)
+
+
+MAX_ENDS = 4  # facts that bound one side of one variable; what is beyond stays a fact
+LOWER, UPPER = -1, 1
+
+
+class StatedEnd(NamedTuple):
+    """`value` bounds `var` from one side: `var >= value` (LOWER) or `var <= value` (UPPER)."""
+
+    var: Var
+    side: int
+    value: Expr
+
+
+class _Table:
+    """The ends found so far of variables, and the facts that gave them: of those whose range is open, or of all."""
+
+    def __init__(self, ranges: Mapping[Var, Range], also_closed: bool) -> None:
+        self.ranges, self.also_closed = ranges, also_closed
+        self.ends: dict[tuple[Var, int], list[Expr]] = {}
+        self.given: dict[Var, list[Fact]] = {}
+
+    def is_open(self, end: StatedEnd) -> bool:
+        limits = self.ranges.get(end.var)
+        if self.also_closed:
+            return limits is not None
+        return limits is not None and (limits.min is NEG_INF if end.side == LOWER else limits.extent is POS_INF)
+
+    def take(self, fact: Fact, ends: Sequence[StatedEnd]) -> bool:
+        """Let the fact be these ends, if all of them may be."""
+        for end in ends:
+            if not self.is_open(end) or len(self.ends.get((end.var, end.side), ())) >= MAX_ENDS:
+                return False
+        for end in ends:
+            self.ends.setdefault((end.var, end.side), []).append(end.value)
+        self.given.setdefault(ends[0].var, []).append(fact)
+        return True
+
+
+def stated_as_ranges(
+    ranges: Mapping[Var, Range], facts: Sequence[Fact], base: Normalizer, also_closed: bool = False
+) -> tuple[dict[Var, Range], tuple[Fact, ...]] | None:
+    """The same points by narrower ranges and fewer facts; `None` where no fact can serve as the end of a range.
+
+    Only facts over sizes serve; one that relates two variables that run stays a fact. `also_closed`: an end that there
+    is already is met with those of facts, `[0, 100)` with `i < n`.
+    """
+    if not also_closed and not any(limits.extent is POS_INF for limits in ranges.values()):
+        return None
+    table = _Table(ranges, also_closed)
+    for fact in facts:
+        for ends in _ends_of(base, fact.condition, table):
+            if not any(v in ranges for v in ends[0].value.free_vars()) and table.take(fact, ends):
+                break
+    return _with_stated_ends(table, facts, base)
+
+
+def _ends_of(base: Normalizer, condition: Cond, table: _Table) -> Iterator[tuple[StatedEnd, ...]]:
+    """Each way to read a condition as ends of one variable; an equation is both ends."""
+    if definedness((condition,)) or opaque_terms(condition):
+        return
+    clauses = base.clauses(condition)
+    if len(clauses) != 1 or isinstance(clauses[0], Cond) or clauses[0][0] is ops.NE:
+        return
+    kind, form = clauses[0]
+    for var, k in form.terms.items():
+        if not isinstance(var, Var) or var not in table.ranges:
+            continue
+        rest = Linear(form.const, {t: c for t, c in form.terms.items() if t is not var})
+        if any(var in t.free_vars() for t in rest.terms) or (kind is ops.EQ and abs(k) != 1):
+            continue
+        first = _stated_end(base, var, k, rest)
+        yield (first, _stated_end(base, var, -k, rest.scale(-1))) if kind is ops.EQ else (first,)
+
+
+def _stated_end(base: Normalizer, var: Var, k: int, rest: Linear) -> StatedEnd:
+    """What `k*var + rest >= 0` says of `var`: it is at least the ceiling of `-rest/k`, or at most the floor."""
+    quotient = rest if abs(k) == 1 else base.form(rest.expr() // abs(k))
+    return StatedEnd(var, LOWER, quotient.scale(-1).expr()) if k > 0 else StatedEnd(var, UPPER, quotient.expr())
+
+
+def _with_stated_ends(
+    table: _Table, facts: Sequence[Fact], base: Normalizer
+) -> tuple[dict[Var, Range], tuple[Fact, ...]] | None:
+    found = dict(table.ranges)
+    dropped: set[Fact] = set()
+    for var, given in table.given.items():
+        limits = _range_of_ends(table, var, base)
+        if limits is not None:
+            found[var] = limits
+            dropped.update(given)
+    return (found, tuple(fact for fact in facts if fact not in dropped)) if dropped else None
+
+
+def _range_of_ends(table: _Table, var: Var, base: Normalizer) -> Range | None:
+    """The range between the ends found; `None` where the lower one is missing, or the two exclude one another."""
+    limits = table.ranges[var]
+    own = {side: [end] if isinstance(end, Expr) else [] for side, end in ((LOWER, limits.min), (UPPER, limits.max))}
+    lows, highs = ([*own[side], *table.ends.get((var, side), ())] for side in (LOWER, UPPER))
+    if not lows:
+        return None
+    low = _tightest(LOWER, lows)
+    if not highs:
+        return Range(low, POS_INF)
+    high = _tightest(UPPER, highs)
+    extent = base.form(high).minus(base.form(low)).shift(1).expr()
+    number = constant_value(extent)
+    return None if number is not None and number < 1 else Range(low, extent)
+
+
+def _tightest(side: int, ends: Sequence[Expr]) -> Expr:
+    """One end that says what several do; constants are compared here."""
+    numbers = [int(end) for end in ends if end.is_const]
+    best = [const(max(numbers) if side == LOWER else min(numbers))] if numbers else []
+    every = (*best, *(end for end in dict.fromkeys(ends) if not end.is_const))
+    if len(every) == 1:
+        return every[0]
+    return maximum(*every) if side == LOWER else minimum(*every)
+
+
+def renamed(
+    own: Mapping[Var, Range],
+    stated: Iterable[Fact],
+    replacements: Mapping[Var, IntLike],
+    ranges: Mapping[Var, Range | None] | None,
+) -> tuple[dict[Var, Range | None], tuple[Fact, ...]]:
+    """The ranges and facts of a context that has the ranges `own` and states these facts; see `Context.renamed`."""
+    new: dict[Expr, Expr] = {}
+    for var, value in mapped(replacements, "replacements", "a mapping {Var: expression}").items():
+        if not isinstance(var, Var):
+            raise InputError(f"only variables can be renamed, not {shown(var)}")
+        new[var] = as_expr(value, f"what replaces {var.name}")
+    given = as_ranges(ranges)
+    table: dict[Var, Range | None] = {}
+    facts = [fact.substitute(new) for fact in stated]
+    for var, limits in own.items():
+        moved = _range_under(limits, new)
+        instead = new.get(var)
+        if instead is None:
+            table[var] = moved
+        elif type(instead) is PlainVar and instead not in given and instead not in own:
+            table[instead] = moved
+        else:
+            facts += _inside(instead, moved)
+    for old, into in new.items():
+        assert isinstance(old, Var)
+        facts += declared_of(old, into)
+    return {**table, **given}, tuple(dict.fromkeys(facts))
+
+
+def _range_under(limits: Range, new: Mapping[Expr, Expr]) -> Range:
+    low, extent = (end.substitute(dict(new)) if isinstance(end, Expr) else end for end in (limits.min, limits.extent))
+    return limits if low is limits.min and extent is limits.extent else Range(low, extent)
+
+
+def _inside(e: Expr, limits: Range) -> Iterator[Fact]:
+    if isinstance(limits.min, Expr):
+        yield Fact(e >= limits.min, DERIVED)
+    if isinstance(limits.max, Expr):
+        yield Fact(e <= limits.max, DERIVED)
+
+
+def declared_of(var: Var, e: Expr) -> Iterator[Fact]:
+    """What `var` says of itself, said of `e`."""
+    low, high, step = var.declared()
+    if low is not None:
+        yield Fact(e >= low, DECLARED)
+    if high is not None:
+        yield Fact(e <= high, DECLARED)
+    if step > 1:
+        yield Fact((e % step).eq(0), DECLARED)

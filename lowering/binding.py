@@ -8,10 +8,10 @@ from typing import Any, Final
 from bound import dtypes
 from bound.tensor import Tensor
 from intset.errors import InputError
-from intset.expr.digits import shown
+from intset.expr.arguments import mapped
 from intset.expr.evaluate import evaluate
-from intset.expr.given import mapped
 from intset.expr.node import Expr, Var, as_int
+from intset.expr.text import shown
 from intset.expr.walk import opaque_terms, without_assertions
 from lowering.nest.ir import Assert, Function, ShapeOf
 from lowering.nest.walk import statements

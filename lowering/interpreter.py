@@ -10,9 +10,9 @@ from typing import Any, Final, NoReturn
 from bound import dtypes
 from bound.tensor import Tensor
 from intset.errors import InputError, UndefinedError
-from intset.expr.digits import shown
-from intset.expr.given import a_name, mapped
+from intset.expr.arguments import a_name, mapped
 from intset.expr.ops import trunc_div, trunc_mod, wrap
+from intset.expr.text import shown
 from lowering.binding import bound_values, by_tensor
 from lowering.codegen.python_floats import float32_rounding, float_functions, host_functions, of_rounding
 from lowering.codegen.python_nest import PythonNest

@@ -12,8 +12,8 @@ from bound.infer import BoundsMap
 from bound.schedule import Schedule
 from intset.context import Context
 from intset.errors import InputError
-from intset.expr.digits import shown
-from intset.expr.given import a_name, of_kind
+from intset.expr.arguments import a_name, of_kind
+from intset.expr.text import shown
 from lowering.build.function import Maker
 from lowering.build.pieces import NESTS
 from lowering.forms import COMPUTE, chosen

@@ -31,12 +31,12 @@ from bound.schedule.attach import AttachPath, attachment, create_attach_path
 from bound.schedule.message import pass_down_domain
 from bound.tensor import Tensor
 from intset import config
-from intset.configured import Configured, as_configured
+from intset.config import Configured, as_configured
 from intset.context import Context
-from intset.expr.digits import shown
-from intset.expr.given import as_int, listed, of_kind
+from intset.expr.arguments import as_int, listed, of_kind
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.range import Range
+from intset.expr.text import shown
 
 _COMPUTE = ("exact", "box", "auto")
 _CHOICE = "lowering.forms.choose"  # the layer above knows what nests cost; it is found by name

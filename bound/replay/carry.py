@@ -18,7 +18,7 @@ from bound.replay.spanning import C2P, Allowed, Edge, tree
 from bound.schedule import Schedule
 from bound.schedule.message import with_ancestors
 from bound.tensor import Tensor
-from intset.expr.digits import shown
+from intset.expr.text import shown
 
 
 @dataclass(eq=False)

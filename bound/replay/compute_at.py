@@ -14,7 +14,7 @@ from bound.replay.reasons import Repair, ReplayError
 from bound.replay.recompute import recompute
 from bound.schedule import Schedule
 from bound.tensor import Tensor
-from intset.expr.digits import shown
+from intset.expr.text import shown
 
 RECOMPUTE: Final = "recompute"
 

@@ -14,8 +14,8 @@ from bound.operation import Operation, PlaceholderOp
 from bound.schedule import Fuse, Rebase, Relation, Schedule, Singleton, Split
 from bound.schedule.relations import children, parents
 from bound.tensor import Tensor
-from intset.expr.digits import shown
 from intset.expr.node import Expr
+from intset.expr.text import shown
 
 ITERATION: Final = "i"
 REDUCTION: Final = "r"

@@ -19,7 +19,7 @@ from bound.replay.spanning import C2P, Edge
 from bound.schedule import Schedule
 from bound.tensor import Tensor
 from intset.errors import IntSetError
-from intset.expr.digits import shown
+from intset.expr.text import shown
 
 STANDARD: Final = "standard"
 BEST_EFFORT: Final = "best_effort"

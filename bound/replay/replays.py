@@ -14,7 +14,7 @@ from bound.replay.history import create, detect, history
 from bound.schedule import Relation
 from bound.schedule.message import with_ancestors
 from bound.schedule.relations import children, parents
-from intset.expr.digits import shown
+from intset.expr.text import shown
 
 
 @dataclass(frozen=True)

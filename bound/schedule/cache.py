@@ -20,9 +20,9 @@ from bound.tir import build
 from bound.tir.reduce import condition
 from bound.tir.value import Operand, Value, ValueOp, make
 from bound.tir.walk import substitute
-from intset.expr.digits import shown
 from intset.expr.node import Cond, Expr, as_expr
 from intset.expr.range import Range
+from intset.expr.text import shown
 
 if TYPE_CHECKING:
     from bound.schedule.schedule import Schedule

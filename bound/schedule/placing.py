@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from bound.errors import ScheduleError
 from bound.itervar import IterType, IterVar
 from bound.operation import ComputeOp, Operation
-from intset.expr.digits import shown
+from intset.expr.text import shown
 
 if TYPE_CHECKING:
     from bound.schedule.schedule import Schedule

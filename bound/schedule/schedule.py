@@ -16,8 +16,8 @@ from bound.schedule.normalize import normalize
 from bound.schedule.placing import AttachType
 from bound.schedule.stage import Stage
 from bound.tensor import Tensor
-from intset.expr.digits import shown
-from intset.expr.given import of_kind
+from intset.expr.arguments import of_kind
+from intset.expr.text import shown
 
 
 def create_schedule(ops: object) -> Schedule:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from bound.errors import ScheduleError
-from intset.expr.digits import shown
+from intset.expr.text import shown
 
 WARP: Final = 2
 _STORAGE: Final = {"": 0, "global": 0, "shared": 1, "warp": WARP, "local": 3, "wmma": 3, "texture": 0}

@@ -14,9 +14,9 @@ from bound.schedule.relations import Fuse, Relation, Singleton, Split, Tail, chi
 from bound.schedule.scopes import check_scope, check_thread_tag
 from bound.tensor import Tensor
 from bound.tir.value import Truth
-from intset.expr.digits import shown
 from intset.expr.node import Expr, IntLike, Var, as_expr, as_int
 from intset.expr.range import Range
+from intset.expr.text import shown
 
 if TYPE_CHECKING:
     from bound.schedule.schedule import Schedule

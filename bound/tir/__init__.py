@@ -20,8 +20,8 @@ from bound.tir.value import Number, Operand, Truth, Value, ValueLike, ValueOp
 from bound.tir.walk import input_tensors, loaded_tensor, nodes, rewrite, substitute, variables
 from intset.errors import InputError
 from intset.expr.build import ceildiv
-from intset.expr.digits import shown
 from intset.expr.node import Expr, IntLike, ShapeVar, Var, as_expr
+from intset.expr.text import shown
 
 SizeVar = ShapeVar
 Select = select

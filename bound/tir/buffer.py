@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bound import dtypes
-from intset.expr.given import a_name, of_kind
+from intset.expr.arguments import a_name, of_kind
 from intset.expr.node import Expr, as_expr
 
 

@@ -18,9 +18,9 @@ from bound.tir.value import COMPARISONS, Number, Operand, Truth, Value, ValueLik
 from intset.errors import InputError
 from intset.expr import build as ints
 from intset.expr import ops
-from intset.expr.digits import shown
-from intset.expr.given import refusal
+from intset.expr.arguments import refusal
 from intset.expr.node import Cond, Expr, Node, Var, as_expr, compare, truth
+from intset.expr.text import shown
 from intset.expr.walk import postorder
 
 _INTEGER: Final[dict[ValueOp, Callable[[Expr, Expr], Expr | Cond]]] = {

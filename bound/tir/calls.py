@@ -12,9 +12,9 @@ from bound.tir.opaque import integer
 from bound.tir.value import Number, Operand, Value, ValueLike, ValueOp, make
 from intset.errors import InputError
 from intset.expr import build as ints
-from intset.expr.digits import shown
-from intset.expr.given import a_name
+from intset.expr.arguments import a_name
 from intset.expr.node import Expr, IntLike, as_expr
+from intset.expr.text import shown
 
 Function = Callable[..., Operand]
 

@@ -15,8 +15,7 @@ from intset.expr import ops
 from intset.expr.node import Expr, Node, Var
 from intset.expr.walk import postorder
 from intset.linear import bounds as iv
-from intset.linear.atoms import ATOM_BOUNDS
-from intset.linear.bounds import Interval
+from intset.linear.bounds import ATOM_BOUNDS, Interval
 from intset.linear.canonical import Normalizer
 
 Ends = tuple[int, int]

@@ -14,9 +14,9 @@ from bound.tir.value import Operand, Value, ValueOp, make, parameter
 from bound.tir.walk import nodes
 from intset.errors import InputError
 from intset.expr import ops
-from intset.expr.digits import shown
-from intset.expr.given import a_function, a_name
+from intset.expr.arguments import a_function, a_name
 from intset.expr.node import Expr, Var, truth
+from intset.expr.text import shown
 
 Parameter: TypeAlias = "Value | Var"
 Reduced: TypeAlias = "Operand | tuple[Operand, ...]"

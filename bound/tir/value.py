@@ -34,9 +34,9 @@ from typing import TYPE_CHECKING, Any, NoReturn, SupportsFloat, SupportsIndex, T
 
 from bound import dtypes
 from intset.errors import InputError
-from intset.expr.digits import shown
+from intset.expr.intern import LOCK, WeakTable
 from intset.expr.node import Cond, Expr, Guest
-from intset.expr.weak import LOCK, WeakTable
+from intset.expr.text import shown
 
 if TYPE_CHECKING:
     from bound.itervar import IterVar

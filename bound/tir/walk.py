@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from bound.tir.opaque import IntFunction, TensorElement, integer
 from bound.tir.value import Operand, Truth, Value, ValueOp, make
 from intset.expr import ops
-from intset.expr.given import listed, mapped
+from intset.expr.arguments import listed, mapped
 from intset.expr.node import Cond, Expr, Node, Var
 from intset.expr.node import make as make_node
 from intset.expr.walk import no_node, postorder, postorder_until

@@ -20,10 +20,10 @@ from intset.check.evidence import Combination, Premise, Term, clip, combination_
 from intset.check.text import fields_of, text_of
 from intset.check.wellformed import is_well_formed
 from intset.errors import ParseError
-from intset.expr.digits import number_text
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.printer import to_text
 from intset.expr.range import Range
+from intset.expr.text import number_text
 from intset.facts import Fact
 
 if TYPE_CHECKING:

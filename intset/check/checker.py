@@ -12,8 +12,8 @@ from intset.check.points import check_point, check_points
 from intset.check.smt_text import check_z3
 from intset.check.wellformed import is_well_formed
 from intset.errors import BudgetError
+from intset.expr.arguments import refusal
 from intset.expr.definedness import asserted_parts
-from intset.expr.given import refusal
 from intset.facts import ASSERTED
 
 if TYPE_CHECKING:

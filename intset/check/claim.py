@@ -8,8 +8,8 @@ from intset.check.certificate import Certificate
 from intset.check.ends import BoundsCertificate
 from intset.expr.node import Expr, Node, Var
 from intset.expr.printer import to_text
-from intset.expr.quoted import name_text
 from intset.expr.range import Range
+from intset.expr.text import name_text
 from intset.expr.walk import free_vars
 from intset.facts import Fact
 from intset.infinity import Infinity

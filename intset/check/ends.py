@@ -15,10 +15,10 @@ from intset.check.wellformed import are_facts, are_ranges
 from intset.expr import ops
 from intset.expr.build import logical_and
 from intset.expr.definedness import asserted_parts, definedness
-from intset.expr.digits import short_number
 from intset.expr.node import Cond, Expr, Var, as_expr
 from intset.expr.printer import to_text
 from intset.expr.range import Range
+from intset.expr.text import short_number
 from intset.expr.walk import free_vars, opaque_terms, substitute
 from intset.facts import ASSERTED, Fact
 from intset.infinity import NEG_INF, POS_INF, Infinity

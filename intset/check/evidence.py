@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from intset.expr.digits import number_text
 from intset.expr.node import Cond, Expr, Node
 from intset.expr.printer import to_text
+from intset.expr.text import number_text
 
 GOAL, FACT, DEFINED, RANGE, DECLARED, MEANING, DIVISOR, SQUARE = (
     "the goal negated",

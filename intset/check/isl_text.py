@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from intset.check.budget import STEPS_AN_ISL_OPERATION, CheckBudget
 from intset.check.premises import premises_of, stated
 from intset.expr import ops
-from intset.expr.digits import decimal
 from intset.expr.node import Cond, Expr, Node, constant_value
+from intset.expr.text import decimal
 from intset.expr.walk import postorder
 from intset.loading import load
 

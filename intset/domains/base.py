@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from intset.configured import all_as_configured, as_configured
+from intset.config import all_as_configured, as_configured
 from intset.domains import order
 from intset.domains.budgeted import (
     Ends,
@@ -30,9 +30,9 @@ from intset.domains.excluded import Excludable, note
 from intset.domains.protocols import ClimbingDomain, Domain, Points, RegionDomain, Regions
 from intset.errors import BudgetError, InputError, UndecidedError
 from intset.expr import ops
+from intset.expr.arguments import listed
 from intset.expr.build import logical_and, maximum
 from intset.expr.evaluate import evaluate
-from intset.expr.given import listed
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, as_int, constant_value, truth
 from intset.expr.walk import conjuncts, free_vars
 from intset.facts import ASSUMED, Fact

@@ -13,9 +13,9 @@ from intset.domains.ends import End
 from intset.domains.engines import strongest
 from intset.errors import BudgetError, CountError, UndecidedError
 from intset.expr.build import logical_and
-from intset.expr.digits import shown
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr
 from intset.expr.range import Range
+from intset.expr.text import shown
 from intset.infinity import NEG_INF, POS_INF, Infinity
 from intset.linear.canonical import Normalizer
 from intset.regions.derived import coordinates

@@ -8,9 +8,9 @@ from intset.domains.ends import End, as_end
 from intset.domains.query import Query
 from intset.errors import EvaluationError, InputError
 from intset.expr.build import maximum, minimum
-from intset.expr.digits import shown
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, IntLike, Var, as_cond, as_expr
+from intset.expr.text import shown
 from intset.expr.walk import opaque_terms, substitute
 from intset.infinity import NEG_INF, POS_INF, Infinity
 from intset.linear.canonical import Normalizer

@@ -7,9 +7,9 @@ from typing import Protocol
 
 from intset.check.ends import BoundsCertificate
 from intset.errors import InputError
-from intset.expr.digits import shown
-from intset.expr.given import listed
+from intset.expr.arguments import listed
 from intset.expr.node import Expr, const
+from intset.expr.text import shown
 from intset.infinity import NEG_INF, POS_INF, Infinity
 
 End = Expr | Infinity

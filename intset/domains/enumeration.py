@@ -12,7 +12,7 @@ from intset.domains.query import Query
 from intset.domains.witness import Point
 from intset.errors import EvaluationError
 from intset.expr.build import select
-from intset.expr.compiled import compiled
+from intset.expr.evaluate import compiled
 from intset.expr.length import length, some_may_be_long
 from intset.expr.node import Cond, Expr, Var, sum_of
 from intset.expr.walk import free_vars, opaque_terms, postorder

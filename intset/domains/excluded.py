@@ -6,10 +6,10 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 
 from intset.domains.end_arithmetic import placed_conditions
-from intset.expr.digits import shown
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr
+from intset.expr.text import shown
 from intset.expr.walk import free_vars
-from intset.renaming import declared_of
+from intset.ranges import declared_of
 
 
 def failing(facts: Iterable[Cond], values: Mapping[Var, IntLike]) -> tuple[Cond, ...]:

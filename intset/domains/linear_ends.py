@@ -23,7 +23,7 @@ def has_parameters(query: Query, form: Linear) -> bool:
     """Whether the answer may depend on variables that stay symbolic."""
     if not form.terms:
         return False
-    limits, ranges, keep = query.known.knowledge.limits, query.ranges, query.keep
+    limits, ranges, keep = query.known.assumptions.limits, query.ranges, query.keep
     for e in form.terms:
         for var in e.free_vars():
             if var not in ranges or var in keep or var in limits:
@@ -157,7 +157,7 @@ def _ends_beside_facts(query: Query, form: Linear, side: int) -> list[Linear]:
     """Ends of `form` plus the multiple of a fact `f >= 0` that cancels a common term."""
     found = []
     toward = symbolic.highest if side > 0 else symbolic.lowest
-    for fact in query.known.knowledge.nonneg:
+    for fact in query.known.assumptions.nonneg:
         for monomial, k in fact.terms.items():
             have = form.terms.get(monomial)
             if have is None or have % k or (have // k < 0) != (side > 0):

@@ -13,8 +13,8 @@ from intset.domains.base import End, IntSet, as_end, empty_set
 from intset.domains.budgeted import check_countable
 from intset.domains.value import ValueDomain
 from intset.expr import ops
-from intset.expr.digits import number_text
 from intset.expr.node import Cond, IntLike, as_expr, truth
+from intset.expr.text import number_text
 from intset.infinity import NEG_INF, POS_INF, Infinity
 
 

@@ -24,8 +24,7 @@ from intset.frame import Frame
 from intset.infinity import NEG_INF
 from intset.linear.canonical import Normalizer
 from intset.prover.cache import prove_once
-from intset.ranges import checked_var, has_ends, is_known, is_occupied
-from intset.renaming import declared_of
+from intset.ranges import checked_var, declared_of, has_ends, is_known, is_occupied
 
 
 class Found(NamedTuple):

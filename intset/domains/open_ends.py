@@ -81,5 +81,5 @@ def _runs(query: Query, x: Expr) -> bool:
     """Whether `x` is a variable that takes every value between its numeric ends, whatever the parameters are."""
     if not isinstance(x, Var) or not query.is_relaxed(x):
         return False
-    limits = query.known.knowledge.limits.get(x, (None, None))
+    limits = query.known.assumptions.limits.get(x, (None, None))
     return limits == (None, None) and x.declared()[2] == 1

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar, TypeGuard
 
-from intset.configured import Configured, as_configured
+from intset.config import Configured, as_configured
 from intset.domains.budgeted import Represented, own_budget, shape_of_conditions
 from intset.errors import BudgetError, InputError, UndecidedError
 from intset.expr.build import logical_and

@@ -10,8 +10,8 @@ from intset.domains.consistency import values_of
 from intset.domains.enumeration import runs
 from intset.domains.query import Query
 from intset.expr.build import logical_or
-from intset.expr.digits import number_text
 from intset.expr.node import Cond, IntLike, as_expr, as_int, truth
+from intset.expr.text import number_text
 from intset.infinity import NEG_INF, POS_INF
 
 

@@ -21,12 +21,11 @@ from intset.domains.region import Region
 from intset.domains.value import ValueDomain
 from intset.expr import ops
 from intset.expr.build import logical_and
-from intset.expr.digits import number_text
 from intset.expr.node import Cond, IntLike, as_expr
+from intset.expr.text import number_text
 from intset.infinity import NEG_INF, POS_INF, Infinity
 from intset.linear import bounds as iv
-from intset.linear.atoms import ATOM_BOUNDS
-from intset.linear.bounds import Interval
+from intset.linear.bounds import ATOM_BOUNDS, Interval
 
 Pair = tuple[Interval | None, congruence.Congruence]
 

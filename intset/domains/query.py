@@ -87,12 +87,12 @@ class Query:
     def ties(self) -> Mapping[Var, frozenset[Var]]:
         """For each variable whose range depends on relaxed variables, these, also through the ranges between."""
         if self._ties is None:
-            self._ties = self._found_ties() if self.base.knowledge.limits else {}
+            self._ties = self._found_ties() if self.base.assumptions.limits else {}
         return self._ties
 
     def _found_ties(self) -> dict[Var, frozenset[Var]]:
         found: dict[Var, frozenset[Var]] = {}
-        for var in self.base.knowledge.limits:  # outer variables come first
+        for var in self.base.assumptions.limits:  # outer variables come first
             own: set[Var] = set()
             for outer in self.ranges[var].free_vars():
                 if self.is_relaxed(outer):

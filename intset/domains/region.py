@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import SupportsIndex, TypeVar
 
-from intset.configured import all_as_configured
+from intset.config import all_as_configured
 from intset.domains import order
 from intset.domains.base import IntervalSet, IntSet, empty_set
 from intset.domains.budgeted import (
@@ -42,12 +42,12 @@ from intset.domains.end_arithmetic import Sides, by_parameter
 from intset.domains.ends import End
 from intset.domains.excluded import Excludable, note
 from intset.errors import BudgetError, CountError, InputError, UndecidedError
+from intset.expr.arguments import listed
 from intset.expr.build import logical_and
-from intset.expr.digits import shown
 from intset.expr.evaluate import evaluate
-from intset.expr.given import listed
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, as_int, const
 from intset.expr.range import Range
+from intset.expr.text import shown
 from intset.infinity import NEG_INF, POS_INF, Infinity
 from intset.regions.derived import PerInstance, coordinates
 from intset.regions.remarks import collected

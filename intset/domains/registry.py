@@ -20,7 +20,7 @@ from intset.domains.product import IntervalTimesModular, product_domain
 from intset.domains.protocols import ClimbingDomain, Domain, Regions
 from intset.domains.stride import StrideDomain
 from intset.errors import DomainError, InputError, PluginWarning
-from intset.expr.digits import shown
+from intset.expr.text import shown
 from intset.names import CHEAPEST as CHEAPEST
 from intset.names import announce, check_name, entry_points, withdraw
 

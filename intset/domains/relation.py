@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from intset.configured import Configured, all_as_configured
+from intset.config import Configured, all_as_configured
 from intset.domains.budgeted import joined
 from intset.domains.enclosure import Enclosure
 from intset.domains.region import Region, extreme_targets, made, product_of
 from intset.errors import BudgetError, InputError
-from intset.expr.digits import shown
-from intset.expr.given import listed, of_kind
+from intset.expr.arguments import listed, of_kind
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, as_int
+from intset.expr.text import shown
 
 
 @all_as_configured

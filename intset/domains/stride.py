@@ -19,8 +19,8 @@ from intset.domains.value import ValueDomain
 from intset.errors import CountError
 from intset.expr import ops
 from intset.expr.build import logical_and, logical_or
-from intset.expr.digits import number_text
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr
+from intset.expr.text import number_text
 from intset.expr.walk import substitute
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from intset.configured import Configured, all_as_configured
+from intset.config import Configured, all_as_configured
 from intset.domains.base import IntSet, empty_set
 from intset.domains.budgeted import SHARE, check_countable, own_budget
 from intset.domains.enclosure import Enclosure
@@ -26,10 +26,9 @@ from intset.facts import ASSUMED, DERIVED, Fact
 from intset.frame import Frame
 from intset.infinity import Infinity
 from intset.prover.cache import prove_in
-from intset.ranges import is_known
+from intset.ranges import declared_of, is_known
 from intset.regions.derived import PerInstance, coordinates
 from intset.regions.shape import Shape
-from intset.renaming import declared_of
 
 NOTE = "whether anything is left at these values is not known"
 S = TypeVar("S", IntSet, Region)

@@ -113,7 +113,7 @@ class _Values:
 
     def in_limits(self, normalizer: Normalizer) -> bool:
         """Whether the variables of the point lie in their ranges, where these depend on others, which get values."""
-        limits = normalizer.knowledge.limits
+        limits = normalizer.assumptions.limits
         seen: set[Var] = set()
         while limits and (new := [v for v in limits if v in self.point and v not in seen]):
             seen.update(new)

@@ -7,8 +7,8 @@ from typing import Any
 
 from intset.errors import InputError
 from intset.expr import ops
-from intset.expr.digits import shown
 from intset.expr.node import Node, as_int
+from intset.expr.text import shown
 from intset.expr.walk import postorder
 
 MAX_BITS = 1 << 17  # of a number that a search computes; an answer that takes longer ones is given up

@@ -13,14 +13,13 @@ from typing import Any, NoReturn, Self, SupportsIndex, TypeAlias, TypeVar
 
 from intset.errors import InputError
 from intset.expr import ops
-from intset.expr.digits import shown
-from intset.expr.given import a_name, as_count, listed
-from intset.expr.given import as_int as as_int
-from intset.expr.intern import ABOVE, ORIGIN, intern
+from intset.expr.arguments import a_name, as_count, listed
+from intset.expr.arguments import as_int as as_int
+from intset.expr.intern import ABOVE, LOCK, ORIGIN, WeakTable, intern
 from intset.expr.intern import Guest as Guest  # the names that other layers know from here
 from intset.expr.intern import Node as Node
 from intset.expr.ops import Op
-from intset.expr.weak import LOCK, WeakTable
+from intset.expr.text import shown
 from intset.infinity import Infinity
 
 IntLike: TypeAlias = "Expr | SupportsIndex"

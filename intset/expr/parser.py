@@ -8,10 +8,9 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from intset.errors import InputError, ParseError
 from intset.expr import build, ops
-from intset.expr.digits import number_of, shown
 from intset.expr.node import Cond, Expr, IntLike, Node, Opaque, as_expr, const, divide, make, truth
 from intset.expr.printer import INFIX, Level
-from intset.expr.quoted import KEYWORDS, name_of, name_text
+from intset.expr.text import KEYWORDS, name_of, name_text, number_of, shown
 
 Name: TypeAlias = "Expr | Cond | Opaque"
 

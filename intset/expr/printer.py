@@ -10,10 +10,9 @@ from itertools import count
 from typing import Any, Final, TypeAlias
 
 from intset.expr import ops
-from intset.expr.digits import number_text
 from intset.expr.node import Node, Var, const
 from intset.expr.ops import Op
-from intset.expr.quoted import name_text
+from intset.expr.text import name_text, number_text
 
 
 class Level(IntEnum):

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import NoReturn
 
 from intset.errors import InputError
-from intset.expr.digits import shown
 from intset.expr.node import Expr, IntLike, Var, as_expr, constant_value
+from intset.expr.text import shown
 from intset.expr.walk import free_vars, opaque_terms
 from intset.infinity import NEG_INF, POS_INF, Infinity
 

@@ -7,10 +7,10 @@ from typing import Any, Protocol, TypeVar, overload
 
 from intset.errors import InputError
 from intset.expr import ops
-from intset.expr.digits import shown
-from intset.expr.given import mapped, refusal
+from intset.expr.arguments import mapped, refusal
 from intset.expr.node import Cond, Expr, IntLike, Kind, Node, Opaque, Var, as_expr, make
 from intset.expr.ops import Op
+from intset.expr.text import shown
 
 FEW_ROOTS = 8  # so many roots are asked one by one, because each remembers its variables; more are walked together
 

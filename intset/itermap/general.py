@@ -14,8 +14,7 @@ from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, PlainVar, Var, truth
 from intset.expr.range import Range
 from intset.expr.walk import substitute
-from intset.itermap.listed import Listed, listed
-from intset.itermap.verdict import YES, Verdict, no, open_
+from intset.itermap.listed import YES, Listed, Verdict, listed, no, open_
 from intset.prover.proof import PROVED, REFUTED
 
 if TYPE_CHECKING:

@@ -6,21 +6,20 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from intset.configured import Configured, all_as_configured
+from intset.config import Configured, all_as_configured
 from intset.domains.engines import strongest
 from intset.errors import BudgetError, InputError, UndecidedError
-from intset.expr import given, ops
+from intset.expr import ops
+from intset.expr.arguments import listed as listed_indices
 from intset.expr.build import ceildiv, logical_and, logical_not, logical_or, minimum, select
-from intset.expr.digits import shown
 from intset.expr.node import Cond, Expr, IntLike, PlainVar, Var, as_expr, constant_value, make, truth
 from intset.expr.range import Range
+from intset.expr.text import shown
 from intset.expr.walk import conjuncts, free_vars, opaque_terms, substitute
 from intset.infinity import POS_INF
 from intset.itermap import general
-from intset.itermap.listed import Listed, listed
-from intset.itermap.scalars import Scalar, Scalars
-from intset.itermap.structure import Interval, NoStructureError, Structure, structure_of
-from intset.itermap.verdict import YES, Verdict, both, no, open_
+from intset.itermap.listed import YES, Listed, Verdict, both, listed, no, open_
+from intset.itermap.structure import Interval, NoStructureError, Scalar, Scalars, Structure, structure_of
 from intset.prover.proof import REFUTED
 
 if TYPE_CHECKING:
@@ -353,7 +352,7 @@ class IterMap(Configured):
         return f"the map is not known to have an inverse: {verdict.reason}"
 
     def _as_places(self, place: Sequence[IntLike]) -> dict[Var, Expr]:
-        indices = given.listed(place, "a place", "a tuple of indices")
+        indices = listed_indices(place, "a place", "a tuple of indices")
         if len(indices) != len(self.places):
             raise InputError(f"the map has {len(self.places)} new indices, not those of {shown(place)}")
         return dict(zip(self.places, map(as_expr, indices), strict=True))

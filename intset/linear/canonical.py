@@ -1,6 +1,6 @@
 """Expressions to the linear form, under what is known of the variables' ranges.
 
-All divisions become floor divisions (`division.py`), remainders become `x - c*(x // c)` (`remainders.py`); `rules.py`
+All divisions become floor divisions (`division.py`), remainders become `x - c*(x // c)` (`division.py`); `rules.py`
 has one rule an operation, `conditions.py` the comparisons, `atoms.py` the bounds of what stays whole.
 """
 
@@ -13,15 +13,25 @@ from typing import Any
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, Node, Var, make, truth
 from intset.expr.walk import free_vars, is_small
-from intset.linear import atoms, conditions, remainders, symbolic
 from intset.linear import bounds as iv
+from intset.linear import conditions, division, symbolic
+from intset.linear.assumptions import NO_ASSUMPTIONS, Assumptions, narrow
 from intset.linear.bounds import Interval
 from intset.linear.conditions import Clause
-from intset.linear.form import Linear, accumulate, atom, constant, degree, is_affine, product
-from intset.linear.knowledge import NO_KNOWLEDGE, Knowledge
-from intset.linear.refine import narrow
+from intset.linear.form import (
+    Linear,
+    Spine,
+    accumulate,
+    atom,
+    constant,
+    degree,
+    is_affine,
+    is_sum,
+    long_spine,
+    product,
+    short_spine,
+)
 from intset.linear.rules import RULES
-from intset.linear.sums import Spine, is_sum, long_spine, short_spine
 
 MAX_PRODUCT_TERMS = 24  # a product with more terms than this stays one atom
 MAX_DEGREE = 32  # a product of more factors stays one atom, too
@@ -55,6 +65,7 @@ class Normalizer:
         "_readers",
         "_related",
         "_without_facts",
+        "assumptions",
         "compared",
         "conds",
         "depth",
@@ -62,17 +73,16 @@ class Normalizer:
         "forms",
         "intervals",
         "is_box",
-        "knowledge",
         "mark",
         "ranges",
         "signs",
     )
 
     def __init__(
-        self, ranges: Mapping[Var, Interval], facts: Knowledge = NO_KNOWLEDGE, depth: int = 0, empty: bool = False
+        self, ranges: Mapping[Var, Interval], facts: Assumptions = NO_ASSUMPTIONS, depth: int = 0, empty: bool = False
     ) -> None:
         self.ranges = ranges
-        self.knowledge = facts
+        self.assumptions = facts
         self.depth = depth
         self.empty = empty
         self.is_box = True  # whether the numeric ranges say all that the facts say
@@ -118,7 +128,7 @@ class Normalizer:
 
         The result holds `FLOORMOD` (and `TRUNCMOD`) atoms, so it is for bounds and print, not for further arithmetic.
         """
-        if not 1 < len(form.terms) <= remainders.MAX_TERMS:
+        if not 1 < len(form.terms) <= division.MAX_TERMS:
             return form
         found = form.regrouped
         if found is not None and found[0] is self.mark:
@@ -132,12 +142,12 @@ class Normalizer:
         return result
 
     def _regrouped(self, form: Linear) -> Linear:
-        short = None if form.made is None else remainders.only_remainder(self, form, form.made)
+        short = None if form.made is None else division.only_remainder(self, form, form.made)
         if short is not None:
             return short
         for e in form.terms:
-            if e.op in remainders.REMAINDER_OF or e.op is ops.MUL and remainders.has_quotient(e):
-                return remainders.regrouped(self, form)
+            if e.op in division.REMAINDER_OF or e.op is ops.MUL and division.has_quotient(e):
+                return division.regrouped(self, form)
         return form
 
     def is_nonneg(self, form: Linear) -> bool:
@@ -160,7 +170,7 @@ class Normalizer:
         """Whether eliminating variables may tell more of a sum than bounds of its terms: it has sizes or products."""
         if len(form.terms) < 2:
             return False
-        if self.knowledge.limits:
+        if self.assumptions.limits:
             return True
         ranges = self.ranges
         for e in form.terms:
@@ -191,8 +201,8 @@ class Normalizer:
         """The variables that facts speak of beyond their numeric ranges and symbolic ends."""
         found = self._related
         if found is None:
-            atoms = [e for fact in self.knowledge.nonneg for e in fact.terms]
-            atoms += [e for e in self.knowledge.atoms if e.op is not ops.VAR]
+            atoms = [e for fact in self.assumptions.nonneg for e in fact.terms]
+            atoms += [e for e in self.assumptions.atoms if e.op is not ops.VAR]
             found = self._related = frozenset(free_vars(*atoms)) if atoms else frozenset()
         return found
 
@@ -208,7 +218,7 @@ class Normalizer:
             regrouped = self.regroup(form)
             if regrouped is not form:
                 interval = iv.meet(interval, self.sum_bounds(regrouped))
-        for fact in self.knowledge.nonneg:
+        for fact in self.assumptions.nonneg:
             interval = iv.meet(interval, self._bounds_beside(form, fact))
         form.interval = (self.mark, interval)
         return interval
@@ -221,7 +231,7 @@ class Normalizer:
         for monomial, coefficient in form.terms.items():
             interval = known.get(monomial)
             if interval is None:
-                interval = known[monomial] = atoms.atom_bounds(self, monomial)
+                interval = known[monomial] = iv.atom_bounds(self, monomial)
             first, last = interval if coefficient > 0 else (interval[1], interval[0])
             low = None if low is None or first is None else low + coefficient * first
             high = None if high is None or last is None else high + coefficient * last
@@ -231,7 +241,7 @@ class Normalizer:
         """A numeric interval that contains every value of an atom or monomial."""
         found = self.intervals.get(e)
         if found is None:
-            found = self.intervals[e] = atoms.atom_bounds(self, e)
+            found = self.intervals[e] = iv.atom_bounds(self, e)
         return found
 
     def _bounds_beside(self, form: Linear, fact: Linear) -> Interval:
@@ -262,8 +272,8 @@ class Normalizer:
             return self.sum_bounds(form)  # facts do not touch the bounds of a variable beyond its range
         plain = self._without_facts
         if plain is None:
-            knowledge = self.knowledge._replace(nonneg=())
-            plain = self._without_facts = Normalizer(self.ranges, knowledge, self.depth, self.empty)
+            assumptions = self.assumptions._replace(nonneg=())
+            plain = self._without_facts = Normalizer(self.ranges, assumptions, self.depth, self.empty)
         return plain.sum_bounds(form)
 
     # -- the walk -----------------------------------------------------------------------------------------------

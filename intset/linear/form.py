@@ -6,15 +6,165 @@ kept as a `MUL` chain in canonical order. So a `Linear` is a polynomial over ato
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from math import gcd
 from operator import is_
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 from intset.expr import ops
-from intset.expr.node import Expr, const, make
-from intset.linear.order import order_key
-from intset.linear.sums import short_spine
+from intset.expr.node import Expr, Node, Opaque, Var, const, make
+
+_OP_NUMBER = {op: number for number, op in enumerate(ops.OPS.values())}
+_NO_LEAF = 1 << 62
+
+Key = tuple[int, ...]  # three numbers, then the serials of the leaves
+
+
+def order_key(node: Node) -> Key:
+    """(serial of the oldest leaf below, two digests, the serials of all): deterministic, never an address.
+
+    Leaves are variables and symbols of loads. The digests see in what order the leaves were made, not what was made
+    between them; the first sees of each argument its oldest leaf alone.
+    """
+    try:
+        return node._order
+    except AttributeError:
+        return _found_order(node)
+
+
+def _found_order(root: Node) -> Key:
+    stack = [root]
+    while stack:
+        node = stack[-1]
+        waiting = [arg for arg in node.args if not hasattr(arg, "_order")]
+        if waiting:
+            stack.extend(waiting)
+            continue
+        stack.pop()
+        node.remember("_order", _key_from(node))
+    return root._order
+
+
+def _key_from(node: Node) -> Key:
+    """The key of a node whose arguments have theirs."""
+    if isinstance(node, Var):
+        return (node.serial, 0, 0, node.serial)
+    keys, number = [arg._order for arg in node.args], _OP_NUMBER[node.op]
+    data = -1 if node.data is None else node.data  # the hash of None is an address
+    if len(keys) == 2 and len(keys[0]) > 3 == len(keys[1]):  # `x // 4`: what is below, written out for its number
+        (first, one, every, *leaves), (_, digest, _) = keys
+        by_oldest = hash((number, data, (0, one), (-1, digest))) | 1
+        return (first, by_oldest, hash((number, data, (every, *range(len(leaves))), (digest,))) | 1, *leaves)
+    own = (data.serial,) if isinstance(data, Opaque) else ()
+    leaves = keys[0][3:] if len(keys) == 1 and not own else sorted({*own, *(leaf for key in keys for leaf in key[3:])})
+    if not leaves:
+        digest = hash((number, data, *((-1, key[1]) for key in keys))) | 1
+        return (_NO_LEAF, digest, digest)
+    place = {leaf: k for k, leaf in enumerate(leaves)}
+    if own:
+        data = place[own[0]]
+    oldest = [(place[key[3]] if len(key) > 3 else -1, key[1]) for key in keys]
+    all_of = [(key[2], *[place[leaf] for leaf in key[3:]]) for key in keys]
+    return (leaves[0], hash((number, data, *oldest)) | 1, hash((number, data, *all_of)) | 1, *leaves)
+
+
+def form_key(form: Linear) -> tuple[object, ...]:
+    """A key that orders forms."""
+    return (*order_key(form.expr()), form.const)
+
+
+MAX_TREE_STEPS = 128
+
+Spine = tuple[int, dict[Expr, int]]
+ADDITIVE = frozenset((ops.ADD, ops.SUB, ops.NEG, ops.MUL))  # MUL only by a constant: `is_sum` tells
+
+
+def is_sum(node: Node) -> TypeGuard[Expr]:
+    """Whether the node adds, or scales by a constant, what is below it."""
+    op = node.op
+    if op is ops.MUL:
+        return node.args[1].op is ops.CONST or node.args[0].op is ops.CONST
+    return op in ADDITIVE
+
+
+def spine(root: Expr) -> Spine:
+    """`root` over the nodes where addition stops."""
+    return short_spine(root) or long_spine(root, {})
+
+
+def short_spine(root: Expr) -> Spine | None:
+    """`root` over the nodes where addition stops, written out as a tree; `None` for one that is long."""
+    total = 0
+    leaves: dict[Expr, int] = {}
+    stack: list[tuple[Expr, int]] = [(root, 1)]
+    for _ in range(MAX_TREE_STEPS):
+        node, factor = stack.pop()
+        op = node.op
+        if op is ops.CONST:
+            total += factor * node.data
+        elif op is ops.VAR:
+            leaves[node] = leaves.get(node, 0) + factor
+        elif op is ops.ADD:
+            a, b = node.args
+            stack.append((b, factor))
+            stack.append((a, factor))
+        elif op is ops.MUL and node.args[1].op is ops.CONST:
+            stack.append((node.args[0], factor * node.args[1].data))
+        else:
+            children = _children(node)
+            if children:
+                stack.extend([(child, factor * k) for child, k in reversed(children)])
+            else:
+                leaves[node] = leaves.get(node, 0) + factor
+        if not stack:
+            return total, leaves
+    return None
+
+
+def long_spine(root: Expr, known: Mapping[Node, object]) -> Spine:
+    """The spine of any sum, over what is in `known`, too: every shared node is met once."""
+    order: list[Expr] = []
+    seen: set[Expr] = set()
+    stack: list[tuple[Expr, bool]] = [(root, False)]
+    while stack:
+        node, left = stack.pop()
+        if left:
+            order.append(node)
+            continue
+        if node in seen:
+            continue
+        seen.add(node)
+        stack.append((node, True))
+        if node is root or node not in known:
+            stack.extend((child, False) for child, _ in _children(node))
+    total = 0
+    weight: dict[Expr, int] = {root: 1}
+    leaves: dict[Expr, int] = {}
+    for node in reversed(order):
+        factor = weight[node]
+        if node.op is ops.CONST:
+            total += factor * node.data
+            continue
+        children = _children(node) if node is root or node not in known else ()
+        if not children:
+            leaves[node] = factor
+        for child, coefficient in children:
+            weight[child] = weight.get(child, 0) + factor * coefficient
+    return total, leaves
+
+
+def _children(node: Expr) -> tuple[tuple[Expr, int], ...]:
+    op = node.op
+    if op is ops.MUL:
+        a, b = node.args
+        if b.op is ops.CONST:
+            return ((a, b.data),)
+        return ((b, a.data),) if a.op is ops.CONST else ()
+    if op is ops.ADD:
+        return ((node.args[0], 1), (node.args[1], 1))
+    if op is ops.SUB:
+        return ((node.args[0], 1), (node.args[1], -1))
+    return ((node.args[0], -1),) if op is ops.NEG else ()
 
 
 class Made(NamedTuple):

@@ -6,8 +6,7 @@ from __future__ import annotations
 
 from intset.expr import ops
 from intset.expr.node import Expr, make
-from intset.linear.form import Linear, factors
-from intset.linear.order import order_key
+from intset.linear.form import Linear, factors, order_key
 
 Monomial = tuple[Expr, ...]  # atoms in canonical order; the empty one is the constant
 Poly = dict[Monomial, int]  # without zeros

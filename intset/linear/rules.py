@@ -3,16 +3,132 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import gcd
 from typing import TYPE_CHECKING
 
 from intset.expr import ops
 from intset.expr.node import Node, make
-from intset.linear import bits, division, remainders
-from intset.linear.extremum import extremum, without_shared
-from intset.linear.form import Linear, atom, constant
+from intset.linear.division import ceildiv, floordiv, floordiv_const, floormod, truncdiv, truncmod
+from intset.linear.form import ZERO, Linear, atom, constant, form_key
 
 if TYPE_CHECKING:
     from intset.linear.canonical import Normalizer
+
+
+def extremum(known: Normalizer, op: ops.Op, a: Linear, b: Linear) -> Linear:
+    """The minimum or maximum of `a` and `b`, whatever they share outside of it."""
+    sign = known.sign(b.minus(a) if op is ops.MIN else a.minus(b))
+    if sign:
+        return a if sign > 0 else b
+    common, *parts = without_shared(a, b)
+    first, second = sorted(parts, key=_without_constant)
+    offset = first.const
+    apart = tuple(known.atomized(part.shift(-offset)) for part in (first, second))
+    return common.shift(offset).plus(atom(make(op, apart)))
+
+
+def without_shared(a: Linear, b: Linear) -> tuple[Linear, Linear, Linear]:
+    """(s, a - s, b - s) with the terms that both forms share in s."""
+    common = Linear(0, {t: k for t, k in a.terms.items() if b.terms.get(t) == k})
+    return (common, a.minus(common), b.minus(common)) if common.terms else (common, a, b)
+
+
+def _without_constant(form: Linear) -> tuple[object, ...]:
+    """A key that orders forms that differ by more than a constant; a constant comes last."""
+    return (form.is_const, form_key(form.shift(-form.const)))
+
+
+MAX_MASK_RUNS = 4
+MAX_SHIFT = 4096
+
+
+def low_bits(known: Normalizer, form: Linear, bits: int) -> Linear:
+    """`form % 2**bits`."""
+    return form.plus(floordiv_const(known, form, 1 << bits), -(1 << bits))
+
+
+def bit_and(known: Normalizer, a: Linear, b: Linear) -> Linear | None:
+    """`a & b` where it is linear: a constant mask of few runs of ones, or operands without a common bit."""
+    if a.is_const and b.is_const:
+        return constant(a.const & b.const)
+    if a.is_const:
+        a, b = b, a
+    if b.is_const:
+        if b.const < 0:  # a & m = a - (a & ~m)
+            rest = _masked(known, a, ~b.const)
+            return None if rest is None else a.minus(rest)
+        return _masked(known, a, b.const)
+    return ZERO if _no_common_bit(known, a, b) or _no_common_bit(known, b, a) else None
+
+
+def _masked(known: Normalizer, a: Linear, mask: int) -> Linear | None:
+    total, low, runs = ZERO, 0, 0
+    while mask >> low:
+        low += ((mask >> low) & -(mask >> low)).bit_length() - 1
+        ones = (mask >> low) ^ ((mask >> low) + 1)
+        width = ones.bit_length() - 1
+        total = total.plus(low_bits(known, floordiv_const(known, a, 1 << low), width), 1 << low)
+        low, runs = low + width, runs + 1
+        if runs > MAX_MASK_RUNS:
+            return None
+    return total
+
+
+def _no_common_bit(known: Normalizer, high: Linear, low: Linear) -> bool:
+    step = gcd(high.content(), high.const)
+    step &= -step
+    first, last = known.bounds(low)
+    return first is not None and last is not None and first >= 0 and last < step
+
+
+# -- rules: one entry an operation ------------------------------------------------------------------------------
+
+
+def bitand(known: Normalizer, node: Node) -> Linear:
+    return bit_and(known, known.forms[node.args[0]], known.forms[node.args[1]]) or _opaque_bits(known, node)
+
+
+def bitor(known: Normalizer, node: Node) -> Linear:
+    a, b = known.forms[node.args[0]], known.forms[node.args[1]]
+    common = bit_and(known, a, b)  # a | b = a + b - (a & b)
+    return _opaque_bits(known, node) if common is None else a.plus(b).minus(common)
+
+
+def bitxor(known: Normalizer, node: Node) -> Linear:
+    a, b = known.forms[node.args[0]], known.forms[node.args[1]]
+    common = bit_and(known, a, b)  # a ^ b = a + b - 2*(a & b)
+    return _opaque_bits(known, node) if common is None else a.plus(b).plus(common, -2)
+
+
+def _opaque_bits(known: Normalizer, node: Node) -> Linear:
+    parts = sorted((known.forms[arg] for arg in node.args), key=form_key)
+    return atom(make(node.op, tuple(known.atomized(part) for part in parts)))
+
+
+def shl(known: Normalizer, node: Node) -> Linear:
+    a, b = (known.forms[arg] for arg in node.args)
+    if b.is_const and 0 <= b.const <= MAX_SHIFT:
+        return a.scale(1 << b.const)
+    return atom(make(ops.SHL, (known.atomized(a), known.atomized(b))))
+
+
+def shr(known: Normalizer, node: Node) -> Linear:
+    a, b = (known.forms[arg] for arg in node.args)
+    if b.is_const and 0 <= b.const <= MAX_SHIFT:
+        return floordiv_const(known, a, 1 << b.const)
+    return atom(make(ops.SHR, (known.atomized(a), known.atomized(b))))
+
+
+def cast(known: Normalizer, node: Node) -> Linear:
+    bits, signed = node.data
+    a = known.forms[node.args[0]]
+    offset = 1 << (bits - 1) if signed else 0
+    return low_bits(known, a.shift(offset), bits).shift(-offset)  # wrap(a) = (a + h) mod 2^bits - h
+
+
+def bitnot(known: Normalizer, node: Node) -> Linear:
+    return known.forms[node.args[0]].scale(-1).shift(-1)  # ~a = -a - 1
+
 
 Rule = Callable[["Normalizer", Node], Linear]
 
@@ -83,21 +199,21 @@ def _load(known: Normalizer, node: Node) -> Linear:
 RULES: dict[ops.Op, Rule] = {
     ops.LOAD: _load,
     ops.MUL: _mul,
-    ops.FLOORDIV: _division(division.floordiv),
-    ops.FLOORMOD: _division(remainders.floormod),
-    ops.CEILDIV: _division(division.ceildiv),
-    ops.TRUNCDIV: _division(division.truncdiv),
-    ops.TRUNCMOD: _division(division.truncmod),
+    ops.FLOORDIV: _division(floordiv),
+    ops.FLOORMOD: _division(floormod),
+    ops.CEILDIV: _division(ceildiv),
+    ops.TRUNCDIV: _division(truncdiv),
+    ops.TRUNCMOD: _division(truncmod),
     ops.MIN: _minmax(ops.MIN),
     ops.MAX: _minmax(ops.MAX),
     ops.ABS: _abs,
     ops.SELECT: _select,
     ops.ASSERTING: _asserting,
-    ops.BITAND: bits.bitand,
-    ops.BITOR: bits.bitor,
-    ops.BITXOR: bits.bitxor,
-    ops.BITNOT: bits.bitnot,
-    ops.SHL: bits.shl,
-    ops.SHR: bits.shr,
-    ops.CAST: bits.cast,
+    ops.BITAND: bitand,
+    ops.BITOR: bitor,
+    ops.BITXOR: bitxor,
+    ops.BITNOT: bitnot,
+    ops.SHL: shl,
+    ops.SHR: shr,
+    ops.CAST: cast,
 }

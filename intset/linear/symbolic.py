@@ -18,7 +18,6 @@ from intset.expr import ops
 from intset.expr.node import Expr, Var, make
 from intset.expr.walk import free_vars
 from intset.linear.division import floordiv
-from intset.linear.extremum import extremum
 from intset.linear.form import ZERO, Linear, constant
 from intset.linear.polynomial import (
     Monomial,
@@ -33,6 +32,7 @@ from intset.linear.polynomial import (
     shifted,
     split,
 )
+from intset.linear.rules import extremum
 
 if TYPE_CHECKING:
     from intset.linear.canonical import Normalizer
@@ -120,7 +120,7 @@ def _derived(known: Normalizer, form: Linear) -> bool:
 def _follows(known: Normalizer, form: Linear) -> bool:
     if _lowest_is_nonneg(known, form):
         return True
-    facts, work = known.knowledge.nonneg, _WORK
+    facts, work = known.assumptions.nonneg, _WORK
     if not facts or work.consulting >= MAX_CONSULTED:
         return False
     work.consulting += 1
@@ -136,7 +136,7 @@ def _follows(known: Normalizer, form: Linear) -> bool:
 
 
 def _lowest_is_nonneg(known: Normalizer, form: Linear) -> bool:
-    limits, ranges = known.knowledge.limits, known.ranges
+    limits, ranges = known.assumptions.limits, known.ranges
     negated = scaled(poly_of(known.regroup(form)), -1)
     highest_negated, _ = _eliminated(known, negated, lambda v: v in limits or v in ranges, 1, 0)
     if highest_negated is None:
@@ -253,7 +253,7 @@ def _innermost(known: Normalizer, atoms: Iterable[Expr], relaxed: Relaxed) -> Va
             if relaxed(v):
                 found[v] = None
     if len(found) > 1:
-        limits = known.knowledge.limits
+        limits = known.assumptions.limits
         outer = {v for var in found for end in limits.get(var, ()) if end is not None for v in _variables(end)}
         inner = [var for var in found if var not in outer]
         return next((var for var in inner if var in limits), inner[0] if inner else None)
@@ -267,7 +267,7 @@ def _variables(form: Linear) -> Iterator[Var]:
 
 def ends_of(known: Normalizer, var: Expr) -> tuple[Linear | None, Linear | None]:
     """The symbolic ends of a variable, numeric ones where there are no others."""
-    first, last = known.knowledge.limits.get(var, (None, None)) if isinstance(var, Var) else (None, None)
+    first, last = known.assumptions.limits.get(var, (None, None)) if isinstance(var, Var) else (None, None)
     low, high = known.atom_bounds(var)
     if first is None and low is not None:
         first = constant(low)

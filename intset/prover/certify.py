@@ -14,10 +14,10 @@ from intset.check.premises import premises_of, range_conditions
 from intset.check.smt_text import unsat_text
 from intset.errors import BudgetError, EvaluationError, InputError
 from intset.expr.definedness import asserted_parts
-from intset.expr.digits import shown
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, Var, truth
 from intset.expr.range import Range
+from intset.expr.text import shown
 from intset.expr.walk import free_vars
 from intset.facts import ASSERTED, Fact
 from intset.prover.basis import PROVED, REFUTED, Basis, Decided

@@ -188,7 +188,7 @@ def _stretched(question: Question, form: Linear, side: int) -> Point:
     known, ranges = question.frame.known, question.frame.ranges
     step = max((abs(k) for k in form.terms.values()), default=0)
     sizes = dict.fromkeys(v for var in question.symbolic_ranges for v in ranges[var].free_vars())
-    last = {v: known.knowledge.limits.get(v, (None, None))[1] for v in sizes}
+    last = {v: known.assumptions.limits.get(v, (None, None))[1] for v in sizes}
     ends = {v: known.atom_bounds(v) for v in sizes if last[v] is None}
     point: Point = {v: low + 1 + step for v, (low, high) in ends.items() if low is not None and high is None}
     for e, k in form.terms.items():

@@ -29,7 +29,7 @@ from intset.expr.definedness import definedness
 from intset.expr.node import Cond, Expr, const, constant_value
 from intset.expr.walk import free_vars, opaque_terms, postorder
 from intset.frame import Frame
-from intset.linear.order import order_key
+from intset.linear.form import order_key
 from intset.prover.effort import Effort, SpentError
 from intset.prover.simplex import RIGHT, Row, weights
 

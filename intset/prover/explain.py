@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from intset.errors import EvaluationError, InputError
 from intset.expr import ops
-from intset.expr.digits import number_text, shown
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, as_expr, constant_value
 from intset.expr.printer import to_text
+from intset.expr.text import number_text, shown
 from intset.expr.walk import conjuncts, postorder
 from intset.prover.missing import missing_for, ways_to_state
 from intset.prover.proof import PROVED, REFUTED, Proof

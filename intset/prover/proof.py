@@ -7,8 +7,8 @@ from typing import Any
 
 from intset.check.certificate import Certificate
 from intset.config import pinned
-from intset.expr.digits import Point, number_text
 from intset.expr.node import Cond, Expr, Var, truth
+from intset.expr.text import Point, number_text
 from intset.facts import ASSUMED, Fact
 from intset.prover.basis import NOTHING, PROVED, REFUTED, UNKNOWN, Basis, Decided
 from intset.prover.certify import certify

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any, Final, TypeAlias
 
 from intset.errors import BudgetError
-from intset.expr.digits import decimal, number_of
+from intset.expr.text import decimal, number_of
 from intset.loading import load
 
 Like: TypeAlias = "Term | int"

@@ -14,18 +14,17 @@ from typing import TYPE_CHECKING, NamedTuple
 from intset.errors import BudgetError, CountError, EvaluationError
 from intset.expr import ops
 from intset.expr.build import logical_and, logical_or, maximum
-from intset.expr.compiled import compiled
-from intset.expr.evaluate import evaluate
+from intset.expr.evaluate import compiled, evaluate
 from intset.expr.length import length
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, constant_value
 from intset.expr.walk import substitute
 from intset.infinity import NEG_INF, POS_INF, Infinity
+from intset.linear.assumptions import narrow
 from intset.linear.bounds import meet
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
 from intset.linear.lattice import Lattice, Vector
 from intset.linear.lattice import everything as whole_lattice
-from intset.linear.refine import narrow
 from intset.regions.product import Product, has_select, parts_of
 
 if TYPE_CHECKING:

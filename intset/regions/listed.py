@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 
 from intset.errors import BudgetError, EvaluationError
 from intset.expr.build import logical_and, logical_or
-from intset.expr.compiled import compiled
+from intset.expr.evaluate import compiled
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, const
 from intset.expr.walk import opaque_terms
 from intset.infinity import NEG_INF, POS_INF

@@ -20,9 +20,9 @@ from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, as_cond, const, make, truth
 from intset.expr.ops import Op
 from intset.expr.walk import chain, free_vars, is_small, postorder
+from intset.linear.assumptions import sharpened
 from intset.linear.canonical import Normalizer
 from intset.linear.conditions import Clause
-from intset.linear.refine import sharpened
 from intset.simplify import comparisons, sums, together
 from intset.simplify.choices import is_as_total, is_total
 from intset.simplify.comparisons import clause_of, stated

@@ -12,10 +12,10 @@ from typing import Final, TypeAlias
 
 from intset.errors import InputError
 from intset.expr import ops
-from intset.expr.digits import shown
-from intset.expr.given import mapped
+from intset.expr.arguments import mapped
 from intset.expr.node import Cond, IntLike, Node, as_int
 from intset.expr.ops import Op
+from intset.expr.text import shown
 from intset.expr.walk import postorder_until
 
 LEAVES: Final = frozenset((ops.CONST, ops.VAR, ops.BOOL))

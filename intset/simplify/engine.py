@@ -20,8 +20,7 @@ from intset.expr import ops
 from intset.expr.node import Cond, Expr, Node, const, make, truth
 from intset.expr.walk import chain, is_small, postorder, rewrite
 from intset.linear.canonical import Normalizer
-from intset.linear.order import order_key
-from intset.linear.sums import is_sum, spine
+from intset.linear.form import is_sum, order_key, spine
 from intset.simplify import bits, choices, conditions, lattice, moves, products
 from intset.simplify.comparisons import MIRRORED
 from intset.simplify.cost import COST, Price, Pricing

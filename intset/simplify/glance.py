@@ -139,7 +139,7 @@ def _own_ends(total: Sum, known: Normalizer) -> Interval | None:
     ends = _ends(total, known)
     if ends is None or known.related and not known.related.isdisjoint(total.variables):
         return None
-    limits = known.knowledge.limits
+    limits = known.assumptions.limits
     return None if len(total.terms) > 1 and limits and not limits.keys().isdisjoint(total.variables) else ends
 
 

@@ -88,13 +88,13 @@ class Order:
         """Whether there is something in it to be replaced."""
         if any(t.op in BOUNDED for t in form.terms):
             return True
-        return len(form.terms) > 2 and bool(self.known.knowledge.nonneg)
+        return len(form.terms) > 2 and bool(self.known.assumptions.nonneg)
 
     def _without_facts(self, form: Linear) -> Iterator[Linear]:
         """The form without a fact, itself at least 0, that leaves no more terms; not beside quotients."""
         if any(t.op is ops.FLOORDIV or t.op is ops.TRUNCDIV for t in form.terms):
             return
-        for fact in self.known.knowledge.nonneg[:MAX_FACTS]:
+        for fact in self.known.assumptions.nonneg[:MAX_FACTS]:
             if any(fact.terms.get(t) == k for t, k in form.terms.items()):
                 rest = form.minus(fact)
                 if len(rest.terms) <= len(form.terms):

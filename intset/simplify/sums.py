@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from intset.expr import ops
 from intset.expr.node import Expr, const, make
-from intset.linear.sums import is_sum, spine
+from intset.linear.form import is_sum, spine
 
 MAX_FACTORED: Final = 24  # terms; factors are looked for in sums of at most this many
 

@@ -32,10 +32,10 @@ class Witnesses:
         self._known = known
         self._values: dict[Node, Values] = {}
         self._given: list[dict[Expr, int]] | None = None
-        knowledge = known.knowledge
+        assumptions = known.assumptions
         if known.empty:
             self._given = []
-        elif knowledge.nonneg or knowledge.limits or any(e.op is not ops.VAR for e in knowledge.atoms):
+        elif assumptions.nonneg or assumptions.limits or any(e.op is not ops.VAR for e in assumptions.atoms):
             self._given = self._satisfying()
         self._count = POINTS if self._given is None else len(self._given)
 
@@ -60,11 +60,13 @@ class Witnesses:
 
     def _satisfying(self) -> list[dict[Expr, int]]:
         """Values of the variables that facts and symbolic ends speak of, where these hold."""
-        knowledge = self._known.knowledge
-        speaking = [e for fact in knowledge.nonneg for e in fact.terms] + list(knowledge.atoms)
-        for first, last in knowledge.limits.values():
+        assumptions = self._known.assumptions
+        speaking = [e for fact in assumptions.nonneg for e in fact.terms] + list(assumptions.atoms)
+        for first, last in assumptions.limits.values():
             speaking += [e for end in (first, last) if end is not None for e in end.terms]
-        variables = (*dict.fromkeys((*free_vars(*speaking), *knowledge.limits)),) if speaking else (*knowledge.limits,)
+        variables = (
+            (*dict.fromkeys((*free_vars(*speaking), *assumptions.limits)),) if speaking else (*assumptions.limits,)
+        )
         found: list[dict[Expr, int]] = []
         for number in range(TRIES):
             point: dict[Expr, int] = {}
@@ -79,7 +81,7 @@ class Witnesses:
 
     def _fit(self, point: dict[Expr, int], number: int) -> None:
         """Variables with symbolic ends moved between these."""
-        for var, (first, last) in self._known.knowledge.limits.items():
+        for var, (first, last) in self._known.assumptions.limits.items():
             low = None if first is None else _value(first, point)
             high = None if last is None else _value(last, point)
             if low is not None and high is not None and high >= low:
@@ -96,18 +98,18 @@ class Witnesses:
             low, high = known.atom_bounds(var)
             if low is not None and value < low or high is not None and value > high:
                 return False
-        for fact in known.knowledge.nonneg:
+        for fact in known.assumptions.nonneg:
             value_there = _value(fact, point)
             if value_there is None or value_there < 0:
                 return False
-        for first, var_, last in ((first, var, last) for var, (first, last) in known.knowledge.limits.items()):
+        for first, var_, last in ((first, var, last) for var, (first, last) in known.assumptions.limits.items()):
             low = None if first is None else _value(first, point)
             high = None if last is None else _value(last, point)
             if first is not None and (low is None or point[var_] < low):
                 return False
             if last is not None and (high is None or point[var_] > high):
                 return False
-        for e, (least, most) in known.knowledge.atoms.items():
+        for e, (least, most) in known.assumptions.atoms.items():
             found = _value(Linear(0, {e: 1}), point)
             if found is None or least is not None and found < least or most is not None and found > most:
                 return False

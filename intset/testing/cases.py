@@ -22,8 +22,8 @@ from intset import Cond, Context, Expr, Range, Var, const, evaluate
 from intset.config import Config
 from intset.errors import BudgetError, ContradictionWarning, EvaluationError, InputError
 from intset.expr import ops
+from intset.expr.arguments import listed
 from intset.expr.build import cast, select
-from intset.expr.given import listed
 from intset.expr.node import as_int, make
 
 DEPTH = 4

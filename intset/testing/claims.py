@@ -20,8 +20,8 @@ from intset.config import using
 from intset.context import Context
 from intset.domains.base import Bounds, IntSet, empty_set
 from intset.errors import BudgetError, ContradictionWarning, IntSetError
+from intset.expr.arguments import listed
 from intset.expr.build import truncmod
-from intset.expr.given import listed
 from intset.expr.node import Cond, Expr, Var, as_int
 from intset.expr.range import Range
 from intset.names import check_name

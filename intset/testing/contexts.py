@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from intset.errors import EvaluationError
 from intset.expr.build import ceildiv, maximum, minimum, select, truncdiv, truncmod
-from intset.expr.compiled import compiled
+from intset.expr.evaluate import compiled
 from intset.expr.node import Cond, Expr, ShapeVar, Var, as_int
 from intset.expr.range import Range
 

@@ -20,8 +20,7 @@ from intset.context import Context
 from intset.domains.base import Bounds, End, IntSet, as_end
 from intset.domains.region import Region
 from intset.errors import BudgetError, CountError, EvaluationError, UndecidedError
-from intset.expr.compiled import compiled
-from intset.expr.evaluate import evaluate
+from intset.expr.evaluate import compiled, evaluate
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.walk import free_vars
 from intset.infinity import NEG_INF, POS_INF, Infinity

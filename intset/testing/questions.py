@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from intset import Range, Var, cast, ceildiv, const, maximum, minimum, select, truncdiv, truncmod
 from intset.errors import EvaluationError
-from intset.expr.compiled import compiled
+from intset.expr.evaluate import compiled
 from intset.expr.node import Cond, Expr, as_int
 
 DIVISORS = (-7, -5, -4, -3, -2, -1, 1, 2, 3, 4, 5, 6, 7, 8, 12, 16)

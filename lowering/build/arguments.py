@@ -11,10 +11,10 @@ from bound.tensor import Tensor
 from bound.tir.reduce import Parameter
 from bound.tir.value import Value
 from intset.errors import InputError
+from intset.expr.arguments import listed
 from intset.expr.definedness import asserted_parts
-from intset.expr.digits import shown
-from intset.expr.given import listed
 from intset.expr.node import Cond, ShapeVar, Var, const
+from intset.expr.text import shown
 from intset.expr.walk import without_assertions
 from lowering.nest.ir import Assert, Function, ShapeOf, Stmt
 from lowering.nest.walk import free_variables

@@ -18,8 +18,8 @@ from bound.tir import walk
 from bound.tir.buffer import Buffer
 from bound.tir.calls import ExternCall
 from bound.tir.value import Operand
-from intset.expr.digits import shown
 from intset.expr.node import Expr, Var
+from intset.expr.text import shown
 from lowering.build import formulas, stages
 from lowering.build.checks import Checks, checked, with_checks
 from lowering.build.double import doubled

@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 from intset import InputError, IntSetError, domain_names, using
 from intset.config import current
 from intset.context import Context
-from intset.expr.digits import shown
 from intset.expr.node import Cond, Expr
+from intset.expr.text import shown
 from intset.infinity import Infinity
 from intset.names import check_name
 from lowering.cli import lowered, stages, tables

@@ -21,8 +21,8 @@ from typing import Any
 
 from intset import Cond, Context, Expr, InputError, IntSetError, ParseError, Range, ShapeVar, Var, evaluate, parse
 from intset.errors import EvaluationError
-from intset.expr.digits import shown
 from intset.expr.node import as_expr
+from intset.expr.text import shown
 from intset.expr.walk import conjuncts, free_vars
 
 _FIELDS = {"op": str, "kind": str, "vars": list, "params": list, "conds": list, "exprs": list, "truth": list}

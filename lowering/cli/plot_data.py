@@ -16,7 +16,7 @@ from intset import CountError, Expr, InputError, Range, Var, evaluate
 from intset.domains.budgeted import range_between
 from intset.domains.region import Region
 from intset.errors import BudgetError
-from intset.expr.digits import shown
+from intset.expr.text import shown
 from intset.regions.derived import coordinates
 from intset.regions.shape import Shape
 from lowering.cli.script import Case

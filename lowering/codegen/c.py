@@ -12,7 +12,7 @@ from bound.tir.calls import FUNCTIONS
 from bound.tir.opaque import IntFunction
 from bound.tir.value import ValueOp
 from intset.expr import ops
-from intset.expr.given import of_kind
+from intset.expr.arguments import of_kind
 from intset.expr.node import Cond
 from intset.expr.walk import postorder
 from lowering.codegen.c_nest import CNest

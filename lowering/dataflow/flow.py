@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 
 from bound.tensor import Tensor
 from bound.tir.value import Operand
-from intset.configured import Configured, all_as_configured, as_configured
+from intset.config import Configured, all_as_configured, as_configured
 from intset.domains.region import Region, made
 from intset.errors import BudgetError, InputError
 from intset.expr.build import logical_and, logical_not
-from intset.expr.digits import shown
 from intset.expr.node import Cond, Expr, PlainVar, truth
+from intset.expr.text import shown
 from intset.regions.shape import Shape
 from lowering.dataflow.accesses import Way
 from lowering.dataflow.points import Points

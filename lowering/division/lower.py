@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
-from intset.configured import Configured, all_as_configured
+from intset.config import Configured, all_as_configured
 from intset.context import Context
-from intset.expr.given import of_kind
+from intset.expr.arguments import of_kind
 from intset.expr.node import Cond, Node
 from intset.prover.proof import Proof
 from lowering.division.cost import cost

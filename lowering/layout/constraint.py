@@ -9,8 +9,8 @@ from bound.tensor import Tensor, element
 from bound.tir.value import Operand, parameter
 from intset.config import Effort, tiers_within
 from intset.errors import InputError
-from intset.expr.digits import shown
 from intset.expr.node import Cond, Expr, PlainVar, Var, as_expr, constant_value, truth
+from intset.expr.text import shown
 from intset.expr.walk import free_vars, opaque_terms, substitute
 from lowering.errors import LayoutError
 from lowering.layout.blocks import after_allocation, leading_checks, scope_of_storage

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from intset.context import Context
-from intset.expr.digits import shown
 from intset.expr.node import Expr, Var, as_expr
+from intset.expr.text import shown
 from lowering.errors import LayoutError
 from lowering.layout.index_map import IndexMap
 from lowering.nest.ir import Function

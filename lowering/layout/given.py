@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from intset.context import Context
-from intset.expr.digits import shown
 from intset.expr.node import Expr, IntLike, PlainVar, Var, as_expr
+from intset.expr.text import shown
 from lowering.errors import LayoutError
 
 

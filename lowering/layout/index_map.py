@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from intset.configured import Configured, all_as_configured
+from intset.config import Configured, all_as_configured
 from intset.context import Context
 from intset.domains.region import Region
 from intset.errors import BudgetError, UndecidedError
 from intset.expr import ops
+from intset.expr.arguments import listed, mapped, of_kind
 from intset.expr.build import logical_and, logical_not, logical_or
-from intset.expr.digits import shown
 from intset.expr.evaluate import evaluate
-from intset.expr.given import listed, mapped, of_kind
 from intset.expr.node import Cond, Expr, IntLike, Var, as_int, constant_value, truth
 from intset.expr.range import Range
+from intset.expr.text import shown
 from intset.expr.walk import free_vars, opaque_terms, substitute
 from intset.itermap.itermap import IterMap, iter_map
-from intset.itermap.verdict import YES, Verdict
+from intset.itermap.listed import YES, Verdict
 from lowering.errors import LayoutError
 from lowering.layout.given import checked_fn, checked_place, checked_shape
 from lowering.layout.vectors import on_grid

@@ -11,8 +11,8 @@ from bound.tir import walk
 from bound.tir.value import Operand
 from bound.tir.walk import nodes
 from intset.expr import ops
-from intset.expr.digits import shown
 from intset.expr.node import Expr
+from intset.expr.text import shown
 from lowering.errors import LayoutError
 from lowering.nest.driver import Cursor, Descent, rewritten
 from lowering.nest.ir import (

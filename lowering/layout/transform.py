@@ -20,9 +20,9 @@ from bound.tensor import Tensor
 from intset.config import Effort, tiers_within
 from intset.errors import InputError
 from intset.expr.build import logical_and, logical_not, logical_or
-from intset.expr.digits import shown
 from intset.expr.node import Cond, Expr, as_expr, constant_value, truth
 from intset.expr.range import Range
+from intset.expr.text import shown
 from lowering.errors import LayoutError
 from lowering.layout.blocks import after_allocation, leading_checks, scope_of_storage
 from lowering.layout.declare import are_equal, check_injective, in_sizes_of

@@ -7,7 +7,7 @@ from typing import Any
 
 from intset.context import Context
 from intset.expr import ops
-from intset.expr.compiled import compiled
+from intset.expr.evaluate import compiled
 from intset.expr.node import Expr, Var
 from intset.expr.range import Range
 from intset.expr.walk import postorder

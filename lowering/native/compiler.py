@@ -21,7 +21,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from intset.expr.digits import shown
+from intset.expr.text import shown
 from lowering.errors import CompilerError
 
 FLAGS: Final = ("-std=c99", "-O3", "-march=native", "-ffp-contract=off", "-fPIC", "-shared")

@@ -18,9 +18,9 @@ from bound.tir.opaque import TensorElement
 from bound.tir.value import Operand, Value
 from intset.context import Context
 from intset.errors import InputError
-from intset.expr.digits import shown
 from intset.expr.node import Cond, Expr, Opaque, Var
 from intset.expr.range import Range
+from intset.expr.text import shown
 from intset.expr.walk import substitute
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from bound.tir.value import Operand
 from bound.tir.walk import loaded_tensor, nodes
 from intset.errors import InputError
 from intset.expr.build import logical_not
-from intset.expr.digits import shown
 from intset.expr.node import Cond, Expr, const, truth
+from intset.expr.text import shown
 from lowering.nest.ir import Allocate, Function, Padding
 from lowering.nest.walk import range_ends, statements
 

@@ -7,12 +7,12 @@ from typing import Any
 
 from bound import dtypes
 from bound.tensor import Tensor
-from intset.configured import Configured, all_as_configured
+from intset.config import Configured, all_as_configured
 from intset.context import Context
 from intset.errors import BudgetError, InputError
-from intset.expr.digits import shown
-from intset.expr.given import listed, mapped
+from intset.expr.arguments import listed, mapped
 from intset.expr.node import Expr
+from intset.expr.text import shown
 from lowering.errors import LayoutError
 from lowering.layout import IndexMap
 from lowering.layout.declare import with_layouts

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from bound.reference import Functions
 from bound.tensor import Tensor
 from intset.errors import InputError
-from intset.expr.digits import shown
+from intset.expr.text import shown
 from lowering.interpreter import checked_array, poison, run
 from lowering.padding.arithmetic import held
 from lowering.padding.moves import Move

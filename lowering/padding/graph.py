@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from bound import dtypes
-from intset.configured import Configured, all_as_configured
+from intset.config import Configured, all_as_configured
 from intset.errors import InputError
-from intset.expr.digits import shown
+from intset.expr.text import shown
 from lowering.errors import InterfaceError
 from lowering.nest.ir import Function
 from lowering.padding.interface import Option, option_of

@@ -20,8 +20,8 @@ from bound.tensor import Tensor
 from bound.tir.value import Operand
 from intset.errors import BudgetError, InputError, IntSetError
 from intset.expr.build import logical_or
-from intset.expr.digits import shown
 from intset.expr.node import Expr, Var, as_expr, truth
+from intset.expr.text import shown
 from intset.expr.walk import substitute
 from lowering.binding import bound_values, by_tensor
 from lowering.dataflow import dataflow

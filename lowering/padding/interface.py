@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 from bound.tensor import Tensor
 from intset.errors import InputError
-from intset.expr.digits import shown
 from intset.expr.node import constant_value
+from intset.expr.text import shown
 from lowering.errors import LayoutError
 from lowering.nest.ir import Function
 from lowering.padding.contract import contract

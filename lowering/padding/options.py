@@ -8,7 +8,7 @@ from typing import Any
 from bound import dtypes
 from bound.tensor import Tensor
 from intset.errors import InputError
-from intset.expr.digits import shown
+from intset.expr.text import shown
 from lowering.errors import LayoutError
 from lowering.layout import IndexMap
 from lowering.layout.transform import transform_layout

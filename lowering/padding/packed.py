@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from bound.tensor import Tensor
-from intset.expr.digits import shown
 from intset.expr.node import as_expr, constant_value
+from intset.expr.text import shown
 from lowering.errors import LayoutError
 from lowering.layout import IndexMap
 from lowering.nest.ir import Function

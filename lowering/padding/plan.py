@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from bound.reference import Functions
-from intset.configured import Configured, all_as_configured
+from intset.config import Configured, all_as_configured
 from lowering.padding.arithmetic import Number
 from lowering.padding.execute import Execution, passed_arrays
 from lowering.padding.explain import explained

@@ -9,7 +9,7 @@ from bound.tensor import Tensor
 from bound.tir.value import Operand, Value, ValueOp, parameter
 from bound.tir.walk import input_tensors, loaded_tensor, nodes, rewrite
 from intset.expr import ops
-from intset.expr.given import refusal
+from intset.expr.arguments import refusal
 from intset.expr.node import Cond, Expr, IntLike, PlainVar, Var, as_expr
 from lowering.nest.text import text
 

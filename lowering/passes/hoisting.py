@@ -21,9 +21,9 @@ from bound.tir.reduce import Parameter
 from bound.tir.value import Operand, Truth, ValueOp
 from intset.errors import InputError
 from intset.expr import ops
-from intset.expr.digits import shown
-from intset.expr.given import listed
+from intset.expr.arguments import listed
 from intset.expr.node import Var, truth
+from intset.expr.text import shown
 from lowering.nest.ir import Assert, Assume, Evaluate, For, Function, If, Let, Seq, Stmt, checked_function, seq
 from lowering.nest.scope import Scope, written_in
 from lowering.nest.undef import has_undef

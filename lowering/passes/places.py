@@ -14,7 +14,7 @@ from bound.tir.value import Operand, Truth, Value, ValueOp
 from bound.tir.walk import loaded_tensor, nodes, read_indices
 from intset.config import Effort, tiers_within
 from intset.expr import ops
-from intset.expr.given import of_kind
+from intset.expr.arguments import of_kind
 from intset.expr.node import Cond
 from intset.expr.walk import conjuncts
 from intset.prover.proof import Proof

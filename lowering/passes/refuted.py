@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from intset.errors import InputError
-from intset.expr.digits import shown
 from intset.expr.node import Cond
+from intset.expr.text import shown
 from lowering.nest.ir import Assume, Function
 from lowering.nest.scope import written_in
 from lowering.nest.undef import has_undef

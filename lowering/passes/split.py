@@ -10,8 +10,8 @@ from bound.tensor import Tensor
 from bound.tir.build import negation, together
 from bound.tir.value import Truth
 from bound.tir.walk import loaded_tensor, nodes
-from intset.expr.digits import shown
 from intset.expr.node import Cond, Expr, Var
+from intset.expr.text import shown
 from intset.expr.walk import opaque_terms
 from lowering.dataflow.program import Access
 from lowering.errors import LayoutError

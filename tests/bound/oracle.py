@@ -24,7 +24,7 @@ from bound.tir.value import Value, ValueOp
 from bound.tir.walk import loaded_tensor
 from intset.errors import BudgetError
 from intset.expr import ops
-from intset.expr.compiled import compiled
+from intset.expr.evaluate import compiled
 from intset.expr.node import Cond, Expr, Var
 
 Point = tuple[int, ...]

@@ -16,7 +16,7 @@ from bound.infer import BoundsMap
 from bound.operation import ComputeOp
 from bound.schedule import Schedule, Split, Stage, Tail
 from bound.tensor import Tensor
-from intset.expr.compiled import compiled
+from intset.expr.evaluate import compiled
 from intset.expr.node import Var
 from tests.bound import random_schedules
 from tests.bound.oracle import Instance, Point, Run, value

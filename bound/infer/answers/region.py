@@ -10,12 +10,12 @@ from bound.infer.footprints.enumeration import enumerate_counts, enumerate_exten
 from bound.infer.footprints.environment import LoopEnvironment
 from bound.infer.footprints.footprint import Footprint
 from bound.infer.footprints.instances import instances
-from intset.configured import all_as_configured
+from intset.config import all_as_configured
 from intset.domains.budgeted import own_budget
 from intset.domains.region import Region, made, product_of
 from intset.errors import BudgetError, CountError, UndecidedError
+from intset.expr.arguments import mapped
 from intset.expr.build import logical_and
-from intset.expr.given import mapped
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr
 from intset.expr.range import Range
 from intset.expr.walk import substitute

@@ -19,7 +19,7 @@ from intset.domains.consistency import values_of
 from intset.domains.query import Query
 from intset.errors import BudgetError
 from intset.expr.build import logical_and, maximum, minimum
-from intset.expr.compiled import compiled
+from intset.expr.evaluate import compiled
 from intset.expr.node import Expr, Var
 from intset.expr.walk import is_small, opaque_terms
 

@@ -14,9 +14,9 @@ from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, constant_value
 from intset.expr.range import Range
 from intset.expr.walk import conjuncts
 from intset.infinity import POS_INF
+from intset.linear.assumptions import Assumptions
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
-from intset.linear.knowledge import Knowledge
 from intset.regions.account import Account
 
 if TYPE_CHECKING:
@@ -54,10 +54,10 @@ class LoopEnvironment:
         frame = self.context.frame
         self.ranges: dict[Var, Range] = {}
         self._numeric: dict[Var, Ends] = dict(frame.known.ranges)
-        self._limits = dict(frame.known.knowledge.limits)
-        facts = frame.known.knowledge
+        self._limits = dict(frame.known.assumptions.limits)
+        facts = frame.known.assumptions
         self._plain = Normalizer({})
-        self._bounds = Normalizer(self._numeric, Knowledge(facts.nonneg, facts.atoms, self._limits))
+        self._bounds = Normalizer(self._numeric, Assumptions(facts.nonneg, facts.atoms, self._limits))
         self._is_plain = not facts.nonneg
         # By the terms of a form: a constant with which it is at least 0, and one with which that is not known.
         self._thresholds: dict[frozenset[tuple[Expr, int]], tuple[int | None, int | None]] = {}

@@ -13,8 +13,7 @@ from bound.infer.footprints.environment import LoopEnvironment
 from intset.domains.instanced import image_in_instances
 from intset.errors import BudgetError, EvaluationError
 from intset.expr.build import logical_and
-from intset.expr.compiled import compiled
-from intset.expr.evaluate import evaluate
+from intset.expr.evaluate import compiled, evaluate
 from intset.expr.node import Cond, Expr, Var, as_expr
 from intset.expr.range import Range
 from intset.expr.walk import opaque_terms

@@ -15,11 +15,11 @@ from bound.schedule.relations import children, parents
 from bound.tensor import Tensor
 from bound.tir.walk import variables
 from intset.expr.annotate import without_sizes
-from intset.expr.digits import shown
+from intset.expr.arguments import mapped
 from intset.expr.evaluate import evaluate
-from intset.expr.given import mapped
 from intset.expr.node import Cond, Expr, Var, as_int, const
 from intset.expr.range import Range
+from intset.expr.text import shown
 from intset.expr.walk import free_vars, substitute
 
 

@@ -17,7 +17,7 @@ from math import lcm
 from typing import Final
 
 from intset.errors import InputError
-from intset.expr.given import listed
+from intset.expr.arguments import listed
 from intset.expr.node import Expr, IntLike, Var, as_expr, constant_value
 from intset.expr.range import Range
 from intset.expr.walk import substitute

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from ctypes import c_void_p, py_object
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from intset.expr.digits import number_of
+from intset.expr.text import number_of
 
 INT, LONG = 1 << 30, 1 << 63  # isl negates an `int` before it looks at its size
 # What isl calls back, of one object or two and a user that is none. It succeeds by 0, which is also a null pointer.

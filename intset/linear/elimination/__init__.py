@@ -1,9 +1,8 @@
-"""Elimination over the integers in Python alone: what a region domain of one's own may be built on.
+"""Elimination over the integers in Python alone: a toolkit for region domains of one's own.
 
-No domain of this package stands on it: isl has the same inside. It is public because the algebra of regions asks every
-implementation for projections and images, which nobody writes again who only wants another way to write sets down, and
-because it needs no library: a domain on it answers where islpy cannot be imported. `examples/boxes` is one.
+No domain of this package is built on it; isl has its own. `examples/boxes` shows a domain that is: it needs no library,
+so it answers where islpy cannot be imported.
 
-`cases.py` reads a condition as cases of affine forms, `systems.py` takes variables out of inequalities and congruences,
-`budget.py` counts what that costs.
+`cases.py` reads a condition as cases of affine forms. `systems.py` eliminates variables from inequalities and
+congruences under a counted budget.
 """

@@ -34,8 +34,8 @@ from intset import (
     using,
 )
 from intset.errors import EvaluationError
-from intset.expr.compiled import compiled
 from intset.expr.definedness import embedded_claims
+from intset.expr.evaluate import compiled
 from intset.expr.node import Cond, Expr
 from intset.infinity import NEG_INF, POS_INF, Infinity
 

@@ -16,7 +16,7 @@ import pytest
 from intset import Context, Range, Region, ShapeVar, Var, evaluate, using
 from intset.domains import region as domains_region
 from intset.errors import BudgetError, CountError, UndecidedError
-from intset.expr.compiled import compiled
+from intset.expr.evaluate import compiled
 from intset.expr.node import Expr
 from intset.infinity import NEG_INF, POS_INF, Infinity
 from tests.intset.answers.test_claims_points import WORLDS, World, i, j, n

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import pytest
 
 from intset import Context, Range, ShapeVar, Var, const, evaluate, minimum, truncmod
-from intset.expr.compiled import compiled
+from intset.expr.evaluate import compiled
 from intset.expr.node import Cond, Expr
 from intset.infinity import NEG_INF, POS_INF
 

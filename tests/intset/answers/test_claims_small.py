@@ -20,7 +20,7 @@ import pytest
 from intset import Context, Opaque, Range, ShapeVar, Var, evaluate, maximum, minimum, select, using
 from intset.domains.base import empty_set
 from intset.errors import BudgetError, CountError, EvaluationError
-from intset.expr.compiled import compiled
+from intset.expr.evaluate import compiled
 from intset.expr.node import Cond, Expr
 from intset.infinity import NEG_INF, POS_INF
 

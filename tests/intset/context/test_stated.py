@@ -8,7 +8,7 @@ import random
 import pytest
 
 from intset import Context, Expr, Fact, InputError, Range, ShapeVar, Var, evaluate, logical_and
-from intset.expr.compiled import compiled
+from intset.expr.evaluate import compiled
 from intset.expr.node import as_expr
 from intset.expr.walk import substitute
 from intset.infinity import NEG_INF

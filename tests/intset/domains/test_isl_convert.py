@@ -23,8 +23,7 @@ from intset.domains.isl.instances import PerInstance, max_over
 from intset.domains.isl.session import IslError, budget, context, isl, number, val
 from intset.domains.isl.to_expr import aff_to_expr, pw_aff_to_expr, set_to_cond
 from intset.errors import BudgetError, InputError
-from intset.expr.compiled import compiled
-from intset.expr.evaluate import evaluate
+from intset.expr.evaluate import compiled, evaluate
 from intset.expr.node import Expr, Var
 from intset.infinity import POS_INF
 

@@ -11,8 +11,7 @@ from intset import Context, Opaque, Range, ShapeVar, Var, const, maximum, minimu
 from intset.domains.base import IntervalSet, IntSet
 from intset.domains.region import Region
 from intset.errors import CountError, InputError
-from intset.expr.compiled import compiled
-from intset.expr.evaluate import evaluate
+from intset.expr.evaluate import compiled, evaluate
 from intset.expr.node import Cond, Expr
 from intset.testing import claims
 

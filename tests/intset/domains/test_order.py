@@ -15,7 +15,7 @@ from intset.domains.product import StridedSet
 from intset.domains.region import ProductRegion
 from intset.domains.stride import StrideSet
 from intset.errors import CountError
-from intset.expr.compiled import compiled
+from intset.expr.evaluate import compiled
 from intset.expr.node import Expr, as_expr, truth
 from intset.expr.walk import free_vars, substitute
 from intset.infinity import NEG_INF, POS_INF

@@ -20,11 +20,10 @@ import z3
 from intset.domains import congruence, modular, multistride, strided, strided_bits
 from intset.domains import product as products
 from intset.expr import ops
-from intset.linear import atoms
 from intset.linear import bounds as iv
 from tests.intset.domains.symbolic import Int, Path, Truth, for_unknowns, multiplier, paths, proves
 
-MODULES: tuple[ModuleType, ...] = (iv, atoms, congruence, strided, strided_bits, modular, multistride, products)
+MODULES: tuple[ModuleType, ...] = (iv, congruence, strided, strided_bits, modular, multistride, products)
 
 # --- unknown values of each kind, with an element of them -------------------------------------------------------------
 
@@ -215,12 +214,12 @@ STATED: dict[str, Statement] = {
     "bounds.scaled": Statement(interval, lambda x, y: x * y, shapes=(ENDS, POINT), call=lambda f, a, b: f(a, b[0])),
     "bounds.floordiv": of(ops.FLOORDIV, interval, slow=True),
     "bounds.floormod": of(ops.FLOORMOD, interval, slow=True),
-    "atoms._truncdiv_bounds": of(ops.TRUNCDIV, interval, slow=True),
-    "atoms._truncmod_bounds": Statement(interval, remainder, slow=True),
-    "atoms._min_bounds": of(ops.MIN, interval),
-    "atoms._max_bounds": of(ops.MAX, interval),
-    "atoms._abs_bounds": of(ops.ABS, interval),
-    "atoms._inverted": of(ops.BITNOT, interval),
+    "iv._truncdiv_bounds": of(ops.TRUNCDIV, interval, slow=True),
+    "iv._truncmod_bounds": Statement(interval, remainder, slow=True),
+    "iv._min_bounds": of(ops.MIN, interval),
+    "iv._max_bounds": of(ops.MAX, interval),
+    "iv._abs_bounds": of(ops.ABS, interval),
+    "iv._inverted": of(ops.BITNOT, interval),
     "product._add": of(ops.ADD, interval),
     "modular.ADD": of(ops.ADD, class_of),
     "modular.SUB": of(ops.SUB, class_of),
@@ -254,17 +253,17 @@ LISTED: dict[str, str] = {
     "bounds._floordiv_signed": PART,
     "bounds._nonneg": PART,
     "bounds._nonpos": PART,
-    "atoms.atom_bounds": FORMS,
-    "atoms._declared": FORMS,
-    "atoms._constant_division_bounds": FORMS,
-    "atoms._select_bounds": FORMS,
-    "atoms._product_bounds": FORMS,
-    "atoms._and_bounds": BITS,
-    "atoms._or_bounds": BITS,
-    "atoms._bit_range": BITS,
-    "atoms._bit_floor": BITS,
-    "atoms._shl_bounds": POWERS,
-    "atoms._shr_bounds": POWERS,
+    "iv.atom_bounds": FORMS,
+    "iv._declared": FORMS,
+    "iv._constant_division_bounds": FORMS,
+    "iv._select_bounds": FORMS,
+    "iv._product_bounds": FORMS,
+    "iv._and_bounds": BITS,
+    "iv._or_bounds": BITS,
+    "iv._bit_range": BITS,
+    "iv._bit_floor": BITS,
+    "iv._shl_bounds": POWERS,
+    "iv._shr_bounds": POWERS,
     "congruence.make": PART,
     "congruence.contains": LATTICE,
     "congruence.leq": LATTICE,

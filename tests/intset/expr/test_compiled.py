@@ -9,9 +9,8 @@ import pytest
 
 from intset import maximum, minimum, select
 from intset.errors import UndefinedError
-from intset.expr import compiled as module
-from intset.expr.compiled import compiled
-from intset.expr.evaluate import evaluate
+from intset.expr import evaluate as module
+from intset.expr.evaluate import compiled, evaluate
 from intset.expr.node import Node, Var
 from tests.sweeps import daily
 

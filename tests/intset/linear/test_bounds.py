@@ -9,8 +9,7 @@ import pytest
 
 from intset.expr import ops
 from intset.linear import bounds as iv
-from intset.linear.atoms import ATOM_BOUNDS
-from intset.linear.bounds import Interval
+from intset.linear.bounds import ATOM_BOUNDS, Interval
 
 ENDS = (None, -9, -2, -1, 0, 1, 3, 8)
 INTERVALS = [(low, high) for low in ENDS for high in ENDS if low is None or high is None or low <= high]

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeVar
 
 from intset import Context, Range, ShapeVar, Var, ceildiv, const, evaluate, maximum, minimum, select
 from intset.errors import BudgetError, UndecidedError
-from intset.expr.compiled import compiled
+from intset.expr.evaluate import compiled
 from intset.expr.node import Cond, Expr
 
 T = TypeVar("T")

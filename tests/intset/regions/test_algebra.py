@@ -16,7 +16,7 @@ from intset import Cond, Context, InputError, Range, Region, ShapeVar, Undecided
 from intset.domains.isl.shape import of, translated, universe
 from intset.errors import BudgetError, CountError
 from intset.expr.build import logical_or
-from intset.expr.compiled import compiled
+from intset.expr.evaluate import compiled
 from intset.expr.node import Expr, truth
 from intset.infinity import NEG_INF, POS_INF
 from intset.regions.product import Product

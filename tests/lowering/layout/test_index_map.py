@@ -13,7 +13,7 @@ import pytest
 
 from intset import Context, Expr, IntSetError, Range, ShapeVar, Var, evaluate, maximum, minimum, select
 from intset.expr import ops
-from intset.expr.compiled import compiled
+from intset.expr.evaluate import compiled
 from lowering import IndexMap, LayoutError
 
 Point = tuple[int, ...]

@@ -1,20 +1,35 @@
-"""What conditions say about ranges: an affine predicate tightens every variable and atom in it."""
+"""What is known of variables and terms beyond numeric ranges."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, PlainVar, Var
 from intset.linear import bounds as iv
 from intset.linear.bounds import EVERYTHING, Interval
 from intset.linear.form import Linear
-from intset.linear.knowledge import Knowledge
 
 if TYPE_CHECKING:
     from intset.linear.canonical import Normalizer
     from intset.linear.conditions import Clause
+
+Limits = Mapping[Var, tuple[Linear | None, Linear | None]]  # (first, last), None where infinite
+NOTHING: Mapping[Any, Any] = MappingProxyType({})
+
+
+class Assumptions(NamedTuple):
+    """What is known beyond numeric ranges."""
+
+    nonneg: tuple[Linear, ...] = ()  # forms that are at least 0
+    atoms: Mapping[Expr, Interval] = NOTHING  # intervals of atoms
+    limits: Limits = NOTHING  # symbolic ends of variables
+
+
+NO_ASSUMPTIONS = Assumptions()
+
 
 ROUNDS = 4  # tightening stops here at the latest; every intermediate result is sound
 
@@ -22,9 +37,9 @@ ROUNDS = 4  # tightening stops here at the latest; every intermediate result is 
 def narrow(base: Normalizer, conditions: Iterable[Cond]) -> Normalizer:
     """A normalizer for the points of `base` where all `conditions` hold; its `empty` tells that there is none."""
     ranges: dict[Var, Interval] = dict(base.ranges)
-    nonneg: list[Linear] = list(base.knowledge.nonneg)
-    atoms: dict[Expr, Interval] = dict(base.knowledge.atoms)
-    limits = base.knowledge.limits
+    nonneg: list[Linear] = list(base.assumptions.nonneg)
+    atoms: dict[Expr, Interval] = dict(base.assumptions.atoms)
+    limits = base.assumptions.limits
     current = base
     forms: list[Clause] = []
     choices: list[Cond] = []
@@ -58,8 +73,10 @@ def narrow(base: Normalizer, conditions: Iterable[Cond]) -> Normalizer:
         if impossible or (len(forms) == 1 and forms[0][0] is ops.GE and not choices):
             break  # one inequality tells nothing new a second time: it moves each term away from the end it is read at
         if round_ + 1 < ROUNDS:
-            current = type(base)(dict(ranges), Knowledge(base.knowledge.nonneg, dict(atoms), limits), base.depth + 1)
-    known = type(base)(ranges, Knowledge(tuple(nonneg), atoms, limits), base.depth + 1, empty=impossible)
+            current = type(base)(
+                dict(ranges), Assumptions(base.assumptions.nonneg, dict(atoms), limits), base.depth + 1
+            )
+    known = type(base)(ranges, Assumptions(tuple(nonneg), atoms, limits), base.depth + 1, empty=impossible)
     known.is_box = is_box
     return known
 
@@ -80,7 +97,7 @@ def _is_range(base: Normalizer, form: Linear) -> bool:
     if len(form.terms) != 1:
         return False
     (var,) = form.terms
-    return type(var) is PlainVar and var in base.ranges and var not in base.knowledge.limits
+    return type(var) is PlainVar and var in base.ranges and var not in base.assumptions.limits
 
 
 def _any_crossed(intervals: Mapping[Any, Interval]) -> bool:
@@ -110,7 +127,7 @@ def _with_rests(current: Normalizer, form: Linear) -> Iterator[tuple[Expr, int, 
         yield monomial, k, (form.const, form.const)
         return
     low, high = current.sum_bounds(form)
-    if low is None or high is None or current.knowledge.nonneg or current.regroup(form) is not form:
+    if low is None or high is None or current.assumptions.nonneg or current.regroup(form) is not form:
         for monomial, k in form.terms.items():
             others = Linear(form.const, {t: c for t, c in form.terms.items() if t is not monomial})
             yield monomial, k, current.bounds(others)
