@@ -39,7 +39,7 @@ from intset.prover.width import fits
 from intset.ranges import as_ranges, checked_ranges, listed_vars, renamed
 from intset.simplify.cost import COST, weights
 from intset.simplify.engine import MAX_ROUNDS, simplified
-from intset.simplify.glance import settled
+from intset.simplify.irreducible import settled
 from intset.solving import Narrowed, Solved, narrowed, solutions, solved_equations
 
 

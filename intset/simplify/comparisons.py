@@ -23,9 +23,9 @@ from intset.linear.canonical import Normalizer
 from intset.linear.conditions import Clause
 from intset.linear.form import Linear, atom
 from intset.simplify import choices, sums
-from intset.simplify.order import Order
+from intset.simplify.order import OrderDecider
 from intset.simplify.pattern import folded
-from intset.simplify.sums import Sum
+from intset.simplify.sums import TermSum
 
 if TYPE_CHECKING:
     from intset.simplify.engine import Simplifier
@@ -45,7 +45,7 @@ def clause_of(known: Normalizer, cond: Cond) -> Clause | None:
     return found[0] if len(found) == 1 and isinstance(found[0], tuple) else None
 
 
-def candidates(s: Simplifier, node: Cond, known: Normalizer) -> Iterator[Candidate]:
+def comparison_candidates(s: Simplifier, node: Cond, known: Normalizer) -> Iterator[Candidate]:
     """What the comparison may be written as."""
     yield from _choices(s, node, known)
     clause = clause_of(known, node)
@@ -76,8 +76,8 @@ def _readings(known: Normalizer, form: Linear) -> tuple[Linear, ...]:
     return (form,) if regrouped is form else (form, regrouped)
 
 
-def sum_of_form(form: Linear) -> Sum:
-    return Sum(form.const, dict(form.ordered()))
+def sum_of_form(form: Linear) -> TermSum:
+    return TermSum(form.const, dict(form.ordered()))
 
 
 def _own_difference(s: Simplifier, node: Cond) -> Iterator[Candidate]:
@@ -91,11 +91,11 @@ def _own_difference(s: Simplifier, node: Cond) -> Iterator[Candidate]:
         yield "common terms of the sides", stated(s, op, op, difference, node)
         return
     form = difference if op in _UPWARD else sums.scaled(difference, -1)
-    form = form.plus(Sum(-1, {})) if op in _STRICT else form
+    form = form.plus(TermSum(-1, {})) if op in _STRICT else form
     yield "common terms of the sides", stated(s, op, ops.GE, form, node)
 
 
-def stated(s: Simplifier, op: Op, kind: Op, form: Sum, like: Cond | None = None) -> Cond:
+def stated(s: Simplifier, op: Op, kind: Op, form: TermSum, like: Cond | None = None) -> Cond:
     """`form >= 0`, `== 0` or `!= 0` in the direction of `op`, and by it where the other strictness is not shorter."""
     if kind is not ops.GE:
         chosen: Op = kind
@@ -107,39 +107,39 @@ def stated(s: Simplifier, op: Op, kind: Op, form: Sum, like: Cond | None = None)
     return other if s.price(other) < s.price(first) else first
 
 
-def _parts(form: Sum) -> tuple[dict[Expr, int], dict[Expr, int]]:
+def _parts(form: TermSum) -> tuple[dict[Expr, int], dict[Expr, int]]:
     return ({t: k for t, k in form.terms.items() if k > 0}, {t: -k for t, k in form.terms.items() if k < 0})
 
 
-def _inequality(op: Op, form: Sum) -> Cond:
+def _inequality(op: Op, form: TermSum) -> Cond:
     """`form >= 0` by `op`: P + d >= N with the positive terms P and the negative ones N."""
     high, low = _parts(form)
     d = form.const + 1 if op in _STRICT else form.const
     if not low:
-        upper, lower = Sum(0, high), Sum(-d, {})
+        upper, lower = TermSum(0, high), TermSum(-d, {})
     elif not high or d > 0:
-        upper, lower = Sum(d, high), Sum(0, low)
+        upper, lower = TermSum(d, high), TermSum(0, low)
     else:
-        upper, lower = Sum(0, high), Sum(-d, low)
+        upper, lower = TermSum(0, high), TermSum(-d, low)
     left, right = (upper, lower) if op in _UPWARD else (lower, upper)
     return _constant_right(op, left, right)
 
 
-def _equation(op: Op, form: Sum, like: Cond | None) -> Cond:
+def _equation(op: Op, form: TermSum, like: Cond | None) -> Cond:
     high, low = _parts(form)
     d = form.const
     if not low:
-        return _constant_right(op, Sum(0, high), Sum(-d, {}))
+        return _constant_right(op, TermSum(0, high), TermSum(-d, {}))
     if not high:
-        return _constant_right(op, Sum(0, low), Sum(d, {}))
-    left, right = (Sum(d, high), Sum(0, low)) if d > 0 else (Sum(0, high), Sum(-d, low))
+        return _constant_right(op, TermSum(0, low), TermSum(d, {}))
+    left, right = (TermSum(d, high), TermSum(0, low)) if d > 0 else (TermSum(0, high), TermSum(-d, low))
     first = next(iter(sums.read(like.args[0]).terms), None) if like is not None else None
     if first is not None and first in low and first not in high:
         left, right = right, left
     return _constant_right(op, left, right)
 
 
-def _constant_right(op: Op, left: Sum, right: Sum) -> Cond:
+def _constant_right(op: Op, left: TermSum, right: TermSum) -> Cond:
     if not left.terms and right.terms:
         left, right, op = right, left, MIRRORED[op]
     answer: Cond = make(op, (sums.write(left), sums.write(right)))
@@ -173,7 +173,7 @@ def _digits(s: Simplifier, known: Normalizer, kind: Op, form: Linear, like: Cond
         if low is None or high is None or -(-low // g) != high // g:
             continue
         q = high // g
-        coarse = Sum(q, {t: k // g for t, k in form.ordered() if k % g == 0})
+        coarse = TermSum(q, {t: k // g for t, k in form.ordered() if k % g == 0})
         parts = (_equation(kind, coarse, like), _equation(kind, sum_of_form(fine.shift(-g * q)), like))
         yield "digit by digit", make(ops.AND if kind is ops.EQ else ops.OR, parts)
 
@@ -206,7 +206,7 @@ def _nearest(k: int, c: int) -> int:
     return rest - c if 2 * rest > c else rest
 
 
-def _at_an_end(s: Simplifier, kind: Op, form: Linear, order: Order) -> Iterator[Candidate]:
+def _at_an_end(s: Simplifier, kind: Op, form: Linear, order: OrderDecider) -> Iterator[Candidate]:
     """`form == 0` as `form <= 0` where form is nowhere below 0, and the other way round; `!=` and `>` likewise."""
     found: list[tuple[Op, Linear]] = []
     if kind is ops.GE:
@@ -223,7 +223,7 @@ def _at_an_end(s: Simplifier, kind: Op, form: Linear, order: Order) -> Iterator[
             yield "end of what it may be", stated(s, ops.LE if other is ops.GE else other, other, sum_of_form(one))
 
 
-def _without_factor(kind: Op, form: Linear, order: Order) -> Iterator[Linear]:
+def _without_factor(kind: Op, form: Linear, order: OrderDecider) -> Iterator[Linear]:
     """The form against 0 without a factor that is nowhere 0, divided by its sign: f*r >= 1 where r >= 1, f > 0."""
     strict = 1 if kind is ops.GE and form.const == -1 else 0
     for factor, rest in order.factored(form.shift(strict)):

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import gcd
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from intset.expr import ops
 from intset.expr.evaluate import evaluate
@@ -23,7 +23,8 @@ from intset.expr.walk import chain, free_vars, is_small, postorder
 from intset.linear.assumptions import sharpened
 from intset.linear.canonical import Normalizer
 from intset.linear.conditions import Clause
-from intset.simplify import comparisons, sums, together
+from intset.linear.form import Linear
+from intset.simplify import comparisons, sums
 from intset.simplify.choices import is_as_total, is_total
 from intset.simplify.comparisons import clause_of, stated
 from intset.simplify.pattern import instance
@@ -62,10 +63,10 @@ def joined(op: Op, parts: Sequence[Cond]) -> Cond:
     return truth(not absorbing) if result is None else result
 
 
-def candidates(s: Simplifier, node: Cond, known: Normalizer, level: int) -> Iterator[tuple[str, Cond]]:
+def condition_candidates(s: Simplifier, node: Cond, known: Normalizer, level: int) -> Iterator[tuple[str, Cond]]:
     """What a condition may be written as."""
     if node.op in ops.COMPARISONS:
-        for rule, candidate in comparisons.candidates(s, node, known):
+        for rule, candidate in comparisons.comparison_candidates(s, node, known):
             yield rule, s.trial(candidate, node, known)
         if node.args[0].op is ops.CONST:
             return
@@ -141,7 +142,7 @@ def _by_order(
         clauses = [None if clause is None else _negated_clause(clause) for clause in clauses]
     if sum(clause is not None for clause in clauses) < 2:
         return
-    found = together.sums(clauses)
+    found = implied_inequalities(clauses)
     for form, places in found:
         if len(places) > 1 and order.is_nonneg(form.scale(-1).shift(-1)):
             yield "parts exclude one another" if neutral else "parts complete one another", truth(not neutral)
@@ -335,3 +336,52 @@ def _both(a: Clause, b: Clause) -> Clause | None:
     if b[0] is ops.NE and (f.same(g) or f.same(g.scale(-1))):
         return (ops.GE, f.shift(-1))
     return None
+
+
+# == What inequalities say together: sums of them in which a term cancels.
+#
+# (x < y) & (y < z) & (x < z) = (x < y) & (y < z)          (x < y) & (y < z) & (z < x) = False
+# (x <= y) & (y <= z) & (z <= x) = (x == y) & (y == z)
+
+
+MAX_SUMS: Final = 64
+MAX_ADDED: Final = 4  # inequalities in one sum
+
+
+class ImpliedInequality(NamedTuple):
+    """`form >= 0` follows from the clauses at these places."""
+
+    form: Linear
+    places: frozenset[int]
+
+
+def implied_inequalities(clauses: Sequence[Clause | None]) -> list[ImpliedInequality]:
+    """The inequalities, each alone, and sums of them that have no more terms than what is added."""
+    single: list[ImpliedInequality] = []
+    for place, clause in enumerate(clauses):
+        if clause is not None and clause[0] is not ops.NE:
+            single.append(ImpliedInequality(clause[1], frozenset((place,))))
+            if clause[0] is ops.EQ:
+                single.append(ImpliedInequality(clause[1].scale(-1), frozenset((place,))))
+    found = list(single)
+    seen = {(one.form.key(), one.places) for one in found}
+    for a in found:  # grows while it is walked
+        if len(a.places) >= MAX_ADDED:
+            continue
+        for b in single:
+            if b.places <= a.places:
+                continue
+            form = a.form.plus(b.form)
+            if len(form.terms) > max(len(a.form.terms), len(b.form.terms)) or not _cancels(a.form, b.form):
+                continue
+            one = ImpliedInequality(form, a.places | b.places)
+            if (form.key(), one.places) not in seen:
+                seen.add((form.key(), one.places))
+                found.append(one)
+                if len(found) >= MAX_SUMS:
+                    return found
+    return found
+
+
+def _cancels(a: Linear, b: Linear) -> bool:
+    return any(b.terms.get(t) == -k for t, k in a.terms.items())

@@ -1,93 +1,122 @@
-"""What an expression costs: the sum, over its tree, of a weight of each operation; by it simplification picks.
+"""The cost tables of expressions, and the counters that add them up.
 
-Leaves (variables, constants, truth values) cost nothing. The tree is what is counted, not the graph: a shared part
-counts as often as it is written. Counting is linear in the graph all the same.
+There are two tables, both indexed by operation, because they answer two questions:
+
+`COST`          what a reader pays: a weight for each operation as written. Simplification extracts the cheapest form by
+                it (Tate et al., *Equality saturation*, POPL 2009). Users may replace weights (`simplify(e, cost=...)`).
+`MACHINE_COST`  what a general-purpose 32- or 64-bit processor pays, in units of one addition. Division lowering picks
+                rules by it. The C compiler turns a division by a constant into a multiplication by a magic number, a
+                shift and an addition (Granlund and Montgomery, PLDI 1994): hence 5, not 25. A remainder by a constant
+                adds `a - q*b`.
+
+Leaves (variables, constants, truth values) are free in both. `Pricing` and `cost` count the tree: a shared part counts
+once per occurrence. `machine_cost` counts the graph: shared parts are computed once. All run in time linear in the
+graph. `lowering/forms/model.py` counts the work of whole loop nests, in fitted kinds of work rather than operations.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.arguments import mapped
-from intset.expr.node import Cond, IntLike, Node, as_int
+from intset.expr.node import Cond, IntLike, Node, as_int, constant_value
 from intset.expr.ops import Op
 from intset.expr.text import shown
 from intset.expr.walk import postorder_until
 
 LEAVES: Final = frozenset((ops.CONST, ops.VAR, ops.BOOL))
-_DEARER: Final = {**dict.fromkeys(ops.DIVISIONS, 6), ops.SELECT: 3, ops.MIN: 2, ops.MAX: 2, ops.ABS: 2, ops.LOAD: 4}
+_WEIGHTS: Final = {**dict.fromkeys(ops.DIVISIONS, 6), ops.SELECT: 3, ops.MIN: 2, ops.MAX: 2, ops.ABS: 2, ops.LOAD: 4}
 
 COST: Final[Mapping[str, int]] = MappingProxyType(
-    {name: _DEARER.get(op, 1) for name, op in ops.OPS.items() if op not in LEAVES}
+    {name: _WEIGHTS.get(op, 1) for name, op in ops.OPS.items() if op not in LEAVES}
 )
-"""The weight of each operation, by its name: divisions, selects and choices are dearer than the rest."""
+"""The weight of each operation, by name: divisions, selects, minima and maxima weigh more than the rest."""
 
-Price: TypeAlias = "tuple[int, int]"  # (the sum of the weights, the number of operations)
+DIVISION: Final = 25  # by a variable: the processor's divide instruction
+DIVISION_BY_CONSTANT: Final = 5
+REMAINDER_BY_CONSTANT: Final = 9
+
+MACHINE_COST: Final[Mapping[Op, int]] = MappingProxyType(
+    {
+        **dict.fromkeys(ops.OPS.values(), 1),
+        **dict.fromkeys((*LEAVES, ops.CAST, ops.ASSERTING), 0),
+        **dict.fromkeys((ops.SELECT, ops.MIN, ops.MAX, ops.ABS), 2),
+        ops.MUL: 3,
+        ops.LOAD: 4,
+        **dict.fromkeys(ops.DIVISIONS, DIVISION),
+    }
+)
+"""Additions per operation on a processor; `operation_cost` refines divisions by constants."""
+
+ExprCost: TypeAlias = "tuple[int, int]"  # (sum of the weights, number of operations)
 
 
-def weights(given: Mapping[str, int] | None) -> Mapping[str, int]:
-    """`COST` with the weights of `given` in place of its own.
+def weights(overrides: Mapping[str, int] | None) -> Mapping[str, int]:
+    """`COST` updated with `overrides`, a mapping from operation names to weights.
 
     Raises
     ------
-    InputError: a name that `COST` does not have, or a weight that is no integer of at least 1.
+    InputError: an unknown operation name, or a weight that is not an integer of at least 1.
     """
-    if given is None:
+    if overrides is None:
         return COST
     table = dict(COST)
-    for name, value in mapped(given, "cost", "a mapping from names of operations to weights").items():
+    for name, value in mapped(overrides, "cost", "a mapping from names of operations to weights").items():
         if name not in COST:
             raise InputError(f"cost: there is no operation {shown(name)}; it is one of {', '.join(COST)}")
         weight = as_int(value, f"the weight of {name}")
         if weight < 1:
             raise InputError(f"the weight of {name} must be at least 1, not {weight}")
         table[name] = weight
-    return table if given else COST
+    return table if overrides else COST
 
 
 class Pricing:
-    """Prices of expressions by one table; each node of a graph is counted once."""
+    """Tree costs of expressions by one weight table.
 
-    __slots__ = ("_prices", "_weights")
+    Invariant: each distinct node is visited once in the lifetime of the object.
+    """
+
+    __slots__ = ("_costs", "_weights")
 
     def __init__(self, table: Mapping[str, int] = COST) -> None:
         self._weights: dict[Op, int] = {ops.OPS[name]: weight for name, weight in table.items()}
-        self._prices: dict[Node, Price] = {}
+        self._costs: dict[Node, ExprCost] = {}
 
-    def price(self, root: Node) -> Price:
-        """(cost, number of operations) of the tree of `root`."""
-        prices = self._prices
-        found = prices.get(root)
-        if found is not None:
-            return found
-        for node in postorder_until(root, prices):
+    def price(self, root: Node) -> ExprCost:
+        """(sum of weights, number of operations) over the tree of `root`."""
+        costs = self._costs
+        known = costs.get(root)
+        if known is not None:
+            return known
+        for node in postorder_until(root, costs):
             if not node.args:
-                prices[node] = (0, 0) if node.op in LEAVES else (self._weights[node.op], 1)
+                costs[node] = (0, 0) if node.op in LEAVES else (self._weights[node.op], 1)
                 continue
-            cost, count = self._weights[node.op], 1
+            total, count = self._weights[node.op], 1
             for arg in node.args:
-                below = prices[arg]
-                cost += below[0]
+                below = costs[arg]
+                total += below[0]
                 count += below[1]
-            prices[node] = (cost, count)
-        return prices[root]
+            costs[node] = (total, count)
+        return costs[root]
 
 
 def cost(e: IntLike | Cond, table: Mapping[str, int] | None = None) -> int:
-    """What `e` costs: the sum over its tree of the weight of each operation, which is at least 1; leaves are free.
+    """The sum of operation weights over the tree of `e`; leaves are free.
 
     Parameters
     ----------
     e: an expression or a condition.
-    table: weights by the name of the operation, in place of those of `COST`.
+    table: weights by operation name that override those of `COST`.
 
     Raises
     ------
-    InputError: `e` is neither, or the table names an operation that does not exist or a weight below 1.
+    InputError: `e` is no expression or condition; the table names an unknown operation or has a weight below 1.
 
     Example
     -------
@@ -99,3 +128,22 @@ def cost(e: IntLike | Cond, table: Mapping[str, int] | None = None) -> int:
         as_int(e, "the expression")
         return 0
     return Pricing(weights(table)).price(e)[0]
+
+
+def operation_cost(node: Node) -> int:
+    """The machine cost of the operation at the root of `node`, without its operands."""
+    if node.op not in ops.DIVISIONS or constant_value(node.args[1]) is None:
+        return MACHINE_COST.get(node.op, 1)
+    return REMAINDER_BY_CONSTANT if node.op in (ops.FLOORMOD, ops.TRUNCMOD) else DIVISION_BY_CONSTANT
+
+
+def machine_cost(root: Node, available: Collection[Node] = ()) -> int:
+    """The machine cost of computing `root`, each distinct node once; nodes in `available` are computed already."""
+    total, seen, stack = 0, set(available), [root]
+    while stack:
+        node = stack.pop()
+        if node not in seen:
+            seen.add(node)
+            total += operation_cost(node)
+            stack.extend(node.args)
+    return total

@@ -21,11 +21,11 @@ from intset.expr.node import Cond, Expr, Node, const, make, truth
 from intset.expr.walk import chain, is_small, postorder, rewrite
 from intset.linear.canonical import Normalizer
 from intset.linear.form import is_sum, order_key, spine
-from intset.simplify import bits, choices, conditions, lattice, moves, products
+from intset.simplify import choices, conditions, divisions, sum_rewrites
 from intset.simplify.comparisons import MIRRORED
-from intset.simplify.cost import COST, Price, Pricing
-from intset.simplify.glance import settled
-from intset.simplify.order import Order
+from intset.simplify.cost import COST, ExprCost, Pricing
+from intset.simplify.irreducible import settled
+from intset.simplify.order import OrderDecider
 from intset.simplify.pattern import Rule, folded, holds, instance
 from intset.simplify.rules import ALL
 from intset.simplify.width import no_wider
@@ -66,7 +66,7 @@ class Simplifier:
         self.banned = banned  # (before, after) that are not to be replaced
         self.where: dict[Normalizer, tuple[Cond, ...]] = {}  # what a branch adds to what is known
         self._at_a_glance = table is COST  # what is settled is so by these weights
-        self._orders: dict[int, Order] = {}
+        self._orders: dict[int, OrderDecider] = {}
         self._depth = 0
 
     def anew(self, banned: Set[tuple[Node, Node]]) -> Simplifier:
@@ -75,16 +75,16 @@ class Simplifier:
         other.pricing, other._at_a_glance = self.pricing, self._at_a_glance
         return other
 
-    def order(self, known: Normalizer) -> Order:
+    def order(self, known: Normalizer) -> OrderDecider:
         found = self._orders.get(id(known))
         if found is None:
-            found = self._orders[id(known)] = Order(known)  # keeps `known`, so its id stays its own
+            found = self._orders[id(known)] = OrderDecider(known)  # keeps `known`, so its id stays its own
         return found
 
-    def price(self, e: Node) -> Price:
+    def price(self, e: Node) -> ExprCost:
         return self.pricing.price(e)
 
-    def is_better(self, a: Price, b: Price) -> bool:
+    def is_better(self, a: ExprCost, b: ExprCost) -> bool:
         return a[0] <= b[0] and a[1] <= b[1] and a != b
 
     def rank(self, e: Node, have: Set[Node]) -> tuple[Any, ...]:
@@ -281,7 +281,7 @@ class Simplifier:
                 yield "decided", truth(decided)
                 return
             yield from self._by_rules(node, known, level)
-            yield from conditions.candidates(self, node, known, level)
+            yield from conditions.condition_candidates(self, node, known, level)
             return
         form = known.form(node)
         if form.is_const:
@@ -289,24 +289,24 @@ class Simplifier:
             return
         yield from self._by_rules(node, known, level)
         if is_sum(node):
-            yield from moves.written(node)
+            yield from sum_rewrites.written(node)
             if level == 0:
-                for rule, candidate in moves.candidates(node, order):
+                for rule, candidate in sum_rewrites.sum_candidates(node, order):
                     yield rule, self.trial(candidate, node, known)
         elif node.op is ops.MIN or node.op is ops.MAX:
-            for rule, candidate in lattice.candidates(node, order):
+            for rule, candidate in choices.bound_candidates(node, order):
                 yield rule, self.trial(candidate, node, known)
         elif node.op in ops.DIVISIONS:
-            for rule, candidate in products.candidates(node, known, self.bits is not None):
+            for rule, candidate in divisions.division_candidates(node, known, self.bits is not None):
                 yield rule, self.trial(candidate, node, known)
         elif node.op is ops.SELECT:
-            for rule, candidate in (*choices.candidates(node), *choices.by_equation(node, known)):
+            for rule, candidate in (*choices.select_candidates(node), *choices.by_equation(node, known)):
                 yield rule, self.trial(candidate, node, known)
             if level == 0:
                 for rule, candidate in choices.as_bound(node, known):
                     yield rule, self.trial(candidate, node, known)
         elif node.op is ops.BITAND or node.op is ops.CAST:
-            for rule, candidate in bits.candidates(node, known):
+            for rule, candidate in divisions.bit_candidates(node, known):
                 yield rule, self.trial(candidate, node, known)
         for rule, candidate in choices.into_branches(node):
             yield rule, self.trial(candidate, node, known)

@@ -19,7 +19,7 @@ from intset.expr import ops
 from intset.expr.node import Cond, Expr
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear, atom, constant, factors, monomial_of, take_out
-from intset.simplify.witness import Witnesses
+from intset.simplify.samples import SamplePoints
 
 MAX_QUESTIONS: Final = 32  # comparisons of linear forms for one answer
 MAX_DEPTH: Final = 6  # atoms replaced one after another
@@ -30,14 +30,14 @@ BOUNDED: Final = frozenset(
 )
 
 
-class Order:
+class OrderDecider:
     """Decides conditions under what one normalizer knows; what is found is kept."""
 
-    __slots__ = ("_found", "_witnesses", "known")
+    __slots__ = ("_found", "_samples", "known")
 
     def __init__(self, known: Normalizer) -> None:
         self.known = known
-        self._witnesses: Witnesses | None = None  # made when a search begins
+        self._samples: SamplePoints | None = None  # made when a search begins
         self._found: dict[tuple[Expr, Expr], bool] = {}
 
     def is_at_most(self, a: Expr, b: Expr) -> bool:
@@ -57,7 +57,7 @@ class Order:
         if left[0] <= 0:
             return False
         left[0] -= 1
-        if self._witnesses is not None and self._witnesses.is_negative(form):
+        if self._samples is not None and self._samples.is_negative(form):
             return False
         if self.known.is_nonneg(form):
             return True
@@ -80,9 +80,9 @@ class Order:
 
     def _is_refuted(self, form: Linear) -> bool:
         """Whether the form is below 0 at a point that satisfies what is known."""
-        if self._witnesses is None:
-            self._witnesses = Witnesses(self.known)
-        return self._witnesses.is_negative(form)
+        if self._samples is None:
+            self._samples = SamplePoints(self.known)
+        return self._samples.is_negative(form)
 
     def _may_be_bounded(self, form: Linear) -> bool:
         """Whether there is something in it to be replaced."""

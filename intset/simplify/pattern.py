@@ -54,7 +54,7 @@ class Rule:
     plain: bool = False
 
 
-class _Row(NamedTuple):
+class _RuleRow(NamedTuple):
     below: tuple[Op | None, ...]  # what must stand below the root; none where anything may
     pattern: Node
     result: Node
@@ -62,23 +62,23 @@ class _Row(NamedTuple):
     often: Set[Node]
 
 
-class Table:
+class RuleTable:
     """Rules by the operation that their patterns have at the root, with what stands below it."""
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self.rules: Final = tuple(rules)
-        self._by_root: Final[dict[Op, list[_Row]]] = {}
-        self._by_shape: Final[dict[tuple[Op, ...], tuple[_Row, ...]]] = {}  # found as it is asked for
+        self._by_root: Final[dict[Op, list[_RuleRow]]] = {}
+        self._by_shape: Final[dict[tuple[Op, ...], tuple[_RuleRow, ...]]] = {}  # found as it is asked for
         for rule in self.rules:
             often = frozenset(cond for cond in CONDITIONS if _occurrences(rule.pattern, cond) > 1)
             for pattern, result in variants(rule):
                 below = tuple(
                     None if arg.op is ops.NOT and arg.args[0] in often else _fixed(arg) for arg in pattern.args
                 )
-                self._by_root.setdefault(pattern.op, []).append(_Row(below, pattern, result, rule, often))
+                self._by_root.setdefault(pattern.op, []).append(_RuleRow(below, pattern, result, rule, often))
 
-    def __add__(self, other: Table) -> Table:
-        return Table((*self.rules, *other.rules))
+    def __add__(self, other: RuleTable) -> RuleTable:
+        return RuleTable((*self.rules, *other.rules))
 
     def matches(self, e: Node) -> Iterator[tuple[Rule, Node, Binding]]:
         """The rules whose pattern `e` is, with the result (as a pattern) and what the variables stand for."""
@@ -92,7 +92,7 @@ class Table:
             if all(matched(p, arg, binding, often) for p, arg in zip(pattern.args, args, strict=True)):
                 yield rule, result, binding
 
-    def _possible(self, have: tuple[Op, ...]) -> tuple[_Row, ...]:
+    def _possible(self, have: tuple[Op, ...]) -> tuple[_RuleRow, ...]:
         """The rows for an operation at the root and these below it."""
         return tuple(
             row

@@ -13,9 +13,9 @@ from intset.expr.build import ceildiv, select, truncdiv, truncmod
 from intset.expr.build import maximum as max_
 from intset.expr.build import minimum as min_
 from intset.expr.node import const, truth
-from intset.simplify.pattern import A, B, C, P, Q, R, Rule, Table, W, X, Y, Z
+from intset.simplify.pattern import A, B, C, P, Q, R, Rule, RuleTable, W, X, Y, Z
 
-LATTICE: Final = Table((
+LATTICE: Final = RuleTable((
     Rule("min of maxima with a common side", min_(max_(X, Y), max_(X, Z)), max_(X, min_(Y, Z))),
     Rule("max of minima with a common side", max_(min_(X, Y), min_(X, Z)), min_(X, max_(Y, Z))),
     Rule("min of minima with a common side", min_(min_(X, Y), min_(X, Z)), min_(min_(Y, Z), X)),
@@ -53,7 +53,7 @@ LATTICE: Final = Table((
 
 _OF_TWO: Final = (abs(A - B).eq(1), min_(A, B) <= X, max_(A, B) >= X)  # x has one of two neighbouring values
 
-CHOICES: Final = Table((
+CHOICES: Final = RuleTable((
     Rule("equal branches", select(P, X, X), X),
     Rule("negated condition", select(~P, X, Y), select(P, Y, X)),
     Rule("of two values the one asked for", select(X.eq(A), A, B), X, _OF_TWO),
@@ -114,7 +114,7 @@ CHOICES: Final = Table((
     Rule("product of choices by one condition", select(P, X, Y) * select(P, Z, W), select(P, X * Z, Y * W)),
 ))  # fmt: skip
 
-CONDITIONS_TABLE: Final = Table((
+CONDITIONS_TABLE: Final = RuleTable((
     Rule("twice negated", ~~P, P),
     Rule(
         "quotient and remainder",
@@ -194,7 +194,7 @@ CONDITIONS_TABLE: Final = Table((
     Rule("absolute value is not zero", abs(X).ne(0), X.ne(0)),
 ))  # fmt: skip
 
-QUOTIENTS: Final = Table((
+QUOTIENTS: Final = RuleTable((
     Rule("divided by itself, //", X // X, const(1)),
     Rule("divided by itself, ceildiv", ceildiv(X, X), const(1)),
     Rule("divided by itself, truncdiv", truncdiv(X, X), const(1)),
@@ -234,7 +234,7 @@ QUOTIENTS: Final = Table((
     ),
 ))  # fmt: skip
 
-BITS: Final = Table((
+BITS: Final = RuleTable((
     Rule("and with itself", X & X, X),
     Rule("or with itself", X | X, X),
     Rule("exclusive or with itself", X ^ X, X - X),

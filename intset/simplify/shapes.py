@@ -24,64 +24,66 @@ UPPER: Final = (ops.LT, ops.LE)
 _NEXT: Final = (ops.LE, ops.GT)  # comparisons with c that say of `>= c + 1` whether it holds
 
 
-class Product(NamedTuple):
+class ProductShape(NamedTuple):
     """A product of two variables: where nothing depends on its values."""
 
     factors: tuple[Expr, Expr]
 
 
-class Division(NamedTuple):
+class DivisionShape(NamedTuple):
     """A dividend by a constant; `reduced` is the dividend without multiples of the divisor, `rests` what is left of it
     beside the multiples of each divisor of the constant."""
 
     is_remainder: bool
     divisor: int
-    dividend: Sum
-    reduced: Sum
+    dividend: SumShape
+    reduced: SumShape
     rests: Rests
 
 
-Rests: TypeAlias = "tuple[tuple[int, tuple[Term, ...]], ...]"
-Term: TypeAlias = "tuple[Expr | None, int, Division | Product | None]"  # a variable, or what is below another term
+Rests: TypeAlias = "tuple[tuple[int, tuple[ShapeTerm, ...]], ...]"
+ShapeTerm: TypeAlias = (
+    "tuple[Expr | None, int, DivisionShape | ProductShape | None]"  # a variable, or what is below another term
+)
 
 
-class Sum(NamedTuple):
+class SumShape(NamedTuple):
     """`const + sum(k * term)`, written with as few operations as that takes."""
 
     const: int
-    terms: tuple[Term, ...]
+    terms: tuple[ShapeTerm, ...]
     variables: frozenset[Expr]
     is_plain: bool  # whether all terms are variables
     has_product: bool
 
 
-class Comparison(NamedTuple):
+class ComparisonShape(NamedTuple):
     """A sum against a constant."""
 
     op: ops.Op
-    total: Sum
+    total: SumShape
     right: int
     rests: Rests
 
 
-class Junction(NamedTuple):
+class JunctionShape(NamedTuple):
     """A comparison, or several of which each says something of its own; `written` with constants on the right, where
     that is not as it stands."""
 
     written: Cond | None
-    parts: tuple[Comparison, ...]
+    parts: tuple[ComparisonShape, ...]
 
 
-class Choice(NamedTuple):
+class ChoiceShape(NamedTuple):
     """A sum of variables or a constant, whichever is smaller (or greater); `written` with the constant on the right,
     where that is not as it stands."""
 
     written: Expr | None
-    total: Sum
+    total: SumShape
     right: int
 
 
-Shape: TypeAlias = "Sum | Junction | Choice | None"
+ExprShape: TypeAlias = "SumShape | JunctionShape | ChoiceShape | None"
 
 
 _TOO_DEEP: Final = object()
@@ -97,7 +99,7 @@ def shape_of(e: Any, nesting: int = MAX_NESTING) -> Any:
     except AttributeError:
         pass
     if e.op is ops.VAR:
-        return Sum(0, ((e, 1, None),), frozenset((e,)), True, False)
+        return SumShape(0, ((e, 1, None),), frozenset((e,)), True, False)
     if not nesting:
         return _TOO_DEEP
     if e.op.boolean:
@@ -112,12 +114,12 @@ def shape_of(e: Any, nesting: int = MAX_NESTING) -> Any:
 def _part(e: Expr, nesting: int) -> Any:
     """The sum that an operand is; else `None`, or that it was not looked for far enough."""
     found = shape_of(e, nesting)
-    return None if type(found) is Choice else found
+    return None if type(found) is ChoiceShape else found
 
 
 def _sum_of(e: Expr, nesting: int) -> Any:
     const = 0
-    terms: list[Term] = []
+    terms: list[ShapeTerm] = []
     variables: list[Expr] = []
     stack: list[tuple[Expr, int]] = [(e, 1)]
     while stack:
@@ -148,7 +150,7 @@ def _sum_of(e: Expr, nesting: int) -> Any:
             terms.append((node, k, None))
         elif op is ops.FLOORDIV or op is ops.FLOORMOD:
             division = _division_of(node, nesting)
-            if type(division) is not Division:
+            if type(division) is not DivisionShape:
                 return division
             if k < 0:
                 return None
@@ -156,13 +158,13 @@ def _sum_of(e: Expr, nesting: int) -> Any:
             terms.append((None, k, division))
         elif op is ops.MUL and node.args[0].op is ops.VAR and node.args[1].op is ops.VAR:
             variables += node.args
-            terms.append((None, k, Product(node.args)))
+            terms.append((None, k, ProductShape(node.args)))
         else:
             return None
     return _checked_sum(const, tuple(terms), variables)
 
 
-def _checked_sum(const: int, terms: tuple[Term, ...], variables: list[Expr]) -> Sum | None:
+def _checked_sum(const: int, terms: tuple[ShapeTerm, ...], variables: list[Expr]) -> SumShape | None:
     """The sum, where it is written with as few operations as its terms take."""
     starts, is_plain, has_product = const > 0, True, False
     sizes: set[int] = set()
@@ -175,14 +177,14 @@ def _checked_sum(const: int, terms: tuple[Term, ...], variables: list[Expr]) -> 
             sizes.add(abs(k))
         if inner is not None:
             is_plain = False
-            if not isinstance(inner, Division):
+            if not isinstance(inner, DivisionShape):
                 has_product = True
             elif const and inner.dividend.const:
                 return None
     own = frozenset(variables)
     if not starts or not terms or len(own) < len(variables):
         return None
-    return Sum(const, terms, own, is_plain, has_product)
+    return SumShape(const, terms, own, is_plain, has_product)
 
 
 def _division_of(node: Expr, nesting: int) -> Any:
@@ -190,7 +192,7 @@ def _division_of(node: Expr, nesting: int) -> Any:
     if b.op is not ops.CONST or b.data < 2:
         return None
     dividend = _part(a, nesting - 1)
-    if type(dividend) is not Sum:
+    if type(dividend) is not SumShape:
         return dividend
     c = b.data
     if dividend.has_product or gcd(c, *[k for _, k, _ in dividend.terms]) > 1:
@@ -201,18 +203,18 @@ def _division_of(node: Expr, nesting: int) -> Any:
         reduced = dividend._replace(terms=few)
     rests = _rests(reduced, {gcd(c, k) for _, k, _ in reduced.terms})
     if node.op is ops.FLOORMOD:
-        return Division(True, c, dividend, reduced, rests) if _is_reduced(dividend, c) else None
+        return DivisionShape(True, c, dividend, reduced, rests) if _is_reduced(dividend, c) else None
     if not -c < dividend.const < c or max(k for _, k, _ in dividend.terms) < 0:
         return None
     for _, k, inner in dividend.terms:
         if k % c == 0:
             return None
-        if type(inner) is Division and (gcd(c, k * inner.divisor) > 1 if inner.is_remainder else abs(k) == 1):
+        if type(inner) is DivisionShape and (gcd(c, k * inner.divisor) > 1 if inner.is_remainder else abs(k) == 1):
             return None
-    return Division(False, c, dividend, reduced, rests)
+    return DivisionShape(False, c, dividend, reduced, rests)
 
 
-def _is_reduced(dividend: Sum, c: int) -> bool:
+def _is_reduced(dividend: SumShape, c: int) -> bool:
     """Whether no coefficient becomes shorter modulo c, nor like another one, and no remainder in it does nothing."""
     if not 0 <= dividend.const < c:
         return False
@@ -223,12 +225,12 @@ def _is_reduced(dividend: Sum, c: int) -> bool:
         if not rest or not -1 <= k <= 1 and (size == 1 or size in sizes):
             return False
         sizes.add(size)
-        if type(inner) is Division and inner.is_remainder and k * inner.divisor % c == 0:
+        if type(inner) is DivisionShape and inner.is_remainder and k * inner.divisor % c == 0:
             return False
     return True
 
 
-def _rests(total: Sum, divisors: set[int]) -> Rests:
+def _rests(total: SumShape, divisors: set[int]) -> Rests:
     """For each divisor that some terms are multiples of, the other terms."""
     found = {g for g in divisors if g > 1}
     if not found:
@@ -247,19 +249,19 @@ def _choice_of(e: Expr, nesting: int) -> Any:
     if b.op is not ops.CONST or a.op is ops.CONST:
         return None
     total = _part(a, nesting)
-    if type(total) is not Sum:
+    if type(total) is not SumShape:
         return total
     if not total.is_plain or total.const == b.data:
         return None  # min(x + 3, 3) = min(x, 0) + 3
-    return Choice(make(e.op, (a, b)) if is_turned else None, total, b.data)
+    return ChoiceShape(make(e.op, (a, b)) if is_turned else None, total, b.data)
 
 
 def _junction_of(e: Cond, nesting: int) -> Any:
     if e.op is not ops.AND and e.op is not ops.OR:
         found = _comparison_of(e, nesting)
-        return Junction(None if found[0] is e else found[0], (found[1],)) if type(found) is tuple else found
+        return JunctionShape(None if found[0] is e else found[0], (found[1],)) if type(found) is tuple else found
     written: list[Cond] = []
-    parts: list[Comparison] = []
+    parts: list[ComparisonShape] = []
     is_turned = False
     stack: list[Cond] = [e]
     while stack:
@@ -278,10 +280,10 @@ def _junction_of(e: Cond, nesting: int) -> Any:
     for j, part in enumerate(parts):
         if not all(_stand_beside(e.op, part, written[j], parts[k], written[k]) for k in range(j)):
             return None
-    return Junction(joined(e.op, written) if is_turned else None, tuple(parts))
+    return JunctionShape(joined(e.op, written) if is_turned else None, tuple(parts))
 
 
-def _stand_beside(junction: ops.Op, a: Comparison, p: Cond, b: Comparison, q: Cond) -> bool:
+def _stand_beside(junction: ops.Op, a: ComparisonShape, p: Cond, b: ComparisonShape, q: Cond) -> bool:
     """Whether two parts say nothing of one another, and are not to be written as one."""
     if a.total.variables.isdisjoint(b.total.variables):
         return a.op is not b.op or a.op in (ops.EQ, ops.NE) or p.args[1] is not q.args[1]
@@ -306,7 +308,7 @@ def _comparison_of(e: Cond, nesting: int) -> Any:
     if b.op is not ops.CONST:
         return None
     total = _part(a, nesting)
-    if type(total) is not Sum:
+    if type(total) is not SumShape:
         return total
     coefficients = [k for _, k, _ in total.terms]
     if total.const or total.has_product or gcd(*coefficients) > 1:
@@ -317,24 +319,24 @@ def _comparison_of(e: Cond, nesting: int) -> Any:
     if len(coefficients) > 1:
         if op is ops.EQ or op is ops.NE:
             return None
-    elif type(inner) is Division and inner.is_remainder and not _is_congruence(inner.dividend):
+    elif type(inner) is DivisionShape and inner.is_remainder and not _is_congruence(inner.dividend):
         return None
     if op is ops.EQ or op is ops.NE:
-        return e, Comparison(op, total, b.data, ())
+        return e, ComparisonShape(op, total, b.data, ())
     for _, k, inner in total.terms:
-        if type(inner) is Division and (_has_quotient(inner.dividend) if inner.is_remainder else abs(k) == 1):
+        if type(inner) is DivisionShape and (_has_quotient(inner.dividend) if inner.is_remainder else abs(k) == 1):
             return None
-    return e, Comparison(op, total, b.data, _rests(total, {abs(k) for k in coefficients}))
+    return e, ComparisonShape(op, total, b.data, _rests(total, {abs(k) for k in coefficients}))
 
 
-def _has_quotient(dividend: Sum) -> bool:
-    return any(type(inner) is Division and not inner.is_remainder for _, _, inner in dividend.terms)
+def _has_quotient(dividend: SumShape) -> bool:
+    return any(type(inner) is DivisionShape and not inner.is_remainder for _, _, inner in dividend.terms)
 
 
-def _is_congruence(dividend: Sum) -> bool:
+def _is_congruence(dividend: SumShape) -> bool:
     return not dividend.const and any(k == 1 for _, k, _ in dividend.terms)
 
 
-def threshold(part: Comparison) -> int:
+def threshold(part: ComparisonShape) -> int:
     """t for an inequality that holds for all sums from t on, or for all below t."""
     return part.right + 1 if part.op in _NEXT else part.right

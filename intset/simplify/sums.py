@@ -17,13 +17,13 @@ from intset.linear.form import is_sum, spine
 MAX_FACTORED: Final = 24  # terms; factors are looked for in sums of at most this many
 
 
-class Sum(NamedTuple):
+class TermSum(NamedTuple):
     """`const + sum(coefficient * term)`, no term a sum itself."""
 
     const: int
     terms: dict[Expr, int]
 
-    def plus(self, other: Sum, factor: int = 1) -> Sum:
+    def plus(self, other: TermSum, factor: int = 1) -> TermSum:
         """`self + factor * other`."""
         terms = dict(self.terms)
         for term, k in other.terms.items():
@@ -32,26 +32,26 @@ class Sum(NamedTuple):
                 terms[term] = new
             else:
                 terms.pop(term, None)
-        return Sum(self.const + factor * other.const, terms)
+        return TermSum(self.const + factor * other.const, terms)
 
-    def without(self, term: Expr) -> Sum:
-        return Sum(self.const, {t: k for t, k in self.terms.items() if t is not term})
+    def without(self, term: Expr) -> TermSum:
+        return TermSum(self.const, {t: k for t, k in self.terms.items() if t is not term})
 
-    def divided(self, k: int) -> Sum | None:
+    def divided(self, k: int) -> TermSum | None:
         """The exact quotient, or `None`."""
         if self.const % k or any(c % k for c in self.terms.values()):
             return None
-        return Sum(self.const // k, {t: c // k for t, c in self.terms.items()})
+        return TermSum(self.const // k, {t: c // k for t, c in self.terms.items()})
 
 
-def read(e: Expr) -> Sum:
+def read(e: Expr) -> TermSum:
     """The sum that `e` is; any other expression is a sum of one term."""
     if e.op is ops.VAR:
-        return Sum(0, {e: 1})
+        return TermSum(0, {e: 1})
     if e.op is ops.CONST:
-        return Sum(e.data, {})
+        return TermSum(e.data, {})
     if not is_sum(e) and e.op is not ops.MUL:
-        return Sum(0, {e: 1})
+        return TermSum(0, {e: 1})
     total, leaves = spine(e)
     terms: dict[Expr, int] = {}
     for leaf, k in leaves.items():
@@ -66,7 +66,7 @@ def read(e: Expr) -> Sum:
             terms[term] = new
         else:
             del terms[term]
-    return Sum(total, terms)
+    return TermSum(total, terms)
 
 
 def _unscaled(e: Expr) -> tuple[int, Expr | None]:
@@ -110,7 +110,7 @@ def multiplied(factors: list[Expr]) -> Expr:
     return result
 
 
-def write(total: Sum) -> Expr:
+def write(total: TermSum) -> Expr:
     """The sum with few operations."""
     terms = total.terms
     if len(terms) < 2 or len(terms) > MAX_FACTORED:
@@ -215,15 +215,15 @@ def _added(terms: list[tuple[Expr, int]], offset: int) -> Expr:
     return total
 
 
-def common(a: Sum, b: Sum) -> Sum:
+def common(a: TermSum, b: TermSum) -> TermSum:
     """What both sums add: terms with equal coefficients, and the constant where it is the same."""
     terms = {t: k for t, k in a.terms.items() if b.terms.get(t) == k}
-    return Sum(a.const if a.const == b.const else 0, terms)
+    return TermSum(a.const if a.const == b.const else 0, terms)
 
 
-def scaled(total: Sum, k: int) -> Sum:
-    return Sum(total.const * k, {t: c * k for t, c in total.terms.items()} if k else {})
+def scaled(total: TermSum, k: int) -> TermSum:
+    return TermSum(total.const * k, {t: c * k for t, c in total.terms.items()} if k else {})
 
 
-def of(const_: int, terms: Mapping[Expr, int]) -> Sum:
-    return Sum(const_, dict(terms))
+def of(const_: int, terms: Mapping[Expr, int]) -> TermSum:
+    return TermSum(const_, dict(terms))

@@ -1,7 +1,7 @@
 """Floor and ceiling division lowered to what the machine does.
 
 site.py    one division, in the words that rules are written in
-rules.py   the table of rules        cost.py   the cost model
+rules.py   the table of rules
 scope.py   what is known where a part of an expression is evaluated
 search.py  the walk: the cheapest rule whose side condition is proved
 lower.py   `lower_division` and its answer

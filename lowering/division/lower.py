@@ -10,7 +10,7 @@ from intset.context import Context
 from intset.expr.arguments import of_kind
 from intset.expr.node import Cond, Node
 from intset.prover.proof import Proof
-from lowering.division.cost import cost
+from intset.simplify.cost import machine_cost
 from lowering.division.missing import MissingFact, missing_facts
 from lowering.division.search import Lowering, Step, checked
 
@@ -56,7 +56,7 @@ class Lowered(Configured):
     @property
     def cost(self) -> int:
         """What the expression costs, by the cost model."""
-        return cost(self.expr)
+        return machine_cost(self.expr)
 
     @cached_property
     def missing(self) -> tuple[MissingFact, ...]:
@@ -92,7 +92,7 @@ def lower_division(e: Any, ctx: Context | None = None, bits: int = 32) -> Lowere
     ctx: what else is known. A branch of `select`, `&` or `|` may use its condition.
     bits: the width of the machine operations, at least 2.
 
-    Every division becomes the cheapest form, by the cost model in `cost.py`, whose side condition is proved.
+    Every division becomes the cheapest form, by `intset.simplify.cost.MACHINE_COST`, whose side condition is proved.
 
     Raises
     ------

@@ -17,7 +17,7 @@ from intset.expr import ops
 from intset.expr.build import select
 from intset.expr.node import Cond, Expr, const, make
 from intset.expr.ops import Op
-from lowering.division.cost import cost
+from intset.simplify.cost import machine_cost
 from lowering.division.site import ALWAYS, Need, Needs, Site, plus, truncdiv, truncmod
 
 
@@ -51,11 +51,11 @@ class Rule:
         after = self.rewrite(site)
         operands = {site.x, site.y}
         if not paired or site.op not in (ops.FLOORDIV, ops.CEILDIV):
-            return cost(after, operands)
+            return machine_cost(after, operands)
         if self.mates:
-            return cost(after, operands | {site.rest, site.rest.args[1]})
+            return machine_cost(after, operands | {site.rest, site.rest.args[1]})
         shifts_only = site.c != 0 and site.c & -site.c == abs(site.c)
-        return cost(after, operands) + (0 if shifts_only else cost(site.q, operands))
+        return machine_cost(after, operands) + (0 if shifts_only else machine_cost(site.q, operands))
 
 
 # -- kinds of divisors ------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from intset.expr.node import Cond, Expr, Node, as_int, const, constant_value, ma
 from intset.expr.walk import postorder, postorder_until
 from intset.prover.proof import PROVED, Proof
 from intset.prover.width import fit_conditions
-from lowering.division.cost import DIVISION, DIVISION_BY_CONSTANT, cost
+from intset.simplify.cost import DIVISION, DIVISION_BY_CONSTANT, machine_cost
 from lowering.division.rules import RULES, WITHIN, Rule
 from lowering.division.scope import Scope, root_scope
 from lowering.division.share import share
@@ -284,7 +284,7 @@ class Lowering:
             if rule.outer is not node.op or rule.op is not choice.site.op:
                 continue
             part = rule.rewrite(choice.site)
-            if cost(part, {choice.site.x, choice.site.y}) >= choice.cost:
+            if machine_cost(part, {choice.site.x, choice.site.y}) >= choice.cost:
                 continue
             for need in rule.needs(choice.site, other):
                 proof = choice.scope.justify(children[position][0], need, self._tree[node])

@@ -21,7 +21,7 @@ from intset.expr.node import Cond, Expr, Node, constant_value, make, truth
 from intset.expr.range import Range
 from intset.expr.walk import conjuncts, is_small, opaque_terms, postorder, rewrite, size
 from intset.simplify import Pricing, simplified
-from intset.simplify.glance import settled
+from intset.simplify.irreducible import settled
 from intset.simplify.width import no_wider
 from lowering.nest.ir import Assert, Assume, For, Function, If, Seq, Stmt, is_empty, seq, tensor_of
 from lowering.nest.ranges import range_between

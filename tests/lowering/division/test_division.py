@@ -36,10 +36,10 @@ from intset.errors import ContradictionWarning, EvaluationError, InputError
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, Node, make
 from intset.expr.walk import postorder
+from intset.simplify.cost import machine_cost, operation_cost
 from intset.testing.strategies import conditions, expressions
 from lowering import lower_division
 from lowering.division import missing_facts
-from lowering.division.cost import cost, node_cost
 from tests.lowering.division.test_rules import Machine, mathematical
 from tests.sweeps import daily, sampled
 
@@ -423,7 +423,7 @@ def test_the_cheapest_proved_rule_wins() -> None:
     for e in (x // 5, x % 5, x // N, x % N, x // n, x % n):
         costs = [lower_division(e, ctx).cost for ctx in known]
         assert costs == sorted(costs, reverse=True) and costs[0] > costs[2], (e, costs)
-    assert cost(x // n) == 25 and cost(x // 5) == 5 and node_cost(x % 5) == 9
+    assert machine_cost(x // n) == 25 and machine_cost(x // 5) == 5 and operation_cost(x % 5) == 9
     assert lower_division(x // 8).cost < lower_division(x // 7).cost < lower_division(x // N).cost
 
 

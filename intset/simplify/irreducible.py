@@ -23,7 +23,18 @@ from intset.expr.node import Node
 from intset.linear.bounds import Interval
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
-from intset.simplify.shapes import UPPER, Choice, Comparison, Division, Junction, Rests, Sum, Term, shape_of, threshold
+from intset.simplify.shapes import (
+    UPPER,
+    ChoiceShape,
+    ComparisonShape,
+    DivisionShape,
+    JunctionShape,
+    Rests,
+    ShapeTerm,
+    SumShape,
+    shape_of,
+    threshold,
+)
 
 
 def settled(e: Node, known: Normalizer) -> Any:
@@ -31,19 +42,19 @@ def settled(e: Node, known: Normalizer) -> Any:
     if known.empty:
         return None
     shape = shape_of(e)
-    if type(shape) is Sum:
+    if type(shape) is SumShape:
         return e if _ends(shape, known, True) is not None else None
-    if type(shape) is Junction:
+    if type(shape) is JunctionShape:
         for part in shape.parts:
             if not _is_open(part, known):
                 return None
         return e if shape.written is None else shape.written
-    if type(shape) is Choice and _is_undecided(shape, known):
+    if type(shape) is ChoiceShape and _is_undecided(shape, known):
         return e if shape.written is None else shape.written
     return None
 
 
-def _ends(total: Sum, known: Normalizer, is_root: bool = False) -> Interval | None:
+def _ends(total: SumShape, known: Normalizer, is_root: bool = False) -> Interval | None:
     """Bounds of the sum; `None` where part of it may be less than it is."""
     low: int | None = total.const
     high: int | None = total.const
@@ -56,7 +67,7 @@ def _ends(total: Sum, known: Normalizer, is_root: bool = False) -> Interval | No
             first, last = found
             if first is not None and first == last:
                 return None
-        elif isinstance(inner, Division):
+        elif isinstance(inner, DivisionShape):
             interval = _division_ends(inner, known, is_root and _stands_alone(inner, k, total))
             if interval is None:
                 return None
@@ -74,12 +85,12 @@ def _ends(total: Sum, known: Normalizer, is_root: bool = False) -> Interval | No
     return low, high
 
 
-def _stands_alone(division: Division, k: int, total: Sum) -> bool:
+def _stands_alone(division: DivisionShape, k: int, total: SumShape) -> bool:
     """Whether no other term has a coefficient in common with the parts that a remainder may be taken apart into."""
     return all(abs(other) != abs(k) * g for g, _ in division.rests for _, other, _ in total.terms)
 
 
-def _division_ends(division: Division, known: Normalizer, is_root: bool) -> Interval | None:
+def _division_ends(division: DivisionShape, known: Normalizer, is_root: bool) -> Interval | None:
     dividend, c = division.dividend, division.divisor
     ends = _ends_inside(dividend, known)
     if ends is None or _is_one_period(ends, c):
@@ -97,7 +108,7 @@ def _division_ends(division: Division, known: Normalizer, is_root: bool) -> Inte
     return None if low is None else low // c, None if high is None else high // c
 
 
-def _ends_inside(total: Sum, known: Normalizer) -> Interval | None:
+def _ends_inside(total: SumShape, known: Normalizer) -> Interval | None:
     """Bounds of a sum that something depends on."""
     ends = _ends(total, known)
     related = known.related
@@ -111,11 +122,11 @@ def _is_one_period(ends: Interval, c: int) -> bool:
     return low is not None and high is not None and low // c == high // c
 
 
-def _under_facts(const: int, terms: Iterable[Term], known: Normalizer) -> Interval:
+def _under_facts(const: int, terms: Iterable[ShapeTerm], known: Normalizer) -> Interval:
     return known.bounds(Linear(const, {e: k for e, k, _ in terms if e is not None}))
 
 
-def _all_matter(total: Sum, rests: Rests, known: Normalizer) -> bool:
+def _all_matter(total: SumShape, rests: Rests, known: Normalizer) -> bool:
     """Whether what stands beside the multiples of each divisor reaches more than one multiple."""
     for g, terms in rests:
         ends = _ends_inside(total._replace(terms=terms), known)
@@ -124,7 +135,7 @@ def _all_matter(total: Sum, rests: Rests, known: Normalizer) -> bool:
     return True
 
 
-def _is_undecided(choice: Choice, known: Normalizer) -> bool:
+def _is_undecided(choice: ChoiceShape, known: Normalizer) -> bool:
     """Whether the sum may be below the constant, and above it."""
     total = choice.total
     ends = _own_ends(total, known)
@@ -134,7 +145,7 @@ def _is_undecided(choice: Choice, known: Normalizer) -> bool:
     return (low is None or low < choice.right) and (high is None or high > choice.right)
 
 
-def _own_ends(total: Sum, known: Normalizer) -> Interval | None:
+def _own_ends(total: SumShape, known: Normalizer) -> Interval | None:
     """The ends of a sum, if they are met: no fact joins its variables, and no range of one depends on others."""
     ends = _ends(total, known)
     if ends is None or known.related and not known.related.isdisjoint(total.variables):
@@ -143,7 +154,7 @@ def _own_ends(total: Sum, known: Normalizer) -> Interval | None:
     return None if len(total.terms) > 1 and limits and not limits.keys().isdisjoint(total.variables) else ends
 
 
-def _is_open(part: Comparison, known: Normalizer) -> bool:
+def _is_open(part: ComparisonShape, known: Normalizer) -> bool:
     """Whether the comparison may hold or not, and all of it matters."""
     total = part.total
     ends = _own_ends(total, known)
@@ -151,7 +162,7 @@ def _is_open(part: Comparison, known: Normalizer) -> bool:
         return False
     low, high = ends
     for _, _, inner in total.terms:
-        if type(inner) is Division and inner.is_remainder and not _is_wide(inner, known):
+        if type(inner) is DivisionShape and inner.is_remainder and not _is_wide(inner, known):
             return False
     if part.op is ops.EQ or part.op is ops.NE:
         if total.is_plain:
@@ -170,7 +181,7 @@ def _is_open(part: Comparison, known: Normalizer) -> bool:
     return _all_matter(total._replace(const=least - 1), turned, known)
 
 
-def _is_wide(remainder: Division, known: Normalizer) -> bool:
+def _is_wide(remainder: DivisionShape, known: Normalizer) -> bool:
     """Whether the dividend reaches two whole periods."""
     ends = _ends_inside(remainder.reduced, known)
     assert ends is not None  # it was found before

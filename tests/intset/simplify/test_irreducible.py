@@ -10,7 +10,7 @@ import pytest
 from intset import Cond, Context, Expr, Range, ShapeVar, Var, const, maximum, minimum
 from intset.simplify.cost import COST
 from intset.simplify.engine import Simplifier, run
-from intset.simplify.glance import settled
+from intset.simplify.irreducible import settled
 from tests.sweeps import daily
 
 SIZES = (1, 2, 3, 4, 5, 6, 8, 12, 16, 24)

@@ -23,7 +23,7 @@ SPREAD: Final = (0, 1, 3, 17, 2, 60, 5, 1000)  # how far from its end a variable
 Values = tuple["int | bool | None", ...]  # at each point; none where there is no value, or none is known
 
 
-class Witnesses:
+class SamplePoints:
     """Values of forms at points that satisfy what one normalizer knows, each atom computed once."""
 
     __slots__ = ("_count", "_given", "_known", "_values")

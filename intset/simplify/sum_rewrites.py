@@ -1,0 +1,443 @@
+"""Sums: written anew with few operations, and candidates in which addends move into, or come out of, a choice.
+
+min(x, y) + z = min(x + z, y + z)        z - min(x, y) = max(z - x, z - y)        and so for max
+select(p, x, y) + z = select(p, x + z, y + z)
+select(p, x, y) + select(p, z, w) = select(p, x + z, y + w)           and with ~p, z and w turned
+min(x, y) + max(x, y) = x + y            max(x, y) - min(x, y) = abs(x - y)
+abs(x - y) = 2*max(x, y) - x - y = x + y - 2*min(x, y)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from intset.expr import ops
+from intset.expr.node import Cond, Expr, make
+from intset.expr.ops import Op
+from intset.expr.walk import chain
+from intset.simplify import sums
+from intset.simplify.choices import MAX_OPERANDS, OPPOSITE, folded_chain
+from intset.simplify.comparisons import MIRRORED
+from intset.simplify.conditions import negated
+from intset.simplify.order import OrderDecider
+from intset.simplify.sums import TermSum
+
+MAX_TERMS: Final = 16  # of a longer sum no candidate is tried
+
+Candidate = tuple[str, Expr]  # rule, expression
+
+
+def written(node: Expr) -> Iterator[tuple[str, Expr]]:
+    """The sum with equal terms together and common factors outside."""
+    yield "terms collected", sums.write(sums.read(node))
+
+
+def sum_candidates(node: Expr, order: OrderDecider) -> Iterator[Candidate]:
+    """What else the sum may be written as; some of it is shorter only after its parts are simplified."""
+    total = sums.read(node)
+    if not 0 < len(total.terms) <= MAX_TERMS:
+        return
+    yield from _quotient_candidates(total, order)
+    yield from _cancelled(total)
+    yield from _sizes(total)
+    yield from _pairs(total)
+    for term, k in total.terms.items():
+        if (term.op is ops.MIN or term.op is ops.MAX) and k < 0:
+            yield from _turned(total, term, k)
+    for term, k in total.terms.items():
+        if term.op is ops.MIN or term.op is ops.MAX:
+            yield from _into_bound(total, term, k)
+            yield from _into_chain(total, term, k)
+        elif term.op is ops.SELECT:
+            yield from _into_branches(total, term, k)
+
+
+# -- pairs of terms ------------------------------------------------------------------------------------------------
+
+
+def _pairs(total: TermSum) -> Iterator[Candidate]:
+    terms = list(total.terms.items())
+    for n, (a, k) in enumerate(terms):
+        for b, m in terms[:n]:
+            others = total.without(a).without(b)
+            if a.op is ops.SELECT and b.op is ops.SELECT and (order := _like(a.args[0], b.args[0])):
+                pairs = zip(a.args[1:], b.args[1:][::order], strict=True)
+                arms = [sums.scaled(sums.read(y), m).plus(sums.read(x), k) for x, y in pairs]
+                both = make(ops.SELECT, (a.args[0], *map(sums.write, arms)))
+                yield "choices by one condition", sums.write(others.plus(TermSum(0, {both: 1})))
+            elif {a.op, b.op} == {ops.MIN, ops.MAX} and set(a.args) == set(b.args):
+                x, y = (sums.read(arg) for arg in a.args)
+                if k == m:
+                    yield "min and max of the same", sums.write(others.plus(x, k).plus(y, k))
+                elif k == -m:
+                    size = make(ops.ABS, (sums.write(x.plus(y, -1)),))
+                    after = others.plus(TermSum(0, {size: k if a.op is ops.MAX else m}))
+                    yield "difference of max and min", sums.write(after)
+
+
+def _like(p: Cond, q: Cond) -> int:
+    """1 where the conditions are the same, -1 where one is written as the other's negation, else 0."""
+    if p is q:
+        return 1
+    other = negated(p)
+    return -1 if q is other or other.op in MIRRORED and q is make(MIRRORED[other.op], other.args[::-1]) else 0
+
+
+def _cancelled(total: TermSum) -> Iterator[Candidate]:
+    """The sum without two bounds that differ by a constant: of operands in whatever order and grouping."""
+    seen: list[tuple[Expr, Op, _Operands]] = []
+    for term, k in total.terms.items():
+        if term.op not in OPPOSITE and term.op is not ops.ABS:
+            continue
+        op, operands = _as_bound(term, k)
+        for other, its_op, its_operands in seen:
+            if op is not its_op and (constant := _opposite(operands, its_operands)) is not None:
+                after = total.without(term).without(other).plus(TermSum(constant, {}))
+                yield "bounds of the same", sums.write(after)
+        seen.append((term, op, operands))
+
+
+def _sizes(total: TermSum) -> Iterator[Candidate]:
+    """abs(x - y) with min(x, y) or max(x, y) beside it: it is 2*max(x, y) - x - y, and x + y - 2*min(x, y)."""
+    for term, k in total.terms.items():
+        if term.op is not ops.ABS:
+            continue
+        size = sums.read(term.args[0])
+        if len(total.terms) > 1:
+            high = TermSum(max(size.const, 0), {t: w for t, w in size.terms.items() if w > 0})
+            low = high.plus(size, -1)
+            for op, sign in ((ops.MAX, 1), (ops.MIN, -1)):
+                made = make(op, (sums.write(high), sums.write(low)))
+                after = total.without(term).plus(high, -k * sign).plus(low, -k * sign)
+                yield "size as a bound", sums.write(after.plus(TermSum(0, {made: 2 * k * sign})))
+        for bound, m in total.terms.items():
+            if bound.op not in OPPOSITE:
+                continue
+            x, y = (sums.read(arg) for arg in bound.args)
+            if x.plus(y, -1) not in (size, sums.scaled(size, -1)):
+                continue
+            rest, both = total.without(term).without(bound), x.plus(y)
+            as_max, as_min = (make(op, bound.args) for op in (ops.MAX, ops.MIN))
+            mine = m if bound.op is ops.MAX else -m
+            other = 0 if bound.op is ops.MAX else m
+            yield "size and bound", sums.write(rest.plus(both, other - k).plus(TermSum(0, {as_max: mine + 2 * k})))
+            mine, other = (m, 0) if bound.op is ops.MIN else (-m, m)
+            yield "size and bound", sums.write(rest.plus(both, other + k).plus(TermSum(0, {as_min: mine - 2 * k})))
+
+
+_Operands = dict[frozenset[tuple[Expr, int]], int]  # the constant of each operand by its terms
+
+
+def _as_bound(term: Expr, k: int) -> tuple[Op, _Operands]:
+    """`k * term` as min or max of sums."""
+    if term.op is ops.ABS:
+        inner = sums.scaled(sums.read(term.args[0]), k)
+        op, parts = (ops.MAX if k > 0 else ops.MIN), [inner, sums.scaled(inner, -1)]
+    else:
+        op = term.op if k > 0 else OPPOSITE[term.op]
+        parts = [sums.scaled(sums.read(arg), k) for arg in chain(term.op, term)]
+    return op, {frozenset(part.terms.items()): part.const for part in parts}
+
+
+def _opposite(a: _Operands, b: _Operands) -> int | None:
+    """d where the operands of one bound are d minus those of the other: min(a_i) + max(d - a_i) = d."""
+    found = None
+    for terms, c in a.items():
+        other = b.get(frozenset((t, -k) for t, k in terms))
+        if other is None or found is not None and c + other != found:
+            return None
+        found = c + other
+    return found if len(a) == len(b) else None
+
+
+# -- addends into choices -------------------------------------------------------------------------------------------
+
+
+def _into_bound(total: TermSum, term: Expr, k: int) -> Iterator[Candidate]:
+    rest = total.without(term)
+    for part in _movable(rest, term.args):
+        outside = rest.plus(part, -1)
+        inner = part.divided(k)
+        if inner is None:
+            continue
+        args = [sums.read(arg).plus(inner) for arg in term.args]
+        made = make(term.op, tuple(map(sums.write, args)))
+        yield f"addends into {term.op.name}", sums.write(outside.plus(TermSum(0, {made: k})))
+        if k < 0:
+            turned = make(OPPOSITE[term.op], tuple(sums.write(sums.scaled(arg, -1)) for arg in args))
+            yield f"addends into {term.op.name}", sums.write(outside.plus(TermSum(0, {turned: -k})))
+
+
+def _into_chain(total: TermSum, term: Expr, k: int) -> Iterator[Candidate]:
+    """`min(a + z, b, c) - z` as `min(a, min(b, c) - z)`: operands that have none of what is moved stay together."""
+    operands = chain(term.op, term)
+    if not 2 < len(operands) <= MAX_OPERANDS or abs(k) != 1:
+        return
+    rest = total.without(term)
+    read = [sums.read(operand) for operand in operands]
+    for t, c in rest.terms.items():
+        meets = [n for n, one in enumerate(read) if one.terms.get(t, 0) == -c * k]
+        if not meets or len(meets) == len(read):
+            continue
+        part = TermSum(0, {t: c * k})  # k is its own inverse
+        others = sums.read(folded_chain(term.op, [one for n, one in enumerate(operands) if n not in meets]))
+        inner = folded_chain(term.op, [sums.write(one.plus(part)) for one in (*(read[n] for n in meets), others)])
+        yield f"addends into {term.op.name}", sums.write(rest.without(t).plus(TermSum(0, {inner: k})))
+
+
+def _turned(total: TermSum, term: Expr, k: int) -> Iterator[Candidate]:
+    """A bound that is taken away, with its operands negated: it pays where one of them is written with a minus."""
+    args = [sums.scaled(sums.read(arg), -1) for arg in term.args]
+    if any(c > 0 for arg in args for c in arg.terms.values()):
+        turned = make(OPPOSITE[term.op], tuple(map(sums.write, args)))
+        yield f"negated {term.op.name}", sums.write(total.without(term).plus(TermSum(0, {turned: -k})))
+
+
+def _into_branches(total: TermSum, term: Expr, k: int) -> Iterator[Candidate]:
+    rest = total.without(term)
+    cond, yes, no = term.args
+    parts = _movable(rest, (yes, no))
+    if k != 1 and yes.op is ops.CONST and no.op is ops.CONST:
+        parts.append(TermSum(0, {}))
+    for part in parts:
+        arms = [sums.write(sums.scaled(sums.read(arm), k).plus(part)) for arm in (yes, no)]
+        made = make(ops.SELECT, (cond, *arms))
+        yield "addends into branches", sums.write(rest.plus(part, -1).plus(TermSum(0, {made: 1})))
+
+
+def _movable(rest: TermSum, args: tuple[Expr, ...]) -> list[TermSum]:
+    """The parts of the rest that meet their like inside: terms that an operand has, and the constant."""
+    inside: set[Expr] = set()
+    for arg in args:
+        inside.update(_below(arg))
+    own = {t: c for t, c in rest.terms.items() if t in inside}
+    parts = [TermSum(0, own)] if own else []
+    if rest.const and (own or any(sums.read(arg).const for arg in args)):
+        parts.append(TermSum(rest.const, own))
+        if own:
+            parts.append(TermSum(rest.const, {}))
+    return parts
+
+
+def _below(e: Expr) -> set[Expr]:
+    """The terms of an operand, and of the choices in it."""
+    found: set[Expr] = set()
+    stack: list[Expr] = [e]
+    for _ in range(32):
+        if not stack:
+            break
+        for term in sums.read(stack.pop()).terms:
+            found.add(term)
+            if term.op in (ops.MIN, ops.MAX, ops.SELECT):
+                stack.extend(arg for arg in term.args if not arg.op.boolean)
+    return found
+
+
+# == Quotients and remainders in sums.
+#
+# x - x // y * y = x % y                   x - truncdiv(x, y) * y = truncmod(x, y)
+# x // y * y + x % y = x                   truncdiv(x, y) * y + truncmod(x, y) = x
+# x % 2 + (x + 1) % 2 = 1                 c - 1 - x % c = (-1 - x) % c
+# (x + y) // c - x // c = (x % c + y) // c
+# x // c + (x + 1) // c + ... + (x + c - 1) // c = x        x - x // 2 = (x + 1) // 2
+# x // c * k + k*m = (x + c*m) // c * k               m - x // c = (m*c + c - 1 - x) // c
+
+
+REMAINDER_OF: Final = {ops.FLOORDIV: ops.FLOORMOD, ops.TRUNCDIV: ops.TRUNCMOD}
+
+
+def _quotient_candidates(total: TermSum, order: OrderDecider) -> Iterator[Candidate]:
+    """What a sum with quotients or remainders may be written as."""
+    yield from _of_one_kind(total)
+    if len(total.terms) > 1 and (floored := _floored(total, order)) != total:
+        yield "quotients that round down", sums.write(floored)
+        yield from _of_one_kind(floored)
+
+
+def _of_one_kind(total: TermSum) -> Iterator[Candidate]:
+    yield from _remainders(total)
+    yield from _into_quotients(total)
+    if len(total.terms) > 1:
+        yield from _parities(total)
+        yield from _neighbours(total)
+        yield from _all_residues(total)
+        yield from _halves(total)
+
+
+def _remainders(total: TermSum) -> Iterator[Candidate]:
+    """A dividend minus the divisor times its quotient; a quotient times its divisor plus the remainder."""
+    for term, k in total.terms.items():
+        for quotient, rest in _quotients(term):
+            base, divisor = quotient.args
+            c = divisor.data if divisor.op is ops.CONST else None
+            scale, whole = (k, 1) if c is None else (k, c)
+            if c is not None and (c == 0 or rest is not None):
+                continue
+            if c is None and rest is not divisor:
+                continue
+            read = sums.read(base)
+            remainder = make(REMAINDER_OF[quotient.op], (base, divisor))
+            if whole and scale % whole == 0:
+                factor = scale // whole  # total = factor * (divisor * quotient) + others
+                others = total.without(term)
+                if remainder not in others.terms and base.op is remainder.op and _divides(divisor, base.args[1]):
+                    remainder = make(base.op, (base.args[0], divisor))  # x % (c*d) % c is x % c
+                have = others.terms.get(remainder, 0)
+                if have and have * factor > 0:
+                    after = others.plus(TermSum(0, {remainder: 1}), -factor).plus(read, factor)
+                    yield "quotient and remainder make the whole", sums.write(after)
+                if _is_part(read, others, -factor):
+                    after = others.plus(read, factor).plus(TermSum(0, {remainder: 1}), -factor)
+                    yield "remainder from its parts", sums.write(after)
+        if term.op is ops.FLOORMOD and term.args[1].op is ops.CONST and total.const:
+            base, divisor = term.args
+            if divisor.data > 0 and total.const == k * (1 - divisor.data):
+                below = TermSum(-1, {}).plus(sums.read(base), -1)
+                turned = make(ops.FLOORMOD, (sums.write(TermSum(below.const % divisor.data, below.terms)), divisor))
+                yield (
+                    "complement of a remainder",
+                    sums.write(TermSum(0, total.without(term).terms).plus(TermSum(0, {turned: -k}))),
+                )
+
+
+def _into_quotients(total: TermSum) -> Iterator[Candidate]:
+    """What stands beside a quotient by a constant within its dividend; one that is taken away as one that is added."""
+    for term, k in total.terms.items():
+        if term.op is not ops.FLOORDIV or term.args[1].op is not ops.CONST or term.args[1].data < 2:
+            continue
+        dividend, c = sums.read(term.args[0]), term.args[1].data
+        rest = total.without(term)
+        turned = k < 0 or bool(dividend.terms) and all(w < 0 for w in dividend.terms.values())
+        for sign in (1, -1) if turned else (1,):  # -(x // c) = (c - 1 - x) // c
+            own = dividend if sign > 0 else TermSum(c - 1, {}).plus(dividend, -1)
+            for part in _beside(rest, dividend, k):
+                moved = part.divided(k * sign)
+                if moved is None or sign > 0 and not (moved.terms or moved.const):
+                    continue
+                quotient = make(ops.FLOORDIV, (sums.write(own.plus(moved, c)), term.args[1]))
+                after = rest.plus(part, -1).plus(TermSum(0, {quotient: k * sign}))
+                yield "addends into the quotient" if sign > 0 else "quotient turned", sums.write(after)
+
+
+def _beside(rest: TermSum, dividend: TermSum, k: int) -> list[TermSum]:
+    """The parts of the rest that may go into a dividend: the terms that it has, the constant, both or nothing."""
+    shared = TermSum(0, {t: w for t, w in rest.terms.items() if t in dividend.terms and w % k == 0})
+    parts = [TermSum(0, {})]
+    if shared.terms:
+        parts.append(shared)
+    if rest.const and rest.const % k == 0:
+        parts += [TermSum(rest.const, {}), *([TermSum(rest.const, shared.terms)] if shared.terms else [])]
+    return parts
+
+
+def _floored(total: TermSum, order: OrderDecider) -> TermSum:
+    """The sum with one kind of quotient, that rounds down: by constants, truncated ones of what is not negative."""
+    new = TermSum(total.const, {})
+    for term, k in total.terms.items():
+        written = term
+        if term.op in _ROUNDED and term.args[1].op is ops.CONST and term.args[1].data > 0:
+            dividend, divisor = term.args
+            if term.op is ops.CEILDIV:
+                written = make(
+                    ops.FLOORDIV, (sums.write(sums.read(dividend).plus(TermSum(divisor.data - 1, {}))), divisor)
+                )
+            elif order.known.is_nonneg(order.known.form(dividend)):
+                written = make(_ROUNDED[term.op], term.args)
+        new = new.plus(TermSum(0, {written: k}))
+    return new
+
+
+_ROUNDED: Final = {ops.CEILDIV: ops.FLOORDIV, ops.TRUNCDIV: ops.FLOORDIV, ops.TRUNCMOD: ops.FLOORMOD}
+
+
+def _quotients(term: Expr) -> Iterator[tuple[Expr, Expr | None]]:
+    if term.op in REMAINDER_OF:
+        yield term, None
+    elif term.op is ops.MUL:
+        a, b = term.args
+        if a.op in REMAINDER_OF:
+            yield a, b
+        if b.op in REMAINDER_OF:
+            yield b, a
+
+
+def _divides(divisor: Expr, other: Expr) -> bool:
+    return divisor.op is ops.CONST and other.op is ops.CONST and other.data % divisor.data == 0
+
+
+def _is_part(part: TermSum, total: TermSum, factor: int) -> bool:
+    """Whether `factor * part` only takes away from the terms of `total`."""
+    if not part.terms:
+        return False
+    for term, k in part.terms.items():
+        have, take = total.terms.get(term, 0), factor * k
+        if have * take <= 0 or abs(have) < abs(take):
+            return False
+    return True
+
+
+def _parities(total: TermSum) -> Iterator[Candidate]:
+    """`x % 2 + (x + 1) % 2 = 1`, whatever the odd difference."""
+    seen: list[tuple[Expr, int, TermSum]] = []
+    for term, k in total.terms.items():
+        if term.op is not ops.FLOORMOD or term.args[1].op is not ops.CONST or term.args[1].data != 2:
+            continue
+        own = sums.read(term.args[0])
+        for other, weight, base in seen:
+            difference = own.plus(base, -1)
+            if weight == k and difference.const % 2 and all(c % 2 == 0 for c in difference.terms.values()):
+                after = total.without(term).without(other).plus(TermSum(k, {}))
+                yield "parities complete one another", sums.write(after)
+        seen.append((term, k, own))
+
+
+def _neighbours(total: TermSum) -> Iterator[Candidate]:
+    """The difference of two quotients by one constant: what their dividends differ by stands beside a remainder."""
+    seen: list[tuple[Expr, int, TermSum]] = []
+    for term, k in total.terms.items():
+        if term.op is not ops.FLOORDIV or term.args[1].op is not ops.CONST or term.args[1].data < 1:
+            continue
+        own = sums.read(term.args[0])
+        for other, weight, base in seen:
+            if other.args[1] is not term.args[1] or weight != -k:
+                continue
+            difference = own.plus(base, -1)
+            if len(difference.terms) >= len(own.terms) + len(base.terms):
+                continue
+            rest = total.without(term).without(other)
+            for start, sign in ((other, 1), (term, -1)):
+                low = make(ops.FLOORMOD, start.args)
+                dividend = sums.scaled(difference, sign).plus(TermSum(0, {low: 1}))
+                quotient = make(ops.FLOORDIV, (sums.write(dividend), term.args[1]))
+                yield "neighbouring quotients", sums.write(rest.plus(TermSum(0, {quotient: k * sign})))
+        seen.append((term, k, own))
+
+
+def _all_residues(total: TermSum) -> Iterator[Candidate]:
+    """Quotients by c of x plus every residue of c: together x (Hermite)."""
+    groups: dict[tuple[int, Expr, Expr], dict[int, tuple[Expr, TermSum]]] = {}
+    for term, k in total.terms.items():
+        if term.op is ops.FLOORDIV and term.args[1].op is ops.CONST and term.args[1].data > 1:
+            dividend = sums.read(term.args[0])
+            base = sums.write(TermSum(0, dividend.terms))
+            groups.setdefault((k, term.args[1], base), {})[dividend.const % term.args[1].data] = (term, dividend)
+    for (k, divisor, base), found in groups.items():
+        c = divisor.data
+        if len(found) == c:
+            after, whole = total, sums.read(base)
+            for term, dividend in found.values():
+                after = after.without(term).plus(TermSum(dividend.const // c, {}), k)
+            yield "quotients of all residues", sums.write(after.plus(whole, k))
+
+
+def _halves(total: TermSum) -> Iterator[Candidate]:
+    """`x // 2 = x - (x + 1) // 2`, where that takes an x away."""
+    for term, k in total.terms.items():
+        if term.op is ops.FLOORDIV and term.args[1].op is ops.CONST and term.args[1].data == 2:
+            dividend = sums.read(term.args[0])
+            others = total.without(term)
+            if _is_part(dividend, others, -k):
+                more, odd = divmod(dividend.const + 1, 2)
+                half = make(ops.FLOORDIV, (sums.write(TermSum(odd, dividend.terms)), term.args[1]))
+                yield "the other half", sums.write(others.plus(dividend, k).plus(TermSum(more, {half: 1}), -k))
