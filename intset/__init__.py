@@ -63,18 +63,18 @@ from intset.installation import warn_of_namesakes
 
 if TYPE_CHECKING:
     from intset.context import Context
-    from intset.domains.base import Bounds, Domain, IntervalSet, IntSet
-    from intset.domains.region import Region
     from intset.domains.registry import domain_names, register
-    from intset.domains.relation import Relation
+    from intset.domains.sets.base import Bounds, Domain, IntervalSet, IntSet
+    from intset.domains.sets.region import Region
+    from intset.domains.sets.relation import Relation
     from intset.prover.proof import Proof
     from intset.simplify.cost import COST, cost
 
 _WHAT_ANSWERS = {
     "Context": "intset.context",
-    **dict.fromkeys(("Bounds", "Domain", "IntervalSet", "IntSet"), "intset.domains.base"),
-    "Region": "intset.domains.region",
-    "Relation": "intset.domains.relation",
+    **dict.fromkeys(("Bounds", "Domain", "IntervalSet", "IntSet"), "intset.domains.sets.base"),
+    "Region": "intset.domains.sets.region",
+    "Relation": "intset.domains.sets.relation",
     **dict.fromkeys(("domain_names", "register"), "intset.domains.registry"),
     "Proof": "intset.prover.proof",
     **dict.fromkeys(("COST", "cost"), "intset.simplify.cost"),

@@ -8,17 +8,16 @@ from copy import copy
 from typing import Any, Literal, overload
 
 from intset import config as configuration
-from intset.domains.answers import bounds_by, region_by
-from intset.domains.base import IntSet
-from intset.domains.end_arithmetic import MetSides
-from intset.domains.ends import Bounds
-from intset.domains.nonempty import Nonempty
 from intset.domains.protocols import Domain
 from intset.domains.query import Query
-from intset.domains.region import Region
 from intset.domains.registry import domain_named
-from intset.domains.relation import Relation
-from intset.domains.where_nonempty import where_nonempty
+from intset.domains.sets.answers import bounds_by, region_by
+from intset.domains.sets.base import IntSet
+from intset.domains.sets.ends import Bounds, MetSides
+from intset.domains.sets.nonempty import Nonempty
+from intset.domains.sets.region import Region
+from intset.domains.sets.relation import Relation
+from intset.domains.sets.where_nonempty import where_nonempty
 from intset.errors import ContradictionWarning, InputError
 from intset.expr.arguments import listed
 from intset.expr.length import as_width

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from intset.domains.base import IntSet
+from intset.domains.sets.base import IntSet
 from intset.errors import InputError, IntSetError
 from intset.expr import ops
 from intset.expr.arguments import listed

@@ -12,19 +12,18 @@ from collections.abc import Callable
 from functools import partial
 from typing import ClassVar, TypeVar
 
-from intset.domains.answers import bounds_by, bounds_of_points, region_by, region_of_points, set_of_points
-from intset.domains.base import IntervalSet, IntSet, empty_set
-from intset.domains.end_arithmetic import Sides
-from intset.domains.ends import Bounds, End
-from intset.domains.engines import rungs, strongest
-from intset.domains.gap_free import dense_image
-from intset.domains.linear_ends import has_parameters, is_independent, symbolic_bounds
+from intset.domains.certified.structure import has_parameters, is_independent, symbolic_bounds
+from intset.domains.certified.witness import witness
+from intset.domains.interval import dense_image
 from intset.domains.points import PointsDomain, points_bounds, points_image
 from intset.domains.protocols import Domain, Regions
 from intset.domains.query import Query
-from intset.domains.region import Region
+from intset.domains.ranked import rungs, strongest
+from intset.domains.sets.answers import bounds_by, bounds_of_points, region_by, region_of_points, set_of_points
+from intset.domains.sets.base import IntervalSet, IntSet, empty_set
+from intset.domains.sets.ends import Bounds, End, Sides
+from intset.domains.sets.region import Region
 from intset.domains.stride import structural_image
-from intset.domains.witness import witness
 from intset.expr.node import Expr
 from intset.infinity import NEG_INF, POS_INF
 from intset.linear.form import Linear

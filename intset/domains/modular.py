@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final
 
-from intset.domains import congruence, strided, strided_bits
-from intset.domains.base import End, IntSet, as_end, empty_set
-from intset.domains.budgeted import check_countable
+from intset.domains.arithmetic import congruence, strided, strided_bits
+from intset.domains.sets.base import End, IntSet, as_end, empty_set
+from intset.domains.sets.bounds import check_countable
 from intset.domains.value import ValueDomain
 from intset.expr import ops
 from intset.expr.node import Cond, IntLike, as_expr, truth

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from intset.domains.base import Bounds, End, IntervalSet, IntSet, as_end, empty_set
-from intset.domains.consistency import values_of
-from intset.domains.enumeration import runs
+from intset.domains.certified.consistency import values_of
+from intset.domains.certified.enumeration import runs
 from intset.domains.query import Query
+from intset.domains.sets.base import Bounds, End, IntervalSet, IntSet, as_end, empty_set
 from intset.expr.build import logical_or
 from intset.expr.node import Cond, IntLike, as_expr, as_int, truth
 from intset.expr.text import number_text

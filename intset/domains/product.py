@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
-from intset.domains import congruence, strided
-from intset.domains.answers import region_of_points
-from intset.domains.base import Bounds, Domain, End, IntSet, as_end, empty_set
-from intset.domains.budgeted import check_countable
-from intset.domains.end_arithmetic import Sides
+from intset.domains.arithmetic import congruence, strided
 from intset.domains.modular import TRANSFER, ModularDomain
 from intset.domains.protocols import ClimbingDomain, Regions
 from intset.domains.query import Query
-from intset.domains.region import Region
+from intset.domains.sets.answers import region_of_points
+from intset.domains.sets.base import Bounds, Domain, End, IntSet, as_end, empty_set
+from intset.domains.sets.bounds import check_countable
+from intset.domains.sets.ends import Sides
+from intset.domains.sets.region import Region
 from intset.domains.value import ValueDomain
 from intset.expr import ops
 from intset.expr.build import logical_and

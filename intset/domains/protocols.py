@@ -11,7 +11,7 @@ from intset.expr.node import Cond, Expr, Var
 from intset.regions.shape import Shape
 
 if TYPE_CHECKING:
-    from intset.domains.base import IntSet
+    from intset.domains.sets.base import IntSet
 
 
 @runtime_checkable

@@ -6,12 +6,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence, Set
 from typing import ClassVar
 
-from intset.domains.answers import bounds_of_points, set_of_points
-from intset.domains.base import IntSet
-from intset.domains.enclosure import outer_ends
-from intset.domains.ends import Bounds
 from intset.domains.protocols import Points
 from intset.domains.query import Query
+from intset.domains.sets.answers import bounds_of_points, set_of_points
+from intset.domains.sets.base import IntSet
+from intset.domains.sets.bounds import outer_ends
+from intset.domains.sets.ends import Bounds
 from intset.errors import BudgetError
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.walk import opaque_terms, substitute

@@ -7,17 +7,17 @@ from collections.abc import Callable, Mapping
 from importlib import metadata
 from typing import Final
 
-from intset.domains import engines
+from intset.domains import ranked as engines
 from intset.domains.auto import AutoDomain
-from intset.domains.border import made
-from intset.domains.engines import strongest as strongest
-from intset.domains.foreign import Guarded
+from intset.domains.foreign.regions import made
+from intset.domains.foreign.sets import Guarded
 from intset.domains.interval import IntervalDomain
 from intset.domains.isl.domain import IslDomain
 from intset.domains.modular import ModularDomain
 from intset.domains.points import PointsDomain
 from intset.domains.product import IntervalTimesModular, product_domain
 from intset.domains.protocols import ClimbingDomain, Domain, Regions
+from intset.domains.ranked import strongest as strongest
 from intset.domains.stride import StrideDomain
 from intset.errors import DomainError, InputError, PluginWarning
 from intset.expr.text import shown

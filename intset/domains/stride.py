@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-from intset.domains import multistride, strided, strided_bits
-from intset.domains.base import End, IntSet, empty_set
-from intset.domains.budgeted import check_countable
-from intset.domains.consistency import is_touched
-from intset.domains.multistride_of import steps_of
+from intset.domains.arithmetic import multistride, strided, strided_bits
+from intset.domains.certified.consistency import is_touched
+from intset.domains.certified.structure import steps_of
 from intset.domains.product import StridedSet
 from intset.domains.query import Query
+from intset.domains.sets.base import End, IntSet, empty_set
+from intset.domains.sets.bounds import check_countable
 from intset.domains.value import ValueDomain
 from intset.errors import CountError
 from intset.expr import ops

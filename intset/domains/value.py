@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from math import gcd
 from typing import Any, ClassVar, Generic, TypeVar
 
-from intset.domains import congruence
-from intset.domains.base import Bounds, IntSet, empty_set
+from intset.domains.arithmetic import congruence
 from intset.domains.query import Query
+from intset.domains.sets.base import Bounds, IntSet, empty_set
 from intset.expr import ops
 from intset.expr.node import Expr, Var
 from intset.linear.canonical import Normalizer

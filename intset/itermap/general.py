@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import product as points_of
 from typing import TYPE_CHECKING
 
-from intset.domains.engines import strongest
-from intset.domains.region import Region
+from intset.domains.ranked import strongest
+from intset.domains.sets.region import Region
 from intset.errors import BudgetError, UndecidedError
 from intset.expr.build import logical_and, logical_not
 from intset.expr.evaluate import evaluate

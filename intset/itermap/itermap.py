@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from intset.config import Configured, all_as_configured
-from intset.domains.engines import strongest
+from intset.domains.ranked import strongest
 from intset.errors import BudgetError, InputError, UndecidedError
 from intset.expr import ops
 from intset.expr.arguments import listed as listed_indices
@@ -24,7 +24,7 @@ from intset.prover.proof import REFUTED
 
 if TYPE_CHECKING:
     from intset.context import Context
-    from intset.domains.region import Region
+    from intset.domains.sets.region import Region
 
 
 @all_as_configured

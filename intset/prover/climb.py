@@ -15,11 +15,11 @@ from typing import TypeVar
 
 from intset.check.polynomials import BITWISE, Expander
 from intset.config import Config
-from intset.domains.engines import strongest
-from intset.domains.enumeration import false_point
+from intset.domains.certified.enumeration import false_point
+from intset.domains.certified.witness import Point, aim
 from intset.domains.protocols import Deciding, Regions, Verdict
 from intset.domains.query import Query
-from intset.domains.witness import Point, aim
+from intset.domains.ranked import strongest
 from intset.errors import BudgetError
 from intset.expr import ops
 from intset.expr.build import logical_not

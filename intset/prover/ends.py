@@ -15,8 +15,8 @@ from typing import NamedTuple
 from intset.check.certificate import Certificate
 from intset.check.ends import At, BoundsCertificate, attained_goal, end_goal, nowhere
 from intset.config import Config, pinned
-from intset.domains.ends import Bounds
-from intset.domains.enumeration import LISTED as WHO_LISTS
+from intset.domains.certified.enumeration import LISTED as WHO_LISTS
+from intset.domains.sets.ends import Bounds
 from intset.errors import EvaluationError, InputError
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, Var, as_expr, const, constant_value, truth

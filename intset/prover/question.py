@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from intset.config import Config
+from intset.domains.certified.witness import Point, complete, in_domain
 from intset.domains.query import Query
-from intset.domains.witness import Point, complete, in_domain
 from intset.errors import EvaluationError, InputError
 from intset.expr.evaluate import evaluate
 from intset.expr.length import some_may_be_long

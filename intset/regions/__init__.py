@@ -5,5 +5,5 @@ derived.py    the algebra on the core of `Shape`
 account.py    operations that several budgets share
 product.py    products of intervals: what a shape is where loops can run over it
 
-`intset.domains.region` has `Region`: a shape with claims.
+`intset.domains.sets.region` has `Region`: a shape with claims.
 """

@@ -17,7 +17,7 @@ from intset.expr.build import logical_and, logical_or, maximum
 from intset.expr.evaluate import compiled, evaluate
 from intset.expr.length import length
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, constant_value
-from intset.expr.walk import substitute
+from intset.expr.walk import chain, postorder, substitute
 from intset.infinity import NEG_INF, POS_INF, Infinity
 from intset.linear.assumptions import narrow
 from intset.linear.bounds import meet
@@ -25,10 +25,10 @@ from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
 from intset.linear.lattice import Lattice, Vector
 from intset.linear.lattice import everything as whole_lattice
-from intset.regions.product import Product, has_select, parts_of
 
 if TYPE_CHECKING:
     from intset.regions.shape import End, Shape
+
 
 MAX_POINTS = 40_000  # of a box that are looked at one by one
 
@@ -370,3 +370,28 @@ def listing(kind: Shape, points: Sequence[tuple[int, ...]], names: Sequence[Var]
         return logical_or(*(logical_and(*(x.eq(v) for x, v in zip(place, row, strict=True))) for row in points))
 
     return from_condition(kind, dims, inside)
+
+
+Sides = tuple[list[Linear], list[Linear]]
+
+
+class Product(NamedTuple):
+    """A product of intervals: in each dimension from the largest of the first forms to the smallest of the second.
+
+    It is empty where one of the forms `where` is below 0 or one of the conditions `also` does not hold.
+    """
+
+    sides: list[Sides]
+    where: list[Linear]
+    also: list[Cond]
+
+
+def has_select(e: Expr) -> bool:
+    """Whether an end is written by cases."""
+    return any(node.op is ops.SELECT for node in postorder((e,)))
+
+
+def parts_of(e: Expr, op: ops.Op) -> list[Linear]:
+    """The forms whose maximum (minimum) the expression is."""
+    plain = Normalizer({})
+    return [plain.form(part) for part in chain(op, e)]

@@ -31,7 +31,7 @@ from intset.expr.node import Cond, Expr, IntLike, Var
 from intset.infinity import Infinity
 from intset.regions import derived
 from intset.regions.account import Account
-from intset.regions.product import Product
+from intset.regions.derived import Product
 
 if TYPE_CHECKING:
     from intset.linear.form import Linear

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 
 from intset.config import using
 from intset.context import Context
-from intset.domains.base import Bounds, IntSet, empty_set
+from intset.domains.sets.base import Bounds, IntSet, empty_set
 from intset.errors import BudgetError, ContradictionWarning, IntSetError
 from intset.expr.arguments import listed
 from intset.expr.build import truncmod

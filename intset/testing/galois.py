@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from math import gcd
 
-from intset.domains import congruence, strided
-from intset.domains.congruence import Congruence
-from intset.domains.strided import Strided
+from intset.domains.arithmetic import congruence, strided
+from intset.domains.arithmetic.congruence import Congruence
+from intset.domains.arithmetic.strided import Strided
 from intset.expr import ops
 from intset.expr.ops import Op
 

@@ -17,8 +17,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from intset.context import Context
-from intset.domains.base import Bounds, End, IntSet, as_end
-from intset.domains.region import Region
+from intset.domains.sets.base import Bounds, End, IntSet, as_end
+from intset.domains.sets.region import Region
 from intset.errors import BudgetError, CountError, EvaluationError, UndecidedError
 from intset.expr.evaluate import compiled, evaluate
 from intset.expr.node import Cond, Expr, Var

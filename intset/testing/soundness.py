@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from intset.context import Context
-from intset.domains.base import Bounds, IntSet, empty_set
+from intset.domains.sets.base import Bounds, IntSet, empty_set
 from intset.errors import BudgetError, ContradictionWarning, CountError
 from intset.expr.node import Expr, as_int
 from intset.infinity import NEG_INF, POS_INF

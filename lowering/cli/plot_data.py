@@ -13,8 +13,8 @@ from bound.operation import PlaceholderOp
 from bound.schedule import AttachType, Stage
 from bound.tensor import Tensor
 from intset import CountError, Expr, InputError, Range, Var, evaluate
-from intset.domains.budgeted import range_between
-from intset.domains.region import Region
+from intset.domains.sets.bounds import range_between
+from intset.domains.sets.region import Region
 from intset.errors import BudgetError
 from intset.expr.text import shown
 from intset.regions.derived import coordinates

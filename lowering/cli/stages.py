@@ -14,7 +14,7 @@ from bound.schedule import AttachType
 from bound.schedule.stage import Stage
 from bound.tensor import Tensor
 from intset import Context, Expr, IntSetError, Range
-from intset.domains.region import Region
+from intset.domains.sets.region import Region
 from lowering.cli.outside import outside_entries
 from lowering.cli.script import Case
 

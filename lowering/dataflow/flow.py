@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from bound.tensor import Tensor
 from bound.tir.value import Operand
 from intset.config import Configured, all_as_configured, as_configured
-from intset.domains.region import Region, made
+from intset.domains.sets.region import Region, made
 from intset.errors import BudgetError, InputError
 from intset.expr.build import logical_and, logical_not
 from intset.expr.node import Cond, Expr, PlainVar, truth

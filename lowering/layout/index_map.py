@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from intset.config import Configured, all_as_configured
 from intset.context import Context
-from intset.domains.region import Region
+from intset.domains.sets.region import Region
 from intset.errors import BudgetError, UndecidedError
 from intset.expr import ops
 from intset.expr.arguments import listed, mapped, of_kind

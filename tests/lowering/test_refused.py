@@ -7,8 +7,8 @@ import pytest
 
 from bound import te
 from intset import Context, Range, Var
-from intset.domains.isl import calls
-from intset.domains.isl.lattices import lattice_of
+from intset.domains.isl import bindings
+from intset.domains.isl.hulls import lattice_of
 from intset.domains.isl.presburger import Presburger
 from intset.domains.isl.session import context, isl
 from intset.linear.lattice import lattice
@@ -41,7 +41,7 @@ def test_a_question_is_answered_where_isl_refuses(
 ) -> None:
     def refuse(*_: object) -> None:
         asked.append(name)
-        raise calls.Error("not today")
+        raise bindings.Error("not today")
 
     asked: list[str] = []
     of, method = name.split(".")

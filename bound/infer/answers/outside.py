@@ -26,7 +26,7 @@ from bound.tensor import Tensor
 from bound.tir import walk
 from bound.tir.build import together
 from intset.context import Context
-from intset.domains.instanced import image_in_instances
+from intset.domains.sets.answers import image_in_instances
 from intset.errors import BudgetError, EvaluationError, InputError
 from intset.expr import ops
 from intset.expr.build import logical_and, logical_or

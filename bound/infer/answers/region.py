@@ -11,8 +11,8 @@ from bound.infer.footprints.environment import LoopEnvironment
 from bound.infer.footprints.footprint import Footprint
 from bound.infer.footprints.instances import instances
 from intset.config import all_as_configured
-from intset.domains.budgeted import own_budget
-from intset.domains.region import Region, made, product_of
+from intset.domains.sets.bounds import own_budget
+from intset.domains.sets.region import Region, made, product_of
 from intset.errors import BudgetError, CountError, UndecidedError
 from intset.expr.arguments import mapped
 from intset.expr.build import logical_and

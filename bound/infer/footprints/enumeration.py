@@ -15,7 +15,7 @@ from bound.infer.footprints.footprint import Footprint, footprint_of_shape
 from bound.infer.footprints.instances import enumerate_instances
 from intset import config
 from intset.context import Context
-from intset.domains.consistency import values_of
+from intset.domains.certified.consistency import values_of
 from intset.domains.query import Query
 from intset.errors import BudgetError
 from intset.expr.build import logical_and, maximum, minimum

@@ -25,7 +25,7 @@ from intset.expr import ops
 from intset.expr.build import ceildiv, floordiv, maximum
 from intset.expr.node import Expr, Var, as_expr
 from intset.linear.form import Linear
-from intset.regions.product import has_select
+from intset.regions.derived import has_select
 
 _OPERATIONS = 200_000  # of the domain, for one dimension of one region
 _MAX_CORNERS = 64

@@ -11,10 +11,10 @@ from bound.infer.footprints.environment import LoopEnvironment
 from bound.infer.footprints.instances import instances
 from intset import config
 from intset.context import Context
-from intset.domains.base import IntervalSet, IntSet
-from intset.domains.budgeted import own_budget
-from intset.domains.instanced import image_in_instances
-from intset.domains.region import ProductRegion, Region, ShapeRegion
+from intset.domains.sets.answers import image_in_instances
+from intset.domains.sets.base import IntervalSet, IntSet
+from intset.domains.sets.bounds import own_budget
+from intset.domains.sets.region import ProductRegion, Region, ShapeRegion
 from intset.errors import BudgetError, CountError
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, Var, as_expr

@@ -10,7 +10,7 @@ from math import prod
 from typing import Any, Final
 
 from bound.infer.footprints.environment import LoopEnvironment
-from intset.domains.instanced import image_in_instances
+from intset.domains.sets.answers import image_in_instances
 from intset.errors import BudgetError, EvaluationError
 from intset.expr.build import logical_and
 from intset.expr.evaluate import compiled, evaluate

@@ -21,7 +21,7 @@ from bound.infer.phases.stage_bounds import StageBounds, data_axes
 from bound.itervar import IterVar
 from intset import config
 from intset.context import Context
-from intset.domains.instanced import image_in_instances
+from intset.domains.sets.answers import image_in_instances
 from intset.errors import BudgetError, EvaluationError, InputError
 from intset.expr import ops
 from intset.expr.evaluate import evaluate

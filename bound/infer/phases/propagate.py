@@ -29,9 +29,9 @@ from bound.infer.program.accesses import TensorAccess
 from bound.operation import PlaceholderOp
 from bound.tir.walk import loaded_tensor
 from intset.context import Context
-from intset.domains.instanced import image_in_instances
-from intset.domains.region import Region
 from intset.domains.registry import CHEAPEST
+from intset.domains.sets.answers import image_in_instances
+from intset.domains.sets.region import Region
 from intset.errors import BudgetError
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.range import Range

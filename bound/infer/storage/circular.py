@@ -40,7 +40,7 @@ from intset.expr.build import logical_and, logical_or, maximum
 from intset.expr.node import Cond, Expr, Var, as_expr, const
 from intset.expr.range import Range
 from intset.infinity import Infinity
-from intset.regions.product import has_select
+from intset.regions.derived import has_select
 from intset.regions.shape import Shape
 
 _OPERATIONS: Final = 1_000_000  # of the domain, for what all iterations compute

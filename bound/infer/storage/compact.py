@@ -40,7 +40,7 @@ from intset.expr.range import Range
 from intset.expr.walk import is_small
 from intset.linear.form import constant
 from intset.linear.lattice import Lattice, Vector, unit
-from intset.regions.product import has_select
+from intset.regions.derived import has_select
 
 _OPERATIONS: Final = 1_000_000  # of the domain, to find the lattice of one region
 _SHEAR_OPERATIONS: Final = 100_000

@@ -42,7 +42,7 @@ from intset.linear.elimination.systems import (
     tidy,
 )
 from intset.linear.form import Linear
-from intset.regions.product import Product
+from intset.regions.derived import Product
 from intset.regions.shape import End, Shape
 
 from .joining import MAX_SYSTEMS, boxed, covered, eliminated, joined, refuse_more_than

@@ -13,29 +13,170 @@ from __future__ import annotations
 import ctypes
 import operator
 import threading
-from collections.abc import Callable, Iterable
-from ctypes import c_char_p, c_int, c_long, c_void_p
+from collections.abc import Callable, Iterable, Sequence
+from ctypes import c_char_p, c_int, c_long, c_void_p, py_object
 from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from intset.domains.isl import calls
 from intset.domains.isl.signatures import Argument, Signature, c_name, signatures
+from intset.expr.text import number_of
+
+INT, LONG = 1 << 30, 1 << 63  # isl negates an `int` before it looks at its size
+# What isl calls back, of one object or two and a user that is none. It succeeds by 0, which is also a null pointer.
+MEETS: Final = ctypes.PYFUNCTYPE(c_void_p, c_void_p, c_void_p)
+
+
+class Error(Exception):
+    """isl refused an operation."""
+
+
+Failure: TypeAlias = Callable[[Sequence[Any]], Error]  # made of what the function was given
+Method: TypeAlias = Callable[..., Any]
+
+
+def bound(function: Any) -> Any:
+    """A C function as a method, without a line of Python."""
+    make = ctypes.pythonapi.PyInstanceMethod_New
+    make.restype, make.argtypes = py_object, (py_object,)
+    return make(function)
+
+
+def objects(call: Any, failure: Failure) -> Method:
+    def method(*given: Any) -> Any:
+        made = call(*given)
+        if made:
+            return made
+        raise failure(given)
+
+    return method
+
+
+def objects_of_numbers(call: Any, with_int: Any, small: Any, failure: Failure) -> Method:
+    """The last argument is a number: an isl value, or an `int` of 64 bits."""
+
+    def method(*given: Any) -> Any:
+        value = given[-1]
+        if type(value) is not int:
+            made = call(*given)
+        elif small and -INT <= value < INT:
+            made = small(*given)
+        else:
+            made = with_int(*given)
+        if made:
+            return made
+        raise failure(given)
+
+    return method
+
+
+def truths(call: Any, failure: Failure) -> Method:
+    def method(*given: Any) -> bool:
+        found: int = call(*given)
+        if found >= 0:
+            return found > 0
+        raise failure(given)
+
+    return method
+
+
+def sizes(call: Any, failure: Failure) -> Method:
+    def method(*given: Any) -> int:
+        found: int = call(*given)
+        if found >= 0:
+            return found
+        raise failure(given)
+
+    return method
+
+
+def texts(call: Any, failure: Failure) -> Method:
+    def method(*given: Any) -> str:
+        text = call(*given)
+        if text:
+            return ctypes.string_at(text).decode()
+        raise failure(given)
+
+    return method
+
+
+def names(call: Any, _: Failure) -> Method:
+    def method(*given: Any) -> str | None:
+        name: bytes | None = call(*given)
+        return None if name is None else name.decode()
+
+    return method
+
+
+class Reads(NamedTuple):
+    """C functions of bare pointers to isl values."""
+
+    is_int: Any
+    is_zero: Any
+    numerator: Any  # 0, too, where it does not fit 64 bits
+    free: Any
+
+
+def numbers(call: Any, value_class: Any, reads: Reads, failure: Failure) -> Method:
+    """An `int` where the value is an integer."""
+
+    def method(*given: Any) -> Any:
+        pointer = call(*given)
+        if not pointer:
+            raise failure(given)
+        found = reads.numerator(pointer)
+        if (reads.is_int if found else reads.is_zero)(pointer) == 1:
+            reads.free(pointer)
+            return found
+        value = value_class(pointer)
+        return number_of(value.to_str()) if value.is_int() else value
+
+    return method
+
+
+def visiting(call: Any, kinds: Sequence[Any], failure: Failure) -> Method:
+    """What isl visits is collected and handed out afterwards, so what is called may raise what it likes.
+
+    It is collected by a method of `dict`: an interrupt would not come out of a function that isl  Each object is
+    a pointer of its own; of a pair, the first is the domain of a piece, and domains are disjoint.
+    """
+
+    def method(visited: Any, visit: Callable[..., object]) -> None:
+        found: dict[int, int | None] = {}
+        done = call(visited, MEETS(found.setdefault if len(kinds) == 1 else found.__setitem__), None)
+        met = [[kind(part) for kind, part in zip(kinds, pair, strict=False)] for pair in found.items()]
+        if done < 0:
+            raise failure((visited,))
+        for parts in met:
+            visit(*parts)
+
+    return method
+
+
+def elements(listed: Callable[[Any], Any]) -> Method:
+    """The elements of a list of isl's."""
+
+    def method(whole: Any) -> list[Any]:
+        found = listed(whole)
+        return [found.get_at(k) for k in range(found.size())]
+
+    return method
+
 
 # What ctypes converts fastest: a `long` has the size of a pointer where isl's functions are found.
 _INDEX: Final = SimpleNamespace(from_param=operator.index)  # ctypes passes a bare number as an `int`
-_SMALL: Final = range(-calls.INT, calls.INT)  # numbers that isl takes as an `int`
+_SMALL: Final = range(-INT, INT)  # numbers that isl takes as an `int`
 _PLAIN: Final[dict[str, Any]] = {"int": _INDEX, "long": c_void_p, "text": SimpleNamespace(from_param=str.encode)}
 _MET: Final = {"points": ("Point",), "pieces": ("Set", "Aff"), "multi_pieces": ("Set", "MultiAff")}
 _ANSWERS: Final[dict[str, tuple[Any, Callable[..., Any]]]] = {
-    "truth": (c_int, calls.truths),
-    "size": (c_int, calls.sizes),
-    "name": (c_char_p, calls.names),
-    "int": (c_int, lambda call, _: calls.bound(call)),
-    "long": (c_long, lambda call, _: calls.bound(call)),
-    "void": (None, lambda call, _: calls.bound(call)),
+    "truth": (c_int, truths),
+    "size": (c_int, sizes),
+    "name": (c_char_p, names),
+    "int": (c_int, lambda call, _: bound(call)),
+    "long": (c_long, lambda call, _: bound(call)),
+    "void": (None, lambda call, _: bound(call)),
 }
 # A function that takes an object over, of bare pointers; the same with a number of a C `int`, and with a number that it
 # takes over, where there are such; what it makes.
@@ -79,7 +220,7 @@ def _made() -> SimpleNamespace | None:
         return None
     return SimpleNamespace(
         **maker.classes,
-        Error=calls.Error,
+        Error=Error,
         applied=maker.applied,
         numbered=maker.numbered,
         duplicate=maker.duplicate,
@@ -114,7 +255,7 @@ class _Maker:
         self._message = self._function("isl_ctx_last_error_msg", c_char_p, c_void_p)
         self._reset = self._function("isl_ctx_reset_error", None, c_void_p)
         self._value = self._function("isl_val_int_from_si", _Given, c_void_p, c_void_p)
-        self._reads = calls.Reads(
+        self._reads = Reads(
             self._function("isl_val_is_int", c_int, c_void_p),
             self._function("isl_val_is_zero", c_int, c_void_p),
             self._function("isl_val_get_num_si", c_long, c_void_p),
@@ -157,8 +298,8 @@ class _Maker:
             if first.is_taken and line.result in self.classes:
                 name = line.method if line.is_method else f"{line.of}.{line.method}"
                 self._steps[self.classes[first.kind]][name] = self._step(line)
-        self.classes["Set"].get_basic_sets = calls.elements(self.classes["Set"].get_basic_set_list)
-        self.classes["BasicSet"].get_constraints = calls.elements(self.classes["BasicSet"].get_constraint_list)
+        self.classes["Set"].get_basic_sets = elements(self.classes["Set"].get_basic_set_list)
+        self.classes["BasicSet"].get_constraints = elements(self.classes["BasicSet"].get_constraint_list)
 
     # -- classes ------------------------------------------------------------------------------------------------
 
@@ -169,7 +310,7 @@ class _Maker:
 
     def _class(self, name: str, free: str, bases: tuple[type, ...]) -> Any:
         """A class of pointers that a C function frees."""
-        return type(name, bases, {"__slots__": (), "__del__": calls.bound(self._function(free, None, c_void_p))})
+        return type(name, bases, {"__slots__": (), "__del__": bound(self._function(free, None, c_void_p))})
 
     def _context_class(self) -> type[c_void_p]:
         make = self._function("isl_ctx_alloc", c_void_p)
@@ -208,44 +349,44 @@ class _Maker:
             return _PLAIN[argument.kind]
         return (self._taken if argument.is_taken else self.classes)[argument.kind]
 
-    def _failed(self, function: str, context: Any) -> calls.Error:
+    def _failed(self, function: str, context: Any) -> Error:
         message = self._message(context)
         self._reset(context)
-        return calls.Error(f"{function} failed" + (f": {message.decode()}" if message else ""))
+        return Error(f"{function} failed" + (f": {message.decode()}" if message else ""))
 
     def _method(self, line: Signature) -> Any:
         context_of = self._contexts[line.arguments[0].kind]
 
-        def failure(given: Any) -> calls.Error:
+        def failure(given: Any) -> Error:
             return self._failed(line.function, context_of(given[0]))
 
         *others, last = line.arguments
         if last.kind in _MET:
-            visit = self._function(line.function, c_int, *map(self._argument, others), calls.MEETS, c_void_p)
-            return calls.visiting(visit, [self.classes[part] for part in _MET[last.kind]], failure)
+            visit = self._function(line.function, c_int, *map(self._argument, others), MEETS, c_void_p)
+            return visiting(visit, [self.classes[part] for part in _MET[last.kind]], failure)
         arguments = [self._argument(argument) for argument in line.arguments]
         if line.result in _ANSWERS:
             result, answer = _ANSWERS[line.result]
             return answer(self._function(line.function, result, *arguments), failure)
         if line.result == "text":
-            return calls.texts(self._function(line.function, self._text, *arguments), failure)
+            return texts(self._function(line.function, self._text, *arguments), failure)
         if line.result == "number":
             call = self._function(line.function, c_void_p, *arguments)
-            return calls.numbers(call, self.classes["Val"], self._reads, failure)
+            return numbers(call, self.classes["Val"], self._reads, failure)
         made = self.classes[line.result]
         call = self._function(line.function, made, *arguments)
         if last != ("Val", True) or not others:
-            return calls.objects(call, failure)
+            return objects(call, failure)
         small = self._function(line.for_small, made, *arguments[:-1], _INDEX) if line.for_small else None
         owning = self._function(line.function, made, *arguments[:-1], _Given)
 
         def with_int(*given: Any) -> Any:
             return owning(*given[:-1], self._value_of(context_of(given[0]), given[-1]))
 
-        return calls.objects_of_numbers(call, with_int, small, failure)
+        return objects_of_numbers(call, with_int, small, failure)
 
     def _value_of(self, context: Any, number: int) -> Any:
-        if not -calls.LONG <= number < calls.LONG:
+        if not -LONG <= number < LONG:
             raise OverflowError(f"a number of {number.bit_length()} bits")
         return self._value(context, number)
 

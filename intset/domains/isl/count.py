@@ -12,7 +12,7 @@ from math import prod
 from operator import mul
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from intset.domains.isl.coalesced import coalesced
+from intset.domains.isl.checked import coalesced
 from intset.domains.isl.session import budget, isl, number, val, whole
 from intset.domains.isl.summation import Term, interval_of, sum_points, vanishes
 from intset.domains.isl.to_expr import Piece, pieces_of, pieces_to_expr, set_to_cond, simplified

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from intset.domains.answers import bounds_of_points, region_of_points, set_of_points
-from intset.domains.base import IntSet
-from intset.domains.ends import Bounds
 from intset.domains.isl.engine import Isl
 from intset.domains.query import Query
-from intset.domains.region import Region
+from intset.domains.sets.answers import bounds_of_points, region_of_points, set_of_points
+from intset.domains.sets.base import IntSet
+from intset.domains.sets.ends import Bounds
+from intset.domains.sets.region import Region
 
 
 class IslDomain(Isl):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, ClassVar
 
-from intset.domains.enumeration import facts_hold
+from intset.domains.certified.enumeration import facts_hold
 from intset.domains.isl.session import NAME, SpentError, budget, budget_aside, isl, number
 from intset.domains.isl.shape import IslShape, universe
 from intset.domains.isl.translate import Translation, image_of

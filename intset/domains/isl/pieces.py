@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from intset.domains.isl.boxes import as_product
-from intset.domains.isl.checked import simple_hull_of
-from intset.domains.isl.coalesced import coalesced
+from intset.domains.isl.checked import coalesced, simple_hull_of
+from intset.domains.isl.hulls import as_product
 from intset.domains.isl.presburger import Presburger
 from intset.domains.isl.session import context, isl, val, whole
 from intset.domains.isl.translate import param_name
 from intset.expr.node import Var
-from intset.regions.product import Product
+from intset.regions.derived import Product
 
 if TYPE_CHECKING:
     from islpy import Aff, Set

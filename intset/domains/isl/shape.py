@@ -7,17 +7,15 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from intset import config as configuration
-from intset.domains.ends import End
-from intset.domains.isl import boxes, instances, lattices, pieces
-from intset.domains.isl.checked import difference_of, function_of, lexicographic_extremum, sample_of
-from intset.domains.isl.coalesced import coalesced
+from intset.domains.isl import hulls, instances, pieces
+from intset.domains.isl.checked import coalesced, difference_of, function_of, lexicographic_extremum, sample_of
 from intset.domains.isl.count import MAX_POINTS, count, count_symbolic
-from intset.domains.isl.listed import listed_shape
-from intset.domains.isl.presburger import Presburger, are_attained, declared, extreme_of
+from intset.domains.isl.presburger import Presburger, are_attained, declared, extreme_of, listed_shape
 from intset.domains.isl.session import MAX_BITS, NAME, budget, context, is_limited, isl, number, val
 from intset.domains.isl.to_expr import aff_to_expr, set_to_cond
 from intset.domains.isl.translate import Translation, image_of, param_name
 from intset.domains.query import Query
+from intset.domains.sets.ends import End
 from intset.errors import BudgetError, CountError
 from intset.expr.definedness import definedness, is_partial
 from intset.expr.node import Cond, Expr, IntLike, Var
@@ -28,8 +26,7 @@ from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
 from intset.linear.lattice import Lattice, Vector
 from intset.regions.account import Account
-from intset.regions.derived import PerInstance, coordinates, lexicographic
-from intset.regions.product import Product
+from intset.regions.derived import PerInstance, Product, coordinates, lexicographic
 from intset.regions.shape import Shape
 
 if TYPE_CHECKING:
@@ -197,7 +194,7 @@ class IslShape(Presburger, Shape):
     # -- boxes --------------------------------------------------------------------------------------------------
 
     def box(self, sides: Sequence[tuple[Iterable[Linear], Iterable[Linear]]], where: Iterable[Linear] = ()) -> IslShape:
-        return of(boxes.box_shape(sides, where))
+        return of(hulls.box_shape(sides, where))
 
     def listing(self, points: Sequence[tuple[int, ...]], names: Sequence[Var], dims: int) -> IslShape:
         if not points:
@@ -205,26 +202,26 @@ class IslShape(Presburger, Shape):
         return of(listed_shape(points, names))
 
     def hull(self) -> IslShape:
-        found = boxes.hull_shape(self)
+        found = hulls.hull_shape(self)
         if found is None:
             raise BudgetError("a region without end")
         return of(found)
 
     def product(self) -> Product | None:
-        return boxes.as_product(self)
+        return hulls.as_product(self)
 
     def loops(self, names: Sequence[Var]) -> list[Product] | None:
         return pieces.loops_of(self, names)
 
     def widest(self, k: int, varying: Collection[Expr]) -> Expr | None:
-        return boxes.widest(self, k, varying)
+        return hulls.widest(self, k, varying)
 
     def lattice(self) -> tuple[Lattice, tuple[Expr, ...]] | None:
-        found = lattices.lattice_of(self)
+        found = hulls.lattice_of(self)
         return None if found is None else (found[0], tuple(found[1]))
 
     def counted(self, origin: Vector, vectors: Sequence[tuple[int | None, Vector]]) -> IslShape:
-        return of(lattices.in_coordinates(self, origin, vectors))
+        return of(hulls.in_coordinates(self, origin, vectors))
 
     def pieces(self, most: int) -> list[Shape] | None:
         found = pieces.disjoint_pieces(self, most)
@@ -242,7 +239,7 @@ class IslShape(Presburger, Shape):
         return self._with(coalesced(self.get().make_disjoint()))
 
     def simplified(self, within: Shape) -> IslShape:
-        return of(boxes.simplified_in(self, of(within)))
+        return of(hulls.simplified_in(self, of(within)))
 
     # -- points -------------------------------------------------------------------------------------------------
 

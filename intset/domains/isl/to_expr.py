@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from intset.domains.isl.checked import gist_of
-from intset.domains.isl.coalesced import coalesced
+from intset.domains.isl.checked import coalesced, gist_of
 from intset.domains.isl.session import isl, number, val
 from intset.errors import BudgetError, InputError
 from intset.expr import ops

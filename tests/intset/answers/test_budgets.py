@@ -25,9 +25,9 @@ from intset import (
     evaluate,
     using,
 )
-from intset.domains.base import ShapeSet
 from intset.domains.points import PointSet
-from intset.domains.region import made
+from intset.domains.sets.base import ShapeSet
+from intset.domains.sets.region import made
 from intset.expr.node import as_expr
 from intset.infinity import NEG_INF, POS_INF
 from intset.testing.questions import Question, expression, question

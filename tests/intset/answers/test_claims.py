@@ -22,7 +22,7 @@ from intset import (
     nonneg,
     select,
 )
-from intset.domains.base import IntSet
+from intset.domains.sets.base import IntSet
 from intset.expr.node import Cond, as_expr
 from intset.testing.claims import DOMAINS, claims
 

@@ -14,11 +14,11 @@ from collections.abc import Callable
 import pytest
 
 from intset import Context, Opaque, Range, ShapeVar, Var, evaluate, register, using
-from intset.domains.answers import set_of_points
-from intset.domains.base import Bounds, IntSet
 from intset.domains.isl.engine import Isl
 from intset.domains.query import Query
 from intset.domains.registry import unregister
+from intset.domains.sets.answers import set_of_points
+from intset.domains.sets.base import Bounds, IntSet
 from intset.errors import CountError
 from intset.expr.node import Cond, Expr
 from intset.infinity import NEG_INF, POS_INF

@@ -16,7 +16,7 @@ from functools import cached_property
 import pytest
 
 from intset import Context, Opaque, Range, ShapeVar, Var, evaluate, maximum, minimum, select, using
-from intset.domains.base import Bounds, IntSet
+from intset.domains.sets.base import Bounds, IntSet
 from intset.errors import EvaluationError
 from intset.expr.evaluate import compiled
 from intset.expr.node import Cond, Expr

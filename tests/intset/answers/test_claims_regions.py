@@ -14,7 +14,7 @@ from typing import NoReturn, TypeVar
 import pytest
 
 from intset import Context, Range, Region, ShapeVar, Var, evaluate, using
-from intset.domains import region as domains_region
+from intset.domains.sets import region as domains_region
 from intset.errors import BudgetError, CountError, UndecidedError
 from intset.expr.evaluate import compiled
 from intset.expr.node import Expr

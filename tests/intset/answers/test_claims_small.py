@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from intset import Context, Opaque, Range, ShapeVar, Var, evaluate, maximum, minimum, select, using
-from intset.domains.base import empty_set
+from intset.domains.sets.base import empty_set
 from intset.errors import BudgetError, CountError, EvaluationError
 from intset.expr.evaluate import compiled
 from intset.expr.node import Cond, Expr

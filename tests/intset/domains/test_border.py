@@ -25,8 +25,8 @@ from intset import (
     register,
 )
 from intset.domains.interval import IntervalDomain
-from intset.domains.region import ProductRegion
 from intset.domains.registry import domain_names, unregister
+from intset.domains.sets.region import ProductRegion
 from intset.errors import BudgetError
 from tests import ROOT
 

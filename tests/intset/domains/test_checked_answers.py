@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from intset import Context, Range, ShapeVar, Var, ceildiv, using
-from intset.domains.isl import checked, count, lattices, pieces
-from intset.domains.isl.coalesced import coalesced
+from intset.domains.isl import checked, count, hulls, pieces
+from intset.domains.isl.checked import coalesced
 from intset.domains.isl.session import context, isl
 from intset.domains.isl.shape import IslShape, of
 from intset.domains.isl.to_expr import simplified
 from intset.errors import BudgetError, UndecidedError
 from intset.prover.smt import SmtSession
-from intset.regions.remarks import collected
+from intset.regions.account import collected
 
 b, x, y = Var("b"), Var("x"), Var("y")
 n = ShapeVar("n", lower=1, upper=64)
@@ -162,7 +162,7 @@ def test_wrong_hulls_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         pieces._filled(union)
     break_first(monkeypatch, "BasicSet", "affine_hull", lambda found: read("{ [0, 0] }").get_basic_sets()[0])
     with pytest.raises(BudgetError, match="affine hull"):
-        lattices.lattice_of(IslShape(union, ()))
+        hulls.lattice_of(IslShape(union, ()))
 
 
 @pytest.mark.parametrize("wrong", [0, 1_000])

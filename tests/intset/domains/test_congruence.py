@@ -11,10 +11,10 @@ from itertools import product
 
 import pytest
 
-from intset.domains import congruence
-from intset.domains.congruence import BOTTOM, TOP
+from intset.domains.arithmetic import congruence
+from intset.domains.arithmetic.congruence import BOTTOM, TOP
+from intset.domains.arithmetic.strided_bits import WIDEST_SHIFT
 from intset.domains.modular import TRANSFER
-from intset.domains.strided_bits import WIDEST_SHIFT
 from intset.expr import ops
 from intset.expr.ops import Op
 from intset.testing import galois

@@ -15,9 +15,9 @@ import pytest
 import intset
 from intset import NEG_INF, POS_INF, Context, CountError, InputError, Range, ShapeVar, Var, evaluate, minimum, select
 from intset.config import Config
-from intset.domains.base import Bounds, IntervalSet
 from intset.domains.interval import IntervalDomain
 from intset.domains.registry import domain_names, register, unregister
+from intset.domains.sets.base import Bounds, IntervalSet
 from intset.testing import question, soundness
 from tests import ROOT
 from tests.intset.domains.known_bits import KnownBits

@@ -14,8 +14,8 @@ import pytest
 
 from bound import infer_bound, te
 from intset import Context, Range, ShapeVar, Var, const, minimum, select
-from intset.domains.base import IntSet
-from intset.domains.region import Region
+from intset.domains.sets.base import IntSet
+from intset.domains.sets.region import Region
 from intset.errors import CountError, IntSetError
 from intset.expr.node import Cond, Expr, as_cond, as_expr
 from tests.intset.partial import value

@@ -8,8 +8,8 @@ from itertools import pairwise, product
 
 import pytest
 
-from intset.domains import multistride, strided
-from intset.domains.multistride import BOTTOM, MultiStride, Term, make
+from intset.domains.arithmetic import multistride, strided
+from intset.domains.arithmetic.multistride import BOTTOM, MultiStride, Term, make
 
 
 def gamma(base: int, terms: tuple[Term, ...] | list[Term]) -> set[int]:

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import pytest
 
 from intset import Context, Opaque, Range, ShapeVar, Var, const, maximum, minimum
-from intset.domains.base import IntervalSet, IntSet
-from intset.domains.region import Region
+from intset.domains.sets.base import IntervalSet, IntSet
+from intset.domains.sets.region import Region
 from intset.errors import CountError, InputError
 from intset.expr.evaluate import compiled, evaluate
 from intset.expr.node import Cond, Expr

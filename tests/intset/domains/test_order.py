@@ -9,10 +9,10 @@ import pytest
 
 from intset import Context, InputError, IntervalSet, IntSet, Range, ShapeVar, Var, domain_names, evaluate, using
 from intset.domains.modular import CongruenceSet
-from intset.domains.order import included
 from intset.domains.points import PointSet
 from intset.domains.product import StridedSet
-from intset.domains.region import ProductRegion
+from intset.domains.sets.order import included
+from intset.domains.sets.region import ProductRegion
 from intset.domains.stride import StrideSet
 from intset.errors import CountError
 from intset.expr.evaluate import compiled

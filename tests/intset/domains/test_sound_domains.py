@@ -33,8 +33,8 @@ from intset import (
     select,
 )
 from intset.domains.query import Query
-from intset.domains.region import ProductRegion
 from intset.domains.registry import domain_named, unregister
+from intset.domains.sets.region import ProductRegion
 from intset.errors import EvaluationError
 from intset.expr.evaluate import evaluate
 from tests.sweeps import daily

@@ -8,9 +8,9 @@ from itertools import product
 
 import pytest
 
-from intset.domains import strided, strided_bits
-from intset.domains.strided import BOTTOM, FEW, TOP, Strided, StridedInterval, const, make
-from intset.domains.strided_bits import OPTIMAL, TRANSFER
+from intset.domains.arithmetic import strided, strided_bits
+from intset.domains.arithmetic.strided import BOTTOM, FEW, TOP, Strided, StridedInterval, const, make
+from intset.domains.arithmetic.strided_bits import OPTIMAL, TRANSFER
 from intset.expr import ops
 from intset.expr.ops import Op
 from intset.testing import galois

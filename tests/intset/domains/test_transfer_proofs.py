@@ -17,8 +17,9 @@ from typing import Any
 import pytest
 import z3
 
-from intset.domains import congruence, modular, multistride, strided, strided_bits
+from intset.domains import modular
 from intset.domains import product as products
+from intset.domains.arithmetic import congruence, multistride, strided, strided_bits
 from intset.expr import ops
 from intset.linear import bounds as iv
 from tests.intset.domains.symbolic import Int, Path, Truth, for_unknowns, multiplier, paths, proves

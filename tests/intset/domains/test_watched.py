@@ -8,11 +8,11 @@ import pickle
 import pytest
 
 from intset import Context, DomainError, IntSet, Range, Var, const, register
-from intset.domains.base import ShapeSet
 from intset.domains.isl.engine import Isl
 from intset.domains.protocols import Points
-from intset.domains.region import Region
 from intset.domains.registry import unregister
+from intset.domains.sets.base import ShapeSet
+from intset.domains.sets.region import Region
 from intset.errors import BudgetError, CountError, InputError, UndecidedError
 from intset.expr.build import logical_and
 from tests.intset.regions.core_shape import CoreShape

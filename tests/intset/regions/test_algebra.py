@@ -19,7 +19,7 @@ from intset.expr.build import logical_or
 from intset.expr.evaluate import compiled
 from intset.expr.node import Expr, truth
 from intset.infinity import NEG_INF, POS_INF
-from intset.regions.product import Product
+from intset.regions.derived import Product
 from intset.regions.shape import Shape
 from tests.intset.regions.core_shape import CoreShape
 

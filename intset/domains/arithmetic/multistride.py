@@ -20,7 +20,7 @@ from itertools import product
 from math import gcd, prod
 from typing import Final, TypeAlias
 
-from intset.domains import strided
+from intset.domains.arithmetic import strided
 
 Term: TypeAlias = tuple[int, int]
 MultiStride: TypeAlias = tuple[int, tuple[Term, ...]]

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from intset.domains.base import IntervalSet, IntSet, ShapeSet, bounds_of, empty_set
-from intset.domains.consistency import values_of
-from intset.domains.enclosure import of_query, outer_ends
-from intset.domains.end_arithmetic import Sides
-from intset.domains.ends import Bounds
-from intset.domains.enumeration import LISTED
-from intset.domains.protocols import Domain, Regions
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from intset import config as configuration
+from intset.domains.certified.consistency import values_of
+from intset.domains.certified.enumeration import LISTED
+from intset.domains.protocols import Domain, Points, Regions
 from intset.domains.query import Query
-from intset.domains.region import ProductRegion, Region, ShapeRegion, product_of
+from intset.domains.sets.base import IntervalSet, IntSet, ShapeSet, bounds_of, empty_set
+from intset.domains.sets.bounds import of_query, outer_ends
+from intset.domains.sets.ends import Bounds, Sides
+from intset.domains.sets.region import ProductRegion, Region, ShapeRegion, product_of
 from intset.errors import BudgetError
-from intset.expr.node import Var
+from intset.expr.node import Expr, Var
 from intset.expr.walk import free_vars, opaque_terms
 from intset.names import CHEAPEST
 from intset.regions.listed import ListedPoints
 from intset.regions.shape import Shape
+
+if TYPE_CHECKING:
+    from intset.context import Context
+
 
 OPEN_END = ("no end was found that is there for all parameters",)
 MAX_LISTED = 1000  # points that are listed as a shape of the domain, where it gives up on the formula
@@ -123,3 +130,23 @@ def region_by(query: Query, domain: Domain) -> Region:
         found: Region = method(query)
         return found
     return region_of_points(query, domain) if isinstance(domain, Regions) else region_of_sets(query, domain)
+
+
+def image_in_instances(context: Context, exprs: Sequence[Expr], keep: Sequence[Var], domain: Regions) -> Points:
+    """The points that `exprs` reach for each value of the variables in `keep`; none where the facts exclude all.
+
+    Raises
+    ------
+    BudgetError: the domain needs more operations than the configuration allows for one query.
+    """
+    frame = context.frame.where_defined(exprs)
+    config = configuration.current()
+    kept = frozenset(keep)
+    # Read through the ranges alone: what the facts decide would otherwise not be there to be seen.
+    query = Query(exprs, frame.ranges, frame.conditions, tuple(kept), frame.base, frame.base, config)
+    query.also = tuple(v for v in free_vars(*frame.conditions) if v in kept or v in frame.ranges)
+    kind = domain.everything(0)
+    with kind.budget(max(1, config.isl_operations)):
+        if frame.known.empty:
+            return Points(kind.listing((), (), len(exprs)), ())
+        return domain.points(query)

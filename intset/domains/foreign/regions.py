@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, NoReturn
 
+from intset.domains.foreign.watched import SHAPES, Watch, error_in_a_line, raised, refused, shown_in_a_line
 from intset.domains.protocols import Points
 from intset.domains.query import Query
-from intset.domains.watched import SHAPES, Watch, error_in_a_line, raised, refused, shown_in_a_line
 from intset.errors import BudgetError, DomainError
 from intset.expr.node import Var
 from intset.regions.shape import Shape

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from intset.domains import congruence, strided
-from intset.domains.strided import (
+from intset.domains.arithmetic import congruence, strided
+from intset.domains.arithmetic.strided import (
     FEW,
     End,
     Strided,

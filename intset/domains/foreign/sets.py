@@ -6,15 +6,25 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, ClassVar, Final
 
-from intset.domains import watched
-from intset.domains.base import IntervalSet, IntSet, ShapeSet, empty_set
-from intset.domains.border import GuardedRegions
-from intset.domains.end_arithmetic import by_parameter
-from intset.domains.ends import Bounds, End
+from intset.domains.foreign import watched
+from intset.domains.foreign.regions import GuardedRegions
+from intset.domains.foreign.watched import (
+    CONDITION,
+    COUNT,
+    SHAPE,
+    TEXT,
+    TRUTH,
+    VARIABLES,
+    Methods,
+    Wanted,
+    Watch,
+    of_kind,
+)
+from intset.domains.foreign.watched import shown_in_a_line as _shown
 from intset.domains.query import Query
-from intset.domains.region import ProductRegion, Region, ShapeRegion, product_of
-from intset.domains.watched import CONDITION, COUNT, SHAPE, TEXT, TRUTH, VARIABLES, Methods, Wanted, Watch, of_kind
-from intset.domains.watched import shown_in_a_line as _shown
+from intset.domains.sets.base import IntervalSet, IntSet, ShapeSet, empty_set
+from intset.domains.sets.ends import Bounds, End, by_parameter
+from intset.domains.sets.region import ProductRegion, Region, ShapeRegion, product_of
 from intset.errors import BudgetError
 from intset.expr.node import Cond, Expr, as_expr, truth
 from intset.expr.range import Range

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import ClassVar, TypeGuard
 
 from intset.config import Configured, as_configured
-from intset.domains.budgeted import Represented, own_budget, shape_of_conditions
+from intset.domains.sets.bounds import Represented, own_budget, shape_of_conditions
 from intset.errors import BudgetError, InputError, UndecidedError
 from intset.expr.build import logical_and
 from intset.expr.node import Cond, Expr, Var

@@ -10,12 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from intset.config import Configured, all_as_configured
-from intset.domains.base import IntSet, empty_set
-from intset.domains.budgeted import SHARE, check_countable, own_budget
-from intset.domains.enclosure import Enclosure
-from intset.domains.ends import End
-from intset.domains.nonempty import Nonempty
-from intset.domains.region import Region, empty_region
+from intset.domains.sets.base import IntSet, empty_set
+from intset.domains.sets.bounds import SHARE, Enclosure, check_countable, own_budget
+from intset.domains.sets.ends import End
+from intset.domains.sets.nonempty import Nonempty
+from intset.domains.sets.region import Region, empty_region
 from intset.errors import BudgetError, CountError, UndecidedError
 from intset.expr.build import logical_and, select
 from intset.expr.definedness import is_partial, where_it_holds

@@ -8,8 +8,8 @@ from contextlib import suppress
 from math import prod
 from typing import Final
 
+from intset.domains.certified.witness import Point
 from intset.domains.query import Query
-from intset.domains.witness import Point
 from intset.errors import EvaluationError
 from intset.expr.build import select
 from intset.expr.evaluate import compiled

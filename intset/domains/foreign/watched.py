@@ -14,8 +14,7 @@ from typing import Any, Final, NamedTuple
 from intset.errors import BudgetError, CountError, DomainError, InputError, UndecidedError
 from intset.expr.node import Cond, Expr, Var, constant_value
 from intset.infinity import POS_INF, Infinity
-from intset.regions.derived import PerInstance
-from intset.regions.product import Product
+from intset.regions.derived import PerInstance, Product
 from intset.regions.shape import Shape
 
 _PACKAGE: Final = __name__.partition(".")[0]

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from intset.domains import multistride
-from intset.domains.ends import Bounds, End
-from intset.domains.multistride_of import steps_of_atom
-from intset.domains.open_ends import open_ends
+from collections.abc import Iterable
+from typing import Any
+
+from intset.domains.arithmetic import multistride
 from intset.domains.query import Query
+from intset.domains.sets.ends import Bounds, End
 from intset.expr import ops
 from intset.expr.build import maximum, minimum
-from intset.expr.node import Expr, Var
-from intset.expr.walk import free_vars
+from intset.expr.intern import intern
+from intset.expr.node import Expr, Term, Var, const
+from intset.expr.walk import free_vars, opaque_terms
 from intset.infinity import NEG_INF, POS_INF
 from intset.linear import symbolic
 from intset.linear.form import Linear, is_affine
@@ -189,3 +191,120 @@ def _settled(query: Query, form: Linear) -> Linear:
             total += k * low
             del open_terms[e]
     return form if len(open_terms) == len(form.terms) else Linear(total, open_terms)
+
+
+Found = tuple[Expr | None, Expr | None, bool]  # low, high, whether both are attained
+NOTHING: Found = (None, None, False)
+
+
+def open_ends(query: Query, e: Expr) -> Found:
+    """Ends of `e` as it was written; `None` where none is found."""
+    if len(e.args) != 2:
+        return NOTHING
+    a, b = e.args
+    if e.op is ops.MUL:
+        for q, t in ((a, b), (b, a)):
+            found = _product(query, q, t) if _is_kept(query, t) else NOTHING
+            if found is not NOTHING:
+                return found
+        return NOTHING
+    if e.op not in (ops.FLOORMOD, ops.TRUNCMOD, ops.SHL) or not _is_kept(query, b):
+        return NOTHING
+    known = query.known
+    low, high = known.bounds(known.form(a))
+    if e.op is ops.SHL:
+        ends = (None if end is None else const(0) if end == 0 else const(end) << b for end in (low, high))
+        first, last = ends
+        return (first, last, _runs(query, a))
+    everywhere = _takes_every_integer(query, a)
+    if e.op is ops.FLOORMOD:
+        return (_choice(ops.MIN, b + 1), _choice(ops.MAX, b - 1), everywhere)
+    sign = known.sign(known.form(b))
+    size = b if sign > 0 else -b if sign < 0 else abs(b)
+    first = const(0) if low is not None and low >= 0 else 1 - size
+    last = const(0) if high is not None and high <= 0 else size - 1
+    return (first, last, everywhere)
+
+
+def _choice(op: ops.Op, e: Expr) -> Expr:
+    return intern(Term, op, (e, const(0)), None)
+
+
+def _is_kept(query: Query, e: Expr) -> bool:
+    return not any(query.is_relaxed(v) for v in free_vars(e)) and all(e.op is not ops.LOAD for e in (e, *e.args))
+
+
+def _product(query: Query, q: Expr, t: Expr) -> Found:
+    known = query.known
+    sign = known.sign(known.form(t))
+    if not sign or not t.args and t.op is ops.CONST:
+        return NOTHING
+    form = known.form(q)
+    found = [toward(known, form, query.is_relaxed).form for toward in (symbolic.lowest, symbolic.highest)]
+    low, high = (None if end is None or not end.is_const else end.const for end in found)
+    if sign < 0:
+        low, high = high, low
+    first, last = (None if end is None else const(0) if end == 0 else t if end == 1 else t * end for end in (low, high))
+    return (first, last, False)
+
+
+def _takes_every_integer(query: Query, x: Expr) -> bool:
+    return _runs(query, x) and query.known.bounds(query.known.form(x)) == (None, None)
+
+
+def _runs(query: Query, x: Expr) -> bool:
+    """Whether `x` is a variable that takes every value between its numeric ends, whatever the parameters are."""
+    if not isinstance(x, Var) or not query.is_relaxed(x):
+        return False
+    limits = query.known.assumptions.limits.get(x, (None, None))
+    return limits == (None, None) and x.declared()[2] == 1
+
+
+def steps_of(query: Query, form: Linear) -> tuple[Linear, multistride.MultiStride] | None:
+    """(what does not depend on relaxed variables, the steps of what does)."""
+    fixed: dict[Expr, int] = {}
+    base = form.const
+    terms: list[multistride.Term] = []
+    seen: set[Var] = set()
+    for e, k in form.terms.items():
+        own = [v for v in free_vars(e) if query.is_relaxed(v)]
+        if not own and not _has_load(e):
+            fixed[e] = k
+            continue
+        if any(v in seen for v in own):
+            return None
+        seen.update(own)
+        steps = steps_of_atom(query, e)
+        if steps is None:
+            return None
+        base += k * steps[0]
+        terms.extend((k * s, extent) for s, extent in steps[1])
+    return Linear(0, fixed), multistride.make(base, terms)
+
+
+def _has_load(e: Expr) -> bool:
+    return e.op is not ops.VAR and bool(opaque_terms(e))
+
+
+def steps_of_atom(query: Query, e: Any) -> multistride.MultiStride | None:
+    """The values of an atom, where structure shows that they are a multi-stride set."""
+    if e.op is ops.VAR:
+        limits = query.ranges[e].constant()
+        if limits is None or e.declared()[2] != 1:
+            return None
+        low, high = query.known.atom_bounds(e)
+        if low is None or high is None:
+            return None
+        return multistride.make(low, _run(1, high - low + 1))
+    if e.op in (ops.FLOORDIV, ops.FLOORMOD) and e.args[1].op is ops.CONST and e.args[1].data > 0:
+        inner = steps_of(query, query.known.form(e.args[0]))
+        if inner is None or not inner[0].is_const:
+            return None
+        steps = multistride.translate(inner[1], inner[0].const)
+        by = multistride.floordiv if e.op is ops.FLOORDIV else multistride.floormod
+        return by(steps, e.args[1].data)
+    return None
+
+
+def _run(step: int, extent: int) -> Iterable[multistride.Term]:
+    return ((step, extent),)

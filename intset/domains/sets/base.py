@@ -12,8 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from intset.config import all_as_configured, as_configured
-from intset.domains import order
-from intset.domains.budgeted import (
+from intset.domains.protocols import ClimbingDomain, Domain, Points, RegionDomain, Regions
+from intset.domains.sets import order
+from intset.domains.sets.bounds import (
+    Enclosure,
     Ends,
     check_countable,
     condition_of,
@@ -23,11 +25,8 @@ from intset.domains.budgeted import (
     joined,
     placed,
 )
-from intset.domains.enclosure import Enclosure
-from intset.domains.end_arithmetic import by_parameter, end_at, placed_conditions
-from intset.domains.ends import Bounds, End, as_end
-from intset.domains.excluded import Excludable, note
-from intset.domains.protocols import ClimbingDomain, Domain, Points, RegionDomain, Regions
+from intset.domains.sets.ends import Bounds, End, as_end, by_parameter, end_at, placed_conditions
+from intset.domains.sets.nonempty import Excludable, note
 from intset.errors import BudgetError, InputError, UndecidedError
 from intset.expr import ops
 from intset.expr.arguments import listed

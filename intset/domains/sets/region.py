@@ -22,11 +22,13 @@ from math import prod
 from typing import SupportsIndex, TypeVar
 
 from intset.config import all_as_configured
-from intset.domains import order
-from intset.domains.base import IntervalSet, IntSet, empty_set
-from intset.domains.budgeted import (
+from intset.domains.sets import order
+from intset.domains.sets.base import IntervalSet, IntSet, empty_set
+from intset.domains.sets.bounds import (
     SHARE,
+    Enclosure,
     Ends,
+    Side,
     check_countable,
     condition_of,
     count_of,
@@ -37,10 +39,8 @@ from intset.domains.budgeted import (
     placed,
     range_between,
 )
-from intset.domains.enclosure import Enclosure, Side
-from intset.domains.end_arithmetic import Sides, by_parameter
-from intset.domains.ends import End
-from intset.domains.excluded import Excludable, note
+from intset.domains.sets.ends import End, Sides, by_parameter
+from intset.domains.sets.nonempty import Excludable, note
 from intset.errors import BudgetError, CountError, InputError, UndecidedError
 from intset.expr.arguments import listed
 from intset.expr.build import logical_and
@@ -49,8 +49,8 @@ from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, as_int, const
 from intset.expr.range import Range
 from intset.expr.text import shown
 from intset.infinity import NEG_INF, POS_INF, Infinity
+from intset.regions.account import collected
 from intset.regions.derived import PerInstance, coordinates
-from intset.regions.remarks import collected
 from intset.regions.shape import Shape
 
 T = TypeVar("T")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from importlib import metadata
 from typing import Final
 
-from intset.domains.border import GuardedRegions, made
+from intset.domains.foreign.regions import GuardedRegions, made
 from intset.domains.isl.engine import Isl
 from intset.domains.protocols import Costed, Installable, Regions
 from intset.errors import DomainError

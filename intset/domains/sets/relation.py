@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from intset.config import Configured, all_as_configured
-from intset.domains.budgeted import joined
-from intset.domains.enclosure import Enclosure
-from intset.domains.region import Region, extreme_targets, made, product_of
+from intset.domains.sets.bounds import Enclosure, joined
+from intset.domains.sets.region import Region, extreme_targets, made, product_of
 from intset.errors import BudgetError, InputError
 from intset.expr.arguments import listed, of_kind
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, as_int

@@ -22,7 +22,7 @@ from collections.abc import Iterable
 from math import gcd
 from typing import Final, TypeAlias
 
-from intset.domains import congruence
+from intset.domains.arithmetic import congruence
 
 End: TypeAlias = int | None
 StridedInterval: TypeAlias = tuple[End, End, int, int]
