@@ -54,7 +54,8 @@ from intset.expr.build import (
     truncmod,
 )
 from intset.expr.evaluate import evaluate
-from intset.expr.node import Cond, Expr, Opaque, ShapeVar, Var, const, sum_of
+from intset.expr.node import Cond, Expr, ShapeVar, Var, const, sum_of
+from intset.expr.opaque import Opaque
 from intset.expr.parser import parse
 from intset.expr.range import Range
 from intset.facts import Fact

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from bound import dtypes
 from bound.tir.ranges import function_range
 from bound.tir.value import Value
-from intset.expr.intern import LOCK, WeakTable
-from intset.expr.node import Expr, Opaque, Var
-from intset.expr.walk import leaf_vars
+from intset.expr.intern import LOCK, WeakTable, leaf_vars
+from intset.expr.node import Expr, Var
+from intset.expr.opaque import Opaque
 
 if TYPE_CHECKING:
     from bound.tensor import Tensor

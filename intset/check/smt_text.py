@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 from intset.check.budget import Z3_UNITS_A_STEP, CheckBudget
 from intset.check.premises import premises_of, stated
 from intset.expr import ops
-from intset.expr.node import Cond, Expr, Node, Opaque, Var, constant_value, make
+from intset.expr.node import Cond, Expr, Node, Var, constant_value, make
+from intset.expr.opaque import Opaque
 from intset.expr.range import Range
 from intset.expr.text import decimal
 from intset.expr.walk import postorder

@@ -17,7 +17,8 @@ from intset.check.wellformed import MAX_NESTING
 from intset.errors import InputError, ParseError
 from intset.expr import ops
 from intset.expr.length import as_width
-from intset.expr.node import Cond, Expr, Node, Opaque, PlainVar, ShapeVar, Var, const, make, truth
+from intset.expr.node import Cond, Expr, Node, PlainVar, ShapeVar, Var, const, make, truth
+from intset.expr.opaque import Opaque
 from intset.expr.range import Range
 from intset.expr.walk import postorder
 from intset.facts import PROVENANCES, Fact

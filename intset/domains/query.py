@@ -6,7 +6,8 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from intset.expr.node import Cond, Expr, Node, Opaque, Var
+from intset.expr.node import Cond, Expr, Node, Var
+from intset.expr.opaque import Opaque
 from intset.expr.range import Range
 from intset.expr.walk import free_vars, opaque_terms
 from intset.linear.canonical import Normalizer

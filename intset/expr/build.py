@@ -7,7 +7,8 @@ from functools import reduce
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.length import as_width
-from intset.expr.node import Cond, Expr, IntLike, Opaque, as_cond, as_expr, divide, make, truth
+from intset.expr.node import Cond, Expr, IntLike, as_cond, as_expr, divide, make, truth
+from intset.expr.opaque import Opaque
 
 
 def floordiv(a: IntLike, b: IntLike) -> Expr:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from intset.errors import BudgetError, InputError, MachineOverflowError, UndefinedError
 from intset.expr import ops
-from intset.expr.arguments import mapped, refusal
+from intset.expr.arguments import as_int, mapped, refusal
+from intset.expr.intern import Interned
 from intset.expr.length import as_width
-from intset.expr.node import Node, Var, as_int, constant_value
 from intset.expr.ops import Op, wrap
 from intset.expr.text import number_text, short_number, shown
 from intset.expr.walk import opaque_terms, postorder
+
+if TYPE_CHECKING:
+    from intset.expr.node import Node, Var
 
 # An entry of the work stack: a node to start, or the node again with the argument whose value decides how it goes on.
 _START, _APPLY, _DECIDE = 0, 1, 2
@@ -43,7 +46,7 @@ def evaluate(node: Node, env: Mapping[Any, Any] | None = None, bits: int | None 
 
     `select`, `&` and `|` are lazy: what is not needed is not evaluated, so it cannot raise.
     """
-    if not isinstance(node, Node):
+    if not isinstance(node, Interned):
         raise InputError(f"evaluate takes an expression or a condition, not {shown(node)}")
     width = None if bits is None else as_width(bits, "bits")
     point: Mapping[Any, Any] = {} if env is None else mapped(env, "env", "a mapping {Var: int}")
@@ -139,8 +142,7 @@ def _fit(value: Any, node: Node, width: int | None) -> Any:
     return value
 
 
-def _lookup(var: Node, point: Mapping[Any, Any]) -> int:
-    assert isinstance(var, Var)
+def _lookup(var: Any, point: Mapping[Any, Any]) -> int:
     try:
         value = point[var]
     except KeyError:
@@ -261,10 +263,12 @@ class _Writer:
     def written(self, root: Node) -> str | None:
         """The text of an expression; `None` for one that is evaluated node by node."""
         order = list(postorder((root,)))
-        uses = Counter(arg for node in order for arg in node.args)
+        uses: Counter[Node] = Counter()
+        for node in order:
+            uses.update(node.args)
         texts: dict[Node, _Text] = {}
         for node in order:
-            made = self._of(node, [texts[arg] for arg in node.args])
+            made = self._of(node, list(map(texts.__getitem__, node.args)))
             if made is None or made.calls > MAX_CALLS or made.nodes > max(MAX_TEXT, MAX_SHARED * len(texts)):
                 return None
             if uses[node] > 1 and made.is_total and made.nodes > 2:
@@ -310,9 +314,12 @@ class _Writer:
 def _is_total(node: Node) -> bool:
     """Whether the operation has a value for all arguments, not much longer than they are."""
     if node.op in ops.DIVISIONS:
-        return bool(constant_value(node.args[1]))
+        divisor = node.args[1]
+        if divisor.op is ops.NEG:
+            divisor = divisor.args[0]
+        return divisor.op is ops.CONST and divisor.data != 0
     if node.op is ops.MUL:
-        return bool(node.args[0].is_const or node.args[1].is_const)
+        return node.args[0].op is ops.CONST or node.args[1].op is ops.CONST
     return node.op not in (ops.SHL, ops.SHR, ops.ASSERTING)
 
 
@@ -329,14 +336,13 @@ class _Text(NamedTuple):
 
     @staticmethod
     def of(form: str, args: Sequence[_Text], is_total: bool) -> _Text:
-        return _Text(
-            form.format(*(arg.text for arg in args)),
-            1 + max(arg.depth for arg in args),
-            max(arg.calls for arg in args),
-            1 + sum(arg.nodes for arg in args),
-            is_total and all(arg.is_total for arg in args),
-            any(arg.is_local for arg in args),
-        )
+        texts: list[str] = []
+        depth, calls, nodes, is_local = 0, 0, 1, False
+        for text, its_depth, its_calls, its_nodes, its_total, its_local in args:
+            texts.append(text)
+            depth, calls, nodes = max(depth, its_depth), max(calls, its_calls), nodes + its_nodes
+            is_total, is_local = is_total and its_total, is_local or its_local
+        return _Text(form.format(*texts), 1 + depth, calls, nodes, is_total, is_local)
 
     def fits(self) -> bool:
         return len(self.text) <= MAX_TEXT and self.depth <= MAX_DEPTH

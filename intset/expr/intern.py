@@ -1,4 +1,4 @@
-"""Hash-consing: what expressions and conditions share, and the table that makes equal structure the same object."""
+"""Hash-consing: the base class of nodes, and the weak table that makes equal structure the same object."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import os
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, TypeAlias, TypeVar
+from collections.abc import Hashable, Iterable
+from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, Self, TypeAlias, TypeVar
 
+from intset.expr import ops
 from intset.expr.ops import Op
 
 if TYPE_CHECKING:
-    from intset.expr.node import IntLike, Var
+    from intset.expr.node import Var
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -97,29 +98,18 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=ORIGIN.renew)
 
 
-class Above:
-    """What nodes do by means of modules that stand above them; `expr.methods` fills it when the package is imported."""
-
-    __slots__ = ("flatten", "free_vars", "rebuild", "settled", "substitute", "text")
-    flatten: Callable[[Node], Any]
-    free_vars: Callable[[Iterable[Node]], tuple[Var, ...]]
-    rebuild: Callable[[Any], Node]
-    settled: Callable[[Node], Any]
-    substitute: Callable[[Any, Mapping[Any, IntLike]], Any]
-    text: Callable[..., str]
-
-
-ABOVE = Above()
-
-
 class Guest:
     """Base of objects of other layers that combine with expressions by their own reflected operators."""
 
     __slots__ = ()
 
 
-class Node:
-    """What expressions and conditions share: immutability, identity, printing and pickling."""
+class Interned:
+    """Base of all nodes: an operation, argument nodes and a payload.
+
+    Invariant: two nodes of equal operation, arguments and payload are one object, and a node never changes. The other
+    slots remember what follows from the structure alone.
+    """
 
     __slots__ = ("__weakref__", "_free", "_loads", "_number", "_order", "_partial", "args", "data", "glance", "op")
     op: Op
@@ -128,7 +118,7 @@ class Node:
     _free: tuple[Var, ...]  # remembered by `free_vars`
     _loads: tuple[Any, ...]  # remembered by `walk.opaque_terms`
     _number: int  # remembered by `domains.isl.translate`
-    _order: tuple[int, ...]  # remembered by `linear.order`
+    _order: tuple[int, ...]  # remembered by `linear.form`
     _partial: bool  # remembered by `definedness.is_partial`
     glance: Any  # remembered by `simplify.shapes`
 
@@ -138,41 +128,51 @@ class Node:
     def __delattr__(self, name: str) -> NoReturn:
         raise AttributeError("expressions are immutable")
 
-    def __copy__(self) -> Node:
+    def __copy__(self) -> Self:
         return self
 
-    def __deepcopy__(self, memo: object) -> Node:
+    def __deepcopy__(self, memo: object) -> Self:
         return self
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return (ABOVE.rebuild, (ABOVE.flatten(self),))
 
     def free_vars(self) -> tuple[Var, ...]:
         """The variables that occur, in the order of their first occurrence."""
         try:
             return self._free
         except AttributeError:
-            found = ABOVE.free_vars((self,))
-            self.remember("_free", found)
-            return found
+            variables = leaf_vars((self,))
+            self.remember("_free", variables)
+            return variables
 
     def remember(self, slot: str, value: Any) -> None:
-        """Keep something that follows from the structure alone."""
+        """Store a value that follows from the structure alone."""
         object.__setattr__(self, slot, value)
 
-    def substitute(self, replacements: Mapping[Any, IntLike]) -> Any:
-        """This node with every occurrence of a key replaced by its value, all at once."""
-        return ABOVE.substitute(self, replacements)
 
-    def __str__(self) -> str:
-        return ABOVE.text(self)
+def leaf_vars(roots: Iterable[Any]) -> tuple[Var, ...]:
+    """The variables below `roots`, in the order of their first occurrence from left to right, by one walk."""
+    variables: dict[Var, None] = {}
+    seen: set[Any] = set()
+    stack = list(roots)
+    stack.reverse()
+    while stack:
+        node = stack.pop()
+        op = node.op
+        if op is ops.CONST or node in seen:
+            continue
+        if op is ops.VAR:
+            variables[node] = None
+            continue
+        seen.add(node)
+        known = getattr(node, "_free", None)
+        if known is None:
+            stack.extend(node.args[::-1])
+        else:
+            variables.update(dict.fromkeys(known))
+    return tuple(variables)
 
-    def __repr__(self) -> str:
-        return ABOVE.text(self, limit=2000)
 
-
-class Draft(Node):
-    """A node in the making: its slots can be set, until it is given the class it is made for."""
+class Draft(Interned):
+    """A node under construction: its slots can be set until it is assigned its final class."""
 
     __slots__ = ()
     __setattr__ = object.__setattr__  # type: ignore[assignment]  # what its base refuses

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from intset.errors import InputError
 from intset.expr import ops
-from intset.expr.node import Node, as_int
+from intset.expr.arguments import as_int
 from intset.expr.text import shown
 from intset.expr.walk import postorder
+
+if TYPE_CHECKING:
+    from intset.expr.node import Node
 
 MAX_BITS = 1 << 17  # of a number that a search computes; an answer that takes longer ones is given up
 

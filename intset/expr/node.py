@@ -7,26 +7,28 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import reduce
 from typing import Any, NoReturn, Self, SupportsIndex, TypeAlias, TypeVar
 
 from intset.errors import InputError
 from intset.expr import ops
-from intset.expr.arguments import a_name, as_count, listed
 from intset.expr.arguments import as_int as as_int
-from intset.expr.intern import ABOVE, LOCK, ORIGIN, WeakTable, intern
+from intset.expr.arguments import listed, mapped
+from intset.expr.evaluate import settled
+from intset.expr.intern import LOCK, ORIGIN, Interned, WeakTable, intern
 from intset.expr.intern import Guest as Guest  # the names that other layers know from here
-from intset.expr.intern import Node as Node
 from intset.expr.ops import Op
+from intset.expr.printer import to_text
 from intset.expr.text import shown
+from intset.expr.walk import Flat, flatten, rewrite
 from intset.infinity import Infinity
 
 IntLike: TypeAlias = "Expr | SupportsIndex"
-Kind = TypeVar("Kind", "Expr", "Cond", Node)  # what stays of one kind: an expression or a condition
+Kind = TypeVar("Kind", "Expr", "Cond", "Node")  # what stays of one kind: an expression or a condition
 
-_VARIABLES: WeakTable[tuple[int, int], Any] = WeakTable()
-_SERIAL = itertools.count()
+VARIABLES: WeakTable[tuple[int, int], Any] = WeakTable()
+SERIAL = itertools.count()
 
 
 def make(op: Op, args: tuple[Any, ...], data: Any = None) -> Any:
@@ -34,6 +36,44 @@ def make(op: Op, args: tuple[Any, ...], data: Any = None) -> Any:
     if op is ops.EQ or op is ops.NE:
         return intern(Equation, op, args, data)
     return intern(Cond if op.boolean else Term, op, args, data)
+
+
+class Node(Interned):
+    """Base of expressions and conditions: text, pickling, substitution."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (rebuild, (flatten(self),))
+
+    def substitute(self, replacements: Mapping[Any, IntLike]) -> Any:
+        """This node with every occurrence of a key replaced by its value, simultaneously."""
+        new: dict[Node, Node] = {}
+        for key, value in mapped(replacements, "the replacements").items():
+            if not isinstance(key, Expr):
+                raise InputError(f"only expressions can be replaced, not {shown(key)}")
+            new[key] = as_expr(value, f"the replacement of {key!r}")
+        return rewrite(self, new)
+
+    def __str__(self) -> str:
+        return to_text(self)
+
+    def __repr__(self) -> str:
+        return to_text(self, limit=2000)
+
+
+def rebuild(rows: Flat) -> Node:
+    """The node whose table `flatten` made."""
+    nodes: list[Any] = []
+    for row in rows:
+        if isinstance(row[0], type):
+            cls, name, uid, fields = row
+            nodes.append(cls.created(name, uid, fields))
+        else:
+            op, args, data = row
+            nodes.append(make(op, tuple(nodes[arg] for arg in args), data))
+    answer: Node = nodes[-1]
+    return answer
 
 
 class Expr(Node):
@@ -171,7 +211,7 @@ class Expr(Node):
 
     def __int__(self) -> int:
         value = constant_value(self)
-        value = ABOVE.settled(self) if value is None else value
+        value = settled(self) if value is None else value
         if value is None:
             raise InputError(f"{shown(self)} is not a constant")
         return value
@@ -227,7 +267,7 @@ class Cond(Node):
     def __bool__(self) -> bool:
         if self.op is ops.BOOL:
             return bool(self.data)
-        value = ABOVE.settled(self)
+        value = settled(self)
         if value is not None:
             return bool(value)
         raise InputError(
@@ -266,7 +306,7 @@ class Var(Expr):
     def created(cls, name: str, uid: tuple[int, int], fields: dict[str, Any]) -> Self:
         """The variable with this uid: the one that there is, or a new one."""
         with LOCK:
-            known: Self | None = _VARIABLES.get(uid)
+            known: Self | None = VARIABLES.get(uid)
             return cls.made(name, uid, fields) if known is None else known
 
     @classmethod
@@ -281,10 +321,10 @@ class Var(Expr):
         set_slot(self, "data", uid)
         set_slot(self, "uid", uid)
         set_slot(self, "name", name)
-        set_slot(self, "serial", next(_SERIAL))
+        set_slot(self, "serial", next(SERIAL))
         for slot in fields:
             set_slot(self, slot, fields[slot])
-        _VARIABLES.put(uid, self)
+        VARIABLES.put(uid, self)
         return self
 
     def free_vars(self) -> tuple[Var, ...]:
@@ -337,70 +377,6 @@ class ShapeVar(Var):
 
     def declared(self) -> tuple[int | None, int | None, int]:
         return (self.lower, self.upper, self.multiple_of)
-
-
-class Opaque:
-    """A symbol for integers the analysis cannot see into, such as the elements of an index tensor.
-
-    `table[i, j]` (or `table()` for a single unknown) is an opaque term: two terms are equal when symbol and indices
-    are.
-
-    Parameters
-    ----------
-    name: the label used in print.
-    lower, upper: bounds of every element, both ends included; `None` where unknown.
-    rank: number of indices.
-    """
-
-    __slots__ = ("__weakref__", "lower", "name", "rank", "serial", "uid", "upper")
-
-    def __init__(self, name: str, rank: int = 0, lower: int | None = None, upper: int | None = None) -> None:
-        self._fill(
-            a_name(name, "the name of an opaque symbol"),
-            as_count(rank, f"rank of Opaque({name!r})"),
-            None if lower is None else as_int(lower, f"lower of Opaque({name!r})"),
-            None if upper is None else as_int(upper, f"upper of Opaque({name!r})"),
-            ORIGIN.next_uid(),
-        )
-        if self.lower is not None and self.upper is not None and self.lower > self.upper:
-            raise InputError(f"Opaque({name!r}) has no value: lower={shown(self.lower)}, upper={shown(self.upper)}")
-
-    def _fill(self, name: str, rank: int, lower: int | None, upper: int | None, uid: tuple[int, int]) -> None:
-        self.name, self.rank, self.lower, self.upper, self.uid = name, rank, lower, upper, uid
-        self.serial = next(_SERIAL)
-        _VARIABLES.put(uid, self)
-
-    @staticmethod
-    def restored(name: str, rank: int, lower: int | None, upper: int | None, uid: tuple[int, int]) -> Opaque:
-        with LOCK:
-            known = _VARIABLES.get(uid)
-            if known is None:
-                known = object.__new__(Opaque)
-                known._fill(name, rank, lower, upper, uid)
-            return known
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return (Opaque.restored, (self.name, self.rank, self.lower, self.upper, self.uid))
-
-    def __copy__(self) -> Opaque:
-        return self
-
-    def __deepcopy__(self, memo: object) -> Opaque:
-        return self
-
-    def __call__(self, *indices: IntLike) -> Expr:
-        if len(indices) != self.rank:
-            raise InputError(f"{self.name} takes {self.rank} indices, not {len(indices)}")
-        return intern(Term, ops.LOAD, tuple(as_expr(index) for index in indices), self)
-
-    def __getitem__(self, indices: IntLike | tuple[IntLike, ...]) -> Expr:
-        return self(*(indices if isinstance(indices, tuple) else (indices,)))
-
-    def __iter__(self) -> NoReturn:
-        raise TypeError(f"the opaque symbol {self.name} is not iterable")
-
-    def __repr__(self) -> str:
-        return self.name
 
 
 def _constant(value: int) -> Expr:

@@ -7,12 +7,14 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from enum import IntEnum
 from itertools import count
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from intset.expr import ops
-from intset.expr.node import Node, Var, const
 from intset.expr.ops import Op
 from intset.expr.text import name_text, number_text
+
+if TYPE_CHECKING:
+    from intset.expr.node import Node
 
 
 class Level(IntEnum):
@@ -192,8 +194,8 @@ def layout_of(node: Node) -> Layout:
     if op in PREFIX:
         needed = Level.CLOSED if op is ops.NEG and args[0].op is ops.CONST else Level.UNARY
         return Level.UNARY, [PREFIX[op], (args[0], needed)]
-    if isinstance(node, Var):
-        return Level.ATOM, [name_text(node.name)]
+    if op is ops.VAR:
+        return Level.ATOM, [name_text(_name_of(node))]
     if op is ops.CONST:
         return (Level.ATOM if node.data >= 0 else Level.UNARY), [number_text(node.data)]
     if op is ops.BOOL:
@@ -203,8 +205,8 @@ def layout_of(node: Node) -> Layout:
     if op is ops.CAST:
         bits, signed = node.data
         return Level.ATOM, listed("cast(", args, f", {bits})" if signed else f", {bits}, False)")
-    if node.op is ops.ASSERTING and node.data == ops.SIZE and isinstance(node.args[1], Var):
-        return Level.ATOM, [name_text(node.args[1].name)]
+    if node.op is ops.ASSERTING and node.data == ops.SIZE and args[1].op is ops.VAR:
+        return Level.ATOM, [name_text(_name_of(args[1]))]
     if _is_nonneg(node):
         return Level.ATOM, listed("nonneg(", args[1:], ")")
     return Level.ATOM, listed(f"{op.name}(", args, ")")
@@ -218,8 +220,13 @@ def listed(start: str, args: tuple[Any, ...], end: str) -> list[Piece]:
     return [*pieces, end]
 
 
+def _name_of(var: Any) -> str:
+    name: str = var.name
+    return name
+
+
 def _is_nonneg(node: Node) -> bool:
     if node.op is not ops.ASSERTING:
         return False
     claim, value = node.args
-    return claim.op is ops.GE and claim.args[0] is value and claim.args[1] is const(0)
+    return claim.op is ops.GE and claim.args[0] is value and claim.args[1].op is ops.CONST and claim.args[1].data == 0

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
 from intset.errors import InputError
 from intset.expr import ops
-from intset.expr.arguments import mapped, refusal
-from intset.expr.node import Cond, Expr, IntLike, Kind, Node, Opaque, Var, as_expr, make
+from intset.expr.arguments import refusal
+from intset.expr.intern import intern, leaf_vars
 from intset.expr.ops import Op
-from intset.expr.text import shown
+
+if TYPE_CHECKING:
+    from intset.expr.node import Cond, Expr, IntLike, Kind, Node, Var
+    from intset.expr.opaque import Opaque
 
 FEW_ROOTS = 8  # so many roots are asked one by one, because each remembers its variables; more are walked together
 
@@ -23,8 +26,8 @@ class Walked(Protocol):
 
 
 W = TypeVar("W", bound=Walked)
-E = TypeVar("E", bound=Expr)
-A = TypeVar("A", Expr, Cond, Node)
+E = TypeVar("E", bound="Expr")
+A = TypeVar("A", "Expr", "Cond", "Node")
 
 
 @overload
@@ -66,28 +69,6 @@ def free_vars(*roots: Node) -> tuple[Var, ...]:
     if len(roots) > FEW_ROOTS:
         return leaf_vars(roots)
     return tuple(dict.fromkeys(var for root in roots for var in root.free_vars()))
-
-
-def leaf_vars(roots: Iterable[Walked]) -> tuple[Var, ...]:
-    """What `free_vars` says, found by one walk over all roots together."""
-    found: dict[Var, None] = {}
-    seen: set[Walked] = set()
-    stack = list(roots)
-    stack.reverse()
-    while stack:
-        node = stack.pop()
-        if node.op is ops.CONST or node in seen:
-            continue
-        if isinstance(node, Var):
-            found[node] = None
-            continue
-        seen.add(node)
-        known = getattr(node, "_free", None)
-        if known is None:
-            stack.extend(node.args[::-1])
-        else:
-            found.update(dict.fromkeys(known))
-    return tuple(found)
 
 
 def opaque_terms(*roots: Node) -> tuple[Expr, ...]:
@@ -139,12 +120,8 @@ def is_small(limit: int, roots: Iterable[Node]) -> bool:
 
 def substitute(root: Kind, replacements: Mapping[E, IntLike]) -> Kind:
     """`root` with every occurrence of a key of `replacements` replaced by its value, simultaneously."""
-    new: dict[Node, Node] = {}
-    for key, value in mapped(replacements, "the replacements").items():
-        if not isinstance(key, Expr):
-            raise InputError(f"only expressions can be replaced, not {shown(key)}")
-        new[key] = as_expr(value, f"the replacement of {key!r}")
-    return rewrite(root, new)
+    answer: Kind = root.substitute(replacements)
+    return answer
 
 
 def rewrite(root: Kind, new: dict[Node, Node]) -> Kind:
@@ -152,7 +129,7 @@ def rewrite(root: Kind, new: dict[Node, Node]) -> Kind:
     for node in postorder_until(root, new):
         args = tuple(new[arg] for arg in node.args)
         same = all(a is b for a, b in zip(args, node.args, strict=True))
-        new[node] = node if same else make(node.op, args, node.data)
+        new[node] = node if same else intern(type(node), node.op, args, node.data)
     answer: Any = new[root]
     found: Kind = answer
     return found
@@ -183,30 +160,17 @@ Flat = tuple[tuple[Any, ...], ...]
 
 
 def flatten(root: Node) -> Flat:
-    """A table of rows `(op, argument row numbers, data)` that pickles without recursion."""
+    """A table of rows `(op, argument row numbers, data)` that pickles without recursion; see `node.rebuild`."""
     number: dict[Node, int] = {}
     rows: list[tuple[Any, ...]] = []
     for node in postorder((root,)):
         number[node] = len(rows)
-        if isinstance(node, Var):
-            rows.append((type(node), node.name, node.uid, node.fields()))
+        if node.op is ops.VAR:
+            var: Any = node
+            rows.append((type(var), var.name, var.uid, var.fields()))
         else:
             rows.append((node.op, tuple(number[arg] for arg in node.args), node.data))
     return tuple(rows)
-
-
-def rebuild(rows: Flat) -> Node:
-    """The node whose table is `rows`."""
-    nodes: list[Any] = []
-    for row in rows:
-        if isinstance(row[0], type):
-            cls, name, uid, fields = row
-            nodes.append(cls.created(name, uid, fields))
-        else:
-            op, args, data = row
-            nodes.append(make(op, tuple(nodes[arg] for arg in args), data))
-    answer: Node = nodes[-1]
-    return answer
 
 
 def without_assertions(root: Kind) -> Kind:
@@ -218,7 +182,7 @@ def without_assertions(root: Kind) -> Kind:
             new[node] = args[1]
         else:
             same = all(a is b for a, b in zip(args, node.args, strict=True))
-            new[node] = node if same else make(node.op, args, node.data)
+            new[node] = node if same else intern(type(node), node.op, args, node.data)
     found: Kind = new[root]
     return found
 

@@ -12,7 +12,8 @@ from operator import is_
 from typing import NamedTuple, TypeGuard
 
 from intset.expr import ops
-from intset.expr.node import Expr, Node, Opaque, Var, const, make
+from intset.expr.node import Expr, Node, Var, const, make
+from intset.expr.opaque import Opaque
 
 _OP_NUMBER = {op: number for number, op in enumerate(ops.OPS.values())}
 _NO_LEAF = 1 << 62

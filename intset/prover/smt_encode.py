@@ -20,7 +20,8 @@ from typing import Any, Final, TypeAlias
 
 from intset.errors import BudgetError
 from intset.expr import ops
-from intset.expr.node import Node, Opaque, Var, constant_value
+from intset.expr.node import Node, Var, constant_value
+from intset.expr.opaque import Opaque
 from intset.expr.ops import Op
 from intset.expr.walk import postorder
 from intset.prover.z3_terms import Function, Term, Terms

@@ -18,7 +18,8 @@ from bound.tir.opaque import TensorElement
 from bound.tir.value import Operand, Value
 from intset.context import Context
 from intset.errors import InputError
-from intset.expr.node import Cond, Expr, Opaque, Var
+from intset.expr.node import Cond, Expr, Var
+from intset.expr.opaque import Opaque
 from intset.expr.range import Range
 from intset.expr.text import shown
 from intset.expr.walk import substitute

@@ -11,7 +11,8 @@ from bound.tir.value import Operand, Truth, ValueOp, make
 from bound.tir.walk import loaded_tensor, nodes, read_indices
 from intset.expr import ops
 from intset.expr.intern import ORIGIN
-from intset.expr.node import Expr, Opaque
+from intset.expr.node import Expr
+from intset.expr.opaque import Opaque
 
 
 class Undef(Opaque):

@@ -38,7 +38,8 @@ from intset.expr.build import (
     truncmod,
 )
 from intset.expr.evaluate import evaluate
-from intset.expr.node import Cond, Equation, Expr, Opaque, ShapeVar, Var, as_int, const, make, sum_of, truth
+from intset.expr.node import Cond, Equation, Expr, ShapeVar, Var, as_int, const, make, sum_of, truth
+from intset.expr.opaque import Opaque
 from intset.expr.ops import Op
 from intset.expr.range import Range
 from intset.expr.walk import conjuncts, free_vars, opaque_terms, size, symbols

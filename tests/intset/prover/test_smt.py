@@ -38,7 +38,8 @@ from intset.expr.build import (
     truncmod,
 )
 from intset.expr.evaluate import evaluate
-from intset.expr.node import Cond, Expr, Opaque, ShapeVar, Var, const, make, sum_of, truth
+from intset.expr.node import Cond, Expr, ShapeVar, Var, const, make, sum_of, truth
+from intset.expr.opaque import Opaque
 from intset.prover.smt import SmtResult, SmtSession
 from intset.prover.smt_encode import MAX_DEPTH, Encoder
 from intset.prover.z3_terms import Terms
