@@ -1,1 +1,1 @@
-"""Regions of a need while the pass works on them: boxes where arithmetic on ends is exact, else shapes."""
+"""Footprints: the elements that accesses reach, as boxes where arithmetic on their ends is exact, else as shapes."""

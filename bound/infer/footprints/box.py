@@ -1,7 +1,7 @@
-"""`Box`: a region that is a product of intervals in every instance, its ends minima and maxima of linear forms.
+"""`Box`: a product of intervals in every instance, with maxima and minima of linear forms as ends.
 
-Most regions of most programs are of this kind. They are joined and carried along by comparing linear forms, and the
-loops over them need no guard.
+Most footprints of most programs are boxes. Comparing linear forms is enough to join them, and a nest over a box needs
+no guard.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from intset.expr.walk import free_vars
 from intset.linear.form import Linear, constant
 
 EndForms = tuple[Linear, ...]
-_MAX_FORMS = 6  # forms an end may have
+_MAX_FORMS = 6  # linear forms of one end
 
 
 @dataclass(frozen=True)
 class SymbolicInterval:
-    """From the largest of `lows` to the smallest of `highs`, both included; empty where they cross."""
+    """The integers from `max(lows)` to `min(highs)`, both included; empty where the ends cross."""
 
     lows: EndForms
     highs: EndForms
 
     def gaps(self) -> Iterator[Linear]:
-        """The forms that are all at least 0 where the interval is not empty."""
+        """All `high - low`. The interval is nonempty exactly where each of them is nonnegative."""
         for low, high in product(self.lows, self.highs):
             yield high.minus(low)
 
     def extents(self) -> EndForms:
-        """The extent is the smallest of these, where the interval is not empty."""
+        """The forms whose minimum is the extent of a nonempty interval."""
         return tuple(gap.shift(1) for gap in self.gaps())
 
     def range(self) -> Range:
@@ -54,10 +54,15 @@ class SymbolicInterval:
 
 @dataclass(frozen=True)
 class Box:
-    """The product of intervals, in the instances where all of `where` are at least 0 and all of `also` hold.
+    """A product of intervals, restricted to the instances that satisfy a guard.
 
-    All forms and conditions are over what is fixed: loop variables of the attach path, and sizes. `where` need not
-    repeat that the intervals are not empty.
+    Invariant: forms and conditions are over fixed variables alone: loops of the attach path, and sizes.
+
+    Attributes
+    ----------
+    sides: one interval a dimension.
+    where: forms that are nonnegative in every instance of the guard; `gaps` of the sides are implied.
+    also: the conditions of the guard that are not linear.
     """
 
     sides: tuple[SymbolicInterval, ...]
@@ -65,26 +70,26 @@ class Box:
     also: tuple[Cond, ...] = ()
 
     def variables(self) -> tuple[Var, ...]:
-        """The variables that the box depends on."""
+        """The variables in the ends and the guard."""
         forms = [form for side in self.sides for form in (*side.lows, *side.highs)]
         return free_vars(*(e for form in (*forms, *self.where) for e in form.terms), *self.also)
 
     def is_conditional(self) -> bool:
-        """Whether there are conditions beyond the intervals."""
+        """Whether the box has a guard."""
         return bool(self.where or self.also)
 
     def is_affine(self) -> bool:
-        """Whether every form is over variables alone."""
+        """Whether all ends and conditions are affine in variables."""
         forms = [form for side in self.sides for form in (*side.lows, *side.highs)]
         return not self.also and all(isinstance(e, Var) for form in (*forms, *self.where) for e in form.terms)
 
     def key(self) -> object:
-        """Equal for boxes that are written alike."""
+        """A structural key: equal keys, equal boxes."""
         sides = tuple((frozenset(f.key() for f in s.lows), frozenset(f.key() for f in s.highs)) for s in self.sides)
         return sides, frozenset(form.key() for form in self.where), self.also
 
     def conditions(self, point: Sequence[Expr]) -> list[Cond]:
-        """The conditions that `point` lies in the box."""
+        """The membership conditions of `point`, guard included."""
         found = [form.expr() >= 0 for form in self.where] + list(self.also)
         for x, side in zip(point, self.sides, strict=True):
             found += [x >= low.expr() for low in side.lows]
@@ -98,17 +103,17 @@ def whole_tensor(env: LoopEnvironment, shape: Iterable[Expr]) -> Box:
 
 
 def empty_box(dims: int) -> Box:
-    """The empty box."""
+    """The empty box of `dims` dimensions."""
     return Box(tuple(SymbolicInterval((constant(0),), (constant(-1),)) for _ in range(dims)), (constant(-1),))
 
 
 def span(env: LoopEnvironment, limits: Range) -> SymbolicInterval:
-    """The interval that a range is."""
+    """A range as an interval."""
     return SymbolicInterval((env.form(as_expr(limits.min)),), (env.form(as_expr(limits.max)),))
 
 
 def interval(env: LoopEnvironment, lows: Iterable[Linear], highs: Iterable[Linear]) -> SymbolicInterval | None:
-    """An interval without ends that others make superfluous; `None` when it still has too many."""
+    """An interval without redundant ends; `None` if an end still has more than `_MAX_FORMS` forms."""
     first, last = _largest(env, lows), _largest(env, [form.scale(-1) for form in highs])
     if len(first) > _MAX_FORMS or len(last) > _MAX_FORMS:
         return None
@@ -116,7 +121,7 @@ def interval(env: LoopEnvironment, lows: Iterable[Linear], highs: Iterable[Linea
 
 
 def with_where(env: LoopEnvironment, box: Box, added: Iterable[Linear]) -> Box:
-    """The box where further forms are at least 0, too; what is known is left out."""
+    """The box with further nonnegative forms in its guard, without those that are proved."""
     where = list(box.where)
     for form in added:
         tight = divided_by_content(form)
@@ -126,7 +131,7 @@ def with_where(env: LoopEnvironment, box: Box, added: Iterable[Linear]) -> Box:
 
 
 def with_conditions(env: LoopEnvironment, box: Box, conditions: Iterable[Cond]) -> Box:
-    """The box where conditions on what is fixed hold, too."""
+    """The box with further conditions on fixed variables in its guard."""
     for cond in conditions:
         forms = env.forms_of(cond)
         if forms is None:
@@ -139,18 +144,18 @@ def with_conditions(env: LoopEnvironment, box: Box, conditions: Iterable[Cond]) 
 
 
 def divided_by_content(form: Linear) -> Linear:
-    """`form >= 0` divided by what divides all its coefficients."""
+    """An equivalent of `form >= 0` with coprime coefficients."""
     g = form.content()
     return form if g < 2 else Linear(form.const // g, {e: k // g for e, k in form.terms.items()})
 
 
 def unproved_gaps(env: LoopEnvironment, side: SymbolicInterval, given: Sequence[Linear] = ()) -> list[Linear]:
-    """The conditions that the interval is not empty, without those that are known."""
+    """The gaps of an interval that are not proved to be nonnegative."""
     return [gap for gap in side.gaps() if not env.is_nonneg(gap, given)]
 
 
 def is_empty(env: LoopEnvironment, box: Box) -> bool:
-    """Whether the box is known to be empty in every instance."""
+    """Whether the box is proved to be empty in every instance."""
     gaps = (*box.where, *(gap for side in box.sides for gap in side.gaps()))
     return any((high := env.bounds(form)[1]) is not None and high < 0 for form in gaps)
 
@@ -159,7 +164,7 @@ def is_empty(env: LoopEnvironment, box: Box) -> bool:
 
 
 def union_boxes(env: LoopEnvironment, boxes: Iterable[Box]) -> list[Box]:
-    """Boxes with the same union, as few as are found."""
+    """Boxes with the same union, joined pairwise until no join applies."""
     found: list[Box] = []
     seen: set[object] = set()
     for box in boxes:
@@ -182,7 +187,10 @@ def union_boxes(env: LoopEnvironment, boxes: Iterable[Box]) -> list[Box]:
 
 
 def join_boxes(env: LoopEnvironment, a: Box, b: Box) -> Box | None:
-    """The union of two boxes where it is known to be a box."""
+    """The union of two boxes if it is proved to be a box, else `None`.
+
+    One box contains the other, or they differ in one dimension in which their intervals overlap or touch.
+    """
     if a.also != b.also:
         return None
     if _includes(env, a, b):
@@ -212,7 +220,7 @@ def join_boxes(env: LoopEnvironment, a: Box, b: Box) -> Box | None:
 
 
 def _includes(env: LoopEnvironment, outer: Box, inner: Box) -> bool:
-    """Whether `inner` is known to be a subset of `outer` in every instance."""
+    """Whether `inner` is proved to be a subset of `outer` in every instance."""
     given = inner.where
     if not all(env.is_nonneg(form, given) for form in outer.where):
         return False
@@ -225,17 +233,17 @@ def _includes(env: LoopEnvironment, outer: Box, inner: Box) -> bool:
 
 
 def _at_most(env: LoopEnvironment, a: EndForms, b: EndForms) -> bool:
-    """Whether the largest of `a` is known to be at most the largest of `b`."""
+    """Whether `max(a) <= max(b)` is proved."""
     return all(any(env.is_nonneg(y.minus(x)) for y in b) for x in a)
 
 
 def _lower(env: LoopEnvironment, a: EndForms, b: EndForms) -> EndForms | None:
-    """The side that is the smaller of two, where that is known."""
+    """`a` or `b`, whichever is proved to have the smaller maximum; `None` if neither is."""
     return a if _at_most(env, a, b) else b if _at_most(env, b, a) else None
 
 
 def _reaches(env: LoopEnvironment, a: SymbolicInterval, b: SymbolicInterval, given: Sequence[Linear]) -> bool:
-    """Whether `b` starts at or before the element after `a`."""
+    """Whether `b` is proved to start at or before the element after `a`."""
     return all(env.is_nonneg(high.shift(1).minus(low), given) for low, high in product(b.lows, a.highs))
 
 
@@ -256,7 +264,7 @@ def _same_side(a: EndForms, b: EndForms) -> bool:
 
 
 def _largest(env: LoopEnvironment, forms: Iterable[Linear]) -> EndForms:
-    """The forms of which the largest is the largest of all."""
+    """The forms without those that never exceed another."""
     kept: list[Linear] = []
     for form in forms:
         if any(env.is_nonneg(other.minus(form)) for other in kept):
@@ -267,7 +275,7 @@ def _largest(env: LoopEnvironment, forms: Iterable[Linear]) -> EndForms:
 
 
 def hull(env: LoopEnvironment, boxes: Sequence[Box]) -> tuple[Box, bool]:
-    """A box around several, and whether its ends are exactly those of the smallest where no box is empty."""
+    """A box around several boxes, and whether it is the smallest one wherever no box is empty."""
     sides, tight = [], True
     for intervals in zip(*(box.sides for box in boxes), strict=True):
         lows, first = _hull_side(env, [side.lows for side in intervals])
@@ -279,7 +287,7 @@ def hull(env: LoopEnvironment, boxes: Sequence[Box]) -> tuple[Box, bool]:
 
 
 def _hull_side(env: LoopEnvironment, choices: Sequence[EndForms]) -> tuple[EndForms, bool]:
-    """The smallest of several sides, each the largest of its forms, and whether it is exactly that."""
+    """The minimum of several ends, each the maximum of its forms, and whether it is exact."""
     kept: list[EndForms] = []
     for side in choices:
         if any(_at_most(env, other, side) for other in kept):

@@ -1,6 +1,7 @@
-"""Regions by visiting every instance: for ends that isl cannot read, such as a product of loop variables.
+"""Footprints by enumeration of instances and elements: exact where ends are not affine, for constant sizes.
 
-Exact regions of what is not Presburger, such as a product of loops: every iteration of a small box is visited."""
+Example: ends that contain a product of loop variables, which no Presburger set expresses.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from typing import Any, Final
 from bound.infer.footprints.box import Box
 from bound.infer.footprints.environment import LoopEnvironment
 from bound.infer.footprints.footprint import Footprint, footprint_of_shape
-from bound.infer.footprints.instances import enumerate_instances
+from bound.infer.footprints.instances import MAX_LISTED, enumerate_instances
 from intset import config
 from intset.context import Context
 from intset.domains.certified.consistency import values_of
@@ -24,19 +25,18 @@ from intset.expr.node import Expr, Var
 from intset.expr.walk import is_small, opaque_terms
 
 MAX_POINTS: Final = 500_000
-MAX_LISTED: Final = 3000  # elements, over all instances, that a set may list
 
 
 def enumerate_extents(env: LoopEnvironment, box: Box, fixed: Sequence[Var]) -> Iterator[tuple[int, ...]] | None:
-    """The extents of a box in each instance, zeros where it is empty; `None` for open sizes or too many instances."""
+    """The extents of a box in each instance, zeros if empty; `None` for symbolic sizes or too many instances."""
     boxes = _boxes_of(env, box, fixed)
     return None if boxes is None else (tuple(map(len, spans)) for _, spans in boxes)
 
 
 def enumerate_counts(env: LoopEnvironment, footprint: Footprint, fixed: Sequence[Var]) -> tuple[int, int] | None:
-    """The largest number of points of an instance and that of all, by looking at every point of every box.
+    """Maximum and sum, over instances, of the number of elements.
 
-    `None` for open sizes, or where there are too many.
+    `None` for symbolic sizes or too many points.
     """
     variables = dict.fromkeys((*fixed, *footprint.hull(env).variables(), *footprint.variables()))
     elements = _elements(env, footprint, list(variables), MAX_POINTS)
@@ -51,9 +51,9 @@ def enumerate_counts(env: LoopEnvironment, footprint: Footprint, fixed: Sequence
 
 
 def listed(env: LoopEnvironment, footprints: Sequence[Footprint]) -> tuple[list[Var], list[tuple[int, ...]]] | None:
-    """The elements of a union in all instances: the variables that tell these apart, and points that begin with them.
+    """The elements of a union in all instances, as loop variables and the tuples of their values and coordinates.
 
-    `None` for open sizes, or where there are too many.
+    `None` for symbolic sizes or too many points.
     """
     order = list(
         dict.fromkeys(v for footprint in footprints for v in (*footprint.hull(env).variables(), *footprint.variables()))
@@ -74,7 +74,7 @@ def listed(env: LoopEnvironment, footprints: Sequence[Footprint]) -> tuple[list[
 def _elements(
     env: LoopEnvironment, footprint: Footprint, order: Sequence[Var], most: int
 ) -> Iterator[tuple[tuple[int, ...], list[tuple[int, ...]]] | None] | None:
-    """Each instance with its elements; `None` in the end where more than `most` points had to be looked at."""
+    """Each instance with its elements; a final `None` if that takes more than `most` membership tests."""
     boxes = _boxes_of(env, footprint.hull(env), order)
     if boxes is None or any(v not in order for v in footprint.variables()):
         return None
@@ -98,7 +98,7 @@ def _filtered(
 def _boxes_of(
     env: LoopEnvironment, box: Box, fixed: Sequence[Var]
 ) -> Iterator[tuple[dict[Var, int], list[range]]] | None:
-    """Each instance with its box, empty where a condition does not hold."""
+    """Each instance with its box, empty where the guard fails."""
     order = [*fixed, *(v for v in box.variables() if v not in fixed)]
     points = enumerate_instances(env, order) if all(v in env.ranges for v in order) else None
     if points is None:
@@ -125,13 +125,13 @@ def _boxes(
         yield dict(zip(order, point, strict=True)), spans if all(spans) else nowhere
 
 
-_MAX_NODES: Final = 1000  # of expressions that are evaluated at every point
+_MAX_NODES: Final = 1000  # of the expressions evaluated at every point
 
 
 def enumerate_image(
     env: LoopEnvironment, context: Context, exprs: Sequence[Expr], fixed: Sequence[Var]
 ) -> Footprint | None:
-    """The image of `exprs` in each instance; `None` where sizes, data or too many points are in the way."""
+    """The image of `exprs` in each instance; `None` for symbolic sizes, data or too many points."""
     frame = context.frame
     if opaque_terms(*exprs) or not is_small(_MAX_NODES, (*exprs, *frame.conditions)):
         return None

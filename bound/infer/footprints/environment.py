@@ -1,4 +1,8 @@
-"""What is known of loop variables and sizes while the pass runs: canonical forms, bounds, cheap proofs of signs."""
+"""The environment of InferBound: ranges of loop variables and sizes, canonical forms, bounds, cheap proofs of signs.
+
+It is a `Normalizer` of `intset` whose table of ranges grows while the pass enters loops. A context would have to be
+extended, and its facts canonicalised again, for every loop.
+"""
 
 from __future__ import annotations
 
@@ -25,24 +29,28 @@ if TYPE_CHECKING:
 
 Ends = tuple[int | None, int | None]
 
-_FIRST, _PER_STAGE = 1_000_000, 150_000  # operations of the domain, for all steps of the pass together
-_LEAST = 10_000  # for one step, however many the steps before it used
+_FIRST, _PER_STAGE = 1_000_000, 150_000  # operations of the domain: for the pass, and for each stage
+_LEAST = 10_000  # granted to every step, even when the account is spent
 
 
 def create_account(stages: int) -> Account:
-    """What the domain may spend on a schedule of so many stages."""
+    """The budget of the domain for a schedule of `stages` stages, in operations."""
     return Account(_FIRST + _PER_STAGE * stages, _LEAST)
 
 
 class LoopEnvironment:
-    """Ranges of the variables that stay symbolic somewhere, and what follows from them cheaply.
+    """Ranges of loop variables and sizes, with the domain that answers about them and its budget.
+
+    Invariant: a loop variable is entered once, before its first use, and its range never changes; so every answer,
+    once true, stays true. Guarantee: bounds contain all values, and a sign is claimed only where it holds everywhere.
 
     Attributes
     ----------
-    context: the user's facts, and sizes that are at least 0.
-    ranges: the range of every loop variable met so far. Each is entered once, before it is used, and never changes.
+    context: the user's facts and ranges; sizes without a range are at least 0.
+    ranges: the range of every loop variable entered so far.
     domain: the name of the domain that answers.
-    account: what that may still spend on this schedule.
+    account: the operations that the domain may still spend on this schedule.
+    instances: memo of `instances`, by the variables.
     """
 
     def __init__(self, context: Context, sizes: Iterable[Var], domain: str, account: Account) -> None:
@@ -59,44 +67,44 @@ class LoopEnvironment:
         self._plain = Normalizer({})
         self._bounds = Normalizer(self._numeric, Assumptions(facts.nonneg, facts.atoms, self._limits))
         self._is_plain = not facts.nonneg
-        # By the terms of a form: a constant with which it is at least 0, and one with which that is not known.
+        # terms of a form -> (least constant proved to make it nonnegative, greatest constant that was not proved)
         self._thresholds: dict[frozenset[tuple[Expr, int]], tuple[int | None, int | None]] = {}
-        self.instances: dict[tuple[Var, ...], Shape] = {}  # kept by `instances`, a range never changes
+        self.instances: dict[tuple[Var, ...], Shape] = {}
 
     @property
     def size_ranges(self) -> dict[Var, Range]:
-        """The range of every variable of the context."""
+        """The ranges of the variables of the context."""
         return dict(self.context.ranges)
 
     @property
     def regions(self) -> Regions:
-        """The domain in which regions that are no boxes are kept."""
+        """The domain of regions that are not boxes."""
         return regions_of(self.domain) or strongest()
 
     @property
     def has_regions(self) -> bool:
-        """Whether the domain that answers has regions."""
+        """Whether the answering domain has regions."""
         return regions_of(self.domain) is not None
 
     @property
     def prefers_regions(self) -> bool:
-        """Whether that is asked also where something cheaper is as exact."""
+        """Whether the domain is asked even where arithmetic on ends is exact: the user named a domain of regions."""
         domain: object = domain_named(self.domain)
         return regions_of(self.domain) is domain
 
     @property
     def shapes(self) -> Shape:
-        """The prototype of the sets of that domain."""
+        """The factory of shapes of that domain."""
         if self._shapes is None:
             self._shapes = self.regions.everything(0)
         return self._shapes
 
     def budget(self, operations: int) -> AbstractContextManager[None]:
-        """What one step of the pass may cost that domain, at most what the account has left."""
+        """A block that limits the domain to `operations`, and to the rest of the account."""
         return self.shapes.budget(operations, self.account)
 
     def add(self, var: Var, limits: Range) -> None:
-        """Enter a loop variable."""
+        """Enter a loop variable; later calls for the same variable have no effect."""
         if var in self.ranges:
             return
         self.ranges[var] = limits
@@ -106,11 +114,14 @@ class LoopEnvironment:
             self._limits[var] = (low, last)
 
     def form(self, e: IntLike) -> Linear:
-        """The canonical form of `e`, under no assumption."""
+        """The canonical form of `e`, without assumptions."""
         return self._plain.form(as_expr(e))
 
     def forms_of(self, cond: Cond) -> list[tuple[str, Linear]] | None:
-        """A conjunction of comparisons as (kind, form against 0), the kind "ge" or "eq"; `None` for all else."""
+        """A conjunction of comparisons as pairs (kind, form): `form >= 0` for "ge", `form == 0` for "eq".
+
+        `None` for disjunctions and disequalities.
+        """
         found = []
         for part in conjuncts(self._plain.cond(cond)):
             if part.op is ops.BOOL:
@@ -126,7 +137,7 @@ class LoopEnvironment:
         return found
 
     def bounds(self, form: Linear) -> Ends:
-        """A numeric interval that contains every value of `form`."""
+        """Numeric bounds of `form` over all ranges; `None` for an open end."""
         low: int | None = form.const
         high: int | None = form.const
         numeric = self._numeric
@@ -140,7 +151,7 @@ class LoopEnvironment:
         return low, high
 
     def is_nonneg(self, form: Linear, given: Iterable[Linear] = ()) -> bool:
-        """Whether `form >= 0` is known for all values of its variables, where the forms `given` are at least 0."""
+        """Whether `form >= 0` is proved wherever all forms of `given` are nonnegative."""
         low, high = self.bounds(form)
         if low is not None and low >= 0:
             return True
@@ -155,7 +166,7 @@ class LoopEnvironment:
         return self._follows(form)
 
     def _follows(self, form: Linear) -> bool:
-        """`is_nonneg` by the ends of loops in terms of others; what is found out for one constant serves others."""
+        """Prove `form >= 0` from symbolic ends of loops; results are kept as thresholds of the constant."""
         terms = frozenset(form.terms.items())
         enough, too_little = self._thresholds.get(terms, (None, None))
         if enough is not None and form.const >= enough:
@@ -165,12 +176,12 @@ class LoopEnvironment:
         holds = self._bounds.is_nonneg(form)
         if holds:
             self._thresholds[terms] = (form.const, too_little)
-        elif all(v in self._numeric for e in form.terms for v in e.free_vars()):  # no more will be known of them
+        elif all(v in self._numeric for e in form.terms for v in e.free_vars()):  # their ranges are final
             self._thresholds[terms] = (enough, form.const)
         return holds
 
     def number(self, e: IntLike) -> int | None:
-        """The value of an expression that has only one."""
+        """The value of an expression with equal numeric bounds, else `None`."""
         value = simple.number(e)
         if value is not None:
             return value
@@ -184,5 +195,5 @@ def _finite(end: object) -> Expr:
 
 
 def constant_extent(r: Range) -> int | None:
-    """The extent of a range where it is a number."""
+    """The extent of a range if it is constant, else `None`."""
     return constant_value(r.extent) if isinstance(r.extent, Expr) else None

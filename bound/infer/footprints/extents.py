@@ -1,9 +1,7 @@
-"""The largest extent of a region over its instances: what storage and loops of one length for all have to provide.
+"""Largest extents of footprints over all instances: the length of storage axes and of loops with one length.
 
-Differences of quotients: how many rows a stretch of a flattened tensor lies in, whatever row it starts in.
-
-`(e + c) // m - e // m` lies between `c // m` and the quotient rounded up, for every e: where a fused loop is split, e
-is the place of a tile, c its length. Bounded one by one, both quotients range over all rows.
+A difference of quotients is bounded as a pair: `(e + c) // m - e // m` lies between `c // m` and `ceildiv(c, m)` for
+every `e`. Bounds of each quotient alone would range over all rows of a flattened tensor.
 """
 
 from __future__ import annotations
@@ -27,14 +25,20 @@ from intset.expr.node import Expr, Var, as_expr
 from intset.linear.form import Linear
 from intset.regions.derived import has_select
 
-_OPERATIONS = 200_000  # of the domain, for one dimension of one region
+_OPERATIONS = 200_000  # of the domain, for one dimension of one footprint
 _MAX_CORNERS = 64
 
 
 def max_extent(env: LoopEnvironment, footprint: Footprint, k: int, fixed: Sequence[Var], most: Expr) -> Expr:
-    """The largest extent along dimension `k` over all values of the variables in `fixed`, in terms of sizes.
+    """The largest extent along dimension `k` over all instances, in terms of sizes.
 
-    `most` is the extent of the tensor, where nothing less is known.
+    Guarantee: an upper bound of the extent in every instance. Four methods, in order: one linear form, corners of the
+    instances, enumeration, the domain; then numeric and symbolic bounds.
+
+    Parameters
+    ----------
+    fixed: the variables that distinguish instances.
+    most: the extent of the tensor, a bound in any case.
     """
     box = footprint.box
     if box is not None:
@@ -56,11 +60,11 @@ def max_extent(env: LoopEnvironment, footprint: Footprint, k: int, fixed: Sequen
 
 
 def is_always_empty(env: LoopEnvironment, footprint: Footprint, fixed: Sequence[Var]) -> bool:
-    """Whether a region turns out to be empty in every instance, for conditions that exclude one another there."""
+    """Whether a footprint is empty in every instance, as with contradictory conditions. `False` if undecided."""
     box = footprint.box
     is_plain = not (footprint.guard if box is None else box).is_conditional()
     if is_plain and all(env.ranges[v].constant() for v in fixed):
-        return False  # an empty set or interval would have been noticed
+        return False  # emptiness would have been noticed earlier
     if box is not None:
         alive = [gap.expr() >= 0 for side in box.sides for gap in side.gaps()]
         alive += [*(form.expr() >= 0 for form in box.where), *box.also]
@@ -77,7 +81,7 @@ def is_always_empty(env: LoopEnvironment, footprint: Footprint, fixed: Sequence[
 
 
 def _at_corners(env: LoopEnvironment, box: Box, side: SymbolicInterval) -> int | None:
-    """The largest extent, where it is met at a corner of the space of instances."""
+    """The largest extent if a corner of the instances attains its numeric bound, else `None`."""
     ends = [env.bounds(extent)[1] for extent in side.extents()]
     numbers = [n for n in ends if n is not None]
     if not numbers:
@@ -90,7 +94,7 @@ def _at_corners(env: LoopEnvironment, box: Box, side: SymbolicInterval) -> int |
 
 
 def _corners(env: LoopEnvironment, box: Box) -> Iterator[dict[Expr, int]]:
-    """The corners of the space of instances, as values of loop variables; none where they are not independent."""
+    """The corners of a box of instances; none if loops depend on one another or on sizes."""
     if not box.is_affine():
         return
     variables = box.variables()
@@ -130,7 +134,7 @@ def _asked(env: LoopEnvironment, footprint: Footprint, k: int, fixed: Sequence[V
 
 
 def _bounded(env: LoopEnvironment, side: SymbolicInterval, most: Expr) -> Expr:
-    """A bound of the extent: the numeric one, or where sizes are unbounded one from the symbolic ends of loops."""
+    """An upper bound of the extent: numeric, or symbolic from the ends of loops where sizes are unbounded."""
     ends = [env.bounds(extent)[1] for extent in side.extents()]
     numbers = [n for n in ends if n is not None]
     if numbers:
@@ -152,7 +156,7 @@ def _bounded(env: LoopEnvironment, side: SymbolicInterval, most: Expr) -> Expr:
 
 
 def _without_loops(env: LoopEnvironment, e: Expr) -> Expr | None:
-    """The most that an expression is over all values of loop variables, in sizes; `None` where that is not known."""
+    """The largest value of an expression over all loops, in terms of sizes; `None` if unknown."""
     if any(v in env.ranges for v in e.free_vars()):
         high = env.context.extended(env.ranges).bounds(e, domain=CHEAPEST)[1]
         if not isinstance(high, Expr) or any(v in env.ranges for v in high.free_vars()):
@@ -162,9 +166,9 @@ def _without_loops(env: LoopEnvironment, e: Expr) -> Expr | None:
 
 
 def bound_quotient_differences(env: LoopEnvironment, form: Linear) -> Linear:
-    """An upper bound of a form: pairs of quotients by one size whose dividends are a loop-free distance apart, bounded.
+    """An upper bound of a form, without pairs of quotients with one divisor and a loop-free distance.
 
-    The form itself, where there is no such pair.
+    Returns the form itself if it has no such pair.
     """
     quotients = [(e, k) for e, k in form.terms.items() if isinstance(e, Expr) and e.op is ops.FLOORDIV]
     for e, k in quotients:
@@ -179,7 +183,7 @@ def bound_quotient_differences(env: LoopEnvironment, form: Linear) -> Linear:
 
 
 def _difference(env: LoopEnvironment, e: Expr, other: Expr) -> Expr | None:
-    """The most that `e` exceeds `other`, two quotients by the same size; `None` where that depends on a loop."""
+    """The largest difference of two quotients by one size; `None` if it depends on a loop."""
     divisor = e.args[1]
     assert isinstance(divisor, Expr) and isinstance(e.args[0], Expr) and isinstance(other.args[0], Expr)
     size, high, low = _reduced(env.form(divisor), env.form(e.args[0]), env.form(other.args[0]))
@@ -187,7 +191,7 @@ def _difference(env: LoopEnvironment, e: Expr, other: Expr) -> Expr | None:
     loops = {v for form in (size, apart) for term in form.terms for v in term.free_vars()} & set(env.ranges)
     if loops or not env.is_nonneg(size):
         return None
-    # Where there is a quotient its divisor is not 0; the bound has a value for any size.
+    # A divisor is nonzero where its quotient has a value; the bound must have one for any size.
     by = size.expr() if env.is_nonneg(size.shift(-1)) else maximum(size.expr(), 1)
     if apart.is_const and apart.const == 0:
         return as_expr(0)
@@ -197,10 +201,7 @@ def _difference(env: LoopEnvironment, e: Expr, other: Expr) -> Expr | None:
 
 
 def _reduced(size: Linear, high: Linear, low: Linear) -> tuple[Linear, Linear, Linear]:
-    """The divisor and the dividends divided by what all their factors share: the quotients stay what they are.
-
-    `(g*x + r) // (g*m)` is `(x + r // g) // m`.
-    """
+    """Divisor and dividends without their common factor `g`: `(g*x + r) // (g*m)` equals `(x + r // g) // m`."""
     g = gcd(size.const, *(k for form in (size, high, low) for k in form.terms.values()))
     if g < 2:
         return size, high, low

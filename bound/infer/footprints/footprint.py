@@ -1,4 +1,8 @@
-"""`Need`: a region while the pass works on it, as a `Box` where it is one, else as a `Shape`."""
+"""`Footprint`: the elements that an access reaches in one instance of the producer, as a set over fixed variables.
+
+Two representations, the cheaper where it is exact: a `Box` with symbolic ends, or a `Shape` of the domain's regions
+under a guard (a box without sides). Both answer for membership, for their hull and for the variables they depend on.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +28,7 @@ from intset.infinity import Infinity
 from intset.linear.form import Linear, constant
 from intset.regions.shape import Shape
 
-_OPERATIONS = 1_000_000  # of the domain, for one test
+_OPERATIONS = 1_000_000  # of the domain, for one question about a region
 _END_OPERATIONS = 2_000_000  # for the ends of one region
 _SHAPE_OPERATIONS = 300_000  # for a box whose ends are not affine
 _CONDITION_SHARE = 16  # of the operations of a query, for the condition of one region
@@ -32,16 +36,20 @@ NO_GUARD = Box(())
 
 
 class Footprint:
-    """A set of elements, over what is fixed.
+    """A set of elements over fixed variables: loops of the attach path, and sizes.
+
+    Guarantee: contains every element reached; equal to that set if `exact`. Invariant: a box or a shape is present, and
+    where both are they denote the same set.
 
     Attributes
     ----------
     dims: the number of dimensions.
-    box: the box that the region is; `None` where it is none.
-    exact: whether it is known to be what was asked for, not more.
+    box: the footprint as a box; `None` if it is not known to be one.
+    exact: whether it is proved to contain nothing else.
     notes: where precision was given up.
-    guard: for what is no box: a box without sides; the region is the set where its conditions hold, else empty.
-    has_ends: whether the ends of the bounding box could be written, so that it is tight in each instance.
+    guard: of a footprint without a box: a box without sides. Where its conditions fail the footprint is empty.
+    has_ends: whether the hull is tight in each instance; else it is a superset over all instances.
+    limits: the whole tensor, if known; the fallback for the hull.
     """
 
     def __init__(
@@ -60,10 +68,10 @@ class Footprint:
         self._shape = None if self.guard.is_conditional() else shape
         self._hull: Box | None = box
         self.has_ends = True
-        self.limits: Box | None = None  # the whole tensor, where that is known
+        self.limits: Box | None = None
 
     def shape(self, env: LoopEnvironment) -> Shape:
-        """The region as a set."""
+        """The footprint as a shape, guard included."""
         if self._shape is None:
             if self.box is not None:
                 self._shape = shape_of(env, self.box)
@@ -73,12 +81,12 @@ class Footprint:
 
     @property
     def unguarded(self) -> Shape:
-        """The set that a region, which is no box, is where the conditions of `guard` hold."""
+        """The shape of a footprint without a box, guard excluded."""
         assert self._unguarded is not None
         return self._unguarded
 
     def hull(self, env: LoopEnvironment) -> Box:
-        """The bounding box in each instance that is not empty."""
+        """The bounding box of each nonempty instance."""
         if self._hull is None:
             try:
                 hull = _hull_of(env, self.unguarded)
@@ -89,12 +97,12 @@ class Footprint:
         return self._hull
 
     def set_hull(self, box: Box, is_tight: bool) -> None:
-        """Write the bounding box in this way, if it is the bounding box."""
+        """Use `box` as the hull if it is tight and there is no guard."""
         if self.box is None and is_tight and not self.guard.is_conditional():
             self._hull = box
 
     def write_hull_within(self, env: LoopEnvironment, operations: int, most: int, outline: Box) -> None:
-        """Write the bounding box now: within so many operations and nodes, else as `outline`, which is around it."""
+        """Compute the hull within `operations` and `most` nodes; beyond either, use `outline`, a superset."""
         if self._hull is not None:
             return
         with suppress(BudgetError), env.budget(operations):
@@ -106,11 +114,11 @@ class Footprint:
         self._hull, self.has_ends = outline, False
 
     def conditions(self, point: Sequence[Expr]) -> list[Cond]:
-        """The conditions that `point` lies in the region.
+        """The membership conditions of `point`.
 
         Raises
         ------
-        BudgetError: they cannot be written.
+        BudgetError: the domain cannot write them within its budget.
         """
         if self.box is not None:
             return self.box.conditions(point)
@@ -119,24 +127,24 @@ class Footprint:
         return [*self.guard.conditions(()), *conjuncts(inside)]
 
     def variables(self) -> tuple[Var, ...]:
-        """The variables that the region depends on."""
+        """The variables that the footprint depends on."""
         if self.box is not None:
             return self.box.variables()
         return tuple(dict.fromkeys((*self.unguarded.variables(), *self.guard.variables())))
 
     def with_notes(self, *notes: str) -> Footprint:
-        """The same elements, as a superset of what was asked for."""
+        """The same elements with further notes, no longer claimed to be exact."""
         return self.with_shape(self._unguarded, False, (*self.notes, *notes))
 
     def with_shape(self, unguarded: Shape | None, exact: bool, notes: Iterable[str]) -> Footprint:
-        """The region with another set of elements under the same conditions."""
+        """The footprint with another shape under the same guard."""
         footprint = Footprint(self.dims, self.box, unguarded, exact, notes, self.guard)
         footprint.limits = self.limits
         return footprint
 
 
 def shape_of(env: LoopEnvironment, box: Box) -> Shape:
-    """A box as a set."""
+    """A box as a shape."""
     if box.is_affine():
         return env.shapes.box([(side.lows, side.highs) for side in box.sides], box.where)
     point = [Var(f"x{k}") for k in range(len(box.sides))]
@@ -146,7 +154,7 @@ def shape_of(env: LoopEnvironment, box: Box) -> Shape:
 
 
 def box_around(env: LoopEnvironment, footprint: Footprint) -> Footprint:
-    """The box around a region in each instance, as a region."""
+    """The bounding box of each instance, as a footprint."""
     if footprint.box is not None:
         return footprint
     try:
@@ -160,7 +168,7 @@ def box_around(env: LoopEnvironment, footprint: Footprint) -> Footprint:
 def footprint_of_shape(
     env: LoopEnvironment, dims: int, shape: Shape, exact: bool, notes: Iterable[str] = ()
 ) -> Footprint:
-    """A set as a region, as a box where it is one."""
+    """A shape as a footprint, with a box if the shape is a product of intervals."""
     try:
         with env.budget(_OPERATIONS):
             inside = _within_loop_ranges(env, shape)
@@ -184,14 +192,19 @@ def footprint_of_shape(
 
 
 def _within_loop_ranges(env: LoopEnvironment, shape: Shape) -> Shape:
-    """The set without what lies outside of the ranges of the loops."""
+    """The shape restricted to the ranges of its loops."""
     loops = [v for v in shape.variables() if v in env.ranges]
     return shape.within(instances(env, loops)).coalesced() if loops else shape
 
 
 def footprint_of_region(env: LoopEnvironment, region: Region, shape: Sequence[Expr]) -> Footprint:
-    """What a domain answered about a tensor of this shape; an infinite end is that of the tensor."""
-    region = region.mentioned  # an instance without iterations needs nothing in any case
+    """The answer of a domain as a footprint; infinite ends become those of the tensor.
+
+    Parameters
+    ----------
+    shape: the extents of the tensor.
+    """
+    region = region.mentioned  # an instance without iterations reads nothing
     if isinstance(region, ShapeRegion):
         return footprint_of_shape(env, region.dims, region.shape, region.is_exact, region.notes)
     sides = [_within(r, extent) for r, extent in zip(region.box, shape, strict=True)]
@@ -202,7 +215,7 @@ def footprint_of_region(env: LoopEnvironment, region: Region, shape: Sequence[Ex
 
 
 def _equals_its_box(env: LoopEnvironment, region: Region) -> bool:
-    """Whether a region is known to be its bounding box: it has as many points, and none outside."""
+    """Whether a region is proved to equal its bounding box: both have the same number of points."""
     if isinstance(region, ProductRegion):
         pairs = zip(region.sets, region.box, strict=True)
         return all(isinstance(s, IntervalSet) or _same_number(env, s, [r]) for s, r in pairs)
@@ -227,7 +240,12 @@ def _within(r: Range, extent: Expr) -> Range:
 
 
 def box_of_ranges(env: LoopEnvironment, ranges: Iterable[Range]) -> Box:
-    """The box with these sides; ends that are minima or maxima are taken apart."""
+    """The box with these ranges as sides; minima and maxima become several forms.
+
+    Raises
+    ------
+    BudgetError: an end is infinite.
+    """
     sides = []
     for r in ranges:
         if not isinstance(r.min, Expr) or not isinstance(r.extent, Expr):
@@ -239,13 +257,13 @@ def box_of_ranges(env: LoopEnvironment, ranges: Iterable[Range]) -> Box:
 
 
 def end_forms(env: LoopEnvironment, end: object, op: ops.Op) -> list[Linear]:
-    """The forms whose maximum (minimum) an end is."""
+    """The operands of an end that is a maximum (minimum), as forms."""
     assert isinstance(end, Expr)
     return [env.form(part) for part in chain(op, end)]
 
 
 def _numeric_hull(shape: Shape, limits: Box | None) -> Box:
-    """The box around all instances, for what has no ends that can be written; at the worst the whole tensor."""
+    """The box around all instances of a shape; `limits` where that is infinite."""
     sides = []
     for low, high in shape.without(shape.atoms()).sides():
         if isinstance(low, Infinity) or isinstance(high, Infinity):
@@ -257,7 +275,7 @@ def _numeric_hull(shape: Shape, limits: Box | None) -> Box:
 
 
 def _hull_of(env: LoopEnvironment, shape: Shape) -> Box:
-    """The bounding box of a region, where that is not empty."""
+    """The bounding box of each nonempty instance, guarded by the condition that it is nonempty."""
     where: Cond | None = None
     with env.budget(_END_OPERATIONS):
         ends = shape.sides()

@@ -1,17 +1,18 @@
-"""The instances of a stage: the values that the loop variables around it take together.
+"""Instances of a stage: the joint values of the loop variables around it, as a set, enumerated, or sampled.
 
-A few instances to try: what differs between two of them need not be asked to be the same in all."""
+A loop that other ranges depend on but that does not distinguish instances (a thread sharing storage) is projected out.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from math import prod
 from typing import Any, Final
 
 from bound.infer.footprints.environment import LoopEnvironment
 from intset.domains.sets.answers import image_in_instances
-from intset.errors import BudgetError, EvaluationError
+from intset.errors import BudgetError, EvaluationError, InputError
 from intset.expr.build import logical_and
 from intset.expr.evaluate import compiled, evaluate
 from intset.expr.node import Cond, Expr, Var, as_expr
@@ -20,15 +21,14 @@ from intset.expr.walk import opaque_terms
 from intset.linear.form import Linear
 from intset.regions.shape import Shape
 
-MAX_INSTANCES: Final = 20_000  # that are visited one by one
-_MAX_LISTED: Final = 3_000
+MAX_INSTANCES: Final = 20_000  # enumerated one by one
+MAX_LISTED: Final = 3_000  # points of an explicit set
 
 
 def instances(env: LoopEnvironment, variables: Sequence[Var]) -> Shape:
-    """The values that the loop variables take together, as a set without coordinates: its parameters are these,
-    and sizes.
+    """The joint values of loop variables, as a set without coordinates over these variables and sizes.
 
-    Loops that the ranges depend on beyond these run: threads that share the storage of a stage, for instance.
+    Guarantee: a superset of the instances, exact unless the budget ends.
     """
     key = tuple(v for v in dict.fromkeys(variables) if v in env.ranges)
     found = env.instances.get(key)
@@ -50,7 +50,7 @@ def _instances(env: LoopEnvironment, variables: Sequence[Var]) -> Shape:
         points = _listed(env, variables)
         if points is not None:
             return points
-    forms = []  # a superset: each loop within its numeric ends
+    forms = []  # fallback: numeric bounds of each loop
     for v in variables:
         low, high = env.bounds(env.form(v))
         forms += [] if low is None else [env.form(v - low)]
@@ -59,7 +59,7 @@ def _instances(env: LoopEnvironment, variables: Sequence[Var]) -> Shape:
 
 
 def size_bounds(env: LoopEnvironment, params: Sequence[Expr]) -> Shape:
-    """The parameters within what is known of each by itself."""
+    """The parameters within their numeric bounds, as a set without coordinates."""
     forms: list[Linear] = []
     for param in params:
         form = env.form(param)
@@ -70,13 +70,13 @@ def size_bounds(env: LoopEnvironment, params: Sequence[Expr]) -> Shape:
 
 
 def _parameters(env: LoopEnvironment, forms: Sequence[Linear], running: Sequence[Var] = ()) -> Shape:
-    """The set of parameters where all forms are at least 0, for some values of those that run."""
+    """The parameters at which all forms are nonnegative for some values of `running`."""
     return env.shapes.box([], forms).without(running)
 
 
 def _asked_instances(env: LoopEnvironment, ranges: Mapping[Var, Range], variables: Sequence[Var]) -> Shape:
     inside = [v >= r.min for v, r in ranges.items()] + [v <= r.max for v, r in ranges.items()]
-    # As conditions: of a range that is at most one point long, an empty one would not be told apart.
+    # Conditions, not ranges: a range of at most one point would hide that it may be empty.
     context = env.context.extended(dict.fromkeys(ranges), inside)
     found = image_in_instances(context, list(variables), list(env.size_ranges), env.regions)
     if found.notes:
@@ -85,10 +85,10 @@ def _asked_instances(env: LoopEnvironment, ranges: Mapping[Var, Range], variable
 
 
 def _listed(env: LoopEnvironment, variables: Sequence[Var]) -> Shape | None:
-    """The instances as a list of points; `None` for open sizes, or where there are too many."""
+    """The instances as a set of points; `None` for symbolic sizes or too many instances."""
     visited = enumerate_instances(env, variables)
     points = None if visited is None else sorted(visited)
-    if points is None or len(points) > _MAX_LISTED:
+    if points is None or len(points) > MAX_LISTED:
         return None
     try:
         return env.shapes.listing(points, (), len(variables)).fibred(variables)
@@ -97,7 +97,7 @@ def _listed(env: LoopEnvironment, variables: Sequence[Var]) -> Shape | None:
 
 
 def enumerate_instances(env: LoopEnvironment, variables: Sequence[Var]) -> Iterator[tuple[int, ...]] | None:
-    """The instances one by one, as values of the variables; `None` for open sizes, or too many."""
+    """Enumerate the instances as tuples of values; `None` for symbolic sizes or too many instances."""
     ranges = transitive_ranges(env, variables)
     spans = []
     for v in ranges:
@@ -120,12 +120,12 @@ def _satisfying(test: Any, points: Iterable[tuple[int, ...]]) -> Iterator[tuple[
         try:
             if test(*point):
                 yield point
-        except ArithmeticError:  # a division by 0: no such instance
+        except ArithmeticError:  # division by 0: no instance
             continue
 
 
 def transitive_ranges(env: LoopEnvironment, variables: Iterable[Expr]) -> dict[Var, Range]:
-    """The ranges of loop variables, with those of the loops that their ranges depend on."""
+    """The ranges of loop variables and of all loops that those ranges mention, transitively."""
     found: dict[Var, Range] = {}
     waiting = list(variables)
     while waiting:
@@ -136,13 +136,15 @@ def transitive_ranges(env: LoopEnvironment, variables: Iterable[Expr]) -> dict[V
     return found
 
 
-_SIZES: Final = (1000, 5)  # a size is tried that far above its lower end
+# -- sampling ---------------------------------------------------------------------------------------------------------
+
+_SIZES: Final = (1009, 7, 13, 101)  # distances of a sampled size from its lower end; not multiples of common tiles
 
 
 def takes_two_values(env: LoopEnvironment, e: Expr, ranges: Mapping[Var, Range], conditions: Sequence[Cond]) -> bool:
-    """Whether `e` is seen to take two values in instances in which the conditions hold."""
+    """Whether two sampled instances give `e` different values."""
     seen: set[int] = set()
-    for point in _sample_instances(env, (e,), ranges, conditions):
+    for point in sample_instances(env, ranges, conditions, (e,)):
         try:
             seen.add(evaluate(e, point))
         except EvaluationError:
@@ -153,65 +155,72 @@ def takes_two_values(env: LoopEnvironment, e: Expr, ranges: Mapping[Var, Range],
 
 
 def has_instance(env: LoopEnvironment, ranges: Mapping[Var, Range], conditions: Sequence[Cond]) -> bool:
-    """Whether an instance is seen in which the conditions hold."""
-    return any(True for _ in _sample_instances(env, (), ranges, conditions))
+    """Whether some sampled instance satisfies the conditions."""
+    return any(True for _ in sample_instances(env, ranges, conditions))
 
 
-def _sample_instances(
-    env: LoopEnvironment, roots: Sequence[Expr], ranges: Mapping[Var, Range], conditions: Sequence[Cond]
-) -> Iterator[dict[Var, int]]:
+def sample_instances(
+    env: LoopEnvironment,
+    ranges: Mapping[Var, Range],
+    conditions: Sequence[Cond],
+    roots: Sequence[Expr | Cond] = (),
+    last: Collection[Var] | None = None,
+) -> Iterator[dict[Expr, int]]:
+    """A few instances that satisfy `conditions` and the user's facts: values of all variables, sizes included.
+
+    Guarantee: every point yielded is an instance. Finding none proves nothing.
+
+    Parameters
+    ----------
+    ranges: the loops, closed under `transitive_ranges`.
+    roots: further expressions whose variables get values.
+    last: loops at their last iteration, others being at their first; by default all at their first, then all at their
+        last.
+    """
     facts = (*env.context.frame.conditions, *conditions)
     if opaque_terms(*facts):
-        return  # whether they hold depends on data: no instance is known
-    for point in _points(env, [*roots, *facts], ranges):
-        try:
-            if all(evaluate(fact, point) for fact in facts):
-                yield point
-        except EvaluationError:
-            continue
-
-
-def _points(
-    env: LoopEnvironment, roots: Sequence[Expr | Cond], ranges: Mapping[Var, Range]
-) -> Iterator[dict[Var, int]]:
-    """Values of all variables: sizes of two magnitudes, loops all at their first and all at their last iteration.
-
-    A point at which a loop does not run is no instance.
-    """
-    loops = _ordered(ranges)
-    used = dict.fromkeys(v for root in (*roots, *ranges.values()) for v in root.free_vars())
-    for size in _SIZES:
-        sizes: dict[Var, int] = {}
-        for v in used:
-            if v not in ranges:
-                low, high = env.bounds(env.form(v))
-                number = size if low is None else low + size
-                sizes[v] = number if high is None else min(number, high)
-        for at_end in (False, True):
-            point = dict(sizes)
+        return  # they depend on data
+    position = {v: k for k, v in enumerate(env.ranges)}
+    loops = sorted(ranges, key=position.__getitem__)
+    used = dict.fromkeys(v for root in (*roots, *facts, *ranges.values()) for v in root.free_vars())
+    sizes = [v for v in used if v not in ranges]
+    for magnitude in _SIZES if sizes else _SIZES[:1]:
+        for at_end in ((), loops) if last is None else (last,):
+            point: dict[Expr, int] = {v: _sampled_size(env, v, magnitude) for v in sizes}
             try:
                 for v in loops:
-                    first, last = ranges[v].min, ranges[v].max
-                    assert isinstance(first, Expr) and isinstance(last, Expr)
-                    low, high = evaluate(first, point), evaluate(last, point)
-                    if low > high:
-                        break
-                    point[v] = high if at_end else low
-                else:
+                    point[v] = _sampled_iteration(ranges[v], point, v in at_end)
+                inside = all(_contains(env.context.ranges.get(v), point, point[v]) for v in sizes)
+                if inside and all(evaluate(fact, point) for fact in facts):
                     yield point
-            except (EvaluationError, KeyError):
+            except (EvaluationError, InputError):
                 continue
 
 
-def _ordered(ranges: Mapping[Var, Range]) -> list[Var]:
-    """The loops, each after those that its range depends on."""
-    order: dict[Var, None] = {}
-    waiting = list(ranges)
-    while waiting:
-        v = waiting[-1]
-        missing = [w for w in ranges[v].free_vars() if w in ranges and w not in order]
-        if missing and v not in order:
-            waiting.extend(missing)
-            continue
-        order[waiting.pop()] = None
-    return list(order)
+def _sampled_size(env: LoopEnvironment, v: Var, magnitude: int) -> int:
+    """A value `magnitude` above the lower end of a size, within its upper end and a multiple of its declared step."""
+    low, high = env.bounds(env.form(v))
+    value = magnitude if low is None else low + magnitude
+    value = value if high is None else min(value, high)
+    return value - value % v.declared()[2]
+
+
+def _sampled_iteration(r: Range, point: Mapping[Expr, int], at_end: bool) -> int:
+    """The first or last iteration of a loop.
+
+    Raises
+    ------
+    EvaluationError: the loop has no iterations.
+    """
+    first, last = evaluate(as_expr(r.min), point), evaluate(as_expr(r.max), point)
+    if first > last:
+        raise EvaluationError("a loop without iterations")
+    return last if at_end else first
+
+
+def _contains(r: Range | None, point: Mapping[Expr, int], value: int) -> bool:
+    if r is None:
+        return True
+    low = evaluate(r.min, point) if isinstance(r.min, Expr) else value
+    high = evaluate(r.max, point) if isinstance(r.max, Expr) else value
+    return low <= value <= high

@@ -1,12 +1,7 @@
-"""The guard of a nest whose region is no box: what membership says beyond the ranges of the loops.
+"""Guards of a nest: membership in a footprint without a box, and the removal of implied guards.
 
-Guards without those that others imply.
-
-A guard that holds wherever the loops around the body run and the other guards let it is left out; so none of what is
-left is implied by the rest. What starts a reduction stands in other loops and has guards of its own (`start`).
-
-
-Whether a guard is implied by others: asked of the domain, also where sizes are multiplied with loops."""
+Guarantee: the guards that remain are equivalent to the given ones wherever the loops around the body run.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +11,7 @@ from typing import Final
 
 from bound.infer.footprints.environment import LoopEnvironment
 from bound.infer.footprints.footprint import end_forms
-from bound.infer.footprints.instances import transitive_ranges
+from bound.infer.footprints.instances import sample_instances, transitive_ranges
 from bound.infer.phases.stage_bounds import StageBounds, data_axes
 from bound.itervar import IterVar
 from intset import config
@@ -30,15 +25,24 @@ from intset.expr.range import Range
 from intset.expr.walk import conjuncts, is_small, postorder, substitute
 from intset.linear.canonical import Normalizer
 
-_MEMBERSHIP_OPERATIONS: Final = 400_000  # of the domain, for the guard of one region
+_MEMBERSHIP_OPERATIONS: Final = 400_000  # of the domain, for the guard of one footprint
+_PROOF_OPERATIONS: Final = 60_000  # of the domain, for one implication
+_MAX_GUARDS: Final = 32  # more remain unchanged
+_MAX_NODES: Final = 400  # longer guards remain unchanged
+_MAX_CASES: Final = 16  # values of loops tried one by one
+_DIVISIONS: Final = (ops.FLOORDIV, ops.FLOORMOD)
+_SLOW: Final = (*ops.DIVISIONS, ops.MIN, ops.MAX, ops.SELECT)
+_FORMS: Final = Normalizer({})
 
 
 def membership_guards(
     env: LoopEnvironment, bounds: StageBounds, values: Sequence[Expr], overrun: Collection[IterVar]
 ) -> list[Cond]:
-    """The conditions that the point `values`, which lies where loops and other guards keep it, is in the region.
+    """The membership conditions of the point `values`, simplified under the ranges of the loops and other guards.
 
-    Beyond the end of the ranges of the roots `overrun` loops run on, kept from there by other guards.
+    Parameters
+    ----------
+    overrun: the root axes whose loops run past the end of the range; other guards stop them.
     """
     footprint = bounds.region
     axes = data_axes(bounds.op)
@@ -48,7 +52,7 @@ def membership_guards(
         limits = bounds.ranges[iv]
         assert isinstance(limits.min, Expr)
         inside += [x >= low.expr() for low in end_forms(env, limits.min, ops.MAX)]
-        # The ends of the box mean nothing where the region is empty, so each counts only where it is enforced.
+        # Ends of the box are meaningless in an empty instance: only enforced ones are assumed.
         if iv not in overrun:
             inside += [x <= high.expr() for high in end_forms(env, limits.max, ops.MIN)]
         if iv in overrun or iv in bounds.widened:
@@ -70,7 +74,7 @@ def membership_guards(
 
 
 def is_known(env: LoopEnvironment, cond: Cond) -> bool:
-    """Whether a condition is known to hold."""
+    """Whether a condition is proved by the environment alone."""
     forms = env.forms_of(cond)
     return forms is not None and all(
         env.is_nonneg(form) and (kind == "ge" or env.is_nonneg(form.scale(-1))) for kind, form in forms
@@ -81,19 +85,14 @@ def _variables(conditions: Iterable[Cond]) -> list[Var]:
     return list(dict.fromkeys(v for cond in conditions for v in cond.free_vars()))
 
 
-_MAX_GUARDS: Final = 32  # more are left as they are
-_MAX_NODES: Final = 400  # longer guards are left as they are
-_SLOW: Final = (*ops.DIVISIONS, ops.MIN, ops.MAX, ops.SELECT)
-_FORMS: Final = Normalizer({})
-_SIZES: Final = (7, 13, 101)  # values of open sizes at which a point is looked for where a guard is needed
-
-
 def without_implied(env: LoopEnvironment, loops: Sequence[Var], guards: Sequence[Cond]) -> tuple[Cond, ...]:
-    """The guards, in their order, without those that are implied; of equal ones the cheapest stays.
+    """The guards in their order, without those implied by loops and other guards; the cheapest of equal guards remains.
+
+    Guarantee: no remaining guard is known to be implied by the others.
 
     Parameters
     ----------
-    loops: all around the body.
+    loops: all loops around the body.
     """
     parts = list(dict.fromkeys(part for guard in guards for part in conjuncts(guard)))
     if len(parts) > _MAX_GUARDS or not is_small(_MAX_NODES, parts):
@@ -114,77 +113,36 @@ def without_implied(env: LoopEnvironment, loops: Sequence[Var], guards: Sequence
 
 
 def _runs(r: Range) -> bool:
-    """Whether a loop is seen to have iterations, so that it tells nothing of what its ends mention."""
+    """Whether a loop has a positive constant extent, so that running implies nothing about its ends."""
     extent = constant_value(finite(r.extent))
     return extent is not None and extent > 0
 
 
 def _cost(guard: Cond) -> tuple[int, int]:
-    """The divisions in a guard, and its size."""
+    """The number of slow operations in a guard, and of its nodes."""
     nodes = list(postorder((guard,)))
     return sum(1 for node in nodes if node.op in _SLOW), len(nodes)
 
 
 def _has_witness(env: LoopEnvironment, ranges: Mapping[Var, Range], guard: Cond, others: Sequence[Cond]) -> bool:
-    """Whether the guard is seen to keep an iteration from running that nothing else does.
+    """Whether a sampled iteration satisfies all other guards but not this one.
 
-    Looked at are a few points: the loops of the guard at their ends, all others at their beginnings.
+    The loops of the guard are at their last iterations, all others at their first.
     """
-    own = set(guard.free_vars())
-    sizes = [v for v in _mentioned((guard, *others), ranges) if v not in ranges]
-    facts = env.context.frame.conditions
-    place = {v: k for k, v in enumerate(env.ranges)}
-    for value in _SIZES if sizes else _SIZES[:1]:
-        point: dict[Expr, int] = {v: _declared_near(v, value) for v in sizes}
+    for point in sample_instances(env, ranges, others, (guard,), guard.free_vars()):
         try:
-            for v in sorted(ranges, key=place.__getitem__):
-                r = ranges[v]
-                low = int(evaluate(finite(r.min), point))
-                extent = int(evaluate(finite(r.extent), point))
-                if extent < 1:
-                    raise EvaluationError("a loop that does not run")
-                point[v] = low + extent - 1 if v in own else low
-            inside = all(_within(env.context.ranges.get(v), point, point[v]) for v in sizes)
-            if inside and all(evaluate(cond, point) for cond in (*facts, *others)) and not evaluate(guard, point):
+            if not evaluate(guard, point):
                 return True
-        except (EvaluationError, InputError):
+        except EvaluationError:
             continue
     return False
 
 
-def _declared_near(v: Var, value: int) -> int:
-    """A value of a size near to `value` that the variable allows."""
-    low, high, step = v.declared()
-    value = value if low is None else max(value, low)
-    value = value if high is None else min(value, high)
-    return value - value % step
-
-
-def _within(r: Range | None, point: Mapping[Expr, int], value: int) -> bool:
-    if r is None:
-        return True
-    low = evaluate(r.min, point) if isinstance(r.min, Expr) else value
-    high = evaluate(r.max, point) if isinstance(r.max, Expr) else value
-    return bool(low <= value <= high)
-
-
-def _mentioned(conditions: Iterable[Cond], ranges: Mapping[Var, Range]) -> list[Var]:
-    found = [v for cond in conditions for v in cond.free_vars()]
-    found += [v for r in ranges.values() for v in r.free_vars()]
-    return list(dict.fromkeys(found))
-
-
-_PROOF_OPERATIONS: Final = 60_000  # of the domain, for one guard
-_MAX_CASES: Final = 16  # values of loops that are tried one by one
-_DIVISIONS: Final = (ops.FLOORDIV, ops.FLOORMOD)
-
-
 def is_implied(env: LoopEnvironment, ranges: Mapping[Var, Range], guard: Cond, others: Sequence[Cond]) -> bool:
-    """Whether a guard holds wherever the loops run and all others hold.
+    """Whether a guard holds wherever the loops run and all other guards hold; `False` if undecided.
 
-    The domain is asked. Where sizes are multiplied with loops, or divide them, it is asked again with what facts say of
-    the sizes put in for these, and with few values of loops one by one; and whether that the guard fails contradicts
-    the rest, also where all of it is multiplied by a size.
+    Method, in order: the prover; with products or quotients of sizes, also the prover after solving facts for sizes,
+    for each value of short loops; then a contradiction between the negated guard and the rest, times sizes.
     """
     with config.using(
         tiers=config.tiers_within(config.Effort.SETS),
@@ -204,11 +162,11 @@ def is_implied(env: LoopEnvironment, ranges: Mapping[Var, Range], guard: Cond, o
 
 @dataclass(frozen=True)
 class _Implication:
-    """Whether a guard holds where the loops run and all others hold.
+    """The implication of a guard by loop ranges and other guards.
 
     Attributes
     ----------
-    context: sizes, and what is known of them.
+    context: sizes with their facts.
     """
 
     context: Context
@@ -217,7 +175,7 @@ class _Implication:
     others: tuple[Cond, ...]
 
     def at(self, instead: Mapping[Expr, Expr]) -> _Implication:
-        """The same where variables have other values, each an expression that they are equal to."""
+        """The implication after a substitution of variables by equal expressions."""
         if not instead:
             return self
         ranges = {v: _moved(r, instead) for v, r in self.ranges.items() if v not in instead}
@@ -229,21 +187,21 @@ class _Implication:
         return _Implication(context, ranges, guard, tuple(others))
 
     def is_proved(self) -> bool:
-        """Whether the domain says so."""
+        """Whether the prover confirms the implication."""
         context = self.context.extended(dict(self.ranges), self.others)
         return context.frame.known.empty or bool(context.prove(self.guard))
 
     def is_refuted(self) -> bool:
-        """Whether it is a contradiction that the guard fails, also multiplied by each size that products hold.
+        """Whether the negated guard contradicts the rest, each inequality also multiplied by the sizes in products.
 
-        With products as variables that is linear: of `o >= 4`, `c >= 0` and `4*c >= n` the first times the second says
-        what `o*c <= n - 1` denies. Quotients by sizes are variables, of which the remainders say where they are.
+        With products as variables the question is linear: `o >= 4` times `c >= 0`, with `4*c >= n`, contradicts
+        `o*c <= n - 1`. Quotients by sizes are variables constrained by their remainders.
         """
         quotients = _QuotientVariables(self.context, self.ranges)
         limits = [cond for v, r in self.ranges.items() for cond in _range_conditions(v, r)]
         goal, *rest = (quotients.without(cond) for cond in (self.guard, *limits, *self.others))
         facts = [*rest, *quotients.facts]
-        loops = [*self.ranges, *quotients.made]
+        loops = [*self.ranges, *quotients.variables]
         factors = [e for e in _sizes_in_products((goal, *facts), loops) if self.context.prove(e >= 0)]
         differences = _differences((goal,))
         if len(differences) != 1 or not factors:
@@ -265,7 +223,7 @@ def _range_conditions(v: Var, r: Range) -> tuple[Cond, Cond]:
 
 
 def _differences(conditions: Iterable[Cond]) -> list[Expr]:
-    """For each comparison that says so, what is at least 0."""
+    """The nonnegative differences that inequalities state."""
     found: list[Expr] = []
     for cond in conditions:
         if cond.op in (ops.GE, ops.LE, ops.GT, ops.LT):
@@ -275,7 +233,7 @@ def _differences(conditions: Iterable[Cond]) -> list[Expr]:
 
 
 def _in_products(terms: Iterable[Expr | Cond]) -> list[Var]:
-    """The variables in products of two that are not constant."""
+    """The variables in products of nonconstant factors."""
     found: dict[Var, None] = {}
     for node in postorder(tuple(terms)):
         if node.op is ops.MUL and not any(arg.is_const for arg in node.args):
@@ -284,16 +242,16 @@ def _in_products(terms: Iterable[Expr | Cond]) -> list[Var]:
 
 
 def _in_divisors(terms: Iterable[Expr | Cond]) -> list[Var]:
-    """The variables in what something is divided by."""
+    """The variables in divisors."""
     return [v for node in postorder(tuple(terms)) if node.op in _DIVISIONS for v in node.args[1].free_vars()]
 
 
 def _cases(
     ranges: Mapping[Var, Range], products: Collection[Var], terms: Iterable[Expr | Cond]
 ) -> list[dict[Expr, Expr]]:
-    """The values, together, of loops of few iterations that occur in products: with these the products are linear.
+    """Joint values of short loops in products, which make these products linear.
 
-    A loop of which a remainder occurs has a case for each remainder.
+    A loop inside a remainder has one case for each remainder.
     """
     cases: list[dict[Expr, Expr]] = [{}]
     remainders = {node.args[0]: node.args[1] for node in postorder(tuple(terms)) if node.op is ops.FLOORMOD}
@@ -312,7 +270,7 @@ def _cases(
 
 
 def _solved(context: Context, loops: Collection[Var], terms: Iterable[Expr | Cond]) -> dict[Expr, Expr]:
-    """Sizes that a fact says what they are: a remainder more than a multiple, or a form of other sizes."""
+    """Sizes determined by equations among the facts: `n == e`, or `n % m == r` as `n == m*q + r`."""
     sizes = {v for term in terms for v in term.free_vars() if v not in loops}
     found: dict[Expr, Expr] = {}
     for fact in context.frame.conditions:
@@ -330,11 +288,11 @@ def _solved(context: Context, loops: Collection[Var], terms: Iterable[Expr | Con
 
 
 def finite(end: object) -> Expr:
-    """An end of a range.
+    """A finite end of a range.
 
     Raises
     ------
-    InputError: it is open.
+    InputError: the end is infinite.
     """
     if not isinstance(end, Expr):
         raise InputError("an open end")
@@ -346,23 +304,23 @@ def _extent(r: Range) -> Expr:
 
 
 class _QuotientVariables:
-    """Divisions by sizes that are not constant, with a variable for each quotient.
+    """Variables in place of quotients by symbolic sizes.
 
     Attributes
     ----------
-    made: the variables.
-    facts: that the remainders are what remainders are. A size that is 0 divides nothing: no loop runs there.
+    variables: one for each quotient.
+    facts: `0 <= remainder < divisor` for each quotient. No loop runs at a divisor of 0.
     """
 
     def __init__(self, context: Context, loops: Collection[Var]) -> None:
-        self.made: list[Var] = []
+        self.variables: list[Var] = []
         self.facts: list[Cond] = []
         self._context, self._loops = context, loops
         self._instead: dict[Expr, Expr] = {}
         self._of: dict[tuple[Expr, Expr], Var] = {}
 
     def without(self, cond: Cond) -> Cond:
-        """The condition over the variables."""
+        """The condition with variables in place of quotients."""
         for node in postorder((cond,)):
             if not isinstance(node, Expr) or node.op not in _DIVISIONS or node in self._instead:
                 continue
@@ -379,15 +337,15 @@ class _QuotientVariables:
     def _quotient(self, of: Expr, divisor: Expr) -> Var:
         found = self._of.get((of, divisor))
         if found is None:
-            found = self._of[of, divisor] = Var(f"q{len(self.made)}")
-            self.made.append(found)
+            found = self._of[of, divisor] = Var(f"q{len(self.variables)}")
+            self.variables.append(found)
             rest = of - divisor * found
             self.facts += [divisor >= 1, rest >= 0, rest <= divisor - 1]
         return found
 
 
 def _sizes_in_products(conditions: Sequence[Cond], loops: Collection[Var]) -> list[Expr]:
-    """The factors of products that no loop is in."""
+    """The loop-free factors of products."""
     found: dict[Expr, None] = {}
     for node in postorder(tuple(conditions)):
         if node.op is ops.MUL and not any(arg.is_const for arg in node.args):
