@@ -212,7 +212,7 @@ def _sampled_iteration(r: Range, point: Mapping[Expr, int], at_end: bool) -> int
     ------
     EvaluationError: the loop has no iterations.
     """
-    first, last = evaluate(as_expr(r.min), point), evaluate(as_expr(r.max), point)
+    first, last = int(evaluate(as_expr(r.min), point)), int(evaluate(as_expr(r.max), point))
     if first > last:
         raise EvaluationError("a loop without iterations")
     return last if at_end else first
@@ -223,4 +223,4 @@ def _contains(r: Range | None, point: Mapping[Expr, int], value: int) -> bool:
         return True
     low = evaluate(r.min, point) if isinstance(r.min, Expr) else value
     high = evaluate(r.max, point) if isinstance(r.max, Expr) else value
-    return low <= value <= high
+    return bool(low <= value <= high)
