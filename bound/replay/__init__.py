@@ -39,27 +39,27 @@ Positions are counted in the loops of the tensor they belong to. From a reader t
 reader that come from no axis of the producer do not count, nor do reductions of the producer.
 """
 
-from bound.replay.carry import propagate
-from bound.replay.chains import (
+from bound.replay.compute_at import Outcome, compute_at, inline_all_at, inline_at, inline_most
+from bound.replay.dependencies import (
+    Edge,
     common_consumer,
     common_consumers,
     consumers,
     dependency_chains,
     producers,
+    spanning_tree,
     use_chains,
 )
-from bound.replay.compute_at import compute_at
 from bound.replay.domain import TensorDomain, domain
-from bound.replay.place import Outcome, inline_all_at, inline_at, inline_most
+from bound.replay.positions import propagate
 from bound.replay.reasons import Reason, Repair, ReplayError
-from bound.replay.replays import (
+from bound.replay.transform_replay import (
     Replayed,
     matched_consumer_position,
     matched_producer_position,
     replay_consumer_as_producer,
     replay_producer_as_consumer,
 )
-from bound.replay.spanning import Edge, spanning_tree
 
 __all__ = [
     "Edge",

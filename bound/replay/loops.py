@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from bound.itervar import IterVar
 from bound.operation import Operation
 from bound.replay.domain import TensorDomain, has_one
-from bound.replay.replays import Matching
+from bound.replay.transform_replay import Matching
 from bound.schedule import IterVarAttr, Relation
 from bound.schedule.message import with_ancestors
 
@@ -17,7 +17,7 @@ Leaf = tuple[Operation, int]
 
 
 @dataclass(eq=False)
-class Node:
+class SharedLoop:
     """One loop of the nest.
 
     Attributes
@@ -29,22 +29,22 @@ class Node:
     """
 
     leaves: list[Leaf]
-    parent: Node | None = None
+    parent: SharedLoop | None = None
     depth: int = 0
-    places: dict[Operation, int] = field(default_factory=dict)
+    positions: dict[Operation, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for op, place in self.leaves:
-            self.places.setdefault(op, place)
+        for op, position in self.leaves:
+            self.positions.setdefault(op, position)
 
     def leaf_of(self, op: Operation) -> Leaf | None:
         """The leaf of an operation that is this loop."""
-        return (op, self.places[op]) if op in self.places else None
+        return (op, self.positions[op]) if op in self.positions else None
 
-    def path(self) -> tuple[Node, ...]:
+    def path(self) -> tuple[SharedLoop, ...]:
         """It and the loops around it, innermost first."""
-        found: list[Node] = []
-        at: Node | None = self
+        found: list[SharedLoop] = []
+        at: SharedLoop | None = self
         while at is not None:
             found.append(at)
             at = at.parent
@@ -66,7 +66,7 @@ class Conflict:
 
 
 @dataclass(frozen=True, eq=False)
-class Longer:
+class ExtendedLoops:
     """How the loops of an operation are made where they are those of another that has more axes.
 
     Attributes
@@ -82,7 +82,7 @@ class Longer:
 
 
 @dataclass(eq=False)
-class Loops:
+class SharedNest:
     """The shared loops of a schedule.
 
     Attributes
@@ -107,15 +107,15 @@ class Loops:
     outputs: Sequence[Operation] = ()
     links: dict[Leaf, list[Leaf]] = field(default_factory=dict)
     up: set[Leaf] = field(default_factory=set)
-    node: dict[Leaf, Node] = field(default_factory=dict)
-    chain: dict[Operation, tuple[Node, ...]] = field(default_factory=dict)
-    home: dict[Operation, Node | None] = field(default_factory=dict)
+    loop_of: dict[Leaf, SharedLoop] = field(default_factory=dict)
+    chain: dict[Operation, tuple[SharedLoop, ...]] = field(default_factory=dict)
+    home: dict[Operation, SharedLoop | None] = field(default_factory=dict)
     strict: dict[Operation, bool] = field(default_factory=dict)
-    longer: dict[Operation, Longer] = field(default_factory=dict)
+    extended: dict[Operation, ExtendedLoops] = field(default_factory=dict)
     conflicts: Sequence[Conflict] = ()
-    _owner: dict[Node, Leaf] = field(default_factory=dict)
+    _owner: dict[SharedLoop, Leaf] = field(default_factory=dict)
 
-    def body(self, op: Operation) -> Node | None:
+    def body(self, op: Operation) -> SharedLoop | None:
         """The innermost shared loop around the formula of an operation."""
         chain = self.chain.get(op)
         return chain[-1] if chain else None
@@ -131,13 +131,13 @@ class Loops:
         """Whether an operation does not share this loop of its own with its readers."""
         return leaf not in self.up
 
-    def owner(self, node: Node) -> Leaf:
+    def owner(self, loop: SharedLoop) -> Leaf:
         """The leaf that the loop is made from: of those not shared with readers that with the most axes, the last."""
-        found = self._owner.get(node)
+        found = self._owner.get(loop)
         if found is None:
-            owners = [leaf for leaf in node.leaves if self.owns(leaf)]
+            owners = [leaf for leaf in loop.leaves if self.owns(leaf)]
             found = owners[-1] if len(owners) == 1 else max(reversed(owners), key=self._axes)
-            self._owner[node] = found
+            self._owner[loop] = found
         return found
 
     def _axes(self, leaf: Leaf) -> int:
@@ -151,11 +151,11 @@ class Loops:
         """The first of the conflicts."""
         return self.conflicts[0] if self.conflicts else None
 
-    def part(self, op: Operation, place: int) -> None:
+    def part(self, op: Operation, position: int) -> None:
         """Forget that the loops of an operation from this place on are those of its readers."""
         for reader in self.readers[op]:
             for here, there in self.match[op, reader].pairs:
-                if place <= here < self.shared.get(op, 0):
+                if position <= here < self.shared.get(op, 0):
                     self._unlink((op, here), (reader, there))
                     self._unlink((reader, there), (op, here))
 

@@ -8,9 +8,9 @@ from typing import Any
 from bound.errors import ScheduleError
 from bound.itervar import IterVar
 from bound.operation import ComputeOp, Operation, PlaceholderOp, redirected
-from bound.replay.chains import Graph, check_depends
+from bound.replay.dependencies import DependencyGraph, check_depends
 from bound.replay.domain import current
-from bound.replay.scene import Scene
+from bound.replay.snapshot import ScheduleSnapshot
 from bound.schedule import Fuse, Rebase, Relation, Schedule, Singleton, Split, Stage
 from bound.schedule.dataflow import insert_after, redirect
 from bound.tensor import Tensor
@@ -27,7 +27,7 @@ def recompute(schedule: Schedule, producer: Tensor, consumer: Tensor) -> dict[Te
     tensor, also by what the tensor was before rewrites; empty where nothing else needs any.
     """
     first, last = current(schedule, producer), current(schedule, consumer)
-    graph = Graph(schedule)
+    graph = DependencyGraph(schedule)
     check_depends(graph, first, last)
     between = {first, *graph.dependents((first,))} & graph.needed((last,))
     chain = {t.op for t in between if not isinstance(t.op, PlaceholderOp)} - {last.op}
@@ -51,12 +51,14 @@ def recompute(schedule: Schedule, producer: Tensor, consumer: Tensor) -> dict[Te
     known = _known_as(schedule, originals, clones)
     own = {schedule[op]: clones for op in chain - cloned | {last.op}}
     redirect(schedule, schedule.stages, {}, own)
-    scene = Scene(schedule)  # a clone shares what the original shares, with what it reads and with its readers
-    if scene.loops().conflict is not None:
+    snapshot = ScheduleSnapshot(
+        schedule
+    )  # a clone shares what the original shares, with what it reads and with its readers
+    if snapshot.nest().conflict is not None:
         raise ScheduleError(
             f"{first.name} cannot be computed apart for {last.name}: the loops it shares would not nest"
         )
-    scene.write()
+    snapshot.write()
     return known
 
 

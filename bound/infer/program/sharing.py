@@ -22,8 +22,8 @@ from bound.errors import ScheduleError
 from bound.itervar import IterVar
 from bound.operation import Operation
 from bound.replay.domain import BROADCAST
-from bound.replay.loops import Leaf, Longer, Loops, Node
-from bound.replay.scene import Scene
+from bound.replay.loops import ExtendedLoops, Leaf, SharedLoop, SharedNest
+from bound.replay.snapshot import ScheduleSnapshot
 from bound.schedule import AttachType, Fuse, IterVarAttr, Rebase, Relation, Schedule, Split, Stage, Tail
 from bound.schedule.attach import check_attachments
 from bound.schedule.message import with_ancestors
@@ -75,19 +75,19 @@ def normalized(schedule: Schedule) -> tuple[Schedule, Sharing]:
         return schedule.normalize(), Sharing()
     new = schedule.copy()
     inject_inline(new)
-    scene = Scene(new)
-    loops = scene.loops()
+    snapshot = ScheduleSnapshot(new)
+    loops = snapshot.nest()
     if loops.conflict is not None:
         (op, _), (other, _) = loops.conflict.apart
         raise ScheduleError(
             f"stage {op.name}: it cannot run in one loop with {other.name} any more ({loops.conflict.rule})"
         )
-    added = {new[op]: _lengthened(new[op], made) for op, made in loops.longer.items()}
+    added = {new[op]: _lengthened(new[op], made) for op, made in loops.extended.items()}
     rebase_non_zero_min_loop(new)
     legalize_invalid_attach(new)
-    sharing = _shared(new, loops) if loops.node else Sharing()
+    sharing = _shared(new, loops) if loops.loop_of else Sharing()
     sharing.added = added
-    for op, made in loops.longer.items():
+    for op, made in loops.extended.items():
         for old, leaf in zip(loops.domains[op].loop, made.loop, strict=False):
             if old is not leaf:
                 sharing.replacements[old] = sharing.replacements.get(leaf, (new[op], leaf))
@@ -95,7 +95,7 @@ def normalized(schedule: Schedule) -> tuple[Schedule, Sharing]:
     return new, sharing
 
 
-def _lengthened(stage: Stage, made: Longer) -> tuple[IterVar, ...]:
+def _lengthened(stage: Stage, made: ExtendedLoops) -> tuple[IterVar, ...]:
     """Give a stage the loops that stand for its own; the axes added for that."""
     stage.relations = list(made.relations)
     stage.all_iter_vars = list(dict.fromkeys((*stage.all_iter_vars, *made.added, *made.loop)))
@@ -111,20 +111,20 @@ def _lengthened(stage: Stage, made: Longer) -> tuple[IterVar, ...]:
     return tuple(made.added)
 
 
-def _shared(schedule: Schedule, loops: Loops) -> Sharing:
+def _shared(schedule: Schedule, loops: SharedNest) -> Sharing:
     sharing = Sharing()
     leaves = {op: tuple(schedule[op].leaf_iter_vars) for op in loops.chain}
-    nodes = list(dict.fromkeys(loops.node.values()))
-    variable: dict[Node, IterVar] = {}
+    nodes = list(dict.fromkeys(loops.loop_of.values()))
+    variable: dict[SharedLoop, IterVar] = {}
     for node in nodes:
         op, place = loops.owner(node)
         variable[node] = leaves[op][place]
         if len(node.leaves) > 1:
             _join_attrs(schedule, leaves, node, variable[node])
-    moved: dict[tuple[Stage, IterVar], Node] = {}
+    moved: dict[tuple[Stage, IterVar], SharedLoop] = {}
     for op in loops.chain:
         stage = schedule[op]
-        moved |= {(stage, iv): loops.node[op, k] for k, iv in enumerate(leaves[op]) if (op, k) in loops.node}
+        moved |= {(stage, iv): loops.loop_of[op, k] for k, iv in enumerate(leaves[op]) if (op, k) in loops.loop_of}
         if loops.strict[op]:
             _rename(schedule, loops, sharing, variable, leaves[op], op)
     for op, home in loops.home.items():
@@ -153,9 +153,9 @@ def _shared(schedule: Schedule, loops: Loops) -> Sharing:
 
 def _moved_to(
     schedule: Schedule,
-    loops: Loops,
-    variable: Mapping[Node, IterVar],
-    moved: Mapping[tuple[Stage, IterVar], Node],
+    loops: SharedNest,
+    variable: Mapping[SharedLoop, IterVar],
+    moved: Mapping[tuple[Stage, IterVar], SharedLoop],
     target: Stage,
     axis: IterVar,
 ) -> tuple[Stage, IterVar]:
@@ -182,20 +182,20 @@ def _inside_of(relations: Sequence[Relation], first: Iterable[IterVar]) -> list[
     return found[::-1]
 
 
-def _runner(schedule: Schedule, loops: Loops, node: Node) -> Stage:
+def _runner(schedule: Schedule, loops: SharedNest, node: SharedLoop) -> Stage:
     """The stage whose leaf a loop is, that runs the loops around it as well or is computed in them."""
     owners = [leaf for leaf in node.leaves if loops.owns(leaf) and loops.kind(leaf) != BROADCAST]
     full = [op for op, _ in owners if all(_is_around(loops, op, outer) for outer in node.path())]
     return schedule[full[-1] if full else loops.owner(node)[0]]
 
 
-def _is_around(loops: Loops, op: Operation, node: Node) -> bool:
+def _is_around(loops: SharedNest, op: Operation, node: SharedLoop) -> bool:
     """Whether a loop is around a stage because the stage runs it, or shares one inside of it."""
     home = loops.home[op]
     return (home is not None and node in home.path()) or _runs(loops, op, node)
 
 
-def _runs(loops: Loops, op: Operation, node: Node) -> bool:
+def _runs(loops: SharedNest, op: Operation, node: SharedLoop) -> bool:
     """Whether a stage has a loop as a leaf: not where it has one element there."""
     leaf = node.leaf_of(op)
     return leaf is not None and (loops.kind(leaf) != BROADCAST or loops.owner(node) == leaf)
@@ -203,9 +203,9 @@ def _runs(loops: Loops, op: Operation, node: Node) -> bool:
 
 def _rename(
     schedule: Schedule,
-    loops: Loops,
+    loops: SharedNest,
     sharing: Sharing,
-    variable: Mapping[Node, IterVar],
+    variable: Mapping[SharedLoop, IterVar],
     leaves: tuple[IterVar, ...],
     op: Operation,
 ) -> None:
@@ -215,7 +215,7 @@ def _rename(
     joined: list[Leaf] = []
     apart: set[Leaf] = set()
     for place, leaf in enumerate(leaves):
-        node = loops.node.get((op, place))
+        node = loops.loop_of.get((op, place))
         if node is None:
             continue
         joined.append((op, place))
@@ -233,7 +233,7 @@ def _rename(
         if not loops.owns((op, place)):
             stage.leaf_iter_vars = [iv for iv in stage.leaf_iter_vars if iv is not loop]
             outer.append(loop)
-    shared = {variable[loops.node[leaf]] for leaf in joined}  # what has one element stands inside of them
+    shared = {variable[loops.loop_of[leaf]] for leaf in joined}  # what has one element stands inside of them
     stage.leaf_iter_vars = sorted(stage.leaf_iter_vars, key=lambda iv: iv not in shared)
     # a loop of several stages runs over its axes and no further, so that it is as long for each of them; and what has
     # one element is met once, also where it stands inside of a reduction now
@@ -268,7 +268,9 @@ def _with_child(relation: Relation, leaf: IterVar, loop: IterVar) -> Relation:
     return Rebase(relation.parent, loop) if isinstance(relation, Rebase) else replace(relation, iter=loop)
 
 
-def _join_attrs(schedule: Schedule, leaves: Mapping[Operation, tuple[IterVar, ...]], node: Node, loop: IterVar) -> None:
+def _join_attrs(
+    schedule: Schedule, leaves: Mapping[Operation, tuple[IterVar, ...]], node: SharedLoop, loop: IterVar
+) -> None:
     """What one stage says of its leaf holds for the loop."""
     said = [schedule[op].iter_var_attrs.get(leaves[op][place]) for op, place in node.leaves]
     kinds = [attr.iter_type for attr in said if attr is not None and attr.iter_type is not None]

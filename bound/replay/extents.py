@@ -1,0 +1,278 @@
+"""Whether a loop is as long for each of the stages that run it.
+
+A stage in loops that are longer than its own, because another stage has an axis there that it has not.
+
+Of T4[i] and T7[i, j], which both read what is computed in the loop that i and j are fused to, T7 has the longer loop.
+T4 runs in that loop as well: what it has no axis for is computed anew. Its loops are made as those of T7 are, from its
+own axes and from one, added for that, which its formula does not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Final
+
+from bound.itervar import IterVar
+from bound.operation import ComputeOp, Operation
+from bound.replay.domain import BROADCAST, FORMS, REDUCTION, TensorDomain, equal_sizes, same_extent
+from bound.replay.loops import Conflict, ExtendedLoops, Leaf, SharedNest
+from bound.replay.reasons import MISMATCH
+from bound.replay.transform_replay import TransformHistory, history, is_same_transform
+from bound.schedule import Fuse, Rebase, Relation, Singleton, Split, Tail
+from bound.schedule.message import pass_down_domain, with_ancestors
+from bound.schedule.relations import children, parents
+from intset.expr.node import Expr
+from intset.expr.range import Range
+
+
+def check_lengths(nest: SharedNest) -> Iterator[Conflict]:
+    """Whether a loop that several stages run is as long for each of them; and who runs loops as they are."""
+    numbers, outputs = _ExtentNumbering(nest), set(nest.outputs)
+    for op in sorted(nest.chain, key=lambda op: -1 if (home := nest.home[op]) is None else home.depth):
+        positions = [k for k in range(nest.shared.get(op, 0)) if (op, k) in nest.loop_of]
+        loose = next((leaf for k in positions if not _is_strict(nest, numbers, leaf := (op, k))), None)
+        nest.strict[op] = op not in nest.fixed and loose is None
+        if positions and not nest.strict[op]:
+            leaf = loose or (op, positions[-1])
+            last = nest.owner(nest.loop_of[leaf])
+            nest.strict[op] = nest.strict[last[0]] and _lengthened(nest, numbers, op, last[0])
+            if op in outputs and not nest.strict[op]:
+                # all of it would be computed each time: no reader says which part belongs to one iteration
+                yield Conflict(MISMATCH, (leaf, last))
+    for loop in dict.fromkeys(nest.loop_of.values()):
+        owners = [leaf for leaf in loop.leaves if nest.owns(leaf)]
+        real = [leaf for leaf in owners if nest.kind(leaf) != BROADCAST]
+        for first, second in pairwise(owners):
+            if not (nest.strict[first[0]] and nest.strict[second[0]]):
+                yield Conflict(MISMATCH, (first, second))
+        last = nest.owner(loop)
+        for leaf in real:
+            if numbers.of(leaf) != numbers.of(last) and not _lengthened(nest, numbers, leaf[0], last[0]):
+                yield Conflict(MISMATCH, (leaf, last))
+
+
+def _lengthened(nest: SharedNest, numbers: _ExtentNumbering, op: Operation, other: Operation) -> bool:
+    """Whether the loops of an operation can be those of another that has more axes."""
+    if op not in nest.extended:
+        for loop in nest.chain[op]:
+            leaf = loop.leaf_of(other)
+            if leaf is None or numbers.of(leaf) != numbers.of(nest.owner(loop)):
+                return False
+        found = extend_loops(nest, op, other)
+        if found is None or not numbers.agree(found, op, other):
+            return False
+        nest.extended[op] = found
+    return True
+
+
+def _is_strict(nest: SharedNest, numbers: _ExtentNumbering, leaf: Leaf) -> bool:
+    if nest.kind(leaf) == BROADCAST:
+        return True
+    owner = nest.owner(nest.loop_of[leaf])
+    return nest.strict[owner[0]] and numbers.of(leaf) == numbers.of(owner)
+
+
+class _ExtentNumbering:
+    """How loops came about from extents, as numbers: two loops with one mark run over the same values.
+
+    Axes of one element that were fused with others leave no mark.
+    """
+
+    def __init__(self, nest: SharedNest) -> None:
+        self.nest = nest
+        self._numbers: dict[object, int] = {}
+        self._extents: dict[frozenset[tuple[Expr, int]], dict[int, int]] = {}  # by the terms of their forms
+        self._symbolic: list[tuple[frozenset[tuple[Expr, int]], Expr, int]] = []
+        self._of: dict[Operation, dict[IterVar, int]] = {}
+
+    def of(self, leaf: Leaf) -> int:
+        op, position = leaf
+        if op not in self._of:
+            self._of[op] = self._marked(self.nest.domains[op])
+        return self._of[op][self.nest.domains[op].loop[position]]
+
+    def agree(self, made: ExtendedLoops, op: Operation, other: Operation) -> bool:
+        """Whether loops that were made longer are those of the other operation."""
+        domain, model = self.nest.domains[op], self.nest.domains[other]
+        theirs = self._marked(model)
+        longer = TensorDomain(op, (*domain.root, *made.added), made.loop, made.relations)
+        own = self._marked(longer, {iv: theirs[axis] for iv, axis in made.added.items()})
+        return all(
+            own[made.loop[loop.positions[op]]] == theirs[model.loop[loop.positions[other]]]
+            for loop in self.nest.chain[op]
+        )
+
+    def _marked(self, domain: TensorDomain, known: Mapping[IterVar, int] | None = None) -> dict[IterVar, int]:
+        found = dict(known or {})
+        for iv in domain.root:
+            if iv not in found:
+                found[iv] = self._number(("axis", self._extent(iv)))
+        for relation in domain.relations:
+            self._mark(relation, domain, found)
+        return found
+
+    def _mark(self, relation: Relation, domain: TensorDomain, found: dict[IterVar, int]) -> None:
+        if isinstance(relation, Split):
+            how = (found[relation.parent], relation.factor, relation.nparts, relation.tail)
+            found[relation.outer] = self._number(("outer", *how))
+            found[relation.inner] = self._number(("inner", *how))
+        elif isinstance(relation, Singleton):
+            found[relation.iter] = self._number(("one",))
+        elif isinstance(relation, Rebase):
+            found[relation.rebased] = found[relation.parent]
+        elif isinstance(relation, Fuse):
+            fused = [iv for iv in parents(relation) if domain.kinds[iv] != BROADCAST]
+            numbers = [found[iv] for iv in fused or parents(relation)[:1]]
+            found[relation.fused] = numbers[0] if len(numbers) == 1 else self._number(("fuse", *numbers))
+
+    def _extent(self, iv: IterVar) -> int:
+        """The number of an extent; forms with the same terms are equal where their constants are."""
+        assert iv.dom is not None and isinstance(iv.dom.extent, Expr)
+        form = FORMS.form(iv.dom.extent)
+        terms = frozenset(form.terms.items())
+        same_terms = self._extents.setdefault(terms, {})
+        if form.const not in same_terms:
+            others = () if form.is_const else (end for end in self._symbolic if end[0] != terms)
+            found = next((number for _, known, number in others if equal_sizes(known, iv.dom.extent)), None)
+            same_terms[form.const] = self._number(("extent", terms, form.const)) if found is None else found
+            if not form.is_const:
+                self._symbolic.append((terms, iv.dom.extent, same_terms[form.const]))
+        return same_terms[form.const]
+
+    def _number(self, key: object) -> int:
+        return self._numbers.setdefault(key, len(self._numbers))
+
+
+_WHOLE_TILES: Final = (Tail.ROUND_UP, Tail.SHIFT_INWARDS)  # what they compute depends on where the axis ends
+
+
+def extend_loops(nest: SharedNest, op: Operation, other: Operation) -> ExtendedLoops | None:
+    """The loops of an operation, made as those of another that it shares its first loops with.
+
+    `None` where they cannot be, or where to compute an element anew is not to compute the same.
+    """
+    chain = nest.chain[op]
+    if not isinstance(op, ComputeOp) or op in nest.fixed:
+        return None
+    if any(other not in loop.positions for loop in chain) or _accumulates(nest, op):
+        return None
+    roots = _roots(nest, (other, chain[0].positions[other]), (op, chain[0].positions[op]))
+    model, own = nest.domains[other], nest.domains[op]
+    same = {iv: axis for iv, axis in roots.items() if same_extent(iv, axis)}
+    shared = {model.loop[loop.positions[other]]: own.loop[loop.positions[op]] for loop in chain}
+    return _LoopExtension(own, model, same).result(shared)
+
+
+def _accumulates(nest: SharedNest, op: ComputeOp) -> bool:
+    """Whether an element that is met again would count twice: a loop over data stands in one that reduces."""
+    kinds = nest.domains[op].kinds
+    seen = False
+    for iv in nest.domains[op].loop:
+        if seen and kinds[iv] != REDUCTION:
+            return True
+        seen = seen or kinds[iv] == REDUCTION
+    return any(nest.kind((op, loop.positions[op])) == REDUCTION for loop in nest.chain[op])
+
+
+def _roots(nest: SharedNest, start: Leaf, end: Leaf) -> dict[IterVar, IterVar]:
+    """From the roots of one operation to those of another, over all that their loops are one because of."""
+    found = {iv: iv for iv in nest.domains[start[0]].root}
+    way = nest.between(start, end)
+    for (here, _), (there, _) in pairwise(way):
+        up = nest.match.get((there, here))
+        step = up.axes.to_producer if up is not None else nest.match[here, there].axes.to_reader
+        found = {iv: step[axis] for iv, axis in found.items() if axis in step}
+    return found
+
+
+@dataclass(eq=False)
+class _LoopExtension:
+    """The relations of `model` done to `own`, as far as loops of both need them.
+
+    Attributes
+    ----------
+    roots: from roots of the model to those of `own` that are the same axis.
+    at: for axes of the model the axis of `own` that is the same, before `own` fused it with axes of one element.
+    new: for axes of the model the axis that stands for them now.
+    """
+
+    own: TensorDomain
+    model: TensorDomain
+    roots: Mapping[IterVar, IterVar]
+    at: dict[IterVar, IterVar] = field(default_factory=dict)
+    new: dict[IterVar, IterVar] = field(default_factory=dict)
+    added: dict[IterVar, IterVar] = field(default_factory=dict)
+
+    def result(self, shared: Mapping[IterVar, IterVar]) -> ExtendedLoops | None:
+        """`shared`: loops of the model with those of `own` that are the same."""
+        needed = with_ancestors(self.model.relations, shared)
+        mapped = set(self.roots.values())
+        only_here = (iv for iv in self.own.root if self.own.kinds[iv] == BROADCAST and iv not in mapped)
+        steps = history(self.own.relations, only_here)
+        self.at = {iv: axis for iv, axis in self.roots.items() if iv in needed}
+        self.new = dict(self.at)
+        made: list[Relation] = []
+        for relation in self.model.relations:
+            if any(iv in needed for iv in children(relation)) and any(iv in self.at for iv in parents(relation)):
+                found = self._done(relation, steps)
+                if found is None:
+                    return None
+                made.append(found)
+        instead: dict[IterVar, IterVar] = {}
+        for iv, leaf in shared.items():
+            if iv not in self.at or steps.forwarded(self.at[iv])[0] is not leaf:
+                return None
+            instead[leaf] = self.new[iv]
+        gone = with_ancestors(self.own.relations, shared.values())
+        kept = [r for r in self.own.relations if not any(iv in gone for iv in children(r))]
+        return self._complete([*made, *kept], instead, steps)
+
+    def _done(self, relation: Relation, steps: TransformHistory) -> Relation | None:
+        """One relation of the model, done to the axes that stand for its own."""
+        if isinstance(relation, (Rebase, Singleton)):
+            return None
+        inside = [iv for iv in parents(relation) if iv in self.at]
+        if isinstance(relation, Fuse) and len(inside) == 1:
+            self.at[relation.fused] = self.at[inside[0]]
+            fused = self.new[relation.fused] = relation.fused.part(f"{self.new[inside[0]].name}.fused")
+            ends = [self.new[iv] if iv in self.new else self._axis(iv) for iv in (relation.outer, relation.inner)]
+            return Fuse(ends[0], ends[1], fused)
+        starts = [steps.forwarded(self.at[iv])[0] for iv in inside]
+        same = steps.step(starts[0])
+        if same is None or not is_same_transform(relation, same, starts):
+            return None
+        for iv, own in zip(children(relation), children(same), strict=True):
+            self.at[iv] = self.new[iv] = own
+        if isinstance(relation, Fuse):
+            return Fuse(self.new[relation.outer], self.new[relation.inner], self.new[relation.fused])
+        if relation.tail in _WHOLE_TILES:
+            return None
+        own_ends = self.new[relation.parent], self.new[relation.outer], self.new[relation.inner]
+        return Split(*own_ends, relation.factor, relation.nparts, relation.tail)
+
+    def _axis(self, iv: IterVar) -> IterVar:
+        """An axis as long as one of the model."""
+        roots = {root: root.dom for root in self.model.root if root.dom is not None}
+        extent = pass_down_domain(self.model.relations, roots)[iv].extent
+        made = IterVar(Range(0, extent), iv.name, iv.iter_type, sizes=iv.sizes)
+        self.added[made] = iv
+        return made
+
+    def _complete(
+        self, relations: Sequence[Relation], instead: Mapping[IterVar, IterVar], steps: TransformHistory
+    ) -> ExtendedLoops | None:
+        """The whole, if the relations lead from all axes to the loops."""
+        alive = dict.fromkeys((*self.own.root, *self.added))
+        for relation in relations:
+            if any(iv not in alive for iv in parents(relation)):
+                return None
+            for iv in parents(relation):
+                del alive[iv]
+            alive.update(dict.fromkeys(children(relation)))
+        loop = [instead.get(iv, iv) for iv in self.own.loop]
+        left = [iv for iv in alive if iv not in set(loop)]
+        if any(iv not in alive for iv in loop) or any(iv not in steps.alone or iv not in self.own.root for iv in left):
+            return None
+        return ExtendedLoops(tuple(relations), self.added, (*loop, *left))
