@@ -18,8 +18,8 @@ from bound.schedule import Fuse, Rebase, Relation, Schedule, Singleton, Split
 from bound.schedule.relations import children, parents
 from bound.tensor import Tensor
 from intset.context import Context
-from intset.expr.text import shown
 from intset.expr.node import Expr
+from intset.expr.text import shown
 from intset.linear.canonical import Normalizer
 
 ITERATION: Final = "i"
