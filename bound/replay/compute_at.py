@@ -15,7 +15,7 @@ from bound.itervar import IterVar
 from bound.operation import Operation
 from bound.replay.dependencies import C2P, Edge, check_depends
 from bound.replay.domain import REDUCTION, current, domain, position_of
-from bound.replay.positions import Propagation, carry_loops, carry_position, settle, unmapped
+from bound.replay.positions import PropagatedPositions, carry_loops, carry_position, settle, unmapped
 from bound.replay.reasons import Reason, Repair, ReplayError
 from bound.replay.recompute import recompute
 from bound.replay.snapshot import ScheduleSnapshot, is_inlined
@@ -109,7 +109,7 @@ def _refuse_immovable(snapshot: ScheduleSnapshot, moving: set[Operation], produc
         raise ScheduleError(f"stage {consumer.name}: {call} needs its loops, but it is inlined")
 
 
-def _refuse_held(snapshot: ScheduleSnapshot, carried: Propagation, reasons: tuple[Reason, ...]) -> None:
+def _refuse_held(snapshot: ScheduleSnapshot, carried: PropagatedPositions, reasons: tuple[Reason, ...]) -> None:
     """Where a reader cannot be moved at all, that is the reason in words."""
     for reason in reasons:
         for tensor in (reason.tensor, reason.consumer):

@@ -193,7 +193,7 @@ def _reason(nest: SharedNest, conflict: Conflict, leaf: Leaf, asked: int) -> Rea
 
 
 @dataclass(eq=False)
-class Propagation:
+class PropagatedPositions:
     """Where the position of one tensor is in others.
 
     Attributes
@@ -208,9 +208,9 @@ class Propagation:
     held: dict[Operation, str] = field(default_factory=dict)
 
 
-def carry_loops(snapshot: ScheduleSnapshot, start: Tensor, position: int, allowed: Allowed) -> Propagation:
+def carry_loops(snapshot: ScheduleSnapshot, start: Tensor, position: int, allowed: Allowed) -> PropagatedPositions:
     """Make the loops of neighbours like the first `position` loops of `start`, where they are not yet."""
-    result = Propagation({start.op: position})
+    result = PropagatedPositions({start.op: position})
     for edge in tree(snapshot, start, position, allowed):
         op, asked = edge.target.op, result.position[edge.source.op]
         place = matched(snapshot, edge, asked)
@@ -231,12 +231,12 @@ def carry_loops(snapshot: ScheduleSnapshot, start: Tensor, position: int, allowe
 
 def carry_position(
     snapshot: ScheduleSnapshot, start: Tensor, position: int, held: Mapping[Operation, str]
-) -> Propagation:
+) -> PropagatedPositions:
     """Where the position of `start` is in all tensors, as loops are now; as much of it as they agree with.
 
     `held`: the rules by which loops could not be made to agree.
     """
-    result = Propagation({start.op: position}, held=dict(held))
+    result = PropagatedPositions({start.op: position}, held=dict(held))
     for edge in tree(snapshot, start, position):
         asked = result.position[edge.source.op]
         place = matched(snapshot, edge, asked)
@@ -262,7 +262,7 @@ def _mapped(snapshot: ScheduleSnapshot, edge: Edge, position: int) -> int:
     return sum(iv in match.mapped for iv in match.reader.loop[:position]) if edge.kind == C2P else position
 
 
-def _largest(snapshot: ScheduleSnapshot, edge: Edge, asked: int, result: Propagation) -> int:
+def _largest(snapshot: ScheduleSnapshot, edge: Edge, asked: int, result: PropagatedPositions) -> int:
     """The position at the end of a step that is as much of `asked` as there is; it says why that is not all."""
     less, place = asked, None
     while place is None:
@@ -282,7 +282,7 @@ def _largest(snapshot: ScheduleSnapshot, edge: Edge, asked: int, result: Propaga
 
 
 def unmapped(
-    snapshot: ScheduleSnapshot, op: Operation, mapped: Propagation, chain: Collection[Operation]
+    snapshot: ScheduleSnapshot, op: Operation, mapped: PropagatedPositions, chain: Collection[Operation]
 ) -> Reason | None:
     """Why an operation does not share a loop of a reader with which it is read otherwise than at the same axis.
 
