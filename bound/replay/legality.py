@@ -21,7 +21,7 @@ from typing import Final
 from bound.itervar import IterType
 from bound.operation import Operation
 from bound.replay.domain import BROADCAST, REDUCTION, TensorDomain
-from bound.replay.extents import check_lengths
+from bound.replay.loop_extents import check_lengths
 from bound.replay.loops import Conflict, Leaf, SharedLoop, SharedNest
 from bound.replay.reasons import KIND, MISMATCH, ORDER, PERSISTENT, SELF_MAPPED
 from bound.replay.transform_replay import Matching
