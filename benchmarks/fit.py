@@ -24,7 +24,7 @@ from benchmarks.cases import Case, fixed, scaled
 from benchmarks.forms import FORMS, Row
 from lowering.forms.model import KINDS, work
 from lowering.forms.weights import WEIGHTS
-from lowering.passes.partition import partition_loops
+from lowering.passes.loops.index_set_splitting import partition_loops
 
 PAIRS = 3.0  # how much more a difference between two forms counts than the time of one
 PRIOR = 0.1  # how much the weights are drawn to what they are

@@ -1,10 +1,10 @@
 """The words for what becomes of a stage whose region is no box.
 
 guard       one nest over the box, its guards where they are decided
-ends        the same, with what a guard says of one loop as the end of that loop (`lowering.passes.follow`)
+ends        the same, with what a guard says of one loop as the end of that loop (`lowering.passes.loops.tightening`)
 split       a nest for each of the disjoint pieces of the region, as far as there are such, their loops with such ends
 partition   one guarded nest, whose loops are taken apart into an interior without a guard and borders
-            (`lowering.passes.partition`)
+            (`lowering.passes.loops.index_set_splitting`)
 auto        the cheapest of these (`lowering.forms`)
 """
 

@@ -32,7 +32,7 @@ from lowering.build.shared import Item, around, merged, ordered
 from lowering.build.stages import Attach, Level, Starting
 from lowering.nest.ir import Allocate, Evaluate, If, Seq, Stmt, seq
 from lowering.nest.walk import Visit, drive, substitute, transform
-from lowering.passes.unique import with_own_storage
+from lowering.passes.alpha_renaming import with_own_storage
 
 _NOTHING: Final[Mapping[Var, Expr]] = {}
 _UNCHECKED: Final[Checks] = {}

@@ -26,19 +26,18 @@ from lowering.codegen.straight import Straight
 from lowering.codegen.text import opened
 from lowering.nest.ir import Function, checked_function
 from lowering.nest.walk import operands, statements, without_assumptions
-from lowering.passes.accumulators import accumulate
-from lowering.passes.bounded import sizes_that_fit, with_short_signs
-from lowering.passes.constants import fold_constants
-from lowering.passes.dead import drop_dead
-from lowering.passes.digits import run_over_digits
-from lowering.passes.forwarded import forward_copies
-from lowering.passes.identities import drop_identities
-from lowering.passes.inline import inline_values
-from lowering.passes.narrow import Width, narrow
-from lowering.passes.partition import partition_loops
-from lowering.passes.rows import decide_rows
-from lowering.passes.unique import with_own_storage
-from lowering.passes.unroll import unroll
+from lowering.passes.alpha_renaming import with_own_storage
+from lowering.passes.loops.delinearization import run_over_digits
+from lowering.passes.loops.index_set_splitting import partition_loops
+from lowering.passes.loops.unrolling import unroll
+from lowering.passes.loops.unswitching import decide_rows
+from lowering.passes.stores.copy_elimination import forward_copies
+from lowering.passes.stores.dead_code import drop_dead
+from lowering.passes.stores.identities import drop_identities
+from lowering.passes.stores.scalar_replacement import accumulate
+from lowering.passes.values.constant_folding import fold_constants
+from lowering.passes.values.cse import inline_values
+from lowering.passes.values.index_width import Width, narrow, sizes_that_fit, with_short_signs
 from lowering.storage.fixed import with_fixed_storage
 
 QUIET: Final = ("#ifndef _OPENMP", '#pragma GCC diagnostic ignored "-Wunknown-pragmas"', "#endif")

@@ -38,7 +38,7 @@ from lowering.nest.ir import Allocate, Assert, Evaluate, For, Function, If, Let,
 from lowering.nest.scope import Scope, scope_of
 from lowering.nest.text import end_of
 from lowering.nest.walk import Visit, drive, free_variables, needed_variables, range_ends, statements, touched
-from lowering.passes.narrow import offset
+from lowering.passes.values.index_width import offset
 from lowering.storage.plan import parallel_plan
 
 ZEROED: Final = 64  # elements up to which an array is set to zero first, when that avoids a warning

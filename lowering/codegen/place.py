@@ -10,7 +10,7 @@ from intset.expr import ops
 from intset.expr.node import Expr, Node, const, make
 from intset.expr.walk import is_small, postorder, rewrite
 from lowering.nest.scope import Scope
-from lowering.passes.narrow import offset
+from lowering.passes.values.index_width import offset
 
 MAX_NODES: Final = 100  # a larger expression stays as it is
 _DIVIDING: Final = frozenset((*ops.DIVISIONS, ops.SHR, ops.BITAND))

@@ -14,7 +14,7 @@ from intset.linear.form import Linear
 from lowering.nest.combine import is_combining
 from lowering.nest.ir import For, LoopKind, Seq, Store
 from lowering.nest.walk import operands, range_ends
-from lowering.passes.narrow import offset
+from lowering.passes.values.index_width import offset
 
 _REDUCTIONS: Final = {ValueOp.ADD: "+", ValueOp.MUL: "*", ValueOp.MIN: "min", ValueOp.MAX: "max"}  # OpenMP's words
 

@@ -9,7 +9,7 @@ from intset.expr.node import Var
 from lowering.forms.model import is_dearer, modelled
 from lowering.nest.ir import Function
 from lowering.nest.walk import statements
-from lowering.passes.partition import partition_loops
+from lowering.passes.loops.index_set_splitting import partition_loops
 
 
 class Made:

@@ -27,7 +27,7 @@ from lowering.forms.weights import WEIGHTS
 from lowering.nest.ir import Allocate, For, Function, If, Let, Seq, Stmt, Store
 from lowering.nest.walk import Visit, drive, operands, range_ends, statements, variables
 from lowering.passes.affine import form_of
-from lowering.passes.counted import UNENDING
+from lowering.passes.profitability import UNENDING
 
 KINDS: Final[Mapping[str, str]] = {
     "operation": "additions, products, comparisons, minima, elements touched: one at a time",

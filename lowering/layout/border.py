@@ -28,8 +28,8 @@ from lowering.layout.moved import movable, tensor_like, with_accesses
 from lowering.nest.ir import Allocate, Function, If, Padding, Stmt, Store, seq
 from lowering.nest.names import IDENTIFIER
 from lowering.nest.tensors import is_outside, tensors_of
-from lowering.passes.known import Known
 from lowering.passes.places import flat, places, proves
+from lowering.passes.stores.reaching_values import Known
 
 
 def cache_read(f: Function, name: str, local: str | None = None) -> Function:

@@ -23,8 +23,8 @@ from lowering.nest.ir import Function, If, Let, Stmt, seq
 from lowering.nest.scope import Scope
 from lowering.nest.tensors import allocation_of, is_outside, padding_of, storage_of
 from lowering.nest.undef import has_undef
-from lowering.passes.known import Known
 from lowering.passes.places import Place, flat, places, proof_of, proves
+from lowering.passes.stores.reaching_values import Known
 
 
 def add_constraint(f: Function, name: str, where: Callable[..., object], value: object) -> Function:

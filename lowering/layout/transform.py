@@ -43,9 +43,9 @@ from lowering.nest.ir import Function, Padding, Stmt, Store, seq
 from lowering.nest.scope import Scope
 from lowering.nest.tensors import allocation_of, is_outside, padding_of, storage_of
 from lowering.nest.walk import statements
-from lowering.passes.known import Known
 from lowering.passes.places import flat, places, proves
 from lowering.passes.simplify import shortened
+from lowering.passes.stores.reaching_values import Known
 
 
 def transform_layout(f: Function, name: str, map: Any, pad_value: Any = None) -> Function:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from bound import dtypes
 from bound.tensor import Tensor, element
 from bound.tir import build
 from bound.tir.calls import FLOAT_FUNCTIONS, FLOAT_PAIRS, FUNCTIONS, PREDICATES, ROUNDINGS
 from bound.tir.opaque import integer
-from bound.tir.value import COMPARISONS, Value, ValueOp, make
+from bound.tir.value import COMPARISONS, Value, ValueOp, constant, make
 from intset.errors import InputError, ParseError
 from intset.expr import build as ints
 from intset.expr import ops
@@ -20,7 +20,7 @@ from intset.expr.ops import Op
 from intset.expr.parser import FUNCTIONS as INTEGER_FUNCTIONS
 from intset.expr.parser import Operand, Reader, Token
 from lowering.nest.ir import ShapeOf
-from lowering.nest.untyped import Untyped, fraction, operation, typed, unknown
+from lowering.nest.undef import undef
 
 _NUMBERS: Final = {"inf": float("inf"), "nan": float("nan")}
 _PAIRS: Final[dict[str, tuple[Op | None, ValueOp]]] = {
@@ -386,3 +386,71 @@ def _float_call(name: str, x: Any) -> Any:
 def _extern(dtype: str, name: str, args: tuple[Any, ...]) -> Any:
     made = make(ValueOp.CALL, tuple(typed(x) for x in args), dtype, name)
     return integer(made) if dtypes.is_int(dtype) else made
+
+
+UNDEF: Final = "undef"
+
+
+class Untyped(NamedTuple):
+    """An operation on values of which no type is known.
+
+    Attributes
+    ----------
+    make: builds the operation from its arguments, which then have a type; a leaf has none.
+    args: each an `Untyped`, or an integer, which becomes a value of the type of the others.
+    data: the number that a leaf is, or `None` of `undef()`.
+    has_fraction: whether it cannot be an integer.
+    """
+
+    make: Callable[..., Any] | None
+    args: tuple[Any, ...]
+    data: float | None
+    has_fraction: bool
+
+
+def fraction(number: float) -> Untyped:
+    return Untyped(None, (), number, True)
+
+
+def unknown() -> Untyped:
+    return Untyped(None, (), None, False)
+
+
+def operation(make: Callable[..., Any], *args: Any, fractional: bool = False) -> Untyped:
+    """The operation on these, of which one at least is untyped."""
+    return Untyped(make, args, None, fractional or any(isinstance(a, Untyped) and a.has_fraction for a in args))
+
+
+def typed(root: Any, dtype: str | None = None) -> Any:
+    """`root` as a value of this type; without one, as a `float32` where there are fractions in it, else an integer.
+
+    Raises
+    ------
+    InputError: a fraction would be an integer.
+    """
+    if not isinstance(root, Untyped):
+        return root
+    wanted = (dtypes.DEFAULT if root.has_fraction else dtypes.INDEX) if dtype is None else dtype
+    if root.has_fraction and not dtypes.is_float(wanted):
+        raise InputError(f"a number with a fraction is no {wanted}")
+    done: dict[int, Any] = {}
+    stack: list[Untyped] = [root]
+    while stack:
+        node = stack[-1]
+        waiting = [a for a in node.args if isinstance(a, Untyped) and id(a) not in done]
+        if waiting:
+            stack += waiting
+            continue
+        stack.pop()
+        args = [done[id(a)] if isinstance(a, Untyped) else _converted(a, wanted) for a in node.args]
+        if node.make is not None:
+            done[id(node)] = node.make(*args)
+        else:
+            done[id(node)] = undef(wanted) if node.data is None else constant(node.data, wanted)
+    return done[id(root)]
+
+
+def _converted(arg: Any, dtype: str) -> Any:
+    if isinstance(arg, Expr) and dtypes.is_float(dtype):
+        return build.cast(dtype, arg)
+    return arg

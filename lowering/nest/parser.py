@@ -34,9 +34,8 @@ from lowering.nest.ir import (
     seq,
 )
 from lowering.nest.lines import Line, Part, lines_of
-from lowering.nest.operands import OperandReader
-from lowering.nest.ranges import range_between
-from lowering.nest.untyped import Untyped, typed
+from lowering.nest.operands import OperandReader, Untyped, typed
+from lowering.nest.text import range_between
 from lowering.nest.walk import statements
 
 _KINDS: Final = {str(kind): kind for kind in (LoopKind.PARALLEL, LoopKind.VECTORIZED, LoopKind.UNROLLED)}

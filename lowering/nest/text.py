@@ -15,7 +15,7 @@ from bound.tir.opaque import IntFunction
 from bound.tir.value import Operand, Value, ValueOp
 from bound.tir.walk import loaded_tensor, substitute
 from intset.expr import ops
-from intset.expr.node import Expr, Var, constant_value
+from intset.expr.node import Expr, Var, const, constant_value, make
 from intset.expr.printer import Layout, Level, composed, layout_of, listed
 from intset.expr.range import Range
 from intset.expr.walk import size
@@ -141,3 +141,19 @@ def weighed(*summands: tuple[Expr, int]) -> Expr:
         else:
             terms[e] = terms.get(e, 0) + times
     return Linear(rest, {e: times for e, times in terms.items() if times}).expr()
+
+
+def range_between(low: Expr, end: Expr) -> Range:
+    """The range from `low` up to, and without, `end`: `end_of` gives `end` back.
+
+    The extent is what remains of `end - low` after what cancels, where that keeps the end as it is written.
+    """
+    if low.is_const and end.is_const:
+        count = end.data - low.data
+        # an end before the start, which a text may have as sizes may: the difference stays written out
+        return Range(low, const(count) if count >= 0 else make(ops.SUB, (end, low)))
+    if constant_value(low) == 0:
+        return Range(low, end)
+    likely = end.args[1] if end.op is ops.ADD and end.args[0] is low else weighed((low, -1), (end, 1))
+    extent = likely if end_of(low, likely) is end else end - low
+    return Range(low, extent)

@@ -29,10 +29,10 @@ from lowering.nest.undef import has_undef
 from lowering.nest.walk import operands, replaced, statements, tensors_read
 from lowering.padding.applied import folded
 from lowering.padding.states import PLACE, UNDEF, PadState, PadValue
-from lowering.passes.known import Known
 from lowering.passes.places import Place, places, proves
 from lowering.passes.simplify import shortened
-from lowering.passes.undefined import always_undef
+from lowering.passes.stores.reaching_values import Known
+from lowering.passes.stores.undef_removal import always_undef
 
 
 class Copy(NamedTuple):

@@ -12,7 +12,7 @@ from lowering.nest.walk import statements, tensors_read
 from lowering.padding.interface import Port
 from lowering.padding.moves import Move
 from lowering.padding.states import NOTHING, READABLE, UNTOUCHED, PadState, PadValue
-from lowering.passes.claims import with_checked_claims
+from lowering.passes.stores.assumptions import with_checked_claims
 
 States = Mapping[int, PadState | None]
 

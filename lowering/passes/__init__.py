@@ -1,66 +1,42 @@
-"""Passes over loop nests: functions from `Function` to `Function`.
+"""Passes over loop nests: functions from `Function` to `Function`, made of rules for the driver of `lowering.nest`.
 
-minima.py      names for long minima of allocations; choices.py: for selects that an inner loop makes alike each time
-follow.py      guards in the ends of loops
-simplify.py    loops of one iteration, conditions that always or never hold, shorter indices
-buffers.py     the same by what elements hold, too
-rebase.py      indices of allocated tensors count from the start of their storage
-dead.py        storage that nothing reads, and what fills it
-divisions.py   floor divisions become machine operations
-hoist.py       divisions that a loop does not change, done before it
-strength.py    divisions that a loop carries instead of computing
-unroll.py      unrolled loops written out
-partition.py   loops in pieces, so that conditions inside are decided; affine.py: what is known of such conditions;
-               folding.py: what follows from decided ones
-rows.py        choices that are the same for all that a loop stores, before it
-values.py      names for indices, where they are decided; counted.py: what a name saves; labels.py: how it is called;
-               regroup.py: sums in the order of loops; inline.py: the inverse, for what reads the form of indices
-races.py       parallel loops whose iterations meet
-accumulators.py elements that loops combine into, in variables
-unique.py      every variable in sight has a name of its own
-narrow.py      the width of index arithmetic
-intervals.py   whether an index is seen to fit, from the intervals of its parts
+loops/             loops: splitting, interchange, fusion, unswitching, tightening, strength reduction, dependence
+values/            integers: common subexpressions, constants, divisions, widths
+stores/            stores: dead code, copies, what elements hold, assumptions, storage
+simplify.py        rules from ranges, conditions and assertions: shorter ends, decided branches, single iterations
+branches.py        the public `simplify`: these rules, and branches that the contents of elements decide
+alpha_renaming.py  `unique_names`, and copies of statements with names of their own
+affine.py          ends of loops as linear forms; comparisons that they decide
+profitability.py   estimates of operations and iterations
+places.py          reports of passes; conditions and definedness at a position
 
-Those of padded layouts stand on the dataflow:
-
-places.py      statements with what is known there; reports
-known.py       conditions that what elements hold decides, stores that change nothing
-branches.py    branches that are decided, equal, or go together
-noop.py        statements that do nothing
-hoisting.py    conditions before loops; extents.py: loops over what does something; merge.py: two loops as one
-sequential.py  loops over an array, whole and in order: split.py, nests taken apart; turned.py, over its axes;
-               meeting.py, where accesses meet
-overcompute.py guards that make no difference, dropped; guards against what is for nothing
-undefined.py assumptions.py   `undef()` and `assume`, before code is made
-claims.py      which assumptions marked "proved" are proved; parser and printer ask it
+Guarantee of every pass: parameters end with the same elements wherever the nest it was given is defined. The docstring
+of each folder states what else its passes keep.
 """
 
 from lowering.nest.ir import ABOVE
-from lowering.passes.accumulators import accumulate
-from lowering.passes.assumptions import remove_assume
-from lowering.passes.buffers import simplify
-from lowering.passes.choices import name_choices
-from lowering.passes.claims import with_checked_claims
-from lowering.passes.dead import drop_dead
-from lowering.passes.divisions import lower_divisions, lowered_parts
-from lowering.passes.extents import reduce_loop_extents
-from lowering.passes.follow import follow_guards
-from lowering.passes.hoisting import hoist_expression
-from lowering.passes.inline import inline_values
-from lowering.passes.merge import merge_adjacent_loops
-from lowering.passes.minima import name_minima
-from lowering.passes.narrow import Width, narrow
-from lowering.passes.noop import remove_no_op
-from lowering.passes.overcompute import remove_branching_through_overcompute, remove_overcompute_through_branching
-from lowering.passes.partition import partition_loops
+from lowering.passes.alpha_renaming import unique_names
+from lowering.passes.branches import simplify
+from lowering.passes.loops.fusion import merge_adjacent_loops
+from lowering.passes.loops.index_set_splitting import partition_loops
+from lowering.passes.loops.licm import name_choices
+from lowering.passes.loops.strength_reduction import strength_reduce
+from lowering.passes.loops.tightening import follow_guards, reduce_loop_extents
+from lowering.passes.loops.unswitching import decide_rows, hoist_expression
 from lowering.passes.places import Entry
-from lowering.passes.rebase import rebase
-from lowering.passes.rows import decide_rows
-from lowering.passes.sequential import sequential_buffer_access
-from lowering.passes.strength import strength_reduce
-from lowering.passes.undefined import remove_undef
-from lowering.passes.unique import unique_names
-from lowering.passes.values import name_values
+from lowering.passes.stores.assumptions import remove_assume, with_checked_claims
+from lowering.passes.stores.dead_code import drop_dead, remove_no_op
+from lowering.passes.stores.overcompute import (
+    remove_branching_through_overcompute,
+    remove_overcompute_through_branching,
+)
+from lowering.passes.stores.rebase import rebase
+from lowering.passes.stores.scalar_replacement import accumulate
+from lowering.passes.stores.sequential_access import sequential_buffer_access
+from lowering.passes.stores.undef_removal import remove_undef
+from lowering.passes.values.cse import inline_values, name_minima, name_values
+from lowering.passes.values.divisions import lower_divisions, lowered_parts
+from lowering.passes.values.index_width import Width, narrow
 
 __all__ = [
     "Entry",

@@ -11,7 +11,7 @@ from bound.tir.reduce import Parameter
 from bound.tir.value import Operand, ValueOp
 from intset.expr import ops
 from intset.expr.node import Cond
-from lowering.nest.ir import For, Function, If, Seq, Stmt, Store, is_empty, seq
+from lowering.nest.ir import For, Function, If, Seq, Stmt, Store, checked_function, is_empty, seq
 from lowering.nest.scope import Scope, written_in
 from lowering.nest.walk import (
     Visit,
@@ -23,8 +23,10 @@ from lowering.nest.walk import (
     tensors_read,
     with_children,
 )
-from lowering.passes.known import Known
-from lowering.passes.places import Place, Report, bound_in, parts_of_condition, places, proves, root_of
+from lowering.passes.places import Entry, Place, Report, bound_in, parts_of_condition, places, proves, root_of
+from lowering.passes.simplify import plain
+from lowering.passes.stores.assumptions import check_assumptions
+from lowering.passes.stores.reaching_values import Known
 
 _SELECTS: Final = (ops.SELECT, ValueOp.SELECT)
 
@@ -188,3 +190,30 @@ def _opposite(a: Operand, b: Operand, scope: Scope) -> bool:
     if not isinstance(a, Cond) or not isinstance(b, Cond):
         return False
     return proves(scope.where(a), ~b) and proves(scope.where(~a), b)
+
+
+def simplify(f: Function, buffers: bool = True, report: list[Entry] | None = None) -> Function:
+    """The same function with fewer loops, branches and operations.
+
+    Loops of one iteration, conditions that always or never hold, shorter indices; with `buffers`, also branches that
+    are decided by what elements hold, branches of which both sides do the same, and branches one after another whose
+    conditions are equivalent or opposite, unless what they read changes between them.
+
+    Parameters
+    ----------
+    report: gets an `Entry` for each branch that is considered; with `buffers` only.
+
+    Raises
+    ------
+    InputError: an assumption of the nest is proved false.
+    """
+    checked_function(f, "simplify")
+    checked = check_assumptions(f)
+    if not buffers:
+        return plain(f)
+    said = Report(f)
+    joined, lines = merge_branches(f, said)
+    settled = Report(joined, lines)
+    f = settle_branches(joined, settled, checked if joined is f else None)
+    said.give(report, settled)
+    return plain(f)

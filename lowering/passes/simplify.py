@@ -24,11 +24,10 @@ from intset.simplify import Pricing, simplified
 from intset.simplify.irreducible import settled
 from intset.simplify.width import no_wider
 from lowering.nest.ir import Assert, Assume, For, Function, If, Seq, Stmt, is_empty, seq, tensor_of
-from lowering.nest.ranges import range_between
 from lowering.nest.scope import Scope, scope_of, written_in
-from lowering.nest.text import end_of
+from lowering.nest.text import end_of, range_between
 from lowering.nest.walk import Visit, drive, map_operands, range_ends, tensors_read
-from lowering.passes.integers import Whole, map_integers
+from lowering.passes.values.integers import Whole, map_integers
 
 MAX_NODES: Final = 200  # larger expressions are left as they are
 INDEX_BITS: Final = 32  # the width that indices are to fit where they do

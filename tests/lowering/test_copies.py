@@ -12,7 +12,7 @@ from lowering import Function, lower, parse_nest, run, to_c, unique_names
 from lowering.codegen.c import _prepared
 from lowering.nest.ir import Allocate, Let, Stmt, seq
 from lowering.nest.walk import statements
-from lowering.passes.unique import with_fresh_names, with_own_storage
+from lowering.passes.alpha_renaming import with_fresh_names, with_own_storage
 from tests.lowering.copied_programs import NESTS, drawn
 from tests.lowering.lowered import check_c, check_run, close, compile_c, problem, run_sanitized, text_of
 from tests.sweeps import daily

@@ -15,7 +15,7 @@ from lowering.build.function import Maker
 from lowering.forms import modelled
 from lowering.forms.choose import chosen
 from lowering.nest import scope
-from lowering.passes.partition import partition_loops
+from lowering.passes.loops.index_set_splitting import partition_loops
 from tests.bound.random_schedules import Program
 from tests.lowering.lowered import close, problem
 from tests.sweeps import daily

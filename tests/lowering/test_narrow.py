@@ -15,7 +15,7 @@ from intset.errors import EvaluationError
 from intset.expr import ops
 from intset.expr.node import const, make
 from lowering import lower, narrow, run, to_c
-from lowering.passes.intervals import Spans, fits_by_intervals
+from lowering.passes.values.intervals import Spans, fits_by_intervals
 from tests.lowering.lowered import compilers
 from tests.sweeps import daily
 

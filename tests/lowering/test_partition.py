@@ -16,12 +16,12 @@ from intset.expr.node import constant_value
 from lowering import lower, parse_nest, run, to_c
 from lowering.nest.ir import Assert, For, Function, Seq, Store
 from lowering.nest.walk import operands, range_ends, statements
-from lowering.passes import accumulators as accumulating
-from lowering.passes import partition
-from lowering.passes import worth as deciding
-from lowering.passes.accumulators import accumulate
+from lowering.passes import profitability as deciding
 from lowering.passes.affine import Loops
-from lowering.passes.partition import partition_loops
+from lowering.passes.loops import index_set_splitting as partition
+from lowering.passes.loops.index_set_splitting import partition_loops
+from lowering.passes.stores import scalar_replacement as accumulating
+from lowering.passes.stores.scalar_replacement import accumulate
 from tests.bound.corpus import CASES
 from tests.sweeps import daily
 

@@ -41,11 +41,11 @@ from lowering.passes import (
     partition_loops,
     worth,
 )
-from lowering.passes.constants import fold_constants
-from lowering.passes.digits import run_over_digits
-from lowering.passes.forwarded import forward_copies
-from lowering.passes.identities import drop_identities
-from lowering.passes.unroll import unroll
+from lowering.passes.loops.delinearization import run_over_digits
+from lowering.passes.loops.unrolling import unroll
+from lowering.passes.stores.copy_elimination import forward_copies
+from lowering.passes.stores.identities import drop_identities
+from lowering.passes.values.constant_folding import fold_constants
 from lowering.storage.fixed import with_fixed_storage
 from tests.lowering.random_nests import Nest
 from tests.lowering.wild_nests import Wild

@@ -1,0 +1,226 @@
+"""Loop nests taken apart: each statement, or few that belong together, with loops of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence, Set
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from bound.tensor import Tensor
+from bound.tir.build import negation, together
+from bound.tir.value import Truth
+from bound.tir.walk import loaded_tensor, nodes
+from intset.expr.node import Cond, Expr, Var
+from intset.expr.text import shown
+from intset.expr.walk import opaque_terms
+from lowering.dataflow.program import Access
+from lowering.errors import LayoutError
+from lowering.nest.ir import Allocate, Evaluate, For, Function, If, Let, Seq, Stmt, Store, seq
+from lowering.nest.scope import Scope, written_in
+from lowering.nest.undef import has_undef
+from lowering.nest.walk import (
+    Visit,
+    children,
+    drive,
+    map_operands,
+    operands,
+    replaced,
+    statements,
+    tensors_read,
+    with_children,
+)
+from lowering.passes.loops.dependence import Meeting, StaysError, earlier
+from lowering.passes.places import MOVABLE, flat
+
+Names = dict[Any, Any]
+
+
+class Nest(NamedTuple):
+    """Loops around a statement, the outermost first, and the guards between them, which depend on integers alone."""
+
+    loops: tuple[For, ...]
+    guards: tuple[Cond, ...]
+    body: Stmt
+
+    def stmt(self) -> Stmt:
+        """The nest as a statement, its guards inside of all loops."""
+        inner = If(together(*self.guards), self.body) if self.guards else self.body
+        for loop in reversed(self.loops):
+            inner = replace(loop, body=inner)
+        return inner
+
+
+class _Part(NamedTuple):
+    """A statement inside of loops and guards, and the tests of data that nothing in the nest changes."""
+
+    stmt: Stmt
+    loops: tuple[For, ...] = ()
+    guards: tuple[Cond, ...] = ()
+    tests: tuple[Truth, ...] = ()
+
+    def nest(self) -> Nest:
+        body = If(together(*self.tests), self.stmt) if self.tests else self.stmt
+        return Nest(self.loops, self.guards, body)
+
+    def under(self, stmt: Stmt, cond: Truth) -> _Part:
+        """A statement under one more condition."""
+        if isinstance(cond, Cond) and not opaque_terms(cond):
+            return self._replace(stmt=stmt, guards=(*self.guards, cond))
+        return self._replace(stmt=stmt, tests=(*self.tests, cond))
+
+
+def touches(stmt: Stmt, tensor: Tensor) -> bool:
+    """Whether a statement reads or writes elements of a tensor."""
+    for inner in statements(stmt):
+        if isinstance(inner, Store) and inner.tensor is tensor:
+            return True
+        if isinstance(inner, Evaluate) and tensor in (*inner.reads, *inner.writes):
+            return True
+        if any(loaded_tensor(node) is tensor for node in nodes(*operands(inner))):
+            return True
+    return False
+
+
+def stored_indices(stmt: Stmt, tensor: Tensor) -> dict[tuple[Expr, ...], None]:
+    """The indices with which a statement stores to a tensor."""
+    stores = (s for s in statements(stmt) if isinstance(s, Store) and s.tensor is tensor)
+    return dict.fromkeys(s.indices for s in stores)
+
+
+def nests_of(root: For, tensor: Tensor) -> list[Nest]:
+    """A loop as nests, in order: each has loops around a statement without a loop over the tensor, which stores to it
+    with the same indices everywhere.
+
+    Raises
+    ------
+    StaysError: a loop is one that may not be moved.
+    LayoutError: what stands in a loop belongs together.
+    """
+    found: list[Nest] = []
+    stack = [_Part(_without_names(root))]
+    written = written_in(root)
+    while stack:
+        part = stack.pop()
+        inner = _inside(part, tensor, written)
+        if inner is None:
+            found.append(part.nest())
+        else:
+            stack.extend(reversed(inner))
+    if sum(any(isinstance(s, Evaluate) for s in statements(nest.body)) for nest in found) > 1:
+        raise LayoutError("host calls would be made in another order")
+    return found
+
+
+def _without_names(root: Stmt) -> Stmt:
+    """A statement with the values of names for integers that depend on loops and sizes alone in their places."""
+
+    def visit(stmt: Stmt, names: Names) -> Visit[Stmt]:
+        inner: list[Stmt] = []
+        for child in children(stmt):
+            made = yield visit(child, names)
+            if isinstance(made, Let) and _is_plain(made):
+                names = {**names, made.var: made.value}
+            else:
+                inner.append(made)
+        if isinstance(stmt, Seq):
+            return seq(*inner)
+        made = map_operands(stmt, lambda operand: replaced(operand, names)) if names else stmt
+        return with_children(made, tuple(inner)) if inner else made
+
+    return drive(visit(root, {}))
+
+
+def _inside(part: _Part, tensor: Tensor, written: Set[Tensor]) -> list[_Part] | None:
+    """What a statement is made of, where that is to be told apart."""
+    stmt = part.stmt
+    if isinstance(stmt, For):
+        if not touches(stmt, tensor):
+            return None
+        if stmt.kind not in MOVABLE or stmt.carried:
+            what = "carries values" if stmt.carried else f"is {stmt.kind}"
+            raise StaysError(f"the loop {stmt.var} {what}, and stays as it is")
+        return [part._replace(stmt=stmt.body, loops=(*part.loops, stmt))]
+    if not _is_to_split(stmt, tensor):
+        return None
+    if isinstance(stmt, Seq):
+        return _sequence(part, tensor)
+    if isinstance(stmt, If) and not any(t in written for t in tensors_read(stmt.cond)):
+        other = [] if stmt.orelse is None else [part.under(stmt.orelse, negation(stmt.cond))]
+        return [part.under(stmt.then, stmt.cond), *other]
+    raise LayoutError(f"what {tensor.name} is touched by in one loop cannot be told apart: it depends on data")
+
+
+def _is_to_split(stmt: Stmt, tensor: Tensor) -> bool:
+    """Whether a statement has loops over the tensor inside, or touches it in more than one way."""
+    inner = list(statements(stmt))
+    if any(isinstance(s, For) and touches(s, tensor) for s in inner) or len(stored_indices(stmt, tensor)) > 1:
+        return len(inner) > 1
+    return isinstance(stmt, Seq) and touches(stmt, tensor) and any(isinstance(s, Evaluate) for s in inner)
+
+
+def _sequence(part: _Part, tensor: Tensor) -> list[_Part]:
+    """The statements of a sequence; what storage or a name reaches stays together, and so does what is of no matter."""
+    stmts = flat(part.stmt)
+    found: list[_Part] = []
+    others: list[Stmt] = []
+
+    def note() -> None:
+        if others:
+            found.append(part._replace(stmt=seq(*others)))
+            others.clear()
+
+    for k, stmt in enumerate(stmts):
+        if isinstance(stmt, (Let, Allocate)):
+            note()
+            rest = seq(*stmts[k:])
+            if k == 0 or _is_to_split(rest, tensor):
+                what = stmt.tensor.name if isinstance(stmt, Allocate) else stmt.var
+                raise LayoutError(f"what stands behind {what} in a loop cannot get loops of its own")
+            return [*found, part._replace(stmt=rest)]
+        if touches(stmt, tensor):
+            note()
+            found.append(part._replace(stmt=stmt))
+        else:
+            others.append(stmt)
+    note()
+    return found
+
+
+def _is_plain(stmt: Let) -> bool:
+    """Whether a name stands for an integer that depends on loops and sizes alone."""
+    value = stmt.value
+    return isinstance(stmt.var, Var) and isinstance(value, Expr) and not opaque_terms(value) and not has_undef(value)
+
+
+def _second_first(shared: int) -> Callable[[Sequence[Var], Sequence[Var]], Cond]:
+    """That of two instances the second one was run in an earlier iteration of the shared loops."""
+    return lambda x, y: earlier(y[:shared], x[:shared])
+
+
+def check_split(f: Function, item: For, scope: Scope, nests: Sequence[Nest]) -> None:
+    """Refuse nests of a loop that may not run one after another.
+
+    Raises
+    ------
+    LayoutError: an element would be met in another order, or the range of a loop computed from other elements.
+    """
+    of: dict[int, int] = {}
+    for k, nest in enumerate(nests):
+        of.update((id(stmt), k) for stmt in statements(nest.body))
+    meeting = Meeting(f, seq(*(nest.stmt() for nest in nests)), scope)
+
+    def number(access: Access) -> int:
+        return of.get(id(access.place.stmt), -1)
+
+    for one, two in meeting.conflicts():
+        early, late = (one, two) if number(one) <= number(two) else (two, one)
+        if number(early) == number(late):
+            continue
+        if number(early) < 0:
+            raise LayoutError(f"the range of a loop reads {one.storage.tensor.name}, which the loop writes")
+        a, b = nests[number(early)], nests[number(late)]
+        shared = len([1 for x, y in zip(a.loops, b.loops, strict=False) if x.var is y.var])
+        point = meeting.met(early, late, _second_first(shared))
+        if point is not None:
+            line = early.place.line.text.strip()
+            raise LayoutError(f"{shown(line)} cannot be split off: it depends on what the loop does before", (point,))

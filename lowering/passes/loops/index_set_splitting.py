@@ -1,0 +1,423 @@
+"""Loop partitioning: an interior without conditions, and borders.
+
+    for x in [0, 58):                                       for x in [0, 1): P[x] = 0.0
+        P[x] = select((x >= 1) & (x < 57), A[x - 1], 0.0)   for x in [1, 57): P[x] = A[x - 1]
+                                                            for x in [57, 58): P[x] = 0.0
+
+A condition is taken that compares indices affinely; so is which operand a minimum or maximum in an index is, or in the
+ends of a loop that is so short that it gains much from a constant number of iterations. It is decided in the loop that
+it depends on and that is innermost of these, where a piece of an iteration costs nothing beside what the loop does;
+where the ends of the pieces are no constants and the loop is short, in the next one around it, unless that does so much
+else that copies of it are not worth it: the interior then is where the condition holds for all iterations of the loops
+inside, and the borders are partitioned in their turn. A loop
+whose iterations are spread over threads stays whole: there the interior is chosen by a test.
+
+The pieces of a loop are the values between those at which one of its conditions changes, as far as the order of these
+values is known; all of them together are the loop, in its order, so a reduction of floats is what it was. Code grows by
+at most `TIMES` times the statements of a function for loops with others inside, by `INNERMOST` times for the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Final
+
+from bound.tir import walk
+from bound.tir.value import ValueOp
+from intset.expr import ops
+from intset.expr.node import Cond, Expr, Var, const
+from intset.expr.range import Range
+from intset.linear.form import Linear
+from lowering.nest.ir import Allocate, Assert, For, Function, If, Let, LoopKind, Seq, Stmt, is_empty, seq
+from lowering.nest.scope import scope_of, written_in
+from lowering.nest.text import end_of
+from lowering.nest.walk import (
+    Visit,
+    children,
+    drive,
+    map_operands,
+    operands,
+    range_ends,
+    statements,
+    tensors_read,
+    transform,
+)
+from lowering.passes.affine import Loops, clamped, difference, extent, form_of, is_in_order, quotient, says
+from lowering.passes.alpha_renaming import with_fresh_names
+from lowering.passes.profitability import UNENDING, VECTOR, Around, Worth
+from lowering.passes.stores.dead_code import without_unused
+from lowering.passes.values.constant_folding import folded, order_of
+from lowering.passes.values.cse import inline_values
+
+TIMES: Final = 2  # the statements of a function, that it may grow by
+INNERMOST: Final = 8  # the same for innermost loops alone: they have most to gain, and their copies are short
+FEWEST: Final = 96  # statements that every function may grow by
+PIECES: Final = 8  # of one loop
+SHARE: Final = 0.25  # of the iterations of a loop with others inside: for fewer than that it is not copied
+_WHOLE: Final = (LoopKind.PARALLEL, LoopKind.THREAD, LoopKind.VTHREAD)
+
+
+@dataclass(frozen=True, eq=False)
+class Change:
+    """A value of a loop variable from which on a condition holds (`rises`), or does not hold any more.
+
+    Attributes
+    ----------
+    at: the value, as it is written in the ends of pieces.
+    is_exact: whether it is so for all values below or above, too. Otherwise the other side is not known.
+    """
+
+    at: Expr
+    rises: bool
+    cond: Cond
+    is_exact: bool
+
+    @cached_property
+    def form(self) -> Linear:
+        """The value in the canonical terms of all other ends: a shift is the quotient that a range says."""
+        return form_of(self.at)
+
+
+def partition_loops(f: Function, of: Function | None = None) -> Function:
+    """The same function with loops in pieces, so that conditions inside are decided.
+
+    `of`: what `f` was before a pass that came first; both have one budget.
+    """
+    if not any(_has_conditions(stmt) for stmt in statements(f.body)):
+        return f
+    f = inline_values(f)  # conditions on what a loop changes are seen
+    return f.with_body(drive(_Partition(f, of or f).visit(with_fresh_names(f.body), _sizes(f), {})))
+
+
+def _sizes(f: Function) -> Loops:
+    """The least and greatest values that the sizes can have, behind the assertions at the head of the function."""
+    scope = scope_of(f)
+    for stmt in children(f.body) if isinstance(f.body, Seq) else ():
+        if not isinstance(stmt, (Assert, Let)):
+            break
+        scope = scope.after(stmt)
+    loops, known = Loops(), scope.ctx.frame.known
+    for size in f.sizes:
+        loops = loops.inside(size, *(() if end is None else (const(end),) for end in known.bounds(known.form(size))))
+    return loops
+
+
+def _has_conditions(stmt: Stmt) -> bool:
+    return isinstance(stmt, If) or any(
+        node.op in (ops.SELECT, ValueOp.SELECT, ops.MIN, ops.MAX) for e in operands(stmt) for node in walk.nodes(e)
+    )
+
+
+class _Partition:
+    def __init__(self, f: Function, of: Function) -> None:
+        size = _statements(of.body)
+        more = _statements(f.body) - size
+        self.left = max(FEWEST, TIMES * size) - more  # statements that copies of loops with others inside may make
+        self.left_innermost = max(FEWEST, INNERMOST * size) - more
+        self._dues: dict[Stmt, int] = {}
+        self._worth = Worth()
+        self._written = written_in(f.body)
+
+    def visit(self, stmt: Stmt, loops: Loops, around: Around) -> Visit[Stmt]:
+        if isinstance(stmt, Seq):
+            parts = []
+            for inner in stmt.stmts:
+                parts.append((yield self.visit(inner, loops, around)))  # noqa: PERF401
+            return without_unused(seq(*parts))
+        if isinstance(stmt, For):
+            made: Stmt = yield self._loop(stmt, loops, around)
+            return made
+        if isinstance(stmt, Assert):  # what is known of sizes may be its word
+            return stmt
+        stmt = map_operands(stmt, lambda e: folded(e, loops.decided))
+        if isinstance(stmt, If):
+            made = yield self._branch(stmt, loops, around)
+            return made
+        return stmt
+
+    def _branch(self, stmt: If, loops: Loops, around: Around) -> Visit[Stmt]:
+        if stmt.cond.op is ops.BOOL:
+            taken = stmt.then if stmt.cond.data else stmt.orelse
+            made: Stmt = Seq() if taken is None else (yield self.visit(taken, loops, around))
+            return made
+        then = yield self.visit(stmt.then, loops, around)
+        orelse = None if stmt.orelse is None else (yield self.visit(stmt.orelse, loops, around))
+        return Seq() if is_empty(then) and orelse is None else If(stmt.cond, then, orelse)
+
+    def _loop(
+        self, loop: For, loops: Loops, around: Around, known: Loops | None = None, inner: Around | None = None
+    ) -> Visit[Stmt]:
+        """The pieces of a loop. Of a piece, `known` is what it is between besides its ends, and `inner` is that of the
+        loop it is made of."""
+        low, extent = (folded(e, loops.decided) for e in range_ends(loop.range))
+        end = end_of(low, extent)
+        count = difference(low, end)
+        if is_in_order(end, low, loops):
+            return Seq()
+        changed = written_in(loop.body)
+        is_steady = not any(t in changed for t in tensors_read(low, end))  # the ends are the same all along
+        inside = self._inside(loops, loop.var, low, end) if known is None else known
+        body = transform(loop.body, lambda e: folded(e, inside.decided))  # what is known hides nothing inside of it
+        loop = replace(loop, range=Range(low, extent if count is None else count), body=body)
+        only = None if not is_steady else low if count == 1 else _only_value(loop.var, inside)
+        if only is not None and loop.kind not in _WHOLE and not loop.carried:
+            body = yield self.visit(_at(loop.body, loop.var, only), loops, around)
+            return body if count == 1 and not _makes_names(body) else _unless_empty(replace(loop, body=body))
+        inner = self._worth.inside(around, loop) if inner is None else inner
+        changes = [] if loop.carried or not is_steady else self._changes(loop, inside, around, inner)
+        if loop.kind in _WHOLE:
+            body = yield self._chosen(loop, changes, inside, inner)
+            return _unless_empty(replace(loop, body=body))
+        pieces = _pieces(low, end, changes, loops)
+        more = (len(pieces) - 1) * _statements(loop)
+        is_innermost = not any(isinstance(inner, For) for inner in statements(loop.body))
+        left = self.left_innermost if is_innermost else self.left - len(pieces) * self._due(loop.body)
+        if len(pieces) < 2 or more > left or not (is_innermost or _is_mostly_decided(pieces)):
+            body = yield self.visit(loop.body, inside, inner)
+            return _unless_empty(replace(loop, body=body))
+        if is_innermost:
+            self.left_innermost -= more
+        else:
+            self.left -= more
+        made: dict[int, Stmt] = {}
+        for k in sorted(
+            range(len(pieces)), key=lambda k: not pieces[k].is_interior
+        ):  # the interior has the budget first
+            made[k] = yield self._piece(loop, pieces[k], loops, inside, around)
+        return seq(*(made[k] for k in range(len(pieces))))
+
+    def _inside(self, loops: Loops, var: Var, low: Expr, end: Expr) -> Loops:
+        """These loops and one more, with those of its ends that are the same wherever they are asked for."""
+        lows, highs = ([e] if self._is_fixed(e) else [] for e in (low, end - 1))
+        return loops.inside(var, lows, highs)
+
+    def _is_fixed(self, end: Expr) -> bool:
+        """Whether an end reads no element that the function writes: it would not be the same at another place."""
+        return not any(t in self._written for t in tensors_read(end))
+
+    def _due(self, body: Stmt) -> int:
+        """The statements that copies of loops further inside will make, for what these alone decide: such loops come
+        first, they run more often."""
+        found = self._dues.get(body)
+        if found is None:
+            found = self._dues[body] = sum(
+                _copies(inner, self._worth) for inner in statements(body) if isinstance(inner, For)
+            )
+        return found
+
+    def _piece(self, loop: For, piece: Piece, loops: Loops, inside: Loops, around: Around) -> Visit[Stmt]:
+        """A piece of a loop. `inside`: what the whole loop knows, which its pieces know as well."""
+        body = _holding(loop.body, piece.truths)
+        count = difference(piece.low, piece.end)
+        is_short = count is not None and count < VECTOR and loop.kind is LoopKind.VECTORIZED
+        part = replace(
+            loop,
+            range=Range(piece.low, extent(piece.low, piece.end)),
+            body=body,
+            kind=LoopKind.SERIAL if is_short else loop.kind,
+        )
+        highs = [high - 1 for high in piece.highs if self._is_fixed(high)]
+        lows = [low for low in piece.lows if self._is_fixed(low)]
+        known = loops.inside(loop.var, lows, highs, within=inside.ends[loop.var])
+        made: Stmt = yield self._loop(part, loops, around, known, self._worth.inside(around, loop))
+        return made
+
+    def _chosen(self, loop: For, changes: Sequence[Change], inside: Loops, inner: Around) -> Visit[Stmt]:
+        """The body of a loop that stays whole: the interior behind a test of each condition, one after another."""
+        size, due = _statements(loop.body), self._due(loop.body)
+        most = min(PIECES, max(self.left - due, 0) // (size + due))
+        conds = list(dict.fromkeys(c.cond for c in changes if c.is_exact))[:most]
+        self.left -= size * len(conds)
+        made: Stmt = yield self.visit(_holding(loop.body, dict.fromkeys(conds, True)), inside, inner)
+        for k in range(len(conds) - 1, -1, -1):
+            truths = {**dict.fromkeys(conds[:k], True), conds[k]: False}
+            made = If(conds[k], made, (yield self.visit(_holding(loop.body, truths), inside, inner)))
+        return made
+
+    # -- which conditions a loop is taken apart for --------------------------------------------------------------------
+
+    def _changes(self, loop: For, inside: Loops, around: Around, within: Around) -> list[Change]:
+        found: dict[tuple[Any, bool, Cond], Change] = {}
+        for cond, path in _conditions(loop.body, self._worth):
+            free = set(cond.free_vars())
+            if loop.var not in free or inside.decided(cond) is not None:
+                continue
+            if any(self._worth.decides(inner, free, outer) for inner, outer in self._worth.entered(path, within)):
+                continue  # it is decided further inside
+            if not self._worth.decides(loop, free, around) and free & set(around):
+                continue  # it was decided further outside
+            known = inside
+            for inner in path:
+                low, extent = range_ends(inner.range)
+                known = self._inside(known, inner.var, low, end_of(low, extent))
+            for change in _solved(cond, loop.var, known, [inner.var for inner in path]):
+                if not _is_beyond(change, loop.var, inside):
+                    found.setdefault((change.form.key(), change.rises, change.cond), change)
+        return list(found.values())
+
+
+def _holding(body: Stmt, truths: Mapping[Cond, bool | None]) -> Stmt:
+    """A copy of a statement, with variables of its own, in which conditions are decided."""
+    return with_fresh_names(transform(body, lambda e: folded(e, truths.get)))
+
+
+def _statements(root: Stmt) -> int:
+    return sum(not isinstance(stmt, Seq) for stmt in statements(root))
+
+
+def _copies(loop: For, worth: Worth) -> int:
+    """The statements in copies of a loop with others inside, made for conditions on its variable alone."""
+    if not any(isinstance(inner, For) for inner in statements(loop.body)):
+        return 0
+    conds = {cond for cond, _ in _conditions(loop.body, worth) if set(cond.free_vars()) == {loop.var}}
+    return min(len(conds), 2) * _statements(loop)
+
+
+def _is_beyond(change: Change, var: Var, inside: Loops) -> bool:
+    """Whether a value is on neither side of a change, as the ends of the loop tell."""
+    ahead = change.form.minus(form_of(var))
+    return inside.is_at_least_0(ahead.shift(-1)) or inside.is_at_least_0(ahead.scale(-1))
+
+
+def _only_value(var: Var, inside: Loops) -> Expr | None:
+    """The one value that a variable can have, if it has one."""
+    lows, highs = inside.ends[var]
+    return next((low.expr() for low in lows for high in highs if low.same(high)), None)
+
+
+def _conditions(root: Stmt, worth: Worth) -> Iterator[tuple[Cond, tuple[For, ...]]]:
+    """The comparisons below a statement that selections, branches, and minima and maxima in indices and in the ends of
+    short loops depend on, each with the loops around it.
+
+    What depends on a name that the statement makes is left out.
+    """
+    stack: list[tuple[Stmt, tuple[For, ...]]] = [(root, ())]
+    named = {s.var for s in statements(root) if isinstance(s, Let)}
+    named |= {c.var for s in statements(root) if isinstance(s, For) for c in s.carried}
+    while stack:
+        stmt, path = stack.pop()
+        below = (*path, stmt) if isinstance(stmt, For) else path
+        stack.extend((inner, below) for inner in reversed(children(stmt)))
+        is_loop = isinstance(stmt, For)
+        is_short = isinstance(stmt, For) and worth.is_short(stmt)
+        for operand in operands(stmt):
+            for node in walk.nodes(operand):
+                if node.op in (ops.MIN, ops.MAX) and isinstance(node, Expr) and is_short is is_loop:
+                    node = order_of(node, not is_loop)
+                if isinstance(node, Cond) and node.op in ops.COMPARISONS and not named & set(node.free_vars()):
+                    yield node, path
+
+
+def _solved(cond: Cond, var: Var, known: Loops, inner: Sequence[Var]) -> Iterator[Change]:
+    """Where a comparison changes, as far as that is known before the loop begins."""
+    forms = says(cond)
+    if forms is None or len(forms) != 1:
+        return
+    hidden = {var, *inner}
+    for least in known.least(forms[0], inner):
+        step = least.terms.get(var, 0)
+        rest = Linear(least.const, {t: k for t, k in least.terms.items() if t is not var})
+        if not step or any(hidden & set(t.free_vars()) for t in rest.terms):
+            continue
+        is_exact = not set(inner) & set(cond.free_vars())
+        if step > 0:  # var >= ceil(-rest / step)
+            yield Change(quotient(rest.scale(-1).shift(step - 1), step, known).expr(), True, cond, is_exact)
+        else:  # var <= floor(rest / -step)
+            yield Change(quotient(rest, -step, known).shift(1).expr(), False, cond, is_exact)
+        return
+
+
+# -- pieces ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Iterations of a loop: their ends, what else they are known to be between, and what is decided in them."""
+
+    low: Expr
+    end: Expr
+    lows: tuple[Expr, ...]
+    highs: tuple[Expr, ...]
+    truths: Mapping[Cond, bool | None]
+    is_interior: bool
+
+
+def _pieces(low: Expr, end: Expr, changes: Sequence[Change], loops: Loops) -> list[Piece]:
+    """The pieces between the changes whose order is known.
+
+    Each ends at the next change, or at the end of the loop if that comes first; behind it nothing is left then. So in a
+    piece that has an iteration the changes behind are reached and the next one is not, whatever their order.
+    """
+    rising, falling = (_chain([c for c in changes if c.rises is rises]) for rises in (True, False))
+    is_apart = bool(rising and falling) and loops.is_at_least_0(falling[0].form.minus(rising[-1].form))
+    ups, downs = ({c.form.key(): c for c in side} for side in (rising, falling))
+    stops = [*ups.values(), *downs.values()]
+    if len(stops) >= PIECES:  # only the interior, and what is on both sides of it
+        stops = [*list(ups.values())[-1:], *list(downs.values())[:1]]
+    found: list[Piece] = []
+    begin = low
+    for k, ahead in enumerate((*stops, None)):
+        stop = end if ahead is None else clamped(ahead.at, begin, end, loops)
+        if difference(begin, stop) != 0:
+            lows = (low, *(c.at for c in stops[:k]))
+            highs = (end,) if ahead is None else (end, ahead.at)
+            is_interior = all(c.rises for c in stops[:k]) and not any(c.rises for c in stops[k:])
+            truths = {
+                c.cond: t for c in (*rising, *falling) if (t := _truth(c, stops[:k], ahead, is_apart)) is not None
+            }
+            found.append(Piece(begin, stop, lows, highs, truths, is_interior))
+        begin = stop
+    return found
+
+
+def _is_mostly_decided(pieces: Sequence[Piece]) -> bool:
+    """Whether something is decided in as many iterations as are worth copies of the loop, as far as that is known."""
+    counts = [difference(piece.low, piece.end) for piece in pieces]
+    known = [min(count, UNENDING) for count in counts if count is not None]
+    decided = sum(min(count or 0, UNENDING) for piece, count in zip(pieces, counts, strict=True) if piece.truths)
+    return len(known) < len(pieces) or decided >= SHARE * sum(known)
+
+
+def _truth(change: Change, behind: Sequence[Change], ahead: Change | None, is_apart: bool) -> bool | None:
+    """Whether a condition holds between changes.
+
+    is_apart: whether all rising changes come before all falling ones.
+    """
+    of_its_kind = [c for c in behind if c.rises is change.rises]
+    if of_its_kind and _distance(change, of_its_kind[-1]) >= 0:  # reached
+        return True if change.rises else False if change.is_exact else None
+    if ahead is None:
+        return None
+    is_ahead = _distance(ahead, change) >= 0 if ahead.rises is change.rises else ahead.rises and is_apart
+    if not is_ahead:
+        return None
+    return True if not change.rises else False if change.is_exact else None
+
+
+def _distance(one: Change, other: Change) -> int:
+    """By how much the other of two changes in one chain is later."""
+    difference = other.form.minus(one.form)
+    assert difference.is_const
+    return difference.const
+
+
+def _chain(changes: Sequence[Change]) -> list[Change]:
+    """The changes whose distances from the first are known, in their order."""
+    kept = [c for c in changes if c.form.minus(changes[0].form).is_const]
+    return sorted(kept, key=lambda c: c.form.minus(changes[0].form).const)
+
+
+def _at(body: Stmt, var: Var, value: Expr) -> Stmt:
+    return transform(body, lambda e: walk.substitute(e, {var: value}))
+
+
+def _makes_names(body: Stmt) -> bool:
+    """Whether a statement makes storage or names outside of its loops."""
+    parts = body.stmts if isinstance(body, Seq) else (body,)
+    return any(isinstance(part, (Allocate, Let)) for part in parts)
+
+
+def _unless_empty(loop: For) -> Stmt:
+    return Seq() if is_empty(loop.body) else loop

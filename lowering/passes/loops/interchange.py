@@ -1,0 +1,291 @@
+"""A loop nest turned round: its outer loops are the axes of a tensor.
+
+The indices with which the nest touches the tensor, as a map from the loops to the axes, are turned round (`IterMap`,
+with the axes as ranges); a guard is set where the map does not reach all of them. A loop whose range depends on another
+one runs over what it may reach at all, and a condition says what it does. Loops that the indices do not mention stay
+inside. That no two accesses of one element change their order is asked of the sets that the dataflow keeps; sums of
+integers may.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+from bound import dtypes
+from bound.tensor import Tensor, element, unfinished
+from bound.tir.build import logical, together
+from bound.tir.value import Operand, ValueOp
+from bound.tir.walk import loaded_tensor, nodes, read_indices
+from intset.errors import BudgetError, UndecidedError
+from intset.expr import ops
+from intset.expr.node import Cond, Expr, PlainVar, Var
+from intset.expr.range import Range
+from intset.expr.text import shown
+from intset.expr.walk import conjuncts, free_vars, opaque_terms
+from intset.itermap.itermap import IterMap, iter_map
+from lowering.dataflow.accesses import always_read
+from lowering.dataflow.program import Access
+from lowering.errors import LayoutError
+from lowering.nest.ir import Allocate, Assume, Evaluate, For, Function, If, Let, Seq, Stmt, Store
+from lowering.nest.scope import Scope
+from lowering.nest.walk import (
+    Visit,
+    children,
+    drive,
+    map_operands,
+    operands,
+    range_ends,
+    replaced,
+    statements,
+    substitute,
+    with_children,
+)
+from lowering.passes.loops.dependence import Meeting, earlier
+from lowering.passes.loops.distribution import Nest, stored_indices
+from lowering.passes.places import bound_in, proof_of
+from lowering.passes.simplify import plain
+
+Axis: TypeAlias = "tuple[Expr, Expr]"
+
+
+def turned(f: Function, nest: Nest, tensor: Tensor, axes: Sequence[Axis], scope: Scope) -> Stmt | str:
+    """The nest with the axes of the tensor as its outer loops; nothing where it has them already.
+
+    Parameters
+    ----------
+    axes: where each axis begins, and its extent.
+    scope: what is known where the nest stands.
+
+    Raises
+    ------
+    LayoutError: results would change, or the indices cannot be turned round.
+    StaysError: that is out of the budget.
+    """
+    indices = _indices(nest.body, tensor)
+    limits = [Range(low, extent) for low, extent in axes]
+    used = [loop for loop in nest.loops if any(loop.var in e.free_vars() for e in indices)]
+    rest = [loop for loop in nest.loops if loop not in used]
+    boxes, conditions = _boxes(nest, used, scope, tensor)
+    conditions += [part for guard in nest.guards for part in conjuncts(guard)]
+    around = scope
+    for loop, box in zip(used, boxes, strict=True):
+        around = around.inside(replace(loop, range=box, body=Seq()))
+    inner = {loop.var for loop in rest}
+    outer = {loop.var for loop in used}
+    # What mentions no loop of the map is a fact of all its points to the map, which does not say it again as a guard.
+    usable = [c for c in conditions if outer.intersection(c.free_vars()) and not inner.intersection(c.free_vars())]
+    found = iter_map(around.where(*usable).ctx, [loop.var for loop in used], indices, limits)
+    if not found.injective:
+        points = found.injective.points
+        raise LayoutError(f"the indices of {tensor.name} do not tell the loops: {found.why_no_inverse()}", points)
+    if _is_same(nest, found, indices, rest, boxes):
+        return ""
+    held = element(tensor, indices)
+    _check_arrives(nest, held, axes, scope)
+    _check_order(Meeting(f, nest.stmt(), scope), nest, held, rest)
+    made = _made(nest, found, rest, limits, [c for c in conditions if c not in usable], held)
+    return plain(replace(f, body=made, ctx=scope.ctx)).body
+
+
+def _boxes(nest: Nest, used: Sequence[For], scope: Scope, tensor: Tensor) -> tuple[list[Range], list[Cond]]:
+    """Ranges of the loops that depend on no other loop of the nest, and the conditions that they leave out."""
+    own = {loop.var for loop in nest.loops}
+    boxes: list[Range] = []
+    conditions: list[Cond] = []
+    inside = scope
+    for loop in nest.loops:
+        inside = inside.inside(loop)
+    keep = tuple(v for v in inside.ctx.ranges if v not in own)
+    for loop in used:
+        low, extent = range_ends(loop.range)
+        if scope.may_change(low, extent):
+            raise LayoutError(f"what the loop {loop.var} over {tensor.name} runs over depends on data that change")
+        if not own.intersection(free_vars(low, extent)):
+            boxes.append(loop.range)
+            continue
+        first, last = inside.ctx.bounds(loop.var, keep=keep)
+        if not isinstance(first, Expr) or not isinstance(last, Expr) or own.intersection(free_vars(first, last)):
+            raise LayoutError(f"what the loop {loop.var} over {tensor.name} runs over is not known")
+        boxes.append(Range(first, inside.ctx.canonical(last - first + 1)))
+        conditions += [loop.var >= low, loop.var < low + extent]
+    return boxes, conditions
+
+
+def _indices(body: Stmt, tensor: Tensor) -> tuple[Expr, ...]:
+    """The indices with which a tensor is accessed, those of stores if there are any."""
+    read: dict[tuple[Expr, ...], None] = {}
+    for stmt in statements(body):
+        for node in nodes(*operands(stmt)):
+            if loaded_tensor(node) is tensor:
+                read[read_indices(node)] = None
+        if isinstance(stmt, Evaluate):
+            raise LayoutError(f"a host call touches all of {tensor.name}, or would be made in another order")
+    found = list(stored_indices(body, tensor) or read)
+    if len(found) != 1:
+        raise LayoutError(f"{tensor.name} is accessed at {len(found)} different indices in one loop nest")
+    own = bound_in(body)
+    if any(opaque_terms(e) or own.intersection(free_vars(e)) for e in found[0]):
+        raise LayoutError(f"the indices of {tensor.name} depend on data")
+    return found[0]
+
+
+def _check_arrives(nest: Nest, held: Operand, axes: Sequence[Axis], scope: Scope) -> None:
+    """Refuse a nest with iterations that do something and arrive at no element: loops over the axes would lose them.
+
+    An iteration that certainly accesses `held` arrives, or the program is in error. One that accesses it under a
+    condition on data, or in a branch of a choice, may lie outside the axes: all of these must be inside.
+
+    Raises
+    ------
+    LayoutError: an iteration is not known to arrive, with the values of the loops where one is known not to.
+    """
+    if _arrives(nest.body, held):
+        return
+    inside = scope
+    for loop in nest.loops:
+        inside = inside.inside(loop)
+    inside = inside.where(*nest.guards)
+    for index, (low, extent) in zip(read_indices(held), axes, strict=True):
+        proof = proof_of(inside, (index >= low) & (index < low + extent))
+        if not proof:
+            values = [v for loop in nest.loops if (v := (proof.counterexample or {}).get(loop.var)) is not None]
+            points = (tuple(values),) if len(values) == len(nest.loops) else ()
+            what = f"{held!r} is accessed in some iterations only, and others may lie outside of its axes: "
+            raise LayoutError(what + "loops over these would leave them out", points)
+
+
+def _arrives(stmt: Stmt, held: Operand) -> bool:
+    """Whether a statement accesses an element whenever it does anything."""
+    if isinstance(stmt, (Let, Allocate)) or _accesses(stmt, held):
+        return True
+    return isinstance(stmt, (Seq, If, For)) and all(_arrives(inner, held) for inner in children(stmt))
+
+
+def _accesses(stmt: Stmt, held: Operand) -> bool:
+    """Whether a statement accesses an element whenever it runs."""
+    if isinstance(stmt, Seq):
+        return any(_accesses(inner, held) for inner in stmt.stmts)
+    if isinstance(stmt, Assume):
+        return held in always_read(stmt.cond)
+    if isinstance(stmt, If):
+        if held in always_read(stmt.cond):
+            return True
+        return stmt.orelse is not None and _accesses(stmt.then, held) and _accesses(stmt.orelse, held)
+    if isinstance(stmt, Store):
+        is_stored = element(stmt.tensor, stmt.indices) is held
+        return is_stored or held in always_read(*stmt.indices, stmt.value)
+    return False
+
+
+def _is_same(
+    nest: Nest, found: IterMap, indices: tuple[Expr, ...], rest: Sequence[For], boxes: Sequence[Range]
+) -> bool:
+    """Whether the loops are the axes already."""
+    names = [loop.var for loop in nest.loops]
+    if not all(any(e is v for v in names) for e in indices) or [*indices, *(loop.var for loop in rest)] != names:
+        return False
+    if any(box is not loop.range for box, loop in zip(boxes, nest.loops, strict=False)):
+        return False
+    return _truth(found.padding) is False
+
+
+def _truth(cond: Cond) -> bool | None:
+    return bool(cond.data) if cond.op is ops.BOOL else None
+
+
+def _check_order(meeting: Meeting, nest: Nest, held: Operand, rest: Sequence[For]) -> None:
+    """That accesses of one element keep their order.
+
+    Accesses of the element that tells the loops meet in one iteration of these, in which the others keep their order.
+    """
+    indices = read_indices(held)
+    own = [loop.var for loop in nest.loops]
+    depth = len(own)
+
+    def time(x: Sequence[Var]) -> list[Expr]:
+        values = dict(zip(own, x, strict=False))
+        return [*(replaced(e, values) for e in indices), *(values[loop.var] for loop in rest)]
+
+    def swapped(x: Sequence[Var], y: Sequence[Var]) -> Cond:
+        a, b = x[:depth], y[:depth]
+        return (earlier(a, b) & earlier(time(b), time(a))) | (earlier(b, a) & earlier(time(a), time(b)))
+
+    for a, b in meeting.conflicts():
+        if a.loop.depth < depth or b.loop.depth < depth:
+            raise LayoutError(f"the range of a loop reads {a.storage.tensor.name}, which the loop writes")
+        if a.place is b.place and _adds_up(a.place.stmt) or _is_of(a, held) and _is_of(b, held):
+            continue
+        point = meeting.met(a, b, swapped)
+        if point is not None:
+            line = b.place.line.text.strip()
+            raise LayoutError(f"the order of iterations would change, and that of {shown(line)} matters", (point,))
+
+
+def _is_of(access: Access, held: Operand) -> bool:
+    """Whether an access is of this element."""
+    return loaded_tensor(held) is access.storage.tensor and access.indices == held.args
+
+
+def _adds_up(stmt: Stmt) -> bool:
+    """Whether a store adds an integer to its element: in whatever order, the sum is the same."""
+    if not isinstance(stmt, Store) or not isinstance(stmt.value, Expr) or stmt.value.op is not ops.ADD:
+        return False
+    if not dtypes.is_int(stmt.tensor.dtype):
+        return False
+    held: Operand = unfinished(stmt.tensor, stmt.indices)
+    a, b = stmt.value.args
+    added = b if a is held else a if b is held else None
+    return added is not None and all(loaded_tensor(node) is not stmt.tensor for node in nodes(added))
+
+
+def _made(
+    nest: Nest, found: IterMap, rest: Sequence[For], axes: Sequence[Range], inner: Sequence[Cond], held: Operand
+) -> Stmt:
+    """The new loops around the body.
+
+    Parameters
+    ----------
+    inner: the conditions that depend on the loops that stay inside.
+    held: the element that is met in order.
+    """
+    tensor = loaded_tensor(held)
+    assert tensor is not None
+    places = tuple(PlainVar(f"{tensor.name}{k}".lower()) for k in range(len(axes)))
+    try:
+        back = found.inverse(places)
+        guard = found.arriving_at(places)
+    except (UndecidedError, BudgetError) as error:
+        raise LayoutError(f"the indices of {tensor.name} cannot be turned round: {error}") from error
+    values: dict[Operand, Operand] = dict(back.items())
+    body = substitute(_placed(nest.body, held, element(tensor, places)), values)
+    if inner:
+        body = If(together(*(replaced(cond, values) for cond in inner)), body)
+    for loop in reversed(rest):
+        low, extent = (replaced(e, values) for e in range_ends(loop.range))
+        body = replace(loop, range=Range(low, extent), body=body)
+    if _truth(guard) is not True:
+        body = _assumed(body, found.padding_at(places)) if isinstance(body, Assume) else If(guard, body)
+    for var, axis in zip(reversed(places), reversed(axes), strict=True):
+        body = For(var, axis, body)
+    return body
+
+
+def _assumed(stmt: Assume, unless: Cond) -> Assume:
+    """An assumption that says nothing where a condition holds: what a guard around it would tell as well."""
+    return replace(stmt, cond=logical(ValueOp.OR, unless, stmt.cond))
+
+
+def _placed(root: Stmt, held: Operand, new: Operand) -> Stmt:
+    """A statement with another word for an element."""
+
+    def visit(stmt: Stmt) -> Visit[Stmt]:
+        inner: list[Stmt] = []
+        for child in children(stmt):
+            inner.append((yield visit(child)))  # noqa: PERF401  # a comprehension cannot yield
+        made = map_operands(with_children(stmt, tuple(inner)), lambda operand: replaced(operand, {held: new}))
+        is_stored = isinstance(stmt, Store) and element(stmt.tensor, stmt.indices) is held
+        return replace(made, indices=read_indices(new)) if is_stored and isinstance(made, Store) else made
+
+    return drive(visit(root))

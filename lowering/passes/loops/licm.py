@@ -1,0 +1,203 @@
+"""Loop-invariant divisions: what a loop divides without changing it is divided once, before it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import intset
+from bound.tir import walk
+from bound.tir.opaque import IntFunction
+from bound.tir.reduce import Parameter
+from bound.tir.value import Operand, ValueOp
+from intset.config import Effort, tiers_within
+from intset.expr import ops
+from intset.expr.build import select
+from intset.expr.definedness import definedness
+from intset.expr.node import Expr, Node, Var, as_expr, constant_value
+from intset.expr.walk import free_vars, opaque_terms, postorder
+from intset.linear.canonical import Normalizer
+from lowering.nest.driver import Descent, StmtRules, rewritten
+from lowering.nest.ir import Assert, Assume, For, Function, Let, Seq, Stmt, seq
+from lowering.nest.scope import Scope
+from lowering.nest.walk import operands, range_ends, statements, transform
+
+_LAZY = (ops.SELECT, ops.AND, ops.OR, ValueOp.SELECT, ValueOp.AND, ValueOp.OR)
+
+
+def hoist(loop: For, scope: Scope) -> tuple[list[Let], For]:
+    """The loop without the divisions that it does not change, and the names of their values, to stand before it.
+
+    Taken are the divisions, by what is no constant, that every iteration reaches. Before the loop they are done where
+    it runs at all, so what they divide by is not 0 there, and nothing is computed that was not computed before.
+    """
+    inside = {loop.var, *(c.var for c in loop.carried), *bound_inside(loop)}
+    parts = loop.body.stmts if isinstance(loop.body, Seq) else (loop.body,)
+    lets: list[Let] = []
+    kept: list[Stmt] = []
+    for stmt in parts:
+        if isinstance(stmt, Let) and _is_movable(stmt, inside):
+            lets.append(Let(stmt.var, _where_it_runs(as_expr(stmt.value), loop, scope)))
+            inside.discard(stmt.var)
+        else:
+            kept.append(stmt)
+    names: dict[Expr, Var] = {}
+    for e in always_evaluated(seq(*kept)):
+        if _is_division(e) and not inside & set(free_vars(e)) and not opaque_terms(e):
+            names[e] = Var("hoisted")
+    outer = {e: var for e, var in names.items() if not any(e in postorder(o.args) for o in names if o is not e)}
+    lets += [Let(var, _where_it_runs(e, loop, scope)) for e, var in outer.items()]
+    if not lets:
+        return [], loop
+    body = transform(seq(*kept), lambda operand: walk.rewrite(operand, dict(outer)))
+    return lets, replace(loop, body=body)
+
+
+def _is_movable(let: Let, inside: set[Parameter]) -> bool:
+    """Whether a name stands for a division of what the loop does not change."""
+    if not isinstance(let.var, Var) or not isinstance(let.value, Expr) or opaque_terms(let.value):
+        return False
+    divides = any(_is_division(node) for node in postorder((let.value,)))
+    return divides and not inside & set(free_vars(let.value))
+
+
+def _is_division(node: Node) -> bool:
+    return node.op in ops.DIVISIONS and constant_value(node.args[1]) is None
+
+
+def _where_it_runs(e: Expr, loop: For, scope: Scope) -> Expr:
+    runs = range_ends(loop.range)[1] >= 1
+    with intset.using(tiers=tiers_within(Effort.LOOK_UP)):
+        return e if scope.ctx.prove(runs) else select(runs, e, 0)
+
+
+def bound_inside(loop: For) -> set[Parameter]:
+    """The variables that are bound inside the body of a loop."""
+    found: set[Parameter] = set()
+    for stmt in statements(loop.body):
+        if isinstance(stmt, For):
+            found |= {stmt.var, *(c.var for c in stmt.carried)}
+        elif isinstance(stmt, Let):
+            found.add(stmt.var)
+    return found
+
+
+def always_evaluated(body: Stmt) -> dict[Expr, None]:
+    """The integer expressions that are evaluated whenever the statement is executed, users before what they use."""
+    found: dict[Expr, None] = {}
+    stack: list[Stmt] = [body]
+    while stack:
+        stmt = stack.pop()
+        if isinstance(stmt, Seq):
+            reached = next((k for k, inner in enumerate(stmt.stmts) if isinstance(inner, Assert)), len(stmt.stmts))
+            stack.extend(reversed(stmt.stmts[: reached + 1]))  # behind an assertion, only where it holds
+        elif isinstance(stmt, For):
+            firsts = [c.first for c in stmt.carried]
+            found |= dict.fromkeys(node for e in (*range_ends(stmt.range), *firsts) for node in _strict(e))
+            count = constant_value(range_ends(stmt.range)[1])
+            if count is not None and count >= 1:
+                stack.append(stmt.body)
+        elif not isinstance(stmt, Assume):  # which nothing computes
+            found |= dict.fromkeys(node for e in operands(stmt) for node in _strict(e))
+    return found
+
+
+def _strict(operand: Operand) -> Iterator[Expr]:
+    """The nodes below an operand, itself among them, that are evaluated whenever it is."""
+    seen: set[Operand] = set()
+    stack: list[Operand] = [operand]
+    while stack:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if isinstance(node, Expr):
+            yield node
+        if node.op is ops.LOAD and isinstance(node.data, IntFunction):
+            continue  # its arguments are evaluated where its formula uses them
+        args = node.args[:1] if node.op in _LAZY else node.args
+        stack.extend(reversed(args))
+
+
+def name_choices(f: Function) -> Function:
+    """The function with a `Let` before each innermost loop for every select of indices that does not depend on it."""
+    rules: StmtRules[Descent] = {For: (_name_choices_of_ends,)}
+    return f.with_body(rewritten(f.body, Descent(), enter=rules, leave={For: (_name_choices_of_body,)}))
+
+
+def _name_choices_of_ends(loop: For, _: Descent) -> Stmt:
+    """A loop with names, before it, for the choices in its ends that its body makes as well."""
+    lets, named = _with_named_ends(loop)
+    return seq(*lets, named)
+
+
+def _name_choices_of_body(loop: For, _: Descent) -> Stmt:
+    """An innermost loop with names, before it, for the choices in its body that it does not change."""
+    if any(isinstance(inner, For) for inner in statements(loop.body)):
+        return loop
+    inside = {inner.var for inner in statements(loop) if isinstance(inner, (For, Let))}
+    inside.update(c.var for c in loop.carried)
+    lets, names = _named(loop.var, _choices_in(loop.body), inside)
+    body = transform(loop.body, lambda e: walk.rewrite(e, dict(names)))
+    return seq(*lets, replace(loop, body=body))
+
+
+def _with_named_ends(loop: For) -> tuple[list[Let], For]:
+    """A loop with names for the choices in its ends that its body makes, too; so it is seen what the body makes of
+    these ends."""
+    ends = list(_choices(range_ends(loop.range)))
+    used = list(_choices_in(loop.body)) if ends else []
+    if not any(choice is known or _beyond(known, choice) is not None for known in ends for choice in used):
+        return [], loop
+    inside = {v for choice in used for v in choice.free_vars()} - set(loop.range.free_vars())
+    made, names = _named(loop.var, [*ends, *used], inside)
+    named = transform(loop, lambda e: walk.rewrite(e, dict(names)))
+    assert isinstance(named, For)
+    return made, named
+
+
+def _named(var: Var, choices: Iterable[Expr], inside: Collection[Parameter]) -> tuple[list[Let], dict[Expr, Expr]]:
+    """Names for choices that depend on nothing `inside`, and what stands for each choice."""
+    made: dict[Expr, Var] = {}
+    names: dict[Expr, Expr] = {}
+    for choice in choices:
+        if choice in names or not set(choice.free_vars()).isdisjoint(inside):
+            continue
+        if definedness((choice,)) or opaque_terms(choice):  # it must not be asked where the loop does not run
+            continue
+        near = ((name, k) for known, name in made.items() if (k := _beyond(known, choice)) is not None)
+        name, k = next(near, (None, 0))
+        if name is None:
+            names[choice] = made[choice] = Var(f"{var.name}.choice")
+        else:
+            names[choice] = name + k if k > 0 else name - -k
+    return [Let(name, choice) for choice, name in made.items()], names
+
+
+def _beyond(known: Expr, choice: Expr) -> int | None:
+    """The constant by which a choice is more than a known one of the same condition."""
+    if known.args[0] is not choice.args[0]:
+        return None
+    forms = Normalizer({})
+    first, second = (forms.form(b - a) for a, b in zip(known.args[1:], choice.args[1:], strict=True))
+    return first.const if first.is_const and first.same(second) else None
+
+
+def _choices_in(body: Stmt) -> Iterator[Expr]:
+    return _choices(e for stmt in statements(body) for e in operands(stmt))
+
+
+def _choices(roots: Iterable[Operand]) -> Iterator[Expr]:
+    """The selects of integers that stand in no other."""
+    stack: list[Any] = list(roots)
+    seen = set()
+    while stack:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if node.op is ops.SELECT and isinstance(node, Expr):
+            yield node
+        else:
+            stack.extend(node.args)

@@ -1,0 +1,248 @@
+"""Strength reduction: quotients and remainders that a loop carries from one iteration to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final
+
+import intset
+from bound.tir import walk
+from intset.config import Effort, tiers_within
+from intset.context import Context
+from intset.expr import ops
+from intset.expr.build import floordiv, floormod, logical_and, select
+from intset.expr.node import Cond, Expr, Var, const, constant_value
+from intset.expr.walk import conjuncts, free_vars, opaque_terms, postorder
+from intset.facts import DERIVED, Fact
+from lowering.division import Carried, induction
+from lowering.nest.driver import Cursor, StmtRules, rewritten
+from lowering.nest.ir import Carry, For, Function, Let, LoopKind, Stmt, checked_function, seq, tensor_of
+from lowering.nest.scope import scope_of
+from lowering.nest.walk import operands, range_ends, statements, transform
+from lowering.passes.loops.licm import always_evaluated, bound_inside, hoist
+from lowering.passes.values.index_width import product
+from lowering.passes.values.intervals import fits_by_intervals
+
+_RLIMIT: Final = 200_000
+
+
+class Around(Cursor):
+    """A cursor that knows which integers the machine has computed before it.
+
+    Attributes
+    ----------
+    computed: integers that are representable here, as the machine has computed them.
+    bits: the width of indices.
+    """
+
+    __slots__ = ("bits", "computed")
+    computed: tuple[Expr, ...]
+    bits: int
+
+    def inside(self, loop: For) -> Around:
+        low, extent = range_ends(loop.range)
+        ends = (low, extent, low + extent)
+        return super().inside(loop).moved(computed=(*self.computed, *(e for e in ends if e.args)))
+
+    def fits(self, e: Expr) -> bool:
+        """Whether every step of `e` is representable at every point, in whatever branch it is evaluated."""
+        if opaque_terms(e):
+            return False
+        least, most = -(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1
+        below = [node for node in postorder((e,)) if isinstance(node, Expr) and node.op is not ops.CONST]
+        inputs = dict.fromkeys((*self.computed, *free_vars(e, *self.computed)))
+        facts = [Fact(cond, DERIVED) for known in inputs for cond in (known >= least, known <= most)]
+        ctx = self.scope.ctx.extended(facts=facts)
+        with intset.using(tiers=tiers_within(Effort.SETS)):
+            return all(
+                any(ctx.prove(node >= low) for low in (const(least), *self.computed))
+                and any(ctx.prove(node <= high) for high in (const(most), *self.computed))
+                for node in below
+                if node not in inputs
+            )
+
+
+def strength_reduce(f: Function, bits: int = 64) -> Function:
+    """The function in which `x // n` and `x % n` of a serial loop's variable are carried by the loop.
+
+    That is done where n is an expression that the loop does not change; a division by a constant is cheap as it is, and
+    is left to the C compiler. Divisions of what the loop does not change either are done once, before it. The pass
+    comes before `lower_divisions`, which lowers what remains, the first quotients among it.
+
+    Premise: the number of elements of each array is representable in 64 bits; in fewer, where that is seen.
+    """
+    checked_function(f, "strength_reduce")
+    scope = scope_of(f)
+    counts = [e for e in dict.fromkeys(product(tensor.extents) for tensor in f.params) if e.args]
+    seen = (e for e in counts if bits == 64 or fits_by_intervals(scope.ctx, e, bits))
+    around = Around(scope).moved(computed=tuple(seen), bits=bits)
+    rules: StmtRules[Around] = {For: (_hoist_and_carry,)}
+    return f.with_body(rewritten(f.body, around, leave=rules))
+
+
+def _hoist_and_carry(loop: For, around: Around) -> Stmt:
+    """A loop with its invariant divisions before it and, where it is serial, the others carried."""
+    lets, loop = hoist(loop, around.scope)
+    for let in lets:
+        around = around.after(let, let)
+    return seq(*lets, _reduced(loop, around) if loop.kind is LoopKind.SERIAL else loop)
+
+
+def _reduced(loop: For, around: Around) -> Stmt:
+    lets: list[Stmt] = []
+    carried = list(loop.carried)
+    new: dict[Expr, Var] = {}
+    known: dict[tuple[Expr, Expr], Carried] = {}  # by the canonical form of what is divided
+    always = always_evaluated(loop.body)
+    inside = around.inside(loop)
+    pairs = {e: (inside.scope.ctx.canonical(e.args[0]), e.args[1]) for e in _candidates(loop)}
+    for e, pair in pairs.items():
+        is_computed = e in always or all(arg in always or inside.fits(arg) for arg in e.args)
+        if pair in known or not is_computed or not _may_be_read_before(e, inside):
+            continue
+        with intset.using(tiers=tiers_within(Effort.LOOK_UP)):
+            found = induction(e, loop.var, loop.range, around.scope.ctx, around.bits)
+        if found is None:
+            continue
+        known[pair] = found
+        lets += [Let(var, value) for var, value in found.invariants.items()]
+        carried += carries(found, inside.scope.ctx)
+    for e, pair in pairs.items():
+        if pair in known:
+            new |= {divide(*e.args): var for divide, var in _variables(known[pair])}
+    if not new:
+        return loop
+    loop = _rewritten(loop, carried, new)
+    return seq(*lets, _chained(loop, around))
+
+
+def _chained(loop: For, around: Around) -> Stmt:
+    """The loop that carries also the quotients and remainders of quotients that it carries, as in `i // p % m`.
+
+    A quotient that grows by d, or by d + 1 where its own remainder wraps, divides like a loop variable that does:
+
+        q' = q + dq + 1, r' = r - (m - dr - 1)   if r >= m - dr - 1   else  q' = q + dq, r' = r + dr + 1     by d + 1
+        q' = q + dq + 1, r' = r - (m - dr)       if r >= m - dr       else  q' = q + dq, r' = r + dr         by d
+
+    with dq = d // m and dr = d % m; d = 0 leaves both as they are. Every step lies in [-m, m].
+    """
+    carried = list(loop.carried)
+    new: dict[Expr, Var] = {}
+    lets: list[Let] = []
+    within, outside = around.inside(loop), around.scope.ctx
+    inside = within.scope.ctx
+    always = always_evaluated(loop.body)
+    runs = range_ends(loop.range)[1] >= 1
+    steps = {c.var: (c, *grows) for c in carried if (grows := _grows(c)) is not None}
+    for e in _divisions(loop.body):
+        x, m = e.args
+        if e in new or x not in steps or set(free_vars(m)) & {loop.var, *bound_inside(loop)}:
+            continue
+        if opaque_terms(m) or not (e in always or within.fits(m)):
+            continue
+        with intset.using(tiers=tiers_within(Effort.LOOK_UP)):
+            if not inside.prove(m >= 0):
+                continue
+            unsafe = [cond for cond in (runs, m >= 1) if not outside.prove(cond)]
+        start, wraps, d = steps[x]
+        q, r = Var("q"), Var("r")
+        first_q, first_r = (_divided(divide, start.first, m, unsafe) for divide in (floordiv, floormod))
+        if constant_value(d) == 0:
+            is_last = r.eq(m - 1)
+            following_q = select(wraps, select(is_last, q + 1, q), q)
+            following_r = select(wraps, select(is_last, 0, r + 1), r)
+        else:
+            dq, dr = Var("dq"), Var("dr")
+            lets += [Let(dq, _divided(floordiv, d, m, unsafe)), Let(dr, _divided(floormod, d, m, unsafe))]
+            left = m - dr
+            more, as_much = r >= left - 1, r >= left
+            following_q = select(wraps, select(more, q + (dq + 1), q + dq), select(as_much, q + (dq + 1), q + dq))
+            following_r = select(wraps, select(more, r - (left - 1), r + dr + 1), select(as_much, r - left, r + dr))
+        facts = (_where_defined(q.eq(x // m), m, inside), _where_defined(r.eq(x % m), m, inside))
+        carried.append(Carry(q, first_q, following_q, start.after_last, facts[0]))
+        carried.append(Carry(r, first_r, following_r, True, facts[1]))
+        new |= {floordiv(x, m): q, floormod(x, m): r}
+    return seq(*lets, _rewritten(loop, carried, new)) if new else loop
+
+
+def _divided(divide: Callable[[Expr, Expr], Expr], e: Expr, m: Expr, unsafe: Sequence[Cond]) -> Expr:
+    """`e` divided by `m` before the loop, 0 where one of `unsafe` does not hold; `e` may be 0 under conditions too."""
+    conditions = tuple(dict.fromkeys(unsafe))
+    if e.op is ops.SELECT and constant_value(e.args[2]) == 0:
+        conditions = tuple(dict.fromkeys((*conjuncts(e.args[0]), *unsafe)))
+        e = e.args[1]
+    if constant_value(e) == 0:
+        return e
+    return select(logical_and(*conditions), divide(e, m), 0) if conditions else divide(e, m)
+
+
+def _grows(carry: Carry) -> tuple[Cond, Expr] | None:
+    """The condition under which a carried quotient grows by d + 1, and the d by which it grows where not."""
+    step, q = carry.following, carry.var
+    if step.op is not ops.SELECT:
+        return None
+    wraps, more, less = step.args
+    if less is q:
+        return (wraps, const(0)) if more is q + 1 else None
+    if less.op is not ops.ADD or less.args[0] is not q:
+        return None
+    d = less.args[1]
+    return (wraps, d) if d.op is ops.VAR and more is q + (d + 1) else None
+
+
+def _variables(found: Carried) -> tuple[tuple[Callable[[Expr, Expr], Expr], Var], ...]:
+    return ((floordiv, found.quotient), (floormod, found.remainder))
+
+
+def _may_be_read_before(e: Expr, around: Around) -> bool:
+    """Whether the elements in `e` are there before the loop: nothing in the function writes them.
+
+    What depends on data is computed in 64 bits, so it is carried in fewer only where it fits.
+    """
+    tensors = [tensor_of(term.data) for term in opaque_terms(e)]
+    if any(t is None or t in around.scope.written for t in tensors):
+        return False
+    return not tensors or around.bits == 64 or fits_by_intervals(around.scope.ctx, e, around.bits)
+
+
+def _rewritten(loop: For, carried: Sequence[Carry], new: dict[Expr, Var]) -> For:
+    body = transform(loop.body, lambda operand: walk.rewrite(operand, dict(new)))
+    return replace(loop, body=body, carried=tuple(carried))
+
+
+def carries(found: Carried, inside: Context) -> tuple[Carry, Carry]:
+    """Quotient and remainder as variables of the loop, with what is known of them in every iteration."""
+    after_last = bool(found.update_after_last)
+    q, r = found.quotient, found.remainder
+    meanings = (q.eq(floordiv(found.dividend, found.divisor)), r.eq(floormod(found.dividend, found.divisor)))
+    facts = [_where_defined(meaning, found.divisor, inside) for meaning in meanings]
+    return (
+        Carry(q, found.first_quotient, found.next_quotient, after_last, facts[0]),
+        Carry(r, found.first_remainder, found.next_remainder, True, facts[1]),  # never as large as the divisor
+    )
+
+
+def _where_defined(meaning: Cond, divisor: Expr, inside: Context) -> Cond:
+    with intset.using(z3_rlimit=_RLIMIT):  # `i < n * n` says it, but not in linear terms
+        return meaning if inside.prove(divisor.ne(0)) else divisor.eq(0) | meaning
+
+
+def _divisions(body: Stmt) -> list[Expr]:
+    """The floor divisions and remainders by what is no constant."""
+    below = (node for stmt in statements(body) for node in postorder(operands(stmt)) if isinstance(node, Expr))
+    found = (node for node in below if node.op is ops.FLOORDIV or node.op is ops.FLOORMOD)
+    return [node for node in dict.fromkeys(found) if constant_value(node.args[1]) is None]
+
+
+def _candidates(loop: For) -> list[Expr]:
+    """Divisions of what changes with the loop by what does not, over nothing that is bound further inside."""
+    inside = {*bound_inside(loop), *(c.var for c in loop.carried)}
+    found: list[Expr] = []
+    for node in _divisions(loop.body):
+        x, n = node.args
+        if loop.var in free_vars(n) or loop.var not in free_vars(x):
+            continue
+        if not inside & set(free_vars(node)):
+            found.append(node)
+    return found

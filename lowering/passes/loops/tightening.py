@@ -1,0 +1,370 @@
+"""`reduce_loop_extents`: loops from the first to the last iteration that does something."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import intset
+from bound.schedule import simple
+from bound.tir.build import all_of, together
+from bound.tir.value import Truth
+from intset.config import Effort, tiers_within
+from intset.expr import ops
+from intset.expr.build import maximum, minimum
+from intset.expr.node import Cond, Expr, Var, constant_value
+from intset.expr.range import Range
+from intset.expr.walk import chain, conjuncts, opaque_terms, size
+from intset.linear.canonical import Normalizer
+from intset.linear.form import Linear
+from lowering.nest.ir import Allocate, For, Function, If, Let, LoopKind, Seq, Stmt, checked_function, is_empty, seq
+from lowering.nest.scope import Scope, scope_of
+from lowering.nest.text import range_between, range_text
+from lowering.nest.walk import Visit, drive, range_ends, replaced
+from lowering.passes.places import (
+    MOVABLE,
+    Entry,
+    Place,
+    Report,
+    bound_in,
+    parts_of_condition,
+    proves,
+    root_of,
+)
+from lowering.passes.simplify import shortened
+from lowering.passes.stores.assumptions import check_assumptions
+
+Names = dict[Any, Any]  # what stands for what
+MAX_SIZE = 24  # operations in an end of a loop
+MAX_LEAVES = 64  # statements in a loop that are looked at
+
+
+def reduce_loop_extents(f: Function, report: list[Entry] | None = None) -> Function:
+    """The function whose loops run over the hull of the iterations that do something; what that implies is not tested.
+
+    A branch does nothing where its condition on integers is false. The ends of a loop may use the loops around it.
+
+    Parameters
+    ----------
+    report: gets an `Entry` for each loop that is considered.
+
+    Raises
+    ------
+    InputError: an assumption of the nest is proved false.
+    """
+    checked_function(f, "reduce_loop_extents")
+    check_assumptions(f)
+    said = Report(f)
+    body = drive(_visit(root_of(f), root_of(f).scope, False, said))
+    said.give(report)
+    return f.with_body(body)
+
+
+def _visit(place: Place, scope: Scope, is_smaller: bool, said: Report) -> Visit[Stmt]:
+    """The statement, where its loops may have less to do than they had (`scope` knows that)."""
+    stmt = place.stmt
+    if isinstance(stmt, Seq):
+        parts: list[Stmt] = []
+        for inner in place.inside():
+            parts.append((yield _visit(inner, scope, is_smaller, said)))
+            scope = scope.after(inner.stmt)
+        return seq(*parts)
+    inside = list(place.inside())
+    if isinstance(stmt, For):
+        loop = _reduced(place, scope, said)
+        if loop is None:
+            return Seq()
+        body = yield _visit(inside[0], scope.inside(loop), is_smaller or loop is not stmt, said)
+        return Seq() if is_empty(body) else replace(loop, body=body)
+    if isinstance(stmt, If):
+        then: Stmt = yield _visit(inside[0], scope.then(stmt), is_smaller, said)
+        if stmt.orelse is not None:
+            orelse: Stmt = yield _visit(inside[1], scope.otherwise(stmt), is_smaller, said)
+            if is_smaller and isinstance(stmt.cond, Cond):
+                if proves(scope, stmt.cond):
+                    return then
+                if proves(scope, ~stmt.cond):
+                    return orelse
+            return If(stmt.cond, then, orelse)
+        if not is_smaller:
+            return replace(stmt, then=then)
+        kept = _needed(parts_of_condition(stmt.cond), scope)
+        return If(together(*kept), then) if kept else then
+    return stmt
+
+
+def _needed(parts: list[Truth], scope: Scope) -> list[Truth]:
+    kept = []
+    for part in parts:
+        if not proves(scope, part):
+            kept.append(part)
+            scope = scope.where(part)
+    return kept
+
+
+def _reduced(place: Place, scope: Scope, said: Report) -> For | None:
+    """The loop with less to do, `None` where that is nothing."""
+    loop = place.stmt
+    assert isinstance(loop, For)
+    if loop.kind not in MOVABLE:
+        said.say(place.path, False, f"a loop that is {loop.kind} stays as it is")
+        return loop
+    if loop.carried:
+        said.say(place.path, False, "the loop carries values from one iteration to the next")
+        return loop
+    hull = _hull(loop, scope, [around.var for around in place.loops])
+    if isinstance(hull, str):
+        said.say(place.path, False, hull)
+        return loop
+    if hull is None:
+        said.say(place.path, True, "no iteration does anything")
+        return None
+    low, extent = range_ends(loop.range)
+    first, end = hull
+    is_first, is_last = proves(scope, first.eq(low)), proves(scope, end.eq(low + extent))
+    if is_first and is_last:
+        said.say(place.path, False, "the first and the last iteration do something")
+        return loop
+    # the ends of what does something say nothing where nothing does: the loop runs nowhere it did not
+    first = low if is_first else first if proves(scope, first >= low) else maximum(first, low)
+    end = low + extent if is_last else end if proves(scope, end <= low + extent) else minimum(end, low + extent)
+    with intset.using(tiers=tiers_within(Effort.LOOK_UP)):
+        shorter = range_between(scope.ctx.simplify(first), scope.ctx.simplify(end))
+    said.say(place.path, True, f"only iterations in {range_text(shorter)} do something")
+    return replace(loop, range=shorter)
+
+
+def _hull(loop: For, scope: Scope, around: list[Var]) -> tuple[Expr, Expr] | str | None:
+    """The first iteration that does something and the one after the last; a reason why there is none to be found."""
+    found: list[tuple[Expr, Expr]] = []
+    stack: list[tuple[Stmt, Scope, Names]] = [(loop.body, scope.inside(loop), {})]
+    own = bound_in(loop.body)
+    leaves = 0
+    while stack:
+        stmt, here, names = stack.pop()
+        if isinstance(stmt, Seq):
+            for inner in stmt.stmts:
+                stack.append((inner, here, names))
+                if isinstance(inner, Let):
+                    names = {**names, inner.var: replaced(inner.value, names)}
+        elif isinstance(stmt, For):
+            low, extent = (replaced(e, names) for e in range_ends(stmt.range))
+            stack.append((stmt.body, here.inside(replace(stmt, range=Range(low, extent), carried=())), names))
+        elif isinstance(stmt, If):
+            cond = replaced(stmt.cond, names)
+            stack.append((stmt.then, here.where(*_on_integers(cond)), names))
+            if stmt.orelse is not None:
+                stack.append((stmt.orelse, here.otherwise(replace(stmt, cond=cond)), names))
+        elif not isinstance(stmt, (Let, Allocate)):
+            leaves += 1
+            ends = _ends(loop.var, here, around, own)
+            if isinstance(ends, str):
+                return ends
+            if ends is not None and not any(ends[0] is a and ends[1] is b for a, b in found):
+                found.append(ends)
+            if leaves > MAX_LEAVES:
+                return f"the loop has more than {MAX_LEAVES} statements to look at: the budget is spent"
+    if not found:
+        return None
+    first, end = found[0]
+    for low, stop in found[1:]:
+        first = _least(first, low, scope)
+        end = _greatest(end, stop, scope)
+    return first, end
+
+
+def _on_integers(cond: Truth) -> list[Cond]:
+    return [part for part in parts_of_condition(cond) if isinstance(part, Cond) and not opaque_terms(part)]
+
+
+def _ends(var: Var, here: Scope, around: list[Var], own: set[Var]) -> tuple[Expr, Expr] | str | None:
+    """The first value of a variable at a place and the one after the last; `None` where the place is not reached."""
+    found = here.ctx.value_set(var, keep=tuple(around))
+    if found.is_empty:
+        return None
+    low, high = found.min, found.max
+    for end in (low, high):
+        if not isinstance(end, Expr) or size(end) > MAX_SIZE or opaque_terms(end) or own.intersection(end.free_vars()):
+            return "the first and the last iteration that does something are not known as short expressions"
+    assert isinstance(low, Expr) and isinstance(high, Expr)
+    with intset.using(tiers=tiers_within(Effort.SETS)):
+        return here.ctx.simplify(low), _after(high)
+
+
+def _after(high: Expr) -> Expr:
+    """`high + 1`, into the operands of a minimum or maximum."""
+    if high.op is ops.MIN:
+        return minimum(_after(high.args[0]), _after(high.args[1]))
+    if high.op is ops.MAX:
+        return maximum(_after(high.args[0]), _after(high.args[1]))
+    return _plus(high)
+
+
+def _plus(e: Expr) -> Expr:
+    return Normalizer({}).form(e + 1).expr()
+
+
+def _least(a: Expr, b: Expr, scope: Scope) -> Expr:
+    return a if proves(scope, a <= b) else b if proves(scope, b <= a) else minimum(a, b)
+
+
+def _greatest(a: Expr, b: Expr, scope: Scope) -> Expr:
+    return a if proves(scope, a >= b) else b if proves(scope, b >= a) else maximum(a, b)
+
+
+FREE: Final = (LoopKind.SERIAL, LoopKind.PARALLEL, LoopKind.VECTORIZED)
+MOST: Final = 12  # ends that meet in one loop: more are tested inside
+# What each comparison of `left - right` with 0 says, as pairs (sign, offset): sign * (left - right) + offset >= 0.
+_SAYS: Final[dict[ops.Op, tuple[tuple[int, int], ...]]] = {
+    ops.GE: ((1, 0),),
+    ops.GT: ((1, -1),),
+    ops.LE: ((-1, 0),),
+    ops.LT: ((-1, -1),),
+    ops.EQ: ((1, 0), (-1, 0)),
+}
+
+
+@dataclass
+class Parts:
+    """The parts of a guard: in front of the loop, ends of the loop (the last one included), inside."""
+
+    before: list[Cond] = field(default_factory=list)
+    lows: list[Expr] = field(default_factory=list)
+    highs: list[Expr] = field(default_factory=list)
+    inside: list[Cond] = field(default_factory=list)
+
+
+def follow_guards(f: Function, kept: Collection[Var] = ()) -> Function:
+    """The same function with guards in the ends of loops where they can stand there.
+
+    Parameters
+    ----------
+    kept: loops that keep their ends.
+    """
+    with intset.using(tiers=tiers_within(Effort.LOOK_UP)):
+        return f.with_body(drive(_follow(f.body, scope_of(f), kept)))
+
+
+def _follow(stmt: Stmt, scope: Scope, kept: Collection[Var]) -> Visit[Stmt]:
+    if isinstance(stmt, Seq):
+        parts: list[Stmt] = []
+        for inner in stmt.stmts:
+            parts.append((yield _follow(inner, scope, kept)))
+            scope = scope.after(inner)
+        return seq(*parts)
+    if isinstance(stmt, If):
+        then = yield _follow(stmt.then, scope.then(stmt), kept)
+        orelse = None if stmt.orelse is None else (yield _follow(stmt.orelse, scope.otherwise(stmt), kept))
+        return If(stmt.cond, then, orelse)
+    if not isinstance(stmt, For):
+        return stmt
+    body = _under_one_guard((yield _follow(stmt.body, scope.inside(stmt), kept)))
+    loop = _until_vacant(replace(stmt, body=body))
+    if not isinstance(body, If) or body.orelse is not None or not isinstance(body.cond, Cond):
+        return loop
+    if loop.kind not in FREE or loop.carried or loop.var in kept:
+        return loop
+    return _followed(loop, body.cond, body.then, scope)
+
+
+def _under_one_guard(body: Stmt) -> Stmt:
+    """A body of which all parts stand under the same guard, under that."""
+    parts = body.stmts if isinstance(body, Seq) else ()
+    guarded = [part for part in parts if isinstance(part, If) and part.orelse is None]
+    rest = [part for part in parts if isinstance(part, (Let, Allocate))]
+    if len(guarded) < 2 or len(guarded) + len(rest) < len(parts):
+        return body
+    cond = guarded[0].cond
+    if not isinstance(cond, Cond) or opaque_terms(cond) or any(part.cond is not cond for part in guarded):
+        return body
+    if any(isinstance(part, Let) and part.var in cond.free_vars() for part in rest):
+        return body
+    return If(cond, seq(*(part.then if isinstance(part, If) else part for part in parts)))
+
+
+def _until_vacant(loop: For) -> For:
+    """A loop without its last iterations, where all loops in them are empty: whole tiles beyond the end of an axis."""
+    low, extent = range_ends(loop.range)
+    first, count = constant_value(low), constant_value(extent)
+    inner = loop.body.stmts if isinstance(loop.body, Seq) else (loop.body,)
+    loops = [part for part in inner if isinstance(part, For)]
+    if first is None or count is None or loop.carried or loop.kind not in FREE or not loops:
+        return loop
+    if any(not isinstance(part, (For, Let, Allocate)) for part in inner):
+        return loop
+    ends = [_last_in(part, loop.var) for part in loops]
+    last = None if None in ends else max(end for end in ends if end is not None)
+    if last is None or last >= first + count - 1:
+        return loop
+    return replace(loop, range=Range(low, max(last - first + 1, 0)))
+
+
+def _last_in(loop: For, var: Var) -> int | None:
+    """A value of `var` beyond which a loop is empty."""
+    known = Normalizer({})
+    found: list[int] = []
+    for part in chain(ops.MIN, range_ends(loop.range)[1]):
+        form = known.form(part)
+        step = form.terms.get(var, 0)
+        if step < 0 and len(form.terms) == 1:  # const + step * var >= 1
+            found.append((form.const - 1) // -step)
+    return min(found, default=None)
+
+
+def _followed(loop: For, guard: Cond, body: Stmt, scope: Scope) -> Stmt:
+    parts = _parts(guard, loop.var)
+    if not (parts.before or parts.lows or parts.highs):
+        return loop
+    low, extent = range_ends(loop.range)
+    first, end = maximum(low, *parts.lows), minimum(simple.add(low, extent), *(high + 1 for high in parts.highs))
+    new_low, new_end = shortened(first, scope), shortened(end, scope)
+    new_extent = new_end if constant_value(new_low) == 0 else simple.sub(new_end, new_low)
+    inner = If(all_of(*parts.inside), body) if parts.inside else body
+    made: Stmt = replace(loop, range=Range(new_low, _positive(new_extent)), body=inner)
+    return If(all_of(*parts.before), made) if parts.before else made
+
+
+def _positive(extent: Expr) -> Expr:
+    """A constant extent below 0 is 0."""
+    return extent if not extent.is_const or extent.data >= 0 else extent - extent.data
+
+
+def _parts(guard: Cond, var: Var) -> Parts:
+    found = Parts()
+    for cond in conjuncts(guard):
+        if opaque_terms(cond):
+            found.inside.append(cond)
+        elif var not in cond.free_vars():
+            found.before.append(cond)
+        else:
+            ends = _ends_of_guard(cond, var)
+            if ends is None or len(found.lows) + len(found.highs) + len(ends) > MOST:
+                found.inside.append(cond)
+                continue
+            for is_low, end in ends:
+                (found.lows if is_low else found.highs).append(end)
+    return found
+
+
+def _ends_of_guard(cond: Cond, var: Var) -> list[tuple[bool, Expr]] | None:
+    """The ends that a condition on `var` is, each with whether it is the lower one; `None` where it is none."""
+    if cond.op not in _SAYS:
+        return None
+    left, right = cond.args
+    assert isinstance(left, Expr) and isinstance(right, Expr)
+    known = Normalizer({})
+    form = known.form(left).minus(known.form(right))
+    step = form.terms.get(var, 0)
+    rest = Linear(form.const, {e: k for e, k in form.terms.items() if e is not var})
+    if step == 0 or any(var in e.free_vars() for e in rest.terms):
+        return None
+    ends = []
+    for sign, offset in _SAYS[cond.op]:
+        k, r = sign * step, rest.scale(sign).shift(offset)  # k * var + r >= 0
+        if k > 0:
+            low = r.scale(-1).expr() if k == 1 else (r.scale(-1).shift(k - 1).expr() // k)
+            ends.append((True, low))
+        else:
+            ends.append((False, r.expr() if k == -1 else r.expr() // -k))
+    return ends

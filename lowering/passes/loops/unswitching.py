@@ -1,0 +1,384 @@
+"""`hoist_expression`: conditions and names that a loop does not change, before the loop.
+
+    for j in [0, 4):                 if i < 2:
+        if j < 3 and i < 2:   ->         for j in [0, 4):
+            S                                if j < 3:
+                                                 S
+
+A choice with another branch becomes two loops, one for each branch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from bound.tensor import Tensor
+from bound.tir import build, walk
+from bound.tir.build import together, truth_value
+from bound.tir.reduce import Parameter
+from bound.tir.value import Operand, Truth, Value, ValueOp
+from intset.errors import InputError
+from intset.expr import ops
+from intset.expr.arguments import listed
+from intset.expr.build import logical_and, select
+from intset.expr.definedness import definedness
+from intset.expr.node import Cond, Expr, Var, truth
+from intset.expr.text import shown
+from intset.expr.walk import conjuncts, opaque_terms
+from lowering.nest.ir import (
+    Assert,
+    Assume,
+    Evaluate,
+    For,
+    Function,
+    If,
+    Let,
+    LoopKind,
+    Seq,
+    Stmt,
+    Store,
+    checked_function,
+    seq,
+)
+from lowering.nest.scope import Scope, written_in
+from lowering.nest.undef import has_undef
+from lowering.nest.walk import (
+    Visit,
+    drive,
+    map_operands,
+    operands,
+    range_ends,
+    rebuilt,
+    statements,
+    tensors_read,
+    variables,
+    with_children,
+)
+from lowering.passes.alpha_renaming import with_fresh_names
+from lowering.passes.places import (
+    MOVABLE,
+    Entry,
+    Place,
+    Report,
+    bound_in,
+    flat,
+    given_inputs,
+    parts_of_condition,
+    proves,
+    root_of,
+    why_not_total,
+)
+from lowering.passes.stores.assumptions import check_assumptions
+
+CONDITIONS: Final = ("if", "select", "boolean")
+LETS: Final = ("required", "statement")
+MAX_STATEMENTS: Final = 200  # in a loop that is written twice
+_SELECTS: Final = (ops.SELECT, ValueOp.SELECT)
+
+
+def hoist_expression(
+    f: Function,
+    conditions: Sequence[str] = CONDITIONS,
+    lets: Sequence[str] = LETS,
+    report: list[Entry] | None = None,
+) -> Function:
+    """The function with conditions tested before the loops that do not change them.
+
+    Parameters
+    ----------
+    conditions: "if": the conditions of branches; "select": those of choices in values; "boolean": of a conjunction, the
+        parts that the loop does not change, where there is no other branch.
+    lets: "required": names that such a condition needs go before the loop with it; "statement": all names for values
+        that the loop does not change do.
+    report: gets an `Entry` for each loop and condition that is considered.
+
+    What moves is computed where the loop may not run, so it must have a value there: proved.
+
+    Raises
+    ------
+    InputError: a word is none of these, or an assumption of the nest is proved false.
+    """
+    checked_function(f, "hoist_expression")
+    for words, known, what in ((conditions, CONDITIONS, "conditions"), (lets, LETS, "lets")):
+        if any(word not in known for word in listed(words, what, "a list of words")):
+            raise InputError(f"{what} are some of {', '.join(known)}, not {shown(words)}")
+    check_assumptions(f)
+    said = Report(f)
+    body = drive(_Hoist(f, frozenset(conditions), frozenset(lets), said).visit(root_of(f)))
+    said.give(report)
+    return f.with_body(body)
+
+
+class _Hoist:
+    def __init__(self, f: Function, conditions: frozenset[str], lets: frozenset[str], said: Report) -> None:
+        self.conditions, self.lets, self.said = conditions, lets, said
+        self.readable = given_inputs(f)
+        self.written = written_in(f.body)
+
+    def visit(self, place: Place) -> Visit[Stmt]:
+        inner: list[Stmt] = []
+        for child in place.inside():
+            inner.append((yield self.visit(child)))  # noqa: PERF401  # a comprehension cannot yield
+        stmt = place.stmt
+        if isinstance(stmt, Seq):
+            return seq(*inner)
+        if inner:
+            stmt = with_children(stmt, tuple(inner))
+        return self.loop(stmt, place) if isinstance(stmt, For) else stmt
+
+    def loop(self, loop: For, place: Place) -> Stmt:
+        """What stands in the place of a loop, whose body is done."""
+        moved: list[Let] = []
+        if "statement" in self.lets:
+            moved, loop = self.names(loop, place)
+        found = self.condition(loop, place)
+        if found is None:
+            return seq(*moved, loop)
+        cond, then, orelse, needed = found
+        scope = place.scope
+        for let in (*moved, *needed):
+            scope = scope.after(let)
+        inner = Place(then, place.path, scope.where(cond), place.loops)
+        made = self.loop(then, inner) if isinstance(then, For) else then
+        other = orelse
+        if isinstance(orelse, For):
+            other = self.loop(orelse, Place(orelse, place.path, scope, place.loops))
+        return seq(*moved, *needed, If(cond, made, other))
+
+    # -- names --------------------------------------------------------------------------------------------------
+
+    def names(self, loop: For, place: Place) -> tuple[list[Let], For]:
+        """The names that a loop does not change, and the loop without them."""
+        if loop.kind not in MOVABLE:
+            return [], loop
+        moved: list[Let] = []
+        kept: list[Stmt] = []
+        scope = place.scope
+        changed = self.changed(loop)
+        is_reached = True
+        for stmt in flat(loop.body):
+            is_reached = is_reached and not isinstance(stmt, Assert)
+            if isinstance(stmt, Let) and self.why_not(stmt.value, changed, loop, scope, is_reached) is None:
+                moved.append(stmt)
+                changed.discard(stmt.var)
+                scope = scope.after(stmt)
+            else:
+                kept.append(stmt)
+        if not moved:
+            return [], loop
+        names = ", ".join(_label(let) for let in moved)
+        self.said.say(place.path, True, f"{names} is named before the loop", what="names")
+        return moved, replace(loop, body=seq(*kept))
+
+    def changed(self, loop: For) -> set[Parameter | Tensor]:
+        """What is another one in each iteration: variables, arrays."""
+        return {loop.var, *(c.var for c in loop.carried), *bound_in(loop.body), *written_in(loop.body)}
+
+    def why_not(
+        self, operand: Operand, changed: set[Parameter | Tensor], loop: For, scope: Scope, is_first: bool
+    ) -> str | None:
+        """Why an operand cannot be computed before the loop; one that `is_first` is computed wherever the loop runs."""
+        if has_undef(operand):
+            return "it is another value each time"
+        if any(v in changed for v in variables(operand)):
+            return "the loop changes it"
+        read: Iterable[Tensor] = tensors_read(operand)
+        for tensor in read:
+            if tensor in changed:
+                return f"the loop writes {tensor.name}"
+        if is_first and proves(scope, range_ends(loop.range)[1] >= 1):
+            return None
+        missing = why_not_total(operand, scope, self.readable)
+        return None if missing is None else f"before the loop {missing}"
+
+    # -- conditions ---------------------------------------------------------------------------------------------
+
+    def condition(self, loop: For, place: Place) -> tuple[Truth, Stmt, Stmt | None, list[Let]] | None:
+        """A condition to be tested before the loop, what then stands there, what else, and the names it needs."""
+        stmts = flat(loop.body)
+        for k, stmt in enumerate(stmts):
+            found = self.candidate(loop, stmts, k, stmt, place)
+            if found is not None:
+                return found
+        return None
+
+    def candidate(
+        self, loop: For, stmts: list[Stmt], k: int, stmt: Stmt, place: Place
+    ) -> tuple[Truth, Stmt, Stmt | None, list[Let]] | None:
+        for cond, kind in self.offered(stmt):
+            is_alone = all(isinstance(s, Let) for s in stmts[:k]) and k == len(stmts) - 1
+            is_first = k == 0 and kind == "if"
+            if loop.kind not in MOVABLE:
+                self.said.say(place.path, False, f"a loop that is {loop.kind} stays as it is")
+                return None
+            needed = self.required(cond, loop, stmts[:k], place)
+            changed = self.changed(loop) - {let.var for let in needed}
+            scope = place.scope
+            for let in needed:
+                scope = scope.after(let)
+            rest = [s for s in stmts if s not in needed]
+            if isinstance(stmt, If) and kind == "if" and stmt.orelse is None and is_alone:
+                parts = self.split(parts_of_condition(stmt.cond), changed, loop, scope, is_first)
+                if not parts[0]:
+                    self.refuse(cond, changed, loop, scope, is_first, place)
+                    continue
+                body = If(together(*parts[1]), stmt.then) if parts[1] else stmt.then
+                first = together(*parts[0])
+                self.said.say(place.path, True, f"{first!r} is tested before the loop", what=repr(cond))
+                left = seq(*(s for s in rest if s is not stmt), body)
+                return first, replace(loop, body=left), None, needed
+            if self.why_not(cond, changed, loop, scope, is_first) is not None:
+                self.refuse(cond, changed, loop, scope, is_first, place)
+                continue
+            if sum(1 for _ in statements(loop.body)) > MAX_STATEMENTS:
+                reason = "the loop is too long to be written twice: the budget is spent"
+                self.said.say(place.path, False, reason, what=repr(cond))
+                continue
+            if any(isinstance(s, (Assert, Assume, Evaluate)) for s in statements(loop.body)):
+                reason = "a check, an assumption or a host call would be written twice"
+                self.said.say(place.path, False, reason, what=repr(cond))
+                continue
+            reason = f"{cond!r} is tested before the loop, which is written for both cases"
+            self.said.say(place.path, True, reason, what=repr(cond))
+            yes, no = (replace(loop, body=seq(*(_decided(s, cond, way) for s in rest))) for way in (True, False))
+            return cond, yes, no, needed
+        return None
+
+    def refuse(
+        self, cond: Truth, changed: set[Parameter | Tensor], loop: For, scope: Scope, is_first: bool, place: Place
+    ) -> None:
+        reason = self.why_not(cond, changed, loop, scope, is_first)
+        self.said.say(place.path, False, f"{cond!r} stays in the loop: {reason}", what=repr(cond))
+
+    def offered(self, stmt: Stmt) -> list[tuple[Truth, str]]:
+        """The conditions that a statement directly in a loop tests."""
+        found: list[tuple[Truth, str]] = []
+        if isinstance(stmt, If):
+            if "if" in self.conditions:
+                found.append((stmt.cond, "if"))
+            for branch in (stmt.then, stmt.orelse):
+                inner = [] if branch is None else flat(branch)
+                found += [(s.cond, "branch") for s in inner if isinstance(s, If) and "if" in self.conditions]
+        elif "select" in self.conditions and not isinstance(stmt, For):
+            for operand in operands(stmt):
+                found += [(truth_value(node.args[0]), "select") for node in walk.nodes(operand) if node.op in _SELECTS]
+        return found
+
+    def required(self, cond: Truth, loop: For, before: list[Stmt], place: Place) -> list[Let]:
+        """The names before a condition that it needs and that can go before the loop with it."""
+        if not self.lets:
+            return []
+        lets = {s.var: s for s in before if isinstance(s, Let)}
+        wanted: dict[Parameter, None] = {}
+        stack = [v for v in variables(cond) if v in lets]
+        while stack:
+            var = stack.pop()
+            if var not in wanted:
+                wanted[var] = None
+                stack += [v for v in variables(lets[var].value) if v in lets]
+        changed = self.changed(loop)
+        scope = place.scope
+        found = []
+        for var, let in lets.items():
+            is_reached = not any(isinstance(s, Assert) for s in before[: before.index(let)])
+            if var in wanted and self.why_not(let.value, changed, loop, scope, is_reached) is None:
+                found.append(let)
+                changed.discard(var)
+                scope = scope.after(let)
+        return found
+
+    def split(
+        self, parts: list[Truth], changed: set[Parameter | Tensor], loop: For, scope: Scope, is_first: bool
+    ) -> tuple[list[Truth], list[Truth]]:
+        """The parts of a conjunction that go before the loop, and those that stay."""
+        out: list[Truth] = []
+        kept: list[Truth] = []
+        for part in parts:
+            # what stands behind a part that stays is computed only where that holds
+            if self.why_not(part, changed, loop, scope, is_first and not kept) is None:
+                out.append(part)
+                scope = scope.where(part)
+            else:
+                kept.append(part)
+        if kept and "boolean" not in self.conditions:
+            return [], parts
+        return out, kept
+
+
+def _label(let: Let) -> str:
+    return let.var.name if isinstance(let.var, Var) else str(let.var.data[0])
+
+
+def _decided(stmt: Stmt, cond: Truth, holds: bool) -> Stmt:
+    """A statement in which a condition is decided, also in the branches directly inside."""
+    if isinstance(stmt, If):
+        if stmt.cond is cond:
+            branch = stmt.then if holds else stmt.orelse
+            return Seq() if branch is None else branch
+        parts = [stmt.then, *([] if stmt.orelse is None else [stmt.orelse])]
+        return with_children(stmt, tuple(seq(*(_decided(s, cond, holds) for s in flat(p))) for p in parts))
+    if isinstance(stmt, For):
+        return stmt
+    return map_operands(stmt, lambda operand: _chosen(operand, cond, holds))
+
+
+def _chosen(operand: Operand, cond: Truth, holds: bool) -> Operand:
+    if operand is cond:
+        return truth(holds)
+    new: dict[Operand, Operand] = {}
+    for node in walk.nodes(operand):
+        if node.op in _SELECTS and node.args[0] is cond:
+            new[node] = walk.rewrite(node.args[1 if holds else 2], dict(new))
+    return walk.rewrite(operand, new) if new else operand
+
+
+_TAKEN: Final = (LoopKind.SERIAL, LoopKind.VECTORIZED, LoopKind.UNROLLED)
+
+
+def decide_rows(f: Function, is_all: bool = False) -> Function:
+    """The function in which a loop that fills a row by one choice makes what is the same for the row before it.
+
+    Taken are loops of one store of a choice whose other value is a number, so that little is written twice; with
+    `is_all` those whose other value reads no more than one element, too.
+    """
+    return f.with_body(rebuilt(f.body, lambda stmt: _unswitched_store(stmt, is_all)))
+
+
+def _unswitched_store(loop: Stmt, is_all: bool) -> Stmt:
+    if not isinstance(loop, For):
+        return loop
+    store = loop.body
+    if not isinstance(store, Store) or loop.kind not in _TAKEN or loop.carried:
+        return loop
+    value = store.value
+    if value.op not in (ops.SELECT, ValueOp.SELECT):
+        return loop
+    cond, taken, other = value.args
+    if not isinstance(cond, Cond) or not (_is_number(other) or (is_all and walk.loaded_tensor(other) is not None)):
+        return loop
+    is_same = {part: not any(v is loop.var for v in part.free_vars()) and _is_total(part) for part in conjuncts(cond)}
+    same, rest = ([part for part, own in is_same.items() if own is way] for way in (True, False))
+    if not same:
+        return loop
+    row = replace(loop, body=replace(store, value=_choice(rest, taken, other)))
+    return If(logical_and(*same), row, with_fresh_names(replace(loop, body=replace(store, value=other))))
+
+
+def _choice(parts: list[Cond], taken: Operand, other: Operand) -> Operand:
+    if not parts:
+        return taken
+    cond = logical_and(*parts)
+    if isinstance(taken, Expr) and isinstance(other, Expr):
+        return select(cond, taken, other)
+    return build.select(cond, taken, other)
+
+
+def _is_number(e: Operand) -> bool:
+    return e.op is ops.CONST or (isinstance(e, Value) and e.op is ValueOp.CONST)
+
+
+def _is_total(cond: Cond) -> bool:
+    """Whether a condition may be asked where the loop does not run."""
+    return not opaque_terms(cond) and not definedness((cond,))

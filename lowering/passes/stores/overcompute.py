@@ -1,0 +1,377 @@
+"""Branching or overcompute: guards dropped where what they guard does no harm, and put where work is for nothing.
+
+Dropping all guards of a set gives a nest in which some stores run more often. It means the same where each of these new
+instances either is dead in that nest, or puts into its element what that holds: taking both away leaves the nest that
+was given. What proves the second is read by the statement itself, so it is not dead. Instances whose values only these
+instances read are taken away together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache, partial
+from typing import Final
+
+from bound.tir.build import together
+from bound.tir.value import Operand, Truth
+from bound.tir.walk import loaded_tensor, nodes, read_indices
+from intset.expr.build import logical_and, logical_or
+from intset.expr.node import Cond, truth
+from intset.expr.walk import is_small
+from lowering.nest.ir import (
+    Allocate,
+    Assert,
+    Assume,
+    Evaluate,
+    For,
+    Function,
+    If,
+    LoopKind,
+    Seq,
+    Stmt,
+    Store,
+    checked_function,
+    seq,
+)
+from lowering.nest.scope import Scope
+from lowering.nest.tensors import is_outside, padding_of, storage_of
+from lowering.nest.undef import deciding_tensors, has_undef
+from lowering.nest.walk import Visit, drive, operands, statements, with_children
+from lowering.passes.loops.fusion import conflict
+from lowering.passes.places import (
+    Entry,
+    Place,
+    Report,
+    parts_of_condition,
+    places,
+    proof_of,
+    proves,
+    root_of,
+    why_not_total,
+)
+from lowering.passes.simplify import mirrored
+from lowering.passes.stores.assumptions import check_assumptions
+from lowering.passes.stores.reaching_values import Known
+
+MAX_ROUNDS: Final = 8  # of trying fewer guards
+MAX_NODES: Final = 48  # of a guard that is put in
+
+
+class _Guard:
+    """A guard of which parts may be dropped.
+
+    Attributes
+    ----------
+    place: the branch.
+    parts, rest: the parts of its conjunction that are dropped, and those that stay.
+    is_exposed: whether a part that stays is computed behind one that is dropped, so in more cases than before.
+    """
+
+    def __init__(self, place: Place, parts: list[Truth], rest: list[Truth], is_exposed: bool = False) -> None:
+        self.place, self.parts, self.rest, self.is_exposed = place, parts, rest, is_exposed
+
+
+def remove_branching_through_overcompute(f: Function, report: list[Entry] | None = None) -> Function:
+    """The function without the guards that make no difference: what they keep from running would be read by nobody, or
+    put into elements what they hold.
+
+    All that then runs is proved to have a value: accesses are in bounds, elements hold something, no division traps.
+    A guard is dropped whole, else the parts of its conjunction that can be.
+
+    Parameters
+    ----------
+    report: gets an `Entry` for each guard, at the line of its `if`.
+
+    Raises
+    ------
+    InputError: an assumption of the nest is proved false.
+    """
+    checked_function(f, "remove_branching_through_overcompute")
+    check_assumptions(f)
+    said = Report(f)
+    found, dropped = _dropped(f, _guards(f, said), said)
+    if not dropped:
+        found = _without_parts(f, said)
+    said.give(report)
+    return found
+
+
+def _without_parts(f: Function, said: Report) -> Function:
+    """The function without the first part of a conjunction that makes no difference."""
+    for guard in _guards(f, Report(f)):
+        parts = guard.parts
+        for k in range(len(parts) if len(parts) > 1 else 0):
+            one = _Guard(guard.place, [parts[k]], parts[:k] + parts[k + 1 :], k + 1 < len(parts))
+            made, done = _dropped(f, [one], Report(f))
+            if done:
+                said.say(guard.place.path, True, f"{parts[k]!r} makes no difference")
+                return made
+    return f
+
+
+def _guards(f: Function, said: Report) -> list[_Guard]:
+    """The guards that may be dropped, as far as that is seen without the dataflow."""
+    found = []
+    for place in places(f):
+        stmt = place.stmt
+        if not isinstance(stmt, If):
+            continue
+        if stmt.orelse is not None:
+            said.say(place.path, False, "there is another branch")
+            continue
+        if any(isinstance(s, (Assert, Assume, Evaluate)) for s in statements(stmt.then)):
+            said.say(place.path, False, "it guards a check, an assumption or a host call")
+            continue
+        if any(has_undef(*operands(s)) and not isinstance(s, Store) for s in statements(stmt.then)):
+            said.say(place.path, False, "it guards names for undef()")
+            continue
+        found.append(_Guard(place, parts_of_condition(stmt.cond), []))
+    return found
+
+
+def _dropped(f: Function, guards: list[_Guard], said: Report) -> tuple[Function, set[tuple[int, ...]]]:
+    """The function without as many of the guards as make no difference, and which those are."""
+    wanted = {guard.place.path: guard for guard in guards}
+    for _ in range(MAX_ROUNDS):
+        if not wanted:
+            return f, set()
+        made, where = _without_guards(f, wanted)
+        known = Known(made)
+        idle = cache(partial(_idle, where, known))
+        races = _Races(made)
+        refused: dict[tuple[int, ...], tuple[str, tuple[int, ...] | None]] = {}
+        for place, around in where:
+            for guard in around:
+                if guard.place.path in refused:
+                    continue
+                why = _why_not(place, guard, known, idle, races)
+                if why is not None:
+                    refused[guard.place.path] = why
+        for path, (reason, point) in refused.items():
+            said.say(path, False, reason, point)
+            del wanted[path]
+        if not refused:
+            for path in wanted:
+                said.say(path, True, "what it keeps from running makes no difference")
+            return made, set(wanted)
+    for path in wanted:
+        said.say(path, False, "the budget of attempts is spent")
+    return f, set()
+
+
+class _Races:
+    """Which parallel loops of a nest have iterations that touch what another one writes, as far as that is known."""
+
+    def __init__(self, f: Function) -> None:
+        self._f = f
+        self._found: dict[int, str | None] = {}
+
+    def around(self, place: Place) -> str | None:
+        """Why a statement may not run more often in the parallel loops around it."""
+        for loop in place.loops:
+            if loop.kind is LoopKind.PARALLEL and id(loop) not in self._found:
+                one = next(p for p in places(self._f) if p.stmt is loop)
+                self._found[id(loop)] = None if conflict(one, one) is None else str(loop.var)
+        raced = (self._found.get(id(loop)) for loop in place.loops)
+        var = next((var for var in raced if var is not None), None)
+        return None if var is None else f"iterations of {var}, which run side by side, might meet at one element"
+
+
+def _without_guards(
+    f: Function, wanted: dict[tuple[int, ...], _Guard]
+) -> tuple[Function, list[tuple[Place, list[_Guard]]]]:
+    """The function without guards, and its statements that stood under them, each with those guards."""
+    under: dict[int, list[_Guard]] = {}
+    kept: list[Stmt] = []
+
+    def visit(place: Place, around: list[_Guard]) -> Visit[Stmt]:
+        stmt = place.stmt
+        guard = wanted.get(place.path)
+        inner: list[Stmt] = []
+        for child in place.inside():
+            inner.append((yield visit(child, [*around, guard] if guard is not None else around)))  # noqa: PERF401
+        if isinstance(stmt, Seq):
+            return seq(*inner)
+        if guard is not None and not guard.rest:
+            return inner[0]
+        made = with_children(stmt, tuple(inner)) if inner else replace(stmt) if around else stmt
+        if guard is not None:
+            made = If(together(*guard.rest), inner[0])
+            around = [*around, guard] if guard.is_exposed else around
+        if around:
+            under[id(made)] = around
+            kept.append(made)
+        return made
+
+    made = f.with_body(drive(visit(root_of(f), [])))
+    return made, [(place, under[id(place.stmt)]) for place in places(made) if id(place.stmt) in under]
+
+
+def _idle(where: list[tuple[Place, list[_Guard]]], known: Known) -> dict[int, Cond]:
+    """By line, the new instances of stores whose values are read by no instance but these: together they are for
+    nothing, though each may be read by another."""
+    found: dict[int, Cond] = {}
+    stores: dict[int, Place] = {}
+    for place, around in where:
+        parts = [_against(guard) for guard in around]
+        conditions = [cond for cond in parts if cond is not None]
+        if isinstance(place.stmt, Store) and len(conditions) == len(parts):
+            line = known.line(place)
+            found[line], stores[line] = logical_or(*conditions), place
+    for _ in range(MAX_ROUNDS):
+        unread = {line: known.dead(stores[line], found) for line in found}
+        read = [line for line, cond in found.items() if not proves(stores[line].scope.where(cond), unread[line])]
+        if not read:
+            return found
+        found = {line: logical_and(cond, unread[line]) if line in read else cond for line, cond in found.items()}
+    return {}
+
+
+def _why_not(
+    place: Place, guard: _Guard, known: Known, idle: Callable[[], dict[int, Cond]], races: _Races
+) -> tuple[str, tuple[int, ...] | None] | None:
+    """Why a statement may not run where its guard does not hold."""
+    stmt = place.stmt
+    against = _against(guard)
+    scope = place.scope if against is None else place.scope.where(against)
+    if proves(scope, truth(False)):
+        return None
+    reads = operands(stmt) if not isinstance(stmt, (Allocate,)) else ()
+    unclear = next((t for t in deciding_tensors(stmt) if t in known.unclear), None)
+    if unclear is not None:
+        return f"without the guard, an undef() in {unclear.name} might decide something", None
+    missing = _missing(reads, place, scope, known)
+    if missing is not None:
+        return f"without the guard, {missing[0]}", missing[1]
+    if isinstance(stmt, For):
+        return None if not stmt.carried else ("it guards a loop that carries values", None)
+    if not isinstance(stmt, Store):
+        return None
+    for k, (index, (low, extent)) in enumerate(zip(stmt.indices, storage_of(known.f, stmt.tensor), strict=True)):
+        inside = proof_of(scope, (index >= low) & (index < low + extent))
+        if not inside:
+            return f"without the guard, index {k} of {stmt.tensor.name} may be outside", place.point(inside)
+    touchable = proof_of(scope, is_outside(padding_of(known.f, stmt.tensor), stmt.indices))
+    if not touchable:
+        text = f"without the guard, the padding of {stmt.tensor.name} may be stored to"
+        return text, place.point(touchable)
+    raced = races.around(place)
+    if raced is not None:
+        return f"without the guard, {raced}", None
+    dead = known.dead(place)
+    unread = proof_of(scope, dead)
+    if unread or known.changes_nothing(place, scope.where(~dead)):
+        return None
+    joint = idle().get(known.line(place))
+    if joint is not None:
+        rest = scope.where(~dead, ~joint)
+        if proves(rest, truth(False)) or known.changes_nothing(place, rest):
+            return None
+    text = f"the store to {stmt.tensor.name} would be read, or kept at the end"
+    return text, place.point(unread)
+
+
+def _against(guard: _Guard) -> Cond | None:
+    """Where the parts that are dropped do not all hold, the others do."""
+    parts = [part for part in guard.parts if isinstance(part, Cond)]
+    return ~logical_and(*parts) if len(parts) == len(guard.parts) else None
+
+
+def _missing(
+    values: tuple[Operand, ...], place: Place, scope: Scope, known: Known
+) -> tuple[str, tuple[int, ...] | None] | None:
+    """Why a value may not be there: outside, never written, a trap."""
+    total = frozenset(t for t in known.f.inputs)
+    for value in values:
+        why = why_not_total(value, scope, None)
+        if why is not None:
+            return why, None
+        for node in nodes(value):
+            tensor = loaded_tensor(node)
+            if tensor is None:
+                continue
+            for index, (low, extent) in zip(node.args, storage_of(known.f, tensor), strict=True):
+                inside = proof_of(scope, (index >= low) & (index < low + extent))
+                if not inside:
+                    return f"{node!r} may be outside {tensor.name}", place.point(inside)
+            touchable = proof_of(scope, is_outside(padding_of(known.f, tensor), read_indices(node)))
+            if not touchable:
+                return f"{node!r} may be in the padding of {tensor.name}", place.point(touchable)
+            if tensor in total:
+                continue
+            for source in known.sources(place).get(node, ()):
+                if source.kind == "unwritten" or (source.kind == "unknown" and tensor not in known.f.params):
+                    reached = proof_of(scope, ~source.where)
+                    if not reached:
+                        return f"{node!r} may hold nothing yet", place.point(reached)
+            if not known.sources(place).get(node):
+                return f"{node!r} is not known to hold anything", None
+    return None
+
+
+def remove_overcompute_through_branching(f: Function, report: list[Entry] | None = None) -> Function:
+    """The function that stores only where it matters: a store gets a guard against the instances that are dead, or that
+    put into the element what it holds.
+
+    Parameters
+    ----------
+    report: gets an `Entry` for each store.
+
+    Raises
+    ------
+    InputError: an assumption of the nest is proved false.
+    """
+    checked_function(f, "remove_overcompute_through_branching")
+    checked = check_assumptions(f)
+    said = Report(f)
+    known = checked or Known(f)
+    guards: dict[tuple[int, ...], Cond] = {}
+    for place in places(f):
+        if not isinstance(place.stmt, Store):
+            continue
+        scope = _within(place.stmt, place.scope, f)
+        useless = [cond for cond in (known.dead(place), *known.unchanged(place)) if not proves(scope, ~cond)]
+        if not useless:
+            said.say(place.path, False, "every instance matters")
+            continue
+        needed = _short(~_any(useless), scope)
+        if needed is None:
+            said.say(place.path, False, "the instances that matter have no short condition")
+            continue
+        guards[place.path] = needed
+        said.say(place.path, True, f"it matters only where {needed!r}")
+    said.give(report)
+    if not guards:
+        return f
+
+    def visit(place: Place) -> Visit[Stmt]:
+        inner: list[Stmt] = []
+        for child in place.inside():
+            inner.append((yield visit(child)))  # noqa: PERF401  # a comprehension cannot yield
+        stmt = place.stmt
+        if isinstance(stmt, Seq):
+            return seq(*inner)
+        made = with_children(stmt, tuple(inner)) if inner else stmt
+        return If(guards[place.path], made) if place.path in guards else made
+
+    return f.with_body(drive(visit(root_of(f))))
+
+
+def _within(stmt: Store, scope: Scope, f: Function) -> Scope:
+    """The scope in which a store is to an element of its array, as every one must be."""
+    places = zip(stmt.indices, storage_of(f, stmt.tensor), strict=True)
+    return scope.where(*(cond for index, (low, extent) in places for cond in (index >= low, index < low + extent)))
+
+
+def _any(conditions: list[Cond]) -> Cond:
+    total = conditions[0]
+    for cond in conditions[1:]:
+        total = total | cond
+    return total
+
+
+def _short(cond: Cond, scope: Scope) -> Cond | None:
+    """A condition as it is best written at a place."""
+    found = scope.ctx.simplify(cond)
+    return mirrored(found) if isinstance(found, Cond) and is_small(MAX_NODES, (found,)) else None

@@ -1,0 +1,373 @@
+"""What elements hold where they are read, for passes: conditions that are decided, stores that change nothing."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from bound import dtypes
+from bound.tensor import Tensor, unfinished
+from bound.tir import build, walk
+from bound.tir.value import COMPARISONS, Operand, Truth, Value, ValueOp, constant
+from bound.tir.walk import loaded_tensor, nodes
+from intset.expr import ops
+from intset.expr.build import logical_and, logical_not, logical_or
+from intset.expr.node import Cond, Expr, constant_value, truth
+from lowering.dataflow import Dataflow, Source, dataflow
+from lowering.dataflow.accesses import always_read
+from lowering.nest.ir import Assume, Function, Store
+from lowering.nest.printer import statement_lines
+from lowering.nest.scope import Scope
+from lowering.nest.tensors import limits_of_elements
+from lowering.nest.text import text
+from lowering.nest.undef import has_undef, unclear_tensors
+from lowering.nest.walk import replaced, statements
+from lowering.passes.places import Place, proof_of, proves
+
+MAX_CASES: Final = 16  # of what the elements in a condition may hold
+_COMPARE: Final[dict[ValueOp, Callable[[float, float], bool]]] = {
+    ValueOp.LT: lambda a, b: a < b,
+    ValueOp.LE: lambda a, b: a <= b,
+    ValueOp.GT: lambda a, b: a > b,
+    ValueOp.GE: lambda a, b: a >= b,
+    ValueOp.EQ: lambda a, b: a == b,
+    ValueOp.NE: lambda a, b: a != b,
+}
+
+
+class Case(NamedTuple):
+    """Where (a condition on the loops) elements hold what."""
+
+    where: tuple[Cond, ...]
+    values: dict[Operand, Operand]
+
+
+class Known:
+    """The dataflow of a function, asked about places.
+
+    Attributes
+    ----------
+    flow: the dataflow.
+    """
+
+    def __init__(self, f: Function) -> None:
+        self.f = f
+        self.flow: Dataflow = dataflow(f)
+        self._lines = statement_lines(f)
+        self._unclear: frozenset[Tensor] | None = None
+        self._sources: dict[int, dict[Operand | Tensor, tuple[Source, ...]]] = {}
+        self._assumed: dict[int, dict[Operand, list[tuple[Cond, Operand]]]] = {}
+        self._has_assumptions = any(isinstance(stmt, Assume) for stmt in statements(f.body))
+
+    @property
+    def unclear(self) -> frozenset[Tensor]:
+        """The tensors of which an element may hold an `undef()`."""
+        if self._unclear is None:
+            self._unclear = unclear_tensors(self.f)
+        return self._unclear
+
+    def line(self, place: Place) -> int:
+        return self._lines[place.path]
+
+    def sources(self, place: Place) -> dict[Operand | Tensor, tuple[Source, ...]]:
+        """Where what a statement reads comes from."""
+        line = self.line(place)
+        if line not in self._sources:
+            self._sources[line] = self.flow.by_element(line)
+        return self._sources[line]
+
+    def held(self, place: Place) -> tuple[Source, ...]:
+        """What the element that a store is to holds before it."""
+        return self.flow.held(self.line(place))
+
+    def not_told(self, place: Place) -> Iterator[Cond]:
+        """Where nothing is known of what a store reads, or of the element that it is to."""
+        return self.flow.not_told(self.line(place))
+
+    def dead(self, place: Place, ignoring: Mapping[int, Cond] | None = None) -> Cond:
+        return self.flow.dead(self.line(place), ignoring)
+
+    # -- cases --------------------------------------------------------------------------------------------------
+
+    def cases(self, place: Place, *operands: Operand) -> Iterator[Case]:
+        """What the elements in operands hold, in cases that cover every point at which the operands are computed.
+
+        `and`, `or` and `select` read an element at some of these points only, and its sources say nothing of the
+        others: each such read adds the case in which it is not reached, and the element has no value there.
+
+        Parameters
+        ----------
+        operands: parts of the statement at `place`. They may stand in a branch of a choice; then only the points at
+            which that branch is taken matter.
+
+        Returns
+        -------
+        Cases that need not be disjoint; one case without conditions and values where there would be too many.
+        """
+        told: list[list[tuple[Cond, Operand, Operand | None]]] = []
+        count = 1
+        if any(loaded_tensor(node) is not None for node in nodes(*operands)):
+            sources = self.sources(place)
+            always = always_read(*operands)
+            for node in nodes(*operands):
+                tensor = loaded_tensor(node)
+                found = sources.get(node, ()) if tensor is not None else ()
+                values = [(s.where, node, _value(s, tensor)) for s in found]
+                if any(value is not None for _, _, value in values):
+                    if node not in always:
+                        unreached = logical_not(logical_or(*(s.where for s in found)))
+                        values += [] if unreached is truth(False) else [(unreached, node, None)]
+                    count *= len(values)
+                    if count > MAX_CASES:
+                        break
+                    told.append(values)
+        for combination in itertools.product(*told) if count <= MAX_CASES else [()]:
+            where = tuple(cond for cond, _, _ in combination)
+            yield Case(where, {node: value for _, node, value in combination if value is not None})
+
+    def decides(self, place: Place, part: Operand) -> bool | None:
+        """Whether a condition always, or never, holds at a place; `None` where that is not known."""
+        if has_undef(part):
+            return None
+        found = self._decides(place, part, [])
+        facts = self.assumed(place, part) if found is None else []
+        for cond in (fact for fact in facts if not isinstance(fact, Cond)):
+            if part is cond or build.negation(part) is cond:
+                return part is cond
+        return self._decides(place, part, facts) if facts else found
+
+    def _decides(self, place: Place, part: Operand, facts: list[Truth]) -> bool | None:
+        answer: bool | None = None
+        for case, here in self._known_to(place, part, facts):
+            found = decided(_settled(replaced(part, case.values)), here)
+            if found is None or (answer is not None and found is not answer):
+                if proves(here, truth(False)):
+                    continue
+                return None
+            answer = found
+        return answer
+
+    def refutes(self, place: Place, cond: Operand) -> bool:
+        """Whether a condition is known never to hold at a place that is reached."""
+        if self._refutes(place, cond, []):
+            return True
+        facts = self.assumed(place, cond)
+        return any(build.negation(cond) is fact for fact in facts) or (
+            bool(facts) and self._refutes(place, cond, facts)
+        )
+
+    def _refutes(self, place: Place, cond: Operand, facts: list[Truth]) -> bool:
+        is_reached = False
+        for case, here in self._known_to(place, cond, facts):
+            if not decided(build.negation(_settled(replaced(cond, case.values))), here):
+                return False
+            is_reached = is_reached or not proves(here, truth(False))
+        return is_reached
+
+    def _known_to(self, place: Place, part: Operand, facts: list[Truth]) -> Iterator[tuple[Case, Scope]]:
+        """The cases of what is in a condition, and what is known in each."""
+        said = [fact for fact in facts if isinstance(fact, Cond)]
+        for case in self.cases(place, part):
+            known = [*said, *(new for fact in said if (new := replaced(fact, case.values)) is not fact)]
+            yield case, place.scope.where(*case.where).during(*known)
+
+    def assumed(self, place: Place, *operands: Operand) -> list[Truth]:
+        """What assumptions say of the elements in operands of a statement, without giving them a value."""
+        read = [node for node in nodes(*operands) if loaded_tensor(node) is not None]
+        if not read or not self._has_assumptions:
+            return []
+        line = self.line(place)
+        if line not in self._assumed:
+            self._assumed[line] = self.flow.assumed(line)
+        told: list[Any] = []
+        for where, fact in (one for node in read for one in self._assumed[line].get(node, ())):
+            if isinstance(fact, Cond):
+                told.append(logical_or(logical_not(where), fact))
+            elif proves(place.scope, where):
+                told.append(fact)
+        return told
+
+    def why_not_decided(self, place: Place, part: Operand) -> tuple[str, tuple[int, ...] | None]:
+        """Why a condition that is not decided may hold and may not, and values of the loops at which it fails."""
+        for node in nodes(part):
+            tensor = loaded_tensor(node)
+            for source in self.sources(place).get(node, ()) if tensor is not None else ():
+                here = place.scope.where(source.where)
+                if _value(source, tensor) is None and not proves(here, truth(False)):
+                    return f"{text(node)} may be {_told(source, tensor)}", _point(place, source)
+        proof = proof_of(place.scope, part) if isinstance(part, Cond) else None
+        point = None if proof is None else place.point(proof)
+        return f"{text(part)} may hold, and may not", point
+
+    # -- stores -------------------------------------------------------------------------------------------------
+
+    def changes_nothing(self, place: Place, scope: Scope) -> bool:
+        """Whether a store puts into its element what that holds already, wherever it is reached and `scope` holds."""
+        stmt = place.stmt
+        assert isinstance(stmt, Store)
+        if not _may_keep(stmt):
+            return False
+        return all(
+            proves(here, truth(False)) or same(stmt, replaced(stmt.value, case.values), here)
+            for case in self.cases(place, stmt.value)
+            for here in (scope.where(*case.where),)
+        )
+
+    def unchanged(self, place: Place) -> list[Cond]:
+        """Cases in which a store changes nothing, each a condition on the loops."""
+        stmt = place.stmt
+        assert isinstance(stmt, Store)
+        if not _may_keep(stmt):
+            return []
+        found: list[Cond] = []
+        for case in self.cases(place, stmt.value):
+            here = place.scope.where(*case.where)
+            is_reached = case.where and not proves(here, truth(False))
+            if is_reached and same(stmt, replaced(stmt.value, case.values), here):
+                found.append(logical_and(*case.where))
+        return found
+
+
+def _told(source: Source, tensor: Tensor | None) -> str:
+    """What an element holds of which no value is known."""
+    kind = "a value" if tensor is None else tensor.dtype
+    return {
+        "entry": "what it was given",
+        "unwritten": "unwritten",
+        "assume": f"what line {source.line} assumes, which is no value that is known",
+        "store": f"what line {source.line} stores, of which it is not known that {kind} holds it as it is written",
+    }.get(source.kind, "one of several values, or one that nobody knows")
+
+
+def _point(place: Place, source: Source) -> tuple[int, ...] | None:
+    """Values of the loops at which a source is met."""
+    return place.point(proof_of(place.scope, ~source.where))
+
+
+def _may_keep(stmt: Store) -> bool:
+    """Whether the value of a store is made of an element of the same array, as what leaves one as it is must be."""
+    reads = any(loaded_tensor(node) is stmt.tensor for node in nodes(stmt.value))
+    return reads and not has_undef(stmt.value)
+
+
+def _value(source: Source, tensor: Tensor | None) -> Operand | None:
+    """What a source says that an element holds, `None` where that is not an expression that stays what it is."""
+    value = source.value
+    if value is None or tensor is None or has_undef(value):
+        return None
+    if isinstance(value, Value) and dtypes.is_float(value.dtype):
+        return value if value.op is ValueOp.CONST and source.kind != "unknown" else None
+    return value
+
+
+def decided(cond: Operand, scope: Scope) -> bool | None:
+    """Whether a condition always, or never, holds."""
+    if isinstance(cond, Cond):
+        proof = proof_of(scope, cond)
+        if proof:
+            return True
+        return False if proof_of(scope, ~cond) else None
+    if cond.op is ValueOp.CONST:
+        return bool(cond.data)
+    if cond.op in COMPARISONS:
+        a, b = (_number(arg) for arg in cond.args)
+        return None if a is None or b is None else bool(_COMPARE[cond.op](a, b))
+    if cond.op is ValueOp.NOT:
+        inner = decided(cond.args[0], scope)
+        return None if inner is None else not inner
+    if cond.op in (ValueOp.AND, ValueOp.OR):
+        sides = [decided(arg, scope) for arg in cond.args]
+        settling = cond.op is ValueOp.OR
+        if settling in sides:
+            return settling
+        return None if None in sides else not settling
+    return None
+
+
+def _number(e: Operand) -> float | None:
+    """The number that a constant is, where every machine has it as it is written."""
+    if isinstance(e, Expr):
+        value = constant_value(e)
+        return None if value is None or abs(value) > 1 << 24 else float(value)
+    if e.op is ValueOp.CAST and isinstance(e.args[0], Expr) and dtypes.is_float(e.dtype):
+        value = constant_value(e.args[0])
+        return None if value is None else dtypes.rounded(value, e.dtype)
+    if e.op is ValueOp.CONST and dtypes.is_float(e.dtype):
+        return float(e.data)
+    return None
+
+
+def same(stmt: Store, value: Operand, scope: Scope) -> bool:
+    """Whether a value is what the element that it is stored to holds."""
+    held = unfinished(stmt.tensor, stmt.indices)
+    dtype = stmt.tensor.dtype
+    value = walk.rewrite(value, {node: held for node in nodes(value) if _is_element(node, stmt, scope)})
+    if isinstance(value, Expr):
+        return isinstance(held, Expr) and proves(scope.always(*limits_of_elements(value, held)), value.eq(held))
+    if isinstance(value, Cond) or value.dtype != dtype:
+        return False
+    return reduced(value) is held
+
+
+def _is_element(node: Operand, stmt: Store, scope: Scope) -> bool:
+    """Whether a node reads the element that a store is to."""
+    if loaded_tensor(node) is not stmt.tensor:
+        return False
+    return all(proves(scope, a.eq(b)) for a, b in zip(node.args, stmt.indices, strict=True))
+
+
+def reduced(value: Operand) -> Operand:
+    """A value of floats without operations that leave a number as it is (`==` tells): `x + 0.0`, `x * 1.0`, a maximum
+    with `-inf`. `x - x` and `0.0 * x` stay: infinities and NaN make something else of them."""
+    new: dict[Operand, Operand] = {}
+    for node in nodes(value):
+        if isinstance(node, Value):
+            args = tuple(new.get(arg, arg) for arg in node.args)
+            made = walk.rewrite(node, {a: b for a, b in zip(node.args, args, strict=True) if a is not b})
+            new[node] = _identity(made) if isinstance(made, Value) else made
+    return new.get(value, value)
+
+
+def _identity(node: Value) -> Operand:
+    if len(node.args) != 2 or node.op not in _NEUTRAL:
+        return node
+    a, b = node.args
+    right, left = _NEUTRAL[node.op]
+    if right is not None and _is_number(b, right):
+        return a
+    return b if left is not None and _is_number(a, left) else node
+
+
+_INF: Final = float("inf")
+_NEUTRAL: Final[dict[ValueOp, tuple[float | None, float | None]]] = {
+    ValueOp.ADD: (0.0, 0.0),
+    ValueOp.SUB: (0.0, None),
+    ValueOp.MUL: (1.0, 1.0),
+    ValueOp.DIV: (1.0, None),
+    ValueOp.MAX: (-_INF, -_INF),
+    ValueOp.MIN: (_INF, _INF),
+}
+
+
+def _is_number(e: Operand, number: float) -> bool:
+    if isinstance(e, Value) and e.op is ValueOp.CAST and isinstance(e.args[0], Expr):
+        return constant_value(e.args[0]) == number
+    return isinstance(e, Value) and e.op is ValueOp.CONST and e.data == number
+
+
+def _settled(cond: Operand) -> Operand:
+    """A condition with the integers that a float function of constants is, as constants of floats."""
+    if isinstance(cond, Cond):
+        return cond
+    new = {
+        node: constant(float(node.args[0].data), node.dtype)
+        for node in nodes(cond)
+        if isinstance(node, Value)
+        and node.op is ValueOp.CAST
+        and dtypes.is_float(node.dtype)
+        and isinstance(node.args[0], Expr)
+        and node.args[0].op is ops.CONST
+        and abs(node.args[0].data) <= 1 << 11
+    }
+    return walk.rewrite(cond, new) if new else cond

@@ -1,0 +1,190 @@
+"""Elements that a nest combines into again and again, kept in a variable while it does.
+
+    C[i] = 0.0                                     acc[0] = 0.0
+    for k in [0, n):                   becomes     for k in [0, n): acc[0] = acc[0] + A[i, k]
+        C[i] = C[i] + A[i, k]                      C[i] = acc[0]
+
+Compilers leave the element in memory where they do not see that nothing else there is read or written; a chain of
+sums then waits for memory each time. Taken are statements one after another that touch a tensor only at one place,
+which no loop among them changes; the first stores to it, whatever the sizes, so the place exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from bound.declare import placeholder
+from bound.tensor import Tensor, element
+from bound.tir import walk
+from intset.expr.node import Expr, const, constant_value
+from intset.expr.range import Range
+from intset.expr.walk import free_vars, opaque_terms
+from intset.linear.canonical import Normalizer
+from lowering.nest.ir import Allocate, Assert, Evaluate, For, Function, If, Let, LoopKind, Seq, Stmt, Store, seq
+from lowering.nest.walk import Visit, children, drive, map_operands, operands, range_ends, statements, with_children
+from lowering.passes.loops.licm import bound_inside
+from lowering.passes.stores.dead_code import without_unused
+
+FEWEST: Final = 3  # accesses in straight code from which on it is worth a variable
+_SPREAD: Final = (LoopKind.PARALLEL, LoopKind.THREAD, LoopKind.VTHREAD)
+_FORMS: Final = Normalizer({})
+
+
+def accumulate(f: Function) -> Function:
+    """The same function with variables for elements that loops combine into."""
+    single = {s.tensor for s in statements(f.body) if isinstance(s, Allocate) and _is_single(s)}
+    return f.with_body(drive(_visit(f.body, single)))
+
+
+def _is_single(stmt: Allocate) -> bool:
+    return all(constant_value(range_ends(r)[1]) == 1 for r in stmt.ranges)
+
+
+def _visit(stmt: Stmt, made: set[Tensor]) -> Visit[Stmt]:
+    """`made`: the tensors that are variables already, of one element."""
+    if isinstance(stmt, Seq):
+        stmts = list(stmt.stmts)
+        for tensor in dict.fromkeys(s.tensor for s in stmts if isinstance(s, Store)):
+            if tensor not in made:
+                stmts = _kept(stmts, tensor, made)
+        parts = []
+        for inner in stmts:
+            parts.append((yield _visit(inner, made)))  # noqa: PERF401
+        return without_unused(seq(*parts))
+    if isinstance(stmt, For):
+        alone = _alone(stmt, made)
+        if alone is not None:
+            kept: Stmt = yield _visit(alone, made)
+            return kept
+        return replace(stmt, body=(yield _visit(stmt.body, made)))
+    if isinstance(stmt, If):
+        then = yield _visit(stmt.then, made)
+        return If(stmt.cond, then, None if stmt.orelse is None else (yield _visit(stmt.orelse, made)))
+    return stmt
+
+
+def _kept(stmts: list[Stmt], tensor: Tensor, made: set[Tensor]) -> list[Stmt]:
+    """Statements in sequence, with a variable for each place that runs of them store to in a tensor."""
+    found: list[Stmt] = []
+    is_own = any(isinstance(stmt, Allocate) and stmt.tensor is tensor for stmt in stmts)
+    while stmts:
+        first = stmts[0]
+        count = 1
+        if isinstance(first, Store) and first.tensor is tensor and not opaque_terms(*first.indices):
+            run = _run(stmts, tensor, first.indices)
+            if run and _is_worth(stmts[:run], tensor):
+                kept = _in_variable(stmts[:run], tensor, first.indices, made)
+                stmts = stmts[run:]
+                is_read = not is_own or any(_accesses(stmt, tensor) for stmt in stmts)
+                found += kept if is_read else kept[:-1]
+                continue
+            count = max(run, 1)
+        found += stmts[:count]
+        stmts = stmts[count:]
+    return found
+
+
+def _run(stmts: Sequence[Stmt], tensor: Tensor, place: tuple[Expr, ...]) -> int:
+    """How many statements from the first on touch a tensor at one place only; the last of them does.
+
+    None where the first one, which stores there, reads it at another.
+    """
+    count = 0
+    named = set(free_vars(*place))
+    for k, stmt in enumerate(stmts):
+        found = _accesses(stmt, tensor)
+        if isinstance(stmt, Allocate) and stmt.tensor is tensor:
+            break
+        if found == 0:
+            continue
+        if not isinstance(stmt, (Store, For, If)) or not _only_at(stmt, tensor, place, named):
+            break
+        count = k + 1
+    return count
+
+
+def _alone(loop: For, made: set[Tensor]) -> Stmt | None:
+    """A loop that certainly stores to one place of a tensor, with a variable for that."""
+    inner: Stmt = loop
+    most = 0
+    while isinstance(inner, For):
+        count = constant_value(range_ends(inner.range)[1]) or 0
+        if count < 1:
+            return None
+        most, inner = max(most, count), inner.body
+    if most == 1:
+        return None
+    inside = {loop.var, *bound_inside(loop)}
+    for store in inner.stmts if isinstance(inner, Seq) else (inner,):
+        if not isinstance(store, Store) or store.tensor in made or opaque_terms(*store.indices):
+            continue
+        named = set(free_vars(*store.indices))
+        if not named & inside and _only_at(loop, store.tensor, store.indices, named):
+            return seq(*_in_variable([loop], store.tensor, store.indices, made))
+    return None
+
+
+def _only_at(stmt: Stmt, tensor: Tensor, place: tuple[Expr, ...], named: set[Any]) -> bool:
+    """Whether a statement touches a tensor at one place only, in loops that may keep it in a variable."""
+    for inner in statements(stmt):
+        if isinstance(inner, (Assert, Evaluate)) or (isinstance(inner, Allocate) and inner.tensor is tensor):
+            return False
+        if isinstance(inner, For) and (inner.kind in _SPREAD or named & {inner.var, *(c.var for c in inner.carried)}):
+            return False
+        if isinstance(inner, Let) and inner.var in named:
+            return False
+        if isinstance(inner, Store) and inner.tensor is tensor and not _is_same(inner.indices, place):
+            return False
+        for node in walk.nodes(*operands(inner)):
+            if walk.loaded_tensor(node) is tensor and not _is_same(node.args, place):
+                return False
+    return True
+
+
+def _is_same(indices: Sequence[Any], place: Sequence[Expr]) -> bool:
+    return all(a is b or _FORMS.form(a).same(_FORMS.form(b)) for a, b in zip(indices, place, strict=True))
+
+
+def _accesses(stmt: Stmt, tensor: Tensor) -> int:
+    """How often the text of a statement touches a tensor."""
+    total = 0
+    for inner in statements(stmt):
+        total += isinstance(inner, (Store, Allocate)) and inner.tensor is tensor
+        total += sum(walk.loaded_tensor(node) is tensor for node in walk.nodes(*operands(inner)))
+        if isinstance(inner, Evaluate):
+            total += tensor in inner.reads or tensor in inner.writes
+    return total
+
+
+def _is_worth(stmts: Sequence[Stmt], tensor: Tensor) -> bool:
+    touching = [stmt for stmt in stmts if _accesses(stmt, tensor)]
+    if any(isinstance(inner, For) for stmt in touching for inner in statements(stmt)):
+        return True
+    return sum(_accesses(stmt, tensor) for stmt in touching) >= FEWEST
+
+
+def _in_variable(stmts: Sequence[Stmt], tensor: Tensor, place: tuple[Expr, ...], made: set[Tensor]) -> list[Stmt]:
+    """The statements with a variable in the place of an element, which gets its value at the end."""
+    acc = placeholder((1,), tensor.dtype, name=f"{tensor.name}_at")
+    made.add(acc)
+    start = (const(0),)
+
+    def on_load(read: Tensor, _indices: tuple[Expr, ...]) -> Any:
+        return element(acc, start) if read is tensor else None
+
+    def visit(stmt: Stmt) -> Visit[Stmt]:
+        inner = []
+        for child in children(stmt):
+            inner.append((yield visit(child)))  # noqa: PERF401
+        stmt = map_operands(with_children(stmt, tuple(inner)), lambda e: walk.rewrite(e, on_load=on_load))
+        return Store(acc, start, stmt.value) if isinstance(stmt, Store) and stmt.tensor is tensor else stmt
+
+    changed = [drive(visit(stmt)) for stmt in stmts]
+    first = stmts[0]
+    is_read = not isinstance(first, Store) or any(
+        walk.loaded_tensor(node) is tensor for node in walk.nodes(*operands(first))
+    )
+    begin = [Store(acc, start, element(tensor, place))] if is_read else []
+    return [Allocate(acc, (Range(0, 1),)), *begin, *changed, Store(tensor, place, element(acc, start))]

@@ -1,0 +1,119 @@
+"""`sequential_buffer_access`: the loops that touch an array become one loop an axis of it, whole and in order.
+
+    for i in [0, 14):                      for a0 in [0, 4):
+        A[i // 4, i % 4] = f(i)    ->          for a1 in [0, 4):
+                                                   if a0 * 4 + a1 < 14:
+                                                       A[a0, a1] = f(a0 * 4 + a1)
+
+A loop nest is first taken apart into nests of loops around one statement (`split.py`), as the start of a reduction and
+the reduction; then each that touches the array is turned round (`turned.py`).
+"""
+
+from __future__ import annotations
+
+from bound.tensor import Tensor
+from lowering.errors import LayoutError
+from lowering.nest.ir import Allocate, Assume, Evaluate, For, Function, Seq, Stmt, Store, checked_function, seq
+from lowering.nest.tensors import storage_of, tensor_named
+from lowering.nest.walk import Visit, drive, statements, with_children
+from lowering.passes.loops.dependence import StaysError
+from lowering.passes.loops.distribution import Nest, check_split, nests_of, touches
+from lowering.passes.loops.interchange import Axis, turned
+from lowering.passes.places import Entry, Place, Report, root_of
+from lowering.passes.stores.assumptions import check_assumptions
+
+
+def sequential_buffer_access(f: Function, name: str, report: list[Entry] | None = None) -> Function:
+    """The function in which every loop nest that touches an array runs over all of it, a loop an axis, in order.
+
+    Where no old iteration arrives at an element, a guard says so. Loops that the indices do not mention, as those of a
+    reduction, stay inside. Statements of one nest that need loops of their own, as the start of a reduction and the
+    reduction, get them. Where the function stores to the array, nests that only read it follow where that is possible;
+    so do those that only assume something of it. Loops that are neither serial nor parallel stay.
+
+    Parameters
+    ----------
+    name: of the array.
+    report: gets an `Entry` for each nest that touches it.
+
+    Raises
+    ------
+    LayoutError: a result would change, or is not known not to; or the indices cannot be turned round.
+    InputError: the function has no array of this name, or more than one; an assumption of it is proved false.
+    """
+    checked_function(f, "sequential_buffer_access")
+    tensor = tensor_named(f, name)
+    axes = tuple(storage_of(f, tensor))
+    check_assumptions(f)
+    said = Report(f)
+    is_stored = _stores(f.body, tensor)
+
+    def visit(place: Place) -> Visit[Stmt]:
+        stmt = place.stmt
+        if isinstance(stmt, For) and touches(stmt, tensor) and not _allocates(stmt, tensor):
+            return _in_order(f, place, tensor, axes, is_stored, said)
+        inner: list[Stmt] = []
+        for child in place.inside():
+            inner.append((yield visit(child)))  # noqa: PERF401  # a comprehension cannot yield
+        if isinstance(stmt, Seq):
+            return seq(*inner)
+        return with_children(stmt, tuple(inner)) if inner else stmt
+
+    body = drive(visit(root_of(f)))
+    said.give(report)
+    return f.with_body(body)
+
+
+def _stores(root: Stmt, tensor: Tensor) -> bool:
+    """Whether a statement writes elements of an array."""
+    return any(
+        stmt.tensor is tensor if isinstance(stmt, Store) else isinstance(stmt, Evaluate) and tensor in stmt.writes
+        for stmt in statements(root)
+    )
+
+
+def _allocates(root: Stmt, tensor: Tensor) -> bool:
+    return any(isinstance(stmt, Allocate) and stmt.tensor is tensor for stmt in statements(root))
+
+
+def _in_order(f: Function, place: Place, tensor: Tensor, axes: tuple[Axis, ...], is_stored: bool, said: Report) -> Stmt:
+    """What stands in the place of a loop that touches the array."""
+    loop = place.stmt
+    assert isinstance(loop, For)
+    try:
+        nests = nests_of(loop, tensor)
+        if len(nests) > 1:
+            check_split(f, loop, place.scope, nests)
+        found = [_turned(f, nest, tensor, axes, place, is_stored) for nest in nests]
+    except StaysError as why:
+        said.say(place.path, False, str(why))
+        return loop
+    except LayoutError as error:
+        if is_stored and not _stores(loop, tensor):
+            said.say(place.path, False, str(error))
+            return loop
+        raise
+    reasons = [one for one in found if isinstance(one, str)]
+    alone = sum(touches(nest.body, tensor) for nest in nests) < 2
+    if len(reasons) == len(found) and (alone or any(reasons)):
+        said.say(place.path, False, next((why for why in reasons if why), "it touches the array in order already"))
+        return loop
+    made = [nest.stmt() if isinstance(new, str) else new for nest, new in zip(nests, found, strict=True)]
+    said.say(place.path, True, f"it runs over {tensor.name}, whole and in order")
+    return seq(*made)
+
+
+def _turned(
+    f: Function, nest: Nest, tensor: Tensor, axes: tuple[Axis, ...], place: Place, is_stored: bool
+) -> Stmt | str:
+    """The nest over the axes of the array; or why it stays as it is, nothing where it is as it is to be."""
+    if not touches(nest.body, tensor):
+        return ""
+    only_reads = is_stored and not _stores(nest.body, tensor)
+    only_assumes = all(isinstance(stmt, (Assume, Seq)) for stmt in statements(nest.body))
+    try:
+        return turned(f, nest, tensor, axes, place.scope)
+    except LayoutError as error:
+        if only_reads or only_assumes:
+            return str(error)
+        raise

@@ -1,0 +1,168 @@
+"""Constants in operands: what is constant is a number, and stands once in a sum."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from bound.schedule import simple
+from bound.tir import build, walk
+from bound.tir.value import Operand, Value, ValueOp
+from intset.expr import build as ints
+from intset.expr import ops
+from intset.expr.evaluate import evaluate
+from intset.expr.node import Cond, Expr, const, constant_value, make, truth
+from intset.expr.walk import opaque_terms, postorder
+from lowering.nest.ir import Function
+from lowering.nest.walk import transform
+
+_ARITHMETIC: Final = {ops.ADD: simple.add, ops.SUB: simple.sub, ops.MUL: simple.mul}
+LARGE: Final = 1 << 31  # constants from here on need 64 bits
+_SIGNS: Final = {ops.ADD: 1, ops.SUB: -1}
+
+
+def fold_constants(f: Function) -> Function:
+    """The function with `decided` operands."""
+    return f.with_body(transform(f.body, decided))
+
+
+def decided(operand: Operand) -> Operand:
+    """An operand whose constant parts are constants, without selections that are decided, `+ 0` and `* 1`; `x + 2 - 1`
+    is `x + 1`, in which no step is wider than in what it was."""
+    new: dict[Operand, Operand] = {}
+    for node in postorder((operand,)) if isinstance(operand, (Expr, Cond)) else walk.nodes(operand):
+        if isinstance(node, Value) and node.op is ValueOp.SELECT:
+            holds = constant_truth(new.get(node.args[0], node.args[0]))
+            if holds is not None:
+                new[node] = walk.rewrite(node.args[1 if holds else 2], dict(new))
+        elif isinstance(node, (Expr, Cond)) and node.args and not node.free_vars() and not opaque_terms(node):
+            known = _constant(node)
+            if known is not None:
+                new[node] = known
+        elif isinstance(node, (Expr, Cond)) and node.args:
+            made = _made(node, tuple(new.get(arg, arg) for arg in node.args))
+            if made is not node:
+                new[node] = made
+    if not new:
+        return operand
+    return walk.rewrite(operand, new)
+
+
+def _made(node: Expr | Cond, args: tuple[Any, ...]) -> Expr | Cond:
+    """The operation on these operands."""
+    if isinstance(node, Expr) and node.op in _ARITHMETIC:
+        left, right = args
+        if node.op is ops.ADD and left.is_const and not right.is_const:  # as one writes it: the number last
+            left, right = right, left
+        last = constant_value(right)
+        first = constant_value(left.args[1]) if left.op in _SIGNS and node.op in _SIGNS else None
+        if first is not None and last is not None:  # (x + first) - last
+            total = _SIGNS[left.op] * first + _SIGNS[node.op] * last
+            return simple.add(left.args[0], total) if total >= 0 else simple.sub(left.args[0], -total)
+        if node.op is left.op is ops.MUL and last is not None:  # x * factor * last
+            factor = constant_value(left.args[1])
+            if factor is not None and abs(factor * last) < LARGE:
+                return simple.mul(left.args[0], factor * last)
+        if node.op is ops.ADD and last is not None and -LARGE < last < 0:
+            return simple.sub(left, -last)
+        if last in (0, 1) or constant_value(left) in (0, 1) or left is args[1]:
+            return _ARITHMETIC[node.op](left, right)
+    if all(a is b for a, b in zip(args, node.args, strict=True)):
+        return node
+    made: Expr | Cond = make(node.op, args, node.data)
+    return made
+
+
+def _constant(node: Expr | Cond) -> Operand | None:
+    """What a node without variables is; `None` where it has no value."""
+    try:
+        value = evaluate(node, {})
+    except ArithmeticError:
+        return None
+    return truth(bool(value)) if isinstance(node, Cond) else const(value)
+
+
+def constant_truth(cond: Operand) -> bool | None:
+    """The value of `true` and `false`, else `None`."""
+    return bool(cond.data) if cond.op is ops.BOOL else None
+
+
+_JUNCTIONS: Final = {ops.AND: False, ops.OR: True, ValueOp.AND: False, ValueOp.OR: True}  # what decides each alone
+_SELECTS: Final = (ops.SELECT, ValueOp.SELECT)
+
+
+def folded(operand: Operand, decide: Callable[[Cond], bool | None]) -> Any:
+    """The operand with every comparison of indices that `decide` knows replaced by its truth, and of every minimum or
+    maximum of which it knows the smaller operand only the one that it is.
+
+    The branch of a selection that is not taken is left out, hence not computed any more; that never was.
+    """
+    new: dict[Any, Any] = {}
+    for node in walk.nodes(operand):
+        made = _folded(node, new, decide)
+        if made is not None:
+            new[node] = made
+    return walk.rewrite(operand, new) if new else operand
+
+
+def order_of(node: Expr, is_moving: bool) -> Cond:
+    """The comparison that holds where a minimum or maximum is its operand in more variables (else the other one)."""
+    a, b = node.args
+    assert isinstance(a, Expr) and isinstance(b, Expr)
+    moving, still = (a, b) if len(a.free_vars()) > len(b.free_vars()) else (b, a)
+    return moving <= still if (node.op is ops.MIN) is is_moving else still <= moving
+
+
+def _folded(node: Any, new: dict[Any, Any], decide: Callable[[Cond], bool | None]) -> Any:
+    if node.op in ops.COMPARISONS and isinstance(node, Cond):
+        holds = None if opaque_terms(node) else decide(node)
+        return None if holds is None else truth(holds)
+    if node.op in _JUNCTIONS:
+        return _junction(node, new)
+    if node.op is ops.NOT or node.op is ValueOp.NOT:
+        known = _truth(new.get(node.args[0]))
+        return None if known is None else truth(not known)
+    if node.op in _SELECTS:
+        known = _truth(new.get(node.args[0], node.args[0]))
+        if known is not None:
+            return walk.rewrite(node.args[1 if known else 2], dict(new))
+    if node.op in (ops.MIN, ops.MAX):
+        return _chosen(node, new, decide)
+    return None
+
+
+def _chosen(node: Expr, new: dict[Any, Any], decide: Callable[[Cond], bool | None]) -> Any:
+    if opaque_terms(node):
+        return None
+    a, b = node.args
+    for is_moving in (False, True):
+        cond = order_of(node, is_moving)
+        holds = decide(cond)
+        if holds is not None:
+            return walk.rewrite(a if ((cond.args[0] is a) is holds) is (node.op is ops.MIN) else b, dict(new))
+    return None
+
+
+def _junction(node: Any, new: dict[Any, Any]) -> Any:
+    if not any(arg in new for arg in node.args):
+        return None
+    args = [new.get(arg, arg) for arg in node.args]
+    strong = _JUNCTIONS[node.op]
+    if any(_truth(arg) is strong for arg in args):
+        return truth(strong)
+    rest = [walk.rewrite(arg, dict(new)) for arg in args if _truth(arg) is None]
+    if not rest:
+        return truth(not strong)
+    if len(rest) == 1:
+        return rest[0]
+    if all(isinstance(arg, Cond) for arg in rest):
+        return ints.logical_or(*rest) if strong else ints.logical_and(*rest)
+    return build.any_of(*rest) if strong else build.all_of(*rest)
+
+
+def _truth(node: Any) -> bool | None:
+    if node is None:
+        return None
+    if node.op is ops.BOOL or (isinstance(node, Value) and node.op is ValueOp.CONST and node.dtype == "bool"):
+        return bool(node.data)
+    return None

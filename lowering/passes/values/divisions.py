@@ -1,0 +1,98 @@
+"""`lower_divisions`: every floor division of a nest as a machine operation, under what is known where it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeAlias
+
+from bound.tir import walk
+from bound.tir.walk import Part
+from intset.context import Context
+from intset.expr import ops
+from intset.expr.node import Cond, Expr, Var, constant_value
+from intset.expr.walk import postorder
+from lowering.division import Lowered, lower_division
+from lowering.nest.driver import Cursor, StmtRules, each_operand, rewritten
+from lowering.nest.ir import Allocate, Assert, For, Function, Seq, Stmt, checked_function
+from lowering.nest.scope import Scope
+from lowering.nest.walk import map_operands, range_ends
+from lowering.passes.values.integers import map_integers
+
+Note: TypeAlias = Callable[[Lowered], object]  # told of every expression that is lowered
+
+
+def lower_divisions(f: Function, bits: int = 64) -> Function:
+    """The function with the divisions of all indices, conditions and integer values lowered.
+
+    Parameters
+    ----------
+    f: the nest. What a place knows is: the ranges of the loops around it, the conditions around it, the assertions
+        above it, the facts of `f.ctx`, and what the variables carry.
+    bits: the width in which indices are computed; each must be representable in it. What depends on data is computed
+        in 64 bits.
+    """
+    checked_function(f, "lower_divisions")
+    return f.with_body(rewritten(f.body, Cursor.root(f), leave=_rules(bits, lambda _: None)))
+
+
+def lowered_parts(f: Function, bits: int = 64) -> tuple[Lowered, ...]:
+    """What `lower_divisions` does to each expression with a division, each once.
+
+    It says why and, where a form has to be corrected, what is missing where the expression stands. The conditions of
+    assertions are not among them: they are lowered without the facts that they check.
+    """
+    found: list[Lowered] = []
+    rewritten(f.body, Cursor.root(f), leave=_rules(bits, found.append))
+    return tuple({(one.asked[0], one.expr): one for one in found if one.steps}.values())
+
+
+def _rules(bits: int, note: Note) -> StmtRules[Cursor]:
+    """Lower the divisions of every operand under the scope of its statement."""
+
+    def lower_operand(operand: Part, cursor: Cursor) -> Part:
+        return lowered(operand, cursor.scope, bits, note)
+
+    def lower_storage(stmt: Allocate, cursor: Cursor) -> Allocate:
+        """An allocation, but for its padding: no code computes that."""
+        new = map_operands(replace(stmt, padding=None), lambda e: lower_operand(e, cursor))
+        return replace(new, padding=stmt.padding)
+
+    def lower_assertion(stmt: Assert, cursor: Cursor) -> Assert:
+        return Assert(_unaided(stmt.cond, bits), stmt.message)
+
+    def leave_out_empty(loop: For, cursor: Cursor) -> Stmt:
+        """No loop where its ends turn out to be equal once they are lowered."""
+        count = constant_value(range_ends(loop.range)[1])
+        return Seq() if count is not None and count <= 0 else loop
+
+    operands = each_operand(lower_operand)
+    return {
+        Stmt: (operands,),
+        For: (operands, leave_out_empty),
+        Allocate: (lower_storage,),
+        Assert: (lower_assertion,),
+    }
+
+
+def _unaided(cond: Cond, bits: int) -> Cond:
+    """The condition of an assertion lowered without what its variables declare: that is what it checks."""
+    plain = {var: Var(var.name) for var in cond.free_vars()}
+    inside = lower_division(walk.substitute(cond, plain), Context(), bits).expr
+    answer: Cond = walk.substitute(inside, {new: old for old, new in plain.items()})
+    return answer
+
+
+def lowered(operand: Part, scope: Scope, bits: int, note: Note) -> Part:
+    """An operand with its divisions lowered."""
+
+    def change(part: Expr | Cond, conditions: tuple[Cond, ...]) -> Expr | Cond:
+        if not any(node.op in ops.DIVISIONS or node.op is ops.ASSERTING for node in postorder((part,))):
+            return part
+        is_data = any(node.op is ops.LOAD or node.op is ops.CAST for node in postorder((part,)))
+        found = lower_division(part, scope.where(*conditions).ctx, 64 if is_data else bits)
+        note(found)
+        changed: Expr | Cond = found.expr
+        return changed
+
+    return map_integers(operand, change)

@@ -1,0 +1,292 @@
+"""`narrow`: the width of index arithmetic, 32 bits where that is proved to be enough."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
+
+import intset
+from bound.schedule import simple
+from bound.tensor import Tensor
+from bound.tir import walk
+from bound.tir.value import Operand, Value
+from bound.tir.walk import loaded_tensor, read_indices
+from intset.config import Effort, tiers_within
+from intset.expr import ops
+from intset.expr.node import Cond, Expr, Node, Var, const, constant_value, make
+from intset.expr.walk import opaque_terms, postorder
+from intset.facts import ASSERTED, Fact
+from intset.prover.proof import Proof
+from lowering.nest.driver import Descent, walked
+from lowering.nest.ir import Allocate, Assume, For, Function, If, Let, Stmt, Store, checked_function
+from lowering.nest.scope import Scope, scope_of
+from lowering.nest.text import end_of
+from lowering.nest.walk import operands, range_ends, statements, transform
+from lowering.passes.values.integers import parts_of
+from lowering.passes.values.intervals import Spans, fits_by_intervals
+
+BITS: Final = 32  # of the narrow type
+Shapes: TypeAlias = "Mapping[Tensor, tuple[Expr, ...]]"
+
+
+@dataclass(frozen=True, eq=False)
+class Width:
+    """The answer of `narrow`.
+
+    Attributes
+    ----------
+    bits: 32 or 64.
+    forced_by: the expression that does not fit into 32 bits, as far as that is known; `None` when all do.
+    proof: why it is not known to fit: refuted with values of the variables, or unknown.
+    """
+
+    bits: int
+    forced_by: Expr | None = None
+    proof: Proof | None = None
+
+    def __str__(self) -> str:
+        if self.forced_by is None:
+            return "int32: every index expression fits"
+        assert self.proof is not None
+        if self.proof.counterexample:
+            values = ", ".join(f"{getattr(v, 'name', v)} = {k}" for v, k in self.proof.counterexample.items())
+            return f"int64: {self.forced_by} does not fit into 32 bits at {values}"
+        return f"int64: {self.forced_by} is not proved to fit into 32 bits"
+
+    __repr__ = __str__
+
+
+def narrow(f: Function) -> Width:
+    """int32 where every index expression of the nest is proved to fit in all its steps, else int64.
+
+    Index expressions are the ends of loops, the conditions, the indices, and the number of an element in its storage.
+    Elements of tensors are computed in 64 bits whatever the answer, and so is everything that depends on one.
+    """
+    checked_function(f, "narrow")
+    with intset.using(tiers=tiers_within(Effort.SETS)):
+        scope = scope_of(f)
+        root = _Place(scope, Spans(scope.ctx, BITS), _named_data(f.body), {t: t.extents for t in f.params})
+        refused = (width for stmt, place in walked(f.body, root) for width in _refused(stmt, place))
+        return next(filter(None, refused), Width(32))
+
+
+def _named_data(root: Stmt) -> frozenset[Var]:
+    """The names of what depends on data, and is computed in 64 bits."""
+    named = (s for s in statements(root) if isinstance(s, Let) and isinstance(s.value, Expr) and opaque_terms(s.value))
+    return frozenset(s.var for s in named if isinstance(s.var, Var))
+
+
+class _Place(Descent):
+    """What decides widths at a position: the scope, intervals of its variables, extents of storage.
+
+    Attributes
+    ----------
+    spans: constant intervals of the variables in sight, which answer most questions at once.
+    data: names of what depends on data, and is computed in 64 bits.
+    shapes: the extents of each tensor in sight.
+    """
+
+    __slots__ = ("data", "scope", "shapes", "spans")
+
+    def __init__(self, scope: Scope, spans: Spans, data: frozenset[Var], shapes: Shapes) -> None:
+        self.scope, self.spans, self.data, self.shapes = scope, spans, data, shapes
+
+    def after(self, old: Stmt, new: Stmt) -> _Place:
+        if isinstance(old, Allocate):
+            extents = tuple(range_ends(r)[1] for r in old.ranges)
+            return _Place(self.scope, self.spans, self.data, {**self.shapes, old.tensor: extents})
+        scope = self.scope.after(old)
+        return self if scope is self.scope else _Place(scope, Spans(scope.ctx, BITS), self.data, self.shapes)
+
+    def inside(self, loop: For) -> _Place:
+        low, extent = range_ends(loop.range)
+        spans = self.spans.inside(loop.var, low, end_of(low, extent) - 1)
+        return _Place(self.scope.inside(loop), spans, self.data, self.shapes)
+
+    def then(self, branch: If) -> _Place:
+        return _Place(self.scope.then(branch), self.spans, self.data, self.shapes)
+
+    def otherwise(self, branch: If) -> _Place:
+        return _Place(self.scope.otherwise(branch), self.spans, self.data, self.shapes)
+
+    def between_iterations(self, loop: For) -> _Place:
+        """Where a loop computes what it carries: at the end of an iteration, of one with a next where that matters."""
+        inside = self.scope.inside(loop)
+        low, extent = range_ends(loop.range)
+        scope = inside if all(c.after_last for c in loop.carried) else inside.where(loop.var + 1 < low + extent)
+        return _Place(scope, Spans(scope.ctx, BITS), self.data, self.shapes)
+
+    def refused(self, e: Expr, conditions: tuple[Cond, ...]) -> Width | None:
+        """Why an expression forces a wider type; `None` where it fits under the conditions."""
+        if self.spans.fit(e):
+            return None
+        ctx = self.scope.where(*conditions).ctx
+        proof = None if fits_by_intervals(ctx, e, BITS) else ctx.fits(e, BITS)
+        return None if proof is None or proof else Width(64, e, proof)
+
+
+def _refused(stmt: Stmt, place: _Place) -> Iterator[Width | None]:
+    """For each index expression that the statement computes, why it forces a wider type."""
+    for e, conditions in _index_expressions(stmt, place.shapes):
+        if not (e in place.data and isinstance(stmt, Store)):  # which is stored as it is
+            yield place.refused(e, conditions)
+    if isinstance(stmt, For):
+        for carry in stmt.carried:
+            yield place.between_iterations(stmt).refused(carry.following, ())
+
+
+def _index_expressions(stmt: Stmt, shapes: Shapes) -> list[tuple[Expr, tuple[Cond, ...]]]:
+    """What the statement itself computes at the width of indices, each with what holds where it stands."""
+    if isinstance(stmt, Assume):  # nothing computes it
+        return []
+    if isinstance(stmt, Allocate):
+        stmt = replace(stmt, padding=None)
+    found: dict[tuple[Expr, tuple[Cond, ...]], None] = {}
+
+    def add(e: Expr, conditions: tuple[Cond, ...]) -> None:
+        found.update(((part, conditions), None) for part in narrow_parts(e))
+
+    firsts = [c.first for c in stmt.carried] if isinstance(stmt, For) else []
+    found.update(((first, ()), None) for first in firsts if opaque_terms(first))
+    for operand in (*range_ends(stmt.range), *firsts) if isinstance(stmt, For) else operands(stmt):
+        for part, conditions in parts_of(operand):
+            for node in postorder((part,)) if isinstance(part, Node) else (part,):
+                tensor = loaded_tensor(node)
+                if tensor is not None and tensor in shapes:
+                    add(offset(read_indices(node), shapes[tensor]), conditions)
+                for arg in node.args if isinstance(node, Cond) else ():
+                    if isinstance(arg, Expr):
+                        add(arg, conditions)
+            if isinstance(part, Expr):
+                add(part, conditions)
+    if isinstance(stmt, Store) and stmt.tensor in shapes:
+        add(offset(stmt.indices, shapes[stmt.tensor]), ())
+    elif isinstance(stmt, For):
+        low, extent = range_ends(stmt.range)
+        add(low + extent, ())
+    elif isinstance(stmt, Allocate):
+        add(product(range_ends(r)[1] for r in stmt.ranges), ())
+    return list(found)
+
+
+def narrow_parts(e: Expr) -> list[Expr]:
+    """The largest parts of `e` that depend on no data: they are computed at the width of indices."""
+    wide = wide_nodes(e)
+    if e not in wide:
+        return [e]
+    return [arg for node in wide for arg in node.args if isinstance(arg, Expr) and arg not in wide]
+
+
+def wide_nodes(*roots: Expr) -> set[Expr]:
+    """The integer nodes that depend on data; they are computed in 64 bits."""
+    wide: set[Expr] = set()
+    for node in postorder(roots):
+        if isinstance(node, Expr) and (node.op in (ops.LOAD, ops.CAST) or any(arg in wide for arg in node.args)):
+            wide.add(node)
+    return wide
+
+
+def offset(indices: Iterable[Expr], shape: Iterable[Expr]) -> Expr:
+    """The number of an element in storage of this shape, by rows."""
+    total: Expr | None = None
+    for index, extent in zip(indices, shape, strict=True):
+        total = index if total is None else simple.add(simple.mul(total, extent), index)
+    return const(0) if total is None else total
+
+
+def product(extents: Iterable[Expr]) -> Expr:
+    """The extents multiplied."""
+    total: Expr | None = None
+    for extent in extents:
+        total = extent if total is None else simple.mul(total, extent)
+    return const(1) if total is None else total
+
+
+SIZE: Final = 1 << 30  # the largest single size
+ELEMENTS: Final = 1 << 30  # the most elements of one tensor, so that neighbours of the last one fit as well
+FACTORS: Final = 8  # of the number of elements of a tensor that is tested
+
+
+def sizes_that_fit(f: Function) -> tuple[Cond, ...]:
+    """Conditions on the sizes of `f`, true of all but very large ones, under which every index expression fits into 32
+    bits; none where no such conditions are known to be enough.
+
+    They bound each size, or the number of elements of each tensor with a symbolic shape.
+    """
+    if not f.sizes or any(_is_wide_shift(node) for node in _nodes(f)):
+        return ()
+    for tests in _candidates(f):
+        tested = replace(f, ctx=f.ctx.extended(facts=tuple(Fact(test, ASSERTED) for test in tests)))
+        if narrow(tested).bits == 32:
+            return tests
+    return ()
+
+
+def _candidates(f: Function) -> Iterator[tuple[Cond, ...]]:
+    """Tests, the most generous first: of the elements of each tensor, then of each size alone, as large as the elements
+    of a tensor with that many symbolic extents allow."""
+    most = 1
+    products: list[Cond] = []
+    for extents in _shapes(f):
+        factors = [e for e in extents if constant_value(e) != 1]
+        if len(factors) > FACTORS or opaque_terms(*factors):
+            return
+        total: Expr | None = None
+        for factor in factors:  # one after another, so that no product overflows before it is tested
+            total = factor if total is None else simple.mul(total, factor)
+            products.append(total <= ELEMENTS)
+        most = max(most, sum(len(e.free_vars()) for e in factors))
+    yield tuple(dict.fromkeys((*_limits(f, SIZE), *(test for test in products if test.free_vars()))))
+    if most > 1:
+        yield tuple(_limits(f, int(ELEMENTS ** (1 / most))))
+
+
+def _limits(f: Function, most: int) -> list[Cond]:
+    return [limit for v in f.sizes for limit in (v <= most, v >= (0 if _is_counted(f, v) else -most))]
+
+
+def _is_counted(f: Function, size: Var) -> bool:
+    """Whether a size is an extent of a parameter, hence at least 0."""
+    return any(size is e for t in f.params for e in t.extents)
+
+
+def _shapes(f: Function) -> Iterator[tuple[Expr, ...]]:
+    known = set(f.sizes)
+    for tensor in f.params:
+        if any(constant_value(e) is None for e in tensor.extents):
+            yield tensor.extents
+    for stmt in statements(f.body):
+        if isinstance(stmt, Allocate):
+            extents = tuple(range_ends(r)[1] for r in stmt.ranges)
+            if any(constant_value(e) is None for e in extents) and {v for e in extents for v in e.free_vars()} <= known:
+                yield extents
+
+
+def _nodes(f: Function) -> Iterator[object]:
+    for stmt in statements(f.body):
+        for operand in operands(stmt):
+            if isinstance(operand, (Expr, Cond)):
+                yield from postorder((operand,))
+
+
+def with_short_signs(f: Function) -> Function:
+    """The function with `x >> 31` for `x >> 63`: both are the sign of what fits into 32 bits."""
+    return f.with_body(transform(f.body, _short_signs))
+
+
+def _short_signs(operand: Operand) -> Operand:
+    new: dict[Node | Value, Operand] = {}
+    for node in walk.nodes(operand):
+        if isinstance(node, Expr) and node.op is ops.SHR and constant_value(node.args[1]) == 63:
+            new[node] = make(ops.SHR, (walk.rewrite(node.args[0], new), const(31)))
+    return walk.rewrite(operand, new) if new else operand
+
+
+def _is_wide_shift(node: object) -> bool:
+    """Whether a node shifts by what 32 bits cannot be shifted by."""
+    if not isinstance(node, Expr) or node.op not in (ops.SHL, ops.SHR):
+        return False
+    by = node.args[1]
+    amount = constant_value(by) if isinstance(by, Expr) else None
+    return amount is None or amount >= 32
