@@ -75,7 +75,7 @@ def shown(value: object) -> str:
         return f"a {type(value).__name__} that cannot be shown"
 
 
-_IDENTIFIER: Final = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
+_IDENTIFIER: Final = re.compile(r"[^\W\d]\w*(?:\.\w+)*")
 KEYWORDS: Final = frozenset(("and", "or", "not", "if", "else", "True", "False"))
 _NUMBERS: Final = frozenset(("inf", "nan"))
 

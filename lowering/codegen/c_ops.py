@@ -182,10 +182,11 @@ class CSyntax:
             return f"({args[0]} ? {args[1]} : {args[2]})"
         if op in _PREFIX:
             return f"({_PREFIX[op]}{args[0]})"
-        if op in _SHIFTS and not is_plain_shift(node):
-            return self._call(f"{_SHIFTS[op]}_far", f"int{64 if wide else self.bits}", args)
+        width = 64 if wide else self.bits
+        if op in _SHIFTS and not is_plain_shift(node, width):
+            return self._call(f"{_SHIFTS[op]}_far", f"int{width}", args)
         if op in _HELPER:
-            return self._call(_HELPER[op], f"int{64 if wide else self.bits}", args)
+            return self._call(_HELPER[op], f"int{width}", args)
         return infix(args[0], _INFIX[op], args[1])
 
     def _divisor(self, node: Expr, text: str, bits: int) -> str:

@@ -121,7 +121,7 @@ class PythonSyntax:
         if tensor is not None:
             element = self.load(tensor, args)
             return wrapped(element, 64, True) if tensor.dtype == "uint64" and tensor.value_range is None else element
-        if op in _SHIFTS and not is_plain_shift(node):
+        if op in _SHIFTS and not is_plain_shift(node, 32):
             return f"{_SHIFTS[op]}({', '.join(map(opened, args))})"
         if op in _INFIX:
             return f"({args[0]} {_INFIX[op]} {args[1]})"

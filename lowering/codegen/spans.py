@@ -73,10 +73,10 @@ class WordSpans:
             self._known[var] = self._known[value]
 
 
-def is_plain_shift(node: Node) -> bool:
-    """Whether the number of places of a shift is a constant that every machine shifts by at once."""
+def is_plain_shift(node: Node, bits: int) -> bool:
+    """Whether a shift at this width is by a constant below the width, which C defines."""
     places = constant_value(node.args[1])
-    return places is not None and 0 <= places < 32
+    return places is not None and 0 <= places < bits
 
 
 def is_unsigned(node: Any) -> bool:

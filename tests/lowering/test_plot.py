@@ -256,7 +256,7 @@ def test_a_file_that_is_no_script(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 def test_without_matplotlib(script: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    assert "pip install 'intset[plot]'" in refusal(capsys, script)
+    assert "pip install 'inferbound[plot]'" in refusal(capsys, script)
 
 
 def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:

@@ -52,6 +52,7 @@ AT: dict[str, tuple[Any, ...] | None] = {
 }
 AT2: dict[str, tuple[Any, ...] | None] = {
     "at": ({n: 5},),
+    "substituted": ({n: intset.const(5)},),
     "project": ((0,),),
     "condition": ((y, z),),
     "conditions": ((y, z),),
@@ -292,12 +293,12 @@ MAKERS: dict[str, Callable[[], Made]] = {
 # or here.
 INSIDE: dict[str, str] = {
     "intset": """Assuming using Block Frame Normalizer Linear Query Nonempty Ends Enclosure Sides OnlyWhereNonempty
-        Presburger Budget Reader Translation Evaluation Expander Writer Origin WeakTable Lru
+        Presburger Budget CheckBudget Reader Translation Evaluation Expander Writer Origin WeakTable Lru
         Search Effort Question Encoder Workbench Account Simplifier Order Table Structure Held""",
     "bound": """ArrayEvaluator Known Need Pass Propagation Folding ComputeOp Graph TensorDomain Loops Matching Scene
         Neighbours Placing Schedule Stage Tensor CommReducer""",
     "lowering": """CNest CSyntax CStorage Names PythonNest Graph Points Program Values Scope Lowering Made Part
-        Naming OperandReader Execution Grid Partial Search Symbolic Trace Unknowns Loops Counts Uses Spans Known Report
+        Naming OperandReader Execution Grid Partial Search Symbolic Trace Unknowns Loops Counts Uses Spans WordSpans Change Known Report
         Worth""",
 }
 

@@ -108,10 +108,19 @@ class Nonempty:
         return not self.is_open()
 
     def is_open(self) -> bool:
-        """Whether anything is said of a parameter."""
-        said = (v for limits in self._ranges.values() for v in limits.free_vars())
-        spoken = (v for cond in self._conditions for v in cond.free_vars())
-        return bool(self._keep) or any(v not in self._ranges for v in itertools.chain(said, spoken))
+        """Whether a range or a condition mentions a parameter."""
+        return any(True for _ in self._mentioned())
+
+    @property
+    def parameters(self) -> tuple[Var, ...]:
+        """The parameters that ranges and conditions mention."""
+        return tuple(dict.fromkeys(self._mentioned()))
+
+    def _mentioned(self) -> Iterator[Var]:
+        yield from self._keep
+        ends = (v for limits in self._ranges.values() for v in limits.free_vars())
+        in_conditions = (v for cond in self._conditions for v in cond.free_vars())
+        yield from (v for v in itertools.chain(ends, in_conditions) if v not in self._ranges)
 
     def excluding(self, values: Mapping[Var, Expr]) -> tuple[Cond, ...]:
         """The facts that exclude these values of parameters; empty if none is known to."""

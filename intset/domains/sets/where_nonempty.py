@@ -125,7 +125,8 @@ class OnlyWhereNonempty(Configured):
 
     def _spoken_of(self) -> tuple[Var, ...]:
         found = self._nonempty.found
-        return tuple(dict.fromkeys((*self._inner.params, *free_vars(*found.facts, *found.occupied))))
+        linked = () if found.is_complete else self._nonempty.parameters
+        return tuple(dict.fromkeys((*self._inner.params, *free_vars(*found.facts, *found.occupied), *linked)))
 
     def _excluding(self, values: Mapping[Var, Expr]) -> tuple[Cond, ...]:
         return self._nonempty.excluding(values)
