@@ -298,7 +298,8 @@ INSIDE: dict[str, str] = {
     "bound": """ArrayEvaluator Known Need Pass Propagation Folding ComputeOp Graph TensorDomain Loops Matching Scene
         Neighbours Placing Schedule Stage Tensor CommReducer""",
     "lowering": """CNest CSyntax CStorage Names PythonNest Graph Points Program Values Scope Lowering Made Part
-        Naming OperandReader Execution Grid Partial Search Symbolic Trace Unknowns Loops Counts Uses Spans WordSpans Change Known Report
+        Naming OperandReader Execution Grid Partial Search Symbolic Trace Unknowns Loops Counts Uses Spans WordSpans
+        Change Known Report
         Worth""",
 }
 
