@@ -49,8 +49,10 @@ class Config:
     tiers: tuple[str, ...] = TIERS
 
     def __post_init__(self) -> None:
-        for name in _FIELDS:
-            object.__setattr__(self, name, checked(name, getattr(self, name), "Config(...)"))
+        for name, field in _FIELDS.items():
+            value = getattr(self, name)
+            if value is not field.default:
+                object.__setattr__(self, name, checked(name, value, "Config(...)"))
 
 
 class Effort(IntEnum):
@@ -236,7 +238,7 @@ def _ambient(environment: tuple[int, tuple[tuple[str, str], ...]], folder: str) 
         name = _VARIABLES[variable]
         value = int(text) if _WHOLE.fullmatch(text.strip()) and name in _LIMITS else text
         choices[name] = checked(name, value, f"the environment variable {variable}")
-    return replace(config, **choices)
+    return replace(config, **choices) if choices else config
 
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,40}")

@@ -17,7 +17,7 @@ def definedness(roots: Sequence[Node]) -> tuple[Cond, ...]:
     needs of an operand precede those of its users. Each partial operation gives one condition, guarded by the branch
     conditions under which lazy evaluation reaches it.
     """
-    steps = list(postorder(roots))
+    steps = postorder(roots)
     if _LAZY.isdisjoint([node.op for node in steps]):
         return tuple(dict.fromkeys([need for node in steps if (need := own_need(node)) is not None]))
     found: dict[Cond, None] = {}
@@ -88,7 +88,7 @@ def own_need(node: Node) -> Cond | None:
 
 def guarded_steps(roots: Sequence[Node]) -> list[tuple[Node, Cond]]:
     """Each node with the condition under which it is evaluated (the weakest, where it is reached in several ways)."""
-    return _guarded(roots, list(postorder(roots))[::-1])
+    return _guarded(roots, postorder(roots)[::-1])
 
 
 _PARTIAL = frozenset((*ops.DIVISIONS, ops.SHL, ops.SHR, ops.ASSERTING))

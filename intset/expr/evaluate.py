@@ -262,7 +262,7 @@ class _Writer:
 
     def written(self, root: Node) -> str | None:
         """The text of an expression; `None` for one that is evaluated node by node."""
-        order = list(postorder((root,)))
+        order = postorder((root,))
         uses: Counter[Node] = Counter()
         for node in order:
             uses.update(node.args)

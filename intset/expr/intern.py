@@ -143,9 +143,7 @@ class Interned:
             self.remember("_free", variables)
             return variables
 
-    def remember(self, slot: str, value: Any) -> None:
-        """Store a value that follows from the structure alone."""
-        object.__setattr__(self, slot, value)
+    remember = object.__setattr__  # node.remember(slot, value) stores a value that follows from the structure alone
 
 
 def leaf_vars(roots: Iterable[Any]) -> tuple[Var, ...]:

@@ -39,7 +39,7 @@ def length(span: range) -> int:
 
 def may_be_long(roots: Sequence[Node], leaves: Mapping[Any, int]) -> bool:
     """Whether a number of more than `MAX_BITS` bits may be met on the way, given how many bits the leaves have."""
-    return some_may_be_long(list(postorder(roots)), leaves)
+    return some_may_be_long(postorder(roots), leaves)
 
 
 def some_may_be_long(nodes: Sequence[Node], leaves: Mapping[Any, int]) -> bool:

@@ -379,15 +379,13 @@ class ShapeVar(Var):
         return (self.lower, self.upper, self.multiple_of)
 
 
-def _constant(value: int) -> Expr:
+def const(value: SupportsIndex) -> Expr:
+    """The constant `value`, of any size."""
+    if type(value) is not int:
+        value = as_int(value, "a constant")
     if -SMALL <= value <= SMALL:
         return _SMALL_CONSTANTS[value + SMALL]
     return intern(Term, ops.CONST, (), value)
-
-
-def const(value: SupportsIndex) -> Expr:
-    """The constant `value`, of any size."""
-    return _constant(value if type(value) is int else as_int(value, "a constant"))
 
 
 def as_expr(value: object, what: str = "an operand") -> Expr:
@@ -396,7 +394,7 @@ def as_expr(value: object, what: str = "an operand") -> Expr:
         return value
     if isinstance(value, Cond):
         raise InputError(f"{what} must be an integer expression, not the condition {shown(value)}")
-    return _constant(value if type(value) is int else as_int(value, what))
+    return const(value if type(value) is int else as_int(value, what))
 
 
 def as_cond(value: object, what: str = "an operand") -> Cond:
@@ -422,7 +420,7 @@ def _operand(value: object) -> Expr | None:
         return None
     if isinstance(value, Cond):
         raise InputError(f"a condition is not a number: {shown(value)} (use select(condition, 1, 0))")
-    return _constant(value if type(value) is int else as_int(value, "an operand"))
+    return const(value if type(value) is int else as_int(value, "an operand"))
 
 
 _NOT_MINE: Expr = NotImplemented  # what an operator answers before that of a guest is asked

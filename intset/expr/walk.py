@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
 from intset.errors import InputError
@@ -31,11 +31,26 @@ A = TypeVar("A", "Expr", "Cond", "Node")
 
 
 @overload
-def postorder(roots: Iterable[Node]) -> Iterator[Node]: ...
+def postorder(roots: Iterable[Node]) -> list[Node]: ...
 @overload
-def postorder(roots: Iterable[W]) -> Iterator[W]: ...
-def postorder(roots: Iterable[W]) -> Iterator[W]:
-    """Every node below `roots`, arguments before the nodes that use them, each node once."""
+def postorder(roots: Iterable[W]) -> list[W]: ...
+def postorder(roots: Iterable[W]) -> list[W]:
+    """Every node below `roots`, arguments before the nodes that use them, each node once.
+
+    Raises
+    ------
+    InputError: an argument is no node.
+    """
+    return _postorder(roots, ())
+
+
+def postorder_until(root: W, known: Container[W]) -> list[W]:
+    """Postorder that does not enter the nodes in `known`."""
+    return _postorder((root,), known)
+
+
+def _postorder(roots: Iterable[W], known: Container[W]) -> list[W]:
+    order: list[W] = []
     done: set[W] = set()
     stack: list[W] = []
     for root in roots:
@@ -43,18 +58,19 @@ def postorder(roots: Iterable[W]) -> Iterator[W]:
         while stack:
             node = stack[-1]
             try:
-                if node in done:
+                if node in done or node in known:
                     stack.pop()
                     continue
-                waiting = [arg for arg in node.args if arg not in done]
+                depth = len(stack)
+                for arg in reversed(node.args):
+                    if arg not in done and arg not in known:
+                        stack.append(arg)  # noqa: PERF401  # a comprehension would be one more call for each node
             except (AttributeError, TypeError):
                 raise no_node(node) from None
-            if waiting:
-                stack.extend(reversed(waiting))
-                continue
-            done.add(node)
-            stack.pop()
-            yield node
+            if len(stack) == depth:
+                done.add(stack.pop())
+                order.append(node)
+    return order
 
 
 def no_node(found: object) -> InputError:
@@ -103,7 +119,7 @@ def _reads(root: Node) -> bool:
 
 def size(*roots: Node) -> int:
     """The number of distinct nodes below `roots`."""
-    return sum(1 for _ in postorder(roots))
+    return len(postorder(roots))
 
 
 def is_small(limit: int, roots: Iterable[Node]) -> bool:
@@ -133,27 +149,6 @@ def rewrite(root: Kind, new: dict[Node, Node]) -> Kind:
     answer: Any = new[root]
     found: Kind = answer
     return found
-
-
-def postorder_until(root: W, known: Mapping[W, object]) -> Iterator[W]:
-    """Postorder that does not enter nodes that are in `known` when they are reached."""
-    stack = [root]
-    done: set[W] = set()
-    while stack:
-        node = stack[-1]
-        try:
-            if node in known or node in done:
-                stack.pop()
-                continue
-            waiting = [arg for arg in node.args if arg not in known and arg not in done]
-        except (AttributeError, TypeError):
-            raise no_node(node) from None
-        if waiting:
-            stack.extend(reversed(waiting))
-            continue
-        done.add(node)
-        stack.pop()
-        yield node
 
 
 Flat = tuple[tuple[Any, ...], ...]

@@ -124,31 +124,26 @@ class Normalizer:
         return found
 
     def regroup(self, form: Linear) -> Linear:
-        """`form` with `r - c*(r // c)` written as the remainder it is, wherever that cancels something.
+        """`form` with every `r - c*(r // c)` whose terms it has written as `r % c`; `form` itself where there is none.
 
-        The result holds `FLOORMOD` (and `TRUNCMOD`) atoms, so it is for bounds and print, not for further arithmetic.
+        The result has `FLOORMOD` (and `TRUNCMOD`) atoms: it is for bounds and print, not for further arithmetic.
         """
         if not 1 < len(form.terms) <= division.MAX_TERMS:
             return form
-        found = form.regrouped
-        if found is not None and found[0] is self.mark:
-            return found[1] or form
-        if symbolic.is_asking():
-            with symbolic.apart():
-                result = self._regrouped(form)
-        else:
-            result = self._regrouped(form)
-        form.regrouped = (self.mark, None if result is form else result)
-        return result
-
-    def _regrouped(self, form: Linear) -> Linear:
-        short = None if form.made is None else division.only_remainder(self, form, form.made)
-        if short is not None:
-            return short
+        known = form.regrouped
+        if known is not None and known[0] is self.mark:
+            return known[1] or form
+        result = form
         for e in form.terms:
             if e.op in division.REMAINDER_OF or e.op is ops.MUL and division.has_quotient(e):
-                return division.regrouped(self, form)
-        return form
+                if symbolic.SPENT.open:
+                    with symbolic.own_budget():
+                        result = division.regrouped(self, form)
+                else:
+                    result = division.regrouped(self, form)
+                break
+        form.regrouped = (self.mark, None if result is form else result)
+        return result
 
     def is_nonneg(self, form: Linear) -> bool:
         """Whether `form` is known to be at least 0 everywhere."""
@@ -279,8 +274,8 @@ class Normalizer:
     # -- the walk -----------------------------------------------------------------------------------------------
 
     def _normalize(self, root: Node) -> None:
-        if symbolic.is_asking():
-            with symbolic.apart():
+        if symbolic.SPENT.open:
+            with symbolic.own_budget():
                 self._walk(root)
         else:
             self._walk(root)

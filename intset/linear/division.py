@@ -365,6 +365,8 @@ def has_quotient(monomial: Expr) -> bool:
 
 def regrouped(known: Normalizer, form: Linear) -> Linear:
     """`form` with `r - c*(r // c)` written as the remainder it is, wherever that cancels something."""
+    if form.made is not None and (short := only_remainder(known, form, form.made)) is not None:
+        return short
     for _ in range(MAX_REMAINDERS):
         step = _next_remainder(known, form)
         if step is None:

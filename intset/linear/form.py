@@ -22,28 +22,27 @@ Key = tuple[int, ...]  # three numbers, then the serials of the leaves
 
 
 def order_key(node: Node) -> Key:
-    """(serial of the oldest leaf below, two digests, the serials of all): deterministic, never an address.
+    """(serial of the oldest leaf below, two digests, the serials of all leaves).
 
-    Leaves are variables and symbols of loads. The digests see in what order the leaves were made, not what was made
-    between them; the first sees of each argument its oldest leaf alone.
+    Guarantee: deterministic for one order of creation of the leaves (variables and symbols of loads); never an address.
+    The digests see the order in which leaves were made, not what was made between them; the first digest sees of each
+    argument its oldest leaf alone.
     """
     try:
         return node._order
     except AttributeError:
-        return _found_order(node)
-
-
-def _found_order(root: Node) -> Key:
-    stack = [root]
+        pass
+    stack = [node]
     while stack:
-        node = stack[-1]
-        waiting = [arg for arg in node.args if not hasattr(arg, "_order")]
-        if waiting:
-            stack.extend(waiting)
-            continue
-        stack.pop()
-        node.remember("_order", _key_from(node))
-    return root._order
+        top = stack[-1]
+        depth = len(stack)
+        for arg in top.args:
+            if not hasattr(arg, "_order"):
+                stack.append(arg)  # noqa: PERF401  # a comprehension would be one more call for each node
+        if len(stack) == depth:
+            stack.pop()
+            top.remember("_order", _key_from(top))
+    return node._order
 
 
 def _key_from(node: Node) -> Key:
@@ -56,17 +55,26 @@ def _key_from(node: Node) -> Key:
         (first, one, every, *leaves), (_, digest, _) = keys
         by_oldest = hash((number, data, (0, one), (-1, digest))) | 1
         return (first, by_oldest, hash((number, data, (every, *range(len(leaves))), (digest,))) | 1, *leaves)
-    own = (data.serial,) if isinstance(data, Opaque) else ()
-    leaves = keys[0][3:] if len(keys) == 1 and not own else sorted({*own, *(leaf for key in keys for leaf in key[3:])})
+    own = data.serial if isinstance(data, Opaque) else None
+    if len(keys) == 1 and own is None:
+        leaves = list(keys[0][3:])
+    else:
+        below = set() if own is None else {own}
+        for key in keys:
+            below.update(key[3:])
+        leaves = sorted(below)
     if not leaves:
         digest = hash((number, data, *((-1, key[1]) for key in keys))) | 1
         return (_NO_LEAF, digest, digest)
-    place = {leaf: k for k, leaf in enumerate(leaves)}
-    if own:
-        data = place[own[0]]
-    oldest = [(place[key[3]] if len(key) > 3 else -1, key[1]) for key in keys]
-    all_of = [(key[2], *[place[leaf] for leaf in key[3:]]) for key in keys]
-    return (leaves[0], hash((number, data, *oldest)) | 1, hash((number, data, *all_of)) | 1, *leaves)
+    rank = dict(zip(leaves, range(len(leaves)), strict=True))
+    if own is not None:
+        data = rank[own]
+    oldest: list[tuple[int, int]] = []
+    every_leaf: list[tuple[int, ...]] = []
+    for key in keys:
+        oldest.append((rank[key[3]] if len(key) > 3 else -1, key[1]))
+        every_leaf.append((key[2], *map(rank.__getitem__, key[3:])))
+    return (leaves[0], hash((number, data, *oldest)) | 1, hash((number, data, *every_leaf)) | 1, *leaves)
 
 
 def form_key(form: Linear) -> tuple[object, ...]:
@@ -294,20 +302,20 @@ class Linear:
 
 
 def _in_text(form: Linear) -> list[Expr]:
-    """The monomials in the order in which they are written: it is found among those of one sign alone where a negative
-    one would come first although another can."""
+    """The monomials in the order of `expr()`: canonical, but positive ones first where a negative one would lead."""
     terms = form.terms
     if len(terms) == 1:
         return [*terms]
-    first = [e for e in terms if terms[e] > 0] if form.const >= 0 else []
-    if not first or len(first) == len(terms):
+    positive: list[Expr] = []
+    negative: list[Expr] = []
+    for e, k in terms.items():
+        (positive if k > 0 else negative).append(e)
+    if form.const < 0 or not positive or not negative:
         return sorted(terms, key=order_key)
-    rest = [e for e in terms if terms[e] < 0]
-    if len(first) > 1:
-        first.sort(key=order_key)
-    if len(rest) > 1:
-        rest.sort(key=order_key)
-    return first + rest
+    for monomials in (positive, negative):
+        if len(monomials) > 1:
+            monomials.sort(key=order_key)
+    return positive + negative
 
 
 def _to_expr(form: Linear) -> Expr:

@@ -42,8 +42,8 @@ MAX_STEPS = 40
 MAX_CONSULTED = 3  # facts consulted inside one another: a fact may hold the very term whose sign is asked for
 MAX_PROOFS = 4  # signs that may be derived one for the sake of another
 MAX_DEPTH = 6  # atoms nested deeper than this give their numeric ends
-MAX_APART = 3  # of that, so much inside one another has a budget of its own: a fact may hold what it is asked for
-MAX_WORK = 400  # monomials looked at for one question, with all that it leads to
+MAX_OWN_BUDGETS = 3  # of that, so much inside one another has a budget of its own: a fact may hold what it is asked for
+MAXSPENT = 400  # monomials looked at for one question, with all that it leads to
 
 
 class End(NamedTuple):
@@ -59,71 +59,69 @@ Found = tuple[Poly | None, bool]  # an end on the way
 GIVEN_UP: Found = (None, False)
 
 
-class _Work(threading.local):
-    """What the question that is being answered in this thread may still spend, and what it is nested in."""
+class _Spent(threading.local):
+    """What the open question of this thread may still spend, and how deep its parts are nested."""
 
-    left = 0
-    asked = 0  # questions that are open, one inside another
-    consulting = 0  # facts that are being consulted inside one another
-    proofs = 0  # signs that are being derived, one for the sake of another
-    apart = 0  # what is kept for later that is being found meanwhile, one inside another
-
-
-_WORK = _Work()
+    left = 0  # monomials
+    open = 0  # questions inside one another
+    consulting = 0  # facts consulted inside one another
+    proofs = 0  # signs derived for the sake of another sign
+    own_budgets = 0  # blocks of `own_budget` inside one another
 
 
-def is_asking() -> bool:
-    """Whether a question is being answered in this thread."""
-    return _WORK.asked > 0
+SPENT = _Spent()
 
 
 @contextmanager
-def apart() -> Iterator[None]:
-    """What is found here is kept for other questions: it does not depend on what the open ones have left to spend."""
-    work = _WORK
-    before = work.left, work.asked, work.consulting, work.proofs
-    if work.apart < MAX_APART:
-        work.left = work.asked = work.consulting = work.proofs = 0
-    work.apart += 1
+def own_budget() -> Iterator[None]:
+    """Run a block under a fresh budget, down to `MAX_OWN_BUDGETS` levels.
+
+    Guarantee: what the block computes does not depend on what the open questions have spent, so it may be cached.
+    """
+    spent = SPENT
+    before = spent.left, spent.open, spent.consulting, spent.proofs
+    if spent.own_budgets < MAX_OWN_BUDGETS:
+        spent.left = spent.open = spent.consulting = spent.proofs = 0
+    spent.own_budgets += 1
     try:
         yield
     finally:
-        work.apart -= 1
-        work.left, work.asked, work.consulting, work.proofs = before
+        spent.own_budgets -= 1
+        spent.left, spent.open, spent.consulting, spent.proofs = before
 
 
 def is_nonneg(known: Normalizer, form: Linear) -> bool:
     """Whether `form >= 0` follows from ranges and signs: all variables with a range are eliminated, then all
     coefficients over the remaining parameters, measured from their lower bounds, must be at least 0."""
-    work = _WORK
-    if work.asked:  # what an answer may cost depends on what has been spent: it is not kept
-        return work.proofs < MAX_PROOFS and _derived(known, form)
+    spent = SPENT
+    if spent.open:  # what an answer may cost depends on what has been spent: it is not kept
+        return spent.proofs < MAX_PROOFS and _derived(known, form)
     key = (form.const, frozenset(form.terms.items()))
     found = known.signs.get(key)
     if found is None:
-        work.left = MAX_WORK
+        spent.left = MAXSPENT
         found = known.signs[key] = _derived(known, form)
     return found
 
 
 def _derived(known: Normalizer, form: Linear) -> bool:
-    work = _WORK
-    work.asked += 1
-    work.proofs += 1
+    spent = SPENT
+    spent.open += 1
+    spent.proofs += 1
     try:
         return _follows(known, form)
     finally:
-        work.proofs -= 1
-        work.asked -= 1
+        spent.proofs -= 1
+        spent.open -= 1
 
 
 def _follows(known: Normalizer, form: Linear) -> bool:
     if _lowest_is_nonneg(known, form):
         return True
-    facts, work = known.assumptions.nonneg, _WORK
-    if not facts or work.consulting >= MAX_CONSULTED:
+    facts, spent = known.assumptions.nonneg, SPENT
+    if not facts or spent.consulting >= MAX_CONSULTED:
         return False
-    work.consulting += 1
+    spent.consulting += 1
     try:
         for fact in facts:
             # form >= 0 follows from fact >= 0 and the ranges where what they differ by is not negative
@@ -132,7 +130,7 @@ def _follows(known: Normalizer, form: Linear) -> bool:
                 return True
         return False
     finally:
-        work.consulting -= 1
+        spent.consulting -= 1
 
 
 def _lowest_is_nonneg(known: Normalizer, form: Linear) -> bool:
@@ -210,14 +208,14 @@ def highest(known: Normalizer, form: Linear, relaxed: Relaxed) -> End:
     `attained` holds when every variable is independent of the others' choices: the point at which each takes the chosen
     end then exists whenever the box is not empty (facts are for the caller to consider).
     """
-    work = _WORK
-    if not work.asked:
-        work.left = MAX_WORK
-    work.asked += 1
+    spent = SPENT
+    if not spent.open:
+        spent.left = MAXSPENT
+    spent.open += 1
     try:
         found, attained = _eliminated(known, poly_of(known.regroup(form)), relaxed, MAX_SPLITS, 0)
     finally:
-        work.asked -= 1
+        spent.open -= 1
     return UNKNOWN if found is None else End(linear_of(found), attained)
 
 
@@ -225,8 +223,8 @@ def _eliminated(known: Normalizer, p: Poly, relaxed: Relaxed, splits: int, depth
     """The largest value of `p` over the relaxed variables."""
     attained = True
     for _ in range(MAX_STEPS):
-        _WORK.left -= 1 + len(p)
-        if _WORK.left < 0:
+        SPENT.left -= 1 + len(p)
+        if SPENT.left < 0:
             return GIVEN_UP
         atoms = atoms_in(p)
         if any([e.op is not ops.VAR for e in atoms]):  # noqa: C419  # asked often enough that a generator would show

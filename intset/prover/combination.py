@@ -144,7 +144,7 @@ def splits(
     effort: Effort,
 ) -> Iterator[Cond]:
     """Conditions on which it may help to split a case, the most promising first."""
-    below = list(postorder([premise.cond for column in columns for premise in column.premises]))
+    below = postorder([premise.cond for column in columns for premise in column.premises])
     for node in below:  # what the linear form knows: `node == simple`, shown from both sides
         if isinstance(node, Expr) and node.op in _SIMPLIFIED:
             simple = known.canonical(node)

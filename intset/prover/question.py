@@ -49,7 +49,7 @@ class Question:
         view = self.query
         everyone = (*_value_roots(self.goal), *view.ranges, *free_vars(*(fact.condition for fact in self.frame.facts)))
         probe = Query(everyone, view.ranges, view.facts, (), view.base, view.known, self.config)
-        return probe, list(postorder((self.goal, *view.facts)))
+        return probe, postorder((self.goal, *view.facts))
 
 
 def agree_on_loads(roots: Sequence[Node], point: Point) -> None:

@@ -133,7 +133,7 @@ class SamplePoints:
     def _computed(self, root: Expr) -> Values:
         values = self._values
         nothing: Values = (None,) * self._count
-        order = list(postorder_until(root, values))
+        order = postorder_until(root, values)
         if len(order) > MAX_NODES:
             values[root] = nothing
             return nothing

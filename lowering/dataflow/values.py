@@ -77,7 +77,7 @@ class Values:
                     return None
                 known[node] = held
         value = replaced(value, known) if known else value
-        terms: list[Operand] = list(postorder((value,)))
+        terms: list[Operand] = postorder((value,))
         if any(term.op is ops.LOAD and loaded_tensor(term) is None for term in terms):
             return None
         return self._converted(value, write)

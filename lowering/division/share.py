@@ -18,7 +18,7 @@ def share(root: Node) -> tuple[Node, tuple[Replaced, ...]]:
     Guarantee: equal values, and no step that overflows or traps where `root` has none. The product lies between 0 and
     a; a quotient is used only where it is evaluated whenever the remainder is, so it traps only where `root` does.
     """
-    order = list(postorder((root,)))
+    order = postorder((root,))
     pairs = {pair for node in order if (pair := _pair(node)) is not None}
     number = {node: 1 << k for k, node in enumerate(n for n in order if n.op is ops.TRUNCDIV and n.args in pairs)}
     if not number:

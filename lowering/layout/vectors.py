@@ -64,7 +64,7 @@ def on_grid(e: Expr, variables: tuple[Var, ...], shape: tuple[int, ...]) -> Any:
 
 
 def _all_at_once(e: Expr, variables: tuple[Var, ...], shape: tuple[int, ...]) -> bool:
-    nodes = list(postorder((e,)))
+    nodes = postorder((e,))
     known = steps().keys() | {ops.CONST, ops.VAR}
     if any(node.op not in known or (node.op is ops.VAR and node not in variables) for node in nodes):
         return False

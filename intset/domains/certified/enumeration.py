@@ -50,7 +50,7 @@ def box_of(query: Query, limit: int | None = None) -> tuple[list[Var], list[rang
     most = query.config.points if limit is None else min(limit, query.config.points)
     if prod(map(length, spans)) > most:
         return None
-    nodes = list(postorder(roots))
+    nodes = postorder(roots)
     most = _affordable(len(nodes), most)
     if prod(map(len, spans)) > most:
         return None

@@ -97,7 +97,7 @@ class _Values:
 
     def _evaluated(self, e: Expr) -> int:
         """The value of an expression, by one walk: its terms often share what is below them."""
-        nodes = list(postorder((e,)))
+        nodes = postorder((e,))
         for leaf in nodes:
             if isinstance(leaf, Expr) and (leaf.op is ops.VAR or leaf.op is ops.LOAD) and leaf not in self.point:
                 self._chosen(leaf)

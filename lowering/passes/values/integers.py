@@ -79,7 +79,7 @@ def _conditions(root: Value) -> dict[Operand, tuple[Cond, ...]]:
 
 
 def _parents_first(root: Value) -> list[Value]:
-    below: list[Operand] = list(postorder((root,)))
+    below: list[Operand] = postorder((root,))
     return [node for node in reversed(below) if isinstance(node, Value)]
 
 

@@ -281,7 +281,7 @@ def combination_forgeries(one, rng: random.Random):
 
 def _other_condition(cond, rng: random.Random):
     """`cond` with one node changed: another constant, another variable, another operation."""
-    nodes = list(postorder((cond,)))
+    nodes = postorder((cond,))
     node = rng.choice(nodes)
     if node.op is ops.CONST:
         new = const(node.data + rng.choice((-2, -1, 1, 2)))
