@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from importlib import metadata
 from typing import Final
 
-from intset.domains.foreign.regions import GuardedRegions, made
+from intset.domains.foreign.regions import GuardedRegions, instantiated
 from intset.domains.isl.engine import Isl
 from intset.domains.protocols import Costed, Installable, Regions
 from intset.errors import DomainError
@@ -69,7 +69,7 @@ def _plugin(point: metadata.EntryPoint) -> Regions | None:
 def load(point: metadata.EntryPoint) -> object:
     """The domain of a plugin."""
     try:
-        return made(point.load(), point.name)
+        return instantiated(point.load(), point.name)
     except DomainError:
         raise
     except (Exception, SystemExit) as error:

@@ -9,7 +9,7 @@ from typing import Final
 
 from intset.domains import ranked as engines
 from intset.domains.auto import AutoDomain
-from intset.domains.foreign.regions import made
+from intset.domains.foreign.regions import instantiated
 from intset.domains.foreign.sets import Guarded
 from intset.domains.interval import IntervalDomain
 from intset.domains.isl.domain import IslDomain
@@ -40,7 +40,7 @@ _answering: dict[str, Regions | None] = {}  # by the name that is asked for, unt
 
 def register(domain: Domain, name: str | None = None) -> Domain:
     """Make `domain` known under `name` (default: its own name). Returns the domain, so it serves as a decorator."""
-    instance = made(domain, name or getattr(domain, "name", "") or "?")
+    instance = instantiated(domain, name or getattr(domain, "name", "") or "?")
     chosen = name or getattr(instance, "name", None)
     if not isinstance(chosen, str) or not chosen:
         raise InputError(f"a domain needs a name: {shown(domain)}")

@@ -1,6 +1,6 @@
-"""The border to domains from outside: what they return is looked at, what they raise is named.
+"""Checks of the regions that a domain from outside answers with, and the wording of what a check refuses.
 
-Only the form of an answer can be checked here, not whether it contains the truth.
+Only the form of an answer is checked here; `intset.testing` checks whether it contains the truth.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, NoReturn
 
-from intset.domains.foreign.watched import SHAPES, Watch, error_in_a_line, raised, refused, shown_in_a_line
 from intset.domains.protocols import Points
 from intset.domains.query import Query
 from intset.errors import BudgetError, DomainError
@@ -16,67 +15,90 @@ from intset.expr.node import Var
 from intset.regions.shape import Shape
 
 
-def made(domain: Any, name: object) -> Any:
-    """The domain, where its class may be given."""
+def instantiated(domain: Any, name: object) -> Any:
+    """Returns the domain; a class is instantiated without arguments.
+
+    Raises
+    ------
+    DomainError: the constructor raised.
+    """
     if not isinstance(domain, type):
         return domain
     try:
         return domain()
     except Exception as error:
-        raise raised(str(name), f"{domain.__name__}()", error) from error
+        raise _raised(str(name), f"{domain.__name__}()", error) from error
+
+
+def is_foreign(answer: object) -> bool:
+    """Whether the class of an object is defined outside this package."""
+    return type(answer).__module__.partition(".")[0] != __name__.partition(".")[0]
+
+
+def in_one_line(value: object) -> str:
+    """The first 80 characters of a foreign value, whose own `repr` may fail."""
+    try:
+        text = repr(value)
+    except Exception:
+        return f"a {type(value).__name__}"
+    return " ".join(text.split())[:80]
+
+
+def error_in_one_line(error: Exception) -> str:
+    """The type of an error and the first line of its message."""
+    lines = str(error).splitlines()
+    return f"{type(error).__name__}{f': {lines[0]}' if lines else ''}"
 
 
 class GuardedRegions:
-    """The regions of a domain from outside; it has those of the methods that the domain has.
+    """A domain from outside, restricted to `everything` and `points`; it has those methods that the domain has.
 
-    Every method answers as the domain does, or raises `DomainError`, which names the domain, the method and what came
-    back; what the domain raised is the cause.
+    Guarantee: a method returns the domain's answer in the form its protocol asks for, or raises `DomainError`, which
+    names the domain, the method and the answer; an exception of the domain is the cause. `BudgetError` passes.
     """
 
     name: str
-    methods: ClassVar[dict[str, str]] = {"everything": "_everything", "points": "_points"}  # what a domain may have
-    watch: ClassVar[Watch] = SHAPES  # over what it answers with
+    methods: ClassVar[dict[str, str]] = {"everything": "_everything", "points": "_points"}  # optional method: its check
 
     def __init__(self, domain: Any, name: str) -> None:
-        self.domain, self.name = domain, name  # a guard has the name of its domain
-        for method, guarded in self.methods.items():
+        self.domain, self.name = domain, name
+        for method, check in self.methods.items():
             if getattr(domain, method, None) is not None:
-                setattr(self, method, getattr(self, guarded))
+                setattr(self, method, getattr(self, check))
         if hasattr(self, "points"):
             self.strength = getattr(domain, "strength", 0)
         if isinstance(cost := getattr(domain, "cost", None), int):
             self.cost = cost
 
     def _everything(self, dims: int) -> Shape:
-        answer = self._asked("everything", dims)
+        answer = self._call("everything", dims)
         if not isinstance(answer, Shape):
             self._refuse("everything", answer, "a Shape")
-        self.watch.over(answer, self.name)
         return answer
 
     def _points(self, query: Query) -> Points:
-        answer = self._asked("points", query)
+        answer = self._call("points", query)
         if not isinstance(answer, tuple) or len(answer) != 2 or not isinstance(answer[0], Shape):
             self._refuse("points", answer, "a Shape with notes")
-        if answer[0].dims != len(query.exprs):
-            self._refuse("points", answer, f"a Shape of {len(query.exprs)} coordinates", f", with {answer[0].dims}")
-        self.watch.over(answer[0], self.name)
-        self._check_variables("points", answer[0], answer[0].variables(), query)
-        return Points(answer[0], tuple(answer[1]))
+        shape, notes = answer
+        if shape.dims != len(query.exprs):
+            self._refuse("points", answer, f"a Shape of {len(query.exprs)} coordinates", f", with {shape.dims}")
+        self._check_variables("points", shape, self._read("points", shape, shape.variables), query)
+        return Points(shape, tuple(notes))
 
-    def _asked(self, method: str, query: Any) -> Any:
+    def _call(self, method: str, argument: Any) -> Any:
         try:
-            return getattr(self.domain, method)(query)
+            return getattr(self.domain, method)(argument)
         except BudgetError:
             raise  # a refusal is an answer
         except Exception as error:
-            raise raised(self.name, method, error) from error
+            raise _raised(self.name, method, error) from error
 
-    def _check_variables(self, method: str, answer: Any, found: Iterable[object], query: Query) -> None:
-        """An answer speaks of what the question leaves open, and of nothing that it does not mention."""
-        for v in found:
+    def _check_variables(self, method: str, answer: Any, variables: Iterable[object], query: Query) -> None:
+        """Refuse an answer over quantified variables, or over variables that the question does not mention."""
+        for v in variables:
             if not isinstance(v, Var) or query.is_relaxed(v):
-                self._refuse(method, answer, "an answer free of the variables that run", f", with {shown_in_a_line(v)}")
+                self._refuse(method, answer, "an answer free of quantified variables", f", with {in_one_line(v)}")
             if not query.mentions(v):
                 self._refuse(method, answer, "an answer to the question", f", with {v.name}, which is not in it")
 
@@ -84,8 +106,14 @@ class GuardedRegions:
         try:
             return read()
         except Exception as error:
-            what = f"{method} returned {type(answer).__name__}, which raised {error_in_a_line(error)}"
+            what = f"{method} returned {type(answer).__name__}, which raised {error_in_one_line(error)}"
             raise DomainError(f"the domain {self.name!r}: {what}") from error
 
-    def _refuse(self, method: str, answer: Any, wanted: str, detail: str = "") -> NoReturn:
-        raise refused(self.name, method, answer, wanted, detail)
+    def _refuse(self, method: str, answer: Any, expected: str, detail: str = "") -> NoReturn:
+        kind = type(answer).__name__
+        got = kind if detail else f"{in_one_line(answer)} of type {kind}"
+        raise DomainError(f"the domain {self.name!r}: {method} must return {expected}, not {got}{detail}")
+
+
+def _raised(name: str, method: str, error: Exception) -> DomainError:
+    return DomainError(f"the domain {name!r}: {method} raised {error_in_one_line(error)}")

@@ -30,6 +30,7 @@ from intset.domains.isl.session import context as isl_context
 from intset.domains.isl.to_expr import Piece
 from intset.errors import BudgetError
 from intset.infinity import POS_INF, Infinity
+from intset.regions.derived import PerInstance
 
 if TYPE_CHECKING:
     from islpy import BasicSet, Point, PwAff, Set
@@ -37,13 +38,6 @@ if TYPE_CHECKING:
 FEW_INSTANCES = 16  # sooner counted one by one than in closed form
 POINTS_PER_INSTANCE = 100  # counting one instance costs about as much as visiting so many points
 MAX_VECTORS = 10_000  # different numbers of points that are compared
-
-
-class PerInstance(NamedTuple):
-    """Points of a set over (instance, point): the most that one instance has, and those of all instances together."""
-
-    max: int | Infinity
-    total: int | Infinity
 
 
 def max_over(isl_set: Set, instances: int, max_points: int = MAX_POINTS) -> PerInstance:

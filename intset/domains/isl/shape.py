@@ -333,7 +333,7 @@ class IslShape(Presburger, Shape):
         kinds = isl().dim_type
         current = whole.get()
         current = current.project_out(kinds.param, 0, current.dim(kinds.param))
-        return PerInstance(*instances.max_over(current, len(varying), most))
+        return instances.max_over(current, len(varying), most)
 
 
 def of(shape: Presburger | Shape) -> IslShape:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import os
+import pickle
 import subprocess
 import sys
 import textwrap
@@ -25,10 +27,16 @@ from intset import (
     register,
 )
 from intset.domains.interval import IntervalDomain
+from intset.domains.isl.engine import Isl
+from intset.domains.protocols import Points
 from intset.domains.registry import domain_names, unregister
-from intset.domains.sets.region import ProductRegion
-from intset.errors import BudgetError
+from intset.domains.sets.base import ShapeSet
+from intset.domains.sets.region import ProductRegion, Region
+from intset.errors import BudgetError, UndecidedError
+from intset.expr.build import logical_and
+from intset.testing import claims
 from tests import ROOT
+from tests.intset.regions.core_shape import CoreShape
 
 I, J = Var("i"), Var("j")
 CTX = Context({I: Range(0, 8), J: Range(0, 4)})
@@ -348,3 +356,114 @@ def test_questions_name_no_domains():
     CTX.bounds(I + J, domain="interval*stride")
     CTX.image((I, J), domain="isl * modular")
     assert domain_names() == before
+
+
+class Evens(IntSet):
+    """The even numbers from 0 to 6."""
+
+    def __init__(self):
+        super().__init__("outside", False, True)
+
+    def ends(self):
+        return const(0), const(6)
+
+    def condition(self, e):
+        e = const(0) + e
+        return (e >= 0) & (e <= 6) & (e % 2).eq(0)
+
+    def count(self):
+        return 4
+
+
+class Grid(Region):
+    """The points `(x, y)` with `x` from 0 to 3 and `y` from 0 to 2."""
+
+    by, is_exact, notes, dims = "outside", True, (), 2
+    params, is_empty = (), False
+
+    @property
+    def box(self):
+        return Range(0, 4), Range(0, 3)
+
+    def count(self):
+        return 12
+
+    def condition(self, point):
+        x, y = point
+        return logical_and(const(0) + x >= 0, const(0) + x <= 3, const(0) + y >= 0, const(0) + y <= 2)
+
+
+class Lines(CoreShape):
+    """A shape outside this package with the core methods alone."""
+
+
+class OfShapes:
+    """A domain whose points are shapes from outside."""
+
+    name, strength = "odd", 1
+
+    def everything(self, dims):
+        return Lines(Isl().everything(dims))
+
+    def points(self, query):
+        shape, notes = Isl().points(query)
+        return Points(Lines(shape), notes)
+
+    def image(self, query):
+        shape, notes = self.points(query)
+        return ShapeSet(shape, "outside", is_exact=not notes)
+
+
+SMALL = Context({I: Range(0, 4), J: Range(0, 3)})
+
+
+@pytest.mark.parametrize("member", ["condition", "box"])
+@pytest.mark.parametrize("answer", [3, None, "x", (1,), ValueError("inside"), InputError("inside")])
+def test_the_condition_and_the_box_of_an_answer_are_checked_once(member, answer, foreign):
+    def broken(self, *given):
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    for method, kind in (("image", Evens), ("region", Grid)):
+        if hasattr(kind, member):
+            answers = {method: type("Broken", (kind,), {member: property(broken) if member == "box" else broken})()}
+            with pytest.raises(DomainError, match=f"{method} (returned Broken|must return)"):
+                {"image": lambda of: SMALL.value_set(I * 2, domain=of), "region": ASK["region"]}[method](
+                    foreign(**answers)
+                )
+
+
+def test_a_set_that_gives_up_its_condition_is_an_answer(foreign):
+    def condition(self, e):
+        raise UndecidedError("too long")
+
+    name = foreign(image=type("Shy", (Evens,), {"condition": condition})())
+    assert SMALL.value_set(I * 2, domain=name).count() == 4
+
+
+def test_answers_of_the_right_form_keep_their_class_and_their_elements(foreign):
+    of_sets, of_regions = foreign(image=Evens()), foreign(image=Evens(), region=Grid())
+    s, r = SMALL.value_set(I * 2, domain=of_sets), SMALL.image((I, J), domain=of_regions)
+    assert type(s) is Evens and type(r) is Grid
+    assert s == SMALL.value_set(I * 2) and r == SMALL.image((I, J)) and (r | r).count() == 12
+    register(OfShapes, "odd")
+    try:
+        s, r = SMALL.value_set(I * 2, domain="odd"), SMALL.image((I, J), domain="odd")
+        assert s == SMALL.value_set(I * 2) and r.count() == 12 and type(r.shape) is Lines
+    finally:
+        unregister("odd")
+    for answer in (s, r):
+        for other in (pickle.loads(pickle.dumps(answer)), copy.copy(answer)):
+            assert other.count() == answer.count() and str(other) == str(answer)
+
+
+def test_the_suite_reports_a_set_that_raises_later(foreign):
+    def count(self):
+        raise ValueError("inside")
+
+    everything = type("Late", (IntervalSet,), {"is_empty": property(count)})
+    assert any(
+        "raises ValueError: inside" in fault
+        for fault in claims(5, domains=[foreign(image=everything(NEG_INF, POS_INF))]).wrong
+    )
