@@ -19,6 +19,7 @@ from intset.domains.value import ValueDomain
 from intset.errors import CountError
 from intset.expr import ops
 from intset.expr.build import logical_and, logical_or
+from intset.expr.definedness import definedness, is_partial
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr
 from intset.expr.text import number_text
 from intset.expr.walk import substitute
@@ -46,7 +47,9 @@ class StrideSet(IntSet):
     def condition(self, e: IntLike) -> Cond:
         """A condition for nested strides; else membership is spelled out by the values of the largest steps."""
         base, terms = self.steps
-        return _member(as_expr(e) - self.offset.shift(base).expr(), sorted(terms, reverse=True))
+        first = self.offset.shift(base).expr()
+        needs = definedness((first,)) if is_partial(first) else ()
+        return logical_and(*needs, _member(as_expr(e) - first, sorted(terms, reverse=True)))
 
     def __contains__(self, value: object) -> bool:
         if not self.params and isinstance(value, int) and not isinstance(value, bool):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from intset.expr import ops
-from intset.expr.build import logical_and
-from intset.expr.node import Cond, Node, truth
+from intset.expr.build import logical_and, select
+from intset.expr.node import Cond, Expr, Node, truth
 from intset.expr.walk import conjuncts, postorder
 
 
@@ -29,7 +29,8 @@ def definedness(roots: Sequence[Node]) -> tuple[Cond, ...]:
             if node in joined:
                 return _nested_needs(roots, steps)
             guard = guards[node]
-            found[need if guard.op is ops.BOOL else ~guard | need] = None
+            if need not in conjuncts(guard):
+                found[need if guard.op is ops.BOOL else ~guard | need] = None
     return tuple(found)
 
 
@@ -40,6 +41,12 @@ def where_it_holds(cond: Cond) -> Cond:
     undefined where `cond` is.
     """
     return logical_and(*definedness((cond,)), cond) if is_partial(cond) else cond
+
+
+def total(e: Expr) -> Expr:
+    """An expression with a value everywhere: `e` where `e` has a value, and 0 elsewhere."""
+    needs = definedness((e,)) if is_partial(e) else ()
+    return select(logical_and(*needs), e, 0) if needs else e
 
 
 def is_partial(root: Node) -> bool:

@@ -17,7 +17,7 @@ from intset.domains.isl.translate import Translation, image_of, param_name
 from intset.domains.query import Query
 from intset.domains.sets.ends import End
 from intset.errors import BudgetError, CountError
-from intset.expr.definedness import definedness, is_partial
+from intset.expr.definedness import definedness, is_partial, total
 from intset.expr.node import Cond, Expr, IntLike, Var
 from intset.expr.range import Range
 from intset.expr.walk import free_vars
@@ -93,8 +93,14 @@ class IslShape(Presburger, Shape):
         return bool(current.is_empty() or (self.params and current.intersect_params(declared(self)).is_empty()))
 
     def condition(self, point: Sequence[Expr]) -> Cond:
+        """The condition that a point belongs to the set.
+
+        Guarantee: it has a value everywhere, so it may be negated. Where a parameter such as `6 // n` has no value, the
+        constraints of the set alone decide, whatever number stands for the parameter.
+        """
         current = self.afresh()
-        found = set_to_cond(current, point, self.ordered_params(current), context=declared(self))
+        params = [total(param) for param in self.ordered_params(current)]
+        found = set_to_cond(current, point, params, context=declared(self))
         if found is None:
             raise BudgetError("the set has no quantifier-free condition within the budget")
         return found

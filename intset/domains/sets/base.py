@@ -31,6 +31,7 @@ from intset.errors import BudgetError, InputError, UndecidedError
 from intset.expr import ops
 from intset.expr.arguments import listed
 from intset.expr.build import logical_and, maximum
+from intset.expr.definedness import definedness, is_partial
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, as_int, constant_value, truth
 from intset.expr.walk import conjuncts, free_vars
@@ -247,7 +248,8 @@ class IntervalSet(IntSet):
     def condition(self, e: IntLike) -> Cond:
         if self._is_crossed or self.low is POS_INF or self.high is NEG_INF:
             return truth(False)
-        parts = []
+        ends = [end for end in (self.low, self.high) if isinstance(end, Expr)]
+        parts: list[Cond] = [*definedness([end for end in ends if is_partial(end)])]  # an interval without ends has no elements
         if isinstance(self.low, Expr):
             parts.append(as_expr(e) >= self.low)
         if isinstance(self.high, Expr):
