@@ -107,7 +107,7 @@ def test_every_hostile_name_compiles(options):
         assert "injected(" not in without_comments(text)
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(st.lists(names, min_size=5, max_size=5))
 def test_any_names_compile(labels):
     _, _, f = program(labels)
@@ -124,7 +124,7 @@ def test_any_names_compile_at_length(labels, option):
     compiles(to_c(f))
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(st.lists(names, min_size=5, max_size=5))
 def test_nests_read_back_and_run_under_any_names(labels):
     A, C, f = program(labels)

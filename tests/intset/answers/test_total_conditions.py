@@ -11,10 +11,12 @@ import random
 import pytest
 
 from intset import Context, Range, Var, floordiv, minimum, select
+from intset.domains.stride import StrideSet
 from intset.errors import IntSetError
 from intset.expr.definedness import is_partial, total
 from intset.expr.node import Cond, Expr, as_cond, as_expr
 from intset.expr.walk import conjuncts
+from intset.linear.canonical import Normalizer
 from tests.intset.partial import value
 from tests.sweeps import daily
 
@@ -92,8 +94,10 @@ def test_an_interval_without_ends_has_no_elements() -> None:
     ctx = Context({i: Range(1, minimum(4, floordiv(7, n - m)))})
     condition = ctx.value_set(i).condition(y)
     assert value(condition, {n: 1, m: 1, y: 1}) is False and value(condition, {n: 2, m: 1, y: 1}) is True
-    steps = Context({i: Range(0, 3)}).value_set(i * 2 + 6 // n).condition(y)
-    assert value(steps, {n: 0, y: 2}) is False and value(steps, {n: 3, y: 4}) is True
+    steps = Context({i: Range(0, 3)}).value_set(i * 2 + 6 // n)
+    assert value(steps.condition(y), {n: 0, y: 2}) is False and value(steps.condition(y), {n: 3, y: 4}) is True
+    bare = StrideSet(Normalizer({}).form(6 // n), (0, ((2, 3),)), "stride")
+    assert value(bare.condition(y), {n: 0, y: 2}) is False and value(bare.condition(y), {n: 3, y: 4}) is True
 
 
 def test_total() -> None:

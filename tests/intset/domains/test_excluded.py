@@ -122,6 +122,20 @@ def test_against_enumeration(seed: int) -> None:
         check(case, found, exprs)
 
 
+KINDS = {
+    27: "a fact of sizes alone that has no value at some",
+    31: "sizes that a fact of sizes alone excludes where the range is empty anyhow",
+    270: "a range of width 0 at values of a kept variable that are allowed",
+    277: "a range whose end has no value at a size that is allowed",
+    302: "an end that divides by a size, under a kept variable",
+}
+
+
+@pytest.mark.parametrize("seed", KINDS, ids=str)
+def test_kinds_that_few_cases_are_of(seed: int) -> None:
+    test_against_enumeration(seed)
+
+
 def test_the_cases_are_of_all_kinds() -> None:
     """Most have sizes that are excluded, and sizes that are not."""
     cases = [Case(seed) for seed in range(40)]
