@@ -1,4 +1,4 @@
-"""computeAt by replay: one call makes a producer's loops those of its readers, however many there are.
+"""computeAt by replay: one call moves a producer into the loops of its consumers and transforms every tensor concerned.
 
 >>> from bound import replay, te
 >>> A = te.placeholder((8, 9), name="A")
@@ -13,30 +13,23 @@
 >>> [s[T].compute_at_position for T in (T1, T2, T3, T4)]
 [2, 1, 1, 0]
 
-What is a loop of whom
-----------------------
+Modules, in the order of their imports
+--------------------------------------
 
-    domain         a tensor's axes, from dimensions to loops, as a value
-    axes           which axis of a producer is which of its reader: read off the indices of the read
-    history        relations found again in another domain, or done to it
-    replays        replayPasC, replayCasP; matched positions
-    chains         dependency chains, use chains, common consumers
-    spanning       the maximum-information spanning tree
-    carry          loops and positions carried along it; `propagate`
-    positions      how many loops can be shared, and why not more
-    loops          the nest that positions make, as a value
-    nests          which leaves are one loop, and which loop stands in which
-    order          whether everything in a loop can be complete before it is read
-    lengths        whether a loop is as long for each of its stages
-    longer         a stage in loops that are longer than its own
-    scene          what a call changes, apart from the schedule until it is written back
-    place          `compute_at`, `inline_at`, `inline_all_at`, `inline_most`
-    recompute      clones for some of the readers
-    compute_at     the call with its repairs
-    reasons        `Reason`, `Repair`, `ReplayError`
+    domain             TensorDomain: a tensor's axes from root to loop; AxisMap: root axes of a producer and a consumer
+    transform_replay   replayPasC, replayCasP, matched positions
+    dependencies       dependency chains, use chains, common consumers, the spanning tree
+    loops              SharedNest, the nest that positions imply, as a value
+    loop_extents       equal extents of shared loops; stages extended to longer loops
+    legality           the nest built and checked
+    snapshot           ScheduleSnapshot: state that a call changes before it writes back
+    positions          propagation of loops and positions; the largest legal positions
+    recompute          clones
+    compute_at         the calls and their repairs
+    reasons            Reason, Repair, ReplayError
 
-Positions are counted in the loops of the tensor they belong to. From a reader to what it reads, and back, loops of the
-reader that come from no axis of the producer do not count, nor do reductions of the producer.
+A position counts leading loops of the tensor that it belongs to. Converting it between a producer and a consumer skips
+reductions of the producer, and consumer loops without a producer axis.
 """
 
 from bound.replay.compute_at import Outcome, compute_at, inline_all_at, inline_at, inline_most

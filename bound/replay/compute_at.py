@@ -1,6 +1,10 @@
-"""`compute_at` and `inline_at`: loops made one, for one tensor and all that has to follow.
+"""`compute_at`, `inline_at` and `inline_most`: share loops of a tensor with its consumers, and repair what is refused.
 
-`compute_at` as it is called: with repairs, each of which was tried, where it is refused.
+Example: `compute_at(s, P, C, 1)` replays the first loop of `C` on `P` and on every tensor between the two (replayPasC,
+replayCasP), then sets their compute-at positions, so that all run in that loop. A call in mode "standard" that cannot
+share all requested loops raises `ReplayError` with reasons and with repairs.
+
+Guarantee: a refused call leaves the schedule unchanged, and each repair was tried on a copy.
 """
 
 from __future__ import annotations
@@ -32,13 +36,13 @@ MODES: Final = (STANDARD, BEST_EFFORT, MOST_INLINED)
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a call did.
+    """Result of a call.
 
     Attributes
     ----------
-    position: how many of its leading loops the tensor now shares with all of its readers.
-    reasons: why tensors share fewer than was asked for.
-    clones: for each tensor that was cloned the clone; for one that was rewritten before, under both tensors.
+    position: the number of leading loops that the tensor now shares with all of its consumers.
+    reasons: why tensors share fewer loops than requested.
+    clones: the clone of each cloned tensor; a tensor rewritten before occurs under its old and its new name.
     """
 
     position: int
@@ -47,12 +51,13 @@ class Outcome:
 
 
 def check_mode(mode: object) -> None:
+    """Raise `InputError` unless `mode` is one of `MODES`."""
     if mode not in MODES:
         raise InputError(f"mode must be one of {', '.join(MODES)}, not {shown(mode)}")
 
 
 def place_at(schedule: Schedule, producer: Tensor, consumer: Tensor, pos: int, mode: str) -> Outcome:
-    """`compute_at` without repairs: a refusal says why, not what to do."""
+    """`compute_at` without repairs."""
     first, last = current(schedule, producer), current(schedule, consumer)
     snapshot = ScheduleSnapshot(schedule)
     depth = position_of(pos, snapshot.domain(last).depth, last.name)
@@ -70,27 +75,30 @@ def place_at(schedule: Schedule, producer: Tensor, consumer: Tensor, pos: int, m
     carried = carry_loops(snapshot, last, depth, allowed)
     free = [op for op in snapshot.ops if op in moving and snapshot.obstacle(op) is None]
     if mode == MOST_INLINED:
-        wanted = {op: snapshot.domains[op].depth for op in free}
-        found = settle(snapshot, wanted, best=True)
+        positions = {op: snapshot.domains[op].depth for op in free}
+        obstacles = settle(snapshot, positions, best=True)
     else:
         mapped = carry_position(snapshot, last, depth, carried.held)
-        wanted = {op: mapped.position.get(op, 0) for op in free}
-        found = [reason for op, reason in mapped.reasons.items() if op in moving]
+        positions = {op: mapped.position.get(op, 0) for op in free}
+        obstacles = [reason for op, reason in mapped.reasons.items() if op in moving]
         chain = {t.op for t in snapshot.graph.needed((last,))} | {last.op}
         apart = [unmapped(snapshot, op, mapped, chain) for op in snapshot.ops if op in moving and op in chain]
-        found += [reason for reason in apart if reason is not None]
-        found += settle(snapshot, wanted, best=mode == BEST_EFFORT)
-    reasons = _explained(snapshot, found)
+        obstacles += [reason for reason in apart if reason is not None]
+        obstacles += settle(snapshot, positions, best=mode == BEST_EFFORT)
+    reasons = _explained(snapshot, obstacles)
     if mode == STANDARD and reasons:
         _refuse_held(snapshot, carried, reasons)
-        asked = f"compute_at of {first.name} at position {depth} of {last.name}"
-        raise ReplayError(f"{asked}: {reasons[0]}", reasons)
+        call = f"compute_at of {first.name} at position {depth} of {last.name}"
+        raise ReplayError(f"{call}: {reasons[0]}", reasons)
     snapshot.write()
     return Outcome(snapshot.position[first.op], reasons)
 
 
 def _moving(snapshot: ScheduleSnapshot, producer: Tensor, consumer: Tensor) -> set[Operation]:
-    """The operations up to the common consumer; without one, the producer and all that depend on it and are read."""
+    """Return the operations between the producer and the common consumer, which is excluded.
+
+    If there is no common consumer, return the producer and its dependents, outputs excluded.
+    """
     graph = snapshot.graph
     behind = {producer, *graph.dependents((producer,))}
     end = graph.common_consumer(producer, consumer)
@@ -110,7 +118,7 @@ def _refuse_immovable(snapshot: ScheduleSnapshot, moving: set[Operation], produc
 
 
 def _refuse_held(snapshot: ScheduleSnapshot, carried: PropagatedPositions, reasons: tuple[Reason, ...]) -> None:
-    """Where a reader cannot be moved at all, that is the reason in words."""
+    """Raise `ScheduleError` if a reason is due to a stage that cannot be moved at all."""
     for reason in reasons:
         for tensor in (reason.tensor, reason.consumer):
             obstacle = snapshot.obstacle(tensor.op) if tensor is not None and tensor.op in carried.held else None
@@ -118,79 +126,84 @@ def _refuse_held(snapshot: ScheduleSnapshot, carried: PropagatedPositions, reaso
                 raise ScheduleError(f"stage {tensor.name}: compute_at would have to move it, but it {obstacle}")
 
 
-def _explained(snapshot: ScheduleSnapshot, found: list[Reason]) -> tuple[Reason, ...]:
-    """One reason a tensor, in an order that does not depend on how outputs are listed."""
+def _explained(snapshot: ScheduleSnapshot, obstacles: list[Reason]) -> tuple[Reason, ...]:
+    """Keep the first reason per tensor, ordered by rank."""
     best: dict[Tensor, Reason] = {}
-    for reason in found:
+    for reason in obstacles:
         best.setdefault(reason.tensor, reason)
     return tuple(sorted(best.values(), key=lambda reason: snapshot.rank[reason.tensor.op]))
 
 
 def inline_at(schedule: Schedule, tensor: Tensor, pos: int, mode: str = STANDARD) -> Outcome:
-    """Share the first `pos` loops of one tensor with all of its readers; no loops are changed.
+    """Share the first `pos` loops of one tensor with all of its consumers, without changing loops.
 
     Raises
     ------
-    ReplayError: in mode "standard", where not all of them can be shared.
-    InputError: an unknown mode, or a position outside the loops.
+    ReplayError: a loop cannot be shared (mode "standard").
+    InputError: unknown mode; position out of range.
     """
     return _inline(schedule, tensor, pos, mode, "inline_at")
 
 
 def inline_all_at(schedule: Schedule, tensor: Tensor, pos: int, mode: str = STANDARD) -> Outcome:
-    """Share the first `pos` loops of one tensor, and of every other tensor those that are the same; no loops change.
+    """Share the first `pos` loops of one tensor, and the corresponding ones of all others, without changing loops.
 
     Raises
     ------
-    ReplayError: in mode "standard", where one tensor cannot share all of them.
-    InputError: an unknown mode, or a position outside the loops.
+    ReplayError: a tensor cannot share all of them (mode "standard").
+    InputError: unknown mode; position out of range.
     """
     return _inline(schedule, tensor, pos, mode, "inline_all_at")
 
 
 def inline_most(schedule: Schedule) -> tuple[Reason, ...]:
-    """Share as many leading loops of every tensor as can be; gives why the others are not. No loops are changed."""
+    """Share as many leading loops of every tensor as is legal, without changing loops; returns what limits the others.
+
+    Raises
+    ------
+    InputError: `schedule` is not a schedule.
+    """
     if not isinstance(schedule, Schedule):
         raise InputError(f"a schedule made by te.create_schedule is needed, not {shown(schedule)}")
     snapshot = ScheduleSnapshot(schedule)
-    wanted = {op: snapshot.domains[op].depth for op in snapshot.ops if snapshot.obstacle(op) is None}
-    reasons = tuple(settle(snapshot, wanted, best=True))
+    depths = {op: snapshot.domains[op].depth for op in snapshot.ops if snapshot.obstacle(op) is None}
+    reasons = tuple(settle(snapshot, depths, best=True))
     snapshot.write()
     return reasons
 
 
 def _inline(schedule: Schedule, tensor: Tensor, pos: int, mode: str, name: str) -> Outcome:
-    """`inline_at` or `inline_all_at`, by its name."""
+    """Implement `inline_at` and `inline_all_at`; `name` selects one."""
     check_mode(mode)
     now = current(schedule, tensor)
     snapshot = ScheduleSnapshot(schedule)
     depth = position_of(pos, snapshot.domain(now).depth, now.name)
     if mode == MOST_INLINED:
         depth = snapshot.domain(now).depth
-    wanted = {now.op: depth}
+    positions = {now.op: depth}
     if name == "inline_all_at":
         mapped = carry_position(snapshot, now, depth, {}).position
-        wanted = {op: mapped[op] for op in snapshot.ops if op in mapped}
+        positions = {op: mapped[op] for op in snapshot.ops if op in mapped}
     call = f"{name} of {now.name} at position {depth}"
     standard = mode == STANDARD
     kept: dict[Operation, int] = {}
-    for op, place in wanted.items():
+    for op, position in positions.items():
         obstacle = snapshot.obstacle(op)
         if obstacle is None:
-            kept[op] = place
-        elif place and (standard or op is now.op):
+            kept[op] = position
+        elif position and (standard or op is now.op):
             raise ScheduleError(f"stage {op.name}: {call} would have to move it, but it {obstacle}")
     reasons = tuple(settle(snapshot, kept, best=not standard))
     if standard and reasons:
         again = partial(_inline, tensor=tensor, name=name)
-        found = tuple(_inline_repairs(schedule, again, depth))
-        raise ReplayError(f"{call}: {reasons[0]}; what works instead: {in_words(found)}", reasons, found)
+        repairs = tuple(_inline_repairs(schedule, again, depth))
+        raise ReplayError(f"{call}: {reasons[0]}; what works instead: {in_words(repairs)}", reasons, repairs)
     snapshot.write()
     return Outcome(snapshot.position[now.op], reasons)
 
 
 def _inline_repairs(schedule: Schedule, again: Callable[..., Outcome], depth: int) -> Iterator[Repair]:
-    """The next smaller position that works, and doing what can be done."""
+    """Yield the largest smaller position that works, and mode "best_effort"."""
     for less in range(depth - 1, -1, -1):
         at = partial(again, pos=less, mode=STANDARD)
         if works(schedule, at):
@@ -202,12 +215,12 @@ def _inline_repairs(schedule: Schedule, again: Callable[..., Outcome], depth: in
 
 
 def in_words(repairs: Iterable[Repair]) -> str:
-    """Repairs, one after another."""
+    """Join the texts of repairs."""
     return ", ".join(repair.text for repair in repairs)
 
 
 def works(schedule: Schedule, call: Callable[[Schedule], Outcome]) -> bool:
-    """Whether a call is accepted, tried on a copy."""
+    """Return whether a copy of the schedule accepts a call."""
     try:
         call(schedule.copy())
     except IntSetError:
@@ -226,23 +239,23 @@ def compute_at(
     mode: str = STANDARD,
     repair: str | None = None,
 ) -> Outcome:
-    """Compute `producer` inside the first `pos` loops of `consumer`, which reads it, perhaps through others.
+    """Compute `producer` inside the first `pos` loops of `consumer`, which depends on it directly or indirectly.
 
-    The loops of what lies between the two, and of all that this concerns, are made like those of the consumer; the
-    loops that are then the same become one, of which each stage has its part.
+    All tensors between the two get loops like those of the consumer, and equal loops become shared.
 
     Parameters
     ----------
-    pos: a position among the loops of `consumer`; from the end where it is negative (-1: inside all of them).
-    mode: "standard": every tensor concerned shares exactly the loops that are asked for, or the call is refused.
-        "best_effort": each shares as many of them as it can. "most_inlined": each shares as many loops as it can.
-    repair: "recompute": where the call is refused, tensors that something else needs as well are cloned for it first.
+    pos: number of loops of `consumer`; a negative one counts from the end (-1: inside all loops).
+    mode: "standard": every tensor shares exactly the requested loops, or the call is refused. "best_effort": each
+        tensor shares as many of the requested loops as possible. "most_inlined": each tensor shares as many loops as
+        possible.
+    repair: "recompute": if the call is refused, clone tensors that have other consumers, and try again.
 
     Raises
     ------
-    ReplayError: in mode "standard", with reasons and repairs. Nothing is changed.
-    ScheduleError: `consumer` does not depend on `producer`, or a stage would have to move that cannot be.
-    InputError: an unknown mode or repair, or a position outside -n-1..n for n loops.
+    ReplayError: mode "standard", with reasons and repairs. The schedule is unchanged.
+    ScheduleError: `consumer` does not depend on `producer`, or a stage that cannot be moved would have to.
+    InputError: the mode or the repair is unknown, or the position is outside -n-1..n for n loops.
     """
     check_mode(mode)
     if repair not in (None, RECOMPUTE):
@@ -254,8 +267,8 @@ def compute_at(
         if repair == RECOMPUTE and works(schedule, cloned):
             return cloned(schedule)
         first, last = current(schedule, producer), current(schedule, consumer)
-        found = tuple(_compute_at_repairs(schedule, first, last, pos))
-        raise ReplayError(f"{error}; what works instead: {in_words(found)}", error.reasons, found) from None
+        repairs = tuple(_compute_at_repairs(schedule, first, last, pos))
+        raise ReplayError(f"{error}; what works instead: {in_words(repairs)}", error.reasons, repairs) from None
 
 
 def _recomputed(schedule: Schedule, producer: Tensor, consumer: Tensor, pos: int) -> Outcome:
@@ -263,7 +276,7 @@ def _recomputed(schedule: Schedule, producer: Tensor, consumer: Tensor, pos: int
 
     Raises
     ------
-    ScheduleError: there is nothing to clone, or that is refused, too; the schedule may have clones by then.
+    ScheduleError: there is nothing to clone, or the second call is refused; the schedule may contain clones.
     """
     first = current(schedule, producer)
     clones = recompute(schedule, producer, consumer)
@@ -274,6 +287,7 @@ def _recomputed(schedule: Schedule, producer: Tensor, consumer: Tensor, pos: int
 
 
 def _compute_at_repairs(schedule: Schedule, producer: Tensor, consumer: Tensor, pos: int) -> Iterator[Repair]:
+    """Yield the repairs that work: a smaller position, mode "best_effort", reordered loops, recomputation."""
     depth = position_of(pos, domain(schedule, consumer).depth, consumer.name)
     at = partial(place_at, producer=producer, consumer=consumer)
     for less in range(depth - 1, -1, -1):
@@ -301,9 +315,9 @@ def _reordered(schedule: Schedule, producer: Tensor, consumer: Tensor, pos: int,
 
 
 def _reductions_last(schedule: Schedule, tensor: Tensor) -> tuple[IterVar, ...] | None:
-    """The loops of a tensor that are not shared yet, those of reductions behind all others; `None` where they are."""
-    found = domain(schedule, tensor)
+    """Return the unshared loops of a tensor with reductions last; `None` if they are in that order."""
+    current_domain = domain(schedule, tensor)
     stage = schedule[tensor]
-    free = found.loop[stage.shared_loops :]
-    order = tuple(sorted(free, key=lambda iv: found.kinds[iv] == REDUCTION))
+    free = current_domain.loop[stage.shared_loops :]
+    order = tuple(sorted(free, key=lambda iv: current_domain.kinds[iv] == REDUCTION))
     return None if all(a is b for a, b in zip(order, free, strict=True)) else order

@@ -1,6 +1,10 @@
-"""Who reads whom, over tensors: dependency chains, use chains, common consumers.
+"""Dependency chains, use chains, common consumers, and the maximum-information spanning tree of tensors.
 
-The maximum-information spanning tree: over which neighbours the loops of one tensor are carried to all others.
+Example: with `T2 = f(T1)`, `T3 = g(T1)`, `T4 = T2 + T3`, the dependency chains from `T1` to `T4` are `T1, T2, T4` and
+`T1, T3, T4`; the use chains of `T1` are the same, and `T4` is its common consumer.
+
+The spanning tree decides along which edges a replay propagates loops: from a start tensor, each other tensor is reached
+over the path that preserves the most root axes of the start. Terms: nvFuser, *computeAt* and *MaxInfoSpanningTree*.
 """
 
 from __future__ import annotations
@@ -28,12 +32,12 @@ Chain = tuple[Tensor, ...]
 
 
 class DependencyGraph:
-    """The tensors of a schedule, producers first, each with what it reads and what reads it.
+    """Producers and consumers of each tensor of a schedule.
 
     Attributes
     ----------
-    tensors: in the order of the stages; outputs of one operation follow one another.
-    number: the place of each.
+    tensors: in stage order, so producers first; outputs of one operation are adjacent.
+    number: the index of each tensor in `tensors`.
     """
 
     def __init__(self, schedule: Schedule) -> None:
@@ -47,8 +51,10 @@ class DependencyGraph:
 
     @cached_property
     def rank(self) -> dict[Operation, int]:
-        """The place of each operation in an order that does not depend on how outputs are listed: by the length of the
-        longest chain that leads to it, then by name, then by stage."""
+        """Order operations by the length of the longest chain that leads to them, then by name, then by stage.
+
+        Guarantee: the order does not depend on how outputs are listed, unless operations share a name.
+        """
         depth: dict[Operation, int] = {}
         for t in self.tensors:
             depth[t.op] = max((depth[r.op] + 1 for r in t.op.input_tensors if r.op in depth), default=0)
@@ -56,34 +62,36 @@ class DependencyGraph:
         return {op: k for k, op in enumerate(order)}
 
     def producers(self, tensor: Tensor) -> Chain:
+        """Tensors that the formula of a tensor reads."""
         return self._read[tensor]
 
     def consumers(self, tensor: Tensor) -> Chain:
+        """Tensors whose formulas read a tensor."""
         return tuple(self._readers[tensor])
 
     def dependents(self, tensors: Iterable[Tensor]) -> set[Tensor]:
-        """All that depends on one of the tensors, without these where they do not depend on one another."""
+        """Return all tensors that depend on one of `tensors`."""
         return _reached(tensors, self.consumers)
 
     def needed(self, tensors: Iterable[Tensor]) -> set[Tensor]:
-        """All that one of the tensors depends on."""
+        """Return all tensors on which one of `tensors` depends."""
         return _reached(tensors, self.producers)
 
     def common_consumers(self, tensor: Tensor) -> Chain:
-        """The tensors on every use chain: no read leads past one of them, and no chain ends before it."""
-        found: list[Tensor] = []
+        """Return the tensors on every use chain of a tensor, in stage order."""
+        common: list[Tensor] = []
         behind = sorted(self.dependents((tensor,)), key=self.number.__getitem__)
         farthest = max((self.number[t] for t in self._readers[tensor]), default=-1)
         for t in behind:
             if farthest <= self.number[t]:
-                found.append(t)
+                common.append(t)
             if not self._readers[t]:
                 break
             farthest = max(farthest, *(self.number[r] for r in self._readers[t]))
-        return tuple(found)
+        return tuple(common)
 
     def common_consumer(self, producer: Tensor, consumer: Tensor) -> Tensor | None:
-        """The first of them that is `consumer` or depends on it."""
+        """Return the first common consumer of `producer` that is `consumer` or depends on it."""
         behind = {consumer, *self.dependents((consumer,))}
         return next((t for t in self.common_consumers(producer) if t in behind), None)
 
@@ -96,33 +104,33 @@ def _read_by(tensor: Tensor) -> Chain:
 
 
 def _reached(start: Iterable[Tensor], step: Callable[[Tensor], Chain]) -> set[Tensor]:
-    found: set[Tensor] = set()
+    reached: set[Tensor] = set()
     stack = list(start)
     while stack:
-        new = [t for t in step(stack.pop()) if t not in found]
-        found.update(new)
+        new = [t for t in step(stack.pop()) if t not in reached]
+        reached.update(new)
         stack.extend(new)
-    return found
+    return reached
 
 
 def producers(schedule: Schedule, tensor: Tensor) -> Chain:
-    """The tensors that the formula of a tensor reads."""
+    """Return the tensors that the formula of a tensor reads."""
     now = current(schedule, tensor)
     return DependencyGraph(schedule).producers(now)
 
 
 def consumers(schedule: Schedule, tensor: Tensor) -> Chain:
-    """The tensors whose formulas read a tensor, in the order of the stages."""
+    """Return the tensors whose formulas read a tensor, in stage order."""
     now = current(schedule, tensor)
     return DependencyGraph(schedule).consumers(now)
 
 
 def dependency_chains(schedule: Schedule, producer: Tensor, consumer: Tensor) -> tuple[Chain, ...]:
-    """All paths from `producer` to `consumer`, each with both ends; of n diamonds, one behind another, 2^n.
+    """Return all paths from `producer` to `consumer`, both ends included; n consecutive diamonds have 2^n paths.
 
     Raises
     ------
-    BudgetError: the chains together have more than `MAX_CHAINS` tensors.
+    BudgetError: the chains contain more than `MAX_CHAINS` tensors in total.
     """
     start, end = current(schedule, producer), current(schedule, consumer)
     graph = DependencyGraph(schedule)
@@ -131,11 +139,11 @@ def dependency_chains(schedule: Schedule, producer: Tensor, consumer: Tensor) ->
 
 
 def use_chains(schedule: Schedule, tensor: Tensor) -> tuple[Chain, ...]:
-    """All paths from a tensor to tensors that nothing reads, each with both ends; there may be 2^n of n tensors.
+    """Return all paths from a tensor to tensors without consumers, both ends included.
 
     Raises
     ------
-    BudgetError: the chains together have more than `MAX_CHAINS` tensors.
+    BudgetError: the chains contain more than `MAX_CHAINS` tensors in total.
     """
     start = current(schedule, tensor)
     graph = DependencyGraph(schedule)
@@ -143,13 +151,13 @@ def use_chains(schedule: Schedule, tensor: Tensor) -> tuple[Chain, ...]:
 
 
 def _chains(start: Tensor, step: Callable[[Tensor], Chain], ends: set[Tensor]) -> tuple[Chain, ...]:
-    found: list[Chain] = []
+    chains: list[Chain] = []
     size = 0
     stack: list[Chain] = [(start,)]
     while stack:
         chain = stack.pop()
         if chain[-1] in ends and len(chain) > 1:
-            found.append(chain)
+            chains.append(chain)
             size += len(chain)
         else:
             more = [(*chain, t) for t in reversed(step(chain[-1]))]
@@ -157,17 +165,17 @@ def _chains(start: Tensor, step: Callable[[Tensor], Chain], ends: set[Tensor]) -
             stack += more
         if size > MAX_CHAINS:
             raise BudgetError(f"the chains from {start.name} have more than {MAX_CHAINS} tensors together")
-    return tuple(found)
+    return tuple(chains)
 
 
 def common_consumers(schedule: Schedule, tensor: Tensor) -> Chain:
-    """The tensors that are on every use chain of a tensor, which is none of them itself."""
+    """Return the tensors on every use chain of a tensor, in stage order; the tensor itself is excluded."""
     now = current(schedule, tensor)
     return DependencyGraph(schedule).common_consumers(now)
 
 
 def common_consumer(schedule: Schedule, producer: Tensor, consumer: Tensor) -> Tensor | None:
-    """The first common consumer of `producer` that is `consumer` or depends on it; `None` where there is none.
+    """Return the first common consumer of `producer` that is `consumer` or depends on it; `None` if there is none.
 
     Raises
     ------
@@ -180,7 +188,7 @@ def common_consumer(schedule: Schedule, producer: Tensor, consumer: Tensor) -> T
 
 
 def check_depends(graph: DependencyGraph, producer: Tensor, consumer: Tensor) -> None:
-    """Refuse a consumer that reads `producer` not even through others."""
+    """Raise `ScheduleError` unless `consumer` depends on `producer`, directly or indirectly."""
     if consumer is producer:
         raise ScheduleError(f"{producer.name} is given as what it is read by, but it does not read itself")
     if consumer not in graph.dependents((producer,)):
@@ -193,7 +201,7 @@ P2C: Final = "P2C"
 
 @dataclass(frozen=True)
 class Edge:
-    """One step: from a reader to what it reads ("C2P"), or from what is read to a reader ("P2C")."""
+    """A step of a propagation: from a consumer to a producer ("C2P"), or from a producer to a consumer ("P2C")."""
 
     kind: str
     source: Tensor
@@ -201,10 +209,12 @@ class Edge:
 
     @property
     def producer(self) -> Operation:
+        """The operation that the other one reads."""
         return self.target.op if self.kind == C2P else self.source.op
 
     @property
     def consumer(self) -> Operation:
+        """The operation that reads the other one."""
         return self.source.op if self.kind == C2P else self.target.op
 
     def __repr__(self) -> str:
@@ -215,9 +225,9 @@ Allowed = Callable[[Edge], bool]
 
 
 class RootMaps:
-    """The domains of a schedule as they are at the start of a question, and the axes of neighbours that are the same.
+    """Domains of tensors and root maps of neighbours, computed on demand.
 
-    A replay adds no root axis, so the maps hold whatever loops become.
+    Invariant: replays add no root axis, so root maps stay valid while loops change.
     """
 
     def __init__(self, schedule: Schedule) -> None:
@@ -227,20 +237,22 @@ class RootMaps:
         self._maps: dict[tuple[Operation, Operation], AxisMap] = {}
 
     def domain(self, tensor: Tensor) -> TensorDomain:
-        found = self.domains.get(tensor.op)
-        if found is None:
-            found = self.domains[tensor.op] = domain(self.schedule, tensor)
-        return found
+        """Domain of a tensor; replays replace it."""
+        known_domain = self.domains.get(tensor.op)
+        if known_domain is None:
+            known_domain = self.domains[tensor.op] = domain(self.schedule, tensor)
+        return known_domain
 
     def axes(self, producer: Tensor, consumer: Tensor) -> AxisMap:
+        """Root map of a producer and a direct consumer."""
         key = (producer.op, consumer.op)
-        found = self._maps.get(key)
-        if found is None:
-            found = self._maps[key] = axis_map(self.domain(producer), self.domain(consumer))
-        return found
+        root_map = self._maps.get(key)
+        if root_map is None:
+            root_map = self._maps[key] = axis_map(self.domain(producer), self.domain(consumer))
+        return root_map
 
     def edges(self, tensor: Tensor) -> Iterator[Edge]:
-        """The steps from the operation of a tensor, to producers before readers, each neighbour once."""
+        """Edges from the operation of a tensor, producers first; each neighbour occurs once per direction."""
         outputs = tensor.op.outputs
         read = dict.fromkeys(t for output in outputs for t in self.graph.producers(output))
         yield from (Edge(C2P, tensor, t) for t in read)
@@ -249,14 +261,18 @@ class RootMaps:
 
 
 def spanning_tree(schedule: Schedule, tensor: Tensor, pos: int = -1) -> tuple[Edge, ...]:
-    """The maximum spanning tree from a tensor, in the order in which it grows.
+    """Return the edges of the maximum-information spanning tree from a tensor, in the order of their selection.
 
-    The information that a step carries is the number of root axes of `tensor`, of those that its first `pos` loops come
-    from, that are still axes of the tensor it leads to; a step that carries none is not taken. The next step is always
-    one that carries most. Where several carry as much, it is the one that ends fewest steps from `tensor`; of these one
-    to a producer before one to a reader; then the one that leads to the operation to which the longest chain is
-    shortest; then the one whose name comes first; and only of operations of one name the one of the earlier stage. So
-    the order in which outputs are listed decides among operations of one name alone.
+    The weight of an edge is the number of root axes behind the first `pos` loops of `tensor` that are still axes of the
+    target; edges of weight 0 are excluded. The heaviest edge is selected next. Ties, in order: fewest edges from
+    `tensor`;
+    C2P before P2C; shortest longest chain to the target; name; stage. So the order in which outputs are listed matters
+    only
+    among operations of one name.
+
+    Raises
+    ------
+    InputError: the position is out of range.
     """
     start = current(schedule, tensor)
     around = RootMaps(schedule)
@@ -265,19 +281,19 @@ def spanning_tree(schedule: Schedule, tensor: Tensor, pos: int = -1) -> tuple[Ed
 
 
 def tree(around: RootMaps, start: Tensor, position: int, allowed: Allowed | None = None) -> Iterator[Edge]:
-    """The edges of the maximum spanning tree, over those that are allowed."""
+    """Yield the edges of the maximum-information spanning tree, restricted to the allowed ones."""
     first = around.domain(start)
     needed = with_ancestors(first.relations, first.loop[:position])
     reached: set[Operation] = {start.op}
     ticket = count()
     heap: list[tuple[int, int, str, int, int, Edge, frozenset[IterVar]]] = []
 
-    def look(at: Tensor, known: frozenset[IterVar], steps: int) -> None:
-        """`known`: the roots of `at` that are such axes."""
+    def look(at: Tensor, roots: frozenset[IterVar], steps: int) -> None:
+        """Push the edges of `at`; `known` are its roots that are root axes of the start."""
         for edge in around.edges(at):
             if edge.target.op in reached or not (allowed is None or allowed(edge)):
                 continue
-            there = _carried(around, edge, known)
+            there = _carried(around, edge, roots)
             if there:
                 rank = around.graph.rank[edge.target.op]
                 heapq.heappush(heap, (-len(there), steps, edge.kind, rank, next(ticket), edge, there))
@@ -291,9 +307,9 @@ def tree(around: RootMaps, start: Tensor, position: int, allowed: Allowed | None
             look(edge.target, there, steps + 1)
 
 
-def _carried(around: RootMaps, edge: Edge, known: frozenset[IterVar]) -> frozenset[IterVar]:
+def _carried(around: RootMaps, edge: Edge, roots: frozenset[IterVar]) -> frozenset[IterVar]:
     if edge.kind == C2P:
         axes = around.axes(edge.target, edge.source).to_reader
-        return frozenset(own for own, reader in axes.items() if reader in known)
+        return frozenset(own for own, reader in axes.items() if reader in roots)
     axes = around.axes(edge.source, edge.target).to_reader
-    return frozenset(axes[own] for own in known if own in axes)
+    return frozenset(axes[own] for own in roots if own in axes)

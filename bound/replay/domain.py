@@ -1,6 +1,15 @@
-"""`TensorDomain`: the axes of one tensor, from its dimensions to its loops, as a value.
+"""`TensorDomain`, the loops of one tensor as a value, and `AxisMap`, the root axes that a producer shares with a
+consumer.
 
-Which axis of a producer is which axis of its reader: read off the indices with which it is read.
+A stage `T` over axes `(i, j)` with `i` split by 4 has
+
+    root       (i, j)
+    relations  split(i, factor=4)
+    loop       (i.outer, i.inner, j)
+
+Terms follow nvFuser: *root* axes are the dimensions and reduction axes of the operation, *loop* axes are what the
+schedule made of them. The root map of a producer read as `T[i, 0]` by a consumer over `(i, k)` maps `i` to `i`, and the
+broadcast axis to `k`.
 """
 
 from __future__ import annotations
@@ -29,14 +38,16 @@ BROADCAST: Final = "b"
 
 @dataclass(frozen=True)
 class TensorDomain:
-    """What a schedule made of the axes of an operation. All outputs of an operation share it.
+    """Axes of an operation from root to loop. All outputs of an operation share one domain.
+
+    Invariant: for operations made by `te.compute`, applying `relations` to `root` leaves exactly the axes in `loop`.
 
     Attributes
     ----------
     op: the operation.
-    root: its axes, those of the dimensions before those it reduces over.
-    loop: the loops, from the outermost to the innermost. A placeholder has an axis a dimension and no real loop.
-    relations: how loops were made from roots, in order.
+    root: its axes, dimensions before reduction axes.
+    loop: the loops, outermost first. A placeholder has one axis per dimension and no real loop.
+    relations: splits, fusions and rebases, oldest first.
     """
 
     op: Operation
@@ -46,10 +57,11 @@ class TensorDomain:
 
     @cached_property
     def kinds(self) -> Mapping[IterVar, str]:
-        """Of each axis whether it is one of iteration ("i"), of reduction ("r"), or broadcast ("b").
+        """Kind of each axis: iteration ("i"), reduction ("r") or broadcast ("b").
 
-        Broadcast are data axes of constant extent 1, and what is split from such or fused of such alone. What is fused
-        of a reduction and anything else is a reduction.
+        A data axis of constant extent 1 is broadcast, and so are its parts and fusions of broadcast axes. A fusion with
+        a
+        reduction is a reduction.
         """
         kinds = {iv: _root_kind(iv) for iv in self.root}
         for relation in self.relations:
@@ -58,20 +70,20 @@ class TensorDomain:
         return MappingProxyType(kinds)
 
     def __reduce__(self) -> tuple[type[TensorDomain], tuple[object, ...]]:
-        """What is derived is not stored."""
+        """Pickle without cached properties."""
         return TensorDomain, (self.op, self.root, self.loop, self.relations)
 
     @property
     def depth(self) -> int:
-        """The number of loops."""
+        """Number of loops."""
         return len(self.loop)
 
     def __str__(self) -> str:
         kinds = self.kinds
         loops = ", ".join(f"{iv.name}:{kinds[iv]}" for iv in self.loop)
         roots = ", ".join(iv.name for iv in self.root)
-        made = "".join(f"; {_written(relation)}" for relation in self.relations)
-        return f"{self.op.name}[{loops}] of ({roots}){made}"
+        relations = "".join(f"; {_written(relation)}" for relation in self.relations)
+        return f"{self.op.name}[{loops}] of ({roots}){relations}"
 
     def __repr__(self) -> str:
         return f"<TensorDomain {self}>"
@@ -84,17 +96,17 @@ def _root_kind(iv: IterVar) -> str:
 
 
 def has_one(iv: IterVar) -> bool:
-    """Whether the domain of a root axis has one element."""
+    """Return whether the extent of a root axis is the constant 1."""
     extent = None if iv.dom is None else iv.dom.extent
     return isinstance(extent, Expr) and extent.is_const and bool(extent.data == 1)
 
 
 def fused_kind(kinds: Iterable[str]) -> str:
-    """The kind of an axis made from axes of these kinds; an axis made from none is broadcast."""
-    found = set(kinds)
-    if REDUCTION in found:
+    """Kind of an axis fused from axes of the given kinds; broadcast if there are none."""
+    present = set(kinds)
+    if REDUCTION in present:
         return REDUCTION
-    return ITERATION if ITERATION in found else BROADCAST
+    return ITERATION if ITERATION in present else BROADCAST
 
 
 def _written(relation: Relation) -> str:
@@ -108,11 +120,11 @@ def _written(relation: Relation) -> str:
 
 
 def domain(schedule: Schedule, tensor: Tensor) -> TensorDomain:
-    """The domain of a tensor as the schedule has it now.
+    """Return the current domain of a tensor in a schedule.
 
     Raises
     ------
-    InputError: `schedule` is no schedule, or `tensor` no tensor.
+    InputError: not a schedule, or not a tensor.
     ScheduleError: the schedule does not compute the tensor.
     """
     op = current(schedule, tensor).op
@@ -123,7 +135,13 @@ def domain(schedule: Schedule, tensor: Tensor) -> TensorDomain:
 
 
 def current(schedule: Schedule, tensor: Tensor) -> Tensor:
-    """The tensor that stands for `tensor` now; a refusal in one sentence for anything else."""
+    """Return the tensor that replaces `tensor` after rewrites of the schedule.
+
+    Raises
+    ------
+    InputError: not a schedule, or not a tensor.
+    ScheduleError: the schedule does not compute the tensor.
+    """
     if not isinstance(schedule, Schedule):
         raise InputError(f"a schedule made by te.create_schedule is needed, not {shown(schedule)}")
     if not isinstance(tensor, Tensor):
@@ -133,28 +151,28 @@ def current(schedule: Schedule, tensor: Tensor) -> Tensor:
     return schedule.current(tensor)
 
 
-def position_of(given: object, depth: int, name: str) -> int:
-    """`given` as a position among `depth` loops: from the end where it is negative (-1: behind all loops).
+def position_of(position: object, depth: int, name: str) -> int:
+    """Normalize a position among `depth` loops; -1 means behind the last loop.
 
     Raises
     ------
-    InputError: it is no integer, or outside -depth-1..depth.
+    InputError: `given` is not an integer, or is outside -depth-1..depth.
     """
-    if isinstance(given, bool) or not isinstance(given, int):
-        raise InputError(f"a position is an integer, not {shown(given)}")
-    if not -depth - 1 <= given <= depth:
+    if isinstance(position, bool) or not isinstance(position, int):
+        raise InputError(f"a position is an integer, not {shown(position)}")
+    if not -depth - 1 <= position <= depth:
         loops = "1 loop" if depth == 1 else f"{depth} loops"
-        raise InputError(f"position {shown(given)} of {name} is outside {-depth - 1}..{depth}: it has {loops}")
-    return given if given >= 0 else depth + 1 + given
+        raise InputError(f"position {shown(position)} of {name} is outside {-depth - 1}..{depth}: it has {loops}")
+    return position if position >= 0 else depth + 1 + position
 
 
 def made_alone(relations: Sequence[Relation], axes: Iterable[IterVar]) -> set[IterVar]:
-    """The axes and all that came from such alone; what is made from nothing counts as such."""
-    found = set(axes)
+    """Return the axes and everything derived from them alone, singletons included."""
+    derived = set(axes)
     for relation in relations:
-        if isinstance(relation, Singleton) or all(parent in found for parent in parents(relation)):
-            found.update(children(relation))
-    return found
+        if isinstance(relation, Singleton) or all(parent in derived for parent in parents(relation)):
+            derived.update(children(relation))
+    return derived
 
 
 FORMS: Final = Normalizer({})
@@ -162,13 +180,13 @@ FORMS: Final = Normalizer({})
 
 @dataclass(frozen=True, eq=False)
 class AxisMap:
-    """The axes of a producer and of one of its readers that are the same axis.
+    """Root axes that a producer and one of its consumers share.
 
     Attributes
     ----------
-    to_reader: from axes of the producer to axes of the reader; one to one.
-    added: broadcast axes of the reader that no axis of the producer is mapped to.
-    squeezed: broadcast axes of the producer that are mapped to none.
+    to_reader: maps axes of the producer to axes of the consumer, one to one.
+    added: broadcast axes of the consumer without a counterpart in the producer.
+    squeezed: broadcast axes of the producer without a counterpart in the consumer.
     """
 
     to_reader: Mapping[IterVar, IterVar]
@@ -177,16 +195,16 @@ class AxisMap:
 
     @property
     def to_producer(self) -> dict[IterVar, IterVar]:
+        """The inverse of `to_reader`."""
         return {reader: producer for producer, reader in self.to_reader.items()}
 
 
 def axis_map(producer: TensorDomain, reader: TensorDomain) -> AxisMap:
-    """The map between the roots of two domains.
+    """Map root axes of a producer to those of a consumer.
 
-    An index that is an axis of the reader maps the producer's axis to it where the extents are proved equal. A constant
-    0 on a broadcast axis stands for an axis of the reader that does not occur in the read: the k-th such for the k-th
-    data axis that no index of that read uses, if these are equally many; else they are squeezed. Any other index maps
-    nothing, nor does an axis on which several reads differ.
+    An index that is an axis of the consumer maps the producer's axis to it if the extents are provably equal. Constant
+    indices 0 on broadcast axes map, in order, to the data axes of the consumer that the read does not use, if there are
+    equally many; otherwise they are squeezed. Other indices map nothing, and neither do axes on which two reads differ.
     """
     to_reader = _joint_map(producer.op, reader.op)
     used = set(to_reader.values())
@@ -196,55 +214,55 @@ def axis_map(producer: TensorDomain, reader: TensorDomain) -> AxisMap:
 
 
 def _joint_map(producer: Operation, reader: Operation) -> dict[IterVar, IterVar]:
-    """What all reads say alike; of two axes that are one axis of the reader, the first."""
+    """Intersect the maps of all reads; a consumer axis is mapped by the first producer axis only."""
     if not isinstance(reader, ComputeOp) or not isinstance(producer, (ComputeOp, PlaceholderOp)):
         return {}
     axes = producer.axis if isinstance(producer, ComputeOp) else producer.dims
     maps = [_one_read(axes, reader, indices) for indices in reads(producer, reader)]
-    found: dict[IterVar, IterVar] = {}
+    joint: dict[IterVar, IterVar] = {}
     for iv in axes:
         targets = [m.get(iv) for m in maps]
         first = targets[0] if targets else None
-        if first is not None and all(target is first for target in targets) and first not in found.values():
-            found[iv] = first
-    return found
+        if first is not None and all(target is first for target in targets) and first not in joint.values():
+            joint[iv] = first
+    return joint
 
 
 def reads(producer: Operation, reader: ComputeOp) -> list[tuple[Expr, ...]]:
-    """The indices with which an operation reads outputs of another."""
+    """Return the index tuples with which a consumer reads any output of a producer."""
     return [indices for tensor in producer.outputs for indices in reader.reads.get(tensor, ())]
 
 
 def _one_read(axes: tuple[IterVar, ...], reader: ComputeOp, indices: tuple[Expr, ...]) -> dict[IterVar, IterVar]:
     own = set(reader.root_iter_vars)
-    found: dict[IterVar, IterVar] = {}
+    mapping: dict[IterVar, IterVar] = {}
     zeros: list[IterVar] = []
     for iv, index in zip(axes, indices, strict=True):
         if isinstance(index, IterVar) and index in own:
             if starts_at_0(index) and same_extent(iv, index):
-                found[iv] = index
+                mapping[iv] = index
         elif index.is_const and index.data == 0 and extent_of(iv).is_const and extent_of(iv).data == 1:
             zeros.append(iv)
     used = {v for index in indices for v in index.free_vars()}
     free = [iv for iv in reader.axis if iv not in used]
     if len(zeros) == len(free):
-        found.update(zip(zeros, free, strict=True))
-    return found
+        mapping.update(zip(zeros, free, strict=True))
+    return mapping
 
 
 def starts_at_0(iv: IterVar) -> bool:
-    """Whether the domain of an axis begins at 0."""
+    """Return whether the range of an axis starts at 0."""
     low = None if iv.dom is None else iv.dom.min
     return isinstance(low, Expr) and low.is_const and low.data == 0
 
 
 def same_extent(a: IterVar, b: IterVar) -> bool:
-    """Whether the extents of two axes are proved to be equal, for all sizes."""
+    """Return whether two axes provably have equal extents for all sizes."""
     return equal_sizes(extent_of(a), extent_of(b))
 
 
 def equal_sizes(one: Expr, other: Expr) -> bool:
-    """Whether two extents are proved to be equal."""
+    """Return whether two extents are provably equal."""
     if one is other or FORMS.form(one).same(FORMS.form(other)):
         return True
     if one.is_const and other.is_const:

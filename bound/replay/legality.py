@@ -1,13 +1,19 @@
-"""Which loops of stages are one, and which loop stands in which.
+"""Legality of shared loops: build the nest that compute-at positions imply, and check it.
 
-Loops become one by position: the first loops of a stage, as many as it shares, are those of each of its readers. What
-belongs to one loop are the components of (operation, place) under that; one loop is inside another where that is so in
-some stage. A nest exists if each loop has one loop around it, no stage has a loop twice, stages say nothing contrary of
-a loop, in each loop there is an order in which everything is complete before it is read (`order`), and the loop is as
-long for each stage that runs it (`lengths`).
+The nest exists if
 
+- no stage has two leaves in one loop (`_self_mapped`), and each loop has one parent (`_nested`);
+- annotations of the leaves of one loop agree (`_one_kind`);
+- every loop body can be ordered so that values are complete before they are read (`check_order`);
+- reductions count every element once (`check_once`);
+- extents of a loop are equal for all of its stages, extended stages included (`loop_extents`);
+- iterations of a parallel loop store to different elements (`check_parallel`).
 
-In which order a loop holds what stages do in it: whether everything can be complete before it is read.
+Example of an order conflict (*persistent*, in nvFuser's word): with `m[i] = max_r(x[i, r])` and `y[i, r] = x[i, r] -
+m[i]`,
+`m` and `y` cannot share the loop `r`, since `m[i]` is complete only behind it.
+
+The checks run in the order above and stop at the first that finds conflicts.
 """
 
 from __future__ import annotations
@@ -39,16 +45,16 @@ def shared_loops(
     fixed: Collection[Operation] = (),
     outputs: Sequence[Operation] = (),
 ) -> SharedNest:
-    """The nest in which each operation shares its first `shared` loops with all of its readers.
+    """Build and check the nest in which each operation shares its first `shared` loops with all of its consumers.
 
     Parameters
     ----------
     domains: of all operations, producers first.
-    readers: of all operations.
-    match: the loops in common, for each operation that shares some and each of its readers.
-    attrs: what stages say of their leaves.
-    fixed: those that are computed in a loop of another stage by `Stage.compute_at`.
-    outputs: those of which all is needed, whoever reads it.
+    readers: the consumers of each operation.
+    match: the matched loops of each operation that shares some and each of its consumers.
+    attrs: annotations of leaves.
+    fixed: operations attached to a loop of another stage by `Stage.compute_at`.
+    outputs: operations that must be computed completely, whatever consumers need.
     """
     nest = SharedNest(domains, shared, readers, match, attrs, fixed, outputs)
     reach = dict(shared)
@@ -69,6 +75,10 @@ def shared_loops(
 
 
 def _nodes(nest: SharedNest, reach: Mapping[Operation, int], number: Mapping[Operation, int]) -> None:
+    """Build the shared loops and the chain of each operation.
+
+    Loops of extent 1 in every stage stay separate.
+    """
     for op in sorted((op for op, count in reach.items() if count), key=number.__getitem__):
         chain: list[SharedLoop] = []
         own = [(op, position) for position in range(reach[op])]
@@ -85,17 +95,19 @@ def _nodes(nest: SharedNest, reach: Mapping[Operation, int], number: Mapping[Ope
 
 
 def _component(nest: SharedNest, start: Leaf, number: Mapping[Operation, int]) -> list[Leaf]:
-    found = {start}
+    """Return the leaves connected to `start`, in stage order."""
+    component = {start}
     stack = [start]
     while stack:
         for leaf in nest.links.get(stack.pop(), ()):
-            if leaf not in found:
-                found.add(leaf)
+            if leaf not in component:
+                component.add(leaf)
                 stack.append(leaf)
-    return sorted(found, key=lambda leaf: (number[leaf[0]], leaf[1]))
+    return sorted(component, key=lambda leaf: (number[leaf[0]], leaf[1]))
 
 
 def _self_mapped(nest: SharedNest) -> Iterator[Conflict]:
+    """Yield a conflict for every operation with two leaves in one loop."""
     for loop in dict.fromkeys(nest.loop_of.values()):
         for first, second in pairwise(loop.leaves):
             if first[0] is second[0]:
@@ -103,7 +115,7 @@ def _self_mapped(nest: SharedNest) -> Iterator[Conflict]:
 
 
 def _nested(nest: SharedNest) -> Iterator[Conflict]:
-    """Find the loop around each loop: the innermost of those that are around it in some stage, if all are around it."""
+    """Set the parent of each loop: the innermost of its outer loops, which must contain all others."""
     outer: dict[SharedLoop, dict[SharedLoop, Leaf]] = {loop: {} for loop in nest.loop_of.values()}
     inner: dict[SharedLoop, list[SharedLoop]] = {loop: [] for loop in outer}
     for op, chain in nest.chain.items():
@@ -132,7 +144,7 @@ def _nested(nest: SharedNest) -> Iterator[Conflict]:
 
 
 def _one_kind(nest: SharedNest) -> Iterator[Conflict]:
-    """Whether what stages say of their leaves can hold for the one loop that they are."""
+    """Yield conflicts of annotations between the leaves of one loop."""
     for loop in dict.fromkeys(nest.loop_of.values()):
         said = [(leaf, nest.attrs[leaf]) for leaf in loop.leaves if leaf in nest.attrs]
         for leaf, attr in said:
@@ -151,7 +163,7 @@ def _one_kind(nest: SharedNest) -> Iterator[Conflict]:
 
 
 def contrary(one: IterVarAttr, two: IterVarAttr) -> bool:
-    """Whether one loop cannot be what both say."""
+    """Return whether two annotations cannot hold for one loop."""
     kinds = one.iter_type is not None and two.iter_type is not None and one.iter_type is not two.iter_type
     threads = one.bind_thread is not None and two.bind_thread is not None and one.bind_thread is not two.bind_thread
     mixed = (one.bind_thread is not None and two.iter_type is not None) or (
@@ -161,18 +173,18 @@ def contrary(one: IterVarAttr, two: IterVarAttr) -> bool:
 
 
 def check_order(nest: SharedNest) -> Sequence[Conflict]:
-    """Whether in each loop there is an order in which all is complete before it is read.
+    """Check that each loop body has an order in which values are complete before they are read.
 
-    Of operations that are read too soon all are named; else one circle or more in each loop.
+    Guarantee: all reads of incomplete values are reported; otherwise at least one cycle per illegal loop body.
     """
     after: dict[SharedLoop | None, dict[object, dict[object, tuple[Operation, Operation]]]] = {}
     unfinished: list[Conflict] = []
     for op, readers in nest.readers.items():
         for reader in readers:
             at = _common(nest.body(op), nest.body(reader))
-            found = _unfinished(nest, at, op, reader)
-            if found is not None:
-                unfinished.append(found)
+            conflict = _unfinished(nest, at, op, reader)
+            if conflict is not None:
+                unfinished.append(conflict)
             first, second = _item(nest, op, at), _item(nest, reader, at)
             if first is not second:
                 after.setdefault(at, {}).setdefault(first, {}).setdefault(second, (op, reader))
@@ -185,7 +197,7 @@ def check_order(nest: SharedNest) -> Sequence[Conflict]:
 
 
 def _common(one: SharedLoop | None, other: SharedLoop | None) -> SharedLoop | None:
-    """The innermost loop around both."""
+    """Return the innermost loop that contains both."""
     while one is not other:
         assert one is not None or other is not None
         if other is None or (one is not None and one.depth >= other.depth):
@@ -197,7 +209,7 @@ def _common(one: SharedLoop | None, other: SharedLoop | None) -> SharedLoop | No
 
 
 def _item(nest: SharedNest, op: Operation, at: SharedLoop | None) -> object:
-    """What of the body of a loop an operation is part of: a loop directly inside, or itself."""
+    """Return the item of the body of loop `at` that contains an operation: a loop directly inside, or the operation."""
     loop = nest.body(op)
     if loop is at:
         return op
@@ -209,7 +221,7 @@ def _item(nest: SharedNest, op: Operation, at: SharedLoop | None) -> object:
 def _circles(
     after: Mapping[object, Mapping[object, tuple[Operation, Operation]]],
 ) -> Iterator[list[tuple[object, tuple[Operation, Operation]]]]:
-    """Circles of items, no item in two of them, each item with the read by which the next comes after it."""
+    """Yield disjoint cycles of items, each item with the read that orders the next one behind it."""
     done: set[object] = set()
     for start in after:
         if start in done:
@@ -220,8 +232,8 @@ def _circles(
         while way:
             step = next(steps[-1], None)
             if step is not None and step in position:
-                found = way[position[step] :]
-                yield [(item, after[item][nxt]) for item, nxt in zip(found, [*found[1:], found[0]], strict=True)]
+                cycle = way[position[step] :]
+                yield [(item, after[item][nxt]) for item, nxt in zip(cycle, [*cycle[1:], cycle[0]], strict=True)]
             elif step is not None:
                 if step not in done:
                     position[step] = len(way)
@@ -236,8 +248,11 @@ def _circles(
 
 
 def _entered_again(nest: SharedNest, loops: Collection[SharedLoop]) -> list[Conflict]:
-    """Why loops are left and entered again: what a stage in one makes another in it needs through operations outside
-    of it, in the body that the loop stands in."""
+    """Report loops that dependences force to be left and entered again.
+
+    An operation inside such a loop depends on another one inside through operations outside, all in the same enclosing
+    body.
+    """
     order = list(nest.domains)
     number = {op: k for k, op in enumerate(order)}
     around = {op: () if (body := nest.body(op)) is None else body.path() for op in order}
@@ -246,24 +261,24 @@ def _entered_again(nest: SharedNest, loops: Collection[SharedLoop]) -> list[Conf
         for loop in around[op]:
             if loop in inside:
                 inside[loop].append(number[op])
-    found: list[Conflict] = []
+    conflicts: list[Conflict] = []
     for loop, positions in inside.items():
         left: dict[Operation, Operation] = {}
         for op in order[positions[0] : positions[-1] + 1]:
             is_in = loop in around[op]
-            made = op if is_in else left.get(op)
-            if made is None:
+            source = op if is_in else left.get(op)
+            if source is None:
                 continue
             for reader in nest.readers[op]:
                 if loop in around[reader]:
-                    found += [] if is_in else _in_one_loop(nest, loop, made, reader)
+                    conflicts += [] if is_in else _in_one_loop(nest, loop, source, reader)
                 elif loop.parent is None or loop.parent in around[reader]:
-                    left[reader] = max(made, left.get(reader, made), key=number.__getitem__)
-    return found
+                    left[reader] = max(source, left.get(reader, source), key=number.__getitem__)
+    return conflicts
 
 
 def check_parallel(nest: SharedNest) -> Iterator[Conflict]:
-    """Whether what iterations of a parallel loop store for others is told apart by that loop."""
+    """Check that a parallel loop distinguishes the elements that its iterations store for use outside of it."""
     kinds = {nest.loop_of[leaf] for leaf, attr in nest.attrs.items() if _is_parallel(attr) and leaf in nest.loop_of}
     for op, loop in stored_anew(nest) if kinds else ():
         own = loop.leaf_of(op)
@@ -274,7 +289,7 @@ def check_parallel(nest: SharedNest) -> Iterator[Conflict]:
 
 
 def stored_anew(nest: SharedNest) -> Iterator[tuple[Operation, SharedLoop]]:
-    """The operations that store an element in several iterations of a loop, to what is kept outside of it."""
+    """Yield operations that store an element in several iterations of a loop, into storage outside of that loop."""
     for op, chain in nest.chain.items():
         home = nest.home[op]
         kept = () if home is None or op in nest.outputs else home.path()
@@ -289,7 +304,9 @@ def _is_parallel(attr: IterVarAttr) -> bool:
 
 
 def _in_one_loop(nest: SharedNest, loop: SharedLoop, *both: Operation) -> list[Conflict]:
-    """Why two operations are in one loop: it is a loop of both, or around a loop of one for the sake of another."""
+    """Explain why two operations are in one loop: both have leaves in it, or it encloses a loop that one of them
+    shares.
+    """
     for op in both:
         if op in loop.positions:
             continue
@@ -305,7 +322,7 @@ def _in_one_loop(nest: SharedNest, loop: SharedLoop, *both: Operation) -> list[C
 
 
 def _unfinished(nest: SharedNest, at: SharedLoop | None, op: Operation, reader: Operation) -> Conflict | None:
-    """That `reader` is inside a loop that `op` runs but does not share with it."""
+    """Return a conflict if `reader` is inside a loop that `op` runs but does not share with it."""
     loop = at
     while loop is not None:
         own = loop.leaf_of(op)
@@ -317,7 +334,7 @@ def _unfinished(nest: SharedNest, at: SharedLoop | None, op: Operation, reader: 
 
 
 def _circular(nest: SharedNest, circle: Sequence[tuple[object, tuple[Operation, Operation]]]) -> Conflict:
-    """Some loop of the circle is left by one read and entered again by a later one: these two must not be in one."""
+    """Turn a cycle into a conflict: a loop that one read leaves and a later read enters again must not be shared."""
     for k, (item, (leaves, _)) in enumerate(circle):
         enters = circle[k - 1][1][1]
         if isinstance(item, SharedLoop) and leaves is not enters:
@@ -331,7 +348,7 @@ def _circular(nest: SharedNest, circle: Sequence[tuple[object, tuple[Operation, 
 
 
 def check_once(nest: SharedNest) -> Iterator[Conflict]:
-    """Whether what a loop reduces is added once: no loop that the stage has no axis for is inside of that one."""
+    """Check that reductions count each element once: no loop inside of a reduction repeats iterations."""
     for op, chain in nest.chain.items():
         begin = next((loop for loop in chain if nest.kind((op, loop.positions[op])) == REDUCTION), None)
         if begin is None:
@@ -346,5 +363,5 @@ def check_once(nest: SharedNest) -> Iterator[Conflict]:
 
 
 def _is_longer(nest: SharedNest, loop: SharedLoop, leaf: Leaf) -> bool:
-    """Whether a loop runs more than once over what is one element of a stage."""
+    """Return whether a loop iterates over a single element of a stage."""
     return nest.kind(leaf) == BROADCAST and nest.kind(nest.owner(loop)) != BROADCAST

@@ -1,10 +1,8 @@
-"""Whether a loop is as long for each of the stages that run it.
+"""Extents of shared loops: each loop runs over the same values for all of its stages.
 
-A stage in loops that are longer than its own, because another stage has an axis there that it has not.
-
-Of T4[i] and T7[i, j], which both read what is computed in the loop that i and j are fused to, T7 has the longer loop.
-T4 runs in that loop as well: what it has no axis for is computed anew. Its loops are made as those of T7 are, from its
-own axes and from one, added for that, which its formula does not know.
+*Extension* puts a stage into a loop longer than its own. Example: `T4[i]` and `T7[i, j]` share the loop `i.j.fused` in
+which a common producer is computed. `T7` defines the loop; `T4` gets the added axis `j`, unused by its formula, and
+recomputes its element for each `j`.
 """
 
 from __future__ import annotations
@@ -28,7 +26,9 @@ from intset.expr.range import Range
 
 
 def check_lengths(nest: SharedNest) -> Iterator[Conflict]:
-    """Whether a loop that several stages run is as long for each of them; and who runs loops as they are."""
+    """Check that a shared loop has equal extents for all of its stages; record `strict` and `extended` loops in the
+    nest.
+    """
     numbers, outputs = _ExtentNumbering(nest), set(nest.outputs)
     for op in sorted(nest.chain, key=lambda op: -1 if (home := nest.home[op]) is None else home.depth):
         positions = [k for k in range(nest.shared.get(op, 0)) if (op, k) in nest.loop_of]
@@ -54,20 +54,21 @@ def check_lengths(nest: SharedNest) -> Iterator[Conflict]:
 
 
 def _lengthened(nest: SharedNest, numbers: _ExtentNumbering, op: Operation, other: Operation) -> bool:
-    """Whether the loops of an operation can be those of another that has more axes."""
+    """Return whether two operations have equal loops in the nest; extends those of `op` if needed."""
     if op not in nest.extended:
         for loop in nest.chain[op]:
             leaf = loop.leaf_of(other)
             if leaf is None or numbers.of(leaf) != numbers.of(nest.owner(loop)):
                 return False
-        found = extend_loops(nest, op, other)
-        if found is None or not numbers.agree(found, op, other):
+        extended = extend_loops(nest, op, other)
+        if extended is None or not numbers.agree(extended, op, other):
             return False
-        nest.extended[op] = found
+        nest.extended[op] = extended
     return True
 
 
 def _is_strict(nest: SharedNest, numbers: _ExtentNumbering, leaf: Leaf) -> bool:
+    """Return whether the loop of a leaf equals the leaf's own loop."""
     if nest.kind(leaf) == BROADCAST:
         return True
     owner = nest.owner(nest.loop_of[leaf])
@@ -75,9 +76,10 @@ def _is_strict(nest: SharedNest, numbers: _ExtentNumbering, leaf: Leaf) -> bool:
 
 
 class _ExtentNumbering:
-    """How loops came about from extents, as numbers: two loops with one mark run over the same values.
+    """Value numbering of loops by how they derive from extents.
 
-    Axes of one element that were fused with others leave no mark.
+    Invariant: leaves with equal numbers run over the same values. Axes of extent 1 fused into a loop do not change its
+    number.
     """
 
     def __init__(self, nest: SharedNest) -> None:
@@ -88,55 +90,58 @@ class _ExtentNumbering:
         self._of: dict[Operation, dict[IterVar, int]] = {}
 
     def of(self, leaf: Leaf) -> int:
+        """Return the number of a leaf."""
         op, position = leaf
         if op not in self._of:
             self._of[op] = self._marked(self.nest.domains[op])
         return self._of[op][self.nest.domains[op].loop[position]]
 
-    def agree(self, made: ExtendedLoops, op: Operation, other: Operation) -> bool:
-        """Whether loops that were made longer are those of the other operation."""
+    def agree(self, extended: ExtendedLoops, op: Operation, other: Operation) -> bool:
+        """Return whether extended loops equal those of the other operation."""
         domain, model = self.nest.domains[op], self.nest.domains[other]
         theirs = self._marked(model)
-        longer = TensorDomain(op, (*domain.root, *made.added), made.loop, made.relations)
-        own = self._marked(longer, {iv: theirs[axis] for iv, axis in made.added.items()})
+        longer = TensorDomain(op, (*domain.root, *extended.added), extended.loop, extended.relations)
+        own = self._marked(longer, {iv: theirs[axis] for iv, axis in extended.added.items()})
         return all(
-            own[made.loop[loop.positions[op]]] == theirs[model.loop[loop.positions[other]]]
+            own[extended.loop[loop.positions[op]]] == theirs[model.loop[loop.positions[other]]]
             for loop in self.nest.chain[op]
         )
 
-    def _marked(self, domain: TensorDomain, known: Mapping[IterVar, int] | None = None) -> dict[IterVar, int]:
-        found = dict(known or {})
+    def _marked(self, domain: TensorDomain, start: Mapping[IterVar, int] | None = None) -> dict[IterVar, int]:
+        numbers = dict(start or {})
         for iv in domain.root:
-            if iv not in found:
-                found[iv] = self._number(("axis", self._extent(iv)))
+            if iv not in numbers:
+                numbers[iv] = self._number(("axis", self._extent(iv)))
         for relation in domain.relations:
-            self._mark(relation, domain, found)
-        return found
+            self._mark(relation, domain, numbers)
+        return numbers
 
-    def _mark(self, relation: Relation, domain: TensorDomain, found: dict[IterVar, int]) -> None:
+    def _mark(self, relation: Relation, domain: TensorDomain, numbers: dict[IterVar, int]) -> None:
         if isinstance(relation, Split):
-            how = (found[relation.parent], relation.factor, relation.nparts, relation.tail)
-            found[relation.outer] = self._number(("outer", *how))
-            found[relation.inner] = self._number(("inner", *how))
+            how = (numbers[relation.parent], relation.factor, relation.nparts, relation.tail)
+            numbers[relation.outer] = self._number(("outer", *how))
+            numbers[relation.inner] = self._number(("inner", *how))
         elif isinstance(relation, Singleton):
-            found[relation.iter] = self._number(("one",))
+            numbers[relation.iter] = self._number(("one",))
         elif isinstance(relation, Rebase):
-            found[relation.rebased] = found[relation.parent]
+            numbers[relation.rebased] = numbers[relation.parent]
         elif isinstance(relation, Fuse):
             fused = [iv for iv in parents(relation) if domain.kinds[iv] != BROADCAST]
-            numbers = [found[iv] for iv in fused or parents(relation)[:1]]
-            found[relation.fused] = numbers[0] if len(numbers) == 1 else self._number(("fuse", *numbers))
+            fused_numbers = [numbers[iv] for iv in fused or parents(relation)[:1]]
+            numbers[relation.fused] = (
+                fused_numbers[0] if len(fused_numbers) == 1 else self._number(("fuse", *fused_numbers))
+            )
 
     def _extent(self, iv: IterVar) -> int:
-        """The number of an extent; forms with the same terms are equal where their constants are."""
+        """Return the number of an extent. Linear forms with equal terms are compared by constants, others by proof."""
         assert iv.dom is not None and isinstance(iv.dom.extent, Expr)
         form = FORMS.form(iv.dom.extent)
         terms = frozenset(form.terms.items())
         same_terms = self._extents.setdefault(terms, {})
         if form.const not in same_terms:
             others = () if form.is_const else (end for end in self._symbolic if end[0] != terms)
-            found = next((number for _, known, number in others if equal_sizes(known, iv.dom.extent)), None)
-            same_terms[form.const] = self._number(("extent", terms, form.const)) if found is None else found
+            equal = next((number for _, extent, number in others if equal_sizes(extent, iv.dom.extent)), None)
+            same_terms[form.const] = self._number(("extent", terms, form.const)) if equal is None else equal
             if not form.is_const:
                 self._symbolic.append((terms, iv.dom.extent, same_terms[form.const]))
         return same_terms[form.const]
@@ -149,9 +154,9 @@ _WHOLE_TILES: Final = (Tail.ROUND_UP, Tail.SHIFT_INWARDS)  # what they compute d
 
 
 def extend_loops(nest: SharedNest, op: Operation, other: Operation) -> ExtendedLoops | None:
-    """The loops of an operation, made as those of another that it shares its first loops with.
+    """Rebuild the loops of `op` like those of `other`, with which it shares its first loops.
 
-    `None` where they cannot be, or where to compute an element anew is not to compute the same.
+    Returns `None` if a transform cannot be repeated, or recomputation changes the result.
     """
     chain = nest.chain[op]
     if not isinstance(op, ComputeOp) or op in nest.fixed:
@@ -166,7 +171,7 @@ def extend_loops(nest: SharedNest, op: Operation, other: Operation) -> ExtendedL
 
 
 def _accumulates(nest: SharedNest, op: ComputeOp) -> bool:
-    """Whether an element that is met again would count twice: a loop over data stands in one that reduces."""
+    """Return whether recomputing an element would add to it twice: a data loop stands inside of a reduction."""
     kinds = nest.domains[op].kinds
     seen = False
     for iv in nest.domains[op].loop:
@@ -177,25 +182,26 @@ def _accumulates(nest: SharedNest, op: ComputeOp) -> bool:
 
 
 def _roots(nest: SharedNest, start: Leaf, end: Leaf) -> dict[IterVar, IterVar]:
-    """From the roots of one operation to those of another, over all that their loops are one because of."""
-    found = {iv: iv for iv in nest.domains[start[0]].root}
+    """Map roots of one operation to roots of another, along the path of paired leaves between them."""
+    mapping = {iv: iv for iv in nest.domains[start[0]].root}
     way = nest.between(start, end)
     for (here, _), (there, _) in pairwise(way):
         up = nest.match.get((there, here))
         step = up.axes.to_producer if up is not None else nest.match[here, there].axes.to_reader
-        found = {iv: step[axis] for iv, axis in found.items() if axis in step}
-    return found
+        mapping = {iv: step[axis] for iv, axis in mapping.items() if axis in step}
+    return mapping
 
 
 @dataclass(eq=False)
 class _LoopExtension:
-    """The relations of `model` done to `own`, as far as loops of both need them.
+    """Applies the relations of `model` to `own`, as far as shared loops need them.
 
     Attributes
     ----------
-    roots: from roots of the model to those of `own` that are the same axis.
-    at: for axes of the model the axis of `own` that is the same, before `own` fused it with axes of one element.
-    new: for axes of the model the axis that stands for them now.
+    roots: maps roots of the model to equal roots of `own`.
+    at: maps axes of the model to equal axes of `own`, before `own` fused them with axes of extent 1.
+    new: maps axes of the model to the axes that replace them.
+    added: new axes, each mapped to the axis of the model that it copies.
     """
 
     own: TensorDomain
@@ -206,20 +212,20 @@ class _LoopExtension:
     added: dict[IterVar, IterVar] = field(default_factory=dict)
 
     def result(self, shared: Mapping[IterVar, IterVar]) -> ExtendedLoops | None:
-        """`shared`: loops of the model with those of `own` that are the same."""
+        """Return the extended loops; `shared` maps loops of the model to the equal loops of `own`."""
         needed = with_ancestors(self.model.relations, shared)
         mapped = set(self.roots.values())
         only_here = (iv for iv in self.own.root if self.own.kinds[iv] == BROADCAST and iv not in mapped)
         steps = history(self.own.relations, only_here)
         self.at = {iv: axis for iv, axis in self.roots.items() if iv in needed}
         self.new = dict(self.at)
-        made: list[Relation] = []
+        relations: list[Relation] = []
         for relation in self.model.relations:
             if any(iv in needed for iv in children(relation)) and any(iv in self.at for iv in parents(relation)):
-                found = self._done(relation, steps)
-                if found is None:
+                repeated = self._done(relation, steps)
+                if repeated is None:
                     return None
-                made.append(found)
+                relations.append(repeated)
         instead: dict[IterVar, IterVar] = {}
         for iv, leaf in shared.items():
             if iv not in self.at or steps.forwarded(self.at[iv])[0] is not leaf:
@@ -227,10 +233,10 @@ class _LoopExtension:
             instead[leaf] = self.new[iv]
         gone = with_ancestors(self.own.relations, shared.values())
         kept = [r for r in self.own.relations if not any(iv in gone for iv in children(r))]
-        return self._complete([*made, *kept], instead, steps)
+        return self._complete([*relations, *kept], instead, steps)
 
     def _done(self, relation: Relation, steps: TransformHistory) -> Relation | None:
-        """One relation of the model, done to the axes that stand for its own."""
+        """Repeat one relation of the model; `None` if that is impossible."""
         if isinstance(relation, (Rebase, Singleton)):
             return None
         inside = [iv for iv in parents(relation) if iv in self.at]
@@ -253,17 +259,17 @@ class _LoopExtension:
         return Split(*own_ends, relation.factor, relation.nparts, relation.tail)
 
     def _axis(self, iv: IterVar) -> IterVar:
-        """An axis as long as one of the model."""
+        """Add an axis with the extent of an axis of the model."""
         roots = {root: root.dom for root in self.model.root if root.dom is not None}
         extent = pass_down_domain(self.model.relations, roots)[iv].extent
-        made = IterVar(Range(0, extent), iv.name, iv.iter_type, sizes=iv.sizes)
-        self.added[made] = iv
-        return made
+        copy = IterVar(Range(0, extent), iv.name, iv.iter_type, sizes=iv.sizes)
+        self.added[copy] = iv
+        return copy
 
     def _complete(
         self, relations: Sequence[Relation], instead: Mapping[IterVar, IterVar], steps: TransformHistory
     ) -> ExtendedLoops | None:
-        """The whole, if the relations lead from all axes to the loops."""
+        """Return the extended loops if the relations lead from all axes to the loops."""
         alive = dict.fromkeys((*self.own.root, *self.added))
         for relation in relations:
             if any(iv not in alive for iv in parents(relation)):

@@ -1,4 +1,15 @@
-"""The loops of a nest in which stages share some of theirs, as a value; `nests` finds them."""
+"""The nest that stages form when they share leading loops, as a value; `legality` builds and checks it.
+
+A *leaf* is the k-th loop of an operation, `(op, k)`. A stage with compute-at position p shares its first p loops with
+all
+of its consumers, loop by loop. Leaves connected by such pairs form one `SharedLoop`. Example: `T1` at position 1 under
+its consumers `T2` and `T3`, all over `(i, j)`:
+
+    for i:                 # leaves (T1, 0), (T2, 0), (T3, 0)
+      for j: T1[i, j] = ..
+      for j: T2[i, j] = T1[i, j] ..
+      for j: T3[i, j] = T1[i, j] ..
+"""
 
 from __future__ import annotations
 
@@ -18,14 +29,14 @@ Leaf = tuple[Operation, int]
 
 @dataclass(eq=False)
 class SharedLoop:
-    """One loop of the nest.
+    """A loop of the shared nest.
 
     Attributes
     ----------
-    leaves: the loops of stages that are this one, in the order of the stages.
-    parent: the loop around it.
-    depth: the number of loops around it.
-    places: the place of the leaf of each operation.
+    leaves: the loops of stages that it stands for, in stage order.
+    parent: the enclosing shared loop.
+    depth: the number of enclosing shared loops.
+    positions: maps each operation to the position of its leaf.
     """
 
     leaves: list[Leaf]
@@ -38,27 +49,27 @@ class SharedLoop:
             self.positions.setdefault(op, position)
 
     def leaf_of(self, op: Operation) -> Leaf | None:
-        """The leaf of an operation that is this loop."""
+        """Return the leaf of an operation in this loop, if any."""
         return (op, self.positions[op]) if op in self.positions else None
 
     def path(self) -> tuple[SharedLoop, ...]:
-        """It and the loops around it, innermost first."""
-        found: list[SharedLoop] = []
+        """Return this loop and its ancestors, innermost first."""
+        loops: list[SharedLoop] = []
         at: SharedLoop | None = self
         while at is not None:
-            found.append(at)
+            loops.append(at)
             at = at.parent
-        return tuple(found)
+        return tuple(loops)
 
 
 @dataclass(frozen=True, eq=False)
 class Conflict:
-    """Why there is no nest.
+    """An obstacle to a legal nest.
 
     Attributes
     ----------
     rule: one of the rules of a `Reason`.
-    apart: two leaves that are one loop and must not be.
+    apart: two leaves of one shared loop that must not be shared.
     """
 
     rule: str
@@ -67,13 +78,13 @@ class Conflict:
 
 @dataclass(frozen=True, eq=False)
 class ExtendedLoops:
-    """How the loops of an operation are made where they are those of another that has more axes.
+    """Loops of an operation, rebuilt to match an operation with additional axes.
 
     Attributes
     ----------
-    relations: from the roots of the operation and `added` to `loop`.
-    added: axes that the operation has not, each with its range and the axis of the other that it stands for.
-    loop: for each loop of the operation the one in its place; behind them axes of one element that are left over.
+    relations: derive `loop` from the roots of the operation and `added`.
+    added: axes that the operation lacks, each mapped to the axis of the other operation that it copies.
+    loop: replacements of the operation's loops, followed by leftover axes of extent 1.
     """
 
     relations: tuple[Relation, ...]
@@ -85,17 +96,24 @@ class ExtendedLoops:
 class SharedNest:
     """The shared loops of a schedule.
 
+    Invariant: if `conflicts` is empty, every leaf in `loop_of` has a unique parent chain, and `chain` lists for each
+    operation
+    its shared loops, outermost first.
+
     Attributes
     ----------
-    domains, shared: of each operation its loops, and how many of them it shares with its readers.
-    readers: who reads each operation.
+    domains: the domain of each operation.
+    shared: the number of leading loops that each operation shares with its consumers.
+    readers: the consumers of each operation.
     match, attrs, fixed, outputs: see `shared_loops`.
-    node: the loop that a leaf is.
-    chain: the loops of an operation that are nodes, outermost first.
-    home: the innermost loop that an operation shares with its readers: it is done anew in each iteration.
-    strict: whether the loops that an operation shares are, axis by axis, those of the stage that runs them.
-    longer: how the loops of an operation are made that run in longer ones; these stand for its own then.
-    conflicts: why there is no nest; where one hides others, these are found when that is resolved.
+    links: the leaves that each leaf is paired with.
+    up: leaves that an operation shares with its consumers.
+    loop_of: the shared loop of each leaf.
+    chain: the shared loops of each operation, outermost first.
+    home: the innermost loop that an operation shares with its consumers; each of its iterations computes it anew.
+    strict: whether the shared loops of an operation equal, axis by axis, those of the stage that runs them.
+    extended: rebuilt loops of operations that run in longer loops; they replace the operation's own.
+    conflicts: reasons why the nest is illegal. A conflict may hide others, which appear when it is resolved.
     """
 
     domains: Mapping[Operation, TensorDomain]
@@ -116,43 +134,47 @@ class SharedNest:
     _owner: dict[SharedLoop, Leaf] = field(default_factory=dict)
 
     def body(self, op: Operation) -> SharedLoop | None:
-        """The innermost shared loop around the formula of an operation."""
+        """Return the innermost shared loop around the formula of an operation."""
         chain = self.chain.get(op)
         return chain[-1] if chain else None
 
     def kind(self, leaf: Leaf) -> str:
+        """Return the kind of a leaf: iteration, reduction or broadcast."""
         domain = self.domains[leaf[0]]
         return domain.kinds[domain.loop[leaf[1]]]
 
     def axis(self, leaf: Leaf) -> IterVar:
+        """Return the axis of a leaf."""
         return self.domains[leaf[0]].loop[leaf[1]]
 
     def owns(self, leaf: Leaf) -> bool:
-        """Whether an operation does not share this loop of its own with its readers."""
+        """Return whether an operation runs this leaf itself, instead of sharing it with its consumers."""
         return leaf not in self.up
 
     def owner(self, loop: SharedLoop) -> Leaf:
-        """The leaf that the loop is made from: of those not shared with readers that with the most axes, the last."""
-        found = self._owner.get(loop)
-        if found is None:
+        """Return the leaf that defines the loop: the one with the most axes among unshared leaves, the last in case of
+        ties.
+        """
+        owner = self._owner.get(loop)
+        if owner is None:
             owners = [leaf for leaf in loop.leaves if self.owns(leaf)]
-            found = owners[-1] if len(owners) == 1 else max(reversed(owners), key=self._axes)
-            self._owner[loop] = found
-        return found
+            owner = owners[-1] if len(owners) == 1 else max(reversed(owners), key=self._axes)
+            self._owner[loop] = owner
+        return owner
 
     def _axes(self, leaf: Leaf) -> int:
-        """How many axes of more than one element a loop is made of."""
+        """Count the root axes of extent other than 1 behind a leaf."""
         domain = self.domains[leaf[0]]
-        made = with_ancestors(domain.relations, (self.axis(leaf),))
-        return sum(iv in made and not has_one(iv) for iv in domain.root)
+        ancestors = with_ancestors(domain.relations, (self.axis(leaf),))
+        return sum(iv in ancestors and not has_one(iv) for iv in domain.root)
 
     @property
     def conflict(self) -> Conflict | None:
-        """The first of the conflicts."""
+        """The first conflict, if any."""
         return self.conflicts[0] if self.conflicts else None
 
     def part(self, op: Operation, position: int) -> None:
-        """Forget that the loops of an operation from this place on are those of its readers."""
+        """Unlink the loops of an operation from its consumers' loops, from `position` on."""
         for reader in self.readers[op]:
             for here, there in self.match[op, reader].pairs:
                 if position <= here < self.shared.get(op, 0):
@@ -164,10 +186,7 @@ class SharedNest:
             self.links[leaf].remove(other)
 
     def between(self, one: Leaf, other: Leaf) -> list[Leaf]:
-        """The shortest way from one leaf to another over leaves that are one loop because of each other.
-
-        Empty where there is none.
-        """
+        """Return the shortest path between two leaves over paired leaves; empty if there is none."""
         before: dict[Leaf, Leaf | None] = {one: None}
         waiting = deque([one])
         while waiting and other not in before:

@@ -1,6 +1,9 @@
-"""How many of its leading loops a tensor can share, and why not more.
+"""Compute-at positions: propagate loops and positions along the spanning tree, and settle how many loops can be shared.
 
-The loops of one tensor carried to others, step by step along the spanning tree; and positions, in the same way.
+Example: `T1` is read by the reductions `T2` and `T3` over its second axis, both are read by `T4`. Propagating position
+1
+of `T4` gives every other tensor position 1: its first loop is the one of `T4`. `settle` then lowers positions until the
+nest is legal (`legality`), and records a `Reason` for each tensor it lowered.
 """
 
 from __future__ import annotations
@@ -25,35 +28,34 @@ from bound.tensor import Tensor
 from intset.expr.text import shown
 
 _NEVER: Final = (IterType.VECTORIZED, IterType.TENSORIZED)
-_ROUNDS: Final = 8  # how often it is tried to raise again what was lowered
-_BEST: Final = (*_NEVER, IterType.UNROLLED)  # kinds that are not shared where it is not asked for in so many words
+_ROUNDS: Final = 8  # attempts to raise lowered positions again
+_BEST: Final = (*_NEVER, IterType.UNROLLED)  # kinds that best effort leaves unshared
 
 
 def limit(snapshot: ScheduleSnapshot, op: Operation, asked: int, best: bool) -> tuple[int, Reason | None]:
-    """The largest position up to `asked` at which an operation and all of its readers can share loops.
+    """Return the largest position up to `asked` that an operation and each of its consumers allow, and what limits it.
 
-    Looked at are its own loops and those of each reader; whether all positions together make a nest is another
-    question.
+    Only pairs of stages are checked; `settle` checks the whole nest.
 
     Parameters
     ----------
-    best: whether unrolled loops are left alone, too.
+    best: also leave unrolled loops unshared.
     """
     domain, kinds = snapshot.domains[op], _BEST if best else _NEVER
     allowed, reason = asked, None
     attrs = snapshot.attrs(op)
-    for place in range(asked):
-        iv = domain.loop[place]
+    for position in range(asked):
+        iv = domain.loop[position]
         is_reduction = domain.kinds[iv] == REDUCTION
-        if is_reduction or iv in snapshot.slid or (place in attrs and attrs[place].iter_type in kinds):
+        if is_reduction or iv in snapshot.slid or (position in attrs and attrs[position].iter_type in kinds):
             rule = why.REDUCTION if is_reduction else why.KIND
-            allowed, reason = place, Reason(rule, op.outputs[0], iv, None, asked, place)
+            allowed, reason = position, Reason(rule, op.outputs[0], iv, None, asked, position)
             break
     for reader in snapshot.readers[op]:
-        place, rule = _limit_of_reader(snapshot, op, reader, allowed, kinds)
-        if place < allowed:
-            allowed = place
-            reason = Reason(rule, op.outputs[0], domain.loop[place], reader.outputs[0], asked, place)
+        position, rule = _limit_of_reader(snapshot, op, reader, allowed, kinds)
+        if position < allowed:
+            allowed = position
+            reason = Reason(rule, op.outputs[0], domain.loop[position], reader.outputs[0], asked, position)
     return allowed, reason
 
 
@@ -74,29 +76,30 @@ def _limit_of_reader(
     return allowed, rule
 
 
-def rule_at(match: Matching, place: int) -> str:
-    """Why the loop of the producer at `place` is none of the reader's."""
-    roots = with_ancestors(match.producer.relations, match.producer.loop[place : place + 1])
+def rule_at(match: Matching, position: int) -> str:
+    """Return why the producer's loop at `place` does not match the consumer's."""
+    roots = with_ancestors(match.producer.relations, match.producer.loop[position : position + 1])
     mapped = any(iv in roots for iv in match.axes.to_reader)
     return why.MISMATCH if mapped else why.UNMAPPED
 
 
 def without_broadcast(domain: TensorDomain, position: int) -> int:
-    """The position without trailing broadcast loops: to share these saves nothing."""
+    """Drop trailing broadcast loops from a position: sharing them saves nothing."""
     while position > 0 and domain.kinds[domain.loop[position - 1]] == BROADCAST:
         position -= 1
     return position
 
 
 def settle(snapshot: ScheduleSnapshot, wanted: Mapping[Operation, int], best: bool) -> list[Reason]:
-    """Raise positions to those that are wanted, as far as can be, all together; gives what was in the way of the rest.
+    """Raise positions towards `wanted` as far as the nest stays legal; returns the reasons for lower ones.
 
-    Positions that are there already stay. Where all together make no nest, the loops of one tensor are kept apart that
-    make one loop of two: of those on the way from one to the other, of a tensor that both ends read, and of these the
-    last in the schedule. What can be raised again when all of that is done is raised, in the order of the schedule; so
-    where `best` is asked for, no tensor alone can share more.
+    Guarantee: positions never fall below those before the call. With `best`, no single tensor can share more loops.
+    Conflicts
+    are resolved at a tensor on the path between the conflicting leaves, preferably one read by both neighbours, and the
+    last
+    in the schedule. Afterwards positions are raised again, in schedule order.
     """
-    found: dict[Operation, Reason] = {}
+    reasons: dict[Operation, Reason] = {}
     most: dict[Operation, int] = {}
     for op, asked in wanted.items():
         if isinstance(op, PlaceholderOp):
@@ -104,12 +107,12 @@ def settle(snapshot: ScheduleSnapshot, wanted: Mapping[Operation, int], best: bo
         target = without_broadcast(snapshot.domains[op], asked)
         allowed, reason = limit(snapshot, op, target, best)
         if reason is not None:
-            found[op] = reason
+            reasons[op] = reason
         most[op] = max(snapshot.before[op], without_broadcast(snapshot.domains[op], allowed))
     snapshot.position.update(most)
-    limited = dict(found)
-    _cut(snapshot, snapshot.before, wanted, found, _in_the_middle)
-    for _ in range(_ROUNDS if best else 0):  # what was kept apart for two reasons may need only one of them
+    limited = dict(reasons)
+    _cut(snapshot, snapshot.before, wanted, reasons, _in_the_middle)
+    for _ in range(_ROUNDS if best else 0):  # one of two cuts for two conflicts may suffice
         low = dict(snapshot.position)
         again = [op for op in most if snapshot.position[op] < most[op]]
         why_not = {op: limited[op] for op in again if op in limited}
@@ -117,8 +120,8 @@ def settle(snapshot: ScheduleSnapshot, wanted: Mapping[Operation, int], best: bo
         _cut(snapshot, low, wanted, why_not, _last)
         if snapshot.position == low:
             break
-        found = {op: reason for op, reason in found.items() if op not in again} | why_not
-    return [found[op] for op in snapshot.rank if op in found]
+        reasons = {op: reason for op, reason in reasons.items() if op not in again} | why_not
+    return [reasons[op] for op in snapshot.rank if op in reasons]
 
 
 Chosen = Callable[[ScheduleSnapshot, Sequence[Leaf], Collection[Leaf]], Leaf]
@@ -128,22 +131,22 @@ def _cut(
     snapshot: ScheduleSnapshot,
     floor: Mapping[Operation, int],
     wanted: Mapping[Operation, int],
-    found: dict[Operation, Reason],
+    reasons: dict[Operation, Reason],
     choose: Chosen,
 ) -> None:
-    """Lower positions, none below `floor`, until there is a nest; enters why in `found`."""
+    """Lower positions, none below `floor`, until the nest is legal; records reasons in `found`."""
     nest = snapshot.nest()
     while nest.conflicts:
         is_first = True
         for conflict in nest.conflicts:
             leaf = _to_part(snapshot, nest, conflict, floor, choose, is_first)
             if leaf is None:
-                continue  # what was done for another one is enough, or it is looked at when that was done
+                continue  # an earlier cut resolved it, or the next round does
             is_first = False
-            op, place = leaf
-            asked = max(without_broadcast(snapshot.domains[op], wanted.get(op, place)), place)
-            snapshot.position[op] = max(floor[op], without_broadcast(snapshot.domains[op], place))
-            found[op] = _reason(nest, conflict, leaf, asked)
+            op, position = leaf
+            asked = max(without_broadcast(snapshot.domains[op], wanted.get(op, position)), position)
+            snapshot.position[op] = max(floor[op], without_broadcast(snapshot.domains[op], position))
+            reasons[op] = _reason(nest, conflict, leaf, asked)
             nest.part(op, snapshot.position[op])
         nest = snapshot.nest()
 
@@ -156,14 +159,14 @@ def _to_part(
     choose: Chosen,
     is_first: bool,
 ) -> Leaf | None:
-    """The loop of a tensor that is not to be shared, so that two leaves are no longer one loop."""
+    """Choose the leaf to unshare so that the conflicting leaves no longer form one loop."""
     way = nest.between(*conflict.apart)
     raised = [leaf for leaf in way if floor[leaf[0]] <= leaf[1] < snapshot.position[leaf[0]]]
     if raised:
         return choose(snapshot, way, raised)
     if not is_first:
         return None
-    # what was before makes a nest, so some loop of the same node was raised: undo the last of these
+    # The positions before the call are legal, so some position was raised: undo the last.
     raised = [(op, floor[op]) for op in snapshot.ops if snapshot.position[op] > floor[op] and snapshot.readers[op]]
     if not raised:
         (op, _), (other, _) = conflict.apart
@@ -172,7 +175,7 @@ def _to_part(
 
 
 def _in_the_middle(snapshot: ScheduleSnapshot, way: Sequence[Leaf], raised: Collection[Leaf]) -> Leaf:
-    """Of leaves on the way from one to another the last in the schedule, of such that both neighbours read if any."""
+    """Choose the last leaf, by rank, whose neighbours on the path both read it; any raised leaf if there is none."""
     both = [
         leaf
         for before, leaf, after in zip(way, way[1:], way[2:], strict=False)
@@ -182,25 +185,27 @@ def _in_the_middle(snapshot: ScheduleSnapshot, way: Sequence[Leaf], raised: Coll
 
 
 def _last(snapshot: ScheduleSnapshot, way: Sequence[Leaf], raised: Collection[Leaf]) -> Leaf:
+    """Choose the raised leaf of the last operation by rank."""
     return max(raised, key=lambda leaf: (snapshot.rank[leaf[0]], leaf[1]))
 
 
 def _reason(nest: SharedNest, conflict: Conflict, leaf: Leaf, asked: int) -> Reason:
-    op, place = leaf
+    """Describe a conflict as the reason why a leaf is not shared."""
+    op, position = leaf
     other = next((other for other in reversed(conflict.apart) if other[0] is not op), None)
     consumer = None if other is None else other[0].outputs[0]
-    return Reason(conflict.rule, op.outputs[0], nest.axis(leaf), consumer, asked, place)
+    return Reason(conflict.rule, op.outputs[0], nest.axis(leaf), consumer, asked, position)
 
 
 @dataclass(eq=False)
 class PropagatedPositions:
-    """Where the position of one tensor is in others.
+    """Positions of tensors that correspond to a position of the start tensor.
 
     Attributes
     ----------
-    position: of each operation that the tree leads to.
-    reasons: of those whose loops agree with fewer than those asked for.
-    held: the rules by which loops could not be made like the others'.
+    position: of each operation that the spanning tree reaches.
+    reasons: for operations whose loops agree with fewer than the requested ones.
+    held: the rules that forbid changing the loops of an operation.
     """
 
     position: dict[Operation, int]
@@ -209,43 +214,45 @@ class PropagatedPositions:
 
 
 def carry_loops(snapshot: ScheduleSnapshot, start: Tensor, position: int, allowed: Allowed) -> PropagatedPositions:
-    """Make the loops of neighbours like the first `position` loops of `start`, where they are not yet."""
+    """Replay the first `position` loops of `start` on all tensors that the allowed edges reach."""
     result = PropagatedPositions({start.op: position})
     for edge in tree(snapshot, start, position, allowed):
         op, asked = edge.target.op, result.position[edge.source.op]
-        place = matched(snapshot, edge, asked)
-        if place is None:
+        there = matched(snapshot, edge, asked)
+        if there is None:
             new = _replayed(snapshot, edge, asked)
             if new.domain.loop == snapshot.domains[op].loop:
-                place = new.position if new.position == _mapped(snapshot, edge, asked) else None
+                there = new.position if new.position == _mapped(snapshot, edge, asked) else None
             else:
                 rule = snapshot.held(op, new.domain)
                 if rule is None:
                     snapshot.domains[op] = new.domain
-                    place = matched(snapshot, edge, asked)
+                    there = matched(snapshot, edge, asked)
                 else:
                     result.held[op] = rule
-        result.position[op] = place if place is not None else _largest(snapshot, edge, asked, result)
+        result.position[op] = there if there is not None else _largest(snapshot, edge, asked, result)
     return result
 
 
 def carry_position(
     snapshot: ScheduleSnapshot, start: Tensor, position: int, held: Mapping[Operation, str]
 ) -> PropagatedPositions:
-    """Where the position of `start` is in all tensors, as loops are now; as much of it as they agree with.
+    """Map the position of `start` to all tensors without changing loops; a shorter prefix where loops differ.
 
-    `held`: the rules by which loops could not be made to agree.
+    Parameters
+    ----------
+    held: the rules that forbade changing loops, for the reasons.
     """
     result = PropagatedPositions({start.op: position}, held=dict(held))
     for edge in tree(snapshot, start, position):
         asked = result.position[edge.source.op]
-        place = matched(snapshot, edge, asked)
-        result.position[edge.target.op] = place if place is not None else _largest(snapshot, edge, asked, result)
+        mapped = matched(snapshot, edge, asked)
+        result.position[edge.target.op] = mapped if mapped is not None else _largest(snapshot, edge, asked, result)
     return result
 
 
 def matched(snapshot: ScheduleSnapshot, edge: Edge, position: int) -> int | None:
-    """The position at the end of a step that is `position` at its start; `None` where the loops differ."""
+    """Map a position across an edge; `None` if the loops differ."""
     match = snapshot.match(edge.producer, edge.consumer)
     return match.of_producer(position) if edge.kind == C2P else match.of_reader(position)
 
@@ -258,35 +265,36 @@ def _replayed(snapshot: ScheduleSnapshot, edge: Edge, position: int) -> Replayed
 
 
 def _mapped(snapshot: ScheduleSnapshot, edge: Edge, position: int) -> int:
+    """Count the target loops that the first `position` loops of the source correspond to."""
     match = snapshot.match(edge.producer, edge.consumer)
     return sum(iv in match.mapped for iv in match.reader.loop[:position]) if edge.kind == C2P else position
 
 
 def _largest(snapshot: ScheduleSnapshot, edge: Edge, asked: int, result: PropagatedPositions) -> int:
-    """The position at the end of a step that is as much of `asked` as there is; it says why that is not all."""
-    less, place = asked, None
-    while place is None:
+    """Map the longest prefix of `asked` across an edge, and record why it is shorter."""
+    less, position = asked, None
+    while position is None:
         less -= 1
-        place = matched(snapshot, edge, less)
+        position = matched(snapshot, edge, less)
     match, rule = snapshot.match(edge.producer, edge.consumer), result.held.get(edge.target.op)
     if edge.kind == C2P or rule is not None:
-        own, wanted = snapshot.domains[edge.target.op].loop, max(_mapped(snapshot, edge, asked), place + 1)
-        axis = own[place] if place < len(own) else None
+        own, wanted = snapshot.domains[edge.target.op].loop, max(_mapped(snapshot, edge, asked), position + 1)
+        axis = own[position] if position < len(own) else None
         reader = edge.source if edge.kind == C2P else None
-        found = Reason(rule or why.MISMATCH, edge.target, axis, reader, wanted, place)
+        reason = Reason(rule or why.MISMATCH, edge.target, axis, reader, wanted, position)
     else:
         axis = match.producer.loop[match.longest]
-        found = Reason(rule_at(match, match.longest), edge.source, axis, edge.target, asked, match.longest)
-    result.reasons[edge.target.op] = found
-    return place
+        reason = Reason(rule_at(match, match.longest), edge.source, axis, edge.target, asked, match.longest)
+    result.reasons[edge.target.op] = reason
+    return position
 
 
 def unmapped(
     snapshot: ScheduleSnapshot, op: Operation, mapped: PropagatedPositions, chain: Collection[Operation]
 ) -> Reason | None:
-    """Why an operation does not share a loop of a reader with which it is read otherwise than at the same axis.
+    """Return why an operation does not share a loop of a consumer that reads it at another index of that loop's axis.
 
-    A loop of the reader whose axis occurs in no index of the read does not concern it.
+    A loop of the consumer whose axis occurs in no index of the read is ignored.
     """
     allowed = mapped.position.get(op, 0)
     for reader in snapshot.readers[op]:
@@ -305,17 +313,18 @@ def unmapped(
 def propagate(
     schedule: Schedule, tensor: Tensor, pos: int = -1, within: Collection[Tensor] | None = None
 ) -> tuple[Tensor, ...]:
-    """Make the loops of other tensors like the first `pos` loops of one, along the spanning tree; positions stay.
+    """Replay the first `pos` loops of a tensor on other tensors, along the spanning tree; positions stay.
 
-    Gives the tensors whose loops changed. A tensor whose loops are alike already is left as it is.
+    Returns the tensors whose loops changed; tensors whose loops match already stay unchanged.
 
     Parameters
     ----------
-    within: the tensors that may change; all, when `None`.
+    within: tensors allowed to change; all, if `None`.
 
     Raises
     ------
-    ScheduleError: a stage would have to change that cannot be moved, or loops that are shared. Nothing is changed.
+    ScheduleError: an immovable stage needs other loops. The schedule is unchanged.
+    InputError: `within` is not a collection of tensors; the position is out of range.
     """
     start = current(schedule, tensor)
     if within is not None and not isinstance(within, Collection):

@@ -1,4 +1,4 @@
-"""Why a position is not possible, as data, and the refusal that carries it."""
+"""Reasons and repairs: why a compute-at position is impossible, as data, and the error that carries them."""
 
 from __future__ import annotations
 
@@ -34,19 +34,26 @@ _BECAUSE: Final = {
 
 @dataclass(frozen=True)
 class Reason:
-    """Why a tensor cannot share as many of its leading loops as was asked for.
+    """Why a tensor shares fewer leading loops than requested.
 
     Attributes
     ----------
-    rule: `reduction`: a loop reduces; `mismatch`: loops differ from those of a reader; `unmapped`: a reader has no such
-        axis; `kind`: a loop is vectorized, unrolled, or annotated otherwise than the one it would be one loop with;
-        `persistent`: a reader needs what a reduction over the same loop makes; `frozen`: loops that an earlier call
-        shared, or in which other stages are computed, would have to change; `self_mapped`: two loops of one stage would
-        become one; `order`: in any nest a tensor would be read before it is complete.
-    tensor: whose loops they are.
-    axis: the first loop that cannot be shared; `None` where no single one is at fault.
-    consumer: the reader that is in the way, if one is.
+    rule: see below.
+    tensor: the tensor that shares fewer loops.
+    axis: its first unshared loop; `None` if no single loop is at fault.
+    consumer: the consumer in the way, if any.
     asked, allowed: positions of `tensor`.
+
+    Rules:
+
+    - `reduction`: the loop is a reduction of the tensor;
+    - `mismatch`: the consumer has different loops there;
+    - `unmapped`: the consumer has no such axis;
+    - `kind`: the loop is vectorized or unrolled, or annotations of the two loops differ;
+    - `persistent`: the consumer needs the result of a reduction over the same loop;
+    - `frozen`: an earlier call shared the loops, or attached stages to them;
+    - `self_mapped`: two loops of one stage would become one;
+    - `order`: every nest reads a tensor before it is complete.
     """
 
     rule: str
@@ -66,14 +73,14 @@ class Reason:
 
 @dataclass(frozen=True, eq=False)
 class Repair:
-    """A way to do what was refused, or nearly; it was tried on a copy of the schedule.
+    """An alternative to the refused call. Guarantee: it succeeded on a copy of the schedule.
 
     Attributes
     ----------
-    kind: `position`: fewer loops are shared; `mode`: each tensor shares what it can; `reorder`: the loops of the
-        consumer in another order; `recompute`: what other readers need is computed apart.
-    text: the same in words.
-    call: what is called with the schedule; functions of modules with their arguments, so that it can be pickled.
+    kind: `position`: fewer shared loops; `mode`: each tensor shares what it can; `reorder`: the consumer's loops in
+        another order; `recompute`: clones for tensors with several consumers.
+    text: description of the call.
+    call: takes the schedule; a `functools.partial` of a module function, hence picklable.
     """
 
     kind: str
@@ -81,7 +88,7 @@ class Repair:
     call: Callable[[Schedule], object]
 
     def apply(self, schedule: Schedule) -> object:
-        """Do it to the schedule that was refused, or to a copy of it; gives what the call gives."""
+        """Apply the repair to the refused schedule, or to a copy of it; returns the result of the call."""
         return self.call(schedule)
 
     def __repr__(self) -> str:
@@ -89,12 +96,12 @@ class Repair:
 
 
 class ReplayError(ScheduleError):
-    """A position is not possible. Nothing was changed.
+    """The error for an impossible position. The schedule is unchanged.
 
     Attributes
     ----------
-    reasons: what is in the way, at least one.
-    repairs: what can be done instead, at least one where loops were to be shared with `compute_at`.
+    reasons: obstacles, at least one.
+    repairs: alternatives. `compute_at` finds at least one for positions above 0.
     """
 
     def __init__(self, message: str, reasons: tuple[Reason, ...], repairs: tuple[Repair, ...] = ()) -> None:
@@ -103,5 +110,5 @@ class ReplayError(ScheduleError):
         self.repairs = repairs
 
     def __reduce__(self) -> tuple[type[ReplayError], tuple[str, tuple[Reason, ...], tuple[Repair, ...]]]:
-        """A copy, or a pickle together with the schedule, keeps reasons and repairs."""
+        """Pickle reasons and repairs with the message."""
         return ReplayError, (str(self), self.reasons, self.repairs)

@@ -1,4 +1,8 @@
-"""Clones: what several need of a tensor, computed apart for some of them."""
+"""Recomputation: clone tensors for one of their consumers.
+
+Example: `T1` is read by `T2` and `T3`. `recompute(s, T1, T2)` adds `T1.clone` with the loops of `T1`; `T2` reads the
+clone, `T3` still reads `T1`.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +24,16 @@ from bound.tir.value import Value, ValueOp, make
 
 
 def recompute(schedule: Schedule, producer: Tensor, consumer: Tensor) -> dict[Tensor, Tensor]:
-    """Clone every computed tensor on chains from `producer` to `consumer` that something else needs as well.
+    """Clone every computed tensor on dependency chains from `producer` to `consumer` that has other consumers or is an
+    output.
 
-    The chains go over the clones, everything else over the originals: outputs, and what reads off the chains. A clone
-    has the loops of the original, and its position: no reader shares fewer loops than before. Gives the clone of each
-    tensor, also by what the tensor was before rewrites; empty where nothing else needs any.
+    The chains then read the clones, all other tensors the originals. A clone has the loops and the position of its
+    original.
+    Returns a map from tensors, and from their names before rewrites, to clones; empty if there is nothing to clone.
+
+    Raises
+    ------
+    ScheduleError: a tensor cannot be cloned, or the shared loops would not nest.
     """
     first, last = current(schedule, producer), current(schedule, consumer)
     graph = DependencyGraph(schedule)
@@ -45,10 +54,10 @@ def recompute(schedule: Schedule, producer: Tensor, consumer: Tensor) -> dict[Te
         op = stage.op
         assert isinstance(op, ComputeOp)
         copy, axes = _copy(op, clones)
-        made = insert_after(schedule, stage, copy)
-        _give_loops(stage, made, axes)
+        stage_of_clone = insert_after(schedule, stage, copy)
+        _give_loops(stage, stage_of_clone, axes)
         clones.update(zip(op.outputs, copy.outputs, strict=True))
-    known = _known_as(schedule, originals, clones)
+    clone_of = _known_as(schedule, originals, clones)
     own = {schedule[op]: clones for op in chain - cloned | {last.op}}
     redirect(schedule, schedule.stages, {}, own)
     snapshot = ScheduleSnapshot(
@@ -59,11 +68,11 @@ def recompute(schedule: Schedule, producer: Tensor, consumer: Tensor) -> dict[Te
             f"{first.name} cannot be computed apart for {last.name}: the loops it shares would not nest"
         )
     snapshot.write()
-    return known
+    return clone_of
 
 
 def _known_as(schedule: Schedule, originals: Sequence[Stage], clones: Mapping[Tensor, Tensor]) -> dict[Tensor, Tensor]:
-    """The clone of each tensor, also by what the tensor was before rewrites."""
+    """Map tensors, and what they were before rewrites, to clones."""
     before: dict[Stage, list[Tensor]] = {stage: [] for stage in originals}
     for op, stage in schedule.stage_map.items():
         if stage in before and op is not stage.op:
@@ -74,6 +83,7 @@ def _known_as(schedule: Schedule, originals: Sequence[Stage], clones: Mapping[Te
 
 
 def _check_cloned(schedule: Schedule, stage: Stage) -> None:
+    """Raise `ScheduleError` unless a stage can be cloned."""
     if not isinstance(stage.op, ComputeOp):
         raise ScheduleError(f"stage {stage.name}: only an operation made by te.compute can be cloned")
     for other in (*schedule.stages, *schedule.groups):
@@ -84,7 +94,7 @@ def _check_cloned(schedule: Schedule, stage: Stage) -> None:
 
 
 def _copy(op: ComputeOp, clones: Mapping[Tensor, Tensor]) -> tuple[ComputeOp, dict[IterVar, IterVar]]:
-    """The operation over axes of its own, reading clones where there are such."""
+    """Copy an operation over fresh axes; it reads clones where they exist."""
     axes = {iv: _twin(iv) for iv in op.root_iter_vars}
     body = tuple(_over(redirected(value, clones), axes) for value in op.body)
     copy = ComputeOp(f"{op.name}.clone", tuple(axes[iv] for iv in op.axis), body, op.tag, op.attrs)
@@ -94,6 +104,7 @@ def _copy(op: ComputeOp, clones: Mapping[Tensor, Tensor]) -> tuple[ComputeOp, di
 
 
 def _over(value: Any, axes: Mapping[IterVar, IterVar]) -> Any:
+    """Replace axes in a value, including the axes of a reduction."""
     new = walk.substitute(value, axes)
     if isinstance(new, Value) and new.op is ValueOp.REDUCE:
         data: Reduction = new.data
@@ -103,22 +114,24 @@ def _over(value: Any, axes: Mapping[IterVar, IterVar]) -> Any:
 
 
 def _twin(iv: IterVar) -> IterVar:
+    """Return a fresh axis like `iv`."""
     return IterVar(iv.dom, iv.name, iv.iter_type, iv.thread_tag, iv.sizes)
 
 
-def _give_loops(old: Stage, made: Stage, axes: dict[IterVar, IterVar]) -> None:
-    """The loops of one stage for another, with all that was said of them."""
+def _give_loops(old: Stage, new: Stage, axes: dict[IterVar, IterVar]) -> None:
+    """Copy relations, leaves, annotations, scope and position of a stage to its clone."""
     for iv in old.all_iter_vars:
         axes.setdefault(iv, _twin(iv))
-    made.relations = [_moved(relation, axes) for relation in old.relations]
-    made.all_iter_vars = [axes[iv] for iv in old.all_iter_vars]
-    made.leaf_iter_vars = [axes[iv] for iv in old.leaf_iter_vars]
-    made.iter_var_attrs = {axes[iv]: attr for iv, attr in old.iter_var_attrs.items() if iv in axes}
-    made.scope, made.double_buffered = old.scope, old.double_buffered
-    made.compute_at_position = old.compute_at_position
+    new.relations = [_moved(relation, axes) for relation in old.relations]
+    new.all_iter_vars = [axes[iv] for iv in old.all_iter_vars]
+    new.leaf_iter_vars = [axes[iv] for iv in old.leaf_iter_vars]
+    new.iter_var_attrs = {axes[iv]: attr for iv, attr in old.iter_var_attrs.items() if iv in axes}
+    new.scope, new.double_buffered = old.scope, old.double_buffered
+    new.compute_at_position = old.compute_at_position
 
 
 def _moved(relation: Relation, axes: Mapping[IterVar, IterVar]) -> Relation:
+    """Copy a relation over new axes."""
     if isinstance(relation, Split):
         ends = axes[relation.parent], axes[relation.outer], axes[relation.inner]
         return Split(*ends, relation.factor, relation.nparts, relation.tail)

@@ -1,4 +1,4 @@
-"""What a call of replay looks at and changes: domains and positions, apart from the schedule until written back."""
+"""Schedule snapshot: domains and compute-at positions that a replay reads and changes before it writes them back."""
 
 from __future__ import annotations
 
@@ -18,14 +18,18 @@ from bound.schedule.relations import children
 
 
 class ScheduleSnapshot(RootMaps):
-    """The stages of a schedule, with the loops and positions that they are to have.
+    """Loops and positions of all stages during a call.
+
+    Guarantee: the schedule changes only in `write`, so a refused call leaves it unchanged.
 
     Attributes
     ----------
-    ops: the operations in the order of the stages; rank: their places in another order (`Graph.rank`).
-    readers: the operations that read each of them.
-    position: of each operation, how many of its leading loops are shared with all its readers.
-    before: the same when the call began; it only grows.
+    ops: operations in stage order.
+    rank: order of the operations, independent of how outputs are listed (`DependencyGraph.rank`).
+    readers: the consumers of each operation.
+    position: the number of leading loops that each operation shares with its consumers.
+    before: `position` at the start of the call; a call never lowers it.
+    slid: loops across whose iterations a stage keeps elements (`store_at`); they stay sequential and unshared.
     """
 
     def __init__(self, schedule: Schedule) -> None:
@@ -44,43 +48,42 @@ class ScheduleSnapshot(RootMaps):
                 self._targets.setdefault(placed.attach_stage, set()).add(placed.attach_ivar)
             if placed.store_stage is not None:
                 self._targets.setdefault(placed.store_stage, set()).add(placed.store_ivar)
-        # loops whose iterations run in order and alone, since a stage in them keeps what the last one computed
         self.slid: set[IterVar] = {iv for stage in schedule.stages for iv in stage.kept_over()}
         self._matches: dict[tuple[Operation, Operation], tuple[TensorDomain, TensorDomain, Matching]] = {}
 
     def _readers(self, op: Operation) -> tuple[Operation, ...]:
-        found = dict.fromkeys(r.op for t in op.outputs for r in self.graph.consumers(t))
-        return tuple(sorted(found, key=self.rank.__getitem__))
+        consumers = dict.fromkeys(r.op for t in op.outputs for r in self.graph.consumers(t))
+        return tuple(sorted(consumers, key=self.rank.__getitem__))
 
     def stage(self, op: Operation) -> Stage:
         return self.schedule[op]
 
     def match(self, producer: Operation, reader: Operation) -> Matching:
-        """The loops that an operation and one that reads it have in common now."""
+        """Return the loops that an operation and a direct consumer have in common now."""
         here, there = self.domains[producer], self.domains[reader]
-        known = self._matches.get((producer, reader))
-        if known is None or known[0] is not here or known[1] is not there:
-            known = self._matches[producer, reader] = (here, there, matching(here, there))
-        return known[2]
+        cached = self._matches.get((producer, reader))
+        if cached is None or cached[0] is not here or cached[1] is not there:
+            cached = self._matches[producer, reader] = (here, there, matching(here, there))
+        return cached[2]
 
     def frozen(self, op: Operation) -> int:
-        """How many leading loops were shared before the call."""
+        """Return the number of leading loops that were shared before the call."""
         stage = self.stage(op)
         return max(stage.compute_at_position if self.readers[op] else 0, stage.max_producer_position)
 
     def obstacle(self, op: Operation) -> str | None:
-        """Why the loops of a stage cannot be moved at all, in words."""
+        """Explain why replay cannot move a stage; `None` if it can."""
         return obstacle(self.stage(op))
 
     def attrs(self, op: Operation) -> dict[int, IterVarAttr]:
-        """What the stage says of its loops, by their places."""
+        """Return the annotations of an operation's loops by position."""
         said = self.stage(op).iter_var_attrs
         return {k: said[iv] for k, iv in enumerate(self.domains[op].loop) if iv in said} if said else {}
 
     def held(self, op: Operation, new: TensorDomain) -> str | None:
-        """The rule by which the loops of a stage cannot become those of `new`; `None` where they can.
+        """Return the rule that forbids the loops of `new`; `None` if the stage may have them.
 
-        Loops that are shared stay, and so do those of which something was said, or at which a stage is computed.
+        Shared loops, annotated loops, and loops at which stages are computed or stored must stay.
         """
         if isinstance(op, PlaceholderOp):
             return None
@@ -96,9 +99,9 @@ class ScheduleSnapshot(RootMaps):
         return KIND if any(iv in stage.iter_var_attrs for iv in gone) else None
 
     def nest(self, position: Mapping[Operation, int] | None = None) -> SharedNest:
-        """The nest that the positions make."""
-        wanted = self.position if position is None else position
-        shared = {op: count for op, count in wanted.items() if count and self.readers[op]}
+        """Build the nest that the positions imply."""
+        positions = self.position if position is None else position
+        shared = {op: count for op, count in positions.items() if count and self.readers[op]}
         match = {(op, reader): self.match(op, reader) for op in shared for reader in self.readers[op]}
         attrs: dict[Leaf, IterVarAttr] = {
             (op, k): attr for op in self.ops if self.stage(op).iter_var_attrs for k, attr in self.attrs(op).items()
@@ -108,11 +111,11 @@ class ScheduleSnapshot(RootMaps):
         return shared_loops(domains, shared, self.readers, match, attrs, self.fixed(), outputs)
 
     def fixed(self) -> Collection[Operation]:
-        """The operations that `Stage.compute_at`, or a group, computes inside a loop of another stage."""
+        """Return the operations that `Stage.compute_at`, or a group, attaches to a loop of another stage."""
         return {op for op in self.ops if self.stage(op).get_attach_spec().attach_type is not AttachType.GROUP_ROOT}
 
     def write(self) -> None:
-        """Make the schedule what was found."""
+        """Write domains, positions and shared loops to the schedule."""
         deep = dict.fromkeys(self.ops, 0)
         for op, count in self.position.items():
             for reader in self.readers[op] if count else ():
@@ -125,12 +128,12 @@ class ScheduleSnapshot(RootMaps):
                 if not self.readers[op] and self.position[op] == self.before[op]:  # it counts loops that stay
                     kept = (a is b for a, b in zip(stage.leaf_iter_vars, domain.loop, strict=False))
                     self.position[op] = min(self.position[op], sum(takewhile(bool, kept)))
-                made = [iv for relation in domain.relations for iv in children(relation)]
+                derived = [iv for relation in domain.relations for iv in children(relation)]
                 stage.relations = list(domain.relations)
-                stage.all_iter_vars = [*domain.root, *made]
+                stage.all_iter_vars = [*domain.root, *derived]
                 stage.leaf_iter_vars = list(domain.loop)
                 stage.iter_var_attrs = {
-                    iv: attr for iv, attr in stage.iter_var_attrs.items() if iv in {*domain.root, *made}
+                    iv: attr for iv, attr in stage.iter_var_attrs.items() if iv in {*domain.root, *derived}
                 }
             stage.compute_at_position = self.position[op]
             stage.max_producer_position = deep[op]
@@ -142,13 +145,13 @@ class ScheduleSnapshot(RootMaps):
 
 
 def _repeats(domain: TensorDomain) -> bool:
-    """Whether tiles that are moved inwards might make a reduction count elements twice."""
+    """Return whether shifted tiles might make a reduction count elements twice."""
     is_reduction = isinstance(domain.op, ComputeOp) and domain.op.reduction is not None
     return is_reduction and any(isinstance(r, Split) and r.tail is Tail.SHIFT_INWARDS for r in domain.relations)
 
 
 def obstacle(stage: Stage) -> str | None:
-    """Why replay cannot move a stage: it names what the stage is; `None` where it can."""
+    """Explain why replay cannot move a stage; `None` if it can."""
     group = stage.group
     if isinstance(stage.op, PlaceholderOp):
         return None
@@ -169,5 +172,5 @@ def obstacle(stage: Stage) -> str | None:
 
 
 def is_inlined(stage: Stage) -> bool:
-    """Whether a stage has no loops because its formula stands in those that read it."""
+    """Return whether a stage is inlined into its consumers: it has no loops."""
     return stage.attach_type in (AttachType.INLINE, AttachType.INLINED_ALREADY)

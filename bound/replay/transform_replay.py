@@ -1,6 +1,14 @@
-"""What was done to one domain found again in another, or done to it: the two halves of every replay.
+"""replayPasC and replayCasP: repeat the transforms of one domain on a neighbour.
 
-replayPasC and replayCasP: the loops of one tensor made like those of its reader, or of what it reads.
+Example: the consumer `C[i, j]` has loops `(i.outer, i.inner, j)` after `split(i, 4)`, the producer `P[i, j]` is not
+scheduled. `replay_producer_as_consumer(P, C, 1)` gives `P` the loops `(i.outer, i.inner, j)` and position 1.
+
+A replay has two halves. `detect` (nvFuser's BestEffortReplay) finds the relations of the model that the other domain
+has
+undergone as well; `create` applies those it has not. *Forwarding*: an axis fused with broadcast axes that only one
+domain has counts as the axis before the fusion.
+
+Invariant: a replay keeps the root axes, and every relation of the domain that does not conflict with the target loops.
 """
 
 from __future__ import annotations
@@ -20,12 +28,12 @@ from intset.expr.text import shown
 
 @dataclass(frozen=True, eq=False)
 class ReplayMatch:
-    """What `detect` found.
+    """Correspondence of two domains, as `detect` finds it.
 
     Attributes
     ----------
-    image: for each axis of the model the axis of the own domain that is the same.
-    used: the relations of the own domain by which that came about.
+    image: maps axes of the model to equal axes of the other domain.
+    used: relations of the other domain that occur in the model or forward an axis.
     """
 
     image: Mapping[IterVar, IterVar]
@@ -34,12 +42,12 @@ class ReplayMatch:
 
 @dataclass(eq=False)
 class TransformHistory:
-    """The relations of a domain, looked up by what they start from.
+    """Relations of a domain, indexed by the axes they consume.
 
     Attributes
     ----------
-    relations: in order.
-    alone: axes that only this domain has and that have one element, with all that is made from them alone.
+    relations: in the order in which they were made.
+    alone: broadcast axes that only this domain has, and all axes derived from them alone.
     """
 
     relations: Sequence[Relation]
@@ -51,11 +59,11 @@ class TransformHistory:
             self._next.update(dict.fromkeys(parents(relation), relation))
 
     def step(self, iv: IterVar) -> Relation | None:
-        """The relation that an axis goes into."""
+        """Return the relation that consumes an axis, if any."""
         return self._next.get(iv)
 
     def forwarded(self, iv: IterVar) -> tuple[IterVar, list[Relation]]:
-        """The axis that `iv` becomes by being fused with axes that only this domain has, and these fusions."""
+        """Forward `iv` through fusions with axes in `alone`: the final axis and the relations passed."""
         fusions: list[Relation] = []
         relation = self.step(iv)
         while isinstance(relation, (Fuse, Rebase)):
@@ -74,20 +82,18 @@ class TransformHistory:
 
 
 def history(relations: Sequence[Relation], only_here: Iterable[IterVar]) -> TransformHistory:
-    """The history of a domain of which `only_here` are the roots that the other has not and that have one element."""
+    """Index the relations of a domain; `only_here` are broadcast roots without a counterpart in the neighbour."""
     return TransformHistory(relations, made_alone(relations, only_here))
 
 
 def detect(model: TransformHistory, own: TransformHistory, start: Mapping[IterVar, IterVar]) -> ReplayMatch:
-    """BestEffortReplay: which relations of the model happened to the own domain as well.
+    """BestEffortReplay: find the relations of the model that `own` has undergone as well.
 
-    A relation of the model is the same as one of the own domain where it starts from the same axes and has the same
-    kind, factor and tail. What was fused with an axis of one element that the other domain has not counts as what it
-    was before ("forwarding").
+    Relations match if they have the same kind, factor and tail, and consume matching axes.
 
     Parameters
     ----------
-    start: from roots of the model to roots of the own domain.
+    start: maps roots of the model to roots of the other domain.
     """
     image = dict(start)
     used: dict[Relation, None] = {}
@@ -114,14 +120,14 @@ def detect(model: TransformHistory, own: TransformHistory, start: Mapping[IterVa
             used.update(dict.fromkeys(fusions))
         used[same] = None
         image.update(zip(children(relation), children(same), strict=True))
-    for iv, found in image.items():
-        image[iv], fusions = own.forwarded(found)
+    for iv, axis in image.items():
+        image[iv], fusions = own.forwarded(axis)
         used.update(dict.fromkeys(fusions))
     return ReplayMatch(image, frozenset(used))
 
 
 def is_same_transform(model: Relation, own: Relation, starts: Sequence[IterVar]) -> bool:
-    """Whether `own` does to `starts` what `model` does."""
+    """Return whether `own` applies to `starts` the transform that `model` applies to its axes."""
     if type(model) is not type(own) or len(parents(own)) != len(starts):
         return False
     if any(a is not b for a, b in zip(parents(own), starts, strict=True)):
@@ -132,54 +138,60 @@ def is_same_transform(model: Relation, own: Relation, starts: Sequence[IterVar])
 
 
 def create(model: TransformHistory, start: Mapping[IterVar, IterVar]) -> tuple[dict[IterVar, IterVar], list[Relation]]:
-    """Do what the model did to axes of the own domain: the image of every axis that is left, and the relations made.
+    """Apply the relations of the model to axes of the other domain.
 
-    A fusion with an axis of one element that the own domain has not is left out; one with anything else that it has
-    not cannot be done.
+    Returns the image of the axes that no relation consumed, and the new relations. A fusion with an axis in
+    `model.alone` is
+    skipped. A fusion with any other unmapped axis cannot be repeated; its mapped parent stays unfused.
 
     Parameters
     ----------
-    start: for axes of the model the axes of the own domain that are the same and were not made into others yet.
+    start: maps axes of the model to equal axes of the other domain that no relation consumes yet.
     """
     image = dict(start)
-    made: list[Relation] = []
+    relations: list[Relation] = []
     for relation in model.relations:
         if isinstance(relation, Split) and relation.parent in image:
             own = image.pop(relation.parent)
             outer, inner = (own.part(f"{own.name}.{part}") for part in ("outer", "inner"))
-            made.append(Split(own, outer, inner, relation.factor, relation.nparts, relation.tail))
+            relations.append(Split(own, outer, inner, relation.factor, relation.nparts, relation.tail))
             image[relation.outer], image[relation.inner] = outer, inner
         elif isinstance(relation, Fuse):
             has = [iv in image for iv in (relation.outer, relation.inner)]
             if all(has):
-                image[relation.fused] = _fused(image.pop(relation.outer), image.pop(relation.inner), made)
+                image[relation.fused] = _fused(image.pop(relation.outer), image.pop(relation.inner), relations)
             elif any(has):
                 kept, other = (relation.outer, relation.inner) if has[0] else (relation.inner, relation.outer)
                 if other in model.alone:
                     image[relation.fused] = image.pop(kept)
-    return image, made
+    return image, relations
 
 
-def _fused(outer: IterVar, inner: IterVar, made: list[Relation]) -> IterVar:
+def _fused(outer: IterVar, inner: IterVar, relations: list[Relation]) -> IterVar:
     fused = IterVar(None, f"{outer.name}.{inner.name}.fused", max(outer.iter_type, inner.iter_type))
     fused.learn_sizes((*outer.sizes, *inner.sizes))
-    made.append(Fuse(outer, inner, fused))
+    relations.append(Fuse(outer, inner, fused))
     return fused
 
 
 @dataclass(frozen=True)
 class Replayed:
-    """A domain after a replay, and how many of its leading loops are those that were asked for."""
+    """A domain after a replay, and the number of its leading loops that match the requested ones."""
 
     domain: TensorDomain
     position: int
 
 
 def replay_producer_as_consumer(producer: TensorDomain, consumer: TensorDomain, position: int) -> Replayed:
-    """replayPasC: the producer with loops like the first `position` loops of a direct reader.
+    """replayPasC: give the producer loops like the first `position` loops of a direct consumer.
 
-    What is not needed for that stays as it was. The loops come in this order: those asked for; other loops of the
-    reader that came about on the way; the producer's own old loops; what is left of loops that were taken apart.
+    Guarantee: transforms of the producer that the target loops do not need stay. Order of the new loops: target loops;
+    other
+    loops of the consumer that the transforms create; loops the producer had; axes left over from loops taken apart.
+
+    Raises
+    ------
+    InputError: an argument is not a domain, `consumer` does not read `producer`, or the position is out of range.
     """
     _check(producer, consumer)
     axes = axis_map(producer, consumer)
@@ -188,7 +200,12 @@ def replay_producer_as_consumer(producer: TensorDomain, consumer: TensorDomain, 
 
 
 def replay_consumer_as_producer(consumer: TensorDomain, producer: TensorDomain, position: int) -> Replayed:
-    """replayCasP: a direct reader with loops like the first `position` loops of the producer, reductions left out."""
+    """replayCasP: give a direct consumer loops like the first `position` loops of the producer, reductions excluded.
+
+    Raises
+    ------
+    InputError: an argument is not a domain, `consumer` does not read `producer`, or the position is out of range.
+    """
     _check(producer, consumer)
     axes = axis_map(producer, consumer)
     depth = position_of(position, producer.depth, producer.op.name)
@@ -197,10 +214,10 @@ def replay_consumer_as_producer(consumer: TensorDomain, producer: TensorDomain, 
 
 
 def _check(producer: TensorDomain, consumer: TensorDomain) -> None:
-    """Refuse what are no domains of a tensor and of one that reads it."""
-    for given in (producer, consumer):
-        if not isinstance(given, TensorDomain):
-            raise InputError(f"a domain made by replay.domain is needed, not {shown(given)}")
+    """Refuse arguments that are not the domains of a producer and a direct consumer."""
+    for domain in (producer, consumer):
+        if not isinstance(domain, TensorDomain):
+            raise InputError(f"a domain made by replay.domain is needed, not {shown(domain)}")
     if not any(tensor.op is producer.op for tensor in consumer.op.input_tensors):
         raise InputError(f"{consumer.op.name} does not read {producer.op.name}")
 
@@ -212,33 +229,33 @@ def _replay(
     roots: Mapping[IterVar, IterVar],
     only: tuple[Iterable[IterVar], Iterable[IterVar]],
 ) -> Replayed:
-    """`own` with loops like `target`, which are loops of `model`.
+    """Give `own` loops like `target`, which are loops of `model`.
 
     Parameters
     ----------
-    roots: from roots of the model to roots of `own`.
-    only: the broadcast roots that only the model has, and those that only `own` has.
+    roots: maps roots of the model to roots of `own`.
+    only: broadcast roots without a counterpart, of the model and of `own`.
     """
     needed = with_ancestors(model.relations, target)
     shown = history([r for r in model.relations if any(iv in needed for iv in children(r))], only[0])
-    found = detect(shown, history(own.relations, only[1]), {iv: to for iv, to in roots.items() if iv in needed})
+    match = detect(shown, history(own.relations, only[1]), {iv: to for iv, to in roots.items() if iv in needed})
     alive = dict.fromkeys(own.root)
-    before = with_ancestors(own.relations, [iv for r in found.used for iv in parents(r)])
-    applied = [r for r in own.relations if r in found.used or any(iv in before for iv in children(r))]
+    before = with_ancestors(own.relations, [iv for r in match.used for iv in parents(r)])
+    applied = [r for r in own.relations if r in match.used or any(iv in before for iv in children(r))]
     for relation in applied:
         _apply(relation, alive)
-    image, made = create(shown, {iv: to for iv, to in found.image.items() if to in alive})
-    for relation in made:
+    image, created = create(shown, {iv: to for iv, to in match.image.items() if to in alive})
+    for relation in created:
         _apply(relation, alive)
     head = list(dict.fromkeys(image[iv] for iv in target if iv in image))
-    for relation in own.relations:  # what was done to the rest before, as far as it can still be done
+    for relation in own.relations:  # keep other transforms whose axes still exist
         if relation not in applied and all(iv in alive and iv not in head for iv in parents(relation)):
             _apply(relation, alive)
             applied.append(relation)
     order = [*head, *(image[iv] for iv in model.loop if iv in image), *own.loop, *alive]
     kept = [r for r in own.relations if r in applied]
     loop = tuple(iv for iv in dict.fromkeys(order) if iv in alive)
-    return Replayed(TensorDomain(own.op, own.root, loop, (*kept, *made)), len(head))
+    return Replayed(TensorDomain(own.op, own.root, loop, (*kept, *created)), len(head))
 
 
 def _apply(relation: Relation, alive: dict[IterVar, None]) -> None:
@@ -249,14 +266,14 @@ def _apply(relation: Relation, alive: dict[IterVar, None]) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Matching:
-    """Which loops of a producer and of one of its readers are the same.
+    """Loops that a producer and a direct consumer have in common.
 
     Attributes
     ----------
-    axes: the map between their roots.
-    image: for each axis of the reader the axis of the producer that is the same.
-    mapped: the axes of the reader that come from mapped roots; all others are passed over.
-    alone: axes of one element that only the producer has; they are passed over, too.
+    axes: the root map.
+    image: maps axes of the consumer to the equal axes of the producer.
+    mapped: axes of the consumer derived from mapped roots; loops outside of this set are skipped.
+    alone: broadcast axes that only the producer has; skipped as well.
     """
 
     producer: TensorDomain
@@ -267,27 +284,27 @@ class Matching:
     alone: frozenset[IterVar]
 
     def of_producer(self, position: int) -> int | None:
-        """How many loops of the producer are the first `position` loops of the reader; `None` where they differ."""
-        depth, place = self.producer.depth, 0
+        """Convert a position from consumer to producer; `None` if the loops differ."""
+        depth, depth_reached = self.producer.depth, 0
         for iv in self.reader.loop[:position]:
             if iv not in self.mapped:
                 continue
-            while place < depth and self.producer.loop[place] in self.alone:
-                place += 1
-            if place == depth or self.image.get(iv) is not self.producer.loop[place]:
+            while depth_reached < depth and self.producer.loop[depth_reached] in self.alone:
+                depth_reached += 1
+            if depth_reached == depth or self.image.get(iv) is not self.producer.loop[depth_reached]:
                 return None
-            place += 1
-        return place
+            depth_reached += 1
+        return depth_reached
 
     def of_reader(self, position: int) -> int | None:
-        """How deep the first `position` loops of the producer reach into the reader; `None` where they differ."""
+        """Convert a position from producer to consumer; `None` if the loops differ."""
         if position > self.longest:
             return None
         return max((there + 1 for here, there in self.pairs if here < position), default=0)
 
     @cached_property
     def pairs(self) -> tuple[tuple[int, int], ...]:
-        """The places of loops that are the same in both, from the outermost as far as they agree."""
+        """Positions (producer, consumer) of equal loops, from the outermost up to the first difference."""
         return self._agreement[0]
 
     @property
@@ -297,7 +314,7 @@ class Matching:
 
     @cached_property
     def _agreement(self) -> tuple[tuple[tuple[int, int], ...], int]:
-        found: list[tuple[int, int]] = []
+        pairs: list[tuple[int, int]] = []
         there = 0
         for here, iv in enumerate(self.producer.loop):
             if iv in self.alone or self.producer.kinds[iv] == REDUCTION:
@@ -305,14 +322,14 @@ class Matching:
             while there < self.reader.depth and self.reader.loop[there] not in self.mapped:
                 there += 1
             if there == self.reader.depth or self.image.get(self.reader.loop[there]) is not iv:
-                return tuple(found), here
-            found.append((here, there))
+                return tuple(pairs), here
+            pairs.append((here, there))
             there += 1
-        return tuple(found), self.producer.depth
+        return tuple(pairs), self.producer.depth
 
 
 def matching(producer: TensorDomain, reader: TensorDomain) -> Matching:
-    """The loops that two neighbours have in common."""
+    """Match the loops of a producer with those of a direct consumer."""
     axes = axis_map(producer, reader)
     model, own = history(reader.relations, axes.added), history(producer.relations, axes.squeezed)
     image = detect(model, own, axes.to_producer).image
@@ -321,17 +338,21 @@ def matching(producer: TensorDomain, reader: TensorDomain) -> Matching:
 
 
 def _made_from_any(relations: Sequence[Relation], roots: Iterable[IterVar]) -> frozenset[IterVar]:
-    found = set(roots)
+    derived = set(roots)
     for relation in relations:
-        if any(parent in found for parent in parents(relation)):
-            found.update(children(relation))
-    return frozenset(found)
+        if any(parent in derived for parent in parents(relation)):
+            derived.update(children(relation))
+    return frozenset(derived)
 
 
 def matched_producer_position(producer: TensorDomain, consumer: TensorDomain, position: int) -> int | None:
-    """The position in the producer that is `position` in a direct reader; `None` where the loops differ.
+    """Convert a position of a direct consumer to one of the producer; `None` if the loops differ.
 
-    Loops of the reader that come from none of the producer's axes do not count.
+    Loops of the consumer that derive from no axis of the producer do not count.
+
+    Raises
+    ------
+    InputError: as `replay_producer_as_consumer`.
     """
     _check(producer, consumer)
     depth = position_of(position, consumer.depth, consumer.op.name)
@@ -339,9 +360,13 @@ def matched_producer_position(producer: TensorDomain, consumer: TensorDomain, po
 
 
 def matched_consumer_position(consumer: TensorDomain, producer: TensorDomain, position: int) -> int | None:
-    """The position in a direct reader that is `position` in the producer; `None` where the loops differ.
+    """Convert a position of the producer to one of a direct consumer; `None` if the loops differ.
 
-    Reductions of the producer do not count, nor do loops of the reader that come from none of the producer's axes.
+    Reductions of the producer do not count, nor do loops of the consumer that derive from no axis of the producer.
+
+    Raises
+    ------
+    InputError: as `replay_consumer_as_producer`.
     """
     _check(producer, consumer)
     depth = position_of(position, producer.depth, producer.op.name)
