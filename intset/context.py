@@ -29,11 +29,10 @@ from intset.facts import ASSUMED, DERIVED, PROVENANCES, Fact
 from intset.frame import Assuming, Frame, within_blocks
 from intset.itermap.itermap import IterMap, iter_map
 from intset.names import generation
-from intset.prover.cache import prove_once
-from intset.prover.ends import AskedBounds
+from intset.prover.certify_bounds import AskedBounds
 from intset.prover.explain import Explanation, explain
-from intset.prover.proof import Proof
-from intset.prover.simplifying import Simplified, simplified_in_steps
+from intset.prover.proof import Proof, prove_once
+from intset.prover.simplify_steps import Simplified, simplified_in_steps
 from intset.prover.width import fits
 from intset.ranges import as_ranges, checked_ranges, listed_vars, renamed
 from intset.simplify.cost import COST, weights

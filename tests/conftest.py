@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from intset.domains.isl.session import IslError
-from intset.prover.cache import PROOFS
+from intset.prover.proof import PROOFS
 from tests.sweeps import without_nightly
 
 # A test fails over what it finds, never over how long a busy machine took to find it.

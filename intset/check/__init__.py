@@ -6,8 +6,7 @@ the statement, verifies the evidence by arithmetic of its own, or writes the que
 `python -m intset.check FILE` checks certificates in text, one a line.
 """
 
-from intset.check.certificate import Certificate
-from intset.check.checker import check_certificate
-from intset.check.ends import BoundsCertificate
+from intset.check.bounds import BoundsCertificate
+from intset.check.certificate import Certificate, check_certificate
 
 __all__ = ["BoundsCertificate", "Certificate", "check_certificate"]

@@ -1,9 +1,7 @@
-"""`python -m intset.check FILE`: check the certificates in FILE, one a line; `-` reads standard input.
+"""`python -m intset.check FILE`: check the certificates of proofs and bounds in FILE, one per line; `-` is standard
+input.
 
-They may be those of proofs and those of bounds.
-
-Each claim is printed with the verdict. Ends with 0 when all are accepted, 1 when one is rejected, 2 when FILE or a line
-in it cannot be read.
+Each claim is printed with its verdict. Exit status: 0 all accepted, 1 one rejected, 2 FILE or a line is unreadable.
 """
 
 from __future__ import annotations
@@ -12,13 +10,106 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from intset.check.bounds_text import KEY
+from intset.check.bounds import KEY, BoundsCertificate
 from intset.check.budget import STEPS, CheckBudget
 from intset.check.certificate import Certificate
-from intset.check.claim import claim, claim_of_bounds, visible
-from intset.check.ends import BoundsCertificate
 from intset.check.text import is_a
 from intset.errors import ParseError
+from intset.expr.node import Expr, Node, Var
+from intset.expr.printer import to_text
+from intset.expr.range import Range
+from intset.expr.text import name_text
+from intset.expr.walk import free_vars
+from intset.facts import Fact
+from intset.infinity import Infinity
+
+MAX_WORDS = 2_000  # characters of one expression
+_MAX_DIGITS = 1_000
+
+
+def claim(cert: Certificate) -> str:
+    """What the certificate claims, in one line."""
+    shown = _Shown((cert.goal, *cert.point), cert.facts, cert.ranges)
+    premises = shown.premises()
+    if cert.vacuous:
+        return f"nothing satisfies what is given:{premises or ' nothing'} ({cert.kind})"
+    if cert.kind == "point":
+        where = ", ".join(f"{shown(e)} = {integer(value)}" for e, value in cert.point.items())
+        return f"not always: {shown(cert.goal)}{premises}; it fails at {where or 'the only point'}"
+    return f"always: {shown(cert.goal)}{premises} ({cert.kind})"
+
+
+def claim_of_bounds(cert: BoundsCertificate) -> str:
+    """What a certificate of bounds claims, in one line."""
+    points = [at for at in (cert.at_lower, cert.at_upper) if at is not None]
+    mentioned = [e for at in points for e in (*at, *at.values()) if isinstance(e, Expr)]
+    ends = [end for end in (cert.low, cert.high) if isinstance(end, Expr)]
+    shown = _Shown((cert.expr, *ends, *cert.keep, *mentioned), cert.facts, cert.ranges)
+    if cert.empty is not None:
+        return f"nowhere a value: {shown(cert.expr)}{shown.premises()}"
+    said = f"always: {shown.end(cert.low)} <= {shown(cert.expr)} <= {shown.end(cert.high)}{shown.premises()}"
+    for side, at in (("lower", cert.at_lower), ("upper", cert.at_upper)):
+        if at is not None:
+            values = ((shown(e), shown(v) if isinstance(v, Expr) else integer(v)) for e, v in at.items())
+            said += f"; the {side} end at {', '.join(f'{e} = {v}' for e, v in values) or 'the only point'}"
+    return said
+
+
+class _Shown:
+    """How the nodes of a certificate are shown: variables of one name are told apart, escape sequences are visible."""
+
+    def __init__(self, roots: Sequence[Node], facts: Sequence[Fact], ranges: Sequence[tuple[Var, Range]]) -> None:
+        self._facts, self._ranges = facts, ranges
+        ends = (end for _, r in ranges for end in (r.min, r.extent) if isinstance(end, Expr))
+        self.variables = free_vars(*roots, *(fact.condition for fact in facts), *ends, *(var for var, _ in ranges))
+        self._labels: dict[Expr, str] = {}
+        met: dict[str, int] = {}
+        for var in self.variables:
+            met[var.name] = met.get(var.name, 0) + 1
+            number = f"#{met[var.name]}" if met[var.name] > 1 else ""
+            self._labels[var] = _name(var.name) + number
+
+    def __call__(self, node: Node) -> str:
+        """An expression or condition in words; what is very long is cut."""
+        try:
+            return visible(to_text(node, limit=MAX_WORDS, names=self._labels))
+        except ValueError:
+            return "(an expression with a number of too many digits to show)"
+
+    def premises(self) -> str:
+        given = [f"{self(var)} in [{self.end(limits.min)}, {self.end(limits.max)}]" for var, limits in self._ranges]
+        given += [self(fact.condition) for fact in self._facts]
+        given += [said for var in self.variables if (said := self.declared(var))]
+        return f" given {'; '.join(given)}" if given else ""
+
+    def end(self, end: Expr | Infinity) -> str:
+        return self(end) if isinstance(end, Expr) else "-inf" if end.sign < 0 else "inf"
+
+    def declared(self, var: Var) -> str:
+        low, high, step = var.declared()
+        parts = [] if low is None else [f"at least {integer(low)}"]
+        parts += [] if high is None else [f"at most {integer(high)}"]
+        parts += [] if step == 1 else [f"a multiple of {integer(step)}"]
+        return f"{self(var)} {', '.join(parts)}" if parts else ""
+
+
+def _name(name: str) -> str:
+    """A name in a claim: quoted unless it is an identifier in ASCII, whose letters look like no others."""
+    return name_text(name) if name.isascii() else ascii(name)
+
+
+def integer(value: int) -> str:
+    """A number, in hexadecimal where it is longer than anybody reads."""
+    return str(value) if value.bit_length() <= 3 * _MAX_DIGITS else visible(hex(value))
+
+
+def visible(words: str) -> str:
+    """The text with everything that is not to be seen (escape sequences, line ends) written as Python would."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in words)
+
+
+# -- command -----------------------------------------------------------------------------------------------------------
+
 
 ACCEPTED, REJECTED, UNREADABLE = 0, 1, 2
 

@@ -1,44 +1,50 @@
-"""`Certificate`: a proof as data that a small program can check, and as sentences that a reader can follow.
+"""`Certificate`: a proof as data for the independent checker, and as sentences for readers; `check_certificate`.
 
-linear  for each way in which the goal could fail, numbers by which to multiply facts so that they add up to a negative
-        constant that would have to be at least 0 (Farkas; with products of facts, Krivine and Stengle's theorem); where
-        that needs it, for each side of a condition by itself (branch and bound)
-isl     the violating points as a set in isl's language; the claim is that it is empty
-points  a box all of whose points were tried
-z3      the negated goal with its facts as SMT-LIB 2 text; the claim is that it is unsatisfiable
-point   for a refuted goal: where it fails
+linear  a Farkas combination for each way in which the goal could fail: multiples of premises whose sum is a negative
+        constant although each premise is nonnegative (Schrijver, *Theory of Linear and Integer Programming*, section
+        7.3; with products of premises, the Positivstellensatz of Krivine and Stengle), split by branch and bound if
+        needed
+isl     the violating points as a set in isl's language, claimed to be empty
+points  a box, all of whose points were evaluated
+z3      the negated goal and the premises as SMT-LIB 2 text, claimed to be unsatisfiable
+point   a point that refutes the goal
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from intset.check.checker import check_certificate
-from intset.check.evidence import Combination, Premise, Term, clip, combination_words
+from intset.check.budget import CheckBudget
+from intset.check.evidence import Combination, Premise, WeightedProduct, clip, combination_words, is_well_formed
+from intset.check.isl_text import check_isl
+from intset.check.linear import check_linear
+from intset.check.points import check_point, check_points
+from intset.check.smt_text import check_z3
 from intset.check.text import fields_of, text_of
-from intset.check.wellformed import is_well_formed
-from intset.errors import ParseError
+from intset.errors import BudgetError, ParseError
+from intset.expr.arguments import refusal
+from intset.expr.definedness import asserted_parts
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.printer import to_text
 from intset.expr.range import Range
 from intset.expr.text import number_text
-from intset.facts import Fact
+from intset.facts import ASSERTED, Fact
 
 if TYPE_CHECKING:
+    from intset.check.bounds import Stated
     from intset.check.budget import CheckBudget
-    from intset.check.ends import Stated
     from intset.context import Context
 
-__all__ = ["Certificate", "Combination", "Premise", "Term"]
+__all__ = ["Certificate", "Combination", "Premise", "WeightedProduct"]
 
 
 @dataclass(frozen=True, eq=False)
 class Certificate:
     """Why `goal` is always true (or, for a vacuous proof, why no point exists).
 
-    `check()` verifies it by means that share nothing with how it was found; see `intset.check.checker`.
+    `check()` verifies it by means that share nothing with how it was found; see `intset.check.certificate`.
 
     Attributes
     ----------
@@ -115,3 +121,56 @@ class Certificate:
 
     def __str__(self) -> str:
         return "\n".join(self.words())
+
+
+# -- checking ----------------------------------------------------------------------------------------------------------
+
+
+_CHECKS: Mapping[str, Callable[[Certificate, CheckBudget], bool]] = {
+    "linear": check_linear,
+    "isl": check_isl,
+    "points": check_points,
+    "z3": check_z3,
+    "point": check_point,
+}
+
+
+def check_certificate(
+    cert: Certificate, ctx: Context | Stated | None = None, budget: CheckBudget | None = None
+) -> bool:
+    """Whether a certificate is right; with `ctx`, also whether what it states is stated by the context.
+
+    Of a goal that holds, facts and ranges must be some of the context's. Where it fails, they must be all of them: a
+    point outside a range that was left out refutes nothing. What cannot be checked within the budget is not right;
+    `budget.is_spent` tells it from what is wrong.
+    """
+    if not hasattr(cert, "combinations"):
+        raise refusal("what is checked", "a Certificate", cert)
+    checked_context(ctx)
+    if not is_well_formed(cert):
+        return False
+    budget = CheckBudget() if budget is None else budget
+    try:
+        return (ctx is None or belongs(cert, ctx)) and _CHECKS[cert.kind](cert, budget)
+    except BudgetError:
+        budget.is_spent = True
+        return False
+
+
+def checked_context(ctx: object) -> None:
+    """Refuse what has no ranges and facts to compare with."""
+    if ctx is not None and not (hasattr(ctx, "ranges") and hasattr(ctx, "facts")):
+        raise refusal("ctx", "a Context", ctx)
+
+
+def belongs(cert: Certificate, ctx: Context | Stated) -> bool:
+    """Whether the ranges and facts of the certificate are those of the context, or asserted by the goal itself."""
+    ranges, facts = ctx.ranges, set(ctx.facts)
+    stated = tuple(fact.condition for fact in facts)
+    evaluated = stated if cert.vacuous else (cert.goal, *stated)
+    asserted = asserted_parts(evaluated)
+    if not all(fact in facts or (fact.provenance == ASSERTED and fact.condition in asserted) for fact in cert.facts):
+        return False
+    if not all(ranges.get(var) == limits for var, limits in cert.ranges):
+        return False
+    return cert.kind != "point" or (facts <= set(cert.facts) and len(cert.ranges) == len(ranges))

@@ -1,12 +1,21 @@
-"""What a certificate of kind "linear" is made of: premises, products of them, and their combination."""
+"""The evidence of "linear" certificates (premises, products, combinations), and type checks of untrusted
+certificates.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from intset.expr.node import Cond, Expr, Node
+from intset.expr import ops
+from intset.expr.node import Cond, Expr, Node, Var
 from intset.expr.printer import to_text
+from intset.expr.range import Range
 from intset.expr.text import number_text
+from intset.facts import PROVENANCES, Fact
+
+if TYPE_CHECKING:
+    from intset.check.certificate import Certificate
 
 GOAL, FACT, DEFINED, RANGE, DECLARED, MEANING, DIVISOR, SQUARE = (
     "the goal negated",
@@ -29,7 +38,7 @@ class Premise(NamedTuple):
     cond: Cond
 
 
-class Term(NamedTuple):
+class WeightedProduct(NamedTuple):
     """`factor` times the product of the premises, each read as `something >= 0` (or `== 0`)."""
 
     factor: int
@@ -52,7 +61,7 @@ class Combination(NamedTuple):
     """
 
     case: tuple[Cond, ...]
-    terms: tuple[Term, ...]
+    terms: tuple[WeightedProduct, ...]
     divisors: tuple[tuple[Expr, Combination], ...] = ()
     on: Cond | None = None
     branches: tuple[Combination, ...] = ()
@@ -86,3 +95,84 @@ def combination_words(one: Combination) -> list[str]:
 def clip(node: Node | str) -> str:
     text = node if isinstance(node, str) else to_text(node, limit=300)
     return text if len(text) <= 600 else text[:600] + " ..."
+
+
+# -- well-formedness ---------------------------------------------------------------------------------------------------
+
+
+MAX_NESTING = 40  # of branches in branches
+_EVIDENCE: Mapping[str, tuple[str, ...]] = {
+    "linear": ("combinations",),
+    "isl": ("text",),
+    "points": ("count",),
+    "z3": ("text",),
+    "point": ("point",),
+}
+_UNUSED: Mapping[str, Any] = {"combinations": (), "text": "", "count": 0, "point": {}}
+
+
+def is_well_formed(cert: Certificate) -> bool:
+    """Whether the checks may read the certificate without meeting anything but what they expect."""
+    if not isinstance(cert.kind, str) or cert.kind not in _EVIDENCE:
+        return False
+    if not isinstance(cert.goal, Cond) or not isinstance(cert.vacuous, bool) or (cert.vacuous and cert.kind == "point"):
+        return False
+    if not are_facts(cert.facts) or not are_ranges(cert.ranges):
+        return False
+    used = _EVIDENCE[cert.kind]
+    if not all(type(getattr(cert, field)) is type(unused) for field, unused in _UNUSED.items()):
+        return False
+    if any(getattr(cert, field) != unused for field, unused in _UNUSED.items() if field not in used):
+        return False
+    return _is_point(cert.point) and all(_is_combination(one, 0) for one in cert.combinations)
+
+
+def are_facts(facts: object) -> bool:
+    return isinstance(facts, tuple) and all(
+        isinstance(fact, Fact) and isinstance(fact.condition, Cond) and fact.provenance in PROVENANCES for fact in facts
+    )
+
+
+def are_ranges(ranges: object) -> bool:
+    if not isinstance(ranges, tuple) or not all(isinstance(one, tuple) and len(one) == 2 for one in ranges):
+        return False
+    if not all(isinstance(var, Var) and isinstance(limits, Range) for var, limits in ranges):
+        return False
+    return len({var for var, _ in ranges}) == len(ranges)
+
+
+def _is_point(point: Mapping[Any, Any]) -> bool:
+    return all(isinstance(e, Expr) and e.op in (ops.VAR, ops.LOAD) and type(value) is int for e, value in point.items())
+
+
+def _is_combination(one: object, depth: int) -> bool:
+    if not isinstance(one, Combination) or depth > MAX_NESTING:
+        return False
+    case, terms, divisors, on, branches = _untyped(one)
+    if not _is_tuple_of(case, Cond) or not _is_tuple_of(terms, WeightedProduct) or not all(map(_is_term, terms)):
+        return False
+    if not _is_tuple_of(divisors, tuple) or not _is_tuple_of(branches, Combination):
+        return False
+    if not all(len(entry) == 2 and isinstance(entry[0], Expr) for entry in divisors):
+        return False
+    if (on is None and branches) or (on is not None and (terms or not isinstance(on, Cond))):
+        return False
+    return all(_is_combination(below, depth + 1) for below in (*branches, *(shown for _, shown in divisors)))
+
+
+def _is_term(term: WeightedProduct) -> bool:
+    factor, premises = _untyped(term)
+    return (
+        type(factor) is int
+        and _is_tuple_of(premises, Premise)
+        and all(premise.why in REASONS and isinstance(premise.cond, Cond) for premise in premises)
+    )
+
+
+def _untyped(fields: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The fields, of which nothing is taken for granted."""
+    return fields
+
+
+def _is_tuple_of(values: object, kind: type) -> bool:
+    return isinstance(values, tuple) and all(isinstance(value, kind) for value in values)

@@ -30,7 +30,7 @@ def emptiness_text(holds: Sequence[Cond], fails: Cond | None) -> str | None:
 
     The true set of violating points is a projection of it, or smaller: if it is empty, so are they.
     """
-    writer = _Writer()
+    writer = _IslTextWriter()
     parts = [writer.text(cond) for cond in holds]
     if fails is not None:
         parts.append(f"not ({writer.text(fails)})")
@@ -68,7 +68,7 @@ def is_empty_text(text: str, max_operations: int, budget: CheckBudget | None = N
         return False
 
 
-class _Writer:
+class _IslTextWriter:
     def __init__(self) -> None:
         self.names: dict[object, str] = {}
         self.extra: list[str] = []

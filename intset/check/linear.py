@@ -75,7 +75,7 @@ def check_combination(cert: Certificate, one: Combination, roots: Sequence[Cond]
         and not shown.divisors
         and check_combination(cert, shown, roots, budget)
     ]
-    known = _Known(cert, needs, budget)
+    known = _StatedComparisons(cert, needs, budget)
     waiting, count = [one], 0
     while waiting:
         part = waiting.pop()
@@ -108,7 +108,7 @@ def both_ways(on: Cond, needs: Sequence[Cond]) -> list[Literals] | None:
     return None if yes is None or no is None else yes + no
 
 
-class _Known:
+class _StatedComparisons:
     """The comparisons that a certificate states, looked up by premises."""
 
     def __init__(self, cert: Certificate, needs: Sequence[Cond], budget: CheckBudget) -> None:
@@ -120,7 +120,7 @@ class _Known:
         budget.spend(len(self.facts) + len(self.needs) + len(self.ranges))
 
 
-def _adds_up(known: _Known, one: Combination, positive: Sequence[Expr]) -> bool:
+def _adds_up(known: _StatedComparisons, one: Combination, positive: Sequence[Expr]) -> bool:
     expander = Expander(known.nonzero, known.budget)
     total: Poly = {}
     for factor, premises in one.terms:
@@ -141,7 +141,7 @@ def _adds_up(known: _Known, one: Combination, positive: Sequence[Expr]) -> bool:
     return set(total) == {UNIT} and total[UNIT] < 0
 
 
-def _holds(known: _Known, one: Combination, premise: Premise, positive: Sequence[Expr]) -> bool:
+def _holds(known: _StatedComparisons, one: Combination, premise: Premise, positive: Sequence[Expr]) -> bool:
     known.budget.spend(1 + len(one.case) + len(positive))
     why, cond = premise
     if cond.op not in ops.COMPARISONS or cond.op is ops.NE:

@@ -88,7 +88,7 @@ def check_point(cert: Certificate, budget: CheckBudget) -> bool:
         budget.spend(budget.evaluation(cond, bits))
     for index in (index for load in loads for index in load.args):
         budget.spend(budget.evaluation(index, bits))
-    point = _Reached(cert.point)
+    point = _PointWithReads(cert.point)
     try:
         if evaluate(cert.goal, point) is not False:
             return False
@@ -101,7 +101,7 @@ def check_point(cert: Certificate, budget: CheckBudget) -> bool:
         return False
 
 
-class _Reached(dict[Any, int]):
+class _PointWithReads(dict[Any, int]):
     """A point that remembers which of its loads were asked for."""
 
     def __init__(self, point: Mapping[Expr, int]) -> None:
@@ -115,13 +115,13 @@ class _Reached(dict[Any, int]):
         return found
 
 
-def _keeps_declarations(cert: Certificate, point: _Reached) -> bool:
+def _keeps_declarations(cert: Certificate, point: _PointWithReads) -> bool:
     variables = free_vars(*_stated(cert), *_range_conditions(cert))
     leaves = [*(var for var in variables if var in point), *point.loads]
     return all(evaluate(cond, point) for e in leaves for cond in declared_conditions(e))
 
 
-def _agrees(point: _Reached) -> bool:
+def _agrees(point: _PointWithReads) -> bool:
     """Whether the loads of one symbol that were reached with equal indices have one value."""
     seen: dict[tuple[object, ...], int] = {}
     for load in tuple(point.loads):

@@ -83,7 +83,7 @@ def unsat_text(cert: Certificate) -> str | None:
     conditions = premises if cert.vacuous else [*premises, make(ops.NOT, (cert.goal,))]
     if not _is_modest(conditions):
         return None
-    writer = _Writer(dict(cert.ranges))
+    writer = _SmtTextWriter(dict(cert.ranges))
     asserted = [writer.text(cond) for cond in conditions]
     return "\n".join([*writer.lines, *(f"(assert {text})" for text in (*writer.axioms, *asserted))])
 
@@ -113,7 +113,7 @@ def _factors(node: Node) -> tuple[Expr, ...]:
     return node.args[:1] if node.op is ops.MUL else ()
 
 
-class _Writer:
+class _SmtTextWriter:
     """Texts of nodes; declarations and names of long texts in `lines`, facts about unknown functions in `axioms`."""
 
     def __init__(self, ranges: Mapping[Var, Range]) -> None:
@@ -258,7 +258,7 @@ def _cast(node: Node, x: str) -> str:
     return f"(- (mod (+ {x} {half}) {1 << bits}) {half})"
 
 
-def _texts_of(writer: _Writer, node: Node, args: list[str]) -> str:
+def _texts_of(writer: _SmtTextWriter, node: Node, args: list[str]) -> str:
     op = node.op
     if op in _INFIX:
         return f"({_INFIX[op]} {args[0]} {args[1]})"
@@ -267,12 +267,12 @@ def _texts_of(writer: _Writer, node: Node, args: list[str]) -> str:
     return _SPECIAL[op](writer, node, args)
 
 
-def _load(writer: _Writer, node: Node, args: list[str]) -> str:
+def _load(writer: _SmtTextWriter, node: Node, args: list[str]) -> str:
     name = writer.function(node.data, node.data.rank)
     return f"({name} {' '.join(args)})" if args else name
 
 
-_Text = Callable[[_Writer, "Node", list[str]], str]
+_Text = Callable[[_SmtTextWriter, "Node", list[str]], str]
 _SPECIAL: Mapping[ops.Op, _Text] = {
     ops.CONST: lambda w, e, a: number(e.data),
     ops.VAR: lambda w, e, a: w.variable(),

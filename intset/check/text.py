@@ -12,8 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from intset.check import evidence as names
-from intset.check.evidence import Combination, Premise, Term
-from intset.check.wellformed import MAX_NESTING
+from intset.check.evidence import MAX_NESTING, Combination, Premise, WeightedProduct
 from intset.errors import InputError, ParseError
 from intset.expr import ops
 from intset.expr.length import as_width
@@ -37,7 +36,7 @@ _LEAVES = (ops.CONST, ops.VAR, ops.LOAD, ops.BOOL)
 
 def text_of(cert: Certificate) -> str:
     """The certificate as one line."""
-    writer = Writer()
+    writer = CertificateWriter()
     body = writer.certificate(cert)
     return dump({"certificate": VERSION, "nodes": writer.rows, **body})
 
@@ -45,7 +44,7 @@ def text_of(cert: Certificate) -> str:
 def fields_of(text: str) -> dict[str, Any]:
     """The fields of the certificate that a line of text is; `ParseError` when it is none."""
     table = load(text, "certificate")
-    return Reader(table.pop("nodes", None)).certificate(table)
+    return CertificateReader(table.pop("nodes", None)).certificate(table)
 
 
 def dump(table: Mapping[str, Any]) -> str:
@@ -77,7 +76,7 @@ def is_a(what: str, text: str) -> bool:
 # -- writing ------------------------------------------------------------------------------------------------------
 
 
-class Writer:
+class CertificateWriter:
     """The rows of the nodes met so far, and the parts of a certificate in terms of them."""
 
     def __init__(self) -> None:
@@ -181,7 +180,7 @@ def read_name(value: object) -> str:
     return value
 
 
-class Reader:
+class CertificateReader:
     """The nodes of a table, and the parts of a certificate made from them."""
 
     def __init__(self, rows: object) -> None:
@@ -287,12 +286,12 @@ class Reader:
         branches = tuple(self._combination(one, depth + 1) for one in read_list(table.get("branches", [])))
         return Combination(case, terms, divisors, on, branches)
 
-    def _term(self, row: list[Any]) -> Term:
+    def _term(self, row: list[Any]) -> WeightedProduct:
         premises = [read_list(one, 2, 2) for one in row[1:]]
         for why, _ in premises:
             if type(why) is not int or not 0 <= why < len(names.REASONS):
                 raise refuse("a premise without a reason")
-        return Term(
+        return WeightedProduct(
             read_number(row[0]), tuple(Premise(names.REASONS[why], self.node(cond, Cond)) for why, cond in premises)
         )
 

@@ -20,9 +20,9 @@ from intset.expr.range import Range
 from intset.expr.text import shown
 from intset.expr.walk import free_vars
 from intset.facts import ASSERTED, Fact
-from intset.prover.basis import PROVED, REFUTED, Basis, Decided
 from intset.prover.combination import combinations
-from intset.prover.effort import Effort, SpentError
+from intset.prover.question import PROVED, REFUTED, Basis, Decided
+from intset.prover.simplex import SearchBudget, SearchSpentError
 from intset.prover.smt import SmtSession
 
 SOON = 100_000  # steps in which most combinations are found
@@ -52,7 +52,7 @@ def certify(goal: Cond, proof: Decided, used: Collection[Fact]) -> Certificate:
     else:
         kinds = _ORDER.get(proof.by, _ORDER["linear"])
         soon = SOON_WHERE_LINEAR if proof.by == "linear" else SOON
-        found = first_accepted(_claims(goal, proof, used), basis, kinds, Effort(MAX_EFFORT), soon)
+        found = first_accepted(_claims(goal, proof, used), basis, kinds, SearchBudget(MAX_EFFORT), soon)
     if found is None:
         raise InputError(f"no certificate was found for {shown(goal)}")
     return found
@@ -106,7 +106,7 @@ def _first_value(var: Var, limits: Range | None, point: Mapping[Expr, int]) -> i
 
 
 def first_accepted(
-    claims: Iterable[Certificate], basis: Basis, kinds: Sequence[str], effort: Effort, soon: int = SOON
+    claims: Iterable[Certificate], basis: Basis, kinds: Sequence[str], effort: SearchBudget, soon: int = SOON
 ) -> Certificate | None:
     """The first certificate of one of the claims that is found and that the checker accepts; each is tried once.
 
@@ -122,13 +122,13 @@ def first_accepted(
         tried.append(what)
         for kind in kinds:
             try:
-                for found in _FINDERS[kind](claim, basis, Effort(soon)):
+                for found in _FINDERS[kind](claim, basis, SearchBudget(soon)):
                     if found.check():
                         return found
-            except SpentError:
+            except SearchSpentError:
                 long.append(claim)
     for claim in long:
-        with suppress(SpentError):
+        with suppress(SearchSpentError):
             for found in _FINDERS["linear"](claim, basis, effort):
                 if found.check():
                     return found
@@ -166,10 +166,10 @@ def _ranges(basis: Basis, roots: tuple[Cond, ...]) -> tuple[tuple[Var, Range], .
     return tuple(found.items())
 
 
-def _linear(claim: Certificate, basis: Basis, effort: Effort) -> Iterator[Certificate]:
+def _linear(claim: Certificate, basis: Basis, effort: SearchBudget) -> Iterator[Certificate]:
     try:
         found = combinations(claim, effort)
-    except SpentError:
+    except SearchSpentError:
         raise
     except BudgetError:
         return
@@ -177,19 +177,19 @@ def _linear(claim: Certificate, basis: Basis, effort: Effort) -> Iterator[Certif
         yield replace(claim, kind="linear", combinations=found)
 
 
-def _isl(claim: Certificate, basis: Basis, effort: Effort) -> Iterator[Certificate]:
+def _isl(claim: Certificate, basis: Basis, effort: SearchBudget) -> Iterator[Certificate]:
     text = emptiness_text(premises_of(claim), None if claim.vacuous else claim.goal)
     if text is not None:
         yield replace(claim, kind="isl", text=text)
 
 
-def _points(claim: Certificate, basis: Basis, effort: Effort) -> Iterator[Certificate]:
+def _points(claim: Certificate, basis: Basis, effort: SearchBudget) -> Iterator[Certificate]:
     box = box_of(claim)  # has no more points than `len` can say
     if box is not None and prod(map(len, box.values())) <= basis.config.points:
         yield replace(claim, kind="points", count=prod(map(len, box.values())))
 
 
-def _z3(claim: Certificate, basis: Basis, effort: Effort) -> Iterator[Certificate]:
+def _z3(claim: Certificate, basis: Basis, effort: SearchBudget) -> Iterator[Certificate]:
     """The claim with what z3 needs of it, then with all of it: z3 may be led astray by what has no part in a proof."""
     narrowed = _narrowed(claim, basis)
     for one in (claim,) if narrowed is None else (narrowed, claim):
@@ -214,7 +214,7 @@ def _narrowed(claim: Certificate, basis: Basis) -> Certificate | None:
     return replace(claim, facts=facts, ranges=ranges)
 
 
-_FINDERS: Mapping[str, Callable[[Certificate, Basis, Effort], Iterator[Certificate]]] = {
+_FINDERS: Mapping[str, Callable[[Certificate, Basis, SearchBudget], Iterator[Certificate]]] = {
     "linear": _linear,
     "isl": _isl,
     "points": _points,

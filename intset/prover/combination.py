@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from intset.check import evidence as names
 from intset.check.certificate import Certificate
-from intset.check.evidence import Combination, Premise, Term
+from intset.check.evidence import Combination, Premise, WeightedProduct
 from intset.check.linear import both_ways, nonzero, ways_to_fail
 from intset.check.polynomials import UNIT, Expander, Monomial, Poly, add, multiply
 from intset.check.premises import Literals, declared_conditions, literals, meaning, range_conditions
@@ -30,8 +30,7 @@ from intset.expr.node import Cond, Expr, const, constant_value
 from intset.expr.walk import free_vars, opaque_terms, postorder
 from intset.frame import Frame
 from intset.linear.form import order_key
-from intset.prover.effort import Effort, SpentError
-from intset.prover.simplex import RIGHT, Row, weights
+from intset.prover.simplex import RIGHT, Row, SearchBudget, SearchSpentError, weights
 
 MAX_PREMISES = (48, 30, 16)  # so many premises may be taken alone, in products of two, in products of three
 MAX_MONOMIALS = 2_000
@@ -54,12 +53,12 @@ class Column(NamedTuple):
     is_zero: bool
 
 
-def combinations(cert: Certificate, effort: Effort) -> tuple[Combination, ...] | None:
+def combinations(cert: Certificate, effort: SearchBudget) -> tuple[Combination, ...] | None:
     """A combination for each way in which the goal could fail; `None` when one of them was not found.
 
     Raises
     ------
-    BudgetError: a product is too long; `SpentError`, of these: more steps would be needed.
+    BudgetError: a product is too long; `SearchSpentError`, of these: more steps would be needed.
     """
     found: list[Combination] = []
     for case, roots in ways_to_fail(cert):
@@ -74,7 +73,7 @@ def combinations(cert: Certificate, effort: Effort) -> tuple[Combination, ...] |
     return tuple(found)
 
 
-def refute(cert: Certificate, case: Literals, roots: Sequence[Cond], effort: Effort) -> Combination | None:
+def refute(cert: Certificate, case: Literals, roots: Sequence[Cond], effort: SearchBudget) -> Combination | None:
     """Multipliers that show that the comparisons in `case` do not hold together at any point."""
     plain = _premises(cert, case, roots)
     if sum(1 for _ in postorder([premise.cond for premise in plain])) > MAX_NODES:
@@ -89,11 +88,11 @@ def refute(cert: Certificate, case: Literals, roots: Sequence[Cond], effort: Eff
             divisors.append((divisor, Combination(below, terms)))
     positive = [divisor for divisor, _ in divisors]
     premises = [*plain, *(Premise(names.DIVISOR, divisor >= 1) for divisor in positive)]
-    found = Search(cert, premises, positive, definedness(roots), effort).refute(case)
+    found = CombinationSearch(cert, premises, positive, definedness(roots), effort).refute(case)
     return None if found is None else found._replace(divisors=_used(tuple(divisors), found))
 
 
-class Search:
+class CombinationSearch:
     """The search for a combination of one case, which is split where that helps; it counts what it tries."""
 
     def __init__(
@@ -102,7 +101,7 @@ class Search:
         premises: list[Premise],
         positive: Sequence[Expr],
         needs: Sequence[Cond],
-        effort: Effort,
+        effort: SearchBudget,
     ) -> None:
         self.premises, self.positive, self.needs, self.effort = premises, positive, needs, effort
         self.nonzero = nonzero(needs)
@@ -141,7 +140,7 @@ def splits(
     positive: Sequence[Expr],
     not_zero: Collection[Expr],
     known: Frame,
-    effort: Effort,
+    effort: SearchBudget,
 ) -> Iterator[Cond]:
     """Conditions on which it may help to split a case, the most promising first."""
     below = postorder([premise.cond for column in columns for premise in column.premises])
@@ -220,7 +219,7 @@ def _factors(monomial: Iterable[tuple[Any, int]], atoms: Mapping[Any, Expr]) -> 
     return factors
 
 
-def _fractional(columns: list[Column], effort: Effort) -> tuple[Any, int] | None:
+def _fractional(columns: list[Column], effort: SearchBudget) -> tuple[Any, int] | None:
     """An atom that is no integer in some solution of the relaxation, and the next integer above."""
     places = {m: number for number, m in enumerate(dict.fromkeys(m for column in columns for m in column.poly if m))}
     if len(places) > MAX_MONOMIALS or len(columns) > MAX_PREMISES[0] or _is_long(columns):
@@ -322,7 +321,9 @@ def _column(expander: Expander, premise: Premise) -> Column:
     return Column((premise,), *expander.sides(premise.cond))
 
 
-def _terms(columns: list[Column], effort: Effort, degrees: Sequence[int] = (1, 2, 3)) -> tuple[Term, ...] | None:
+def _terms(
+    columns: list[Column], effort: SearchBudget, degrees: Sequence[int] = (1, 2, 3)
+) -> tuple[WeightedProduct, ...] | None:
     """The terms of a combination, of products of as few premises as are enough."""
     for degree in degrees:
         if degree > 1 and len(columns) > MAX_PREMISES[degree - 1]:
@@ -334,7 +335,7 @@ def _terms(columns: list[Column], effort: Effort, degrees: Sequence[int] = (1, 2
     return None
 
 
-def _products(columns: Sequence[Column], degree: int, effort: Effort) -> Iterator[Column]:
+def _products(columns: Sequence[Column], degree: int, effort: SearchBudget) -> Iterator[Column]:
     effort.charge(STEPS * _entries(columns))
     usable = [column for column in columns if column.premises[0].why != names.SQUARE]
     yield from columns
@@ -366,7 +367,7 @@ def _entries(columns: Iterable[Column]) -> int:
     return sum(len(column.poly) for column in columns)
 
 
-def _solve(columns: list[Column], effort: Effort) -> tuple[Term, ...] | None:
+def _solve(columns: list[Column], effort: SearchBudget) -> tuple[WeightedProduct, ...] | None:
     rows: dict[Any, list[tuple[int, int]]] = {UNIT: []}
     for number, column in enumerate(columns):
         for monomial, k in column.poly.items():
@@ -380,15 +381,15 @@ def _solve(columns: list[Column], effort: Effort) -> tuple[Term, ...] | None:
     if found is None:
         return None
     scale = lcm(*(weight.denominator for weight in found.values()))
-    return tuple(Term(int(k * scale), columns[number].premises) for number, k in sorted(found.items()) if k)
+    return tuple(WeightedProduct(int(k * scale), columns[number].premises) for number, k in sorted(found.items()) if k)
 
 
-def _weights(rows: list[Row], free: Collection[int], effort: Effort) -> dict[int, Fraction] | None:
+def _weights(rows: list[Row], free: Collection[int], effort: SearchBudget) -> dict[int, Fraction] | None:
     """What the simplex method finds in the steps of one system."""
-    part = Effort(min(MAX_STEPS, effort.left))
+    part = SearchBudget(min(MAX_STEPS, effort.left))
     try:
         return weights(rows, free, part)
-    except SpentError:
+    except SearchSpentError:
         if part.steps < MAX_STEPS:
             raise
         return None

@@ -1,8 +1,13 @@
-"""`Question`: a goal in a scope, as the tiers of the prover work on it."""
+"""A prover question, the basis it is asked under, and the answer as data.
+
+`Basis`: ranges, facts, definedness conditions and budgets. `Decided`: status, tier and counterexample of an answer.
+`ProofQuestion`: a goal in a scope, with the test that every tier applies to a proposed counterexample.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from intset.config import Config
 from intset.domains.certified.witness import Point, complete, in_domain
@@ -11,11 +16,48 @@ from intset.errors import EvaluationError, InputError
 from intset.expr.evaluate import evaluate
 from intset.expr.length import some_may_be_long
 from intset.expr.node import Cond, Expr, Node, Var
+from intset.expr.range import Range
 from intset.expr.walk import free_vars, opaque_terms, postorder
+from intset.facts import Fact
 from intset.frame import Frame
 
+PROVED, REFUTED, UNKNOWN = "proved", "refuted", "unknown"
 
-class Question:
+
+class Basis(NamedTuple):
+    """What a question was asked under.
+
+    Attributes
+    ----------
+    ranges, facts: those of the context.
+    defined: conditions under which the goal has a value, and that are not facts.
+    requires: those of them that are side conditions of the answer.
+    config: the budgets.
+    """
+
+    ranges: Mapping[Var, Range] = {}
+    facts: tuple[Fact, ...] = ()
+    defined: tuple[Cond, ...] = ()
+    requires: tuple[Cond, ...] = ()
+    config: Config = Config()
+
+
+NOTHING = Basis()
+
+
+class Decided(NamedTuple):
+    """The answer to a question; the fields are those of `Proof`. A tier that proves a goal need not look for a point:
+    `vacuous` says that none is known to exist."""
+
+    status: str
+    by: str
+    vacuous: bool = False
+    counterexample: Mapping[Expr, int] | None = None
+    reason: str = ""
+    basis: Basis = NOTHING
+
+
+class ProofQuestion:
     """A goal in a frame: what the tiers work on."""
 
     def __init__(self, frame: Frame, goal: Cond, config: Config) -> None:

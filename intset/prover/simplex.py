@@ -1,9 +1,12 @@
-"""Nonnegative combinations of columns, by the simplex method in exact integers.
+"""The simplex method in exact integers: nonnegative weights under which columns add up to a right-hand side.
 
-The systems of a combination are small, a dozen of sparse columns: the first phase of the simplex method answers them
-in less time than a z3 context takes to make. Rows are scaled to coprime integers, so nothing is rounded, and pivots
-are chosen by Bland's rule ("New finite pivoting rules for the simplex method", 1977), so it ends; a long way there is
-left to others by a budget in steps.
+Phase one of the two-phase method (Dantzig 1951; Schrijver, *Theory of Linear and Integer Programming*, chapter 11)
+over a sparse tableau. Every row is an equation; an artificial variable starts as basic in each, and pivots drive their
+sum to 0. Rows are scaled to coprime integers, so nothing is rounded. Entering and leaving variables follow Bland's
+rule (*New finite pivoting rules for the simplex method*, 1977), so the method terminates; a `SearchBudget` in steps
+stops long runs.
+
+Systems of Farkas combinations have about a dozen sparse columns: this answers them faster than a z3 context starts.
 """
 
 from __future__ import annotations
@@ -13,17 +16,19 @@ from fractions import Fraction
 from math import gcd
 from typing import Final
 
-from intset.prover.effort import Effort
+from intset.errors import BudgetError
 
 Row = dict[int, int]  # what is multiplied with each weight; under RIGHT what it adds up to
 RIGHT: Final = -1
 
 
-def weights(rows: Iterable[Mapping[int, int]], free: Collection[int], effort: Effort) -> dict[int, Fraction] | None:
+def weights(
+    rows: Iterable[Mapping[int, int]], free: Collection[int], effort: SearchBudget
+) -> dict[int, Fraction] | None:
     """Weights, none below 0 except those of `free`, under which every row adds up; `None` when there are none.
 
-    A weight that is absent is 0. A step of the effort is an entry of a row that is written; `SpentError` where too few
-    are left.
+    A weight that is absent is 0. A step of the effort is an entry of a row that is written; `SearchSpentError` where
+    too few are left.
     """
     return _Tableau(rows, effort).solved(free)
 
@@ -31,7 +36,7 @@ def weights(rows: Iterable[Mapping[int, int]], free: Collection[int], effort: Ef
 class _Tableau:
     """The rows, each solved for the weight that is basic in it, which stands in no other."""
 
-    def __init__(self, rows: Iterable[Mapping[int, int]], effort: Effort) -> None:
+    def __init__(self, rows: Iterable[Mapping[int, int]], effort: SearchBudget) -> None:
         self.rows: list[Row] = [dict(row) for row in rows]
         self.basic: list[int | None] = [None] * len(self.rows)  # None: a weight of its own, which is to become 0
         self._effort = effort
@@ -118,3 +123,35 @@ class _Tableau:
             )
             values[column] = (row.get(RIGHT, 0) - rest) / row[column]
         return values
+
+
+# -- budget ------------------------------------------------------------------------------------------------------------
+
+
+class SearchSpentError(BudgetError):
+    """A search had no steps left."""
+
+
+class SearchBudget:
+    """Steps of a search, counted alike on every machine; one takes about a microsecond.
+
+    Example
+    -------
+    >>> effort = SearchBudget(10)
+    >>> effort.charge(8)
+    >>> effort.charge(8)
+    Traceback (most recent call last):
+    ...
+    intset.prover.simplex.SearchSpentError: the search was given up after 10 steps
+    """
+
+    __slots__ = ("left", "steps")
+
+    def __init__(self, steps: int) -> None:
+        self.steps = self.left = steps
+
+    def charge(self, steps: int) -> None:
+        """Take steps, before what they stand for is done; `SearchSpentError` where fewer are left."""
+        self.left -= steps
+        if self.left < 0:
+            raise SearchSpentError(f"the search was given up after {self.steps} steps")

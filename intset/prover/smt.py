@@ -17,11 +17,10 @@ from intset.expr import ops
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, Node, Var
 from intset.expr.walk import postorder
-from intset.prover.smt_encode import MAX_SHIFT, Bounds, Carrier, Encoder
-from intset.prover.z3_solver import DEFAULT_RLIMIT, SUPPLY, keeping_interrupts
-from intset.prover.z3_terms import Term, Terms, load_z3
+from intset.prover.smt_encode import MAX_SHIFT, BoundsHint, Carrier, Encoder
+from intset.prover.z3_solver import DEFAULT_RLIMIT, WORKBENCHES, Z3Term, Z3Terms, keeping_interrupts, load_z3
 
-Fact: TypeAlias = tuple[Cond, Any]  # a condition that holds, and the label by which `core` names it
+LabelledFact: TypeAlias = tuple[Cond, Any]  # a condition that holds, and the label by which `core` names it
 Model: TypeAlias = dict[Expr, int]
 Taught: TypeAlias = tuple[Node, tuple[int, ...]]  # a bit operation, and arguments of it where z3 was told the value
 
@@ -93,9 +92,9 @@ class SmtSession:
     def check(
         self,
         goal: Cond,
-        facts: Sequence[Fact] = (),
+        facts: Sequence[LabelledFact] = (),
         rlimit: int = DEFAULT_RLIMIT,
-        bounds: Bounds | None = None,
+        bounds: BoundsHint | None = None,
         core: bool = True,
         points: bool = True,
     ) -> SmtResult:
@@ -111,23 +110,23 @@ class SmtSession:
         core: whether to look for facts that can be left out of a proof.
         points: whether to look for a point where the goal fails when z3's own is none; else only a proof is wanted.
         """
-        query = _Query(goal, tuple(facts), bounds)
+        query = _SmtQuery(goal, tuple(facts), bounds)
         with keeping_interrupts():
             try:
-                engine = _Engine(rlimit, self._timeout_ms, core, points)
+                engine = _SmtEngine(rlimit, self._timeout_ms, core, points)
             except BudgetError as refusal:  # there is no z3
                 return query.unknown(str(refusal))
             try:
                 return engine.answer(query, rlimit)
             finally:
-                SUPPLY.give_back(engine.bench)
+                WORKBENCHES.give_back(engine.bench)
 
 
 @dataclass(frozen=True, slots=True)
-class _Query:
+class _SmtQuery:
     goal: Cond
-    facts: tuple[Fact, ...]
-    bounds: Bounds | None
+    facts: tuple[LabelledFact, ...]
+    bounds: BoundsHint | None
 
     def unknown(self, reason: str, taught: Sequence[Taught] = ()) -> SmtResult:
         return SmtResult("unknown", self.smtlib(taught), reason=reason)
@@ -149,19 +148,19 @@ class _Query:
             return False
 
 
-class _Engine:
+class _SmtEngine:
     """One question in a z3 context of its own."""
 
     def __init__(self, rlimit: int, timeout_ms: int, core: bool, points: bool) -> None:
         self.z3 = load_z3()
         self.timeout_ms, self.core, self.points = timeout_ms, core, points
-        self.bench = SUPPLY.take(rlimit)
+        self.bench = WORKBENCHES.take(rlimit)
         self.terms = self.bench.terms
         self.ref, self.solver = self.terms.ref, self.bench.solver.solver
         self.encoder = Encoder(self.terms)
         self.asserted: dict[Carrier, None] = {}  # in order: what z3 is told must not depend on addresses
 
-    def answer(self, query: _Query, rlimit: int) -> SmtResult:
+    def answer(self, query: _SmtQuery, rlimit: int) -> SmtResult:
         """What `decide` says; unknown where the question cannot be put to z3."""
         try:
             return self.decide(query, rlimit)
@@ -170,10 +169,10 @@ class _Engine:
         except self.z3.Z3Exception as failure:
             return query.unknown(f"z3: {failure}")
 
-    def decide(self, query: _Query, rlimit: int) -> SmtResult:
+    def decide(self, query: _SmtQuery, rlimit: int) -> SmtResult:
         facts = [self.encoder.encode(fact, query.bounds) for fact, _ in query.facts]
         goal = self.encoder.encode(query.goal, query.bounds)
-        names: dict[Term, Any] = {}
+        names: dict[Z3Term, Any] = {}
         for number, (fact, (_, label)) in enumerate(zip(facts, query.facts, strict=True)):
             self._assert_facts_of(fact.carriers)
             name = self.terms.unknown_condition(f"fact {number}")
@@ -192,13 +191,13 @@ class _Engine:
                 for fact in carrier.facts:
                     self._tell(fact, carrier.literal)
 
-    def _tell(self, condition: Term, name: Term | None = None) -> None:
+    def _tell(self, condition: Z3Term, name: Z3Term | None = None) -> None:
         """Assert a condition, by its name where it has one."""
         told = condition if name is None else self.terms.implied(name, condition)
         self.z3.Z3_solver_assert(self.ref, self.solver, told.ast)
 
-    def _search(self, query: _Query, names: dict[Term, Any], carriers: list[Carrier], rlimit: int) -> SmtResult:
-        declared: dict[Term, Any] = {
+    def _search(self, query: _SmtQuery, names: dict[Z3Term, Any], carriers: list[Carrier], rlimit: int) -> SmtResult:
+        declared: dict[Z3Term, Any] = {
             carrier.literal: carrier.node for carrier in carriers if carrier.literal is not None
         }
         literals = [*names, *declared]
@@ -228,13 +227,13 @@ class _Engine:
                 break
         return query.unknown("candidate", taught)
 
-    def _counterexample(self, query: _Query, carriers: Sequence[Carrier], values: Any) -> Model | None:
+    def _counterexample(self, query: _SmtQuery, carriers: Sequence[Carrier], values: Any) -> Model | None:
         """The point of a z3 model, if it is one where the goal fails."""
         model = {c.node: self.terms.value(values, c.term) for c in carriers if c.window is None}
         return model if query.confirms(model, carriers) else None
 
     def _small_counterexample(
-        self, query: _Query, carriers: Sequence[Carrier], literals: Sequence[Term], rlimit: int
+        self, query: _SmtQuery, carriers: Sequence[Carrier], literals: Sequence[Z3Term], rlimit: int
     ) -> Model | None:
         """One where every bit operation is within the window in which z3 knows its value."""
         self.z3.Z3_solver_push(self.ref, self.solver)
@@ -246,7 +245,7 @@ class _Engine:
         self.z3.Z3_solver_pop(self.ref, self.solver, 1)
         return model
 
-    def _ask(self, literals: Sequence[Term], rlimit: int) -> tuple[Any, str]:
+    def _ask(self, literals: Sequence[Z3Term], rlimit: int) -> tuple[Any, str]:
         self.bench.limit(rlimit, self.timeout_ms)
         start = time.monotonic()
         assumed = (self.z3.Ast * len(literals))(*[literal.ast for literal in literals])
@@ -261,12 +260,12 @@ class _Engine:
         late = self.timeout_ms and (time.monotonic() - start) * 1000 >= self.timeout_ms
         return verdict, "timeout" if late else "rlimit"
 
-    def _unsat_core(self, literals: Sequence[Term]) -> list[Term]:
+    def _unsat_core(self, literals: Sequence[Z3Term]) -> list[Z3Term]:
         """Those of the literals that z3 used."""
         used = self.terms.unsat_core(self.solver)
         return [literal for literal in literals if self.z3.Z3_get_ast_id(self.ref, literal.ast) in used]
 
-    def _minimal(self, core: Sequence[Term]) -> set[Term]:
+    def _minimal(self, core: Sequence[Z3Term]) -> set[Z3Term]:
         """A subset of an unsatisfiable core that is still one, with as much left out as a few cheap checks allow."""
         needed = sorted(core, key=lambda literal: self.z3.Z3_get_ast_id(self.ref, literal.ast))
         for literal in needed[:_TRIALS]:
@@ -300,15 +299,15 @@ def _affordable(node: Node, model: Model) -> bool:
         return True
 
 
-def _smtlib(query: _Query, taught: tuple[Taught, ...]) -> str:
+def _smtlib(query: _SmtQuery, taught: tuple[Taught, ...]) -> str:
     """The query alone, as SMT-LIB 2 text: unsatisfiable when the goal is proved."""
     # A new context: z3's order of terms, and so the text, depends on what the context knows.
-    encoder = Encoder(Terms(load_z3().Context()))
+    encoder = Encoder(Z3Terms(load_z3().Context()))
     encodings = [encoder.encode(cond, query.bounds) for cond in (*(fact for fact, _ in query.facts), query.goal)]
     *facts, goal = encodings
     carriers = dict.fromkeys(carrier for encoding in encodings for carrier in encoding.carriers)
     solver = load_z3().SimpleSolver(ctx=encoder.terms.context)
-    told: list[Term | None] = [fact for carrier in carriers for fact in carrier.facts]
+    told: list[Z3Term | None] = [fact for carrier in carriers for fact in carrier.facts]
     told += [carrier.definition for carrier in carriers]
     told += [encoder.lemma(carrier, values) for node, values in taught for carrier in carriers if carrier.node is node]
     told += [encoder.all_of(fact.defined, fact.value) for fact in facts]

@@ -24,10 +24,10 @@ from intset.expr.node import Node, Var, constant_value
 from intset.expr.opaque import Opaque
 from intset.expr.ops import Op
 from intset.expr.walk import postorder
-from intset.prover.z3_terms import Function, Term, Terms
+from intset.prover.z3_solver import Z3Function, Z3Term, Z3Terms
 
-Interval: TypeAlias = tuple[int | None, int | None]
-Bounds: TypeAlias = Callable[[Node], Interval]
+HintedInterval: TypeAlias = tuple[int | None, int | None]
+BoundsHint: TypeAlias = Callable[[Node], HintedInterval]
 
 # Beyond these z3 overflows the C stack (nested ite) or stops heeding its limits (nested products).
 MAX_NODES: Final = 20_000
@@ -54,12 +54,12 @@ class Carrier:
     """
 
     node: Any
-    term: Term
-    facts: tuple[Term, ...]
-    literal: Term | None = None
-    window: Term | None = None
-    definition: Term | None = None
-    arguments: tuple[Term, ...] = ()
+    term: Z3Term
+    facts: tuple[Z3Term, ...]
+    literal: Z3Term | None = None
+    window: Z3Term | None = None
+    definition: Z3Term | None = None
+    arguments: tuple[Z3Term, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,15 +69,15 @@ class Encoding:
     `value` is meaningful where `defined` holds (`None`: everywhere); `carriers` are the terms below, arguments first.
     """
 
-    value: Term
-    defined: Term | None
+    value: Z3Term
+    defined: Z3Term | None
     carriers: tuple[Carrier, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Entry:
-    value: Term
-    defined: Term | None
+class _EncodedNode:
+    value: Z3Term
+    defined: Z3Term | None
     carrier: Carrier | None
     depth: int
     degree: int
@@ -89,20 +89,20 @@ class Encoder:
     Bounds given to `encode` are hints that decide how much is said about bit operations; they need not be true.
     """
 
-    def __init__(self, terms: Terms) -> None:
+    def __init__(self, terms: Z3Terms) -> None:
         self.terms: Final = terms
         self._and = self.terms.function("bitand", 2)
         self._pow2 = self.terms.function("pow2", 1)
         self._true = self.terms.truth(True)
-        self._entries: dict[Node, _Entry] = {}
+        self._entries: dict[Node, _EncodedNode] = {}
         self._encodings: dict[Node, Encoding] = {}
-        self._functions: dict[Opaque, Function] = {}
+        self._functions: dict[Opaque, Z3Function] = {}
         self._serial = itertools.count()
-        self._bounds: Bounds = _unknown
+        self._bounds: BoundsHint = _unknown
         self._degree, self._max_degree = 0, MAX_DEGREE
         self._carriers: dict[Node, Carrier] = {}  # made by the encoding of a node, until `_enter` takes it
 
-    def encode(self, root: Node, bounds: Bounds | None = None) -> Encoding:
+    def encode(self, root: Node, bounds: BoundsHint | None = None) -> Encoding:
         """The encoding of `root`.
 
         Raises BudgetError when it is so large, or of so high a degree, that z3 could not be trusted to stop.
@@ -121,11 +121,11 @@ class Encoder:
         encoding = self._encodings[root] = Encoding(entry.value, entry.defined, tuple(carriers))
         return encoding
 
-    def defined(self, root: Node) -> Term:
+    def defined(self, root: Node) -> Z3Term:
         """A z3 Bool: true exactly where `evaluate(root)` has a value (given the values of the opaque terms)."""
         return self.or_true(self.encode(root).defined)
 
-    def lemma(self, carrier: Carrier, values: Sequence[int]) -> Term | None:
+    def lemma(self, carrier: Carrier, values: Sequence[int]) -> Z3Term | None:
         """The true value of an uninterpreted function at the arguments `values`, as a fact; `None` if too large."""
         if len(carrier.arguments) == 2:
             truth = values[0] & values[1]
@@ -136,27 +136,27 @@ class Encoder:
         there = [arg.eq(self.integer(value)) for arg, value in zip(carrier.arguments, values, strict=True)]
         return self.terms.implied(self.terms.both(*there), carrier.term.eq(self.integer(truth)))
 
-    def integer(self, value: int) -> Term:
+    def integer(self, value: int) -> Z3Term:
         """The constant `value`, of any size that is not absurd."""
         if value.bit_length() > MAX_CONSTANT_BITS + 1:
             raise BudgetError(f"a constant of {value.bit_length()} bits")
         return self.terms.integer(value)
 
-    def power(self, exponent: int) -> Term:
+    def power(self, exponent: int) -> Z3Term:
         """2 to the power of `exponent`."""
         if exponent > MAX_CONSTANT_BITS:
             raise BudgetError(f"a constant of {exponent} bits")
         return self.integer(1 << exponent)
 
-    def or_true(self, condition: Term | None) -> Term:
+    def or_true(self, condition: Z3Term | None) -> Z3Term:
         return self._true if condition is None else condition
 
-    def all_of(self, *conditions: Term | None) -> Term | None:
+    def all_of(self, *conditions: Z3Term | None) -> Z3Term | None:
         """The conjunction of z3 conditions, of which `None` is the true one."""
         some = [condition for condition in conditions if condition is not None]
         return self.terms.both(*some) if len(some) > 1 else some[0] if some else None
 
-    def _enter(self, node: Node) -> _Entry:
+    def _enter(self, node: Node) -> _EncodedNode:
         below = [self._entries[arg] for arg in node.args]
         depth = 1 + max((entry.depth for entry in below), default=0)
         degree = _degree(node.op, [entry.degree for entry in below])
@@ -171,13 +171,15 @@ class Encoder:
         value = _VALUES[node.op](self, node, values)
         defined = _DEFINED.get(node.op, _strict)(self, node, values, [entry.defined for entry in below])
         carrier = self._carriers.pop(node, None)
-        entry = self._entries[node] = _Entry(value, defined, carrier, depth, degree)
+        entry = self._entries[node] = _EncodedNode(value, defined, carrier, depth, degree)
         return entry
 
     def _name(self, label: str) -> str:
         return f"{re.sub(r'[^A-Za-z0-9_]', '_', label)}!{next(self._serial)}"
 
-    def _declare(self, node: Node, term: Term, label: str, low: int | None, high: int | None, step: int = 1) -> Term:
+    def _declare(
+        self, node: Node, term: Z3Term, label: str, low: int | None, high: int | None, step: int = 1
+    ) -> Z3Term:
         facts = [] if low is None else [term >= self.integer(low)]
         facts += [] if high is None else [term <= self.integer(high)]
         facts += [] if step == 1 else [(term % self.integer(step)).eq(0)]
@@ -185,13 +187,13 @@ class Encoder:
         self._carriers[node] = Carrier(node, term, tuple(facts), literal)
         return term
 
-    def variable(self, node: Node) -> Term:
+    def variable(self, node: Node) -> Z3Term:
         """The z3 constant of a variable; what the variable declares about itself becomes a side fact."""
         assert isinstance(node, Var)
         name = self._name(node.name)
         return self._declare(node, self.terms.unknown_integer(name), name, *node.declared())
 
-    def load(self, node: Node, indices: list[Term]) -> Term:
+    def load(self, node: Node, indices: list[Z3Term]) -> Z3Term:
         """An opaque term: its symbol is a function, so equal indices give equal values."""
         symbol: Opaque = node.data
         if symbol not in self._functions:
@@ -199,7 +201,7 @@ class Encoder:
         term = self._functions[symbol](*indices)
         return self._declare(node, term, self._name(symbol.name), symbol.lower, symbol.upper)
 
-    def bit_and(self, node: Node, a: Term, b: Term) -> Term:
+    def bit_and(self, node: Node, a: Z3Term, b: Z3Term) -> Z3Term:
         """`a & b`: arithmetic when one is a constant, else a function defined as far as the bounds allow."""
         left, right = node.args
         if left is right:
@@ -222,7 +224,7 @@ class Encoder:
         self._carriers[node] = Carrier(node, term, facts, window=inside, definition=definition, arguments=(a, b))
         return term
 
-    def _masked(self, x: Term, mask: int) -> Term:
+    def _masked(self, x: Z3Term, mask: int) -> Z3Term:
         """`x & mask` for a mask that is not negative: each run of ones is a quotient's remainder."""
         total = self.integer(0)
         for start, length in _runs(mask):
@@ -230,7 +232,7 @@ class Encoder:
             total = total + (field * self.power(start) if start else field)
         return total
 
-    def shift(self, node: Node, apply: Callable[[Term, Term], Term], x: Term, amount: Term) -> Term:
+    def shift(self, node: Node, apply: Callable[[Z3Term, Z3Term], Z3Term], x: Z3Term, amount: Z3Term) -> Z3Term:
         """`x` times, or divided by, a power of 2."""
         known = constant_value(node.args[1])
         if known is not None and known <= MAX_SHIFT:
@@ -245,21 +247,21 @@ class Encoder:
             value = terms.choice(amount.eq(k), apply(x, self.power(k)), value)
         return value
 
-    def floor_div(self, node: Node, a: Term, b: Term) -> Term:
+    def floor_div(self, node: Node, a: Z3Term, b: Z3Term) -> Z3Term:
         """`a // b`: z3's quotient is the floor when the divisor is positive, so a negative one is turned around."""
         known = constant_value(node.args[1])
         if known is not None:
             return a / b if known >= 0 else -a / self.integer(-known)
         return self.terms.choice(b > 0, a / b, -a / -b)
 
-    def floor_mod(self, node: Node, a: Term, b: Term) -> Term:
+    def floor_mod(self, node: Node, a: Z3Term, b: Z3Term) -> Z3Term:
         """`a % b`, with the sign of `b`."""
         known = constant_value(node.args[1])
         if known is not None:
             return a % b if known >= 0 else -(-a % self.integer(-known))
         return self.terms.choice(b > 0, a % b, -(-a % -b))
 
-    def cast(self, node: Node, x: Term) -> Term:
+    def cast(self, node: Node, x: Z3Term) -> Z3Term:
         """`x` modulo 2 ** bits, moved to the signed range if need be."""
         bits, signed = node.data
         if not signed:
@@ -268,7 +270,7 @@ class Encoder:
         return (x + half) % self.power(bits) - half
 
 
-def _unknown(node: Node) -> Interval:
+def _unknown(node: Node) -> HintedInterval:
     return (None, None)
 
 
@@ -283,7 +285,7 @@ def _runs(mask: int) -> list[tuple[int, int]]:
     return [(run.start(), len(run[0])) for run in re.finditer("1+", bin(mask)[:1:-1])]
 
 
-def _window(a: Interval, b: Interval) -> tuple[bool, int]:
+def _window(a: HintedInterval, b: HintedInterval) -> tuple[bool, int]:
     """(signed, bits) of the narrowest bit-vector that holds both ranges; a byte if there is no small one."""
     ends = [end for end in (*a, *b) if end is not None]
     signed = min(ends, default=-1) < 0
@@ -291,51 +293,51 @@ def _window(a: Interval, b: Interval) -> tuple[bool, int]:
     return (signed, max(width, 1)) if len(ends) == 4 and width <= _MAX_WIDTH else (True, 8)
 
 
-def _shift_window(amount: Interval) -> tuple[int, int]:
+def _shift_window(amount: HintedInterval) -> tuple[int, int]:
     """The amounts to write out: all, or the smallest few."""
     low, high = max(amount[0] or 0, 0), amount[1]
     few = high is not None and high - low < _MAX_TABLE and high <= MAX_SHIFT
     return (low, high) if high is not None and few else (min(low, MAX_SHIFT - 8), min(low, MAX_SHIFT - 8) + 8)
 
 
-Value: TypeAlias = Callable[[Encoder, Node, list[Term]], Term]
-Defined: TypeAlias = Callable[[Encoder, Node, list[Term], list[Term | None]], Term | None]
+ValueEncoder: TypeAlias = Callable[[Encoder, Node, list[Z3Term]], Z3Term]
+DefinedEncoder: TypeAlias = Callable[[Encoder, Node, list[Z3Term], list[Z3Term | None]], Z3Term | None]
 
 
-def _strict(e: Encoder, node: Node, values: list[Term], defined: list[Term | None]) -> Term | None:
+def _strict(e: Encoder, node: Node, values: list[Z3Term], defined: list[Z3Term | None]) -> Z3Term | None:
     return e.all_of(*defined)
 
 
-def _divides(e: Encoder, node: Node, values: list[Term], defined: list[Term | None]) -> Term | None:
+def _divides(e: Encoder, node: Node, values: list[Z3Term], defined: list[Z3Term | None]) -> Z3Term | None:
     return e.all_of(*defined, None if constant_value(node.args[1]) else values[1].ne(0))
 
 
-def _shifts(e: Encoder, node: Node, values: list[Term], defined: list[Term | None]) -> Term | None:
+def _shifts(e: Encoder, node: Node, values: list[Z3Term], defined: list[Z3Term | None]) -> Z3Term | None:
     known = constant_value(node.args[1])
     return e.all_of(*defined, None if known is not None and known >= 0 else values[1] >= 0)
 
 
-def _selects(e: Encoder, node: Node, values: list[Term], defined: list[Term | None]) -> Term | None:
+def _selects(e: Encoder, node: Node, values: list[Z3Term], defined: list[Z3Term | None]) -> Z3Term | None:
     first, if_true, if_false = defined
     if if_true is None and if_false is None:
         return first
     return e.all_of(first, e.terms.choice(values[0], e.or_true(if_true), e.or_true(if_false)))
 
 
-def _asserts(e: Encoder, node: Node, values: list[Term], defined: list[Term | None]) -> Term | None:
+def _asserts(e: Encoder, node: Node, values: list[Z3Term], defined: list[Z3Term | None]) -> Z3Term | None:
     return e.all_of(defined[0], values[0], defined[1])
 
 
-def _second_if_true(e: Encoder, node: Node, values: list[Term], defined: list[Term | None]) -> Term | None:
+def _second_if_true(e: Encoder, node: Node, values: list[Z3Term], defined: list[Z3Term | None]) -> Z3Term | None:
     return e.all_of(defined[0], None if defined[1] is None else e.terms.implied(values[0], defined[1]))
 
 
-def _second_if_false(e: Encoder, node: Node, values: list[Term], defined: list[Term | None]) -> Term | None:
+def _second_if_false(e: Encoder, node: Node, values: list[Z3Term], defined: list[Z3Term | None]) -> Z3Term | None:
     return e.all_of(defined[0], None if defined[1] is None else e.terms.either(values[0], defined[1]))
 
 
 # Where an operation has a value, given where its arguments do; `_strict` for all others.
-_DEFINED: Final[dict[Op, Defined]] = {
+_DEFINED: Final[dict[Op, DefinedEncoder]] = {
     **dict.fromkeys(ops.DIVISIONS, _divides),
     ops.SHL: _shifts,
     ops.SHR: _shifts,
@@ -345,7 +347,7 @@ _DEFINED: Final[dict[Op, Defined]] = {
     ops.OR: _second_if_false,
 }
 
-_VALUES: Final[dict[Op, Value]] = {
+_VALUES: Final[dict[Op, ValueEncoder]] = {
     ops.CONST: lambda e, n, v: e.integer(n.data),
     ops.VAR: lambda e, n, v: e.variable(n),
     ops.LOAD: lambda e, n, v: e.load(n, v),

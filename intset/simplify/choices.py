@@ -1,7 +1,11 @@
-"""Selects: arithmetic that both branches share stands outside.
+"""Rewrites of choices: `select`, and chains of `min` and `max`.
 
 select(p, x + z, y + z) = select(p, x, y) + z          select(p, k*x, k*y) = k * select(p, x, y)
 select(x < y, a, b) = min(a, b)                        where a - b is a positive multiple of x - y
+min(x, y) = x                                          where x <= y
+min(x + z, y + z) = min(x, y) + z
+min(k*x, k*y) = k * min(x, y)                          where k > 0;  = k * max(x, y) where k < 0
+max(x, -x) = abs(x)
 """
 
 from __future__ import annotations
@@ -165,12 +169,7 @@ def _bound(cond: Cond, a: sums.TermSum, b: sums.TermSum) -> ops.Op | None:
     return ops.MIN if ratio > 0 else ops.MAX
 
 
-# == Chains of min, and of max: operands that another one makes superfluous, and what operands share.
-#
-# min(x, y) = x                    where x <= y
-# min(x + z, y + z) = min(x, y) + z
-# min(k*x, k*y) = k * min(x, y)    where k > 0;  = k * max(x, y)  where k < 0
-# max(x, -x) = abs(x)
+# -- min and max -------------------------------------------------------------------------------------------------------
 
 
 MAX_OPERANDS: Final = 12  # of a longer chain only neighbours are compared

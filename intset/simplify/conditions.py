@@ -338,10 +338,7 @@ def _both(a: Clause, b: Clause) -> Clause | None:
     return None
 
 
-# == What inequalities say together: sums of them in which a term cancels.
-#
-# (x < y) & (y < z) & (x < z) = (x < y) & (y < z)          (x < y) & (y < z) & (z < x) = False
-# (x <= y) & (y <= z) & (z <= x) = (x == y) & (y == z)
+# -- sums of inequalities ----------------------------------------------------------------------------------------------
 
 
 MAX_SUMS: Final = 64

@@ -1,9 +1,11 @@
-"""Factors that dividend and divisor share.
+"""Rewrites of divisions, masks and casts.
 
-    (x*z) // (y*z) = x // y             (x*z) % (y*z) = (x % y) * z          and so for the other divisions
-    (g*x + k) // (g*d) = (x + k//g) // d, constants g, d > 0             (c*x + y) // c = x + y // c
-    (k*x + m*y + a) % c = (k'*x + m'*y + a') % c        where k - k', m - m', a - a' are multiples of c
-    min(x, y) // c = min(x // c, y // c), c > 0; so for max, and for truncdiv
+(x*z) // (y*z) = x // y             (x*z) % (y*z) = (x % y) * z          likewise for the other divisions
+(g*x + k) // (g*d) = (x + k//g) // d, constants g, d > 0             (c*x + y) // c = x + y // c
+(k*x + m*y + a) % c = (k'*x + m'*y + a') % c        where k - k', m - m', a - a' are multiples of c
+min(x, y) // c = min(x // c, y // c), c > 0; likewise for max and truncdiv
+(x*16 + y) & 15 = y & 15            the mask has no bit from bit 4 on
+cast(cast(x, a), b) = cast(x, b)    where b <= a;  = cast(x, a) where type b contains type a
 
 A sum is a factor like a variable; nothing is multiplied out.
 """
@@ -116,10 +118,7 @@ def _times(e: Expr, scale: int, factors: list[Expr]) -> Expr:
     return result if scale == 1 else make(ops.MUL, (result, const(scale)))
 
 
-# == Bit operations: what lies above a mask, and casts of what fits.
-#
-# (x*16 + y) & 15 = y & 15            the mask has no bit from 16 on
-# cast(cast(x, a), b) = cast(x, b)    where b <= a;  = cast(x, a)  where all of that fits b
+# -- masks and casts ---------------------------------------------------------------------------------------------------
 
 
 def bit_candidates(node: Expr, known: Normalizer) -> Iterator[tuple[str, Any]]:

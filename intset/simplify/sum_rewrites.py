@@ -1,10 +1,17 @@
-"""Sums: written anew with few operations, and candidates in which addends move into, or come out of, a choice.
+"""Rewrites of sums: addends moved into or out of choices, quotients and remainders combined.
 
-min(x, y) + z = min(x + z, y + z)        z - min(x, y) = max(z - x, z - y)        and so for max
+min(x, y) + z = min(x + z, y + z)        z - min(x, y) = max(z - x, z - y)        dually for max
 select(p, x, y) + z = select(p, x + z, y + z)
-select(p, x, y) + select(p, z, w) = select(p, x + z, y + w)           and with ~p, z and w turned
+select(p, x, y) + select(p, z, w) = select(p, x + z, y + w)           with ~p, z and w swapped
 min(x, y) + max(x, y) = x + y            max(x, y) - min(x, y) = abs(x - y)
 abs(x - y) = 2*max(x, y) - x - y = x + y - 2*min(x, y)
+
+x - x // y * y = x % y                   x - truncdiv(x, y) * y = truncmod(x, y)
+x // y * y + x % y = x                   truncdiv(x, y) * y + truncmod(x, y) = x
+x % 2 + (x + 1) % 2 = 1                  c - 1 - x % c = (-1 - x) % c
+(x + y) // c - x // c = (x % c + y) // c
+x // c + (x + 1) // c + ... + (x + c - 1) // c = x        x - x // 2 = (x + 1) // 2
+x // c * k + k*m = (x + c*m) // c * k    m - x // c = (m*c + c - 1 - x) // c
 """
 
 from __future__ import annotations
@@ -234,14 +241,7 @@ def _below(e: Expr) -> set[Expr]:
     return found
 
 
-# == Quotients and remainders in sums.
-#
-# x - x // y * y = x % y                   x - truncdiv(x, y) * y = truncmod(x, y)
-# x // y * y + x % y = x                   truncdiv(x, y) * y + truncmod(x, y) = x
-# x % 2 + (x + 1) % 2 = 1                 c - 1 - x % c = (-1 - x) % c
-# (x + y) // c - x // c = (x % c + y) // c
-# x // c + (x + 1) // c + ... + (x + c - 1) // c = x        x - x // 2 = (x + 1) // 2
-# x // c * k + k*m = (x + c*m) // c * k               m - x // c = (m*c + c - 1 - x) // c
+# -- quotients and remainders ------------------------------------------------------------------------------------------
 
 
 REMAINDER_OF: Final = {ops.FLOORDIV: ops.FLOORMOD, ops.TRUNCDIV: ops.TRUNCMOD}

@@ -16,12 +16,10 @@ Same seed, same questions, on every machine.
 []
 """
 
-from intset.testing.cases import Case, Finding, cases, sweep
-from intset.testing.claims import claims
+from intset.testing.claims import claims, soundness
 from intset.testing.contexts import Setting, setting
-from intset.testing.questions import Question, question
-from intset.testing.report import Report
-from intset.testing.soundness import soundness
+from intset.testing.oracle import Report
+from intset.testing.questions import Case, Finding, Question, cases, question, sweep
 
 __all__ = [
     "Case",

@@ -75,7 +75,7 @@ class Setting:
         return f"#{self.number}: {self.exprs} for {ranges} where {self.facts} keep {kept}; {sizes}"
 
 
-class Drawing:
+class ContextDrawing:
     """Draws the parts of a setting."""
 
     def __init__(self, number: int) -> None:
@@ -185,7 +185,7 @@ class Drawing:
 
 def setting(number: int) -> Setting | None:
     """The setting with this number, with its points: the same on every machine; `None` where there are too many."""
-    drawn = Drawing(as_int(number, "number")).setting()
+    drawn = ContextDrawing(as_int(number, "number")).setting()
     try:
         for params, point in _points(drawn):
             drawn.points.setdefault(params, []).append(point)

@@ -61,7 +61,7 @@ def expressions(
     draw: st.DrawFn, variables: Sequence[Expr], depth: int = 3, nonlinear: bool = True, total: bool = False
 ) -> Expr:
     """Integer expressions over `variables`; see the module's docstring for the parameters."""
-    return _Drawing(draw, variables, nonlinear, total).integer(depth)
+    return _HypothesisDrawing(draw, variables, nonlinear, total).integer(depth)
 
 
 @st.composite
@@ -69,10 +69,10 @@ def conditions(
     draw: st.DrawFn, variables: Sequence[Expr], depth: int = 3, nonlinear: bool = True, total: bool = False
 ) -> Cond:
     """Conditions over `variables`; see the module's docstring for the parameters."""
-    return _Drawing(draw, variables, nonlinear, total).condition(depth)
+    return _HypothesisDrawing(draw, variables, nonlinear, total).condition(depth)
 
 
-class _Drawing:
+class _HypothesisDrawing:
     def __init__(self, draw: st.DrawFn, variables: Sequence[Expr], nonlinear: bool, total: bool) -> None:
         self.draw = draw
         self.variables = list(variables)

@@ -9,7 +9,7 @@ from intset.expr import ops
 from intset.expr.node import Cond, Expr, Node, Var, constant_value
 from intset.expr.ops import Op
 from intset.expr.walk import free_vars
-from intset.prover.missing import ways_to_state
+from intset.prover.explain import ways_to_state
 from lowering.division.rules import Rule
 from lowering.division.search import Key, Lowering, checked
 from lowering.division.site import Fits, Need, Site

@@ -12,7 +12,7 @@ from intset.domains.isl.hulls import lattice_of
 from intset.domains.isl.presburger import Presburger
 from intset.domains.isl.session import context, isl
 from intset.linear.lattice import lattice
-from intset.prover.cache import PROOFS
+from intset.prover.proof import PROOFS
 from lowering import lower, run
 from tests.sweeps import daily
 

@@ -18,8 +18,7 @@ from intset.facts import DERIVED, Fact
 from intset.frame import Frame
 from intset.infinity import NEG_INF, POS_INF, Infinity
 from intset.linear.canonical import Normalizer
-from intset.prover.cache import prove_once
-from intset.prover.proof import PROVED, Proof
+from intset.prover.proof import PROVED, Proof, prove_once
 from intset.regions.derived import coordinates
 
 

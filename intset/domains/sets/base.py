@@ -39,8 +39,7 @@ from intset.facts import ASSUMED, Fact
 from intset.frame import Frame
 from intset.infinity import NEG_INF, POS_INF, Infinity
 from intset.names import CHEAPEST
-from intset.prover.cache import prove_in
-from intset.prover.proof import Proof, undecided
+from intset.prover.proof import Proof, prove_in, undecided
 from intset.regions.shape import Shape
 
 

@@ -20,7 +20,7 @@ from intset.facts import ASSUMED, Fact
 from intset.frame import Frame
 from intset.infinity import NEG_INF
 from intset.linear.canonical import Normalizer
-from intset.prover.cache import prove_once
+from intset.prover.proof import prove_once
 from intset.ranges import checked_var, declared_of, has_ends, is_known, is_occupied
 
 

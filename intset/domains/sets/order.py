@@ -17,7 +17,7 @@ from intset.expr.node import Cond, Expr, Var
 from intset.expr.walk import conjuncts
 from intset.facts import DERIVED, Fact
 from intset.frame import Frame
-from intset.prover.cache import prove_in
+from intset.prover.proof import prove_in
 from intset.regions.derived import coordinates
 from intset.regions.shape import Shape
 

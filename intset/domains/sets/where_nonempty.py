@@ -24,7 +24,7 @@ from intset.expr.walk import free_vars
 from intset.facts import ASSUMED, DERIVED, Fact
 from intset.frame import Frame
 from intset.infinity import Infinity
-from intset.prover.cache import prove_in
+from intset.prover.proof import prove_in
 from intset.ranges import declared_of, is_known
 from intset.regions.derived import PerInstance, coordinates
 from intset.regions.shape import Shape

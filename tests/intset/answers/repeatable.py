@@ -17,7 +17,7 @@ from typing import Any
 import intset
 from intset import Cond, Context, Expr, Range, ShapeVar, Var, const, truncdiv, truncmod
 from intset.errors import ContradictionWarning, IntSetError
-from intset.testing.cases import Drawing
+from intset.testing.questions import CaseDrawing
 
 # Near the budgets, where what was spent before would show, and far from them.
 BUDGETS: tuple[dict[str, Any], ...] = (
@@ -66,7 +66,7 @@ def scene(seed: int) -> Scene:
         k: rng.choice((Range(0, n), Range(0, rng.randint(1, 6)), Range(n, m))),
     }
     beside = {Var("u"): Range(0, 5), Var("v"): Range(2, 3)}
-    drawing = Drawing(rng, [i, j, k])
+    drawing = CaseDrawing(rng, [i, j, k])
     facts = [_drawn(drawing.condition, 2) for _ in range(rng.choice((0, 1, 1, 2)))]
     found = Scene(ranges, facts, beside)
     found.questions = [question(rng, [i, j, k, n, m]) for _ in range(PER_SCENE)]
@@ -84,7 +84,7 @@ def _drawn(draw: Callable[[int], Any], depth: int) -> Any:
 def question(rng: random.Random, variables: list[Var]) -> Asked:
     if rng.random() < 0.2:
         return Asked(_Proof(hard(rng, *rng.sample(variables, 2))), rng.choice(BUDGETS))
-    drawing = Drawing(rng, variables)
+    drawing = CaseDrawing(rng, variables)
     make = rng.choice((_Bounds, _Set, _Image, _Proof, _Proof, _Simple))
     if make is _Proof:
         return Asked(_Proof(_drawn(drawing.condition, 3)), rng.choice(BUDGETS))

@@ -18,8 +18,8 @@ import pytest
 
 from intset import Context, Expr, Proof, Range, ShapeVar, Var, const, evaluate, maximum, minimum, select, using
 from intset.errors import IntSetError
-from intset.prover.cache import PROOFS
-from intset.testing.cases import Drawing
+from intset.prover.proof import PROOFS
+from intset.testing.questions import CaseDrawing
 from tests import ROOT
 from tests.intset.answers.repeatable import PER_SCENE, Scene, alone, answers, scene
 from tests.sweeps import daily
@@ -89,7 +89,7 @@ def test_a_set_is_shown_alike_in_every_thread(seeds: range) -> None:
     with ThreadPoolExecutor(1) as other:
         for seed in seeds:
             drawn = scene(seed)
-            ctx, drawing = drawn.context(), Drawing(random.Random(seed), list(drawn.ranges))
+            ctx, drawing = drawn.context(), CaseDrawing(random.Random(seed), list(drawn.ranges))
             for _ in range(6):
                 with suppress(IntSetError):  # a division by the constant 0, a set that isl refuses
                     found = ctx.value_set(drawing.integer(3), domain="isl")

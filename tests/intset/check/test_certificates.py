@@ -29,14 +29,13 @@ from intset import (
     truncdiv,
     truncmod,
 )
-from intset.check.certificate import Certificate, Combination, Premise, Term
-from intset.check.checker import check_certificate
+from intset.check.certificate import Certificate, Combination, Premise, WeightedProduct, check_certificate
 from intset.check.polynomials import in_other_words
 from intset.check.premises import meaning
 from intset.expr import ops
 from intset.expr.node import const, make, truth
 from intset.prover.combination import combinations
-from intset.prover.effort import Effort
+from intset.prover.simplex import SearchBudget
 
 i, j, k, x, y = (Var(name) for name in "ijkxy")
 n, m, p = ShapeVar("n"), ShapeVar("m"), ShapeVar("p")
@@ -108,9 +107,11 @@ def test_the_checker_accepts_nothing_wrong():
         one._replace(terms=one.terms[1:]),
         one._replace(terms=tuple(term._replace(factor=-term.factor) for term in one.terms)),
         one._replace(terms=tuple(term._replace(factor=0) for term in one.terms)),
-        one._replace(terms=(Term(1, (Premise("a fact", x <= -1),)), Term(1, (Premise("a fact", x >= 3),)))),
-        one._replace(terms=(Term(1, ()),)),
-        one._replace(terms=(Term(-1, (Premise("a square", x * x >= 0),)),)),
+        one._replace(
+            terms=(WeightedProduct(1, (Premise("a fact", x <= -1),)), WeightedProduct(1, (Premise("a fact", x >= 3),)))
+        ),
+        one._replace(terms=(WeightedProduct(1, ()),)),
+        one._replace(terms=(WeightedProduct(-1, (Premise("a square", x * x >= 0),)),)),
         one._replace(case=()),
     ]
     for bad in tampered:
@@ -124,9 +125,15 @@ def test_a_divisor_is_positive_only_where_it_divides():
     """`1 // n` is not evaluated in this goal, so nothing may be concluded from its having a value."""
     cert = Context({}).prove(truth(True)).certificate()
     case = (n < 1,)
-    negative = (Term(1, (Premise("the goal negated", n <= -1),)), Term(1, (Premise("declared", n >= 0),)))
+    negative = (
+        WeightedProduct(1, (Premise("the goal negated", n <= -1),)),
+        WeightedProduct(1, (Premise("declared", n >= 0),)),
+    )
     shown = Combination((n <= -1,), negative)
-    terms = (Term(1, (Premise("the goal negated", n < 1),)), Term(1, (Premise("a divisor is positive", n >= 1),)))
+    terms = (
+        WeightedProduct(1, (Premise("the goal negated", n < 1),)),
+        WeightedProduct(1, (Premise("a divisor is positive", n >= 1),)),
+    )
     one = Combination(case, terms, ((n, shown),))
     assert not replace(cert, goal=n >= 1, combinations=(one,)).check()
     assert not replace(cert, goal=(n >= 1) & (1 // n >= 0), combinations=(one, Combination((1 // n < 0,), ()))).check()
@@ -201,7 +208,7 @@ def test_identities_of_division_have_linear_certificates(ranges, goal):
 def test_divisibility_is_rounded_and_split():
     for facts, goal in ((((n % 16).eq(0),), (n % 8).eq(0)), ((), x % -4 <= 0), ((3 * x <= 8,), x <= 2)):
         claim = Certificate("linear", goal, facts=tuple(Fact(fact) for fact in facts))
-        cert = replace(claim, combinations=combinations(claim, Effort(10**6)))
+        cert = replace(claim, combinations=combinations(claim, SearchBudget(10**6)))
         assert cert.check() and (not facts or not replace(cert, facts=()).check())
     words = str(Context({x: None}).prove((x // 4 % 4).eq(x % 16 // 4)).certificate())
     assert "Either " in words and "or not." in words
@@ -220,14 +227,16 @@ def mutants(one: Combination, rng: random.Random):
     for place, (factor, premises) in enumerate(one.terms):
         others = (*one.terms[:place], *one.terms[place + 1 :])
         yield one._replace(terms=others)
-        yield one._replace(terms=(*others, Term(-factor, premises)))
-        yield one._replace(terms=(*others, Term(0, premises)))
+        yield one._replace(terms=(*others, WeightedProduct(-factor, premises)))
+        yield one._replace(terms=(*others, WeightedProduct(0, premises)))
         premise = rng.choice(premises)
         for why in ("a fact", "a range", "declared", "a square"):
             if why != premise.why:
-                yield one._replace(terms=(*others, Term(factor, tuple(Premise(why, c.cond) for c in premises))))
+                yield one._replace(
+                    terms=(*others, WeightedProduct(factor, tuple(Premise(why, c.cond) for c in premises)))
+                )
         forged = Premise(premise.why, premise.cond.args[0] >= premise.cond.args[1] + 7)
-        yield one._replace(terms=(*others, Term(factor, (forged,))))
+        yield one._replace(terms=(*others, WeightedProduct(factor, (forged,))))
 
 
 def test_mutated_certificates_are_refused():
@@ -252,11 +261,13 @@ def test_a_split_needs_both_sides_and_a_value():
     cert = Context({}).prove(truth(True)).certificate()
     case = (x * 0 + 1 < 1,)
     on = 1 // x >= 1
-    branches = tuple(Combination((*case, way), (Term(1, (Premise("the goal negated", case[0]),)),)) for way in (on,))
-    other = Combination((*case, 1 // x < 1), (Term(1, (Premise("the goal negated", case[0]),)),))
+    branches = tuple(
+        Combination((*case, way), (WeightedProduct(1, (Premise("the goal negated", case[0]),)),)) for way in (on,)
+    )
+    other = Combination((*case, 1 // x < 1), (WeightedProduct(1, (Premise("the goal negated", case[0]),)),))
     one = Combination(case, (), (), on, (*branches, other))
     assert not replace(cert, kind="linear", goal=x * 0 + 1 >= 1, combinations=(one,)).check()
-    plain = Combination(case, (Term(1, (Premise("the goal negated", case[0]),)),))
+    plain = Combination(case, (WeightedProduct(1, (Premise("the goal negated", case[0]),)),))
     assert replace(cert, kind="linear", goal=x * 0 + 1 >= 1, combinations=(plain,)).check()
 
 
@@ -267,7 +278,7 @@ def test_false_goals_have_no_combination():
     for goal in false:
         ranges = ((x, Range(-20, 41)),)
         assert any(not evaluate(goal, {x: value}) for value in range(-20, 21))
-        found = combinations(Certificate("", goal, ranges=ranges), Effort(10**6))
+        found = combinations(Certificate("", goal, ranges=ranges), SearchBudget(10**6))
         assert found is None, goal
 
 

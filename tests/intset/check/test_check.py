@@ -29,9 +29,8 @@ from intset import (
     truncdiv,
 )
 from intset.check import Certificate
-from intset.check.__main__ import main
-from intset.check.claim import claim
-from intset.check.evidence import Combination, Premise, Term
+from intset.check.__main__ import claim, main
+from intset.check.evidence import Combination, Premise, WeightedProduct
 from intset.check.linear import both_ways, check_linear, ways_to_fail
 from intset.expr.node import Cond, const, sum_of, truth
 from tests import ROOT
@@ -276,7 +275,7 @@ def test_a_divisor_is_positive_only_where_its_own_case_is_refuted():
     assert true.check() and divisor is y and shown.case == (y <= -1,)
     false = replace(true, ranges=tuple((v, Range(-3, 3) if v is y else r) for v, r in true.ranges))
     absurd = (x * 0 + 1 < 1,)
-    trivial = Combination(absurd, (Term(1, (Premise("the goal negated", absurd[0]),)),))
+    trivial = Combination(absurd, (WeightedProduct(1, (Premise("the goal negated", absurd[0]),)),))
     for bad in (shown, trivial, trivial._replace(case=shown.case), shown._replace(divisors=one.divisors)):
         assert not replace(false, combinations=(one._replace(divisors=((y, bad),)),)).check(), bad
     elsewhere = one._replace(divisors=((x, shown),), terms=one.terms)
@@ -286,7 +285,7 @@ def test_a_divisor_is_positive_only_where_its_own_case_is_refuted():
 def test_every_branch_of_every_split_is_looked_at():
     """One leaf after another is spoiled, left out, or given divisors: the others do not make up for it."""
     case = (x * 0 + 1 < 1,)  # absurd, so that every leaf is closed by it
-    close = (Term(1, (Premise("the goal negated", case[0]),)),)
+    close = (WeightedProduct(1, (Premise("the goal negated", case[0]),)),)
 
     def split(given, conditions, spoil, place=()):
         """A tree of splits; `spoil` makes of the leaf at each place another, or none."""
@@ -336,7 +335,7 @@ def test_what_takes_too_long_to_check_is_refused():
     one, other = (sum_of([Var(f"{name}{k}") for k in range(210)]) for name in "ab")
     cert = Certificate("linear", one * other > 0)
     ((way, _),) = ways_to_fail(cert)
-    claimed = Combination(way, (Term(1, (Premise("the goal negated", way[0]),)),))
+    claimed = Combination(way, (WeightedProduct(1, (Premise("the goal negated", way[0]),)),))
     with pytest.raises(BudgetError):
         check_linear(replace(cert, combinations=(claimed,)))
     assert not replace(cert, combinations=(claimed,)).check()
@@ -357,9 +356,11 @@ def test_conditions_of_any_depth_are_read():
 def by(goal: Cond, *premises: Premise, factor: int = 1, **stated: Any) -> Certificate:
     """A certificate that adds what makes the goal false to `factor` times each premise, in each way to fail."""
     cert = Certificate("linear", goal, **stated)
-    terms = tuple(Term(factor, (premise,)) for premise in premises)
+    terms = tuple(WeightedProduct(factor, (premise,)) for premise in premises)
     ways = [way for way, _ in ways_to_fail(cert)]
-    combinations = (Combination(way, (Term(1, (Premise("the goal negated", way[-1]),)), *terms)) for way in ways)
+    combinations = (
+        Combination(way, (WeightedProduct(1, (Premise("the goal negated", way[-1]),)), *terms)) for way in ways
+    )
     return replace(cert, combinations=tuple(combinations))
 
 

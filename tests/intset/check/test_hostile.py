@@ -17,11 +17,10 @@ from hypothesis import strategies as st
 import intset
 from intset import Context, EvaluationError, Fact, ParseError, Range, ShapeVar, Var, evaluate, parse, select
 from intset.check import BoundsCertificate, Certificate
-from intset.check.__main__ import main
+from intset.check.__main__ import claim, main
+from intset.check.bounds import Stated, attained_goal, end_goal
 from intset.check.budget import CheckBudget
-from intset.check.claim import claim
-from intset.check.ends import Stated, attained_goal, end_goal
-from intset.check.evidence import Combination, Premise, Term
+from intset.check.evidence import Combination, Premise, WeightedProduct
 from intset.check.isl_text import emptiness_text
 from intset.check.premises import premises_of
 from intset.check.smt_text import unsat_text
@@ -148,14 +147,16 @@ def _points_of_a_long_goal():
 def _squares_of_numbers():
     k = squared(const(7), 60)
     return Certificate(
-        "linear", k >= 0, combinations=(Combination((k < 0,), (Term(1, (Premise("the goal negated", k < 0),)),)),)
+        "linear",
+        k >= 0,
+        combinations=(Combination((k < 0,), (WeightedProduct(1, (Premise("the goal negated", k < 0),)),)),),
     )
 
 
 def _powers_of_a_sum():
     e = squared(sum((Var(f"v{k}") for k in range(12)), const(0)), 4)
     way = e < 0
-    term = Term(1, (Premise("the goal negated", way),) * 4)
+    term = WeightedProduct(1, (Premise("the goal negated", way),) * 4)
     return Certificate("linear", e >= 0, combinations=(Combination((way,), (term,) * 50),))
 
 

@@ -8,7 +8,7 @@ from math import prod
 
 from intset import EvaluationError, Fact, Var, cast, ceildiv, evaluate, maximum, minimum, select, truncdiv, truncmod
 from intset.check import Certificate
-from intset.check.evidence import DEFINED, FACT, GOAL, Combination, Premise, Term
+from intset.check.evidence import DEFINED, FACT, GOAL, Combination, Premise, WeightedProduct
 from intset.check.isl_text import emptiness_text, is_empty_text
 from intset.check.linear import ways_to_fail
 from intset.check.polynomials import Expander
@@ -47,7 +47,7 @@ def test_what_is_not_equal_is_not_at_least() -> None:
     ((case, _),) = ways_to_fail(Certificate("linear", a >= 3, facts=(Fact(a.ne(3), ASSUMED),)))
     assert case is not None
     for cond, is_right in ((a.ne(3), False), (a >= 3, True)):
-        terms = (Term(1, (Premise(GOAL, case[0]),)), Term(1, (Premise(FACT, cond),)))
+        terms = (WeightedProduct(1, (Premise(GOAL, case[0]),)), WeightedProduct(1, (Premise(FACT, cond),)))
         cert = Certificate("linear", a >= 3, facts=(Fact(cond, ASSUMED),), combinations=(Combination(case, terms),))
         assert cert.check() is is_right
 
@@ -61,7 +61,7 @@ def test_what_has_a_value_is_no_reason_for_anything_else() -> None:
     ):
         ((case, _),) = ways_to_fail(Certificate("linear", goal, facts=facts))
         assert case is not None
-        terms = (Term(1, (Premise(GOAL, case[0]),)), Term(1, (Premise(DEFINED, reason),)))
+        terms = (WeightedProduct(1, (Premise(GOAL, case[0]),)), WeightedProduct(1, (Premise(DEFINED, reason),)))
         cert = Certificate("linear", goal, facts=facts, combinations=(Combination(case, terms),))
         assert cert.check() is is_right, goal
 

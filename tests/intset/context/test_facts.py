@@ -33,7 +33,7 @@ from intset import (
     select,
 )
 from intset.expr.node import truth
-from intset.prover.cache import PROOFS, Lru
+from intset.prover.proof import PROOFS, Lru
 from lowering import lower, lower_division, run
 from lowering.division import missing_facts
 from lowering.nest.ir import Assert

@@ -12,7 +12,7 @@ from intset.check.certificate import Certificate
 from intset.check.polynomials import Expander
 from intset.check.smt_text import unsat_text
 from intset.prover import certify
-from intset.prover.effort import Effort, SpentError
+from intset.prover.simplex import SearchBudget, SearchSpentError
 
 i, j, k, n = Var("i"), Var("j"), Var("k"), Var("n")
 m = ShapeVar("m", 2, 14, 4)
@@ -22,20 +22,20 @@ m = ShapeVar("m", 2, 14, 4)
 def charged(asked_anew: None) -> Iterator[list[int]]:
     """The steps that searches take meanwhile."""
     steps: list[int] = []
-    charge = Effort.charge
+    charge = SearchBudget.charge
 
-    def counted(effort: Effort, more: int) -> None:
+    def counted(effort: SearchBudget, more: int) -> None:
         steps.append(min(more, effort.left))
         charge(effort, more)
 
-    with patch.object(Effort, "charge", counted):
+    with patch.object(SearchBudget, "charge", counted):
         yield steps
 
 
 def test_steps_run_out() -> None:
-    effort = Effort(10)
+    effort = SearchBudget(10)
     effort.charge(10)
-    with pytest.raises(SpentError, match="10 steps"):
+    with pytest.raises(SearchSpentError, match="10 steps"):
         effort.charge(1)
 
 
@@ -59,7 +59,7 @@ def test_a_search_ends(charged: list[int]) -> None:
     proof = ctx.prove(goal)
     with patch.object(certify, "_FINDERS", {**certify._FINDERS, **dict.fromkeys(("isl", "points", "z3"), _nothing)}):
         claims = [certify.claim_of(goal, proof.basis, proof.basis.facts)] * 3
-        certify.first_accepted(claims, proof.basis, ("linear", "isl"), Effort(2 * certify.SOON))
+        certify.first_accepted(claims, proof.basis, ("linear", "isl"), SearchBudget(2 * certify.SOON))
     assert 0 < sum(charged) < 4 * certify.SOON
 
 

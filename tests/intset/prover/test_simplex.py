@@ -15,10 +15,9 @@ import z3
 from intset import Context, InputError, Range, ShapeVar, Var
 from intset.check.certificate import Certificate
 from intset.prover import certify
-from intset.prover.basis import Basis
 from intset.prover.combination import combinations
-from intset.prover.effort import Effort, SpentError
-from intset.prover.simplex import RIGHT, weights
+from intset.prover.question import Basis
+from intset.prover.simplex import RIGHT, SearchBudget, SearchSpentError, weights
 
 Rows = Sequence[Mapping[int, int]]
 
@@ -54,7 +53,7 @@ def test_as_z3_says() -> None:
     answers = []
     for seed in range(300):
         rows, free, count = system(seed)
-        found = weights(rows, free, Effort(10**6))
+        found = weights(rows, free, SearchBudget(10**6))
         assert (found is not None) == has_weights(rows, free, count), seed
         assert found is None or adds_up(rows, free, found), seed
         answers.append(found is not None)
@@ -73,7 +72,7 @@ def test_as_z3_says() -> None:
     ],
 )
 def test_small_systems(rows: Rows, free: Collection[int], expected: dict[int, Fraction] | None) -> None:
-    assert weights(rows, free, Effort(1000)) == expected
+    assert weights(rows, free, SearchBudget(1000)) == expected
 
 
 def test_degenerate_pivots_come_to_an_end() -> None:
@@ -84,17 +83,17 @@ def test_degenerate_pivots_come_to_an_end() -> None:
         {2: 1, 5: 1, RIGHT: 1},
         {3: 75, 4: -15000, 5: 2, 6: -600, 7: -1, RIGHT: 5},
     ]
-    found = weights(rows, (), Effort(10**5))
+    found = weights(rows, (), SearchBudget(10**5))
     assert (found is not None) == has_weights(rows, (), 8)
     assert found is None or adds_up(rows, (), found)
 
 
 def test_a_budget_ends_it() -> None:
     rows, free, _ = next(
-        one for one in map(system, range(300)) if weights(one[0], one[1], Effort(10**6)) and len(one[0]) > 3
+        one for one in map(system, range(300)) if weights(one[0], one[1], SearchBudget(10**6)) and len(one[0]) > 3
     )
-    with pytest.raises(SpentError):
-        weights(rows, free, Effort(3))
+    with pytest.raises(SearchSpentError):
+        weights(rows, free, SearchBudget(3))
 
 
 def test_cases_are_split_on_a_fractional_coordinate_by_the_same_method() -> None:
@@ -107,7 +106,7 @@ def test_cases_are_split_on_a_fractional_coordinate_by_the_same_method() -> None
             e = i * a + j * b - k * c
             values = {x * a + y * b - z * c for x, y, z in itertools.product(range(4), repeat=3)}
             for gap in [v for v in range(min(values), max(values)) if v not in values][:3]:
-                found = combinations(Certificate("", e.ne(gap), ranges=ranges), Effort(10**6))
+                found = combinations(Certificate("", e.ne(gap), ranges=ranges), SearchBudget(10**6))
                 if found is not None:
                     assert Certificate("linear", e.ne(gap), ranges=ranges, combinations=found).check()
                     split += any(one.on is not None for one in found)
@@ -118,7 +117,7 @@ def test_a_search_that_fails_tries_each_claim_once(asked_anew: None) -> None:
     k, m = Var("k"), ShapeVar("m")
     tried: list[tuple[object, ...]] = []
 
-    def nothing(claim: Certificate, basis: Basis, effort: Effort) -> Iterator[Certificate]:
+    def nothing(claim: Certificate, basis: Basis, effort: SearchBudget) -> Iterator[Certificate]:
         tried.append((claim.goal, claim.vacuous, claim.facts, claim.ranges))
         return iter(())
 

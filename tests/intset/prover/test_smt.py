@@ -42,7 +42,7 @@ from intset.expr.node import Cond, Expr, ShapeVar, Var, const, make, sum_of, tru
 from intset.expr.opaque import Opaque
 from intset.prover.smt import SmtResult, SmtSession
 from intset.prover.smt_encode import MAX_DEPTH, Encoder
-from intset.prover.z3_terms import Terms
+from intset.prover.z3_solver import Z3Terms
 from intset.testing.strategies import conditions, expressions, points
 from tests.sweeps import daily
 
@@ -93,7 +93,7 @@ def value_at(encoder: Encoder, e: Expr, point: dict[Expr, int]) -> int:
 
 @pytest.mark.parametrize("op", DIVISIONS, ids=repr)
 def test_divisions_for_all_signs(op: ops.Op) -> None:
-    encoder, cases = Encoder(Terms(z3.Context())), 0
+    encoder, cases = Encoder(Z3Terms(z3.Context())), 0
     build = DIVISIONS[op]
     assert op.meaning is not None
     for a, b in itertools.product(range(-7, 8), range(-5, 6)):
@@ -107,14 +107,14 @@ def test_divisions_for_all_signs(op: ops.Op) -> None:
 @pytest.mark.parametrize("bits", [1, 2, 3])
 @pytest.mark.parametrize("signed", [True, False])
 def test_casts_wrap(bits: int, signed: bool) -> None:
-    encoder = Encoder(Terms(z3.Context()))
+    encoder = Encoder(Z3Terms(z3.Context()))
     for a in range(-20, 21):
         assert value_at(encoder, cast(i, bits, signed), {i: a}) == ops.wrap(a, bits, signed)
 
 
 @pytest.mark.parametrize("mask", [0, 1, 7, 6, 5, 0b1011000, -1, -8, -7, -86])
 def test_masks_are_arithmetic(mask: int) -> None:
-    encoder = Encoder(Terms(z3.Context()))
+    encoder = Encoder(Z3Terms(z3.Context()))
     for a in range(-130, 131, 3):
         forms: list[tuple[Expr, int]] = [(i & mask, a & mask), (mask | i, a | mask), (i ^ mask, a ^ mask), (~i, ~a)]
         assert all(value_at(encoder, form, {i: a}) == value for form, value in forms)
@@ -401,7 +401,7 @@ def test_what_is_too_large_is_refused(session: SmtSession) -> None:
     assert session.check(cast(i, 10**5) > 0).reason.startswith("a constant of")
     assert session.check(i < const(1 << 100_000)).status == "unknown"
     with pytest.raises(BudgetError):
-        Encoder(Terms(z3.Context())).encode(const(1 << 100_000))
+        Encoder(Z3Terms(z3.Context())).encode(const(1 << 100_000))
 
 
 def test_nothing_leaks_between_questions(session: SmtSession) -> None:

@@ -28,7 +28,7 @@ from intset import (
     floormod,
     nonneg,
 )
-from intset.prover.missing import missing_for, ways_to_state
+from intset.prover.explain import missing_for, ways_to_state
 from lowering import CheckError, lower, lower_division, run, to_c
 from lowering.nest.ir import Assert, For
 from lowering.nest.walk import statements

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from intset.check.bounds import At, BoundsCertificate, attained_goal, end_goal, nowhere
 from intset.check.certificate import Certificate
-from intset.check.ends import At, BoundsCertificate, attained_goal, end_goal, nowhere
 from intset.config import Config, pinned
 from intset.domains.certified.enumeration import LISTED as WHO_LISTS
 from intset.domains.sets.ends import Bounds
@@ -26,10 +26,10 @@ from intset.expr.walk import free_vars, opaque_terms, substitute
 from intset.facts import DERIVED, Fact
 from intset.frame import Frame
 from intset.infinity import Infinity
-from intset.prover.basis import REFUTED, Basis
-from intset.prover.cache import prove_in
 from intset.prover.certify import MAX_EFFORT, first_accepted, refutation
-from intset.prover.effort import Effort
+from intset.prover.proof import prove_in
+from intset.prover.question import REFUTED, Basis
+from intset.prover.simplex import SearchBudget
 
 KINDS = ("linear", "isl", "points", "z3")
 LISTED = ("points", "linear", "isl", "z3")  # where the answer itself came from trying all points
@@ -65,9 +65,9 @@ def certify_bounds(asked: AskedBounds, answer: Bounds) -> BoundsCertificate:
     whole = BoundsCertificate(asked.expr, *answer, asked.keep, ranges, asked.facts)
     if answer.is_empty:
         claims = [Certificate("", truth(False), True, asked.facts, ranges), _claim(asked, nowhere(asked.expr))]
-        empty = first_accepted(claims, basis, KINDS, Effort(MAX_EFFORT))
+        empty = first_accepted(claims, basis, KINDS, SearchBudget(MAX_EFFORT))
         return _checked(replace(whole, empty=_found(empty, "that the set is empty")))
-    effort = Effort(MAX_EFFORT)
+    effort = SearchBudget(MAX_EFFORT)
     kinds = LISTED if answer.by == WHO_LISTS else KINDS
     lower, upper = (_shown(asked, basis, side, end, kinds, effort) for side, end in zip((-1, 1), answer, strict=True))
     first, last = (_attained(asked, basis, end, effort) if answer.is_tight else (None, None) for end in answer)
@@ -92,7 +92,7 @@ def _claim(asked: AskedBounds, goal: Cond) -> Certificate:
 
 
 def _shown(
-    asked: AskedBounds, basis: Basis, side: int, end: Expr | Infinity, kinds: Sequence[str], effort: Effort
+    asked: AskedBounds, basis: Basis, side: int, end: Expr | Infinity, kinds: Sequence[str], effort: SearchBudget
 ) -> Certificate | None:
     if isinstance(end, Infinity):
         return None
@@ -107,7 +107,7 @@ def _shown(
 
 
 def _attained(
-    asked: AskedBounds, basis: Basis, end: Expr | Infinity, effort: Effort
+    asked: AskedBounds, basis: Basis, end: Expr | Infinity, effort: SearchBudget
 ) -> tuple[At | None, Certificate | None]:
     """A point at which the end is attained, and the certificate that it is; twice `None` where none is found."""
     if isinstance(end, Infinity):

@@ -14,8 +14,7 @@ from intset.expr.node import Cond, Expr, Node, make
 from intset.expr.walk import postorder, rewrite
 from intset.facts import ASSUMED, DERIVED, Fact
 from intset.frame import Frame
-from intset.prover.cache import prove_once
-from intset.prover.proof import Proof
+from intset.prover.proof import Proof, prove_once
 from intset.simplify import MAX_ROUNDS, Rewrite, Simplifier
 
 MAX_TRIES: Final = 12  # runs, each without the replacements for which no proof was found

@@ -1,17 +1,17 @@
-"""The tiers of the prover, cheapest first; the first that decides answers.
+"""The tiers of the prover, cheapest first; the first tier that decides gives the answer.
 
-linear   the canonical condition is true, in a few cases if need be, or a guessed point refutes it
-isl      the points where it fails form an empty set, or a sample of them refutes it
-points   the box is small: every point is tried
-z3       what is nonlinear or mixed
+linear   the canonical condition is true, if need be case by case, or a guessed point refutes it
+isl      the violating points form an empty set, or a sample of them refutes the goal
+points   the box is small: every point is evaluated
+z3       nonlinear and mixed goals
 
-A counterexample is evaluated before it is reported, so a tier may propose points that come from a relaxation.
+Guarantee: every counterexample was evaluated, so a tier may propose points of a relaxation.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from intset.check.polynomials import BITWISE, Expander
 from intset.config import Config
@@ -24,16 +24,15 @@ from intset.errors import BudgetError
 from intset.expr import ops
 from intset.expr.build import logical_not
 from intset.expr.definedness import definedness, embedded_claims, is_partial
-from intset.expr.node import Cond, Expr, Var, truth
+from intset.expr.node import Cond, Expr, Node, Var, truth
 from intset.expr.walk import conjuncts, free_vars, is_small, postorder, without_assertions
 from intset.facts import DECLARED, Fact
 from intset.frame import Frame, is_met
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
-from intset.prover import z3_tier
-from intset.prover.basis import PROVED, REFUTED, UNKNOWN, Basis, Decided
 from intset.prover.cases import holds_by_cases
-from intset.prover.question import Question
+from intset.prover.question import PROVED, REFUTED, UNKNOWN, Basis, Decided, ProofQuestion
+from intset.prover.smt import SmtSession, effort, nesting
 
 T = TypeVar("T")
 LIBRARIES = ("isl", "z3")  # tiers whose proofs are words of a library
@@ -83,7 +82,7 @@ def decide(frame: Frame, goal: Cond, config: Config, elsewhere: Callable[[], T |
     read = frame.reading
     if frame.known.empty or read.known.empty:
         return Decided(PROVED, "linear", True, basis=basis._replace(requires=()))
-    question = Question(read, goal, config)
+    question = ProofQuestion(read, goal, config)
     last = Verdict(UNKNOWN, reason="no tier is enabled")
     by = stopped = ""
     is_asked = False
@@ -111,7 +110,7 @@ def decide(frame: Frame, goal: Cond, config: Config, elsewhere: Callable[[], T |
 # -- tiers --------------------------------------------------------------------------------------------------------
 
 
-def linear_tier(question: Question) -> Verdict:
+def linear_tier(question: ProofQuestion) -> Verdict:
     canonical = question.canonical
     if canonical.op is ops.BOOL and canonical.data:
         return Verdict(PROVED)
@@ -138,7 +137,7 @@ def _is_identity(goal: Cond) -> bool:
     return is_zero and not difference
 
 
-def _all_nonneg(question: Question, canonical: Cond) -> bool:
+def _all_nonneg(question: ProofQuestion, canonical: Cond) -> bool:
     """Whether the goal is a conjunction of comparisons `form >= 0` that follow from ranges and signs of sizes."""
     known = question.frame.known
     for part in conjuncts(canonical):
@@ -150,7 +149,7 @@ def _all_nonneg(question: Question, canonical: Cond) -> bool:
     return True
 
 
-def _guesses(question: Question, canonical: Cond) -> Iterator[Point]:
+def _guesses(question: ProofQuestion, canonical: Cond) -> Iterator[Point]:
     """Corners at which some comparison of the goal is most likely to fail."""
     known = question.frame.known
     yielded = 0
@@ -174,7 +173,7 @@ def _guesses(question: Question, canonical: Cond) -> Iterator[Point]:
             yield {}
 
 
-def _contradicted(question: Question, tier: str) -> Verdict | None:
+def _contradicted(question: ProofQuestion, tier: str) -> Verdict | None:
     """A point at which the goal fails although a library proved it; the linear tier tries the same points, earlier."""
     for point in _guesses(question, question.canonical):
         if question.refutes(point):
@@ -182,7 +181,7 @@ def _contradicted(question: Question, tier: str) -> Verdict | None:
     return None
 
 
-def _stretched(question: Question, form: Linear, side: int) -> Point:
+def _stretched(question: ProofQuestion, form: Linear, side: int) -> Point:
     """What drives a form on beside `aim`, where ranges depend on sizes: these so large that no range is empty and a
     variable makes a step; variables whose end is no number as far as they go (`complete` ends them)."""
     known, ranges = question.frame.known, question.frame.ranges
@@ -197,14 +196,14 @@ def _stretched(question: Question, form: Linear, side: int) -> Point:
     return point
 
 
-def regions_tier(question: Question) -> Verdict:
+def regions_tier(question: ProofQuestion) -> Verdict:
     engine = strongest()
     if isinstance(engine, Deciding):
         return engine.decide(question.query, question.canonical, question.symbolic_ranges, question.refutes)
     return _by_points(question, engine)
 
 
-def _by_points(question: Question, engine: Regions) -> Verdict:
+def _by_points(question: ProofQuestion, engine: Regions) -> Verdict:
     """Whether there are points where the goal fails, by the algebra of shapes."""
     query, goal = question.query, logical_not(question.goal)
     variables = dict.fromkeys((*free_vars(goal, *query.facts), *question.symbolic_ranges))
@@ -225,7 +224,7 @@ def _by_points(question: Question, engine: Regions) -> Verdict:
     return Verdict(UNKNOWN, reason="the points where it may fail are not real")
 
 
-def points_tier(question: Question) -> Verdict:
+def points_tier(question: ProofQuestion) -> Verdict:
     found = false_point(question.query, question.goal)
     if found is None:
         return Verdict(UNKNOWN, reason="the box is too large to enumerate")
@@ -239,11 +238,80 @@ def points_tier(question: Question) -> Verdict:
     return Verdict(UNKNOWN, reason="the variables beside the question have no values that were found")
 
 
-TIERS: dict[str, Callable[[Question], Verdict]] = {
+# -- z3 ----------------------------------------------------------------------------------------------------------------
+
+
+MAX_EFFORT = 32  # on more, z3 spends seconds that its units do not count
+MAX_NESTING = 16  # of divisions; where there are more, z3's units take longer, and it gets fewer
+MAX_FACTS_EFFORT = 96  # facts beyond are not told: what follows from fewer follows
+
+
+def z3_tier(question: ProofQuestion) -> Verdict:
+    """Ask z3 whether the goal follows from ranges and facts."""
+    frame = question.frame
+    if effort(question.goal) > MAX_EFFORT:
+        return Verdict(UNKNOWN, reason="there are too many products and divisions of terms for z3")
+    facts: list[tuple[Cond, Any]] = [(fact.condition, fact) for fact in frame.facts]
+    for var in _ranged(question, [cond for cond, _ in facts]):
+        limits = frame.ranges[var]
+        facts += [(var >= limits.min, var)] if isinstance(limits.min, Expr) else []
+        facts += [(var <= limits.max, var)] if isinstance(limits.max, Expr) else []
+    config = question.config
+    session = SmtSession(config.z3_timeout_ms)
+    rlimit = config.z3_rlimit * MAX_NESTING**2 // max(nesting(question.goal), MAX_NESTING) ** 2
+    answer = session.check(question.goal, _affordable(facts), max(rlimit, 1), _hint(question), core=False)
+    if answer.status == PROVED:
+        return Verdict(PROVED)
+    if answer.status == REFUTED and answer.model is not None:
+        point = dict(answer.model)
+        if question.refutes(point):
+            return Verdict(REFUTED, point)
+    if answer.reason == "timeout":
+        reason = f"z3 was stopped by the clock (z3_timeout_ms={config.z3_timeout_ms})"
+        return Verdict(UNKNOWN, reason=reason, by_clock=True)
+    return Verdict(UNKNOWN, reason=f"z3 gave up: {answer.reason or 'no counterexample could be confirmed'}")
+
+
+def _affordable(facts: list[tuple[Cond, Any]]) -> list[tuple[Cond, Any]]:
+    """The facts, or as many of them, in order, as are within z3's reach."""
+    if effort(*(cond for cond, _ in facts)) <= MAX_FACTS_EFFORT:
+        return facts
+    left, kept = MAX_FACTS_EFFORT, []
+    for fact in facts:
+        cost = effort(fact[0])
+        if cost <= left:
+            left -= cost
+            kept.append(fact)
+    return kept
+
+
+def _ranged(question: ProofQuestion, facts: list[Cond]) -> list[Var]:
+    """The variables with a range that goal or facts speak of, and those that their ranges speak of."""
+    ranges = question.frame.ranges
+    found: dict[Var, None] = {}
+    waiting = [*free_vars(question.goal, *facts), *question.symbolic_ranges]
+    while waiting:
+        var = waiting.pop(0)
+        if var in ranges and var not in found:
+            found[var] = None
+            waiting.extend(ranges[var].free_vars())
+    return list(found)
+
+
+def _hint(question: ProofQuestion) -> Any:
+    known = question.frame.known
+
+    def bounds(node: Node) -> tuple[int | None, int | None]:
+        return known.bounds(known.form(node)) if isinstance(node, Expr) else (None, None)
+
+    return bounds
+
+
+TIERS: dict[str, Callable[[ProofQuestion], Verdict]] = {
     "linear": linear_tier,
     "isl": regions_tier,
     "points": points_tier,
-    "z3": z3_tier.decide,
+    "z3": z3_tier,
 }
 
 

@@ -1,11 +1,11 @@
-"""Answers about a random setting, each held against the points of the setting.
+"""The oracle: answers about a random setting, checked against the enumerated points of the setting.
 
-- An answer contains every true value; one that is exact has no other, wherever there is a true value at all.
-- Tight ends are attained; an empty set is empty; a count is the number of elements; a side of a box is no looser than
-  the bounds of its coordinate.
-- `at` replaces parameters in all of that, however it is reached; where sizes leave no point nothing is left.
-- A proved condition holds at every point, and is vacuous only where there is none; a refuted one fails at its
-  counterexample, which is a point of all ranges and facts.
+- An answer contains every true value. An exact answer contains nothing else, wherever a true value exists.
+- Tight ends are attained; an empty set is empty; a count equals the number of elements; each side of a box is as narrow
+  as the bounds of its coordinate.
+- All of this survives `at`, in whatever order parameters are substituted; sizes without points leave an empty answer.
+- A proved condition holds at every point and is vacuous only without points. A refuted condition fails at its
+  counterexample, a point of all ranges and facts.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import itertools
 import random
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from intset.context import Context
@@ -38,7 +39,7 @@ class FalseClaimError(AssertionError):
     """A claim that the points of a setting contradict."""
 
 
-class Held:
+class Oracle:
     """Questions about one setting to one context; a false answer raises `FalseClaimError`, which names it."""
 
     def __init__(self, setting: Setting, ctx: Context, tally: Counter[str], rng: random.Random) -> None:
@@ -260,3 +261,18 @@ class Held:
             self.require(first <= found[var] <= last, "outside", var, found, goal)
         self.require(all(evaluate(fact, found) for fact in setting.facts), "no point of the context", found, goal)
         self.require(not evaluate(goal, found), "the goal holds at", found, goal)
+
+
+# -- report ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Report:
+    """What a domain answered: `wrong` says every answer that lacks a value and every claim that is false.
+
+    `tally` counts the questions asked (`asked`, `contexts`) and what was claimed: `exact hull`, `exact set`.
+    """
+
+    domain: str
+    tally: Counter[str] = field(default_factory=Counter)
+    wrong: list[str] = field(default_factory=list)
