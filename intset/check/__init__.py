@@ -6,7 +6,7 @@ the statement, verifies the evidence by arithmetic of its own, or writes the que
 `python -m intset.check FILE` checks certificates in text, one a line.
 """
 
-from intset.check.bounds import BoundsCertificate
+from intset.check.bounds_certificate import BoundsCertificate
 from intset.check.certificate import Certificate, check_certificate
 
 __all__ = ["BoundsCertificate", "Certificate", "check_certificate"]

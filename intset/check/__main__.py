@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from intset.check.bounds import KEY, BoundsCertificate
+from intset.check.bounds_certificate import KEY, BoundsCertificate
 from intset.check.budget import STEPS, CheckBudget
 from intset.check.certificate import Certificate
 from intset.check.text import is_a

@@ -33,7 +33,7 @@ from intset.expr.text import number_text
 from intset.facts import ASSERTED, Fact
 
 if TYPE_CHECKING:
-    from intset.check.bounds import Stated
+    from intset.check.bounds_certificate import Stated
     from intset.check.budget import CheckBudget
     from intset.context import Context
 

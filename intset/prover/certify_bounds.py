@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from intset.check.bounds import At, BoundsCertificate, attained_goal, end_goal, nowhere
+from intset.check.bounds_certificate import At, BoundsCertificate, attained_goal, end_goal, nowhere
 from intset.check.certificate import Certificate
 from intset.config import Config, pinned
 from intset.domains.certified.enumeration import LISTED as WHO_LISTS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
-from intset.check.bounds import BoundsCertificate
+from intset.check.bounds_certificate import BoundsCertificate
 from intset.domains.query import Query
 from intset.errors import EvaluationError, InputError
 from intset.expr.arguments import listed

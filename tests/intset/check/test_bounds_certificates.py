@@ -27,7 +27,7 @@ from intset import (
 )
 from intset.check import BoundsCertificate, Certificate
 from intset.check.__main__ import main
-from intset.check.bounds import attained_goal
+from intset.check.bounds_certificate import attained_goal
 from intset.domains.sets.base import Bounds
 from intset.expr.node import Expr, const
 from intset.infinity import NEG_INF, POS_INF, Infinity

@@ -18,7 +18,7 @@ import intset
 from intset import Context, EvaluationError, Fact, ParseError, Range, ShapeVar, Var, evaluate, parse, select
 from intset.check import BoundsCertificate, Certificate
 from intset.check.__main__ import claim, main
-from intset.check.bounds import Stated, attained_goal, end_goal
+from intset.check.bounds_certificate import Stated, attained_goal, end_goal
 from intset.check.budget import CheckBudget
 from intset.check.evidence import Combination, Premise, WeightedProduct
 from intset.check.isl_text import emptiness_text
