@@ -31,7 +31,6 @@ from lowering.nest.ir import Function
 from lowering.nest.walk import without_assumptions
 from lowering.passes import (
     accumulate,
-    accumulators,
     decide_rows,
     follow_guards,
     inline_values,
@@ -39,10 +38,11 @@ from lowering.passes import (
     name_minima,
     name_values,
     partition_loops,
-    worth,
+    profitability,
 )
 from lowering.passes.loops.delinearization import run_over_digits
 from lowering.passes.loops.unrolling import unroll
+from lowering.passes.stores import scalar_replacement
 from lowering.passes.stores.copy_elimination import forward_copies
 from lowering.passes.stores.identities import drop_identities
 from lowering.passes.values.constant_folding import fold_constants
@@ -145,8 +145,8 @@ def check_for_c(seed: int, kind: type[Nest], monkeypatch: pytest.MonkeyPatch) ->
     nest = kind(seed)
     rng = random.Random(seed)
     if rng.random() < 0.5:
-        monkeypatch.setattr(worth, "WORTH", 0.0)
-        monkeypatch.setattr(accumulators, "FEWEST", 1)
+        monkeypatch.setattr(profitability, "WORTH", 0.0)
+        monkeypatch.setattr(scalar_replacement, "FEWEST", 1)
     f = unique_names(nest.f)
     f = rng.choice(BEFORE)(inline_values(drop_dead(f.with_body(without_assumptions(f.body)))))
     for step in FOR_C.values():
