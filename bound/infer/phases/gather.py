@@ -1,6 +1,4 @@
-"""GatherBound, phase 4 of InferRootBound: what all consumers need together, and the ranges of the root axes.
-
-What several consumers need together: the union of their needs, the box around them where none can be formed."""
+"""GatherBound, phase 4 of InferRootBound: the union of the consumers' footprints, and the ranges of the root axes."""
 
 from __future__ import annotations
 
@@ -45,8 +43,8 @@ from intset.linear.form import constant
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_MAX_ASKED = 400  # nodes of an extent of which is asked whether it has one value only
-_MAX_NODES = 40  # an extent written with more nodes is replaced by its largest value
+_MAX_PROVED = 400  # nodes of an extent that is tested for being constant
+_MAX_NODES = 40  # a longer extent is replaced by its largest value
 
 
 def gather(
@@ -56,7 +54,14 @@ def gather(
     shape_of: Callable[[Tensor], tuple[Expr, ...]],
     with_unions: bool = True,
 ) -> None:
-    """The required region of each output: the union of the needs, within the tensor."""
+    """Set the required region of each output: the union of all footprints, within the tensor.
+
+    Parameters
+    ----------
+    footprints: those of all consumers, by output.
+    shape_of: the extents of a tensor.
+    with_unions: whether the domain has unions; else the outer box is used.
+    """
     for tensor in bounds.op.outputs:
         shape = shape_of(tensor)
         footprint = union_footprints(env, len(shape), footprints.get(tensor, ()), with_unions)
@@ -67,7 +72,7 @@ def gather(
 
 
 def within_tensor(env: LoopEnvironment, footprint: Footprint, shape: Sequence[Expr]) -> Footprint:
-    """The part of a region inside a tensor."""
+    """A footprint intersected with a tensor of extents `shape`."""
     ends = whole_tensor(env, shape)
     if footprint.box is None:
         if not ends.is_affine():
@@ -107,12 +112,16 @@ def gather_bound(
     running: Sequence[Cond] = (),
     unconditional: Footprint | None = None,
 ) -> None:
-    """What is computed, and the ranges of the root axes.
+    """GatherBound: set the computed region and the ranges of the root axes.
 
-    The axes of a dimension take the interval of what is computed there, all others the domain that they declare.
-    `is_boxed`: whether that is the box around what is required. `threads`: of which more are started than there is work
-    for, with their number. `running`: the conditions without which the stage is not reached. `steady`: a box around
-    what is required, which is computed in its place.
+    A data axis gets the interval of the computed region in its dimension; every other axis gets its declared domain.
+
+    Parameters
+    ----------
+    is_boxed: whether the stage computes the outer box of the required region.
+    threads: thread axes with more threads than work, with their numbers of threads.
+    running: the guards that hold whenever the stage runs.
+    unconditional: a box around the required region, computed in its place.
     """
     stage, op = bounds.stage, bounds.op
     shape = shape_of(op.outputs[0])
@@ -133,7 +142,7 @@ def gather_bound(
     threaded = with_ancestors(bounds.relations, [iv for iv in stage.leaf_iter_vars if thread_of(stage, iv) is not None])
     for k, iv in enumerate(data_axes(op)):
         side = bounds.sides[iv] = bounds.region.hull(env).sides[k]
-        # A tile that only the end of the tensor cuts has one length; parts of a region that varies follow it.
+        # A tile cut by the end of the tensor alone has one length; tiles of a varying region vary with it.
         if iv in bounds.aligned:
             bounds.ranges[iv] = Range(0, rounded_up(bounds.relations, iv, shape[k]))
             bounds.widened.add(iv)
@@ -164,7 +173,7 @@ def _is_tensorized(bounds: StageBounds) -> bool:
 def _with_whole_tiles(
     env: LoopEnvironment, footprint: Footprint, op: TensorComputeOp, shape: Sequence[Expr]
 ) -> Footprint:
-    """An intrinsic computes whole tiles: the axes inside a tile run over all of them."""
+    """The region in whole tiles of an intrinsic: axes inside a tile run over the whole tile."""
     box = footprint.hull(env)
     inner = whole_tensor(env, shape).sides[op.schedulable :]
     return Footprint(
@@ -179,7 +188,7 @@ def _with_whole_tiles(
 def _with_rounded_tiles(
     env: LoopEnvironment, bounds: StageBounds, footprint: Footprint, shape: Sequence[Expr]
 ) -> Footprint:
-    """The region with the last tiles of splits that round up, as far as the tensor has elements there."""
+    """The region extended to whole tiles where splits round up, within the tensor."""
     axes = data_axes(bounds.op)
     box = None
     for k, iv in enumerate(axes):
@@ -202,9 +211,9 @@ def _with_rounded_tiles(
 def _root_range(
     env: LoopEnvironment, bounds: StageBounds, k: int, iv: IterVar, is_uniform: bool, is_threaded: bool, extent: Expr
 ) -> Range:
-    """The range of the root axis of dimension `k`: what is computed there in each instance, or long enough for all.
+    """The range of the root axis of dimension `k`: exact in each instance, or of maximal length.
 
-    Threads are started in a number that no small tensor changes: there a tile keeps its length.
+    The number of threads does not depend on the tensor: a threaded tile keeps its length.
     """
     side = bounds.sides[iv]
     limits = side.range()
@@ -214,7 +223,7 @@ def _root_range(
         exact = Range(limits.min, number)
         if unproved_gaps(env, side, bounds.region.hull(env).where):
             bounds.widened.add(iv)
-    elif number is not None:  # never run, but a loop made from this one and others has to have a length
+    elif number is not None:  # never runs, but a loop fused from it needs a length
         bounds.widened.add(iv)
         exact = Range(limits.min, 1)
     elif not is_uniform and _is_short(limits.extent):
@@ -235,17 +244,17 @@ def _root_range(
 
 
 def _number_in(env: LoopEnvironment, extent: Expr) -> Expr:
-    """The smallest number among the choices of a minimum; the extent itself where there is none."""
+    """The smallest constant operand of a minimum; the extent itself if there is none."""
     numbers = [form.const for form in end_forms(env, extent, ops.MIN) if form.is_const]
     return as_expr(min(numbers)) if numbers else extent
 
 
 def _only_value(env: LoopEnvironment, bounds: StageBounds, e: Expr) -> int | None:
-    """The value of an extent that is the same in every instance."""
+    """The value of an extent with the same value in every instance, else `None`."""
     number = env.number(e)
     if number is not None or all(isinstance(t, Var) for t in env.form(e).terms):
         return number
-    if not is_small(_MAX_ASKED, (e,)):
+    if not is_small(_MAX_PROVED, (e,)):
         return None
     box = bounds.region.hull(env)
     ranges = transitive_ranges(env, (*e.free_vars(), *box.variables()))
@@ -267,13 +276,13 @@ def _is_short(e: Expr) -> bool:
 
 
 _OPERATIONS = 1_000_000  # of the domain, for one union
-MAX_PARTS = 160  # a region in more pieces is replaced by its box
+MAX_DISJUNCTS = 160  # larger unions become boxes
 
 
 def union_footprints(
     env: LoopEnvironment, dims: int, footprints: Sequence[Footprint], with_unions: bool = True
 ) -> Footprint:
-    """The union of what several consumers need; the box around them for a domain without unions."""
+    """The union of several footprints; for a domain without unions their outer box."""
     if len(footprints) == 1 and footprints[0].box is None:
         return footprints[0]
     footprint = _union_footprints(env, dims, footprints, with_unions)
@@ -309,9 +318,9 @@ def _union_shapes(
         with env.budget(_OPERATIONS):
             shapes = [*(shape_of(env, box) for box in alone), *(footprint.shape(env) for footprint in others)]
             total = shapes[0].united(shapes[1:])
-            if MAX_PARTS < total.parts() <= 2 * MAX_PARTS:
+            if MAX_DISJUNCTS < total.parts() <= 2 * MAX_DISJUNCTS:
                 total = total.disjoint()
-        if total.parts() <= MAX_PARTS:
+        if total.parts() <= MAX_DISJUNCTS:
             footprint = footprint_of_shape(env, dims, total, exact, notes)
             if not others and all(_is_alive(env, box) for box in alone):
                 footprint.set_hull(*hull(env, alone))
@@ -329,7 +338,7 @@ def _union_shapes(
 def _listed(
     env: LoopEnvironment, dims: int, footprints: Sequence[Footprint], exact: bool, notes: Sequence[str]
 ) -> Footprint | None:
-    """A union that cannot be formed, element by element; `None` where they are too many."""
+    """A union by enumeration; `None` beyond its budget."""
     try:
         found = listed(env, footprints)
         if found is None:
@@ -341,7 +350,7 @@ def _listed(
 
 
 def _common_guard(boxes: Sequence[Box]) -> Box:
-    """The conditions that all boxes share, when they have no others."""
+    """The common guard of all boxes, else no guard."""
     first = boxes[0]
     keys = {(frozenset(form.key() for form in box.where), box.also) for box in boxes}
     return Box((), first.where, first.also) if len(keys) == 1 else NO_GUARD
@@ -350,7 +359,7 @@ def _common_guard(boxes: Sequence[Box]) -> Box:
 def _union_guarded_boxes(
     env: LoopEnvironment, dims: int, bare: Sequence[Box], guard: Box, exact: bool, notes: Sequence[str]
 ) -> Footprint:
-    """The union of boxes under one guard: the guard is kept apart, however long it is."""
+    """The union of boxes under one common guard, which stays apart from the shape."""
     footprint = union_footprints(env, dims, [Footprint(dims, box) for box in bare])
     notes, exact = (*notes, *footprint.notes), exact and footprint.exact
     if footprint.box is not None:
@@ -360,5 +369,5 @@ def _union_guarded_boxes(
 
 
 def _is_alive(env: LoopEnvironment, box: Box) -> bool:
-    """Whether a box is known to have an element in every instance."""
+    """Whether a box is provably nonempty in every instance."""
     return not (box.where or box.also or any(unproved_gaps(env, side) for side in box.sides))

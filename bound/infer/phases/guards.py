@@ -25,7 +25,7 @@ from intset.expr.range import Range
 from intset.expr.walk import conjuncts, is_small, postorder, substitute
 from intset.linear.canonical import Normalizer
 
-_MEMBERSHIP_OPERATIONS: Final = 400_000  # of the domain, for the guard of one footprint
+_MEMBERSHIP_OPERATIONS: Final = 400_000  # of the domain, for one membership guard
 _PROOF_OPERATIONS: Final = 60_000  # of the domain, for one implication
 _MAX_GUARDS: Final = 32  # more remain unchanged
 _MAX_NODES: Final = 400  # longer guards remain unchanged
@@ -88,7 +88,7 @@ def _variables(conditions: Iterable[Cond]) -> list[Var]:
 def without_implied(env: LoopEnvironment, loops: Sequence[Var], guards: Sequence[Cond]) -> tuple[Cond, ...]:
     """The guards in their order, without those implied by loops and other guards; the cheapest of equal guards remains.
 
-    Guarantee: no remaining guard is known to be implied by the others.
+    Guarantee: an equivalent conjunction, with fewer guards or the given ones.
 
     Parameters
     ----------
@@ -125,9 +125,9 @@ def _cost(guard: Cond) -> tuple[int, int]:
 
 
 def _has_witness(env: LoopEnvironment, ranges: Mapping[Var, Range], guard: Cond, others: Sequence[Cond]) -> bool:
-    """Whether a sampled iteration satisfies all other guards but not this one.
+    """Whether a sampled iteration violates this guard alone.
 
-    The loops of the guard are at their last iterations, all others at their first.
+    Sampled are last iterations of the guard's loops, first iterations of all others.
     """
     for point in sample_instances(env, ranges, others, (guard,), guard.free_vars()):
         try:

@@ -1,6 +1,7 @@
-"""InferRootBound: what the consumers of a stage need of it, and so the ranges of its root axes.
+"""InferRootBound: phases 1 to 4 for one stage, from its consumers' footprints to the ranges of its root axes.
 
-Shared loops in the pass: their ranges, and what a stage computes in its part of them."""
+Stages that share a loop are inferred in any order: the range of the loop comes from whole axes, before all stages.
+"""
 
 from __future__ import annotations
 
@@ -34,14 +35,14 @@ from intset.expr.range import Range
 
 @dataclass(eq=False)
 class Request:
-    """What one consumer needs of a tensor.
+    """An access of a consumer and its footprint.
 
     Attributes
     ----------
-    consumer: who asks.
+    consumer: the bounds of the consumer.
     loops: the loops around its formula, innermost first, each fixed or relaxed.
-    access: what it reads.
-    need: which elements that makes.
+    access: the access.
+    footprint: its elements in one instance of the producer.
     """
 
     consumer: StageBounds
@@ -52,17 +53,24 @@ class Request:
 
 @dataclass(eq=False)
 class InferenceState:
-    """What the pass works on.
+    """The state of InferBound.
+
+    Invariant: consumers precede producers, so the bounds of all consumers of a stage exist before its own.
 
     Attributes
     ----------
-    schedule: the normalized schedule; paths: the loops around each stage; graph: who reads what.
-    sizes, known: the sizes, and what is known of variables so far.
-    domain: the domain that answers; boxed: the stages that compute boxes; compacted: whose storage leaves out strides.
-    bounds: what was found out about each stage.
-    requests: who asks for what of each tensor.
+    schedule: the normalized schedule.
+    paths: the attach path of each stage, innermost loop first.
+    graph: the stages that read each tensor.
+    sizes: the fixed and symbolic sizes of the schedule.
+    env: ranges of loops and sizes.
+    domain: the name of the answering domain.
+    boxed: the stages that compute outer boxes.
+    compacted: the stages with compact storage.
     sharing: the loops that several stages share.
-    threads: those of which a stage starts more than it has work for, with their number.
+    bounds: the bounds of each stage visited so far.
+    requests: the accesses to each tensor, with their footprints.
+    threads: thread axes with more threads than work, with their numbers of threads.
     """
 
     schedule: Schedule
@@ -81,7 +89,7 @@ class InferenceState:
     _propagations: dict[object, Propagation] = field(default_factory=dict)
 
     def accesses(self, op: Operation, tensor: Tensor) -> list[TensorAccess]:
-        """How an operation reads a tensor, at the sizes that are fixed."""
+        """The accesses of an operation to a tensor, at the fixed sizes."""
         found = self._accesses.get(op)
         if found is None:
             found = self._accesses[op] = {}
@@ -114,15 +122,15 @@ def infer_root_bound(state: InferenceState, bounds: StageBounds) -> None:
 
 
 def fixed_loops(state: InferenceState, bounds: StageBounds) -> tuple[IterVar, ...]:
-    """The loops of the attach path, outermost first, that tell one instance of the stage from another.
+    """The loops of the attach path that distinguish instances of the stage, outermost first.
 
-    In a loop that is shared each stage has its own part, whatever threads run it.
+    Thread loops whose threads share its storage do not; shared loops always do.
     """
     return _fixed_in(state, bounds.stage, bounds.path)
 
 
 def storage_loops(state: InferenceState, bounds: StageBounds) -> tuple[IterVar, ...]:
-    """The loops around the storage of a stage that tell one instance of it from another, outermost first."""
+    """The loops that distinguish instances of the storage of a stage, outermost first."""
     return _fixed_in(state, bounds.stage, bounds.path[len(bounds.slid) :])
 
 
@@ -134,18 +142,17 @@ def _fixed_in(state: InferenceState, placed: Stage, path: AttachPath) -> tuple[I
 
 
 def prop_bound_to_inputs(state: InferenceState, bounds: StageBounds) -> dict[Tensor, list[Footprint]]:
-    """Phases 1 to 3: for each output of a stage the need of each access of each consumer."""
+    """Phases 1 to 3: the footprint of each access of each consumer, by output."""
     for tensor in bounds.op.outputs:
         state.requests[tensor] = requests_of(state, bounds, tensor, bounds.path)
     return {tensor: [request.footprint for request in state.requests[tensor]] for tensor in bounds.op.outputs}
 
 
 def unconditional_footprint(state: InferenceState, bounds: StageBounds) -> Footprint | None:
-    """A box around what the consumers of a stage need that moves evenly with the loops: what they would read without
-    their conditions, within the tensor; `None` where it is not to be had, or no more than what they read.
+    """The outer box of the consumers' footprints without their conditions; `None` if conditions do not matter or a footprint has no box.
 
-    At a border, where conditions fail, less may be needed than in the next iteration but one; what is new would then
-    come in steps of its own there.
+    Conditions fail at borders, where footprints shrink: a window over them would advance in uneven steps. This box
+    advances evenly.
     """
     tensor = bounds.op.outputs[0]
     requests = state.requests[tensor]
@@ -163,7 +170,7 @@ def unconditional_footprint(state: InferenceState, bounds: StageBounds) -> Footp
 
 
 def requests_of(state: InferenceState, bounds: StageBounds, tensor: Tensor, path: AttachPath) -> list[Request]:
-    """What each consumer of a tensor needs of it where `path` are the loops around its stage, innermost first."""
+    """The accesses of all consumers to a tensor, with footprints for a stage attached at `path` (innermost first)."""
     requests = []
     shape = state.sizes.shape(tensor)
     for consumer in dict.fromkeys(state.graph.get(tensor, ())):
@@ -182,7 +189,7 @@ def requests_of(state: InferenceState, bounds: StageBounds, tensor: Tensor, path
 def _iterations(
     state: InferenceState, bounds: StageBounds, reader: StageBounds, path: AttachPath
 ) -> tuple[Propagation, tuple[LoopState, ...]]:
-    """Phases 1 and 2; the same for all producers that are computed in the same place and kept alike."""
+    """Phases 1 and 2, memoised by consumer and fixed loops."""
     shared = state.sharing.loops
     leaves = initialise_leaves(bounds.stage, path, reader.stage, reader.path, shared)
     key = (reader.stage, tuple(leaf.is_fixed for leaf in leaves))
@@ -194,7 +201,12 @@ def _iterations(
 
 
 def initial_bounds(state: InferenceState, stage: Stage) -> StageBounds:
-    """The empty bounds of a stage."""
+    """Empty bounds of a stage, registered in the state.
+
+    Raises
+    ------
+    ScheduleError: the stage keeps elements over a loop that several stages share.
+    """
     bounds = StageBounds(stage, state.paths[stage], state.sizes.relations(stage))
     slid = slid_loops(stage, bounds.path)
     bounds.slid = tuple(iv for _, iv in reversed(slid))
@@ -212,9 +224,9 @@ def initial_bounds(state: InferenceState, stage: Stage) -> StageBounds:
 
 
 def enter_shared(state: InferenceState) -> None:
-    """Enter the ranges of shared loops, from the whole axes they are made of, before stages are looked at.
+    """Enter the ranges of shared loops, from whole axes, before any stage.
 
-    The stages of one loop come in any order; what each of them is to compute does not change the loop.
+    Invariant: no stage changes the range of a shared loop.
     """
     for stage in state.sharing.aligned:
         shared = [k for k, leaf in enumerate(stage.leaf_iter_vars) if leaf in state.sharing.loops]
@@ -234,7 +246,7 @@ def enter_shared(state: InferenceState) -> None:
 
 
 def shared_iteration_footprint(state: InferenceState, bounds: StageBounds, tensor: Tensor) -> Footprint:
-    """What a stage computes of an output in one iteration of the loops it shares, if it computes all it can there."""
+    """The elements of an output in one iteration of its shared loops, over the stage's whole iteration domain."""
     env: LoopEnvironment = state.env
     shape, axes = state.sizes.shape(tensor), data_axes(bounds.op)
     all_of_it = Footprint(len(shape), whole_tensor(env, shape))
@@ -247,7 +259,7 @@ def shared_iteration_footprint(state: InferenceState, bounds: StageBounds, tenso
     around = [LoopState(stage, iv, iv in bounds.fixed) for stage, iv in bounds.path]
     iterations = pass_up(env, alone, (*own, *around))
     used = {v for cond in iterations.conditions for v in cond.free_vars()}
-    for iv in bounds.op.root_iter_vars:  # where nothing is reduced the result is what a reduction starts from
+    for iv in bounds.op.root_iter_vars:  # an empty reduction still stores its initial value
         if iv.is_reduce and iv not in used:
             iterations.values.pop(iv, None)
             iterations.relaxed.pop(iv, None)

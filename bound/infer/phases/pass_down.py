@@ -1,6 +1,4 @@
-"""PassDownDomain: from the ranges of the root axes to those of all others, and the guards that the loops leave over.
-
-Index expressions of parts whose length varies from instance to instance, brought to a form that stays affine."""
+"""PassDownDomain: ranges of intermediate and leaf axes from root ranges, and the guards not implied by loops."""
 
 from __future__ import annotations
 
@@ -28,7 +26,12 @@ from intset.linear.form import Linear
 
 
 def pass_down(env: LoopEnvironment, bounds: StageBounds) -> None:
-    """PassDownDomain for one stage whose root ranges are known."""
+    """PassDownDomain for one stage: set ranges, loops, values and guards from the root ranges.
+
+    Raises
+    ------
+    ScheduleError: a thread axis has no extent.
+    """
     stage = bounds.stage
     threads = [iv for iv in (*bounds.outer, *stage.leaf_iter_vars) if thread_of(stage, iv) is not None]
     bounds.ranges = pass_down_domain(bounds.relations, bounds.ranges, threads)
@@ -40,7 +43,7 @@ def pass_down(env: LoopEnvironment, bounds: StageBounds) -> None:
                     f'as in thread_axis((0, 32), "{iv.thread_tag}")'
                 )
             bounds.ranges[iv] = iv.dom
-    for iv in stage.leaf_iter_vars:  # outer loops first: a loop that shrinks depends on them
+    for iv in stage.leaf_iter_vars:  # outer loops first: shrinking loops depend on them
         bounds.loops[iv] = loop_range(env, bounds, iv)
         env.add(iv, bounds.loops[iv])
     around = {iv: env.ranges[iv] for iv in bounds.outer}
@@ -58,7 +61,7 @@ def pass_down(env: LoopEnvironment, bounds: StageBounds) -> None:
 
 
 def loop_range(env: LoopEnvironment, bounds: StageBounds, iv: IterVar) -> Range:
-    """The range of a loop; in the last tile of a split that shrinks it ends where its parent does."""
+    """The range of a loop; the last tile of a shrinking split ends with its parent."""
     split = shrinking(bounds, iv)
     if split is None:
         return bounds.ranges[iv]
@@ -71,7 +74,7 @@ def loop_range(env: LoopEnvironment, bounds: StageBounds, iv: IterVar) -> Range:
 
 
 def shrinking(bounds: StageBounds, iv: IterVar) -> Split | None:
-    """The split whose inner loop `iv` shrinks in the last tile: outer and inner are loops, in this order."""
+    """The split with the shrinking inner loop `iv`, if its outer loop is further out; else `None`."""
     place = {leaf: k for k, leaf in enumerate((*bounds.outer, *bounds.stage.leaf_iter_vars))}
     for relation in bounds.relations:
         if isinstance(relation, Split) and relation.inner is iv and relation.tail is Tail.SHRINK:
@@ -85,7 +88,7 @@ def shrinking(bounds: StageBounds, iv: IterVar) -> Split | None:
 
 
 def all_guards(env: LoopEnvironment, bounds: StageBounds, values: Mapping[IterVar, Expr]) -> list[Cond]:
-    """The conditions of the body, those on few loops first."""
+    """All guards of the body, ordered by their innermost loop."""
     found: dict[Cond, None] = dict.fromkeys(region_guards(env, bounds, values))
     found.update(dict.fromkeys(split_guards(env, bounds, bounds.relations, values)))
     depth: dict[Var, int] = {leaf: k + 1 for k, leaf in enumerate(bounds.stage.leaf_iter_vars)}
@@ -93,7 +96,7 @@ def all_guards(env: LoopEnvironment, bounds: StageBounds, values: Mapping[IterVa
 
 
 def region_guards(env: LoopEnvironment, bounds: StageBounds, values: Mapping[IterVar, Expr]) -> list[Cond]:
-    """The conditions that keep the loops inside the computed region."""
+    """Guards that keep the loops inside the computed region."""
     footprint = bounds.region
     found: list[Cond] = []
     axes = data_axes(bounds.op)
@@ -111,10 +114,7 @@ def region_guards(env: LoopEnvironment, bounds: StageBounds, values: Mapping[Ite
 
 
 def _kept_end(env: LoopEnvironment, bounds: StageBounds, iv: IterVar) -> Linear | None:
-    """The last element of a root axis that its loops do not pass: fused ones run over all of it, and end where it does.
-
-    A root that is split itself may pass it in the last tile.
-    """
+    """The last element of an aligned root axis whose loops never pass it; `None` if a split may pass it."""
     rounds = any(isinstance(r, Split) and r.tail is Tail.ROUND_UP for r in bounds.relations)
     if rounds or iv not in bounds.aligned or iv in overrun_roots(bounds):
         return None
@@ -122,7 +122,7 @@ def _kept_end(env: LoopEnvironment, bounds: StageBounds, iv: IterVar) -> Linear 
 
 
 def _kept(env: LoopEnvironment, bounds: StageBounds, values: Mapping[IterVar, Expr]) -> list[Linear]:
-    """What is not negative because roots do not pass the ends that loops keep them from."""
+    """Forms that are nonnegative because loops never pass the ends of aligned roots."""
     found: list[Linear] = []
     for iv in bounds.aligned:
         end = _kept_end(env, bounds, iv)
@@ -139,9 +139,13 @@ def _kept(env: LoopEnvironment, bounds: StageBounds, values: Mapping[IterVar, Ex
 def within_side(
     env: LoopEnvironment, bounds: StageBounds, iv: IterVar, value: Expr, end: Linear | None = None
 ) -> list[Cond]:
-    """The conditions, as far as they are not known to hold, that a root axis of this value is inside its interval.
+    """The unproved conditions that a root axis of this value lies in its interval.
 
-    Loops begin where the interval does, but those that are loops of other stages as well. `end`: what is not passed.
+    A lower end needs a condition only for aligned axes: other loops start at it.
+
+    Parameters
+    ----------
+    end: an upper end that loops never pass.
     """
     side, above = bounds.sides[iv], below(env, value, bounds.sides[iv], end)
     if iv not in bounds.aligned:
@@ -150,7 +154,7 @@ def within_side(
 
 
 def below(env: LoopEnvironment, value: Expr, side: SymbolicInterval, end: Linear | None = None) -> list[Cond]:
-    """The conditions, as far as they are not known to hold, that a value does not exceed an interval."""
+    """The unproved conditions that a value is at most the upper end of an interval."""
     form = env.form(value)
     found = []
     for high in side.highs:
@@ -161,7 +165,7 @@ def below(env: LoopEnvironment, value: Expr, side: SymbolicInterval, end: Linear
 
 
 def _ordered(env: LoopEnvironment, low: Linear, high: Linear) -> bool:
-    """Whether one form is known to be at most another: as they are, or as quotients by the same size."""
+    """Whether `low <= high` is proved, directly or for dividends of quotients by one size."""
     if env.is_nonneg(high.minus(low)):
         return True
     one, other = _quotient(low), _quotient(high)
@@ -171,7 +175,7 @@ def _ordered(env: LoopEnvironment, low: Linear, high: Linear) -> bool:
 
 
 def _quotient(form: Linear) -> tuple[Expr, Expr] | None:
-    """What a form divides, and by what, if it is one quotient."""
+    """Dividend and divisor of a form that is a single quotient, else `None`."""
     term = next(iter(form.terms), None)
     if term is None or len(form.terms) > 1 or form.terms[term] != 1 or form.const or term.op is not ops.FLOORDIV:
         return None
@@ -181,7 +185,7 @@ def _quotient(form: Linear) -> tuple[Expr, Expr] | None:
 def split_guards(
     env: LoopEnvironment, bounds: StageBounds, relations: Sequence[Relation], values: Mapping[IterVar, Expr]
 ) -> list[Cond]:
-    """The conditions that keep the loops of splits inside their parents."""
+    """Guards that keep the loops of splits inside their parents."""
     found: list[Cond] = []
     above = roots_above(bounds)
     for relation in relations:
@@ -199,7 +203,7 @@ def split_guards(
 
 
 def overrun_roots(bounds: StageBounds) -> set[IterVar]:
-    """The roots beyond the end of whose range loops run, so that a guard keeps them inside of their interval."""
+    """The roots whose loops run past the end of the range; a guard stops them."""
     above = roots_above(bounds)
     return {
         above[r.parent]
@@ -212,12 +216,12 @@ def overrun_roots(bounds: StageBounds) -> set[IterVar]:
 
 
 def shrinks(bounds: StageBounds, split: Split) -> bool:
-    """Whether the inner loop ends where the parent does, so that no guard is needed."""
+    """Whether the inner loop ends with its parent, which needs no guard."""
     return split.tail is Tail.SHRINK and shrinking(bounds, split.inner) is split
 
 
 def roots_above(bounds: StageBounds) -> dict[IterVar, IterVar]:
-    """Each root, and each axis that is a root counted from 0, with the root."""
+    """Each root, and each rebased root, mapped to the root."""
     above = {iv: iv for iv in bounds.op.root_iter_vars}
     for relation in bounds.relations:
         if isinstance(relation, Rebase) and relation.parent in above:
@@ -226,7 +230,7 @@ def roots_above(bounds: StageBounds) -> dict[IterVar, IterVar]:
 
 
 def runs_over(bounds: StageBounds, split: Split) -> bool:
-    """Whether a split further below computes more than its parent, so that the index may pass the end here."""
+    """Whether a split further below overruns its parent without a guard."""
     below_here = {split.outer, split.inner}
     for relation in bounds.relations:
         if any(parent in below_here for parent in parents(relation)):
@@ -237,7 +241,7 @@ def runs_over(bounds: StageBounds, split: Split) -> bool:
 
 
 def overruns_unguarded(bounds: StageBounds, split: Split) -> bool:
-    """Whether a split computes whole tiles beyond the end of its parent."""
+    """Whether a split computes whole tiles past the end of its parent."""
     if split.tail is not Tail.ROUND_UP:
         return False
     total, outer, inner = (extent(bounds.ranges[iv]) for iv in (split.parent, split.outer, split.inner))
@@ -249,10 +253,10 @@ def overruns_unguarded(bounds: StageBounds, split: Split) -> bool:
 
 
 def uniform_roots(stage: Stage, relations: Sequence[Relation], with_nparts: bool = True) -> set[IterVar]:
-    """The roots whose extent must not change from instance to instance.
+    """The roots that need one extent for all instances.
 
-    Those that are fused, split into a number of parts or with tiles that shift (the index would not be affine), run on
-    threads, or become vector operations.
+    These are fused roots, roots split by `nparts` or with shifting tiles (their indices would not be affine), and roots
+    with threaded, unrolled, vectorized or tensorized loops.
     """
     marked: set[IterVar] = set()
     for iv in stage.leaf_iter_vars:
@@ -274,7 +278,7 @@ _FIXED_TAILS = (Tail.SHIFT_INWARDS, Tail.ROUND_UP)
 
 
 def rounded_up(relations: Sequence[Relation], root: IterVar, total: Expr) -> Expr:
-    """The extent of a root axis with the last tile of a split that rounds up."""
+    """The extent of a root axis, rounded up to whole tiles if its split rounds up."""
     split = _split_of_root(relations, root)
     if split is None or split.tail is not Tail.ROUND_UP:
         return total
@@ -284,7 +288,7 @@ def rounded_up(relations: Sequence[Relation], root: IterVar, total: Expr) -> Exp
 
 
 def rounds_up(relations: Sequence[Relation], root: IterVar) -> bool:
-    """Whether a root axis is split with whole tiles at the end."""
+    """Whether the split of a root axis rounds up."""
     split = _split_of_root(relations, root)
     return split is not None and split.tail is Tail.ROUND_UP
 
@@ -300,24 +304,24 @@ def _split_of_root(relations: Sequence[Relation], root: IterVar) -> Split | None
 
 
 def nest_of(bounds: StageBounds) -> StageNest:
-    """The loops of a stage, for a code generator."""
+    """The nest of a stage for a code generator."""
     loops = tuple(loop_of(bounds, iv) for iv in bounds.stage.leaf_iter_vars)
     values = {iv: as_expr(e) for iv, e in bounds.values.items()}
     return StageNest(bounds.stage, loops, values, bounds.guards, bounds.start)
 
 
 def loop_of(bounds: StageBounds, iv: IterVar) -> StageLoop:
-    """One of the loops of a stage."""
+    """A loop of a stage with its thread and kind."""
     attr = bounds.stage.iter_var_attrs.get(iv)
     kind = iv.iter_type if attr is None or attr.iter_type is None else attr.iter_type
     return StageLoop(iv, bounds.loops[iv], thread_of(bounds.stage, iv), kind)
 
 
-_MAX_PARTS: Final = 8  # parts of a varying length that are told apart
+_MAX_PARTS: Final = 8  # parts of varying length
 
 
 def without_products(env: LoopEnvironment, e: Expr) -> Expr:
-    """The number of a part times the length of the parts, which varies: as a sum over the parts, which is affine."""
+    """Replace `part * length` for a varying length by a sum of `length` over the preceding parts, which is affine."""
     new: dict[Node, Any] = {}
     for node in postorder((e,)):
         args = tuple(new[arg] for arg in node.args)

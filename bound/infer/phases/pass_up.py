@@ -1,7 +1,7 @@
 """PassUpDomain, phase 2 of InferRootBound: the iterations of a consumer, in as few variables as possible.
 
-An axis all of whose loops are relaxed is a variable of its own that runs over its range, whatever was split and fused
-below it (case 1 of the document); only what lies between a fixed loop and a root is spelled out in loops (case 2).
+Case 1 of the document: an axis with relaxed loops only is one variable over its range, whatever splits and fuses are
+below. Case 2: axes between a fixed loop and a root are expressions in loop variables.
 """
 
 from __future__ import annotations
@@ -28,15 +28,18 @@ from intset.linear.form import Linear
 
 @dataclass
 class Iterations:
-    """The points at which the formula of a consumer is evaluated, for one instance of a producer.
+    """The iteration domain of a consumer during one instance of a producer.
+
+    Guarantee: contains every evaluation of the consumer's formula; exact without notes.
 
     Attributes
     ----------
-    values: each root axis in terms of the variables.
-    relaxed: the variables that run, each over an interval whose ends are over the fixed and other relaxed ones.
-    fixed: the variables that the answer depends on.
-    where, conditions: what else holds: forms that are at least 0, and any conditions.
-    notes: what is not said exactly.
+    values: each root axis as an expression in relaxed and fixed variables.
+    relaxed: the variables that run, each over an interval with ends in fixed and other relaxed variables.
+    fixed: the parameters of the footprint, with their ranges.
+    where: forms that are nonnegative throughout the domain.
+    conditions: further conditions, not necessarily linear.
+    notes: where precision was given up.
     """
 
     values: dict[IterVar, Expr]
@@ -48,11 +51,11 @@ class Iterations:
 
 
 def pass_up(env: LoopEnvironment, bounds: StageBounds, states: Sequence[LoopState]) -> Iterations:
-    """PassUpDomain.
+    """PassUpDomain: the iteration domain of one consumer.
 
     Parameters
     ----------
-    bounds: the consumer.
+    bounds: the bounds of the consumer.
     states: the loops around its formula, from `initialise_leaves`.
     """
     own = {state.iv: state for state in states if state.stage is bounds.stage}
@@ -69,7 +72,7 @@ def pass_up(env: LoopEnvironment, bounds: StageBounds, states: Sequence[LoopStat
         elif state.is_fixed:
             fixed[iv] = bounds.loops[iv]
             start[iv] = iv
-    for iv in bounds.outer:  # a loop around it that stands for one of its own
+    for iv in bounds.outer:  # shared loops in place of its own
         limits = env.ranges[iv]
         start[iv] = low(limits) if constant_extent(limits) == 1 else iv
     above = roots_above(bounds)
@@ -85,7 +88,7 @@ def pass_up(env: LoopEnvironment, bounds: StageBounds, states: Sequence[LoopStat
     if any(isinstance(r, Split) and simple.number(extent(bounds.ranges[r.inner])) is None for r in spelled):
         values = {iv: without_products(env, e) for iv, e in values.items()}
     it = Iterations({iv: values[iv] for iv in bounds.op.root_iter_vars if iv in values}, relaxed, fixed)
-    for iv in bounds.op.root_iter_vars:  # what is no loop, such as the axes inside a tensorized tile
+    for iv in bounds.op.root_iter_vars:  # axes without loops, such as those of a tensorized tile
         if iv not in it.values and iv in bounds.sides:
             only = _only_element(bounds.sides[iv])
             it.values[iv] = iv if only is None else only
@@ -97,7 +100,7 @@ def pass_up(env: LoopEnvironment, bounds: StageBounds, states: Sequence[LoopStat
 
 
 def _only_element(side: SymbolicInterval) -> Expr | None:
-    """The element of an interval that has one in every instance."""
+    """The single element of an interval whose ends coincide, else `None`."""
     if len(side.lows) == len(side.highs) == 1 and side.lows[0].same(side.highs[0]):
         return side.lows[0].expr()
     return None
@@ -106,7 +109,7 @@ def _only_element(side: SymbolicInterval) -> Expr | None:
 def _wholly_relaxed(
     bounds: StageBounds, own: Mapping[IterVar, LoopState], points: Mapping[IterVar, Expr]
 ) -> dict[IterVar, None]:
-    """The axes that run over their whole range while everything fixed stays as it is."""
+    """The axes that run over their whole range while all fixed loops stay put."""
     whole = dict.fromkeys(iv for iv, state in own.items() if not state.is_fixed or iv in points)
     above = roots_above(bounds)
     for relation in reversed(bounds.relations):
@@ -128,7 +131,7 @@ def _interval(env: LoopEnvironment, r: Range) -> SymbolicInterval:
 
 
 def _outer_loops(env: LoopEnvironment, bounds: StageBounds, states: Sequence[LoopState], it: Iterations) -> None:
-    """The loops around the consumer: fixed ones stay, relaxed ones run."""
+    """Enter the loops around the consumer as fixed or relaxed variables."""
     for state in states:
         if state.stage is bounds.stage:
             continue
@@ -149,7 +152,7 @@ def _conditions(
     it: Iterations,
     above: Mapping[IterVar, IterVar],
 ) -> None:
-    """The guards of what is spelled out, and the computed region where it is more than the intervals say."""
+    """Enter the guards of case 2, and membership in the computed region."""
     it.conditions += split_guards(env, bounds, spelled, values)
     footprint = bounds.region
     for iv in bounds.widened:

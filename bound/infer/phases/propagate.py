@@ -1,7 +1,7 @@
-"""PropBoundToInputs, phase 3 of InferRootBound: which elements an access reaches over the iterations of a consumer.
+"""PropBoundToInputs, phase 3 of InferRootBound: footprints of accesses over the iterations of a consumer.
 
-Where index and guards keep the intervals of the iterations apart, the image is a box, found by arithmetic on its ends.
-Everything else is asked of the domain as one question: the image of the whole tuple of indices, guards included.
+If index and guards keep the intervals of the iterations independent, the image is a box and its ends are found by
+arithmetic. Everything else is one question to the domain: the image of the whole index tuple under all guards.
 """
 
 from __future__ import annotations
@@ -39,26 +39,24 @@ from intset.expr.walk import opaque_terms, substitute
 from intset.infinity import POS_INF
 from intset.linear.form import Linear, constant
 
-_MAX_FORMS = 4  # ends of an interval that one sum may have
+_MAX_FORMS = 4  # forms of one end of a sum
 
 
 class Propagation:
-    """The needs of one consumer, in one state of its loops.
+    """Footprints of the accesses of one consumer, for one choice of fixed loops.
 
-    Parameters
-    ----------
-    known: names the domain that is asked where arithmetic on ends is not enough; one with regions is asked always.
+    Guarantee: a footprint contains every element that the access reaches, and is exact unless it says otherwise.
     """
 
     def __init__(self, env: LoopEnvironment, it: Iterations) -> None:
         self.env, self.it = env, it
         self._context: Context | None = None
         self._forms: dict[Expr, Linear] = {iv: env.form(value) for iv, value in it.values.items()}
-        # A fixed loop of a length that depends on one that runs (threads sharing the storage): no box says that.
+        # The length of a fixed loop depends on a relaxed one (threads sharing storage): not a box.
         self._is_linked = any(v in it.relaxed for v in transitive_ranges(env, it.fixed))
 
     def image(self, access: TensorAccess, shape: Sequence[Expr]) -> Footprint:
-        """The elements of a tensor of this shape that `access` reaches, as a region over what is fixed."""
+        """The footprint of `access` in a tensor with extents `shape`."""
         footprint = self._image(access, shape)
         names = sorted(
             {name for name in map(_made_from, opaque_terms(*access.indices, *access.conditions)) if name is not None}
@@ -112,7 +110,7 @@ class Propagation:
         return box if box is None or not also else Box(box.sides, box.where, tuple(also))
 
     def _in_variables(self, form: Linear) -> Linear:
-        """A form over root axes as one over the variables."""
+        """A form over root axes, rewritten over the variables of the iterations."""
         result = constant(form.const)
         for e, k in form.terms.items():
             value = self._forms.get(e)
@@ -124,7 +122,10 @@ class Propagation:
     def _product(
         self, rows: Sequence[Linear], sides: Mapping[Var, SymbolicInterval], where: list[Linear]
     ) -> Box | None:
-        """The image of independent intervals, where the dimensions share no variable and none leaves gaps."""
+        """The image of independent intervals as a box.
+
+        `None` if dimensions share a variable or an image has gaps.
+        """
         env = self.env
         used: set[Var] = set()
         result = []
@@ -197,14 +198,14 @@ class Propagation:
         return footprint_of_shape(env, len(exprs), found.shape, not found.notes, found.notes)
 
     def _has_terms(self, footprint: Footprint) -> bool:
-        """Whether the region depends on a term over loops that is not affine, such as a product of two."""
+        """Whether the footprint depends on a nonlinear term over loops."""
         if footprint.box is not None:
             return False
         terms = [e for e in footprint.shape(self.env).atoms() if not isinstance(e, Var)]
         return any(v in self.env.ranges for e in terms for v in e.free_vars())
 
     def _narrower(self, footprint: Footprint, answer: Region, shape: Sequence[Expr]) -> Footprint:
-        """What is not exact, cut down to the intervals over the fixed loops where these say more."""
+        """An inexact footprint, intersected with the box of the interval domain."""
         other = footprint_of_region(self.env, answer, shape).box
         footprint.limits = whole_tensor(self.env, shape)
         hull = footprint.hull(self.env)
@@ -218,7 +219,7 @@ class Propagation:
         return Footprint(footprint.dims, Box(tuple(sides), hull.where, hull.also), None, False, footprint.notes)
 
     def _running(self, access: TensorAccess) -> Mapping[Var, SymbolicInterval]:
-        """The variables that run where the access is."""
+        """The variables that run at the access: not those of loops that start after it."""
         if not access.before:
             return self.it.relaxed
         return {v: side for v, side in self.it.relaxed.items() if v not in access.before}
@@ -233,7 +234,7 @@ class Propagation:
     def _asking_over(self, running: Mapping[Var, SymbolicInterval]) -> Context:
         ranges, facts = _ranged(self.env, running)
         conditions = [*facts, *(form.expr() >= 0 for form in self.it.where), *self.it.conditions]
-        # Said apart from the ranges: a variable that drops out of an index may have no value all the same.
+        # Stated apart from the ranges: a variable absent from the index may still have an empty range.
         gaps = [gap for side in running.values() for gap in unproved_gaps(self.env, side)]
         conditions += [gap.expr() >= 0 for gap in gaps if not _depends(gap, running)]
         return self.env.context.extended({**transitive_ranges(self.env, self.it.fixed), **ranges}, conditions)
@@ -242,7 +243,7 @@ class Propagation:
 def _ranged(
     env: LoopEnvironment, intervals: Mapping[Var, SymbolicInterval]
 ) -> tuple[dict[Var, Range | None], list[Cond]]:
-    """Ranges for variables, and as conditions what a range does not say well to the domain."""
+    """Intervals as ranges, or as conditions if a range would lose several ends or emptiness."""
     ranges: dict[Var, Range | None] = {}
     facts: list[Cond] = []
     for var, side in intervals.items():
@@ -253,7 +254,7 @@ def _ranged(
             limits = side.range()
             ends = env.bounds(side.lows[0])[0], env.bounds(side.highs[0])[1]
             if limits.constant() is None and ends[0] is not None and ends[0] == ends[1]:
-                # At most one point long: as conditions, so that an empty one is told apart.
+                # At most one point: conditions distinguish an empty range.
                 ranges[var] = Range(ends[0], 2)
                 facts += [var >= limits.min, var <= limits.max]
             else:
@@ -271,7 +272,7 @@ def _ranged(
 
 
 def _made_from(term: Expr) -> str | None:
-    """What an integer in an index is computed from; `None` for what is given, of which any value may occur."""
+    """The source of a computed integer in an index; `None` for elements of a placeholder."""
     tensor = loaded_tensor(term)
     if tensor is None:
         return str(term.data.name)
@@ -279,7 +280,7 @@ def _made_from(term: Expr) -> str | None:
 
 
 def _data_variables(exprs: Sequence[Expr], guards: Sequence[Cond]) -> dict[Expr, Var]:
-    """A variable for each element that is read in an index: it may be anything in its range, in every instance."""
+    """A fresh variable for each load in an index, with any value of its range in every instance."""
     return {term: Var(f"data{k}") for k, term in enumerate(opaque_terms(*exprs, *guards))}
 
 
@@ -295,14 +296,14 @@ def _is_plain(form: Linear) -> bool:
 
 
 def _is_affine_in(row: Linear, relaxed: Mapping[Var, object]) -> bool:
-    """Whether the terms of a form that are no variables depend on nothing relaxed, and not on data."""
+    """Whether a form is affine in relaxed variables and free of data."""
     return all(
         isinstance(e, Var) or not (opaque_terms(e) or any(v in relaxed for v in e.free_vars())) for e in row.terms
     )
 
 
 def _enter(form: Linear, kind: str, ends: dict[Var, tuple[list[Linear], list[Linear]]], where: list[Linear]) -> bool:
-    """Use the condition `form >= 0` (or `== 0`) as an end of a variable; `False` where it joins several."""
+    """Turn `form >= 0` (or `== 0`) into an end of its variable; `False` if it relates several variables."""
     own = [e for e in form.terms if isinstance(e, Var) and e in ends]
     if len(own) > 1 or not _is_affine_in(form, ends):
         return False
@@ -329,7 +330,10 @@ def _enter(form: Linear, kind: str, ends: dict[Var, tuple[list[Linear], list[Lin
 def _independent(
     env: LoopEnvironment, ends: Mapping[Var, tuple[list[Linear], list[Linear]]], where: Sequence[Linear]
 ) -> tuple[dict[Var, SymbolicInterval], dict[Var, Linear]] | None:
-    """Intervals whose ends depend on nothing relaxed, and what was taken off variables for that."""
+    """Intervals with ends over fixed variables, after a shift of variables by their lower ends.
+
+    Returns the intervals and the shifts; `None` if no shift makes the variables independent.
+    """
     if any(_depends(form, ends) for form in where):
         return None
     sides: dict[Var, SymbolicInterval] = {}
@@ -366,7 +370,7 @@ def _shifted(row: Linear, shifts: Mapping[Var, Linear]) -> Linear:
 
 
 def _is_contiguous(env: LoopEnvironment, terms: Sequence[tuple[SymbolicInterval, int]]) -> bool:
-    """Whether a sum of independent intervals with these factors, the smallest first, reaches every integer between."""
+    """Whether a sum of independent intervals with these factors, smallest first, has no gaps."""
     reach = 0
     for side, k in terms:
         if k > reach + 1:
@@ -378,7 +382,10 @@ def _is_contiguous(env: LoopEnvironment, terms: Sequence[tuple[SymbolicInterval,
 
 
 def _sum(rest: Linear, terms: Sequence[tuple[EndForms, int]]) -> list[Linear] | None:
-    """The forms whose maximum (minimum) is `rest` plus multiples of maxima (minima)."""
+    """The operands of the maximum (minimum) that equals `rest` plus multiples of maxima (minima).
+
+    `None` beyond `_MAX_FORMS`.
+    """
     number = 1
     for side, _ in terms:
         number *= len(side)

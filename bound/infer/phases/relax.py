@@ -1,4 +1,4 @@
-"""Phase 1 of InferRootBound: which loops around a read are fixed for the producer, and which it must serve whole."""
+"""InitialiseLeaves, phase 1 of InferRootBound: which loops around a read are fixed and which are relaxed."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from bound.schedule.scopes import default_storage_rank, needs_relax, storage_ran
 
 @dataclass(frozen=True)
 class LoopState:
-    """One loop around a read.
+    """A loop around a read, fixed or relaxed.
 
     Attributes
     ----------
-    stage: the stage the loop belongs to.
-    iv: the loop.
-    is_fixed: whether one execution of the producer serves one value of the loop only.
+    stage: the owner of the loop.
+    iv: the loop variable.
+    is_fixed: whether one instance of the producer serves a single iteration; else it serves the whole range.
     """
 
     stage: Stage
@@ -30,7 +30,7 @@ class LoopState:
 
 
 def storage_rank_of(stage: Stage, path: AttachPath) -> int:
-    """The rank of the storage of a stage: of its scope, or what the threads around it suggest."""
+    """The storage rank of a stage: its scope's, by default that of surrounding threads."""
     if stage.scope:
         return storage_rank(stage.scope)
     return default_storage_rank(tuple(tag_of(at, iv) for at, iv in path))
@@ -45,10 +45,14 @@ def initialise_leaves(
 ) -> tuple[LoopState, ...]:
     """The loops around the consumer's formula, innermost first, each fixed or relaxed for the producer.
 
-    A loop is fixed when the producer is computed inside it, unless the storage of the producer is shared by the
-    threads the loop runs on. A loop on threads that the producer is not inside of is relaxed even where every thread
-    has storage of its own (TVM fixes it): each thread then computes what any of them needs, for which of them it is
-    cannot be told outside of the loop. In a loop that both share (`shared`) each thread serves itself.
+    A loop is fixed if the producer is computed inside it, except a thread loop whose threads share the producer's
+    storage. A thread loop outside the producer's attach path is relaxed even for private storage, unlike in TVM: each
+    thread computes the union over all threads, because the producer cannot name its reader. In a loop that
+    both stages share (`shared`) each thread serves itself.
+
+    Raises
+    ------
+    ScheduleError: the consumer is outside the loop at which the producer is computed.
     """
     rank = storage_rank_of(producer, producer_path)
     around = {iv for _, iv in producer_path}

@@ -1,13 +1,11 @@
-"""Sliding windows: what a stage that keeps what it computed has to compute in one iteration of the loops in between.
+"""Sliding windows: the new elements of an iteration, for a stage with storage further out (`store_at`).
 
-Where the storage of a stage is further out than the stage, each iteration of the loops in between (`StageBounds.slid`)
-finds what those before it computed. With `N(t)` the need of iteration `t` it computes
+With `N(t)` the footprint of iteration `t` of the loops between storage and stage (`StageBounds.slid`), the stage computes
 
-    N(t) minus the union of all N(t') with t' before t in lexicographic order,
+    N(t) minus the union of N(t') over all t' lexicographically before t.
 
-as sets, so every element is computed once, by the first iteration that needs it. What an iteration computes may be a
-superset of its difference (a box, whole tiles); what is taken off is never more than what was computed: `N(t')` counts
-only where the loops run and the stage is reached.
+Guarantee: every element is computed once, by its first iteration. A superset of the difference may be computed (a box,
+whole tiles), but only computed elements are subtracted: `N(t')` counts iterations that run and reach the stage.
 """
 
 from __future__ import annotations
@@ -30,13 +28,13 @@ from intset.expr.walk import chain, conjuncts, postorder, substitute
 from intset.linear.form import Linear
 from intset.regions.shape import Shape
 
-_OPERATIONS: Final = 1_000_000  # of the domain, for the difference of one stage
-_END_OPERATIONS: Final = 300_000  # for its ends in each iteration
-_MAX_NODES: Final = 60  # of these; else the ends are those of the need
+_OPERATIONS: Final = 1_000_000  # of the domain, for one difference
+_END_OPERATIONS: Final = 300_000  # for the ends of a difference
+_MAX_NODES: Final = 60  # of these ends; beyond it, the ends of the footprint
 
 
 def enclosing_guards(all_bounds: Mapping[Stage, StageBounds], bounds: StageBounds) -> list[Cond]:
-    """The guards of the loops around a stage that are decided before it is reached."""
+    """The guards of outer stages over loops around the stage: they hold whenever it is reached."""
     found: list[Cond] = []
     for stage in dict.fromkeys(stage for stage, _ in bounds.path):
         loops = {iv for at, iv in bounds.path if at is stage}
@@ -49,8 +47,11 @@ def enclosing_guards(all_bounds: Mapping[Stage, StageBounds], bounds: StageBound
 def new_elements(
     env: LoopEnvironment, bounds: StageBounds, footprint: Footprint, running: Sequence[Cond] = ()
 ) -> Footprint:
-    """What of a need no earlier iteration computed; the need itself for a stage that keeps nothing, as one does of
-    which the difference is not found: it is stored where it is computed then."""
+    """The elements of a footprint that no earlier iteration computed.
+
+    Stages without kept elements compute the whole footprint. Beyond the budget, `bounds.slid` becomes empty: the
+    stage is stored where it is computed.
+    """
     if not bounds.slid:
         return footprint
     try:
@@ -70,8 +71,11 @@ def new_elements(
 
 
 def _advance(env: LoopEnvironment, bounds: StageBounds, footprint: Footprint, new: Shape) -> Footprint | None:
-    """What is new, written as a window moves: all that is needed at first, then what is behind the end of the last
-    iteration; `None` where a need is no box that moves like this in one dimension, or something else is new."""
+    """The new elements as a box: the whole footprint in the first iteration, then the elements past the last end.
+
+    Returns `None` unless the footprint is a box that advances in one dimension. Sets `bounds.window` if it never moves
+    back.
+    """
     if footprint.box is None:
         return None
     sides = footprint.box.sides
@@ -105,7 +109,7 @@ def _advance(env: LoopEnvironment, bounds: StageBounds, footprint: Footprint, ne
 
 
 def _moves_on(env: LoopEnvironment, slid: Sequence[Var], start: Expr) -> bool:
-    """Whether a value in an iteration is never below that in an earlier one."""
+    """Whether a value is monotone: nondecreasing over iterations."""
     after = {v: Var(f"{v.name}.after") for v in slid}
     ranges = transitive_ranges(env, (*slid, *start.free_vars()))
     later_on = {
@@ -122,34 +126,34 @@ def _names(form: Linear, variables: Collection[Var]) -> bool:
 def reached_footprint(
     env: LoopEnvironment, bounds: StageBounds, footprint: Footprint, running: Sequence[Cond]
 ) -> Shape:
-    """A need in the iterations in which it is met."""
+    """A footprint restricted to iterations that run and reach the stage."""
     ranges = transitive_ranges(env, (*bounds.slid, *bounds.fixed))
     inside = [cond for v, r in ranges.items() for cond in (v >= as_expr(r.min), v <= as_expr(r.max))]
     run = env.shapes.where((), logical_and(*inside, *running))
-    hidden = [v for v in ranges if v not in bounds.fixed]  # threads that share the storage
+    hidden = [v for v in ranges if v not in bounds.fixed]  # threads sharing the storage
     return footprint.shape(env).within(project_variables(run, hidden))
 
 
 def in_earlier_iterations(env: LoopEnvironment, whole: Shape, slid: Sequence[Var]) -> Shape:
-    """The elements that `whole` has in some earlier iteration of the loops `slid`."""
+    """The union of `whole` over all earlier iterations of the loops `slid`."""
     before = {v: Var(f"{v.name}.before") for v in slid}
     order = _ordered([(before[v], v) for v in slid])
     return project_variables(whole.at(before).within(env.shapes.where((), order)), before.values())
 
 
 def in_later_iterations(env: LoopEnvironment, whole: Shape, slid: Sequence[Var]) -> Shape:
-    """The elements that `whole` has in some later iteration of the loops `slid`."""
+    """The union of `whole` over all later iterations of the loops `slid`."""
     after = {v: Var(f"{v.name}.after") for v in slid}
     order = _ordered([(v, after[v]) for v in slid])
     return project_variables(whole.at(after).within(env.shapes.where((), order)), after.values())
 
 
 def project_variables(shape: Shape, variables: Collection[Var]) -> Shape:
-    """The points that are there for some value of these variables.
+    """Project out variables: the union of a shape over their values.
 
     Raises
     ------
-    BudgetError: they stand in a term that is not affine, which the set knows by itself.
+    BudgetError: a nonlinear term, opaque to the shape, mentions one of them.
     """
     left = shape.without(variables)
     term = next((e for e in left.atoms() if any(v in variables for v in e.free_vars())), None)
@@ -159,7 +163,7 @@ def project_variables(shape: Shape, variables: Collection[Var]) -> Shape:
 
 
 def _ordered(pairs: Sequence[tuple[Var, Var]]) -> Cond:
-    """That the first values come before the second ones, lexicographically."""
+    """Lexicographic order of two tuples, given as pairs of coordinates."""
     cases: list[Cond] = []
     same: list[Cond] = []
     for first, second in pairs:

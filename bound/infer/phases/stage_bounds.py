@@ -1,6 +1,4 @@
-"""What the pass tells a code generator about one stage.
-
-`StageBounds`: all that the pass finds out about one stage."""
+"""`StageBounds`, the bounds of one stage; `StageNest`, its nest for a code generator."""
 
 from __future__ import annotations
 
@@ -21,14 +19,14 @@ from intset.expr.range import Range
 
 @dataclass(frozen=True)
 class StageLoop:
-    """One loop of a nest.
+    """A loop of a nest.
 
     Attributes
     ----------
     iv: the loop variable.
-    range: what it runs over, in sizes and variables of loops around it.
-    thread: the thread axis that it runs on, or `None`.
-    kind: what the loop means, annotations included.
+    range: its iterations, over sizes and variables of outer loops.
+    thread: its thread axis, or `None`.
+    kind: its type, annotations included.
     """
 
     iv: IterVar
@@ -39,14 +37,14 @@ class StageLoop:
 
 @dataclass(frozen=True)
 class ReductionInit:
-    """What initialises a reduction, before the first loop that it runs over (`phases.start`).
+    """The nest that initialises a reduction before its first reduction loop (`phases.start`).
 
     Attributes
     ----------
-    place: the number of loops of the nest around it.
-    loops: the loops inside of these, over the data alone.
-    values: of each axis of the data its value, in these loops and those around them.
-    guards: the conditions under which an element is initialised.
+    place: the number of outer loops shared with the nest of the stage.
+    loops: its own loops, over data axes alone.
+    values: each data axis as an expression in these loops.
+    guards: the conditions of the initialisation.
     """
 
     place: int
@@ -57,7 +55,7 @@ class ReductionInit:
 
 @dataclass(frozen=True)
 class StageNest:
-    """The loops of a stage, as `bound.infer` describes them."""
+    """The loops, values and guards of a stage, as `bound.infer` describes them."""
 
     stage: Stage
     loops: tuple[StageLoop, ...]
@@ -67,12 +65,12 @@ class StageNest:
 
     @property
     def data_guards(self) -> tuple[Cond, ...]:
-        """Those of the guards that no loop of a reduction is in."""
+        """The guards without reduction loops."""
         return tuple(guard for guard in self.guards if not self._reduces(guard))
 
     @property
     def reduce_guards(self) -> tuple[Cond, ...]:
-        """Those of the guards that a loop of a reduction is in."""
+        """The guards over reduction loops."""
         return tuple(guard for guard in self.guards if self._reduces(guard))
 
     def _reduces(self, guard: Cond) -> bool:
@@ -82,8 +80,13 @@ class StageNest:
 
 @dataclass(frozen=True, eq=False)
 class SlidingWindow:
-    """A window that only moves on, in dimension `dim`: what is `new` in an iteration, and what it fills in the first
-    iteration and in later ones. No more is kept: what is before that is not needed any more.
+    """A window that advances monotonically in one dimension.
+
+    Attributes
+    ----------
+    new: the elements computed in an iteration.
+    dim: the dimension of the advance.
+    filled: the window in the first iteration, and in later ones. Elements before it are dead.
     """
 
     new: Footprint
@@ -93,28 +96,31 @@ class SlidingWindow:
 
 @dataclass(eq=False)
 class StageBounds:
-    """The bounds of one stage.
+    """The bounds of one stage, filled phase by phase.
+
+    Invariant: `required` is a subset of `computed`, and `guards` restrict `loops` to `computed`.
 
     Attributes
     ----------
-    stage, path: the stage, and the loops it is computed in, innermost first.
-    relations: those of the stage, with the sizes that are fixed put in.
-    outer: the loops around it that stand for leading leaves of its own.
-    aligned: the root axes whose loops are those of other stages: they run over all of the axis.
-    foreign: the root axes whose first loops are not run: what is computed at a time is as long in every instance.
-    slid: the loops between the storage and the stage, outermost first: what their iterations computed is kept.
-    window: how what they keep moves on, where that is known.
-    fixed: the variables that tell one instance from another: the loops of the path that are not relaxed.
-    required: for each output what its consumers need.
-    computed: what the loops compute, in the dimensions of the outputs.
-    wholes: where every output is computed whole, each in its own dimensions.
-    sides: the interval that each root axis runs over.
-    ranges: the range of every axis, from which indices are made.
-    loops: the range of each leaf as a loop: that of `ranges`, or shorter in the last tile of a split that shrinks.
-    widened: the roots whose range is longer than their interval in some instance.
-    values: the value of each root axis in terms of the loops.
-    guards: the conditions under which the body runs.
-    start: what initialises its reduction.
+    stage: the stage.
+    path: its attach path, innermost loop first.
+    relations: its relations at the fixed sizes.
+    outer: shared loops in place of its own leading leaves.
+    aligned: root axes with shared loops, which run over the whole axis.
+    foreign: root axes whose leading loops are other stages' loops; they have one extent in all instances.
+    slid: the loops between storage and stage, outermost first; elements of earlier iterations are kept.
+    window: how the kept elements advance, if known.
+    fixed: the loops of the path that distinguish instances.
+    required: the union of the consumers' footprints, by output.
+    computed: the elements that the loops compute, in the dimensions of the outputs.
+    wholes: by output, for an operation that always computes whole tensors.
+    sides: the interval of each root axis.
+    ranges: the range of every axis, in which values are written.
+    loops: the range of each leaf as a loop; shorter than in `ranges` in the last tile of a shrinking split.
+    widened: the roots with a range longer than their interval in some instance.
+    values: each root axis as an expression in loops.
+    guards: the conditions of the body.
+    start: the initialisation of its reduction.
     """
 
     stage: Stage
@@ -143,17 +149,17 @@ class StageBounds:
 
     @property
     def region(self) -> Footprint:
-        """`computed`, once it is known."""
+        """`computed`, after GatherBound."""
         assert self.computed is not None
         return self.computed
 
     def computed_of(self, tensor: Tensor) -> Footprint:
-        """What is computed of one output; of a placeholder what is required."""
+        """The computed elements of one output; the required ones of a placeholder."""
         if self.computed is None:
             return self.required[tensor]
         return self.wholes.get(tensor, self.computed)
 
 
 def data_axes(op: Operation) -> tuple[IterVar, ...]:
-    """The axes that are the dimensions of the outputs; empty for what is computed as a whole."""
+    """The axes of the output dimensions; empty for operations that compute whole tensors."""
     return op.axis if isinstance(op, (ComputeOp, TensorComputeOp)) else ()

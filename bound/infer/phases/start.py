@@ -1,8 +1,7 @@
-"""What initialises a reduction: loops over its data, from the first loop that it runs over inwards.
+"""Initialisation of a reduction: a nest over data axes alone, before the first reduction loop.
 
-The loops of the data that are inside of that one run over again. Of a loop that data and reduction were fused to, what
-is initialised are the elements of the data alone, so the axis that was fused stands in its place: it does not matter
-how long the reduction is, nor whether it is empty.
+Data loops inside the first reduction loop run again. A loop fused from data and reduction axes is replaced by the data
+axis, so the initialisation is independent of the length of the reduction, even 0.
 """
 
 from __future__ import annotations
@@ -24,15 +23,15 @@ from intset.expr.range import Range
 
 
 def create_reduction_init(env: LoopEnvironment, bounds: StageBounds) -> ReductionInit | None:
-    """What initialises the reduction of a stage whose loops are known; `None` for a stage that reduces nothing."""
+    """The initialisation for a stage with known loops; `None` without a reduction."""
     op, leaves = bounds.op, bounds.stage.leaf_iter_vars
     if not isinstance(op, (ComputeOp, TensorComputeOp)) or not op.reduce_axis:
         return None
-    made = _made_of(bounds)
-    reducing = {iv for iv, (reduces, _) in made.items() if reduces}
+    kinds = _constituents(bounds)
+    reducing = {iv for iv, (reduces, _) in kinds.items() if reduces}
     place = next((k for k, iv in enumerate(leaves) if iv in reducing and not _is_one(bounds, iv)), len(leaves))
     relations = tuple(r for r in bounds.relations if not reducing.intersection(children(r)))
-    loops = [_loop(env, bounds, iv) for iv in _inside(bounds, made, place)]
+    loops = [_loop(env, bounds, iv) for iv in _inside(bounds, kinds, place)]
     points: dict[IterVar, Expr] = {
         iv: low(env.ranges[iv]) if constant_extent(env.ranges[iv]) == 1 else iv
         for iv in (*bounds.outer, *leaves[:place])
@@ -50,10 +49,10 @@ def create_reduction_init(env: LoopEnvironment, bounds: StageBounds) -> Reductio
     return ReductionInit(place, tuple(loop for _, loop in loops), values, guards)
 
 
-def _made_of(bounds: StageBounds) -> dict[IterVar, tuple[bool, bool]]:
-    """Of each axis whether some reduction goes into it, and whether some data does.
+def _constituents(bounds: StageBounds) -> dict[IterVar, tuple[bool, bool]]:
+    """For each axis, whether it contains reduction axes, and whether it contains data axes.
 
-    A reduction of one element is none: no loop runs over it.
+    Reduction axes of extent 1 do not count: no loop runs over them.
     """
     reduced = {iv for iv in bounds.op.root_iter_vars if iv.is_reduce and constant_extent(bounds.ranges[iv]) != 1}
     leaves = (*bounds.outer, *bounds.stage.leaf_iter_vars)
@@ -65,8 +64,8 @@ def _made_of(bounds: StageBounds) -> dict[IterVar, tuple[bool, bool]]:
     return found
 
 
-def _inside(bounds: StageBounds, made: Mapping[IterVar, tuple[bool, bool]], place: int) -> list[IterVar]:
-    """The axes of the data that are run over from a place inwards, each where the first of its loops is."""
+def _inside(bounds: StageBounds, kinds: Mapping[IterVar, tuple[bool, bool]], place: int) -> list[IterVar]:
+    """The data axes with loops from position `place` inwards, ordered by their first loops."""
     leaves = bounds.stage.leaf_iter_vars
     first = {iv: k for k, iv in enumerate(leaves)}
     for relation in reversed(bounds.relations):
@@ -76,15 +75,15 @@ def _inside(bounds: StageBounds, made: Mapping[IterVar, tuple[bool, bool]], plac
     fused = [
         iv
         for relation in bounds.relations
-        if made[children(relation)[0]][0]
+        if kinds[children(relation)[0]][0]
         for iv in parents(relation)
-        if not made[iv][0]
+        if not kinds[iv][0]
     ]
-    return sorted((*(iv for iv in leaves[place:] if not made[iv][0]), *fused), key=first.__getitem__)
+    return sorted((*(iv for iv in leaves[place:] if not kinds[iv][0]), *fused), key=first.__getitem__)
 
 
 def _loop(env: LoopEnvironment, bounds: StageBounds, iv: IterVar) -> tuple[IterVar, StageLoop]:
-    """The loop over an axis: itself where it is one, else one that counts from 0."""
+    """The loop of an axis; a new one from 0 if the axis has none."""
     if iv in bounds.loops:
         return iv, loop_of(bounds, iv)
     return iv, StageLoop(iv.part(iv.name), Range(0, bounds.ranges[iv].extent), None, IterType.DATA_PAR)

@@ -1,7 +1,7 @@
-"""Loops that run on one thread axis must have one extent.
+"""Loops bound to thread axes: equal extents for all loops of one axis.
 
-A tile of which a small tensor leaves a part only keeps its threads: those beyond the end do nothing. What else these
-threads compute together may then be less than there are of them, too.
+A tile that a small tensor leaves incomplete keeps its number of threads; threads past the end are idle. Later stages on
+the same threads may then be short of work as well.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from intset.expr.node import Expr
 
 
 def check_threads(stages: Iterable[StageBounds], env: LoopEnvironment, sizes: ScheduleSizes) -> None:
-    """Refuse loops on the same thread axis whose extents are not known to be the same.
+    """Refuse loops on one thread axis without provably equal extents.
 
     Raises
     ------
-    ScheduleError: it names the two stages, their loops and both extents.
+    ScheduleError: names both stages, their loops and both extents.
     """
     seen: dict[IterVar, tuple[Stage | None, IterVar, Expr]] = {}
     for bounds in stages:
@@ -48,7 +48,7 @@ def check_threads(stages: Iterable[StageBounds], env: LoopEnvironment, sizes: Sc
 
 
 def idle_threads(bounds: StageBounds) -> dict[IterVar, int]:
-    """The threads of a stage that run beyond the end of an axis, with their number."""
+    """Thread axes of a stage that overrun a root axis, with their numbers of threads."""
     found: dict[IterVar, int] = {}
     for iv, limits in bounds.loops.items():
         thread, number = thread_of(bounds.stage, iv), constant_extent(limits)
@@ -61,10 +61,7 @@ def idle_threads(bounds: StageBounds) -> dict[IterVar, int]:
 
 
 def started(bounds: StageBounds, root: IterVar, threads: Mapping[IterVar, int]) -> int | None:
-    """The extent of a root axis that gives the loop on a thread as many iterations as there are threads.
-
-    `None` where the schedule itself says how many these are.
-    """
+    """The extent of a root axis that gives its thread loop one iteration a thread; `None` if the schedule fixes it."""
     axis, times = root, 1
     for relation in bounds.relations:
         if isinstance(relation, Rebase) and relation.parent is axis:
