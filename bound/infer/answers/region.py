@@ -1,4 +1,4 @@
-"""`StageRegion`: what `infer_bound` answers about the elements of a tensor: a `Region` that knows its instances."""
+"""`StageRegion`: a tensor region with the instances of its stage."""
 
 from __future__ import annotations
 
@@ -22,17 +22,19 @@ from intset.expr.walk import substitute
 from intset.infinity import Infinity
 from intset.regions.shape import Shape
 
-_MAX_POINTS = 400_000  # that are visited to count
+_MAX_POINTS = 400_000  # visited by one count
 
 
 @all_as_configured
 class StageRegion(Region):
-    """Elements of a tensor, over the loop variables that tell the instances of its stage apart, and over sizes.
+    """Elements of a tensor, as a region over sizes and the loops that distinguish instances of its stage.
+
+    Guarantee: as for every region; counts and emptiness speak of instances within the ranges of the loops.
 
     Attributes
     ----------
-    fixed: those loop variables, outermost first; the region need not depend on each.
-    aliases: names by which `at` knows them too: a root axis for the loop that counts from 0 in its place.
+    fixed: these loop variables, outermost first; the region may depend on fewer.
+    aliases: further keys of `at`: a root axis, with its rebased loop and start.
     """
 
     def __init__(
@@ -51,7 +53,7 @@ class StageRegion(Region):
         self._box: tuple[Range, ...] | None = None
 
     def _is_written_as(self, other: object) -> bool:
-        """Whether both are the same box, which need not be asked."""
+        """Whether both are structurally equal boxes."""
         its = other._footprint.box if isinstance(other, StageRegion) else None
         return its is not None and self._footprint.box is not None and self._footprint.box.key() == its.key()
 
@@ -61,7 +63,7 @@ class StageRegion(Region):
 
     @property
     def is_box(self) -> bool:
-        """Whether the region is its box, in every instance."""
+        """Whether the region equals its box in every instance."""
         return self._footprint.box is not None
 
     @property
@@ -89,15 +91,15 @@ class StageRegion(Region):
 
     @property
     def shape(self) -> Shape:
-        """The region as a set; its parameters are not bounded by the ranges of the loops."""
+        """The region as a shape; loop ranges do not bound its parameters."""
         return self._footprint.shape(self._env)
 
     def _loops(self) -> list[Var]:
-        """The loop variables whose values tell one instance from another."""
+        """The loop variables that distinguish instances."""
         return [v for v in dict.fromkeys((*self.params, *self.fixed)) if v in self._env.ranges]
 
     def _alive(self, loops: Sequence[Var] | None = None) -> Shape:
-        """The region as a set whose parameters are instances: of these loops, or of all around it."""
+        """The shape restricted to instances: of `loops`, or of all loops around."""
         shape = self.shape
         if loops is None:
             return shape.within(instances(self._env, self._loops()))
@@ -135,7 +137,7 @@ class StageRegion(Region):
             return listed
 
     def _counted(self) -> tuple[int | Infinity, int | Infinity]:
-        """The counts by the domain; instances that the region does not depend on count all the same."""
+        """The counts by the domain, over all instances, including those of loops absent from the region."""
         alive, loops = self._alive(), self._loops()
         for size in alive.atoms():
             if size in loops:
@@ -146,7 +148,7 @@ class StageRegion(Region):
         return alive.counts(loops, _MAX_POINTS)
 
     def _simple_counts(self) -> tuple[int, int] | None:
-        """The counts of a box of one size in instances that are a box, too."""
+        """The counts of a box of constant extents over a box of instances, else `None`."""
         box = self._footprint.box
         if box is None or box.where or box.also:
             return None
@@ -165,7 +167,7 @@ class StageRegion(Region):
         return (size if number else 0), size * number
 
     def _visited_counts(self) -> tuple[int, int] | None:
-        """The counts of a box whose ends are no affine functions, by looking at every instance."""
+        """The counts of a box with nonlinear ends by enumeration, else `None`."""
         box = self._footprint.box
         visited = None if box is None or box.is_affine() else enumerate_extents(self._env, box, self.fixed)
         if visited is None:
@@ -211,11 +213,11 @@ class StageRegion(Region):
             raise UndecidedError(f"the region has no condition that could be written: {error}") from error
 
     def in_instances(self) -> Region:
-        """As for every region.
+        """The region restricted to its instances.
 
         Raises
         ------
-        UndecidedError: that needs too many operations to form it.
+        UndecidedError: the budget ends before the region is formed.
         """
         return self._formed(self._alive)
 

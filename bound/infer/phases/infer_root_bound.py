@@ -149,7 +149,10 @@ def prop_bound_to_inputs(state: InferenceState, bounds: StageBounds) -> dict[Ten
 
 
 def unconditional_footprint(state: InferenceState, bounds: StageBounds) -> Footprint | None:
-    """The outer box of the consumers' footprints without their conditions; `None` if conditions do not matter or a footprint has no box.
+    """The outer box of the consumers' footprints without their conditions.
+
+    `None` without conditions, or if a footprint has no box.
+
 
     Conditions fail at borders, where footprints shrink: a window over them would advance in uneven steps. This box
     advances evenly.

@@ -1,6 +1,6 @@
 """Sliding windows: the new elements of an iteration, for a stage with storage further out (`store_at`).
 
-With `N(t)` the footprint of iteration `t` of the loops between storage and stage (`StageBounds.slid`), the stage computes
+With `N(t)` the footprint of iteration `t` of the loops between storage and stage (`StageBounds.slid`), it computes
 
     N(t) minus the union of N(t') over all t' lexicographically before t.
 

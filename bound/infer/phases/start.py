@@ -83,7 +83,7 @@ def _inside(bounds: StageBounds, kinds: Mapping[IterVar, tuple[bool, bool]], pla
 
 
 def _loop(env: LoopEnvironment, bounds: StageBounds, iv: IterVar) -> tuple[IterVar, StageLoop]:
-    """The loop of an axis; a new one from 0 if the axis has none."""
+    """The loop of an axis; a new one from 0 without one."""
     if iv in bounds.loops:
         return iv, loop_of(bounds, iv)
     return iv, StageLoop(iv.part(iv.name), Range(0, bounds.ranges[iv].extent), None, IterType.DATA_PAR)

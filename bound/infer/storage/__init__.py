@@ -1,1 +1,1 @@
-"""At which place of an array each element of a tensor is kept."""
+"""Storage: the place of each tensor element in an array."""

@@ -1,12 +1,11 @@
-"""The storage of a stage that keeps what it computed (`StageBounds.slid`): what all iterations of its loops need.
+"""Circular storage of sliding windows: elements with disjoint lifetimes share a place.
 
-Circular storage: elements of a sliding window that are never kept at the same time share a place.
+In iteration `t` of the loops between storage and stage (`StageBounds.slid`) an element is live if it was computed in
+`t` or before and is read in `t` or later. Along an axis of the storage, element `x` is kept at `x % f`, with the smallest
+`f` that keeps live elements apart: no difference of two live elements that is 0 along the other axes (or a multiple of the
+modulus of a folded axis) is a multiple of `f`. For symbolic sizes `f` is the longest difference plus 1.
 
-In iteration `t` of the loops between storage and stage (`StageBounds.slid`) an element is live that was computed in it
-or before and is read in it or later. Along an axis of the storage the element at `x` is kept at `x % f`, with the
-smallest `f` at which no two elements meet that are live together: of their differences, those that are 0 along the
-other axes (or multiples of `f` of an axis that is folded) are no multiples of `f` here. Where they depend on sizes it
-is the longest difference and 1. That is Halide's storage folding, on sets in the place of intervals.
+Source: Halide's storage folding, on sets instead of intervals.
 """
 
 from __future__ import annotations
@@ -43,11 +42,11 @@ from intset.infinity import Infinity
 from intset.regions.derived import has_select
 from intset.regions.shape import Shape
 
-_OPERATIONS: Final = 1_000_000  # of the domain, for what all iterations compute
+_OPERATIONS: Final = 1_000_000  # of the domain, for one storage
 
 
 def window(state: InferenceState, bounds: StageBounds) -> Footprint:
-    """The elements that a stage computes in all iterations of the loops between its storage and itself."""
+    """The elements that a stage computes over all iterations of the loops between storage and stage."""
     env = state.env
     path = bounds.path[len(bounds.slid) :]
     shape = state.sizes.shape(bounds.op.outputs[0])
@@ -58,7 +57,7 @@ def window(state: InferenceState, bounds: StageBounds) -> Footprint:
     is_exact = bounds.region.exact and bounds.stage not in state.boxed
     if is_exact and not any(rounds_up(bounds.relations, iv) for iv in data_axes(bounds.op)):
         return found
-    try:  # more is computed than needed
+    try:  # computed is a proper superset of required
         with env.budget(_OPERATIONS):
             run = instances(env, (*bounds.region.variables(), *bounds.fixed))
             made = project_variables(bounds.region.shape(env).within(run), bounds.slid)
@@ -69,11 +68,11 @@ def window(state: InferenceState, bounds: StageBounds) -> Footprint:
         )
 
 
-_MAX_LISTED: Final = 2_000  # differences that are looked at one by one
+_MAX_LISTED: Final = 2_000  # differences tested one by one
 
 
 def fold_axes(state: InferenceState, bounds: StageBounds, tensor: Tensor, storage: Storage) -> Storage:
-    """The storage with the axes folded of which fewer places are enough; as it is where that is not found."""
+    """The storage with circular axes where that saves places; unchanged beyond the budget."""
     env = state.env
     try:
         with env.budget(_OPERATIONS):
@@ -94,7 +93,7 @@ def fold_axes(state: InferenceState, bounds: StageBounds, tensor: Tensor, storag
 def fold_window(
     env: LoopEnvironment, window: SlidingWindow, fixed: Sequence[Var], storage: Storage, shape: Sequence[Expr]
 ) -> Storage:
-    """The storage of a window that only moves on: as many places as it has elements in an iteration."""
+    """The circular storage of a monotone window: as many places as its longest filling."""
     lengths = {max_extent(env, Footprint(1, Box((side,))), 0, fixed, shape[window.dim]): None for side in window.filled}
     numbers = [number for e in lengths if (number := simple.number(e)) is not None]
     fold = as_expr(max(numbers)) if len(numbers) == len(lengths) else maximum(*lengths)
@@ -102,7 +101,7 @@ def fold_window(
 
 
 def with_folds(storage: Storage, folds: Mapping[int, Expr]) -> Storage:
-    """The storage with these axes counted modulo these numbers."""
+    """The storage with circular axes of these moduli."""
     if not folds:
         return storage
     ranges = tuple(Range(_start(low_of(r)), folds[k]) if k in folds else r for k, r in enumerate(storage.ranges))
@@ -110,12 +109,12 @@ def with_folds(storage: Storage, folds: Mapping[int, Expr]) -> Storage:
 
 
 def _start(low: Expr) -> Expr:
-    """Where a circular axis begins: at the first element, if that is written shortly."""
+    """The origin of a circular axis: its first element if affine in variables, else 0."""
     return low if all(isinstance(e, Var) for e in FORMS.form(low).terms) else const(0)
 
 
 def live_elements(state: InferenceState, bounds: StageBounds, tensor: Tensor) -> Shape:
-    """The elements of a tensor that are kept in an iteration, and what it computes besides."""
+    """The live elements of a tensor in an iteration, and all elements computed in it."""
     env, slid = state.env, bounds.slid
     running = enclosing_guards(state.bounds, bounds)
 
@@ -128,7 +127,7 @@ def live_elements(state: InferenceState, bounds: StageBounds, tensor: Tensor) ->
 
 
 def _differences(env: LoopEnvironment, kept: Shape, storage: Storage) -> Shape:
-    """How far apart two elements that are live together are, along the axes of the storage."""
+    """The differences of simultaneously live elements, along the axes of the storage."""
     dims = kept.dims
     point = [Var(f"x{k}") for k in range(2 * dims)]
     pairs = kept.product_with(kept, 0)
@@ -143,7 +142,7 @@ def _differences(env: LoopEnvironment, kept: Shape, storage: Storage) -> Shape:
 
 
 def _fold(env: LoopEnvironment, apart: Shape, k: int, folds: Mapping[int, Expr]) -> Expr | None:
-    """The smallest modulus along axis `k` beside those of other axes; `None` where none is found."""
+    """The smallest modulus of axis `k` for given moduli of other axes; `None` if unbounded."""
     point = [Var(f"d{j}") for j in range(apart.dims)]
     meeting = [_meets(d, folds.get(j)) for j, d in enumerate(point) if j != k]
     alone = apart.restricted(point, logical_and(*meeting)).project([k])
@@ -164,28 +163,28 @@ def _fold(env: LoopEnvironment, apart: Shape, k: int, folds: Mapping[int, Expr])
 
 
 def _meets(d: Var, fold: Expr | None) -> Cond:
-    """That two elements that are `d` apart may have one place along an axis."""
+    """The condition that elements at distance `d` share a place along an axis."""
     if fold is None:
         return d.eq(0)
     return (d % fold).eq(0) if fold.is_const else logical_or(d.eq(0), d >= fold, d <= -fold)
 
 
 def _saves(env: LoopEnvironment, fold: Expr, storage: Storage, k: int) -> bool:
-    """Whether fewer places are enough along an axis."""
+    """Whether a modulus saves places along an axis."""
     extent = as_expr(storage.ranges[k].extent)
     more = env.form(extent - fold)
     if more.is_const:
         return more.const > 0
-    if fold.is_const:  # of a size that may be small, or large
+    if fold.is_const:  # for a size of unknown magnitude
         most = env.bounds(env.form(extent))[1]
         return most is None or most > fold.data
     goal = more.expr() >= 0
-    with config.using(tiers=config.tiers_within(config.Effort.SETS)):  # where a size is 0 nothing is stored
+    with config.using(tiers=config.tiers_within(config.Effort.SETS)):  # a size of 0 stores nothing
         return bool(env.context.extended(facts=[v >= 1 for v in goal.free_vars()]).prove(goal))
 
 
 def _share(fold: Expr, storage: Storage, k: int) -> float:
-    """What part of the places is left, as far as it is known."""
+    """The remaining share of places; an estimate for symbolic extents."""
     few, all_of_them = simple.number(fold), simple.number(as_expr(storage.ranges[k].extent))
     if few is None:
         return 0.5

@@ -1,16 +1,15 @@
-"""Compact storage: the lattice of what is computed, folded out of its bounding box.
+"""Compact storage: the bounding box of lattice coordinates instead of tensor coordinates.
 
-The elements of all instances lie on a lattice (`intset.linear.lattice`). In Hermite normal form, given the coordinates
-before it and the instance, coordinate `k` of an element lies in one residue class modulo a stride, or is determined. So
-the numbers `t` of the elements along the vectors of the lattice tell them apart; what is allocated is the bounding box
-of the `t`. `T[2*i]` is kept at `i`, `T[i, i]` at `[i, 0]`.
+The elements of all instances lie on a lattice (`intset.linear.lattice`). In Hermite normal form, given instance and
+preceding coordinates, each coordinate lies in one residue class modulo a stride, or is determined. The lattice
+coordinates `t` identify the elements, and their bounding box is allocated: `T[2*i]` is kept at `i`, `T[i, i]` at
+`[i, 0]`.
 
-- A basis of the lattice may be sheared: `T[i + j, i - j]` is kept at `[i, j]` (all but for constants), a band around a
-  diagonal in as many places as the band is wide. Single shears are tried one after another as long as one makes the box
-  smaller; only where extents are numbers.
-- Where a coordinate depends on two places, indices cost more. With numbers for extents a quarter of the places has to
-  be saved then, a half where the lattice leaves nothing out. With sizes, an axis must be proved to need no more places
-  than that of the plain storage, else the lattice is made denser in this direction, down to the plain storage.
+- A lattice basis may be sheared: `T[i + j, i - j]` is kept at `[i, j]` up to constants, a diagonal band at its width.
+  Shears are tried one at a time as long as one shrinks the box, for constant extents only.
+- Joint coordinates cost index arithmetic. For constant extents they must save a quarter of all places, or half if the
+  lattice is full. For symbolic extents no axis may be provably longer than in plain storage; else the lattice is made
+  denser in that direction, down to plain storage.
 """
 
 from __future__ import annotations
@@ -42,15 +41,15 @@ from intset.linear.form import constant
 from intset.linear.lattice import Lattice, Vector, unit
 from intset.regions.derived import has_select
 
-_OPERATIONS: Final = 1_000_000  # of the domain, to find the lattice of one region
+_OPERATIONS: Final = 1_000_000  # of the domain, for one lattice
 _SHEAR_OPERATIONS: Final = 100_000
-_MAX_SHEARS: Final = 4  # one after another
-_MAX_NODES: Final = 16  # of the place where a sheared storage begins
-_UNKNOWN: Final = Var("unknown")  # the extent of an axis for which no bound is found
+_MAX_SHEARS: Final = 4
+_MAX_NODES: Final = 16  # of the origin of a sheared storage
+_UNKNOWN: Final = Var("unknown")  # stands for an unbounded extent
 
 
 def storage_of(state: InferenceState, bounds: StageBounds, tensor: Tensor) -> Storage:
-    """The storage of an output of a stage."""
+    """The storage of an output: the smallest of plain, compact and circular storage."""
     stage, shape = bounds.stage, state.sizes.shape(tensor)
     if stage.is_output or isinstance(stage.op, PlaceholderOp):
         return plain([Range(0, e) for e in shape])
@@ -69,13 +68,13 @@ def storage_of(state: InferenceState, bounds: StageBounds, tensor: Tensor) -> St
         return small
     if bounds.window is not None and bounds.window.new is bounds.computed and small is box:
         return fold_window(env, bounds.window, bounds.fixed, box, shape)
-    turned, narrow = (fold_axes(state, bounds, tensor, storage) for storage in (box, small))
-    few, least = places_of(turned), places_of(narrow)
-    return narrow if least is not None and (few is None or least < few) else turned
+    plain_folded, compact_folded = (fold_axes(state, bounds, tensor, storage) for storage in (box, small))
+    few, least = places_of(plain_folded), places_of(compact_folded)
+    return compact_folded if least is not None and (few is None or least < few) else plain_folded
 
 
 def _may_fold(state: InferenceState, stage: Stage, tensor: Tensor) -> bool:
-    """Whether nothing but element accesses depends on the layout of a tensor."""
+    """Whether only element accesses see the layout of a tensor: no intrinsic, extern, scan or alignment does."""
     around = [stage, *(reader for reader in state.graph.get(tensor, ()))]
     if not all(isinstance(s.op, ComputeOp) for s in around):
         return False
@@ -85,12 +84,12 @@ def _may_fold(state: InferenceState, stage: Stage, tensor: Tensor) -> bool:
 
 
 def compact(env: LoopEnvironment, footprint: Footprint, fixed: Sequence[Var], box: Storage) -> Storage:
-    """Storage for a region without what its lattice leaves out.
+    """The compact storage of a footprint, or `box` if too little is saved.
 
     Parameters
     ----------
-    need: the elements; fixed: the loops that tell the instances apart.
-    box: the plain storage. It is the answer where the region is a box, and where too little is saved.
+    fixed: the loops that distinguish instances.
+    box: the plain storage.
     """
     if footprint.box is not None or not box.ranges:
         return box
@@ -109,12 +108,14 @@ def compact(env: LoopEnvironment, footprint: Footprint, fixed: Sequence[Var], bo
 
 @dataclass(frozen=True)
 class LatticeRegion:
-    """A region on a lattice over `(params, coordinates)`, and how its points are counted.
+    """A footprint in coordinates of a lattice over `(params, coordinates)`.
 
     Attributes
     ----------
-    columns: the vector that each coordinate of the storage counts; `None`: those of the Hermite normal form, each
-        counted in the place of its pivot.
+    fixed: the loops that distinguish instances.
+    around: the lattice in Hermite normal form.
+    params: the leading dimensions of the lattice: loops and sizes.
+    columns: the basis vector of each storage axis; by default those of the normal form, at their pivots.
     """
 
     env: LoopEnvironment
@@ -133,7 +134,7 @@ class LatticeRegion:
 
     @cached_property
     def numbers(self) -> Footprint:
-        """The region as the counts of its points."""
+        """The footprint in lattice coordinates."""
         env, footprint = self.env, self.footprint
         with env.budget(_OPERATIONS):
             inside = footprint.unguarded.counted(self.around.origin, self.all_vectors)
@@ -144,7 +145,7 @@ class LatticeRegion:
         return Footprint(footprint.dims, None, found.unguarded, footprint.exact, (), footprint.guard)
 
     def storage(self) -> Storage | None:
-        """The box around the counts as a storage; `None` where its ends are not known."""
+        """The bounding box of the lattice coordinates as a storage; `None` without visible ends."""
         env, numbers = self.env, self.numbers
         hull = numbers.hull(env)
         if not numbers.has_ends:
@@ -160,7 +161,7 @@ class LatticeRegion:
         return Storage(self.offset(), self.steps(), tuple(ranges))
 
     def cheap_storage(self) -> Storage | None:
-        """As `storage`, but only where it is found soon and begins at a place that is written shortly."""
+        """`storage` under a small budget, with a short origin; else `None`."""
         try:
             with self.env.budget(_SHEAR_OPERATIONS):
                 found = self.storage()
@@ -171,18 +172,18 @@ class LatticeRegion:
 
     @property
     def all_vectors(self) -> list[tuple[int | None, Vector]]:
-        """The vectors that start at a parameter, which nobody counts, then the others."""
+        """Basis vectors with a pivot among the parameters (`None`: no storage axis), then all others."""
         first, pairs = len(self.params), zip(self.around.pivots, self.around.basis, strict=True)
         return [*((None, vector) for pivot, vector in pairs if pivot < first), *self.vectors.items()]
 
     def steps(self) -> tuple[Vector, ...]:
-        """How far each coordinate moves with each count."""
+        """The step of each tensor coordinate along each storage axis."""
         first, dims, columns = len(self.params), self.footprint.dims, self.vectors
         nothing = (0,) * (first + dims)
         return tuple(zip(*(columns.get(k, nothing)[first:] for k in range(dims)), strict=True))
 
     def offset(self) -> tuple[Expr, ...]:
-        """Where the lattice lies, in terms of the parameters."""
+        """The lattice origin, a function of the parameters."""
         first = len(self.params)
         offset = [constant(x) for x in self.around.origin]
         for pivot, vector in zip(self.around.pivots, self.around.basis, strict=True):
@@ -193,12 +194,12 @@ class LatticeRegion:
         return tuple(form.expr() for form in offset[first:])
 
     def denser(self, axes: Iterable[int]) -> LatticeRegion:
-        """On the lattice where these coordinates are free."""
+        """The same footprint on the lattice with these coordinates free."""
         first, dims = len(self.params), len(self.around.origin)
         return replace(self, around=self.around.extended([unit(dims, first + k) for k in axes]), columns=None)
 
     def sheared(self) -> Iterator[LatticeRegion]:
-        """With one count changed by another: `t_j + t_k` or `t_j - t_k` in the place of `t_j`."""
+        """All single shears of the basis: `t_j + t_k` or `t_j - t_k` replaces `t_j`."""
         columns = self.vectors
         for j, k in permutations(columns, 2):
             for sign in (1, -1):
@@ -207,13 +208,13 @@ class LatticeRegion:
 
     @property
     def is_sparse(self) -> bool:
-        """Whether the lattice leaves elements out."""
+        """Whether the lattice is a proper sublattice."""
         columns, first = self.vectors, len(self.params)
         return len(columns) < self.footprint.dims or any(v[first + k] > 1 for k, v in columns.items())
 
 
 def _smallest(folding: LatticeRegion, box: Storage) -> Storage:
-    """The smallest storage on the lattice or a denser one; `box` where nothing better is found."""
+    """The smallest storage on the lattice or denser ones; `box` if none is better."""
     whole = places_of(box)
     best, least = box, whole
     while True:
@@ -224,7 +225,7 @@ def _smallest(folding: LatticeRegion, box: Storage) -> Storage:
         if whole is None or least is None:
             if not worse and folding.is_sparse:
                 return storage
-        elif places_of(storage) is not None:  # else the number depends on sizes, and that of the box does not
+        elif places_of(storage) is not None:  # else its size is symbolic, unlike the box's
             storage, _, places = improved(folding, storage)
             if places < min(least, _limit(folding, storage, whole)):
                 best, least = storage, places
@@ -234,10 +235,9 @@ def _smallest(folding: LatticeRegion, box: Storage) -> Storage:
 
 
 def _limit(folding: LatticeRegion, storage: Storage, whole: int) -> int:
-    """The number of places that a storage has to stay below, by what its indices cost.
+    """The number of places below which a storage pays for its index arithmetic.
 
-    Where no coordinate depends on two places, anything saved is a gain; else a quarter has to be, and a half where no
-    element is left out by a stride or an equation.
+    Separable storage pays always; joint coordinates pay from a quarter saved on, on a full lattice from half.
     """
     if storage.is_separable:
         return whole
@@ -245,7 +245,10 @@ def _limit(folding: LatticeRegion, storage: Storage, whole: int) -> int:
 
 
 def improved(folding: LatticeRegion, storage: Storage) -> tuple[Storage, LatticeRegion, int]:
-    """A storage with fewer places by shears, as long as one makes it smaller; with what it is of, and its places."""
+    """Greedy shears while one shrinks the storage.
+
+    Returns the storage, its lattice region and its number of places.
+    """
     places = places_of(storage)
     assert places is not None
     for _ in range(0 if folding.numbers.box is not None else _MAX_SHEARS):
@@ -259,20 +262,20 @@ def improved(folding: LatticeRegion, storage: Storage) -> tuple[Storage, Lattice
 
 
 def places_of(storage: Storage) -> int | None:
-    """The number of places, where it is one."""
+    """The number of places, or `None` for symbolic extents."""
     numbers = [simple.number(as_expr(r.extent)) for r in storage.ranges]
     return prod(n for n in numbers if n is not None) if None not in numbers else None
 
 
 def _is_visible(env: LoopEnvironment, e: Expr, fixed: Sequence[Var]) -> bool:
-    """Whether the value is known where the storage is allocated."""
+    """Whether an expression mentions no loops inside the allocation."""
     return all(v not in env.ranges or v in fixed for v in e.free_vars())
 
 
 def _is_at_most(env: LoopEnvironment, storage: Storage, box: Storage, k: int) -> bool:
-    """Whether axis `k` of a storage is known to need no more places than that of the plain one.
+    """Whether axis `k` provably has at most as many places as in plain storage.
 
-    Where a size is 0 nothing is stored, so all are taken to be at least 1.
+    Sizes are at least 1 here: a size of 0 stores nothing.
     """
     mine, other = (as_expr(s.ranges[k].extent) for s in (storage, box))
     a, b = simple.number(mine), simple.number(other)

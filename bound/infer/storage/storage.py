@@ -1,12 +1,12 @@
-"""Storage: at which place of an array each element of a tensor is kept.
+"""`Storage`: an affine map from tensor elements to places of an array.
 
-Plain storage is the bounding box of what is computed. Compact storage (`compact.py`) leaves out what strides
-and equations of the region exclude: with the number `t_j` of an element along each axis of the storage,
+With `t_j` the coordinate of an element along axis `j` of the storage,
 
-    x_k = offset_k + sum(steps[k][j] * t_j)
+    x_k = offset_k + sum(steps[k][j] * t_j).
 
-is affine, and exact the other way round on the elements that are kept, so no two of them share a place. Plain storage
-is the case of unit steps. The storage of a sliding window may be circular: then `t` counts modulo a number of places.
+Guarantee: injective on the kept elements. Plain storage, the bounding box of the computed elements, has unit steps;
+compact storage (`compact.py`) omits what strides and equations exclude; circular storage (`circular.py`) counts `t`
+modulo a number of places.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from intset.linear.lattice import inverse, unit
 
 @dataclass(frozen=True)
 class StorageAxis:
-    """One axis of a storage.
+    """An axis of a storage.
 
     Attributes
     ----------
-    base: the coordinate of the tensor at place 0 of every axis; an expression in the loops around the storage.
-    stride: how far apart in the tensor two neighbours along this axis are; 0 where the coordinate follows from others.
-    extent: the number of places; the same in every instance.
+    base: the tensor coordinate at place 0 of every axis; an expression over loops around the storage.
+    stride: the distance, in tensor elements, of neighbours along this axis; 0 for a coordinate determined by others.
+    extent: the number of places, equal in all instances.
     """
 
     base: Expr
@@ -44,15 +44,14 @@ class StorageAxis:
 
 @dataclass(frozen=True, repr=False)
 class Storage:
-    """Where the elements of a tensor are kept in one instance of its stage.
+    """The map of one tensor's storage in one instance of its stage.
 
     Attributes
     ----------
-    offset, steps: coordinate `k` of an element is `offset[k] + sum(steps[k][j] * t[j])`; the columns of `steps` are
-        independent, or 0 for an axis of the storage that counts nothing.
-    ranges: what the numbers `t` run over: mins over loop variables, extents the same in every instance.
-    folds: for each axis that is circular (`circular.py`) the number of its places, else `None`: what is beyond its
-        range is kept where that number of places below or above is. Empty where none is.
+    offset: the tensor coordinates at `t = 0`.
+    steps: coordinate `k` is `offset[k] + sum(steps[k][j] * t[j])`; columns are independent, or 0 for an unused axis.
+    ranges: the ranges of `t`: mins over loop variables, extents equal in all instances.
+    folds: the modulus of each circular axis (`circular.py`), `None` for other axes; empty without circular axes.
     """
 
     offset: tuple[Expr, ...]
@@ -61,7 +60,7 @@ class Storage:
     folds: tuple[Expr | None, ...] = ()
 
     def at(self, values: Mapping[Var, Expr]) -> Storage:
-        """The storage in terms of other loop variables."""
+        """The storage after a substitution of loop variables."""
         if not values:
             return self
         changed = dict(values)
@@ -76,34 +75,36 @@ class Storage:
 
     @property
     def is_compact(self) -> bool:
-        """Whether anything is folded out of the bounding box."""
+        """Whether the map differs from that of the bounding box."""
         return any(row[j] != int(j == k) for k, row in enumerate(self.steps) for j in range(len(row)))
 
     @property
     def is_circular(self) -> bool:
-        """Whether elements that are not kept at the same time share places."""
+        """Whether elements with disjoint lifetimes share places."""
         return any(fold is not None for fold in self.folds)
 
     @property
     def is_identity(self) -> bool:
-        """Whether the numbers are the coordinates."""
+        """Whether lattice coordinates equal tensor coordinates."""
         return not self.is_compact and all(constant_value(e) == 0 for e in self.offset)
 
     @property
     def is_separable(self) -> bool:
-        """Whether no coordinate of the tensor depends on two of the storage."""
+        """Whether each tensor coordinate depends on at most one storage axis."""
         return all(sum(1 for step in row if step) <= 1 for row in self.steps)
 
     @property
     def allocated(self) -> tuple[Range, ...]:
-        """One range an axis: the coordinate of the tensor at place 0, and the number of places."""
+        """For each axis, the tensor coordinate at place 0 and the number of places."""
         if not self.is_compact:
             return self.ranges
         return tuple(Range(axis.base, axis.extent) for axis in self.axes)
 
     def numbers(self, point: Sequence[IntLike]) -> tuple[Expr, ...]:
-        """The lattice coordinates `t` of an element, along a circular axis those of its place in the range; anything,
-        where the point is no element of the region."""
+        """The lattice coordinates `t` of an element, reduced into the range along circular axes.
+
+        Meaningless for a point outside the region.
+        """
         place = given_point(point, len(self.offset))
         rest = [FORMS.form(x).minus(FORMS.form(e)) for x, e in zip(place, self.offset, strict=True)]
         found = []
@@ -120,13 +121,15 @@ class Storage:
         return tuple(found)
 
     def index(self, point: Sequence[IntLike]) -> tuple[Expr, ...]:
-        """The place of an element: each at least 0 and below the extent of its axis."""
+        """The place of an element: nonnegative coordinates below the extents of the axes."""
         numbers = self.numbers(point)
         return tuple(FORMS.form(t - low_of(r)).expr() for t, r in zip(numbers, self.ranges, strict=True))
 
     def coordinates(self, place: Sequence[IntLike]) -> tuple[Expr, ...]:
-        """The element at a place, an affine function of it: the inverse of `index` on the region. Of those that share
-        a place along a circular axis, it is that in the range."""
+        """The element at a place: the affine inverse of `index` on the region.
+
+        Along a circular axis, the element within the range.
+        """
         places = given_point(place, len(self.ranges))
         return self.at_numbers([y + low_of(r) for y, r in zip(places, self.ranges, strict=True)])
 
@@ -154,7 +157,12 @@ FORMS: Final = Normalizer({})
 
 
 def given_point(point: Sequence[IntLike], dims: int) -> list[Expr]:
-    """Indices as a user gives them."""
+    """Validated indices of a user.
+
+    Raises
+    ------
+    InputError: `point` does not have `dims` integer expressions.
+    """
     place = listed(point, "a point", f"a tuple of {dims} indices")
     if len(place) != dims:
         raise InputError(f"a point has {dims} indices here, not {len(place)}")
@@ -167,6 +175,6 @@ def low_of(r: Range) -> Expr:
 
 
 def plain(ranges: Sequence[Range]) -> Storage:
-    """The storage of a box: nothing is folded."""
+    """The storage of a box: unit steps."""
     dims = len(ranges)
     return Storage((as_expr(0),) * dims, tuple(unit(dims, k) for k in range(dims)), tuple(ranges))
