@@ -1,1 +1,1 @@
-"""What `infer_bound` answers: regions, explanations, accesses outside of tensors, nests without a guard."""
+"""Answers of `BoundsMap` computed on demand: regions, pieces, accesses outside tensors, explanations."""

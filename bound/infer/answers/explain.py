@@ -1,4 +1,4 @@
-"""Why a tensor has the bounds it has, in words: who asked for what, where, and what to do where precision was lost."""
+"""Explanations of bounds as text: place, requests, regions, storage, and advice for lost precision."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from intset.expr.range import Range
 from intset.expr.walk import opaque_terms, substitute
 
 _MAX_TEXT: Final = 240  # characters of one end or condition
-_ADVICE: Final = (  # what a note contains, and what helps
+_ADVICE: Final = (  # part of a note, advice
     ("not affine", "fix the sizes in that term with infer_bound(..., at=...), or bound them with ctx="),
     ("isl gave up", "allow more with intset.using(isl_operations=...), or fix the sizes with at="),
     ("could not be written", "fix the sizes with infer_bound(..., at=...)"),
@@ -34,7 +34,7 @@ _ADVICE: Final = (  # what a note contains, and what helps
 
 
 class _LoopNames:
-    """Text in which loops of the same name are told apart by their stage, or all of those that share them."""
+    """Names of loops, qualified by their stage or by all stages that share them."""
 
     def __init__(self, stages: Iterable[Stage], sharing: Sharing) -> None:
         self.sharing = sharing
@@ -72,7 +72,7 @@ def explain(
     storage: Storage,
     region: Callable[[Footprint], StageRegion],
 ) -> str:
-    """A paragraph: place, requests, regions, storage, and what was given up with what helps."""
+    """A paragraph about one tensor: place, requests, regions, storage, lost precision and advice."""
     words = _LoopNames([b.stage for b in state.bounds.values()], state.sharing)
     lines = [f"{tensor.name}: {_place(bounds, words)}"]
     requests = state.requests.get(tensor, ())
@@ -121,7 +121,7 @@ def _instances(bounds: StageBounds, words: _LoopNames) -> str:
 
 
 def _asked(state: InferenceState, words: _LoopNames, request: Request, tensor: Tensor) -> list[str]:
-    """Who reads what, which loops around that stay as they are while the tensor is computed, and what that makes."""
+    """The access, its fixed and relaxed loops, and its footprint."""
     access, consumer = request.access, request.consumer
     extra = dict(access.extra)
     indices = ", ".join(_index(index, extra) for index in access.indices)
@@ -137,7 +137,7 @@ def _asked(state: InferenceState, words: _LoopNames, request: Request, tensor: T
 
 
 def _index(index: Expr, extra: Mapping[Var, Range]) -> str:
-    """An index as the formula has it; a region that is read at once as a slice."""
+    """An index as written in the formula; a region read at once as a slice."""
     inner = next((v for v in index.free_vars() if v in extra), None)
     if inner is None:
         return str(index)
@@ -164,7 +164,7 @@ def _side(words: _LoopNames, side: SymbolicInterval) -> str:
 
 
 def _counts(region: StageRegion) -> str:
-    """How many elements that is, where it can be counted."""
+    """The number of elements, if countable within budget."""
     try:
         most, total = region.count_max(), region.count_total()
     except IntSetError:
@@ -186,7 +186,7 @@ def _given_up(bounds: StageBounds, tensor: Tensor) -> list[str]:
 
 
 def _undeclared(requests: Sequence[Request]) -> list[str]:
-    """Tensors that stand in an index without saying what their elements may be."""
+    """Tensors in an index without a declared range of values."""
     terms = [term for request in requests for term in opaque_terms(*request.access.indices)]
     loaded = {
         getattr(term.data, "tensor", None) for term in terms if term.data.lower is None or term.data.upper is None

@@ -1,11 +1,8 @@
-"""Accesses outside their tensors: which there are, for which sizes, and what has to be checked while the program runs.
+"""Accesses outside their tensors: which exist, for which sizes, and which run-time checks they need.
 
-Asked are the points at which the nest of a stage evaluates its formula: its loops, those it is computed in, the guards
-of both, and the conditions inside the formula. An index that leaves its tensor at one of them is an error of the
-program; the regions of InferBound are cut off at the ends of the tensor and do not show it.
-
-
-The sizes for which conditions hold at every point of a nest: exactly, as one condition on sizes alone."""
+The iteration domain of an access is exact: loops of the stage and of its attach path, the guards of both, and the
+conditions inside the formula. InferBound clips regions to tensors, so they do not show such errors of the program.
+"""
 
 from __future__ import annotations
 
@@ -42,20 +39,20 @@ from intset.regions.shape import Shape
 
 @dataclass(frozen=True)
 class Outside:
-    """An access that leaves its tensor in one dimension.
+    """An access that may leave its tensor in one dimension.
 
     Attributes
     ----------
-    stage: whose formula reads.
-    tensor: what it reads.
-    index: the indices, in the axes of the stage's operation.
-    dim: the dimension in which it is outside, or may be.
-    extent: how many elements the tensor has there, at the sizes that are fixed.
-    point: axes, sizes and elements read at which the access happens and is outside; `None` where none is known.
-    depends: on what it depends whether the access is outside: "always", for all sizes with which it happens at all;
-        "sizes", inside exactly where `requires` holds; "data", on elements that are read, or it could not be decided.
-    requires: the weakest condition on sizes under which the access is inside; `None` unless `depends` is "sizes".
-    open_ends: the conditions, over axes, that are not known to hold wherever the access happens.
+    stage: the reading stage.
+    tensor: the tensor read.
+    index: the indices over axes of the stage's operation.
+    dim: the dimension concerned.
+    extent: the extent of the tensor there, at the fixed sizes.
+    point: a counterexample: values of axes, sizes and elements read; `None` if unknown.
+    depends: "always": outside for all sizes at which the access happens; "sizes": inside exactly where `requires`
+        holds; "data": dependent on elements read, or undecided.
+    requires: the weakest condition on sizes for the access to be inside; `None` unless `depends` is "sizes".
+    open_ends: the conditions over axes without a proof.
     """
 
     stage: Stage
@@ -70,11 +67,11 @@ class Outside:
 
     @property
     def access(self) -> str:
-        """The access as the formula has it."""
+        """The access as written in the formula."""
         return f"{self.tensor.name}[{', '.join(map(str, self.index))}]"
 
     def where(self) -> str:
-        """The point in words: what the index depends on, sizes, and elements that are read."""
+        """The counterexample as text: index variables, sizes and elements read."""
         shown = {*free_vars(*self.index), *free_vars(self.extent)}
         values = [
             f"{e.name if isinstance(e, Var) else e} = {value}"
@@ -91,7 +88,7 @@ class Outside:
 
 
 def find_outside(state: InferenceState) -> tuple[Outside, ...]:
-    """Every access of a schedule that is not known to stay inside its tensor, producers first."""
+    """All accesses without a proof that they stay inside their tensors, producers first."""
     found: list[Outside] = []
     for stage in state.schedule.stages:
         bounds = state.bounds.get(stage)
@@ -107,7 +104,7 @@ def find_outside(state: InferenceState) -> tuple[Outside, ...]:
 
 
 def _wanted(state: InferenceState, stage: Stage) -> tuple[Tensor, ...]:
-    """The outputs of a stage that somebody asks for."""
+    """The outputs of a stage with readers, or all of an output stage."""
     if stage.is_output:
         return stage.op.outputs
     gone = AttachType.INLINED_ALREADY
@@ -115,7 +112,7 @@ def _wanted(state: InferenceState, stage: Stage) -> tuple[Tensor, ...]:
 
 
 class _EvaluationPoints:
-    """The points at which a formula is evaluated, or what its reduction starts from."""
+    """The iteration domain of a formula, or of the initial value of its reduction."""
 
     def __init__(self, state: InferenceState, bounds: StageBounds, at_start: bool) -> None:
         self.state, self.bounds, self.env = state, bounds, state.env
@@ -134,16 +131,16 @@ class _EvaluationPoints:
         is_scan = isinstance(bounds.op, ScanOp)
         own = () if is_scan and at_start else bounds.guards if start is None else start.guards
         self.guards = tuple(dict.fromkeys((*self._outer_guards(), *own)))
-        # where a stage stores in some of its threads only, it reads in fewer points than these
+        # a store predicate excludes further points
         self.is_exact = bounds.stage.store_predicate is None
         self._context: Context | None = None
         self._forms: list[Linear] | None = None
 
     def _outer_guards(self) -> Iterable[Cond]:
-        """What holds inside the loops around the stage: guards stand as far out as their variables allow."""
+        """The guards of outer stages at the loops around this one: each is tested as far out as its variables allow."""
         for outer, leaf in self.bounds.path:
             if isinstance(outer.op, ScanOp) or leaf in self.state.sharing.loops:
-                continue  # in a shared loop each stage has guards of its own
+                continue  # stages of a shared loop have separate guards
             leaves = list(outer.leaf_iter_vars)
             later = set(leaves[leaves.index(leaf) + 1 :])
             for guard in self.state.bounds[outer].guards:
@@ -159,21 +156,21 @@ class _EvaluationPoints:
 
     @property
     def forms(self) -> list[Linear]:
-        """The guards, and what loops with several ends do not pass, as forms that are at least 0."""
+        """The guards and the ends of loops, as nonnegative forms."""
         if self._forms is None:
             parts = (self.env.forms_of(guard) for guard in (*self.guards, *self._ends()))
             self._forms = [form for part in parts for kind, form in part or () if kind == "ge"]
         return self._forms
 
     def _ends(self) -> Iterable[Cond]:
-        """Of loops that run to a minimum, that they end before each of its operands."""
+        """Upper ends of loops that are minima, one condition for each operand."""
         for loop in (*(leaf for _, leaf in self.bounds.path), *self.own):
             r = self.env.ranges.get(loop)
             if r is not None and isinstance(r.extent, Expr) and r.extent.op is ops.MIN and isinstance(r.min, Expr):
                 yield from (loop < r.min + end for end in chain(ops.MIN, r.extent))
 
     def outside(self, read: ElementRead) -> Iterable[Outside]:
-        """The dimensions in which a read is not known to stay inside."""
+        """The dimensions in which a read has no proof of staying inside."""
         shape = self.state.sizes.shape(read.tensor)
         index = [as_expr(walk.substitute(e, self.values)) for e in read.index]
         inside: Context | None = None
@@ -189,7 +186,7 @@ class _EvaluationPoints:
                 yield self._found(read, dim, extent, inside, proofs)
 
     def _stays(self, e: Expr, extent: Expr) -> bool:
-        """Whether an index is inside by the ends of the loops and one guard."""
+        """Whether loop ends and a single guard prove an index to be inside."""
         form, env = self.env.form(e), self.env
         room = env.form(extent).shift(-1).minus(form)
         return all(env.is_nonneg(end, self.forms) for end in (form, room))
@@ -231,7 +228,7 @@ class _EvaluationPoints:
         )
 
     def _point(self, read: ElementRead, proof: Proof, inside: Context) -> dict[Expr, int]:
-        """A counterexample in the axes of the operation: they first, then sizes and what is read."""
+        """A counterexample over axes of the operation, followed by sizes and elements read."""
         values = proof.counterexample or {}
         point: dict[Expr, int] = {}
         for iv in self.bounds.op.root_iter_vars:
@@ -254,18 +251,18 @@ def _value(e: Expr, values: Mapping[Expr, int]) -> int | None:
 
 
 def _is_data(truth: Any) -> bool:
-    """Whether a truth value depends on elements of tensors, or on numbers that are no integers."""
+    """Whether a truth value depends on tensor elements or non-integers."""
     return not isinstance(truth, Cond) or bool(opaque_terms(truth))
 
 
 def _stepping(bounds: StageBounds) -> set[Var]:
-    """The loops that a scan steps over."""
+    """The loops of a scan axis."""
     op = bounds.op
     return set(free_vars(bounds.values.get(op.scan_axis, const(0)))) if isinstance(op, ScanOp) else set()
 
 
 def _thread_loops(bounds: StageBounds) -> dict[Any, Any]:
-    """The loop that stands for each thread axis: of the stage itself, else the nearest around it."""
+    """The loop bound to each thread axis: of the stage itself, else the innermost one around it."""
     around = [(thread_of(outer, leaf), leaf) for outer, leaf in reversed(bounds.path)]
     own = [(thread_of(bounds.stage, leaf), leaf) for leaf in bounds.stage.leaf_iter_vars]
     return {thread: leaf for thread, leaf in (*around, *own) if thread is not None and thread is not leaf}
@@ -274,19 +271,19 @@ def _thread_loops(bounds: StageBounds) -> dict[Any, Any]:
 ALWAYS: Final = "always"
 SIZES: Final = "sizes"
 DATA: Final = "data"
-_MAX_NODES: Final = 120  # a condition of more nodes tells a reader nothing
+_MAX_NODES: Final = 120  # longer conditions are not readable
 _MAX_PARTS: Final = 4
 _OPERATIONS: Final = 200_000  # of the domain, for one condition
 
 
 class SizeRequirement(NamedTuple):
-    """What has to be so that conditions hold.
+    """The weakest condition on sizes for some goals.
 
     Attributes
     ----------
-    depends: "sizes": they hold exactly where `condition` does; "always": there is no point at which they hold and the
-        nest is not empty; "data": this is not known.
-    condition: on sizes; `None` unless `depends` is "sizes".
+    depends: "sizes": the goals hold exactly where `condition` does; "always": they fail in every nonempty nest;
+        "data": undecided.
+    condition: a condition on sizes; `None` unless `depends` is "sizes".
     """
 
     depends: str
@@ -298,12 +295,12 @@ def requirement(env: LoopEnvironment, inside: Context, goals: Sequence[Cond], is
 
     Parameters
     ----------
-    inside: the points: loops with their ranges, guards as facts.
-    is_refuted: whether some goal is known to fail at some point.
+    inside: the iteration domain: loops with ranges, guards as facts.
+    is_refuted: whether a counterexample to some goal exists.
     """
     loops = set(inside.ranges) - set(env.size_ranges)
     if is_refuted and not any(v not in loops for v in mentioned(inside, goals)):
-        return SizeRequirement(ALWAYS)  # no size is involved: this point is one of every run
+        return SizeRequirement(ALWAYS)  # the counterexample is independent of sizes
     try:
         found = _by_projection(env, inside, goals, loops)
     except BudgetError:
@@ -314,7 +311,7 @@ def requirement(env: LoopEnvironment, inside: Context, goals: Sequence[Cond], is
 
 
 def mentioned(inside: Context, goals: Sequence[Cond]) -> tuple[Var, ...]:
-    """Everything that the points and the goals mention."""
+    """All variables of an iteration domain and of goals."""
     ends = [end for r in inside.ranges.values() for end in (r.min, r.extent) if isinstance(end, Expr)]
     in_facts = [v for fact in inside.facts for v in fact.condition.free_vars()]
     return tuple(dict.fromkeys((*free_vars(*ends, *goals), *in_facts)))
@@ -340,7 +337,7 @@ def _by_projection(
 
 
 def _outside_of(bad: Shape, legal: Shape) -> Cond | None:
-    """The condition on legal sizes that they are not among the bad ones; each alternative says what others do not."""
+    """The condition that legal sizes are not bad, as a disjunction without overlaps."""
     parts = legal.subtract(bad).pieces(_MAX_PARTS)
     if parts is None:
         return None
@@ -354,7 +351,7 @@ def _outside_of(bad: Shape, legal: Shape) -> Cond | None:
 
 
 def _sizes_of(env: LoopEnvironment, points: Context, loops: set[Var]) -> Shape | None:
-    """The sizes for which there is a point, as a set of parameters; `None` where it is not known exactly."""
+    """The sizes with a nonempty iteration domain, as a set of parameters; `None` if inexact."""
     found = image_in_instances(points, tuple(loops), tuple(env.size_ranges), env.regions)
     return None if found.notes else found.shape.project(())
 
@@ -363,9 +360,9 @@ def _sizes_of(env: LoopEnvironment, points: Context, loops: set[Var]) -> Shape |
 
 
 def _by_ends(env: LoopEnvironment, inside: Context, goals: Sequence[Cond], loops: set[Var]) -> SizeRequirement | None:
-    """By the largest value of what a goal compares, where that is attained whenever there is a point at all."""
+    """For products of sizes: goals at the ends of their left sides, if attained in every nonempty nest."""
     if any(set(fact.condition.free_vars()) & loops for fact in inside.facts):
-        return None  # where the guards leave no point is not known
+        return None  # guards may empty the domain
     empty = [as_cond(inside.ranges[v].extent < 1) for v in loops]
     if any(set(cond.free_vars()) & loops for cond in empty):
         return None
@@ -375,7 +372,7 @@ def _by_ends(env: LoopEnvironment, inside: Context, goals: Sequence[Cond], loops
         return None
     condition = logical_and(*(end for end in ends if end is not None))
     if definedness((condition,)):
-        return None  # an assertion has to have a value for all sizes
+        return None  # a check needs a value for all sizes
     sizes = env.context
     if sizes.extended(facts=running).prove(~condition):
         return SizeRequirement(ALWAYS)
@@ -385,7 +382,7 @@ def _by_ends(env: LoopEnvironment, inside: Context, goals: Sequence[Cond], loops
 
 
 def _at_the_end(inside: Context, goal: Cond, loops: set[Var]) -> Cond | None:
-    """`left >= right` or `left < right` at the point where it is hardest to meet."""
+    """`left >= right` at the minimum of `left`, `left < right` at its maximum; `None` if not attained."""
     left, right = goal.args
     assert isinstance(left, Expr) and isinstance(right, Expr)
     ends = inside.bounds(left, keep=[v for v in inside.ranges if v not in loops])

@@ -1,23 +1,21 @@
-"""Several nests for a stage whose region is no box: one for each disjoint piece that loops can run over exactly.
+"""Nests without membership guards: one nest for each piece of a nonconvex or skewed region.
 
-The region is put into the coordinates of its lattice (`storage.compact`), so that strides and equations become steps
-of loops, and taken apart into disjoint convex pieces (where a quotient or remainder bounds it, one for each of
-its values), each in the coordinates of its own lattice again. A piece is written as intervals inside one another, the
-ends of each in terms of the loops around it, as CLooG does for one statement (Bastoul, Code generation in the
-polyhedral model is easier than you think, 2004). Then PassDownDomain runs once more for each piece, so splits, fuses
-and annotations are those of the stage.
+The region is written in lattice coordinates (`storage.compact`), which turns strides and equations into steps of loops,
+and split into disjoint convex pieces, one for each value of a bounding quotient or remainder, each in its own lattice
+coordinates again. A piece becomes nested intervals with ends over outer loops. PassDownDomain then runs once a piece,
+so splits, fuses and annotations are those of the stage.
 
-The nests are given only where they mean the same as the guarded one:
+Guarantee: the nests compute the elements of the guarded nest, each once. They exist only if
 
-- no loop runs on threads, is tensorized, or has a tail that computes elements twice or beyond the end
-  (`shift_inwards`, `round_up`);
-- where something is attached inside the loops of the stage, there is one piece (nothing is computed in two places),
-  each axis is one loop, and they keep their order: then the loops of the guarded nest, in terms of which the bounds of
-  what is attached are, are expressions in those of the piece (`Piece.moved`);
-- an axis whose ends depend on another one has all its loops inside those of the other, and none that must have one
-  length (fused, vectorized, unrolled, split into a number of parts).
+- no loop is threaded, tensorized, or has a tail with repeated or excess elements (`shift_inwards`, `round_up`);
+- a stage with attached producers has one piece, one loop an axis, and unchanged loop order. The loops of the guarded
+  nest are then expressions in those of the piece (`StagePiece.moved`), so bounds of attached stages stay valid;
+- an axis with ends over another axis has all loops inside those of the other, none of fixed length (fused, vectorized,
+  unrolled, split by `nparts`).
 
-A reduction starts and updates the elements of each piece in the nest of that piece; no piece reads what another wrote.
+Reductions are initialised and updated within each piece; no piece reads the elements of another.
+
+Source: Bastoul, Code generation in the polyhedral model is easier than you think, PACT 2004 (CLooG), for one statement.
 """
 
 from __future__ import annotations
@@ -52,7 +50,7 @@ from intset.expr.walk import conjuncts, is_small, postorder, substitute
 
 _OPERATIONS: Final = 500_000  # of the domain, for one stage
 _TAILS: Final = (Tail.GUARD, Tail.SHRINK)
-_MAX_NODES: Final = 16  # of the start of a piece, for loops to count from there
+_MAX_NODES: Final = 16  # of the start of a piece; beyond it, loops count from 0
 _TESTS: Final = (ops.LT, ops.LE, ops.GT, ops.GE, ops.EQ, ops.NE, *ops.DIVISIONS)
 _NestPart = TypeVar("_NestPart", StageNest, ReductionInit)
 _SLOW: Final = (ops.MIN, ops.MAX, ops.SELECT, *ops.DIVISIONS)
@@ -60,13 +58,13 @@ _SLOW: Final = (ops.MIN, ops.MAX, ops.SELECT, *ops.DIVISIONS)
 
 @dataclass(frozen=True)
 class LoopOverhead:
-    """What a nest does besides its body, by depth: the axes of the data from the outside in, not split nor fused.
+    """Operations of a nest besides its body, by depth: data axes from the outside in, unsplit and unfused.
 
     Attributes
     ----------
-    iterations: how often the loop of each axis runs in the largest instance; `None` where that depends on sizes.
-    tests: the comparisons and divisions of guards in each iteration of each loop; the first of them once, outside.
-    ends: the minima, maxima and divisions in the ends of each loop, each time it is entered.
+    iterations: the iterations of each axis in the largest instance; `None` for symbolic sizes.
+    tests: comparisons and divisions of guards in each iteration; the first entry outside all loops.
+    ends: minima, maxima and divisions in the ends of each loop, for each entry.
     """
 
     iterations: tuple[int | None, ...]
@@ -80,10 +78,10 @@ class StagePiece:
 
     Attributes
     ----------
-    nest: its loops, indices and guards, as those of the whole stage.
-    work: what it does besides its body.
-    moved: what stands for the loop variables of the guarded nest in what is attached inside.
-    is_box: whether the ends of no loop depend on another one of the stage.
+    nest: its loops, values and guards.
+    work: its operations besides the body.
+    is_box: whether its loops are independent of one another.
+    moved: the loop variables of the guarded nest as expressions in its loops, for attached stages.
     """
 
     nest: StageNest
@@ -94,12 +92,12 @@ class StagePiece:
 
 @dataclass(frozen=True)
 class StagePieces:
-    """A stage as several nests, and as the guarded one.
+    """The nests of a stage in pieces, and the overhead of its guarded nest.
 
     Attributes
     ----------
-    pieces: the nests; together they compute what the guarded one does, no element twice.
-    guarded: what the guarded nest does besides its body.
+    pieces: the nests: a partition of the computed region.
+    guarded: the operations of the guarded nest besides its body.
     """
 
     pieces: tuple[StagePiece, ...]
@@ -109,11 +107,12 @@ class StagePieces:
 def pieces_of(
     env: LoopEnvironment, bounds: StageBounds, shape: Sequence[Expr], most: int, has_attached: bool = False
 ) -> StagePieces | None:
-    """The stage as at most `most` nests that need no guard for its region; `None` where that is not possible.
+    """The stage as at most `most` nests without membership guards; `None` if there are none.
 
     Parameters
     ----------
-    bounds: of the stage; shape: of its tensors; has_attached: whether stages are computed inside its loops.
+    shape: the extents of its tensors.
+    has_attached: whether stages are computed inside its loops.
     """
     footprint = bounds.region
     if footprint.box is not None or not footprint.dims or not _is_simple(bounds):
@@ -124,10 +123,10 @@ def pieces_of(
     leaves = _leaves(bounds)
     axes = bounds.op.axis
     order = sorted(range(len(axes)), key=lambda k: min(leaves[axes[k]], default=0))
-    found = []
+    pieces: list[StagePiece] = []
     try:
         with env.budget(_OPERATIONS):
-            whole = _folding(
+            whole = _lattice_region(
                 env, bounds, footprint_of_shape(env, footprint.dims, footprint.unguarded.project(order), True)
             )
             if whole is None:
@@ -139,23 +138,23 @@ def pieces_of(
             around = Storage(whole.offset(), whole.steps(), ())
             for part in parts:
                 numbers = footprint_of_shape(env, footprint.dims, part, True)
-                if len(parts) == 1 and around.is_identity:  # its ends are written as those of the storage are
+                if len(parts) == 1 and around.is_identity:  # use the ends of the storage
                     hull = footprint.hull(env)
                     sides = tuple(hull.sides[k] for k in order)
                     numbers.set_hull(Box(sides, hull.where, hull.also), footprint.has_ends)
-                made = _PieceBuilder(env, bounds, [axes[k] for k in order], leaves, around, numbers).made()
-                if made is None:
+                piece = _PieceBuilder(env, bounds, [axes[k] for k in order], leaves, around, numbers).build()
+                if piece is None:
                     return None
-                found.append(made)
+                pieces.append(piece)
     except BudgetError:
         return None
     extents = [simple.number(max_extent(env, footprint, k, bounds.fixed, shape[k])) for k in order]
     box = [None if None in extents[: k + 1] else prod(e or 0 for e in extents[: k + 1]) for k in range(len(extents))]
-    return StagePieces(tuple(found), _work(box, nest_of(bounds), [leaves[axes[k]] for k in order]))
+    return StagePieces(tuple(pieces), _work(box, nest_of(bounds), [leaves[axes[k]] for k in order]))
 
 
 def _work(iterations: Sequence[int | None], nest: StageNest, leaves: Sequence[set[int]]) -> LoopOverhead:
-    """What a nest does; `leaves`: the places of the loops of each axis."""
+    """The overhead of a nest; `leaves`: the positions of the loops of each axis."""
     depth: dict[Var, int] = {loop.iv: _depth(place, leaves) for place, loop in enumerate(nest.loops)}
     tests, ends = [0] * (len(leaves) + 1), [0] * len(leaves)
     for guard in nest.guards:
@@ -169,18 +168,18 @@ def _work(iterations: Sequence[int | None], nest: StageNest, leaves: Sequence[se
 
 
 def _depth(place: int, leaves: Sequence[set[int]]) -> int:
-    """The innermost axis whose loops contain the one at `place`; a loop of a reduction is inside all of them."""
+    """The innermost axis of the loop at `place`; reduction loops are inside all axes."""
     return max((k for k, places in enumerate(leaves) if place in places), default=len(leaves) - 1)
 
 
-def _folding(env: LoopEnvironment, bounds: StageBounds, footprint: Footprint) -> LatticeRegion | None:
-    """A region on the lattice around it; `None` for the empty one."""
+def _lattice_region(env: LoopEnvironment, bounds: StageBounds, footprint: Footprint) -> LatticeRegion | None:
+    """A footprint in coordinates of its lattice; `None` if it is empty."""
     found = footprint.shape(env).lattice()
     return None if found is None else LatticeRegion(env, footprint, bounds.fixed, *found)
 
 
 def _straight(folding: LatticeRegion) -> LatticeRegion:
-    """In coordinates in which the region is a box, where shears lead to some: a skewed tile is one of these."""
+    """Shear the coordinates if that makes the region a box, as for a skewed tile."""
     joins = any(sum(1 for step in row if step) > 1 for row in folding.steps())
     if not joins or folding.numbers.box is not None:
         return folding
@@ -203,7 +202,7 @@ def _is_simple(bounds: StageBounds) -> bool:
 
 
 def _leaves(bounds: StageBounds) -> dict[IterVar, set[int]]:
-    """The places of the loops that each root axis is made of."""
+    """The positions of the loops of each root axis."""
     place = {iv: {k} for k, iv in enumerate(bounds.stage.leaf_iter_vars)}
     for relation in reversed(bounds.relations):
         below = {k for child in children(relation) for k in place.get(child, ())}
@@ -213,7 +212,7 @@ def _leaves(bounds: StageBounds) -> dict[IterVar, set[int]]:
 
 
 def _only_loop(bounds: StageBounds, iv: IterVar) -> IterVar | None:
-    """The loop that a root axis is, where it was not split or fused."""
+    """The single loop of an unsplit and unfused root axis, else `None`."""
     for relation in bounds.relations:
         if isinstance(relation, Rebase) and relation.parent is iv:
             iv = relation.rebased
@@ -224,13 +223,14 @@ def _only_loop(bounds: StageBounds, iv: IterVar) -> IterVar | None:
 
 @dataclass(frozen=True)
 class _PieceBuilder:
-    """A piece on its way to a nest.
+    """Builds the nest of one piece.
 
     Attributes
     ----------
-    axes: the data axes, in the order in which their loops begin.
-    leaves: the places of the loops of each root axis.
-    around: what the numbers that are the points of `need` stand for, in the order of `axes`.
+    axes: the data axes, in the order of their outermost loops.
+    leaves: the positions of the loops of each root axis.
+    around: the map from points of `footprint` to elements, in the order of `axes`.
+    footprint: the piece, in lattice coordinates of the whole region.
     """
 
     env: LoopEnvironment
@@ -240,10 +240,10 @@ class _PieceBuilder:
     around: Storage
     footprint: Footprint
 
-    def made(self) -> StagePiece | None:
-        """The nest, or `None` where the loops cannot run over exactly this piece."""
+    def build(self) -> StagePiece | None:
+        """The nest, or `None` if no loops run over exactly this piece."""
         numbers = [Var(f"t{k}") for k in range(len(self.axes))]
-        found = _folding(self.env, self.bounds, self.footprint)
+        found = _lattice_region(self.env, self.bounds, self.footprint)
         if found is None:
             return None
         lattice = Storage(found.offset(), found.steps(), ())
@@ -276,12 +276,12 @@ class _PieceBuilder:
         return StagePiece(nest, work, is_box, self._moved(nest))
 
     def _is_alive(self, numbers: Footprint) -> bool:
-        """Whether the piece is known to have an element in every instance."""
+        """Whether the piece is provably nonempty in every instance."""
         around = instances(self.env, [v for v in (*numbers.variables(), *self.bounds.fixed) if v in self.env.ranges])
         return numbers.shape(self.env).project(()).includes(around)
 
     def _outside(self) -> LoopEnvironment:
-        """What is known outside of the stage."""
+        """The environment without the loops of the stage."""
         kept = transitive_ranges(self.env, [*self.bounds.fixed, *(iv for _, iv in self.bounds.path)])
         env = LoopEnvironment(self.env.context, (), self.env.domain, self.env.account)
         for v, limits in self.env.ranges.items():
@@ -290,7 +290,7 @@ class _PieceBuilder:
         return env
 
     def _may_run(self, env: LoopEnvironment, numbers: Sequence[Var], sides: Sequence[SymbolicInterval]) -> bool:
-        """Whether the loops of the schedule stand in an order, and have lengths, that allow these ends."""
+        """Whether loop order and fixed loop lengths of the schedule permit these ends."""
         uniform = uniform_roots(self.bounds.stage, self.bounds.relations)
         for k, (iv, side) in enumerate(zip(self.axes, sides, strict=True)):
             if iv in uniform and any(v in env.ranges for v in _extent(side).free_vars()):
@@ -310,7 +310,7 @@ class _PieceBuilder:
         lattice: Storage,
         hull: Box,
     ) -> StageNest:
-        """The loops over the numbers of the lattice, and the elements they stand for."""
+        """The loops over lattice coordinates, and the elements as functions of them."""
         whole = self.bounds
         op = whole.op
         assert isinstance(op, ComputeOp)
@@ -338,14 +338,14 @@ class _PieceBuilder:
             leaf, start = _only_loop(whole, iv), around.range().min
             assert isinstance(start, Expr)
             if leaf is not None and iv not in uniform and any(_depends(side, other) for other in numbers):
-                # from the start of the whole piece, not from that of this row
+                # count from the start of the piece
                 start = start if _is_short(start) else as_expr(0)
                 straight[iv] = start + leaf
                 lows = [env.form(form.expr() - start).expr() for form in side.lows]
                 ranges[leaf] = Range(maximum(*lows), _extent(side))
 
         def moved(at: _NestPart) -> _NestPart:
-            """The same loops over the numbers, with the elements that these stand for."""
+            """The same loops with elements instead of lattice coordinates."""
             values: dict[Expr, Expr] = {}
             for number, iv in zip(numbers, self.axes, strict=True):
                 values[number] = straight[iv] if iv in straight else substitute(at.values[iv], values)
@@ -361,7 +361,7 @@ class _PieceBuilder:
         return replace(moved(nest), start=None if nest.start is None else moved(nest.start))
 
     def _moved(self, nest: StageNest) -> dict[Var, Expr]:
-        """What stands for the loops of the guarded nest that are axes of their own."""
+        """The loops of the guarded nest as expressions in those of `nest`."""
         found: dict[Var, Expr] = {}
         for iv in self.axes:
             leaf, first = _only_loop(self.bounds, iv), self.bounds.ranges[iv].min
@@ -383,7 +383,7 @@ class _PieceBuilder:
 
 
 def _with_equations(guard: Box) -> Box:
-    """The conditions with an equation in the place of two inequalities."""
+    """The guard with equations instead of pairs of inequalities."""
     where, also, seen = [], list(guard.also), {form.key() for form in guard.where}
     for form in guard.where:
         negated = form.scale(-1)

@@ -29,7 +29,7 @@ class SymbolicInterval:
     highs: EndForms
 
     def gaps(self) -> Iterator[Linear]:
-        """All `high - low`. The interval is nonempty exactly where each of them is nonnegative."""
+        """All `high - low`. The interval is nonempty exactly where all are nonnegative."""
         for low, high in product(self.lows, self.highs):
             yield high.minus(low)
 
@@ -62,7 +62,7 @@ class Box:
     ----------
     sides: one interval a dimension.
     where: forms that are nonnegative in every instance of the guard; `gaps` of the sides are implied.
-    also: the conditions of the guard that are not linear.
+    also: the nonlinear conditions of the guard.
     """
 
     sides: tuple[SymbolicInterval, ...]
@@ -150,12 +150,12 @@ def divided_by_content(form: Linear) -> Linear:
 
 
 def unproved_gaps(env: LoopEnvironment, side: SymbolicInterval, given: Sequence[Linear] = ()) -> list[Linear]:
-    """The gaps of an interval that are not proved to be nonnegative."""
+    """The gaps of an interval without a proof of nonnegativity."""
     return [gap for gap in side.gaps() if not env.is_nonneg(gap, given)]
 
 
 def is_empty(env: LoopEnvironment, box: Box) -> bool:
-    """Whether the box is proved to be empty in every instance."""
+    """Whether the box is provably empty in every instance."""
     gaps = (*box.where, *(gap for side in box.sides for gap in side.gaps()))
     return any((high := env.bounds(form)[1]) is not None and high < 0 for form in gaps)
 
@@ -287,7 +287,7 @@ def hull(env: LoopEnvironment, boxes: Sequence[Box]) -> tuple[Box, bool]:
 
 
 def _hull_side(env: LoopEnvironment, choices: Sequence[EndForms]) -> tuple[EndForms, bool]:
-    """The minimum of several ends, each the maximum of its forms, and whether it is exact."""
+    """The minimum of several ends, each a maximum of forms, and its exactness."""
     kept: list[EndForms] = []
     for side in choices:
         if any(_at_most(env, other, side) for other in kept):

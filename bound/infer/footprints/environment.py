@@ -1,7 +1,7 @@
 """The environment of InferBound: ranges of loop variables and sizes, canonical forms, bounds, cheap proofs of signs.
 
-It is a `Normalizer` of `intset` whose table of ranges grows while the pass enters loops. A context would have to be
-extended, and its facts canonicalised again, for every loop.
+It is a `Normalizer` of `intset` whose table of ranges grows while the pass enters loops. A context would
+canonicalise its facts again for every loop.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class LoopEnvironment:
     context: the user's facts and ranges; sizes without a range are at least 0.
     ranges: the range of every loop variable entered so far.
     domain: the name of the domain that answers.
-    account: the operations that the domain may still spend on this schedule.
+    account: the remaining operations of the domain for this schedule.
     instances: memo of `instances`, by the variables.
     """
 
@@ -88,7 +88,7 @@ class LoopEnvironment:
 
     @property
     def prefers_regions(self) -> bool:
-        """Whether the domain is asked even where arithmetic on ends is exact: the user named a domain of regions."""
+        """Whether footprints bypass arithmetic on ends, because the user named a domain of regions."""
         domain: object = domain_named(self.domain)
         return regions_of(self.domain) is domain
 

@@ -25,7 +25,7 @@ from intset.expr.node import Expr, Var, as_expr
 from intset.linear.form import Linear
 from intset.regions.derived import has_select
 
-_OPERATIONS = 200_000  # of the domain, for one dimension of one footprint
+_OPERATIONS = 200_000  # of the domain, for one dimension
 _MAX_CORNERS = 64
 
 
@@ -94,7 +94,7 @@ def _at_corners(env: LoopEnvironment, box: Box, side: SymbolicInterval) -> int |
 
 
 def _corners(env: LoopEnvironment, box: Box) -> Iterator[dict[Expr, int]]:
-    """The corners of a box of instances; none if loops depend on one another or on sizes."""
+    """The corners of a box of instances; none for dependent or symbolic loops."""
     if not box.is_affine():
         return
     variables = box.variables()
@@ -168,7 +168,7 @@ def _without_loops(env: LoopEnvironment, e: Expr) -> Expr | None:
 def bound_quotient_differences(env: LoopEnvironment, form: Linear) -> Linear:
     """An upper bound of a form, without pairs of quotients with one divisor and a loop-free distance.
 
-    Returns the form itself if it has no such pair.
+    Returns the form itself without such a pair.
     """
     quotients = [(e, k) for e, k in form.terms.items() if isinstance(e, Expr) and e.op is ops.FLOORDIV]
     for e, k in quotients:

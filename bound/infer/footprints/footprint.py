@@ -1,7 +1,7 @@
 """`Footprint`: the elements that an access reaches in one instance of the producer, as a set over fixed variables.
 
 Two representations, the cheaper where it is exact: a `Box` with symbolic ends, or a `Shape` of the domain's regions
-under a guard (a box without sides). Both answer for membership, for their hull and for the variables they depend on.
+under a guard (a box without sides). Both provide membership conditions, a hull and their variables.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from intset.infinity import Infinity
 from intset.linear.form import Linear, constant
 from intset.regions.shape import Shape
 
-_OPERATIONS = 1_000_000  # of the domain, for one question about a region
+_OPERATIONS = 1_000_000  # of the domain, for one question
 _END_OPERATIONS = 2_000_000  # for the ends of one region
 _SHAPE_OPERATIONS = 300_000  # for a box whose ends are not affine
-_CONDITION_SHARE = 16  # of the operations of a query, for the condition of one region
+_CONDITION_SHARE = 16  # share of a query's operations, for one membership condition
 NO_GUARD = Box(())
 
 
 class Footprint:
     """A set of elements over fixed variables: loops of the attach path, and sizes.
 
-    Guarantee: contains every element reached; equal to that set if `exact`. Invariant: a box or a shape is present, and
-    where both are they denote the same set.
+    Guarantee: contains every element reached; equal to that set if `exact`. Invariant: a box or a shape is
+    present; if both, they denote one set.
 
     Attributes
     ----------
     dims: the number of dimensions.
-    box: the footprint as a box; `None` if it is not known to be one.
+    box: the footprint as a box, if it is a known box.
     exact: whether it is proved to contain nothing else.
     notes: where precision was given up.
     guard: of a footprint without a box: a box without sides. Where its conditions fail the footprint is empty.
@@ -97,7 +97,7 @@ class Footprint:
         return self._hull
 
     def set_hull(self, box: Box, is_tight: bool) -> None:
-        """Use `box` as the hull if it is tight and there is no guard."""
+        """Use `box` as the hull of an unguarded footprint, if tight."""
         if self.box is None and is_tight and not self.guard.is_conditional():
             self._hull = box
 
@@ -137,7 +137,7 @@ class Footprint:
         return self.with_shape(self._unguarded, False, (*self.notes, *notes))
 
     def with_shape(self, unguarded: Shape | None, exact: bool, notes: Iterable[str]) -> Footprint:
-        """The footprint with another shape under the same guard."""
+        """The footprint with another shape and an unchanged guard."""
         footprint = Footprint(self.dims, self.box, unguarded, exact, notes, self.guard)
         footprint.limits = self.limits
         return footprint
@@ -168,7 +168,7 @@ def box_around(env: LoopEnvironment, footprint: Footprint) -> Footprint:
 def footprint_of_shape(
     env: LoopEnvironment, dims: int, shape: Shape, exact: bool, notes: Iterable[str] = ()
 ) -> Footprint:
-    """A shape as a footprint, with a box if the shape is a product of intervals."""
+    """A shape as a footprint; a product of intervals becomes a box."""
     try:
         with env.budget(_OPERATIONS):
             inside = _within_loop_ranges(env, shape)

@@ -76,7 +76,7 @@ def _parameters(env: LoopEnvironment, forms: Sequence[Linear], running: Sequence
 
 def _asked_instances(env: LoopEnvironment, ranges: Mapping[Var, Range], variables: Sequence[Var]) -> Shape:
     inside = [v >= r.min for v, r in ranges.items()] + [v <= r.max for v, r in ranges.items()]
-    # Conditions, not ranges: a range of at most one point would hide that it may be empty.
+    # Conditions, not ranges: emptiness of a range with at most one point would go unnoticed.
     context = env.context.extended(dict.fromkeys(ranges), inside)
     found = image_in_instances(context, list(variables), list(env.size_ranges), env.regions)
     if found.notes:
@@ -174,8 +174,8 @@ def sample_instances(
     ----------
     ranges: the loops, closed under `transitive_ranges`.
     roots: further expressions whose variables get values.
-    last: loops at their last iteration, others being at their first; by default all at their first, then all at their
-        last.
+    last: loops at their last iteration, all others at the first; by default, points with all loops first and all
+        loops last.
     """
     facts = (*env.context.frame.conditions, *conditions)
     if opaque_terms(*facts):

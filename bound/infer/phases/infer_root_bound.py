@@ -153,7 +153,6 @@ def unconditional_footprint(state: InferenceState, bounds: StageBounds) -> Footp
 
     `None` without conditions, or if a footprint has no box.
 
-
     Conditions fail at borders, where footprints shrink: a window over them would advance in uneven steps. This box
     advances evenly.
     """

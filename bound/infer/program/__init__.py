@@ -1,1 +1,1 @@
-"""What the pass knows of the program: its accesses, who reads whom, the reads with all their conditions, sizes."""
+"""The program behind a schedule: accesses of operations, sizes, shared loops."""

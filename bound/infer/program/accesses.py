@@ -1,8 +1,8 @@
 """What an operation reads: index tuples over its root axes, with the conditions under which each element is read.
 
 `accesses` asks which elements *may* be needed: conditions are in the integers of the analysis, and a condition on data
-is dropped, which only lets an access happen more often. `reads` asks whether an access *ever happens*, so it keeps the
-conditions on data.
+is dropped, which only lets an access happen more often. `reads` keeps conditions on data:
+it decides whether an access *ever happens*.
 
 Invariant: pure data, independent of schedules and of domains of sets.
 """
@@ -32,8 +32,8 @@ Conditions: TypeAlias = "tuple[Cond, ...]"
 PathCondition: TypeAlias = "tuple[Any, ...]"  # a conjunction
 ReadGraph: TypeAlias = "dict[Tensor, list[Stage]]"
 
-_MAX_PATHS: Final = 6  # conjunctions of an access; beyond that, the conditions common to all of them
-_MAX_READ_PATHS: Final = 4  # conjunctions of a read; beyond that, one condition for all of them
+_MAX_PATHS: Final = 6  # conjunctions of an access; beyond it, their common conditions
+_MAX_READ_PATHS: Final = 4  # conjunctions of a read; beyond it, one disjunction
 
 
 @dataclass(frozen=True)
@@ -255,7 +255,7 @@ class ElementRead:
     index: one expression a dimension, over root axes of the operation, sizes and `extra`.
     when: the truth value under which it happens; `True` for an unconditional read.
     extra: variables of the read and their ranges.
-    at_start: whether the read precedes the loops of a reduction or scan, so that it happens even if they are empty.
+    at_start: whether the read precedes all reduction or scan loops, so that empty loops do not suppress it.
     """
 
     tensor: Tensor

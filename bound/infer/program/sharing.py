@@ -1,14 +1,13 @@
-"""Shared loops: a schedule in which stages share loops (`bound.replay`), made one in which each loop is one variable.
+"""Shared loops: normalizes a schedule in which stages share loops (`bound.replay`), so that each loop is one variable.
 
-In the normalized schedule a loop that several stages share is one variable, that of the stage that runs it:
+A loop of several stages becomes one variable, owned by the stage that runs it:
 
-- a stage that shares leading loops with its readers is attached to the innermost of them, and these are no leaves of
-  its own any more: its relations lead to the variables of the loops around it;
-- stages that run a loop together, because something that both read is computed in it, have its variable as a leaf
-  each.
+- a stage that shares leading loops with its readers is attached to the innermost one. These loops are no longer its
+  leaves; its relations end in the variables of the loops around it;
+- stages that run a loop together, because a common input is computed in it, have its variable as a leaf each.
 
-A stage whose loops are not, axis by axis, those that it shares (a broadcast axis was fused into them) is attached in
-the same way, and what is needed of it there is computed by its own loops.
+A stage without axis-by-axis equality with the shared loops (a broadcast axis was fused into them) is attached likewise,
+and computes its footprint there by its own loops.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from bound.schedule.normalize import inject_inline, legalize_invalid_attach, reb
 from bound.schedule.relations import children, parents
 from intset.expr.node import as_expr
 
-_WHOLE: Final[tuple[Tail, ...]] = (Tail.ROUND_UP, Tail.SHIFT_INWARDS)  # they compute elements beyond an end, or again
+_WHOLE: Final[tuple[Tail, ...]] = (Tail.ROUND_UP, Tail.SHIFT_INWARDS)  # tails with excess or repeated elements
 
 
 @dataclass(eq=False)
@@ -40,14 +39,14 @@ class Sharing:
 
     Attributes
     ----------
-    loops: each of them with the stage that it is a leaf of and that its range comes from.
-    stages: the stages of which each is a loop, in the order of the schedule.
-    outer: for a stage the shared loops that stand for leading leaves of its own, outermost first.
-    path: for a stage the shared loops around its formula, outermost first, with those of others in between.
-    aligned: the root axes whose loops run over all of the axis, because they are those of other stages.
-    foreign: the root axes whose first loops stand for loops of others that run over something else.
-    replacements: for a leaf the stage that had it and the loop that stands for it.
-    added: for a stage that runs in loops longer than its own the axes it has not that these are made of.
+    loops: each shared loop with its owner, the stage that determines its range.
+    stages: all stages of each shared loop, in schedule order.
+    outer: for each stage, the shared loops in place of its leading leaves, outermost first.
+    path: for each stage, the loops around its formula from the outermost to the innermost shared one.
+    aligned: for each stage, the root axes with shared loops, which run over the whole axis.
+    foreign: for each stage, the root axes with leading loops that run over other axes of other stages.
+    replacements: each replaced leaf with its former stage and its replacement.
+    added: for each stage inside loops longer than its own, the additional axes of these loops.
     """
 
     loops: dict[IterVar, Stage] = field(default_factory=dict)
@@ -60,7 +59,7 @@ class Sharing:
     added: dict[Stage, tuple[IterVar, ...]] = field(default_factory=dict)
 
     def name(self, stage: Stage, iv: IterVar) -> str:
-        """A loop with the stage it belongs to, or all that share it."""
+        """The name of a loop, qualified by its stage or all sharing stages."""
         return f"{'+'.join(s.name for s in self.stages.get(iv, (stage,)))}.{iv.name}"
 
 
@@ -69,7 +68,7 @@ def normalized(schedule: Schedule) -> tuple[Schedule, Sharing]:
 
     Raises
     ------
-    ScheduleError: the schedule is not legal.
+    ScheduleError: the schedule is illegal.
     """
     if not any(stage.compute_at_position for stage in schedule.stages):
         return schedule.normalize(), Sharing()
@@ -82,33 +81,33 @@ def normalized(schedule: Schedule) -> tuple[Schedule, Sharing]:
         raise ScheduleError(
             f"stage {op.name}: it cannot run in one loop with {other.name} any more ({loops.conflict.rule})"
         )
-    added = {new[op]: _lengthened(new[op], made) for op, made in loops.extended.items()}
+    added = {new[op]: _lengthen(new[op], extended) for op, extended in loops.extended.items()}
     rebase_non_zero_min_loop(new)
     legalize_invalid_attach(new)
     sharing = _shared(new, loops) if loops.loop_of else Sharing()
     sharing.added = added
-    for op, made in loops.extended.items():
-        for old, leaf in zip(loops.domains[op].loop, made.loop, strict=False):
+    for op, extended in loops.extended.items():
+        for old, leaf in zip(loops.domains[op].loop, extended.loop, strict=False):
             if old is not leaf:
                 sharing.replacements[old] = sharing.replacements.get(leaf, (new[op], leaf))
     check_attachments(new)
     return new, sharing
 
 
-def _lengthened(stage: Stage, made: ExtendedLoops) -> tuple[IterVar, ...]:
-    """Give a stage the loops that stand for its own; the axes added for that."""
-    stage.relations = list(made.relations)
-    stage.all_iter_vars = list(dict.fromkeys((*stage.all_iter_vars, *made.added, *made.loop)))
+def _lengthen(stage: Stage, extended: ExtendedLoops) -> tuple[IterVar, ...]:
+    """Replace the loops of a stage by longer ones; returns the added axes."""
+    stage.relations = list(extended.relations)
+    stage.all_iter_vars = list(dict.fromkeys((*stage.all_iter_vars, *extended.added, *extended.loop)))
     stage.iter_var_attrs |= {
         new: stage.iter_var_attrs[old]
-        for old, new in zip(stage.leaf_iter_vars, made.loop, strict=False)
+        for old, new in zip(stage.leaf_iter_vars, extended.loop, strict=False)
         if old in stage.iter_var_attrs
     }
-    moved = dict(zip(stage.leaf_iter_vars, made.loop, strict=False))
+    moved = dict(zip(stage.leaf_iter_vars, extended.loop, strict=False))
     for placed in (*stage.schedule.stages, *stage.schedule.groups):
         placed.relocate(lambda at, iv: (at, moved.get(iv, iv)) if at is stage else (at, iv))
-    stage.leaf_iter_vars = list(made.loop)
-    return tuple(made.added)
+    stage.leaf_iter_vars = list(extended.loop)
+    return tuple(extended.added)
 
 
 def _shared(schedule: Schedule, loops: SharedNest) -> Sharing:
@@ -140,18 +139,18 @@ def _shared(schedule: Schedule, loops: SharedNest) -> Sharing:
             domain = loops.domains[op]
             above = with_ancestors(domain.relations, domain.loop[: loops.shared[op]])
             sharing.foreign[stage] = frozenset(iv for iv in domain.root if iv in above)
-            stage.relations = _inside_of(stage.relations, leaves[op][: loops.shared[op]])
+            stage.relations = _with_unit_loops(stage.relations, leaves[op][: loops.shared[op]])
     around = {node.parent for node in nodes}
     for node in sorted(nodes, key=lambda node: node.depth):
         if len(node.leaves) > 1 or node in around:
             sharing.loops[variable[node]] = schedule[loops.owner(node)[0]]
             sharing.stages[variable[node]] = tuple(schedule[op] for op, _ in node.leaves)
     for placed in (*schedule.stages, *schedule.groups):
-        placed.relocate(partial(_moved_to, schedule, loops, variable, moved))
+        placed.relocate(partial(_moved_attachment, schedule, loops, variable, moved))
     return sharing
 
 
-def _moved_to(
+def _moved_attachment(
     schedule: Schedule,
     loops: SharedNest,
     variable: Mapping[SharedLoop, IterVar],
@@ -159,44 +158,44 @@ def _moved_to(
     target: Stage,
     axis: IterVar,
 ) -> tuple[Stage, IterVar]:
-    """The stage and leaf that stand for a leaf at which something is computed or stored."""
+    """The stage and leaf that replace an attach point."""
     node = moved.get((target, axis))
     if node is None or not loops.strict.get(target.op, False) or any(iv is axis for iv in target.leaf_iter_vars):
         return target, axis
     return _runner(schedule, loops, node), variable[node]
 
 
-def _inside_of(relations: Sequence[Relation], first: Iterable[IterVar]) -> list[Relation]:
-    """The relations with one iteration for the first loops, which others run: all that is needed is in the rest."""
-    led = set(first)
+def _with_unit_loops(relations: Sequence[Relation], first: Iterable[IterVar]) -> list[Relation]:
+    """Relations with extent 1 for leading loops run by other stages; the remaining loops cover the footprint."""
+    foreign = set(first)
     found: list[Relation] = []
     for relation in reversed(relations):
-        if isinstance(relation, Split) and not (relation.outer in led and relation.inner in led):
-            if relation.outer in led:
+        if isinstance(relation, Split) and not (relation.outer in foreign and relation.inner in foreign):
+            if relation.outer in foreign:
                 relation = replace(relation, factor=None, nparts=as_expr(1), tail=Tail.GUARD)
-            elif relation.inner in led:
+            elif relation.inner in foreign:
                 relation = replace(relation, factor=as_expr(1), nparts=None, tail=Tail.GUARD)
-        elif any(iv in led for iv in children(relation)):
-            led.update(parents(relation))
+        elif any(iv in foreign for iv in children(relation)):
+            foreign.update(parents(relation))
         found.append(relation)
     return found[::-1]
 
 
 def _runner(schedule: Schedule, loops: SharedNest, node: SharedLoop) -> Stage:
-    """The stage whose leaf a loop is, that runs the loops around it as well or is computed in them."""
+    """The owner of a loop: the last stage that also runs, or is computed in, all loops around it."""
     owners = [leaf for leaf in node.leaves if loops.owns(leaf) and loops.kind(leaf) != BROADCAST]
     full = [op for op, _ in owners if all(_is_around(loops, op, outer) for outer in node.path())]
     return schedule[full[-1] if full else loops.owner(node)[0]]
 
 
 def _is_around(loops: SharedNest, op: Operation, node: SharedLoop) -> bool:
-    """Whether a loop is around a stage because the stage runs it, or shares one inside of it."""
+    """Whether a loop is around a stage: the stage runs it, or shares an inner loop."""
     home = loops.home[op]
     return (home is not None and node in home.path()) or _runs(loops, op, node)
 
 
 def _runs(loops: SharedNest, op: Operation, node: SharedLoop) -> bool:
-    """Whether a stage has a loop as a leaf: not where it has one element there."""
+    """Whether a stage runs a loop as a leaf: not with a single broadcast element."""
     leaf = node.leaf_of(op)
     return leaf is not None and (loops.kind(leaf) != BROADCAST or loops.owner(node) == leaf)
 
@@ -209,7 +208,7 @@ def _rename(
     leaves: tuple[IterVar, ...],
     op: Operation,
 ) -> None:
-    """Put the variables of shared loops in the place of the leaves of one stage."""
+    """Replace the leaves of one stage by variables of shared loops."""
     stage, domain = schedule[op], loops.domains[op]
     outer: list[IterVar] = []
     joined: list[Leaf] = []
@@ -223,22 +222,22 @@ def _rename(
             continue
         if loops.kind((op, place)) == BROADCAST and variable[node] is not leaf:
             apart.add((op, place))
-            continue  # it has one element: nothing of the loop is its own
+            continue  # a broadcast axis takes no part in the loop
         loop = variable[node]
         if loop is not leaf:
-            stage.relations = _led_to(stage.relations, leaf, loop)
+            stage.relations = _with_leaf(stage.relations, leaf, loop)
             stage.all_iter_vars = [loop if iv is leaf else iv for iv in stage.all_iter_vars]
             stage.leaf_iter_vars = [loop if iv is leaf else iv for iv in stage.leaf_iter_vars]
             sharing.replacements[leaf] = (stage, loop)
         if not loops.owns((op, place)):
             stage.leaf_iter_vars = [iv for iv in stage.leaf_iter_vars if iv is not loop]
             outer.append(loop)
-    shared = {variable[loops.loop_of[leaf]] for leaf in joined}  # what has one element stands inside of them
+    shared = {variable[loops.loop_of[leaf]] for leaf in joined}  # broadcast axes move inside of them
     stage.leaf_iter_vars = sorted(stage.leaf_iter_vars, key=lambda iv: iv not in shared)
-    # a loop of several stages runs over its axes and no further, so that it is as long for each of them; and what has
-    # one element is met once, also where it stands inside of a reduction now
-    led = with_ancestors(domain.relations, map(loops.axis, joined))
-    cut: dict[IterVar, tuple[Tail, ...]] = dict.fromkeys(led, _WHOLE[:1])
+    # A shared loop has one length for all stages: tails must not pass the end. A broadcast element is computed once,
+    # even inside a reduction loop.
+    ancestors = with_ancestors(domain.relations, map(loops.axis, joined))
+    cut: dict[IterVar, tuple[Tail, ...]] = dict.fromkeys(ancestors, _WHOLE[:1])
     cut |= {iv: _WHOLE for iv, kind in domain.kinds.items() if kind == BROADCAST}
     stage.relations = [
         replace(r, tail=Tail.GUARD) if isinstance(r, Split) and r.tail in cut.get(r.parent, ()) else r
@@ -249,15 +248,15 @@ def _rename(
     sharing.aligned[stage] = frozenset(iv for iv in op.root_iter_vars if iv in above and not iv.is_reduce)
 
 
-def _led_to(relations: list[Relation], leaf: IterVar, loop: IterVar) -> list[Relation]:
-    """The relations with another variable for one of the leaves."""
+def _with_leaf(relations: list[Relation], leaf: IterVar, loop: IterVar) -> list[Relation]:
+    """The relations with another variable for one leaf."""
     found: list[Relation] = []
-    was_made = False
+    replaced = False
     for relation in relations:
-        made = any(child is leaf for child in children(relation))
-        was_made = was_made or made
-        found.append(_with_child(relation, leaf, loop) if made else relation)
-    return found if was_made else [*found, Rebase(leaf, loop)]
+        is_result = any(child is leaf for child in children(relation))
+        replaced = replaced or is_result
+        found.append(_with_child(relation, leaf, loop) if is_result else relation)
+    return found if replaced else [*found, Rebase(leaf, loop)]
 
 
 def _with_child(relation: Relation, leaf: IterVar, loop: IterVar) -> Relation:
@@ -271,7 +270,7 @@ def _with_child(relation: Relation, leaf: IterVar, loop: IterVar) -> Relation:
 def _join_attrs(
     schedule: Schedule, leaves: Mapping[Operation, tuple[IterVar, ...]], node: SharedLoop, loop: IterVar
 ) -> None:
-    """What one stage says of its leaf holds for the loop."""
+    """Merge the annotations of all stages for a shared loop."""
     said = [schedule[op].iter_var_attrs.get(leaves[op][place]) for op, place in node.leaves]
     kinds = [attr.iter_type for attr in said if attr is not None and attr.iter_type is not None]
     threads = [attr.bind_thread for attr in said if attr is not None and attr.bind_thread is not None]

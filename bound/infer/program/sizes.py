@@ -1,4 +1,4 @@
-"""Sizes of a schedule: which variables they are, and putting numbers in their place."""
+"""Sizes of a schedule: its size variables, and the substitution of fixed ones."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from intset.expr.walk import free_vars, substitute
 
 
 class ScheduleSizes:
-    """The sizes of a schedule, some of them fixed.
+    """The fixed and symbolic sizes of a schedule.
 
     Parameters
     ----------
-    at: values of sizes, by variable or by name; names that this schedule does not have are left aside.
+    at: values of sizes, by variable or name. Unknown names are ignored beside known ones.
 
     Raises
     ------
-    InputError: no size has any of the names, or two have one; a value is no integer, or negative.
+    InputError: all names are unknown, a name is ambiguous, a value is negative or no integer.
     """
 
     def __init__(self, schedule: Schedule, at: Mapping[Any, Any] | None) -> None:
@@ -56,7 +56,7 @@ class ScheduleSizes:
 
     def _named(self, key: Any, others: Sequence[Var]) -> Var | None:
         if isinstance(key, Expr):
-            key = without_sizes(key)[0]  # an extent as `T.shape` gives it
+            key = without_sizes(key)[0]  # an annotated extent of `T.shape`
         if isinstance(key, Var):
             return key
         if not isinstance(key, str):
@@ -70,7 +70,7 @@ class ScheduleSizes:
 
     @property
     def free(self) -> tuple[Var, ...]:
-        """The sizes that stay symbolic."""
+        """The symbolic sizes."""
         return tuple(v for v in self.all if v not in self.fixed)
 
     def expr(self, e: Expr) -> Expr:
@@ -88,7 +88,7 @@ class ScheduleSizes:
         return tuple(self.expr(e) for e in tensor.extents)
 
     def access(self, access: TensorAccess) -> TensorAccess:
-        """The access at the fixed sizes, with the conditions that keep data-dependent indices inside the tensor."""
+        """The access at the fixed sizes, with bounds of its data-dependent indices as conditions."""
         conditions: tuple[Cond, ...] = (*access.conditions, *access.inside())
         if not self.fixed:
             return access if conditions == access.conditions else replace(access, conditions=conditions)
@@ -101,10 +101,14 @@ class ScheduleSizes:
         )
 
     def relations(self, stage: Stage) -> tuple[Relation, ...]:
-        """The relations of a stage, with tails that its operation allows.
+        """The relations of a stage at the fixed sizes, with tails that its operation permits.
 
-        A reduction must not meet an element twice, nor one beyond the end: there whole tiles are cut by a guard, and
-        tiles that shift are refused. Whole tiles of an axis made by fusing are cut as well.
+        A reduction must visit each element once and none past the end: ROUND_UP becomes GUARD, SHIFT_INWARDS is
+        refused. ROUND_UP of a fused axis becomes GUARD, too.
+
+        Raises
+        ------
+        ScheduleError: a shifting tile would count elements of a reduction twice.
         """
         relations = stage.relations
         if not any(isinstance(r, Split) for r in relations):
@@ -132,7 +136,7 @@ class ScheduleSizes:
 
 
 def _is_of_fused(stage: Stage, split: Split) -> bool:
-    """Whether the axis that is split was made by fusing others: beyond its end it stands for elements elsewhere."""
+    """Whether a split axis descends from a fused one: values past its end denote other elements."""
     above = {split.parent}
     for relation in reversed(stage.relations):
         if any(child in above for child in children(relation)):
@@ -143,16 +147,16 @@ def _is_of_fused(stage: Stage, split: Split) -> bool:
 
 
 def _refuse_repeated(stage: Stage, split: Split) -> None:
-    """A tile that is moved computes elements again: inside a loop of the reduction it would add to them again."""
-    made = {split.outer, split.inner}
+    """Refuse shifting tiles inside a reduction loop: repeated elements would be accumulated twice."""
+    tiles = {split.outer, split.inner}
     for relation in stage.relations:
-        if any(parent in made for parent in parents(relation)):
-            made.update(children(relation))
+        if any(parent in tiles for parent in parents(relation)):
+            tiles.update(children(relation))
     outside = None
     for leaf in stage.leaf_iter_vars:
         if leaf.is_reduce:
             outside = leaf if outside is None else outside
-        elif leaf in made and outside is not None:
+        elif leaf in tiles and outside is not None:
             raise ScheduleError(
                 f"stage {stage.name}: the split of {split.parent.name} cannot shift its last tile inwards inside the "
                 f"reduction loop {outside.name}, elements would be counted twice"
@@ -160,7 +164,7 @@ def _refuse_repeated(stage: Stage, split: Split) -> None:
 
 
 def _variables(schedule: Schedule) -> Iterable[Var]:
-    """The variables in formulas and relations that are no loop axes."""
+    """The variables of formulas and relations, without loop axes."""
     found: dict[Var, None] = {}
     for stage in schedule.stages:
         if isinstance(stage.op, ComputeOp):
@@ -176,7 +180,7 @@ def _variables(schedule: Schedule) -> Iterable[Var]:
 
 
 def _folded(e: Expr) -> Expr:
-    """`e` as a number where it is one."""
+    """`e`, folded to a constant if it has no variables."""
     if e.is_const or e.free_vars():
         return e
     return const(int(evaluate(e)))

@@ -1,9 +1,9 @@
 """Circular storage of sliding windows: elements with disjoint lifetimes share a place.
 
 In iteration `t` of the loops between storage and stage (`StageBounds.slid`) an element is live if it was computed in
-`t` or before and is read in `t` or later. Along an axis of the storage, element `x` is kept at `x % f`, with the smallest
-`f` that keeps live elements apart: no difference of two live elements that is 0 along the other axes (or a multiple of the
-modulus of a folded axis) is a multiple of `f`. For symbolic sizes `f` is the longest difference plus 1.
+`t` or before and is read in `t` or later. Along an axis of the storage, element `x` is kept at `x % f`, with the
+smallest `f` that keeps live elements apart: no difference of two live elements that is 0 along the other axes (or a
+multiple of the modulus of a folded axis) is a multiple of `f`. For symbolic sizes `f` is the longest difference plus 1.
 
 Source: Halide's storage folding, on sets instead of intervals.
 """
