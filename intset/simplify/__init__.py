@@ -1,4 +1,4 @@
-"""Simplification: the cheapest of the expressions that are known to be equal, by a stated cost."""
+"""Simplification: extraction of the cheapest equal expression by the weights of `COST`."""
 
 from intset.simplify.cost import COST, Pricing, cost, weights
 from intset.simplify.engine import MAX_ROUNDS, Rewrite, Simplifier, simplified

@@ -27,7 +27,7 @@ MAX_ARM: Final = 48  # nodes of a select whose arms are read under its condition
 
 
 def readers(known: Normalizer, choice: Node) -> tuple[Normalizer, Normalizer]:
-    """What is known in the two arms of a select: it follows from the select alone, whatever was asked before."""
+    """Normalizers for both arms of a select, each narrowed by the condition; large selects are not narrowed."""
     cond = choice.args[0]
     if not is_small(MAX_ARM >> (2 * known.depth), choice.args):
         return known, known
@@ -36,17 +36,16 @@ def readers(known: Normalizer, choice: Node) -> tuple[Normalizer, Normalizer]:
 
 MAX_COMPARED: Final = 16  # nodes of arms that are compared under the condition
 _PARTIAL = frozenset((*ops.DIVISIONS, ops.LOAD, ops.SHL, ops.SHR, ops.ASSERTING))
-_LAZY = (ops.SELECT, ops.AND, ops.OR)  # of these only the first operand is evaluated whatever it is
+_LAZY = (ops.SELECT, ops.AND, ops.OR)  # evaluate the first operand always, the others by need
 
 
 def is_total(*roots: Node) -> bool:
-    """Whether the roots are defined everywhere, as their operations show."""
+    """Whether the operations below the roots are defined everywhere."""
     return not any(node.op in _PARTIAL and not _by_constant(node) for node in postorder(roots))
 
 
 def is_as_total(new: Node, old: Node) -> bool:
-    """Whether `new` is seen to be defined wherever `old` is: what may be undefined in it `old` evaluates as well,
-    whatever its conditions are."""
+    """Whether `new` is defined wherever `old` is: `old` evaluates every partial operation of `new` unconditionally."""
     partial = [node for node in postorder((new,)) if node.op in _PARTIAL and not _by_constant(node)]
     if not partial:
         return True
@@ -65,9 +64,9 @@ def _by_constant(node: Node) -> bool:
 
 
 def select_candidates(node: Expr) -> Iterator[tuple[str, Expr]]:
-    """The select with what both branches add, or are multiples of, outside of it.
+    """Move addends and factors common to both branches out of a select.
 
-    What both branches evaluate is evaluated whichever is taken, so nothing is evaluated that was not.
+    Guarantee: no new partial evaluation, because both branches evaluate the common part.
     """
     cond, yes, no = node.args
     a, b = sums.read(yes), sums.read(no)
@@ -87,7 +86,7 @@ def select_candidates(node: Expr) -> Iterator[tuple[str, Expr]]:
 
 
 def into_branches(node: Expr) -> Iterator[tuple[str, Expr]]:
-    """An operation on a select and constants as a select of operations; each is evaluated where it was."""
+    """Distribute an operation on a select and constants over the branches."""
     places = [k for k, arg in enumerate(node.args) if arg.op is ops.SELECT]
     if len(places) != 1 or any(arg.op is not ops.CONST for k, arg in enumerate(node.args) if k != places[0]):
         return
@@ -102,7 +101,7 @@ def into_branches(node: Expr) -> Iterator[tuple[str, Expr]]:
 
 
 def by_equation(node: Expr, known: Normalizer) -> Iterator[tuple[str, Expr]]:
-    """`select(x == d, a, b)` as b where both arms are equal there; else with d for x in a. Turned, of `x != d`."""
+    """`select(x == d, a, b)` as b where both arms agree at x = d; else with d for x in a. Dually for `x != d`."""
     cond = node.args[0]
     if cond.op is not ops.EQ and cond.op is not ops.NE:
         return
@@ -119,7 +118,7 @@ def by_equation(node: Expr, known: Normalizer) -> Iterator[tuple[str, Expr]]:
 
 
 def as_bound(node: Expr, known: Normalizer) -> Iterator[tuple[str, Expr]]:
-    """The select as a min or max: where its arms are in order under the condition, and the other way round else."""
+    """The select as min or max, where the condition orders its arms and the negation orders them in reverse."""
     cond, a, b = node.args
     if cond.op not in ORDERED or not is_total(a, b) or not is_small(MAX_COMPARED, (a, b)):
         return
@@ -134,7 +133,7 @@ def _at_most(known: Normalizer, a: Expr, b: Expr) -> bool:
 
 
 def _solved(equation: Cond) -> Iterator[tuple[Var, Expr]]:
-    """The variables that the equation gives in terms of the others."""
+    """(variable, value) for each variable with a unit coefficient in a linear equation."""
     total = sums.read(equation.args[0]).plus(sums.read(equation.args[1]), -1)
     for term, k in total.terms.items():
         if isinstance(term, Var) and abs(k) == 1:
@@ -147,7 +146,7 @@ ORDERED: Final = {ops.LT: 1, ops.LE: 1, ops.GT: -1, ops.GE: -1}  # the sign of (
 
 
 def _bound(cond: Cond, a: sums.TermSum, b: sums.TermSum) -> ops.Op | None:
-    """MIN or MAX where the condition compares what the branches differ by: the smaller or the larger one is taken.
+    """MIN or MAX where the condition compares the difference of the branches.
 
     With d < 0 for the condition and a - b = k*(d + s), both signs agree for any s from 0 to 1: d is an integer.
     """
@@ -184,7 +183,7 @@ def folded_chain(op: Op, operands: list[Expr]) -> Expr:
 
 
 def bound_candidates(node: Expr, order: OrderDecider) -> Iterator[tuple[str, Expr]]:
-    """The chain with fewer operands, or with what all operands share outside of it."""
+    """Rewrites of a min or max chain: dominated operands dropped, common addends and factors moved out."""
     op = node.op
     operands = chain(op, node)
     if len(operands) > MAX_OPERANDS:
@@ -229,7 +228,7 @@ def bound_candidates(node: Expr, order: OrderDecider) -> Iterator[tuple[str, Exp
 
 
 def _least_common(a: sums.TermSum, b: sums.TermSum) -> sums.TermSum:
-    """Of each term that both sums add, or both take away, as much as both have."""
+    """Terms with the same sign in both sums, each with the smaller coefficient."""
     terms = {t: min(k, b.terms.get(t, 0), key=abs) for t, k in a.terms.items() if k * b.terms.get(t, 0) > 0}
     return sums.of(0, terms)
 
@@ -250,7 +249,7 @@ def _opened(op: Op, operands: list[sums.TermSum]) -> list[Expr] | None:
 
 
 def _leaves(op: Op, node: Expr) -> int:
-    """How many operands are written, those that are met twice twice; counted up to one more than is looked at."""
+    """Number of operands with repetitions, counted up to `MAX_OPERANDS + 1`."""
     count, stack = 0, [node]
     while stack and count <= MAX_OPERANDS:
         e = stack.pop()

@@ -1,4 +1,4 @@
-"""Comparisons: written from the difference of their sides, decided side by side where a side is a choice.
+"""Rewrites of comparisons: based on the difference of both sides, or on decided operands of a choice.
 
     x + z <= y + z             = x <= y
     k*x + s <= k*y + c         = x <= y + q     where (c - s) // k is always q
@@ -7,7 +7,7 @@
     min(x, y) < z              = x < z          where y >= z;  = (x < z) | (y < z) in general
     select(p, x, y) < z        = p & (x < z)    where y >= z, and so on
 
-The direction stays as it was written, and the strictness where the other is not shorter; constants stand on the right.
+The direction of the comparison is kept; strictness changes only for a shorter text; constants stand on the right.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Candidate = tuple[str, Cond]  # rule, condition
 
 
 def clause_of(known: Normalizer, cond: Cond) -> Clause | None:
-    """What a comparison that is not decided says, as a form against 0."""
+    """An undecided comparison as a clause: a kind (>=, ==, !=) and a form compared with 0."""
     if cond.op not in ops.COMPARISONS:
         return None
     found = known.clauses(cond)
@@ -46,7 +46,7 @@ def clause_of(known: Normalizer, cond: Cond) -> Clause | None:
 
 
 def comparison_candidates(s: Simplifier, node: Cond, known: Normalizer) -> Iterator[Candidate]:
-    """What the comparison may be written as."""
+    """Rewrites of a comparison."""
     yield from _choices(s, node, known)
     clause = clause_of(known, node)
     if clause is None:
@@ -81,7 +81,7 @@ def sum_of_form(form: Linear) -> TermSum:
 
 
 def _own_difference(s: Simplifier, node: Cond) -> Iterator[Candidate]:
-    """The sides as they are written, without what they share."""
+    """Both sides as written, without common terms."""
     a, b = (sums.read(arg) for arg in node.args)
     difference = a.plus(b, -1)
     if len(difference.terms) + bool(difference.const) >= len(a.terms) + len(b.terms) + bool(a.const) + bool(b.const):
@@ -96,7 +96,7 @@ def _own_difference(s: Simplifier, node: Cond) -> Iterator[Candidate]:
 
 
 def stated(s: Simplifier, op: Op, kind: Op, form: TermSum, like: Cond | None = None) -> Cond:
-    """`form >= 0`, `== 0` or `!= 0` in the direction of `op`, and by it where the other strictness is not shorter."""
+    """Write `form >= 0`, `== 0` or `!= 0` in the direction of `op`, in the strictness with the shorter text."""
     if kind is not ops.GE:
         chosen: Op = kind
         return _equation(chosen, form, like)
@@ -201,7 +201,7 @@ def _congruence(node: Cond) -> Iterator[Candidate]:
 
 
 def _nearest(k: int, c: int) -> int:
-    """What is congruent to k modulo c and nearest to 0."""
+    """The residue of k modulo c nearest to 0."""
     rest = k % c
     return rest - c if 2 * rest > c else rest
 
@@ -253,7 +253,7 @@ def _without_quotient(known: Normalizer, form: Linear) -> Iterator[Linear]:
 
 
 def _choices(s: Simplifier, node: Cond, known: Normalizer) -> Iterator[Candidate]:
-    """A comparison with a choice on one side, where the comparison with an operand of it is decided."""
+    """Resolve a choice on one side of a comparison by the operands whose comparison is decided."""
     for side in (0, 1):
         choice, other = node.args[side], node.args[1 - side]
         if choice.op is ops.MIN or choice.op is ops.MAX:
@@ -280,7 +280,7 @@ def _with(node: Cond, side: int, arg: Expr, other: Expr) -> Cond:
 def _by_branches(
     s: Simplifier, node: Cond, side: int, choice: Expr, other: Expr, known: Normalizer
 ) -> Iterator[Candidate]:
-    """`select(p, x, y) < z` by what is decided of `x < z` under p, and of `y < z` else."""
+    """`select(p, x, y) < z`, where p decides `x < z` or the negation of p decides `y < z`."""
     p = choice.args[0]
     parts = [_with(node, side, arm, other) for arm in choice.args[1:]]
     yes, no = (

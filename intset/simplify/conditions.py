@@ -1,12 +1,12 @@
-"""Conjunctions, disjunctions and negations: conditions that imply, exclude or complete one another.
+"""Rewrites of conjunctions, disjunctions and negations whose parts imply, exclude or complement one another.
 
     p & q = p                  where p implies q                  (x <= y) & (y <= x) = x == y
     p & q = False              where they exclude one another     (x <= y) & (x != y) = x < y
     p & q = p & q'             where q equals q' wherever p holds
     (x % 4 == 1) & (x % 6 == 3) = x % 12 == 9
 
-and the same of disjunctions, by negation. A part is read under those before it; under those after it as well where
-they are defined everywhere, because leaving it out lets them be evaluated where they were not.
+Disjunctions are treated dually. Lazy evaluation lets each part assume its predecessors. Total successors are assumed
+too; partial ones are not, because dropping a part lets successors run at more points.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from intset.simplify.rules import ALL
 if TYPE_CHECKING:
     from intset.simplify.engine import Simplifier
 
-MAX_PARTS: Final = 12  # parts of a junction that are held against one another
-MAX_NARROWING: Final = 60  # nodes of a junction whose parts are read under one another
-MAX_VALUES: Final = 16  # of a variable that are tried
-MAX_DEPTH: Final = 3  # of what is known under what is known
+MAX_PARTS: Final = 12  # parts of a junction compared pairwise
+MAX_NARROWING: Final = 60  # nodes of a junction with context-dependent simplification of its parts
+MAX_VALUES: Final = 16  # values of a variable enumerated
+MAX_DEPTH: Final = 3  # nested narrowings of a normalizer
 
 
 def joined(op: Op, parts: Sequence[Cond]) -> Cond:
-    """The junction of the parts, from left to right, truth values taken out."""
+    """The junction of the parts from left to right, without truth values and repetitions."""
     absorbing = op is ops.OR
     kept: dict[Cond, None] = {}
     for part in parts:
@@ -64,7 +64,7 @@ def joined(op: Op, parts: Sequence[Cond]) -> Cond:
 
 
 def condition_candidates(s: Simplifier, node: Cond, known: Normalizer, level: int) -> Iterator[tuple[str, Cond]]:
-    """What a condition may be written as."""
+    """Rewrites of a condition."""
     if node.op in ops.COMPARISONS:
         for rule, candidate in comparisons.comparison_candidates(s, node, known):
             yield rule, s.trial(candidate, node, known)
@@ -77,7 +77,7 @@ def condition_candidates(s: Simplifier, node: Cond, known: Normalizer, level: in
 
 
 def negated(cond: Cond) -> Cond:
-    """The negation, pushed to the comparisons where that takes no more operations."""
+    """The negation in negation normal form, if that adds no operation; else `~cond`."""
     if cond.op is ops.BOOL:
         return truth(not cond.data)
     if cond.op in ops.NEGATED:
@@ -113,7 +113,7 @@ def _junction(s: Simplifier, node: Cond, known: Normalizer, level: int) -> Itera
 
 
 def _few_values(node: Cond, known: Normalizer) -> Iterator[tuple[str, Cond]]:
-    """What a junction says of one variable that has one value in it (or out of it), or none at all."""
+    """A junction over one variable as an equation (or inequation), or a truth value, by enumerating its values."""
     variables = free_vars(node)
     if len(variables) != 1 or any(e.op is ops.LOAD for e in postorder((node,))):
         return
@@ -133,8 +133,10 @@ def _few_values(node: Cond, known: Normalizer) -> Iterator[tuple[str, Cond]]:
 def _by_order(
     s: Simplifier, op: Op, parts: list[Cond], total: list[bool], known: Normalizer
 ) -> Iterator[tuple[str, Cond]]:
-    """The junction without an inequality that others imply (of a disjunction: that implies others); or what they say
-    together: that they exclude one another, or leave equality alone."""
+    """Drop inequalities implied by sums of others; detect contradictions and cycles that force equality.
+
+    Disjunctions are treated through the negated clauses.
+    """
     order = s.order(known)
     neutral = op is ops.AND
     clauses = [clause_of(known, part) for part in parts]
@@ -176,22 +178,24 @@ def _by_order(
 
 
 def _tight(s: Simplifier, op: Op, clause: Clause | None, part: Cond) -> Cond:
-    """The inequality as the equation that it is (of a disjunction: its negation)."""
+    """Tighten an inequality to the equation form == 0; in a disjunction to form != 0."""
     assert clause is not None
     kind = ops.EQ if op is ops.AND else ops.NE
     return stated(s, part.op, kind, comparisons.sum_of_form(clause[1]), part)
 
 
 def _may_go(total: list[bool], k: int, last: int) -> bool:
-    """Whether part k may be left out because parts up to `last` fail where it does: until then, parts behind it are
-    read where they were not, so they have to be defined everywhere."""
+    """Whether part k may be dropped if parts up to `last` imply it: the parts between must be total.
+
+    Without part k, evaluation reaches those parts at points where it used to stop.
+    """
     return all(total[k + 1 : last + 1])
 
 
 def _under_others(
     s: Simplifier, op: Op, parts: list[Cond], total: list[bool], known: Normalizer
 ) -> Iterator[tuple[str, Cond]]:
-    """The junction without a part that the others imply or exclude, or with one that is shorter where they hold."""
+    """Drop or shorten one part under the remaining parts; detect contradictory parts."""
     neutral = op is ops.AND
 
     def under(assumed: list[Cond]) -> Normalizer:
@@ -215,7 +219,7 @@ def _under_others(
                 yield "parts exclude one another" if neutral else "parts complete one another", truth(not neutral)
             return
         new = s.run(parts[k], inner, 1)
-        if later and not is_as_total(new, parts[k]):  # it is read also where parts behind it fail
+        if later and not is_as_total(new, parts[k]):  # evaluation reaches it even if later parts fail
             new = s.run(parts[k], under(parts[:k]), 1) if k else parts[k]
         if new is not parts[k] and s.is_better(s.price(new), s.price(parts[k])):
             yield "shorter under the others", joined(op, [*parts[:k], new, *parts[k + 1 :]])
@@ -224,7 +228,7 @@ def _under_others(
 def _merged(
     s: Simplifier, op: Op, parts: list[Cond], total: list[bool], known: Normalizer
 ) -> Iterator[tuple[str, Cond]]:
-    """The junction with two of its parts made one."""
+    """Merge two parts of a junction into one condition."""
     for j in range(1, len(parts)):
         for i in range(j):
             if j > i + 1 and not total[j]:
@@ -266,7 +270,7 @@ def _one_comparison(s: Simplifier, op: Op, p: Cond, q: Cond, known: Normalizer) 
 
 
 def _one_congruence(op: Op, p: Cond, q: Cond) -> Cond | None:
-    """Two remainders of one expression as one (of a disjunction: two that it must not have), or that they cannot be."""
+    """Merge two congruences of one expression by the Chinese remainder theorem; a contradiction gives a truth value."""
     kind = ops.EQ if op is ops.AND else ops.NE
     halves = _halves(p, q, ops.NE if op is ops.AND else ops.EQ)
     if halves is not None:
@@ -327,7 +331,7 @@ def _negated_clause(clause: Clause) -> Clause:
 
 
 def _both(a: Clause, b: Clause) -> Clause | None:
-    """One clause for `a` and `b` together, if there is one that is neither of them."""
+    """A single clause equivalent to `a` and `b`, or None."""
     if a[0] is not ops.GE:
         return None
     f, g = a[1], b[1]
@@ -346,14 +350,18 @@ MAX_ADDED: Final = 4  # inequalities in one sum
 
 
 class ImpliedInequality(NamedTuple):
-    """`form >= 0` follows from the clauses at these places."""
+    """An inequality `form >= 0` implied by the clauses with the indices `places`."""
 
     form: Linear
     places: frozenset[int]
 
 
 def implied_inequalities(clauses: Sequence[Clause | None]) -> list[ImpliedInequality]:
-    """The inequalities, each alone, and sums of them that have no more terms than what is added."""
+    """Inequalities of the clauses, plus sums of up to `MAX_ADDED` inequalities with cancelling terms.
+
+    (x < y) & (y < z) & (x < z) = (x < y) & (y < z)          (x < y) & (y < z) & (z < x) = False
+    (x <= y) & (y <= z) & (z <= x) = (x == y) & (y == z)
+    """
     single: list[ImpliedInequality] = []
     for place, clause in enumerate(clauses):
         if clause is not None and clause[0] is not ops.NE:

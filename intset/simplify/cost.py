@@ -60,7 +60,7 @@ def weights(overrides: Mapping[str, int] | None) -> Mapping[str, int]:
 
     Raises
     ------
-    InputError: an unknown operation name, or a weight that is not an integer of at least 1.
+    InputError: an unknown operation name, or a weight other than a positive integer.
     """
     if overrides is None:
         return COST

@@ -28,9 +28,9 @@ _BOUNDS = (ops.MIN, ops.MAX)
 
 
 def division_candidates(node: Expr, known: Normalizer, for_machine: bool) -> Iterator[tuple[str, Expr]]:
-    """The division without the factors that its operands share.
+    """Rewrites of a division: common factors cancelled, coefficients reduced.
 
-    for_machine: whether a dividend that is nowhere negative has to stay so: its division is a cheaper instruction.
+    for_machine: keep a nonnegative dividend nonnegative, because unsigned division is a cheaper instruction.
     """
     a, b = node.args
     if a is b:
@@ -74,7 +74,7 @@ def division_candidates(node: Expr, known: Normalizer, for_machine: bool) -> Ite
 
 
 def _congruent(a: Expr, c: int, for_machine: bool) -> Iterator[tuple[str, Expr]]:
-    """The dividend with coefficients as small as they may be; for a machine none of them below 0."""
+    """The dividend with coefficients reduced modulo `c`; for a machine, to nonnegative residues."""
     total = sums.read(a)
     for least in (0,) if for_machine else (0, -((c - 1) // 2)):  # residues from there on
         near = {t: (k - least) % c + least for t, k in total.terms.items()}
@@ -122,7 +122,7 @@ def _times(e: Expr, scale: int, factors: list[Expr]) -> Expr:
 
 
 def bit_candidates(node: Expr, known: Normalizer) -> Iterator[tuple[str, Any]]:
-    """What a mask or a cast may be written as."""
+    """Rewrites of a mask or a cast."""
     if node.op is ops.CAST:
         yield from _cast(node, known)
     elif node.op is ops.BITAND:
@@ -146,13 +146,13 @@ def _cast(node: Expr, known: Normalizer) -> Iterator[tuple[str, Any]]:
 
 
 def _range(node: Expr) -> tuple[int, int]:
-    """The least and the greatest value of the type that is cast to."""
+    """Least and greatest value of the target type of a cast."""
     bits, signed = node.data
     return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
 
 
 def _masked(part: Expr, mask: Expr) -> Iterator[tuple[str, Any]]:
-    """Without what is a multiple of a power of two above the mask."""
+    """Drop terms that are multiples of a power of two above the mask."""
     total, above = sums.read(part), 1 << mask.data.bit_length()
     inner = sums.of(total.const % above, {t: k for t, k in total.terms.items() if k % above})
     if inner != total:

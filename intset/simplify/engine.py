@@ -1,14 +1,14 @@
-"""The walk: every node, operands first, replaced by the cheapest of the expressions that are known to equal it.
+"""The simplifier: replaces every node, operands first, by its cheapest known equal, until nothing changes.
 
-`Simplifier.run` guarantees: the result equals the input wherever the input is defined and the facts hold, neither its
-cost nor its number of operations is above the input's, and it is left as it is when it is given again. A node is
-finished when no candidate is better than it; what is better takes its place and is looked at in turn, so a result
-consists of finished nodes alone. Every replacement makes it cheaper or leaves operations out, so the walk ends; beyond
-`MAX_STEPS` nodes are left as they are.
+Guarantee of `Simplifier.run`: the result equals the input wherever the input is defined and the facts hold; neither its
+cost nor its operation count exceeds the input's; a second run returns it unchanged.
 
-Candidates come from the linear form, from sums written anew (`moves.py`), from the tables of rules, and from what is
-decided of conditions (`conditions.py`). They are simplified by the same walk at level 1, where no candidate is tried
-that has to be dearer before it is cheaper.
+A node is *finished* when no candidate is cheaper. A cheaper candidate replaces the node and is simplified in turn, so
+results consist of finished nodes. Termination: each replacement lowers the cost or the operation count. After
+`MAX_STEPS` nodes the rest stays unchanged.
+
+Candidates come from the linear form, sum rewrites (`sum_rewrites.py`), rule tables (`rules.py`) and decided conditions
+(`conditions.py`). Candidates are themselves simplified at level 1, which tries no candidate that first grows.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from intset.simplify.pattern import Rule, folded, holds, instance
 from intset.simplify.rules import ALL
 from intset.simplify.width import no_wider
 
-MAX_ROUNDS: Final = 8  # until a whole run changes nothing: what simplify returns it leaves alone
-MAX_STEPS: Final = 4_000  # nodes looked at, with what is known of each
-MAX_NODES: Final = 300  # a larger graph is compared with its linear form as a whole
-MAX_TEXT: Final = 40  # operations; ties are broken by text up to this many
-MAX_CANONICAL: Final = 64  # operations of a node whose linear form is tried
-MAX_DEPTH: Final = 6  # of candidates that are simplified for candidates
+MAX_ROUNDS: Final = 8  # runs until a fixed point, so that simplify is idempotent
+MAX_STEPS: Final = 4_000  # (node, normalizer) pairs simplified
+MAX_NODES: Final = 300  # larger graphs are replaced by their linear form or stay unchanged
+MAX_TEXT: Final = 40  # operations of candidates whose ties are broken by text
+MAX_CANONICAL: Final = 64  # operations of nodes whose linear form is a candidate
+MAX_DEPTH: Final = 6  # nested simplifications of candidates
 
 
 class Rewrite(NamedTuple):
-    """One replacement: by which rule, what by what, under what is known where."""
+    """One replacement of `before` by `after` under the assumptions of `known`; `rule` names the rewrite."""
 
     rule: str
     before: Node
@@ -51,7 +51,7 @@ Key = tuple[Node, Normalizer, int]  # level 0: everything is tried; 1: inside a 
 
 
 class Simplifier:
-    """One question: its prices, its budget, and what was found for each node."""
+    """The state of one simplification: costs, remaining steps, and the replacement of each node."""
 
     def __init__(
         self, table: Mapping[str, int] = COST, bits: int | None = None, banned: Set[tuple[Node, Node]] = frozenset()
@@ -60,19 +60,19 @@ class Simplifier:
         self.bits = bits
         self.steps_left = MAX_STEPS
         self.done: dict[Key, Node] = {}
-        self.next: dict[Key, Key] = {}  # what a node was replaced by, where it was
+        self.next: dict[Key, Key] = {}  # replacement of a node
         self.uses: dict[Key, list[Key]] = {}
         self.rewrites: dict[Key, Rewrite] = {}
-        self.banned = banned  # (before, after) that are not to be replaced
+        self.banned = banned  # forbidden (before, after) pairs
         self.where: dict[Normalizer, tuple[Cond, ...]] = {}  # what a branch adds to what is known
-        self._at_a_glance = table is COST  # what is settled is so by these weights
+        self._skips_irreducible = table is COST  # irreducibility is relative to these weights
         self._orders: dict[int, OrderDecider] = {}
         self._depth = 0
 
     def anew(self, banned: Set[tuple[Node, Node]]) -> Simplifier:
-        """One that asks the same, with nothing found, and these replacements banned."""
+        """A fresh simplifier with equal costs and width, without the `banned` replacements."""
         other = Simplifier(bits=self.bits, banned=banned)
-        other.pricing, other._at_a_glance = self.pricing, self._at_a_glance
+        other.pricing, other._skips_irreducible = self.pricing, self._skips_irreducible
         return other
 
     def order(self, known: Normalizer) -> OrderDecider:
@@ -88,7 +88,7 @@ class Simplifier:
         return a[0] <= b[0] and a[1] <= b[1] and a != b
 
     def rank(self, e: Node, have: Set[Node]) -> tuple[Any, ...]:
-        """How candidates of one price are ordered: how much of it is not written as it was, text."""
+        """The tie-break among equally cheap candidates: fewest new nodes, then text."""
         if self.price(e)[1] > MAX_TEXT:
             return (0, "", order_key(e))
         return (sum(1 for node in postorder((e,)) if node not in have), str(e), order_key(e))
@@ -96,7 +96,7 @@ class Simplifier:
     # -- the walk -----------------------------------------------------------------------------------------------
 
     def run(self, root: Node, known: Normalizer, level: int = 0) -> Any:
-        """The cheapest expression that is found for `root` under what is known."""
+        """The cheapest equal of `root` under the assumptions of `known`; see the module's guarantee."""
         first: Key = (root, known, level)
         stack = [first]
         done = self.done
@@ -124,7 +124,7 @@ class Simplifier:
                     self.rewrites[key] = Rewrite("one value", node, leaf, key[1])
                 stack.pop()
                 continue
-            if self._at_a_glance and key not in self.uses and settled(node, key[1]) is node:
+            if self._skips_irreducible and key not in self.uses and settled(node, key[1]) is node:
                 done[key] = node
                 stack.pop()
                 continue
@@ -149,7 +149,7 @@ class Simplifier:
         return answer
 
     def _children(self, key: Key) -> list[Key]:
-        """What has to be finished first; of a select, its arms once its condition is."""
+        """Keys to finish before this one; arms of a select follow its condition."""
         node, known, level = key
         children: list[Key]
         if is_sum(node):
@@ -176,7 +176,7 @@ class Simplifier:
         return children
 
     def _finished(self, key: Key) -> Any:
-        """The node with its operands finished; or, where that is itself, the best candidate for it."""
+        """The node rebuilt from finished operands, or, if rebuilding changes nothing, its best candidate."""
         node, known, level = key
         self.steps_left -= 1
         new = self._rebuilt(key)
@@ -244,7 +244,7 @@ class Simplifier:
         return node if made is None else made
 
     def _as_it_stands(self, key: Key) -> Any:
-        """The node with its operands finished, and nothing else done."""
+        """The node with finished operands, without folding."""
         node = key[0]
         new: dict[Node, Node] = {}
         for child in self.uses[key]:
@@ -321,7 +321,7 @@ class Simplifier:
                     yield rule.name, self.trial(made, node, known)
 
     def applies(self, rule: Rule, binding: Mapping[Node, Node], known: Normalizer) -> bool:
-        """Whether what a rule asks for is known."""
+        """Whether the side conditions of a rule hold."""
         if rule.plain and self.bits is not None:
             return False
         if not all(choices.is_total(binding[part]) for part in rule.total):
@@ -341,7 +341,7 @@ class Simplifier:
         return self.trial(regrouped, node, known)
 
     def trial(self, candidate: Any, node: Node, known: Normalizer) -> Any:
-        """A candidate for `node`, simplified as far as its own nodes go."""
+        """A candidate for `node`, simplified at level 1."""
         if candidate is None or candidate is node:
             return None
         if self._depth < MAX_DEPTH and self.steps_left > 0:
@@ -352,13 +352,13 @@ class Simplifier:
 
 
 def simplified(root: Node, known: Normalizer, table: Mapping[str, int] = COST, bits: int | None = None) -> Node:
-    """The cheapest expression or condition found to be equal to `root` under what `known` says."""
+    """The cheapest expression or condition equal to `root` under the assumptions of `known`, as `Simplifier.run`."""
     answer: Node = run(Simplifier(table, bits), root, known)
     return answer
 
 
 def run(simplifier: Simplifier, root: Node, known: Normalizer) -> Any:
-    """`root` simplified; a graph of very many nodes is replaced by its linear form where that is cheaper."""
+    """Simplify `root`; a graph beyond `MAX_NODES` becomes its linear form if that is cheaper."""
     if known.empty:
         return root  # no point at which it has a value: everything equals it
     while not is_small(MAX_NODES, (root,)):

@@ -1,11 +1,11 @@
-"""What is seen at a glance to be as cheap as it gets: a shape (`shapes.py`) that is held against the ranges.
+"""Irreducible expressions: recognized from their shape (`shapes.py`) and the ranges, without the simplifier.
 
-`settled(e, known)` guarantees: the answer, if there is one, is what the walk of `engine.py` makes of `e`: `e` itself, a
-comparison, minimum or maximum with its constant on the right. Most index expressions are of this kind, and it costs
-less than the linear form of one. `None` says nothing.
+Guarantee of `settled(e, known)`: a result other than None equals the simplifier's result for `e`, namely `e` itself up
+to moving a constant to the right-hand side. Most index expressions are irreducible, and recognizing them costs less
+than one linear form (a fifth of the simplifier's time on them).
 
-Terms of a sum share no variable, so nothing cancels; the operations written are the fewest for these terms; and no
-range is so small that a quotient, a remainder or a comparison becomes less than it is:
+Criteria: terms of a sum share no variable, so nothing cancels; the sum is written with the fewest operations; ranges
+are wide enough that no quotient, remainder or comparison shrinks:
 
     (g*h + s) // c     is shorter where s // g is one number, g dividing c
     s % c              where s // c is one number
@@ -38,7 +38,7 @@ from intset.simplify.shapes import (
 
 
 def settled(e: Node, known: Normalizer) -> Any:
-    """What the walk makes of `e`, where that is seen at a glance; else `None`."""
+    """The simplifier's result for an irreducible `e`; None if `e` is not recognized as irreducible."""
     if known.empty:
         return None
     shape = shape_of(e)
@@ -55,7 +55,7 @@ def settled(e: Node, known: Normalizer) -> Any:
 
 
 def _ends(total: SumShape, known: Normalizer, is_root: bool = False) -> Interval | None:
-    """Bounds of the sum; `None` where part of it may be less than it is."""
+    """Interval of the sum; None if some part is reducible."""
     low: int | None = total.const
     high: int | None = total.const
     table = known.intervals
@@ -86,7 +86,7 @@ def _ends(total: SumShape, known: Normalizer, is_root: bool = False) -> Interval
 
 
 def _stands_alone(division: DivisionShape, k: int, total: SumShape) -> bool:
-    """Whether no other term has a coefficient in common with the parts that a remainder may be taken apart into."""
+    """Whether no other term shares a coefficient with the parts into which a remainder may split."""
     return all(abs(other) != abs(k) * g for g, _ in division.rests for _, other, _ in total.terms)
 
 
@@ -109,7 +109,7 @@ def _division_ends(division: DivisionShape, known: Normalizer, is_root: bool) ->
 
 
 def _ends_inside(total: SumShape, known: Normalizer) -> Interval | None:
-    """Bounds of a sum that something depends on."""
+    """Interval of an operand; facts that relate its variables are taken into account."""
     ends = _ends(total, known)
     related = known.related
     if ends is not None and related and not related.isdisjoint(total.variables):
@@ -127,7 +127,7 @@ def _under_facts(const: int, terms: Iterable[ShapeTerm], known: Normalizer) -> I
 
 
 def _all_matter(total: SumShape, rests: Rests, known: Normalizer) -> bool:
-    """Whether what stands beside the multiples of each divisor reaches more than one multiple."""
+    """Whether, for each divisor, the remaining terms span more than one period."""
     for g, terms in rests:
         ends = _ends_inside(total._replace(terms=terms), known)
         if ends is None or _is_one_period(ends, g):
@@ -136,7 +136,7 @@ def _all_matter(total: SumShape, rests: Rests, known: Normalizer) -> bool:
 
 
 def _is_undecided(choice: ChoiceShape, known: Normalizer) -> bool:
-    """Whether the sum may be below the constant, and above it."""
+    """Whether the interval of the sum strictly contains the constant."""
     total = choice.total
     ends = _own_ends(total, known)
     if ends is None:
@@ -146,7 +146,7 @@ def _is_undecided(choice: ChoiceShape, known: Normalizer) -> bool:
 
 
 def _own_ends(total: SumShape, known: Normalizer) -> Interval | None:
-    """The ends of a sum, if they are met: no fact joins its variables, and no range of one depends on others."""
+    """The interval of a sum if both ends are attained: no fact and no symbolic range relates its variables."""
     ends = _ends(total, known)
     if ends is None or known.related and not known.related.isdisjoint(total.variables):
         return None
@@ -155,7 +155,7 @@ def _own_ends(total: SumShape, known: Normalizer) -> Interval | None:
 
 
 def _is_open(part: ComparisonShape, known: Normalizer) -> bool:
-    """Whether the comparison may hold or not, and all of it matters."""
+    """Whether a comparison is undecided and irreducible."""
     total = part.total
     ends = _own_ends(total, known)
     if ends is None:
@@ -167,14 +167,14 @@ def _is_open(part: ComparisonShape, known: Normalizer) -> bool:
     if part.op is ops.EQ or part.op is ops.NE:
         if total.is_plain:
             return (low is None or low <= part.right) and (high is None or high >= part.right)
-        # at an end it says what an inequality does
+        # at an interval end, equations simplify to inequalities
         return (low is None or low < part.right) and (high is None or high > part.right)
     least = threshold(part)
     if low is not None and low >= least or high is not None and high < least:
         return False
     if len(total.terms) > 1 and (low is not None and low + 1 == least or high is not None and high == least):
-        return False  # an end of a sum: all of its terms are at theirs
-    # as a form that is at least 0: total - least, or least - 1 - total
+        return False  # at an end of the interval, all terms are at their ends
+    # the comparison as form >= 0 has the form total - least, or least - 1 - total
     if part.op not in UPPER:
         return _all_matter(total._replace(const=-least), part.rests, known)
     turned = tuple((g, tuple([(e, -k, inner) for e, k, inner in terms])) for g, terms in part.rests)

@@ -1,6 +1,6 @@
-"""What is known of the order of two expressions: whether their difference is below 0 nowhere.
+"""Order decisions: whether the difference of two expressions is nonnegative everywhere.
 
-The difference is a linear form. What it says by itself comes first; then an atom of it is replaced by what bounds it:
+The difference is a linear form. Its interval is tried first; then atoms are replaced by their bounds:
 
     min(a, b) + r >= 0     where a + r >= 0 and b + r >= 0           max(a, b) + r >= 0     where one of them is
     abs(a) + r >= 0        where a + r >= 0 or r - a >= 0            r - abs(a) >= 0        where both are
@@ -21,17 +21,20 @@ from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear, atom, constant, factors, monomial_of, take_out
 from intset.simplify.samples import SamplePoints
 
-MAX_QUESTIONS: Final = 32  # comparisons of linear forms for one answer
-MAX_DEPTH: Final = 6  # atoms replaced one after another
+MAX_QUESTIONS: Final = 32  # linear forms examined per decision
+MAX_DEPTH: Final = 6  # successive atom replacements
 MAX_FACTS: Final = 8  # taken from a form
-MAX_TERMS: Final = 8  # of a longer form no atom is replaced
+MAX_TERMS: Final = 8  # longer forms keep their atoms
 BOUNDED: Final = frozenset(
     (ops.MIN, ops.MAX, ops.ABS, ops.BITAND, ops.BITOR, ops.SELECT, ops.FLOORDIV, ops.TRUNCDIV, ops.MUL)
 )
 
 
 class OrderDecider:
-    """Decides conditions under what one normalizer knows; what is found is kept."""
+    """Decides order and conditions under the assumptions of one normalizer, and caches the decisions.
+
+    Guarantee: sound; incomplete beyond `MAX_QUESTIONS` and `MAX_DEPTH`.
+    """
 
     __slots__ = ("_found", "_samples", "known")
 
@@ -41,7 +44,7 @@ class OrderDecider:
         self._found: dict[tuple[Expr, Expr], bool] = {}
 
     def is_at_most(self, a: Expr, b: Expr) -> bool:
-        """Whether `a <= b` is known to hold wherever both are defined."""
+        """Whether `a <= b` is proved wherever both are defined."""
         if a is b:
             return True
         found = self._found.get((a, b))
@@ -50,7 +53,7 @@ class OrderDecider:
         return found
 
     def is_nonneg(self, form: Linear) -> bool:
-        """Whether `form` is known to be at least 0."""
+        """Whether `form >= 0` is proved."""
         return self._is_nonneg(form, [MAX_QUESTIONS], MAX_DEPTH)
 
     def _is_nonneg(self, form: Linear, left: list[int], depth: int) -> bool:
@@ -79,19 +82,19 @@ class OrderDecider:
         return any(self._is_nonneg(rest, left, depth - 1) for rest in self._without_facts(form))
 
     def _is_refuted(self, form: Linear) -> bool:
-        """Whether the form is below 0 at a point that satisfies what is known."""
+        """Whether a sample point makes the form negative."""
         if self._samples is None:
             self._samples = SamplePoints(self.known)
         return self._samples.is_negative(form)
 
     def _may_be_bounded(self, form: Linear) -> bool:
-        """Whether there is something in it to be replaced."""
+        """Whether the form contains replaceable atoms or facts."""
         if any(t.op in BOUNDED for t in form.terms):
             return True
         return len(form.terms) > 2 and bool(self.known.assumptions.nonneg)
 
     def _without_facts(self, form: Linear) -> Iterator[Linear]:
-        """The form without a fact, itself at least 0, that leaves no more terms; not beside quotients."""
+        """The form minus a nonnegative fact, if no term is added; skipped for forms with quotients."""
         if any(t.op is ops.FLOORDIV or t.op is ops.TRUNCDIV for t in form.terms):
             return
         for fact in self.known.assumptions.nonneg[:MAX_FACTS]:
@@ -101,18 +104,18 @@ class OrderDecider:
                     yield rest
 
     def _at_least_each(self, t: Expr, k: int) -> list[Linear] | None:
-        """Forms the least of which is `k * t`."""
+        """Forms whose minimum equals `k * t`."""
         form = self.known.form
         if t.op is (ops.MIN if k > 0 else ops.MAX):
             return [form(arg).scale(k) for arg in t.args]
         if t.op is ops.ABS and k < 0:
             return [form(t.args[0]).scale(k), form(t.args[0]).scale(-k)]
         if t.op is ops.SELECT:
-            return [form(arg).scale(k) for arg in t.args[1:]]  # not only of points that take the arm: at most too many
+            return [form(arg).scale(k) for arg in t.args[1:]]  # each arm over all points: sound, less precise
         return None
 
     def _at_most_some(self, t: Expr, k: int) -> Iterator[Linear]:
-        """Forms none of which is above `k * t`."""
+        """Lower bounds of `k * t`, as forms."""
         form = self.known.form
         if t.op is (ops.MAX if k > 0 else ops.MIN):
             yield from (form(arg).scale(k) for arg in t.args)
@@ -130,7 +133,7 @@ class OrderDecider:
                     yield form(arg).scale(k)
 
     def _without_quotients(self, form: Linear) -> Iterator[Linear]:
-        """Forms that are at least 0 only where `form` is, a quotient by a constant replaced by what bounds it."""
+        """Forms whose nonnegativity implies that of `form`, with one quotient replaced by its bound."""
         for t, k in form.terms.items():
             if t.op is ops.MUL and (found := self._multiple(t)) is not None:
                 dividend, divisor = found
@@ -141,14 +144,14 @@ class OrderDecider:
             c = t.args[1].data
             inner, rest = self.known.form(t.args[0]), _without(form, t)
             above = 0 if t.op is ops.FLOORDIV or self.known.is_nonneg(inner) else c - 1
-            bound = inner.shift(1 - c if k > 0 else above)  # c*t is at least that for k > 0, at most else
+            bound = inner.shift(1 - c if k > 0 else above)  # lower bound of c*t for k > 0, else upper bound
             if k % c == 0:
                 yield rest.plus(bound, k // c)
             else:  # c*form is a multiple of c: at least 0 where it is above -c
                 yield rest.scale(c).plus(bound, k).shift(c - 1)
 
     def _multiple(self, t: Expr) -> tuple[Linear, Linear] | None:
-        """(x, d) for a product `x // d * d` with d > 0: it is at most x, and more than x - d."""
+        """(x, d) for a product `x // d * d` with d > 0, which lies in (x - d, x]."""
         for quotient, divisor in (t.args, t.args[::-1]):
             if quotient.op is ops.FLOORDIV and quotient.args[1] is divisor:
                 d = self.known.form(divisor)
@@ -156,18 +159,18 @@ class OrderDecider:
         return None
 
     def _has_nonneg_factors(self, form: Linear, left: list[int], depth: int) -> bool:
-        """Whether `form` is seen to be a product of what is nowhere below 0."""
+        """Whether `form` factors into two factors of equal sign."""
         for factor, rest in self.factored(form):
             sign = self.known.sign(atom(factor))
             beside = rest.minus(atom(factor))
             if beside.is_const and abs(beside.const) <= 1:
-                return True  # neighbours have one sign, or one of them is 0
+                return True  # consecutive integers have no opposite signs
             if sign and self._is_nonneg(rest.scale(sign), left, depth - 1):
                 return True
         return False
 
     def factored(self, form: Linear) -> Iterator[tuple[Expr, Linear]]:
-        """(f, r) with `form = f * r` for each factor f that all its terms have; r is no constant."""
+        """(f, r) with `form = f * r` and nonconstant r, for each factor f common to all terms."""
         if form.const or all(t.op is not ops.MUL for t in form.terms):
             return
         shared = factors(next(iter(form.terms)))
@@ -180,7 +183,7 @@ class OrderDecider:
                 yield f, rest
 
     def decided(self, cond: Cond) -> bool | None:
-        """Whether the condition always or never holds, as far as that is known."""
+        """Truth value of a tautology or contradiction; None if undecided."""
         canonical = self.known.cond(cond)
         if canonical.op is ops.BOOL:
             return bool(canonical.data)
@@ -191,7 +194,7 @@ class OrderDecider:
         return None
 
     def judged(self, kind: ops.Op, form: Linear) -> bool | None:
-        """Whether `form >= 0`, `== 0` or `!= 0` always or never holds, as far as that is known."""
+        """`decided` for a clause `form >= 0`, `== 0` or `!= 0`."""
         if kind is ops.GE:
             if self.is_nonneg(form):
                 return True
@@ -201,7 +204,7 @@ class OrderDecider:
         return None
 
     def holds(self, cond: Cond) -> bool:
-        """Whether the condition is known to hold."""
+        """Whether the condition is proved."""
         return self.decided(cond) is True
 
 
@@ -210,7 +213,7 @@ def _without(form: Linear, t: Expr) -> Linear:
 
 
 def _divided(form: Linear, f: Expr) -> Linear:
-    """`form` without the factor `f` that all its terms have."""
+    """`form / f`, for a factor `f` common to all terms."""
     total = constant(0)
     for t, k in form.terms.items():
         own = factors(t)

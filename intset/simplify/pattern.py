@@ -1,8 +1,8 @@
-"""Rules as data: a pattern, what it becomes, and the condition under which both are equal.
+"""Rewrite rules as data: a pattern, its replacement, and side conditions; matching and instantiation.
 
-A rule is written in the expressions of the package. The variables of this module stand for anything: X, Y, Z, W for
-any integer expression, A, B, C, D for integer constants, P, Q, R for any condition. A commutative operation matches
-either way round, a comparison also mirrored (`y > x` for `x < y`), and its mirror image becomes the mirror image.
+Rules are written in the package's own expressions over pattern variables: X, Y, Z, W match integer expressions, A, B,
+C, D match integer constants, P, Q, R match conditions. Commutative operations match in both operand orders. Comparisons
+also match mirrored (`y > x` for `x < y`), and then the replacement is mirrored.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ COMMUTATIVE: Final = frozenset(
 )
 MIRRORED: Final = {ops.LT: ops.GT, ops.LE: ops.GE, ops.GT: ops.LT, ops.GE: ops.LE}
 MAX_VARIANTS: Final = 64
-MAX_SHIFT: Final = 4096  # numbers are not made longer than this by a shift
+MAX_SHIFT: Final = 4096  # bits; larger shifts are not folded
 
 Binding = dict[Node, Node]
 
@@ -39,10 +39,10 @@ class Rule:
     ----------
     name: what a step calls it.
     pattern, result: the two sides.
-    when: conditions, each of which must be known to hold; of constants they are computed.
-    turned: whether commutative operations match either way round; not where the order guards something.
-    total: variables of the pattern that must be defined everywhere: the result reads them where the pattern may not.
-    plain: whether the result is for readers, not for a machine: it is not taken where a width is asked.
+    when: side conditions, all of which must be proved; conditions on constants are evaluated.
+    turned: match commutative operations in both orders; False where the order guards an operand.
+    total: pattern variables that must be total, because the result evaluates them where the pattern may not.
+    plain: the result reads better but costs a machine more; skipped when a bit width is given.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Rule:
 
 
 class _RuleRow(NamedTuple):
-    below: tuple[Op | None, ...]  # what must stand below the root; none where anything may
+    below: tuple[Op | None, ...]  # required operations of the operands; None matches any
     pattern: Node
     result: Node
     rule: Rule
@@ -63,7 +63,7 @@ class _RuleRow(NamedTuple):
 
 
 class RuleTable:
-    """Rules by the operation that their patterns have at the root, with what stands below it."""
+    """Rules indexed by the root operation of their patterns and the operations of its operands."""
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self.rules: Final = tuple(rules)
@@ -81,7 +81,7 @@ class RuleTable:
         return RuleTable((*self.rules, *other.rules))
 
     def matches(self, e: Node) -> Iterator[tuple[Rule, Node, Binding]]:
-        """The rules whose pattern `e` is, with the result (as a pattern) and what the variables stand for."""
+        """Yield (rule, result pattern, variable binding) for each rule whose pattern matches `e`."""
         args = e.args
         have = (e.op, *[arg.op for arg in args])
         rows = self._by_shape.get(have)
@@ -93,7 +93,7 @@ class RuleTable:
                 yield rule, result, binding
 
     def _possible(self, have: tuple[Op, ...]) -> tuple[_RuleRow, ...]:
-        """The rows for an operation at the root and these below it."""
+        """Rules compatible with a root operation and the operations of its operands."""
         return tuple(
             row
             for row in self._by_root.get(have[0], ())
@@ -106,16 +106,16 @@ def _occurrences(pattern: Node, one: Node) -> int:
 
 
 def _fixed(pattern: Node) -> Op | None:
-    """The operation that a node must have to match; `None` for a variable of patterns."""
+    """The operation required by a pattern node; None for a pattern variable."""
     if pattern.op is ops.VAR:
         return ops.CONST if any(pattern is one for one in CONSTANTS) else None
     return None if any(pattern is one for one in CONDITIONS) else pattern.op
 
 
 def matched(pattern: Node, e: Node, binding: Binding, often: Set[Node] = frozenset()) -> bool:
-    """Whether `e` is an instance of the pattern; `binding` is completed with what its variables stand for.
+    """Whether `e` matches the pattern; extends `binding` with the values of its variables.
 
-    often: conditions that the whole pattern has more than once; a negated one of them matches the opposite comparison.
+    often: condition variables that occur repeatedly in the pattern; their negation matches the opposite comparison.
     """
     if pattern.op is ops.VAR or any(pattern is one for one in CONDITIONS):
         bound = binding.get(pattern)
@@ -133,7 +133,7 @@ def matched(pattern: Node, e: Node, binding: Binding, often: Set[Node] = frozens
 
 
 def _is_negation(cond: Node, e: Node, binding: Binding, often: Set[Node]) -> bool:
-    """Whether the comparison `e` negates what a condition variable stands for, which is met elsewhere as well."""
+    """Whether the comparison `e` negates the value of a condition variable that occurs repeatedly."""
     if cond not in often or e.op not in ops.NEGATED:
         return False
     other = make(ops.NEGATED[e.op], e.args)
@@ -142,7 +142,7 @@ def _is_negation(cond: Node, e: Node, binding: Binding, often: Set[Node]) -> boo
 
 
 def variants(rule: Rule) -> list[tuple[Node, Node]]:
-    """The pattern with its commutative operations and comparisons either way round, each with its result."""
+    """(pattern, result) pairs for all operand orders of commutative operations and comparisons."""
     turned = _turned(rule.pattern) if rule.turned else [rule.pattern]
     found: dict[Node, Node] = {}
     for pattern in turned[:MAX_VARIANTS]:
@@ -165,10 +165,7 @@ def _turned(pattern: Node) -> list[Node]:
 
 
 def instance(pattern: Node, binding: Mapping[Node, Node]) -> Any:
-    """The pattern with its variables replaced; what is made of constants alone is computed.
-
-    Returns `None` where that has no value.
-    """
+    """Instantiate a pattern and fold constants; None if a folded constant is undefined."""
     bound = binding.get(pattern)
     if bound is not None:
         return bound
@@ -184,7 +181,7 @@ def instance(pattern: Node, binding: Mapping[Node, Node]) -> Any:
 
 
 def folded(op: Op, args: tuple[Any, ...], data: Any = None) -> Any:
-    """The node, or its value where all its arguments are constants; `None` where that has no value."""
+    """The node, constant-folded if all operands are constants; None if the value is undefined."""
     if op.meaning is not None and all(arg.op is ops.CONST or arg.op is ops.BOOL for arg in args):
         if op is ops.SHL and args[1].data > MAX_SHIFT:
             return make(op, args)
@@ -200,7 +197,7 @@ Decide = Callable[[Cond], bool]
 
 
 def holds(rule: Rule, binding: Mapping[Node, Node], decide: Decide) -> bool:
-    """Whether the side conditions of a rule are known to hold for a binding."""
+    """Whether all side conditions of a rule are proved for a binding."""
     for need in rule.when:
         made = instance(need, binding)
         if made is None or (made.op is ops.BOOL and not made.data):

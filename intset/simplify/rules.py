@@ -1,8 +1,8 @@
 """The tables of rules, by kind. One line each; `tests/intset/simplify/test_rules.py` proves every line by itself.
 
-Read `pattern`, `result`, then the conditions. What a side condition asks is decided under what is known where the
-pattern stands. A result must be defined, and equal, wherever its pattern is defined: what stands under a branch stays
-under it.
+A line reads: name, pattern, result, side conditions. Side conditions are decided under the assumptions in force at the
+matched node. Guarantee: the result is defined and equal wherever the pattern is defined, so operands guarded by a
+branch stay guarded.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ LATTICE: Final = RuleTable((
     Rule("remainders of min and max", min_(X, Y) % Z + max_(X, Y) % Z, X % Z + Y % Z),
 ))  # fmt: skip
 
-_OF_TWO: Final = (abs(A - B).eq(1), min_(A, B) <= X, max_(A, B) >= X)  # x has one of two neighbouring values
+_OF_TWO: Final = (abs(A - B).eq(1), min_(A, B) <= X, max_(A, B) >= X)  # x is one of two consecutive integers
 
 CHOICES: Final = RuleTable((
     Rule("equal branches", select(P, X, X), X),

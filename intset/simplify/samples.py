@@ -1,8 +1,7 @@
-"""A few points at which everything holds that a normalizer knows: what fails at one of them, no search will prove.
+"""Sample points of a normalizer's assumptions, which refute an order before a proof search begins.
 
-Most comparisons that simplification asks about are open. A point that satisfies the ranges, the symbolic ends and the
-facts satisfies what follows from them, so one at which a form is negative ends the search for `form >= 0` before it
-begins. Nothing is ever concluded from points alone but that.
+Most comparisons that simplification examines are undecided. Every consequence of the ranges, symbolic ends and facts
+holds at a sample point, so a negative value there ends the search for `form >= 0`. Points refute; they prove nothing.
 """
 
 from __future__ import annotations
@@ -16,15 +15,18 @@ from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
 
 POINTS: Final = 8
-TRIES: Final = 16  # points of a context with facts that are tried, of which some satisfy them
-MAX_NODES: Final = 200  # of an atom that is computed
-SPREAD: Final = (0, 1, 3, 17, 2, 60, 5, 1000)  # how far from its end a variable is tried that has one end
+TRIES: Final = 16  # candidate points per context with facts
+MAX_NODES: Final = 200  # nodes of an evaluated atom
+SPREAD: Final = (0, 1, 3, 17, 2, 60, 5, 1000)  # distances from the end of a half-open range
 
-Values = tuple["int | bool | None", ...]  # at each point; none where there is no value, or none is known
+Values = tuple["int | bool | None", ...]  # one per point; None: undefined or unknown
 
 
 class SamplePoints:
-    """Values of forms at points that satisfy what one normalizer knows, each atom computed once."""
+    """Values of linear forms at sample points of one normalizer.
+
+    Invariant: every point satisfies all ranges and facts; each atom is evaluated once.
+    """
 
     __slots__ = ("_count", "_given", "_known", "_values")
 
@@ -40,12 +42,12 @@ class SamplePoints:
         self._count = POINTS if self._given is None else len(self._given)
 
     def is_negative(self, form: Linear) -> bool:
-        """Whether the form is seen to be below 0 at one of the points."""
+        """Whether the form is negative at a sample point."""
         found = self._at(form)
         return found is not None and min(found, default=0) < 0
 
     def _at(self, form: Linear) -> list[int] | None:
-        """The values of the form at the points where it is known to have one."""
+        """Defined values of the form, over all sample points."""
         if not self._count:
             return None
         totals: list[int | None] = [form.const] * self._count
@@ -59,7 +61,7 @@ class SamplePoints:
     # -- points ---------------------------------------------------------------------------------------------------
 
     def _satisfying(self) -> list[dict[Expr, int]]:
-        """Values of the variables that facts and symbolic ends speak of, where these hold."""
+        """Points over the variables of facts and symbolic ends that satisfy both."""
         assumptions = self._known.assumptions
         speaking = [e for fact in assumptions.nonneg for e in fact.terms] + list(assumptions.atoms)
         for first, last in assumptions.limits.values():
@@ -70,7 +72,7 @@ class SamplePoints:
         found: list[dict[Expr, int]] = []
         for number in range(TRIES):
             point: dict[Expr, int] = {}
-            for var in variables:  # ends first where they are met first; what does not fit is no point
+            for var in variables:
                 point[var] = self._chosen(var, number)
             self._fit(point, number)
             if self._satisfies(point):
@@ -80,7 +82,7 @@ class SamplePoints:
         return found
 
     def _fit(self, point: dict[Expr, int], number: int) -> None:
-        """Variables with symbolic ends moved between these."""
+        """Move variables with symbolic ends into their ranges."""
         for var, (first, last) in self._known.assumptions.limits.items():
             low = None if first is None else _value(first, point)
             high = None if last is None else _value(last, point)
@@ -156,7 +158,7 @@ class SamplePoints:
 
 
 def _applied(e: Node, row: tuple[Any, ...]) -> Any:
-    """The value of an operation on values; `None` where it has none, or is no function of them."""
+    """The value of an operation; None if undefined or uninterpreted."""
     if not row or row[0] is None:
         return None
     op = e.op
@@ -173,7 +175,7 @@ def _applied(e: Node, row: tuple[Any, ...]) -> Any:
 
 
 def _value(form: Linear, point: dict[Expr, int]) -> int | None:
-    """The value of a form at one point; `None` where it has none, or mentions another variable."""
+    """The value of a form at one point; None for undefined values and missing variables."""
     total = form.const
     values: dict[Node, Any] = {var: value for var, value in point.items()}  # noqa: C416  # of a wider type
     for root, k in form.terms.items():

@@ -1,8 +1,8 @@
-"""The shape of an expression: what `glance.py` sees of it before it looks at ranges.
+"""Shapes of expressions that may be irreducible, read from syntax alone; `irreducible.py` adds the ranges.
 
-Sums of few terms, their quotients and remainders by constants, comparisons of these with constants, conjunctions and
-disjunctions of such comparisons, and the smaller or greater of a sum of variables and a constant, each written with the
-fewest operations that its terms take. `shape_of` reads it once and keeps it on the node; `None` is any other
+Shapes are sums of few terms, quotients and remainders of sums by constants, comparisons of sums with constants,
+conjunctions and disjunctions of such comparisons, and min or max of a sum of variables and a constant. Shapes require
+minimal operation counts. `shape_of` caches the shape on the node; None means any other
 expression.
 """
 
@@ -21,18 +21,21 @@ MAX_NESTING: Final = 6  # divisions within one another
 
 _OTHER_WAY: Final = {**MIRRORED, ops.EQ: ops.EQ, ops.NE: ops.NE}
 UPPER: Final = (ops.LT, ops.LE)
-_NEXT: Final = (ops.LE, ops.GT)  # comparisons with c that say of `>= c + 1` whether it holds
+_NEXT: Final = (ops.LE, ops.GT)  # comparisons with c that amount to `>= c + 1` or its negation
 
 
 class ProductShape(NamedTuple):
-    """A product of two variables: where nothing depends on its values."""
+    """A product of two variables, in a context that does not depend on its interval."""
 
     factors: tuple[Expr, Expr]
 
 
 class DivisionShape(NamedTuple):
-    """A dividend by a constant; `reduced` is the dividend without multiples of the divisor, `rests` what is left of it
-    beside the multiples of each divisor of the constant."""
+    """A quotient or remainder by a constant.
+
+    reduced: the dividend without multiples of the divisor.
+    rests: for each common divisor of the constant and some coefficients, the remaining terms of the dividend.
+    """
 
     is_remainder: bool
     divisor: int
@@ -48,7 +51,7 @@ ShapeTerm: TypeAlias = (
 
 
 class SumShape(NamedTuple):
-    """`const + sum(k * term)`, written with as few operations as that takes."""
+    """`const + sum(k * term)`, written with the fewest operations."""
 
     const: int
     terms: tuple[ShapeTerm, ...]
@@ -67,16 +70,20 @@ class ComparisonShape(NamedTuple):
 
 
 class JunctionShape(NamedTuple):
-    """A comparison, or several of which each says something of its own; `written` with constants on the right, where
-    that is not as it stands."""
+    """A conjunction or disjunction of independent comparisons.
+
+    written: the condition with constants on the right-hand sides, if it differs from the node.
+    """
 
     written: Cond | None
     parts: tuple[ComparisonShape, ...]
 
 
 class ChoiceShape(NamedTuple):
-    """A sum of variables or a constant, whichever is smaller (or greater); `written` with the constant on the right,
-    where that is not as it stands."""
+    """The min or max of a sum of variables and a constant.
+
+    written: the choice with its constant operand moved right, if that changes the node.
+    """
 
     written: Expr | None
     total: SumShape
@@ -90,9 +97,9 @@ _TOO_DEEP: Final = object()
 
 
 def shape_of(e: Any, nesting: int = MAX_NESTING) -> Any:
-    """The shape of an expression, `None` for any other; not kept where it was not looked for far enough.
+    """The shape of an expression, or None; not cached if the nesting limit cut the search short.
 
-    What is kept on a node does not mention it, or it would live until a collection of cycles.
+    Invariant: a cached shape does not refer to its node, which would make a reference cycle.
     """
     try:
         return e.glance
@@ -112,7 +119,7 @@ def shape_of(e: Any, nesting: int = MAX_NESTING) -> Any:
 
 
 def _part(e: Expr, nesting: int) -> Any:
-    """The sum that an operand is; else `None`, or that it was not looked for far enough."""
+    """The sum shape of an operand; None for other shapes, `_TOO_DEEP` beyond the nesting limit."""
     found = shape_of(e, nesting)
     return None if type(found) is ChoiceShape else found
 
@@ -165,7 +172,7 @@ def _sum_of(e: Expr, nesting: int) -> Any:
 
 
 def _checked_sum(const: int, terms: tuple[ShapeTerm, ...], variables: list[Expr]) -> SumShape | None:
-    """The sum, where it is written with as few operations as its terms take."""
+    """The sum shape, if the sum is written with the fewest operations."""
     starts, is_plain, has_product = const > 0, True, False
     sizes: set[int] = set()
     for _, k, inner in terms:
@@ -215,7 +222,7 @@ def _division_of(node: Expr, nesting: int) -> Any:
 
 
 def _is_reduced(dividend: SumShape, c: int) -> bool:
-    """Whether no coefficient becomes shorter modulo c, nor like another one, and no remainder in it does nothing."""
+    """Whether no coefficient shrinks modulo c or equals another one there, and no inner remainder is redundant."""
     if not 0 <= dividend.const < c:
         return False
     sizes: set[int] = set()
@@ -231,7 +238,7 @@ def _is_reduced(dividend: SumShape, c: int) -> bool:
 
 
 def _rests(total: SumShape, divisors: set[int]) -> Rests:
-    """For each divisor that some terms are multiples of, the other terms."""
+    """For each divisor shared by some coefficients, the remaining terms."""
     found = {g for g in divisors if g > 1}
     if not found:
         return ()
@@ -284,7 +291,7 @@ def _junction_of(e: Cond, nesting: int) -> Any:
 
 
 def _stand_beside(junction: ops.Op, a: ComparisonShape, p: Cond, b: ComparisonShape, q: Cond) -> bool:
-    """Whether two parts say nothing of one another, and are not to be written as one."""
+    """Whether two parts are independent and cannot merge into one comparison."""
     if a.total.variables.isdisjoint(b.total.variables):
         return a.op is not b.op or a.op in (ops.EQ, ops.NE) or p.args[1] is not q.args[1]
     if p.args[0] is not q.args[0] or {a.op, b.op} & {ops.EQ, ops.NE}:
@@ -297,7 +304,7 @@ def _stand_beside(junction: ops.Op, a: ComparisonShape, p: Cond, b: ComparisonSh
 
 
 def _comparison_of(e: Cond, nesting: int) -> Any:
-    """(as written, the comparison)"""
+    """(condition with the constant on the right, its shape)"""
     op = e.op
     if op not in _OTHER_WAY:
         return None
@@ -338,5 +345,5 @@ def _is_congruence(dividend: SumShape) -> bool:
 
 
 def threshold(part: ComparisonShape) -> int:
-    """t for an inequality that holds for all sums from t on, or for all below t."""
+    """The threshold t of an inequality, which is equivalent to sum >= t or sum < t."""
     return part.right + 1 if part.op in _NEXT else part.right

@@ -30,7 +30,7 @@ from intset.simplify.conditions import negated
 from intset.simplify.order import OrderDecider
 from intset.simplify.sums import TermSum
 
-MAX_TERMS: Final = 16  # of a longer sum no candidate is tried
+MAX_TERMS: Final = 16  # longer sums have no candidates
 
 Candidate = tuple[str, Expr]  # rule, expression
 
@@ -41,7 +41,7 @@ def written(node: Expr) -> Iterator[tuple[str, Expr]]:
 
 
 def sum_candidates(node: Expr, order: OrderDecider) -> Iterator[Candidate]:
-    """What else the sum may be written as; some of it is shorter only after its parts are simplified."""
+    """Rewrites of a sum; some pay off after their parts are simplified."""
     total = sums.read(node)
     if not 0 < len(total.terms) <= MAX_TERMS:
         return
@@ -84,7 +84,7 @@ def _pairs(total: TermSum) -> Iterator[Candidate]:
 
 
 def _like(p: Cond, q: Cond) -> int:
-    """1 where the conditions are the same, -1 where one is written as the other's negation, else 0."""
+    """1 for equal conditions, -1 for a condition and its negation, else 0."""
     if p is q:
         return 1
     other = negated(p)
@@ -92,7 +92,7 @@ def _like(p: Cond, q: Cond) -> int:
 
 
 def _cancelled(total: TermSum) -> Iterator[Candidate]:
-    """The sum without two bounds that differ by a constant: of operands in whatever order and grouping."""
+    """Cancel two min or max terms whose sum is a constant, for any order and grouping of operands."""
     seen: list[tuple[Expr, Op, _Operands]] = []
     for term, k in total.terms.items():
         if term.op not in OPPOSITE and term.op is not ops.ABS:
@@ -148,7 +148,7 @@ def _as_bound(term: Expr, k: int) -> tuple[Op, _Operands]:
 
 
 def _opposite(a: _Operands, b: _Operands) -> int | None:
-    """d where the operands of one bound are d minus those of the other: min(a_i) + max(d - a_i) = d."""
+    """The constant d with min(a_i) + max(d - a_i) = d, if the operands pair up so."""
     found = None
     for terms, c in a.items():
         other = b.get(frozenset((t, -k) for t, k in terms))
@@ -177,7 +177,7 @@ def _into_bound(total: TermSum, term: Expr, k: int) -> Iterator[Candidate]:
 
 
 def _into_chain(total: TermSum, term: Expr, k: int) -> Iterator[Candidate]:
-    """`min(a + z, b, c) - z` as `min(a, min(b, c) - z)`: operands that have none of what is moved stay together."""
+    """`min(a + z, b, c) - z` as `min(a, min(b, c) - z)`: operands without the moved term stay together."""
     operands = chain(term.op, term)
     if not 2 < len(operands) <= MAX_OPERANDS or abs(k) != 1:
         return
@@ -194,7 +194,7 @@ def _into_chain(total: TermSum, term: Expr, k: int) -> Iterator[Candidate]:
 
 
 def _turned(total: TermSum, term: Expr, k: int) -> Iterator[Candidate]:
-    """A bound that is taken away, with its operands negated: it pays where one of them is written with a minus."""
+    """Turn a subtracted min or max into an added max or min of negated operands, if one has a minus sign."""
     args = [sums.scaled(sums.read(arg), -1) for arg in term.args]
     if any(c > 0 for arg in args for c in arg.terms.values()):
         turned = make(OPPOSITE[term.op], tuple(map(sums.write, args)))
@@ -214,7 +214,7 @@ def _into_branches(total: TermSum, term: Expr, k: int) -> Iterator[Candidate]:
 
 
 def _movable(rest: TermSum, args: tuple[Expr, ...]) -> list[TermSum]:
-    """The parts of the rest that meet their like inside: terms that an operand has, and the constant."""
+    """Parts of the rest worth moving inside: terms that also occur in an operand, and the constant."""
     inside: set[Expr] = set()
     for arg in args:
         inside.update(_below(arg))
@@ -228,7 +228,7 @@ def _movable(rest: TermSum, args: tuple[Expr, ...]) -> list[TermSum]:
 
 
 def _below(e: Expr) -> set[Expr]:
-    """The terms of an operand, and of the choices in it."""
+    """Terms of an operand, including those inside its choices."""
     found: set[Expr] = set()
     stack: list[Expr] = [e]
     for _ in range(32):
@@ -248,7 +248,7 @@ REMAINDER_OF: Final = {ops.FLOORDIV: ops.FLOORMOD, ops.TRUNCDIV: ops.TRUNCMOD}
 
 
 def _quotient_candidates(total: TermSum, order: OrderDecider) -> Iterator[Candidate]:
-    """What a sum with quotients or remainders may be written as."""
+    """Rewrites of a sum with quotients or remainders."""
     yield from _of_one_kind(total)
     if len(total.terms) > 1 and (floored := _floored(total, order)) != total:
         yield "quotients that round down", sums.write(floored)
@@ -302,7 +302,7 @@ def _remainders(total: TermSum) -> Iterator[Candidate]:
 
 
 def _into_quotients(total: TermSum) -> Iterator[Candidate]:
-    """What stands beside a quotient by a constant within its dividend; one that is taken away as one that is added."""
+    """Move addends into the dividend of a quotient by a constant; turn a subtracted quotient into an added one."""
     for term, k in total.terms.items():
         if term.op is not ops.FLOORDIV or term.args[1].op is not ops.CONST or term.args[1].data < 2:
             continue
@@ -321,7 +321,7 @@ def _into_quotients(total: TermSum) -> Iterator[Candidate]:
 
 
 def _beside(rest: TermSum, dividend: TermSum, k: int) -> list[TermSum]:
-    """The parts of the rest that may go into a dividend: the terms that it has, the constant, both or nothing."""
+    """Parts of the rest to move into a dividend: shared terms, the constant, both or neither."""
     shared = TermSum(0, {t: w for t, w in rest.terms.items() if t in dividend.terms and w % k == 0})
     parts = [TermSum(0, {})]
     if shared.terms:
@@ -332,7 +332,7 @@ def _beside(rest: TermSum, dividend: TermSum, k: int) -> list[TermSum]:
 
 
 def _floored(total: TermSum, order: OrderDecider) -> TermSum:
-    """The sum with one kind of quotient, that rounds down: by constants, truncated ones of what is not negative."""
+    """The sum with ceiling quotients, and truncated quotients of nonnegative dividends, as floor quotients."""
     new = TermSum(total.const, {})
     for term, k in total.terms.items():
         written = term
@@ -393,7 +393,7 @@ def _parities(total: TermSum) -> Iterator[Candidate]:
 
 
 def _neighbours(total: TermSum) -> Iterator[Candidate]:
-    """The difference of two quotients by one constant: what their dividends differ by stands beside a remainder."""
+    """Difference of two quotients by one constant, as a quotient of a remainder plus the dividends' difference."""
     seen: list[tuple[Expr, int, TermSum]] = []
     for term, k in total.terms.items():
         if term.op is not ops.FLOORDIV or term.args[1].op is not ops.CONST or term.args[1].data < 1:

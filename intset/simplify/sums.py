@@ -1,8 +1,8 @@
-"""Sums: read as a constant and terms with coefficients, and written with few operations.
+"""Sums read as a constant plus terms with coefficients, and written back with few operations.
 
     k*x + k*y = (x + y)*k            y*x + z*x = (y + z)*x            x*y*z + x*z = (y + 1)*x*z
 
-The terms stay in the order in which they were met; a sum does not begin with a negative term when another can.
+Terms keep their order of occurrence, except that a positive term comes first if there is one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from intset.expr import ops
 from intset.expr.node import Expr, const, make
 from intset.linear.form import is_sum, spine
 
-MAX_FACTORED: Final = 24  # terms; factors are looked for in sums of at most this many
+MAX_FACTORED: Final = 24  # terms; longer sums are not factored
 
 
 class TermSum(NamedTuple):
@@ -45,7 +45,7 @@ class TermSum(NamedTuple):
 
 
 def read(e: Expr) -> TermSum:
-    """The sum that `e` is; any other expression is a sum of one term."""
+    """Parse an expression as a sum; other operations become single terms."""
     if e.op is ops.VAR:
         return TermSum(0, {e: 1})
     if e.op is ops.CONST:
@@ -70,7 +70,7 @@ def read(e: Expr) -> TermSum:
 
 
 def _unscaled(e: Expr) -> tuple[int, Expr | None]:
-    """(k, the rest) for a product in which constants with the product k stand."""
+    """(k, rest) for a product whose constant factors multiply to k."""
     scale, rest = 1, []
     for factor in factors_of(e):
         if factor.op is ops.CONST:
@@ -86,7 +86,7 @@ MAX_FACTORS: Final = 64
 
 
 def factors_of(e: Expr) -> list[Expr]:
-    """The factors of a product from left to right; of a longer product than is looked at, itself."""
+    """Factors of a product from left to right; products beyond `MAX_FACTORS` factors count as one factor."""
     found: list[Expr] = []
     stack = [e]
     while stack:
@@ -123,8 +123,7 @@ _Part = tuple[int, list[Expr]]  # coefficient, factors
 
 
 def _written(parts: list[_Part], offset: int) -> Expr:
-    """The sum of the parts and the offset, common factors taken out as long as that saves an operation."""
-    done: list[tuple[Expr, int]] = []  # what was taken together, in the place of its first part
+    """The sum of the parts and the offset, with common factors extracted while that saves an operation."""
     while True:
         found = _best_factor(parts)
         if found is None:
@@ -148,8 +147,7 @@ def _written(parts: list[_Part], offset: int) -> Expr:
             if inner.op is ops.MUL and inner.args[1].op is ops.CONST:  # (x*4)*y counts as 4 * x*y
                 scale, factors = inner.args[1].data, [inner.args[0], found]
             parts = [*left[:first], (scale, factors), *left[first:]]
-    done = [(multiplied(factors), k) for k, factors in parts]
-    return _added(done, offset)
+    return _added([(multiplied(factors), k) for k, factors in parts], offset)
 
 
 def _removed(factors: list[Expr], one: Expr) -> list[Expr]:
@@ -166,7 +164,7 @@ def _divides(found: Expr | int, part: _Part) -> bool:
 
 
 def _best_factor(parts: list[_Part]) -> Expr | int | None:
-    """The coefficient or factor that most parts share, at least two."""
+    """The coefficient or factor shared by most parts; None if no two parts share one."""
     if len(parts) < 2:
         return None
     count: dict[Expr | int, int] = {}
@@ -200,7 +198,7 @@ def _added(terms: list[tuple[Expr, int]], offset: int) -> Expr:
         total = const(offset)  # -5 - x
         offset, rest = 0, terms
     else:
-        if place is None:  # all negative: -x takes an operation, x * -4 takes none besides its own
+        if place is None:  # all negative: begin with x * -4, because -x costs one more operation
             place = next((n for n, (_, k) in enumerate(terms) if k != -1), 0)
             first, k = terms[place]
             total = make(ops.NEG, (first,)) if k == -1 else _scaled(first, k)
@@ -216,7 +214,7 @@ def _added(terms: list[tuple[Expr, int]], offset: int) -> Expr:
 
 
 def common(a: TermSum, b: TermSum) -> TermSum:
-    """What both sums add: terms with equal coefficients, and the constant where it is the same."""
+    """Common addends: terms with equal coefficients, and the constant if it is equal."""
     terms = {t: k for t, k in a.terms.items() if b.terms.get(t) == k}
     return TermSum(a.const if a.const == b.const else 0, terms)
 

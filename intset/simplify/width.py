@@ -1,7 +1,7 @@
-"""Whether the steps of an expression need a wider machine type than those of an equal one.
+"""Overflow check of rewrites: whether a new expression needs a wider machine type than the old one.
 
-A step is seen to need none where its value is one that is computed anyway, where it lies between two values that are
-(0 is always there), or where its bounds fit. `min(x, y - z) + z` as `min(x + z, y)` may overflow: x + z is a new value.
+A new step is safe if its interval fits, if an old step has the same value, or if its value lies between two old values
+(0 counts as one). `min(x, y - z) + z` as `min(x + z, y)` may overflow: x + z is a new value.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from intset.expr.node import Expr, Node
 from intset.linear.canonical import Normalizer
 from intset.linear.form import ZERO, Linear
 
-MAX_STEPS: Final = 8  # of the given expression that a new step is held against
+MAX_STEPS: Final = 8  # old steps compared with a new step
 
-_CHOOSING = (ops.MIN, ops.MAX, ops.SELECT)  # what they are fits where their operands do
+_CHOOSING = (ops.MIN, ops.MAX, ops.SELECT)  # fit if their operands fit
 
 
 def no_wider(new: Node, old: Node, known: Normalizer, bits: int) -> bool:
-    """Whether each step of `new` fits `bits` signed bits, or any wider type that the steps of `old` fit."""
+    """Whether every step of `new` fits in `bits` signed bits, or in any wider type that fits all steps of `old`."""
     have = _below(old)
     most = (1 << (bits - 1)) - 1
     values: list[Linear] | None = None
@@ -58,5 +58,5 @@ def _below(root: Node) -> dict[Node, None]:
 
 
 def _reached(form: Linear, values: list[Linear], known: Normalizer, sign: int) -> bool:
-    """Whether one of the values, or 0, is at least `form` (at most, for a sign of -1)."""
+    """Whether a value, or 0, bounds `form` from above (from below for sign -1)."""
     return any(known.is_nonneg(value.minus(form).scale(sign)) for value in (ZERO, *values[:MAX_STEPS]))
