@@ -1,4 +1,4 @@
-"""`infer_bound`: the pass over the stages of a schedule, and its answer."""
+"""`infer_bound`, the pass over the stages of a schedule, and its answer `BoundsMap`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from intset.expr.range import Range
 from intset.expr.text import shown
 
 _COMPUTE = ("exact", "box", "auto")
-_CHOICE = "lowering.forms.choose"  # the layer above knows what nests cost; it is found by name
+_CHOICE = "lowering.forms.choose"  # imported by name: the cost model of nests is in a layer above
 
 
 def infer_bound(
@@ -50,24 +50,26 @@ def infer_bound(
     compute: str | Mapping[Any, str] = "exact",
     compact: bool = False,
 ) -> BoundsMap:
-    """InferBound: the range of every axis, and what is required, computed and stored of every tensor.
+    """InferBound: the range of every axis; the required, computed and allocated elements of every tensor.
+
+    Guarantee: required regions contain every element read, and equal that set if `is_exact`. Computed regions contain
+    the required ones. Sizes in shapes are nonnegative.
 
     Parameters
     ----------
-    schedule: as the script wrote it; it is not changed.
-    ctx: facts and ranges of sizes. A variable in a shape is at least 0 in any case.
-    at: values of sizes, by variable or by name; the answer is then as exact as with constants.
-    domain: name of the domain that answers, instead of that of `ctx` or the configured one.
-    compute: "exact": a nest is guarded where its box exceeds what is needed, so what is computed is what is required.
-        "box": there are no such guards, what is computed is the box in each instance, and so is what that reads.
-        "auto": of each stage what is cheaper, as `lower` chooses. A mapping from tensors or stages to "exact" or "box"
-        says it of each; the others are "exact".
-    compact: whether strides and equations of what is computed are folded out of the storage (`storage.compact`).
+    schedule: the schedule; unchanged.
+    ctx: facts and ranges of sizes.
+    at: values of sizes, by variable or name; answers are as exact as for constant shapes.
+    domain: the answering domain; by default that of `ctx`, then of the configuration.
+    compute: "exact": guards restrict each nest to its required region. "box": no such guards; each instance computes
+        the outer box, and reads accordingly. "auto": the cheaper one for each stage, as in `lower`. A mapping from
+        tensors or stages to "exact" or "box" chooses for each; the default is "exact".
+    compact: whether storage omits strides and equations of the computed region (`storage.compact`).
 
     Raises
     ------
-    ScheduleError: the schedule breaks a rule; the sentence names stage and axis.
-    InputError: a bad argument.
+    ScheduleError: an illegal schedule; the message names stage and axis.
+    InputError: an invalid argument.
     """
     if not isinstance(schedule, Schedule):
         raise InputError(f"infer_bound takes a schedule made by te.create_schedule, not {shown(schedule)}")
@@ -80,7 +82,7 @@ def infer_bound(
     if compute == "auto":
         chosen: BoundsMap = importlib.import_module(_CHOICE).bounds_of(schedule, ctx, at, domain, compact)
         return chosen
-    given = Context() if ctx is None else ctx.extended()  # of its own: the map answers after the caller's blocks end
+    given = Context() if ctx is None else ctx.extended()  # independent of the caller's blocks
     name = config.current(domain or given.domain).domain
     normalized, sharing = shared.normalized(schedule)
     sizes = ScheduleSizes(normalized, at)
@@ -123,19 +125,24 @@ def _stage_of(schedule: Schedule, key: Any) -> Stage:
 
 
 class BoundsMap(Configured):
-    """What `infer_bound` found out. `bound.infer` says what each answer means.
+    """The answer of `infer_bound`. `bound.infer` documents each method for code generators.
 
-    `b[axis]` is the range of an axis; tensors, operations and stages may be those of the schedule as written.
+    `b[axis]` is the range of an axis. Arguments may belong to the written or to the normalized schedule.
+
+    Invariant: answers are pure functions of the schedule, context and configuration at the call of `infer_bound`.
 
     Attributes
     ----------
-    written: the schedule that was asked about.
-    schedule: the normalized copy of it that all answers speak of.
-    domain, compute, compact: how they were found; where stages differ, `compute` is "auto".
-    boxed, compacted: the stages that compute boxes, and those whose storage is compact.
-    forms: of `compute="auto"`: what was considered for each stage, by the name of its tensor.
-    size_variables: the variables in the shapes of all tensors, each taken to be at least 0.
-    sizes: the values that `at` fixed; formulas of operations still hold the variables.
+    written: the argument of `infer_bound`.
+    schedule: its normalized copy; all answers refer to it.
+    domain: the answering domain.
+    compute: "exact", "box", or "auto" for stages with different values.
+    compact: whether some storage is compact.
+    boxed: the stages that compute outer boxes.
+    compacted: the stages with compact storage.
+    forms: for `compute="auto"`, the forms considered for each stage, by tensor name.
+    size_variables: the variables in shapes, each at least 0.
+    sizes: the values fixed by `at`; formulas of operations keep the variables.
     """
 
     def __init__(self, written: Schedule, state: InferenceState) -> None:
@@ -157,7 +164,7 @@ class BoundsMap(Configured):
 
     @as_configured
     def with_compact(self, stages: Iterable[Stage]) -> BoundsMap:
-        """The same regions, with the storage of these stages compact, and that of all others plain."""
+        """The same regions, with compact storage for these stages and plain storage for all others."""
         chosen = frozenset(of_kind(Stage, stage, "a part of stages") for stage in listed(stages, "stages"))
         return BoundsMap(self.written, replace(self._state, compacted=chosen))
 
@@ -191,15 +198,15 @@ class BoundsMap(Configured):
             for leaf, (stage, loop) in self._state.sharing.replacements.items():
                 is_outer = loop in self._state.sharing.outer[stage]
                 self._ranges[leaf] = Range(loop, 1) if is_outer else self._ranges[loop]
-            for stage, outer in self._state.sharing.outer.items():  # of a root that is such a loop itself, too
+            for stage, outer in self._state.sharing.outer.items():  # roots rebased to shared loops
                 for relation in stage.relations:
                     if isinstance(relation, Rebase) and relation.rebased in outer:
                         self._ranges[relation.parent] = Range(relation.rebased, 1)
-            for stage in self.written.stages:  # axes that a rewrite left behind keep the domain they declare
+            for stage in self.written.stages:  # rewritten axes keep their declared domain
                 for iv in stage.op.root_iter_vars:
                     if iv.dom is not None:
                         self._ranges.setdefault(iv, self._state.sizes.range(iv.dom))
-                if self.stage(stage) in self._state.sharing.added:  # what longer loops are not made of
+                if self.stage(stage) in self._state.sharing.added:  # axes outside of the longer loops
                     for iv, r in pass_down_domain(self._state.sizes.relations(stage), self._ranges).items():
                         self._ranges.setdefault(iv, r)
         return self._ranges
@@ -208,35 +215,33 @@ class BoundsMap(Configured):
 
     @as_configured
     def required(self, tensor: Tensor) -> StageRegion:
-        """The elements that some consumer reads, in one instance of the stage."""
+        """The elements that consumers read, in one instance of the stage."""
         now = self._current(tensor)
         return self._region(self._bounds(now).required[now], now)
 
     @as_configured
     def computed(self, tensor: Tensor) -> StageRegion:
-        """The elements that the nest computes, in one instance of the stage; of a placeholder: those required."""
+        """The elements that the nest computes, in one instance of the stage; the required ones of a placeholder."""
         now = self._current(tensor)
         return self._region(self._bounds(now).computed_of(now), now)
 
     @as_configured
     def allocated(self, tensor: Tensor) -> tuple[Range, ...]:
-        """Where the elements of one instance are kept: mins over loop variables, extents the same in every instance.
+        """The allocated box of one instance: mins over loop variables, extents equal in all instances.
 
-        Of a stage that keeps what it computed (`store_at`) that is the window, over the loops around its storage; along
-        a circular axis what is beyond the range is kept where as many places below or above are.
-        With compact storage neighbours may be further apart than 1: `storage` says how far.
+        For `store_at`, the window over the loops around the storage, modulo the extent along circular axes. For compact
+        storage, the coordinates of place 0 and the numbers of places (`storage` has the strides).
         """
         return self.storage(tensor).allocated
 
     @as_configured
     def storage(self, tensor: Tensor) -> Storage:
-        """Which place of the array each element of one instance is kept at, and the affine map back.
+        """The map from the elements of one instance to places of the array, and its affine inverse.
 
-        Without `compact=True` that is the distance from the mins of `allocated`. With it, what the lattice of the
-        computed elements leaves out takes no place. What others lay out keeps its box: placeholders and outputs,
-        tensors with `storage_align`, those that a tensor intrinsic, an extern or a scan reads or makes (they see the
-        storage as an array). Memory scopes, threads and `double_buffer` make no difference: storage that threads share
-        holds what all of them compute, and a copy is as large as the first.
+        Plain storage: the distance from the mins of `allocated`. Compact storage omits elements outside the lattice of
+        the computed region. Tensors with externally visible layout stay plain: placeholders, outputs, `storage_align`,
+        operands and results of intrinsics, externs and scans. Scopes, threads and `double_buffer` have no influence:
+        storage shared by threads holds the elements of all of them, and buffer copies have equal size.
         """
         now = self._current(tensor)
         found = self._storages.get(now)
@@ -248,7 +253,7 @@ class BoundsMap(Configured):
         return StageRegion(self._state.env, footprint, self._bounds(tensor).fixed, self._root_names())
 
     def _root_names(self) -> dict[Var, tuple[Var, Expr]]:
-        """Each root axis that is a loop: the loop that counts from 0 in its place, and where it starts."""
+        """Rebased root axes, each with its loop from 0 and its start."""
         if self._aliases is None:
             self._aliases = {}
             for bounds in self._stages.values():
@@ -278,10 +283,10 @@ class BoundsMap(Configured):
 
     @as_configured
     def pieces(self, key: Tensor | Operation | Stage, most: int) -> StagePieces | None:
-        """A stage as at most `most` nests over disjoint pieces of its region, none with a guard for the region.
+        """A stage as at most `most` nests over disjoint pieces of its region, without membership guards.
 
-        `None` where its region is a box, so that its nest has no such guard, and where there are no nests that mean
-        the same (`bound.infer.answers.pieces`).
+        `None` for a box, which needs no such guard, and for stages without equivalent nests
+        (`bound.infer.answers.pieces`).
         """
         stage, most = self.stage(key), as_int(most, "most")
         bounds = self._stages.get(stage)
@@ -289,7 +294,7 @@ class BoundsMap(Configured):
             return None
         if stage in self._state.sharing.path:
             return None
-        if any(self.is_slid(iv) for iv in stage.leaf_iter_vars):  # they run in their order
+        if any(self.is_slid(iv) for iv in stage.leaf_iter_vars):  # their iteration order is fixed
             return None
         has_attached = any(self.attached(stage, iv) for iv in stage.leaf_iter_vars)
         shape = self._state.sizes.shape(stage.op.outputs[0])
@@ -297,35 +302,35 @@ class BoundsMap(Configured):
 
     @as_configured
     def guard(self, key: Tensor | Operation | Stage) -> tuple[Cond, ...]:
-        """The conditions under which the body of a stage runs."""
+        """The guards of the body of a stage."""
         return self.nest(key).guards
 
     def is_computed(self, key: Tensor | Operation | Stage) -> bool:
-        """Whether a stage has loops of its own: it is not given, nor inlined."""
+        """Whether a stage has a nest: it is neither placeholder nor inlined."""
         stage = self.stage(key)
         return stage in self._stages and not isinstance(stage.op, PlaceholderOp)
 
     def attach_path(self, key: Tensor | Operation | Stage) -> AttachPath:
-        """The loops around a stage with the stages they belong to, innermost first."""
+        """The loops around a stage with their owners, innermost first."""
         return self._state.paths[self.stage(key)]
 
     def attached(self, key: Tensor | Operation | Stage, leaf: IterVar) -> tuple[Stage, ...]:
-        """The stages computed directly inside a loop of a stage, in the order in which they run."""
+        """The stages computed directly inside a loop of a stage, in execution order."""
         stage = self.stage(key)
         return tuple(s for s in self._places().get(leaf, ()) if attachment(s)[0] is stage)
 
     def loop_name(self, stage: Stage, leaf: IterVar) -> str:
-        """A loop of a stage by name, with that of the stage, or of all that share it: `T1+T2.i`."""
+        """The name of a loop, qualified by its stage or all sharing stages: `T1+T2.i`."""
         return self._state.sharing.name(self.stage(stage), of_kind(IterVar, leaf, "leaf", "an axis"))
 
     def inside(self, leaf: IterVar) -> tuple[Stage, ...]:
-        """The stages computed directly inside a loop, whichever stages share it, in the order of the schedule."""
+        """The stages computed directly inside a loop, for all stages that share it, in schedule order."""
         return tuple(self._places().get(leaf, ()))
 
     def shared_path(self, key: Tensor | Operation | Stage) -> tuple[IterVar, ...]:
-        """The loops around the formula of a stage that others share, from where it is attached inwards.
+        """The shared loops around the formula of a stage, from its attach point inwards.
 
-        A loop that is no leaf of the stage is one of another stage, in which this one is computed anew.
+        A loop that is not its leaf belongs to another stage; this one is recomputed in each iteration.
         """
         stage = self.stage(key)
         path, place = self._state.sharing.path.get(stage, ()), attachment(stage)[1]
@@ -333,25 +338,31 @@ class BoundsMap(Configured):
         return path[start:]
 
     def shared_loop(self, leaf: IterVar) -> StageLoop:
-        """A loop that several stages share, as the stage has it that its range comes from."""
+        """A shared loop, as a loop of its owner.
+
+        Raises
+        ------
+        InputError: not a shared loop.
+        """
         stage = self._state.sharing.loops.get(leaf)
         if stage is None:
             raise InputError(f"{shown(leaf)} is no loop that several stages share")
         return next(loop for loop in self.nest(stage).loops if loop.iv is leaf)
 
     def slid(self, key: Tensor | Operation | Stage) -> tuple[IterVar, ...]:
-        """The loops between the storage of a stage and the stage, outermost first: what their iterations computed is
-        kept (`store_at`). Empty for a stage that is stored where it is computed."""
+        """The loops between storage and stage (`store_at`), outermost first; elements of earlier iterations are kept.
+
+        Empty for a stage stored where it is computed.
+        """
         bounds = self._stages.get(self.stage(key))
         return () if bounds is None else bounds.slid
 
     def is_slid(self, leaf: IterVar) -> bool:
-        """Whether a stage keeps what the iterations of a loop computed."""
+        """Whether some stage keeps elements over the iterations of a loop."""
         return any(leaf is iv for bounds in self._stages.values() for iv in bounds.slid)
 
     def stored(self, leaf: IterVar | None) -> tuple[Stage, ...]:
-        """The stages that have their storage directly inside a loop (`None`: outside of all) and are computed further
-        in."""
+        """The stages with storage directly inside a loop (`None`: at the root) that are computed further in."""
         if self._stored is None:
             self._stored = {}
             for stage, bounds in self._stages.items():
@@ -361,7 +372,7 @@ class BoundsMap(Configured):
         return tuple(self._stored.get(leaf, ()))
 
     def roots(self) -> tuple[Stage, ...]:
-        """The stages computed at the root, in the order in which they run."""
+        """The stages computed at the root, in execution order."""
         return tuple(self._places().get(None, ()))
 
     def _places(self) -> dict[IterVar | None, list[Stage]]:
@@ -377,9 +388,9 @@ class BoundsMap(Configured):
     @property
     @as_configured
     def outside(self) -> tuple[Outside, ...]:
-        """The accesses that leave their tensor, or may for some sizes or data; found when they are first asked for.
+        """The accesses that may leave their tensor for some sizes or data, computed on first use.
 
-        Empty says that every access of the nest is proved to be inside (`bound.infer.answers.outside`).
+        Empty: every access is proved to be inside (`bound.infer.answers.outside`).
         """
         if self._outside is None:
             self._outside = find_outside(self._state)
@@ -389,7 +400,7 @@ class BoundsMap(Configured):
 
     @as_configured
     def explain(self, tensor: Tensor) -> str:
-        """Who asked for which elements of a tensor, at which place, and where precision was given up."""
+        """An explanation: consumers, footprints, attach point, storage, lost precision."""
         now = self._current(tensor)
         bounds = self._bounds(now)
         text = explain(self._state, bounds, now, self.storage(now), lambda footprint: self._region(footprint, now))
@@ -404,7 +415,7 @@ class BoundsMap(Configured):
         return self.schedule.current(tensor)
 
     def _bounds(self, tensor: Tensor) -> StageBounds:
-        """The bounds of the stage of a tensor; those of placeholders are found when they are asked for."""
+        """The bounds of the stage of a tensor; those of placeholders are computed on first use."""
         stage = self.stage(tensor)
         found = self._stages.get(stage)
         if found is None:
