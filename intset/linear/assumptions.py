@@ -1,4 +1,8 @@
-"""What is known of variables and terms beyond numeric ranges."""
+"""`Assumptions`: the facts behind a `Normalizer`; `narrow` adds conditions to them.
+
+The assumptions of a scope are numeric ranges of variables, kept by the `Normalizer` itself, and an `Assumptions` object
+with everything else. An affine condition tightens the interval of every variable and atom in it.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +25,7 @@ NOTHING: Mapping[Any, Any] = MappingProxyType({})
 
 
 class Assumptions(NamedTuple):
-    """What is known beyond numeric ranges."""
+    """Assumptions beyond the numeric ranges of variables."""
 
     nonneg: tuple[Linear, ...] = ()  # forms that are at least 0
     atoms: Mapping[Expr, Interval] = NOTHING  # intervals of atoms
@@ -31,11 +35,11 @@ class Assumptions(NamedTuple):
 NO_ASSUMPTIONS = Assumptions()
 
 
-ROUNDS = 4  # tightening stops here at the latest; every intermediate result is sound
+ROUNDS = 4  # of tightening; the result of every round is sound
 
 
 def narrow(base: Normalizer, conditions: Iterable[Cond]) -> Normalizer:
-    """A normalizer for the points of `base` where all `conditions` hold; its `empty` tells that there is none."""
+    """A normalizer for the points of `base` that satisfy all `conditions`; `empty` is set if no point does."""
     ranges: dict[Var, Interval] = dict(base.ranges)
     nonneg: list[Linear] = list(base.assumptions.nonneg)
     atoms: dict[Expr, Interval] = dict(base.assumptions.atoms)
@@ -50,7 +54,7 @@ def narrow(base: Normalizer, conditions: Iterable[Cond]) -> Normalizer:
         elif part.op is ops.OR:
             choices.append(part)
         else:
-            impossible = True  # what is never true is the only other conjunct that is left
+            impossible = True  # the only other kind of conjunct is the constant False
     is_box = base.is_box and not choices
     for kind, form in forms:
         if kind is not ops.NE and _is_range(base, form):
@@ -71,7 +75,7 @@ def narrow(base: Normalizer, conditions: Iterable[Cond]) -> Normalizer:
             break
         impossible = _any_crossed(ranges) or _any_crossed(atoms)
         if impossible or (len(forms) == 1 and forms[0][0] is ops.GE and not choices):
-            break  # one inequality tells nothing new a second time: it moves each term away from the end it is read at
+            break  # a second round over one inequality is a no-op: it moves each term away from the end it reads
         if round_ + 1 < ROUNDS:
             current = type(base)(
                 dict(ranges), Assumptions(base.assumptions.nonneg, dict(atoms), limits), base.depth + 1
@@ -82,7 +86,7 @@ def narrow(base: Normalizer, conditions: Iterable[Cond]) -> Normalizer:
 
 
 def sharpened(base: Normalizer, kind: ops.Op, form: Linear) -> Clause:
-    """The clause, `form != 0` as an inequality where 0 is an end of the form: a remainder that is not 0 is positive."""
+    """The clause; `form != 0` becomes an inequality if 0 is an end of `form`: a nonzero remainder is positive."""
     if kind is ops.NE:
         low, high = base.bounds(form)
         if low == 0:
@@ -93,7 +97,7 @@ def sharpened(base: Normalizer, kind: ops.Op, form: Linear) -> Clause:
 
 
 def _is_range(base: Normalizer, form: Linear) -> bool:
-    """Whether a comparison of `form` with 0 says no more than a narrower numeric range of one variable."""
+    """Whether comparing `form` with 0 only narrows the numeric range of one variable."""
     if len(form.terms) != 1:
         return False
     (var,) = form.terms
@@ -111,17 +115,17 @@ def _tighten(
         return _tighten_unequal(current, form, ranges)
     changed = False
     for monomial, k, (low, high) in _with_rests(current, form):
-        found: Interval = EVERYTHING
+        interval: Interval = EVERYTHING
         if high is not None:  # k*t >= -others >= -high
-            found = (-(high // k), None) if k > 0 else (None, high // -k)
+            interval = (-(high // k), None) if k > 0 else (None, high // -k)
         if kind is ops.EQ and low is not None:  # k*t <= -low
-            found = iv.meet(found, (None, -low // k) if k > 0 else (-(-low // -k), None))
-        changed |= _learn(current, monomial, found, ranges, atoms)
+            interval = iv.meet(interval, (None, -low // k) if k > 0 else (-(-low // -k), None))
+        changed |= _learn(current, monomial, interval, ranges, atoms)
     return changed
 
 
 def _with_rests(current: Normalizer, form: Linear) -> Iterator[tuple[Expr, int, Interval]]:
-    """Each term of `form`, with bounds of the sum of the others."""
+    """Each term of `form`, with bounds of the rest of the sum."""
     if len(form.terms) == 1:
         ((monomial, k),) = form.terms.items()
         yield monomial, k, (form.const, form.const)
@@ -139,13 +143,13 @@ def _with_rests(current: Normalizer, form: Linear) -> Iterator[tuple[Expr, int, 
 
 
 def _learn(
-    current: Normalizer, e: Expr, found: Interval, ranges: dict[Var, Interval], atoms: dict[Expr, Interval]
+    current: Normalizer, e: Expr, interval: Interval, ranges: dict[Var, Interval], atoms: dict[Expr, Interval]
 ) -> bool:
-    """Record that `e` lies in `found`; a quotient tells about its dividend as well."""
-    if found == EVERYTHING:
+    """Record that `e` lies in `interval`, and propagate to factors and dividends; whether anything changed."""
+    if interval == EVERYTHING:
         return False
     before = current.atom_bounds(e)
-    after = iv.meet(before, found)
+    after = iv.meet(before, interval)
     if after == before:
         return False
     if isinstance(e, Var):
@@ -171,7 +175,7 @@ def _learn(
 
 
 def _factor_of(whole: Interval, other: Interval) -> Interval:
-    """The interval of t where `t * q` lies in `whole` and q, at least 1, in `other`."""
+    """The interval of t given `t * q` in `whole` and q >= 1 in `other`."""
     least, most = other
     if least is None or least < 1:
         return EVERYTHING
@@ -197,7 +201,7 @@ def _tighten_unequal(current: Normalizer, form: Linear, ranges: dict[Var, Interv
 
 
 def _tighten_choice(base: Normalizer, choice: Cond, ranges: dict[Var, Interval]) -> bool:
-    """A disjunction tells that a variable lies in the hull of what its sides say."""
+    """Tighten each variable to the hull of its ranges under both sides of a disjunction."""
     sides = [side for side in (narrow(base, (arm,)) for arm in choice.args) if not side.empty]
     if not sides:
         first = next(iter(ranges), None)

@@ -1,4 +1,7 @@
-"""Numeric intervals `(low, high)`, `None` where unbounded: the arithmetic that canonicalisation asks for on the way."""
+"""Numeric intervals `(low, high)`, `None` for an infinite end: arithmetic, and the intervals of atoms.
+
+Guarantee: each function returns an interval that contains every result of its operation on elements of its arguments.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +72,7 @@ def _bits(*ends: int) -> int:
 
 
 def _unbounded_product(a: Interval, b: Interval) -> Interval:
-    """The sign of the products, where their size is given up."""
+    """A product interval without numeric ends other than 0, for factors of too many bits."""
     if (0, 0) in (a, b):
         return (0, 0)
     if _nonneg(a) and _nonneg(b) or _nonpos(a) and _nonpos(b):
@@ -80,7 +83,7 @@ def _unbounded_product(a: Interval, b: Interval) -> Interval:
 
 
 def floordiv(a: Interval, b: Interval) -> Interval:
-    """The hull of the floor quotients over the divisors in `b` other than 0 (everything where there is none)."""
+    """The hull of floor quotients by the nonzero divisors in `b`; `EVERYTHING` without one."""
     quotients: Interval | None = None
     for part in _signed_parts(b):
         one = _floordiv_signed(a, part)
@@ -112,7 +115,7 @@ def _floordiv_signed(a: Interval, b: Interval) -> Interval:
 
 
 def floormod(a: Interval, b: Interval) -> Interval:
-    """Bounds of the floor remainders over the divisors in `b` other than 0."""
+    """Bounds of floor remainders by the nonzero divisors in `b`."""
     low, high = b
     result: Interval = (
         None if low is None else min(0, low + 1),
@@ -134,7 +137,7 @@ def _nonpos(a: Interval) -> bool:
 
 
 def atom_bounds(known: Normalizer, e: Any) -> Interval:
-    """A numeric interval that contains every value of an atom or monomial, computed anew."""
+    """A numeric interval that contains every value of an atom or monomial; not cached."""
     op = e.op
     if op is ops.VAR:
         return known.ranges.get(e) or _declared(e)
@@ -167,7 +170,7 @@ def _constant_division_bounds(known: Normalizer, e: Any) -> Interval:
         return (None if low is None else low // c, None if high is None else high // c)
     if low is not None and high is not None and low // c == high // c:
         return (low % c, high % c)
-    g = gcd(inner.content(), c)  # the remainder is what it is modulo g
+    g = gcd(inner.content(), c)  # x % c = x (mod g)
     return (inner.const % g, c - g + inner.const % g)
 
 
@@ -184,13 +187,13 @@ def _product_bounds(known: Normalizer, parts: list[Expr]) -> Interval:
     while parts:
         e = parts.pop()
         interval = known.atom_bounds(e)
-        if take_out(parts, e):  # an even power is not negative
+        if take_out(parts, e):  # even powers are nonnegative
             interval = meet(times(interval, interval), (0, None))
         result = times(result, interval)
     return result
 
 
-# -- one function an operation -----------------------------------------------------------------------------------
+# -- one function for each operation -----------------------------------------------------------------------------------
 
 
 def _abs_bounds(a: Interval) -> Interval:
@@ -220,7 +223,7 @@ def _truncdiv_bounds(a: Interval, b: Interval) -> Interval:
 
 
 def _truncmod_bounds(a: Interval, b: Interval) -> Interval:
-    """The remainder has the sign of the dividend; it is no larger than that, and smaller than the divisor."""
+    """Bounds of C remainders: sign of the dividend, magnitude at most the dividend's and below the divisor's."""
     size = _abs_bounds(b)[1]
     short = None if size is None else max(size - 1, 0)
     low = 0 if a[0] is not None and a[0] >= 0 else meet((None if short is None else -short, None), (a[0], None))[0]
@@ -248,7 +251,7 @@ def _inverted(a: Interval) -> Interval:
 
 
 def _bit_range(a: Interval, b: Interval) -> Interval:
-    """The interval of the integers that need no more bits than those of `a` and `b`."""
+    """The integers of at most the bit length of `a` and `b`, nonnegative if both are."""
     nonneg = all(x[0] is not None and x[0] >= 0 for x in (a, b))
     ends = [end for end in (*a, *b) if end is not None]
     if len(ends) < 4:

@@ -1,7 +1,7 @@
-"""Expressions to the linear form, under what is known of the variables' ranges.
+"""`Normalizer`: the assumptions of one scope, and linear forms, bounds and signs of expressions under them.
 
-All divisions become floor divisions (`division.py`), remainders become `x - c*(x // c)` (`division.py`); `rules.py`
-has one rule an operation, `conditions.py` the comparisons, `atoms.py` the bounds of what stays whole.
+All divisions become floor divisions and remainders become `x - c*(x // c)` (`division.py`). `rules.py` has one rule for
+each operation, `conditions.py` the comparisons, `bounds.py` the intervals of atoms, `symbolic.py` the symbolic bound.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from intset.linear.form import (
 )
 from intset.linear.rules import RULES
 
-MAX_PRODUCT_TERMS = 24  # a product with more terms than this stays one atom
-MAX_DEGREE = 32  # a product of more factors stays one atom, too
-MAX_REWRITTEN_TERMS = 128  # a sum of more stands in an atom as it was written, not in canonical order
-MAX_REFINED_ARM = 48  # nodes of a select whose arms are read under its condition; a quarter for each level of nesting
+MAX_PRODUCT_TERMS = 24  # a product with more terms stays one atom
+MAX_DEGREE = 32  # a product with more factors stays one atom
+MAX_REWRITTEN_TERMS = 128  # a longer sum inside an atom keeps its original text
+MAX_REFINED_ARM = 48  # nodes of a select whose arms are read under its condition; a quarter of it per nested select
 
 
 def _is_product(e: Expr) -> bool:
@@ -44,19 +44,27 @@ def _is_product(e: Expr) -> bool:
 
 
 def _primitive(form: Linear) -> tuple[int, Linear]:
-    """(k, form / k) for the largest k that divides everything."""
+    """(k, form / k) for the greatest common divisor k of all coefficients."""
     k = gcd(form.const, form.content())
     return (k, form.divided(k)) if k > 1 else (1, form)
 
 
-Arms = tuple[tuple["Normalizer", Expr], tuple["Normalizer", Expr]]  # of a select, each with who reads it
+Arms = tuple[tuple["Normalizer", Expr], tuple["Normalizer", Expr]]  # arms of a select with their normalizers
 
 
 class Normalizer:
-    """Canonical forms and numeric bounds of expressions over variables with known numeric ranges.
+    """The assumptions of one scope, and the linear forms, conditions, intervals and signs they imply.
 
-    Guarantee: `form(e)` equals `e` wherever `e` is defined and every variable lies in its range; `bounds(f)` contains
-    every such value of `f`; `cond(c)` is right wherever `c` is defined. Each node is visited once.
+    Parameters
+    ----------
+    ranges: numeric interval of each variable; variables without one have their declared bounds.
+    facts: assumptions beyond numeric ranges.
+    depth: how many conditions narrowed it; bounds the effort spent on nested selects.
+    empty: whether no point satisfies the assumptions.
+
+    Guarantee: at every point that satisfies the assumptions and at which `e` is defined, `form(e)` equals `e`,
+    `bounds(form(e))` contains its value, and `cond(c)` equals a defined condition `c`. Each node is visited once.
+    Invariant: the assumptions never change; all other slots are caches.
     """
 
     __slots__ = (
@@ -85,43 +93,43 @@ class Normalizer:
         self.assumptions = facts
         self.depth = depth
         self.empty = empty
-        self.is_box = True  # whether the numeric ranges say all that the facts say
-        self.mark = object()  # stands for this normalizer in what forms remember: they must not keep it alive
+        self.is_box = True  # whether the numeric ranges imply all facts
+        self.mark = object()  # identifies this normalizer in caches of forms, which must not keep it alive
         self.forms: dict[Node, Linear] = {}
         self.conds: dict[Node, Cond] = {}
-        self.compared: dict[Cond, Clause] = {}  # what each canonical comparison says
-        self.intervals: dict[Any, Interval] = {**facts.atoms, **ranges}  # of variables and atoms, as far as asked for
-        self.signs: dict[tuple[int, frozenset[tuple[Expr, int]]], bool] = {}  # forms known to be at least 0, or not
+        self.compared: dict[Cond, Clause] = {}  # the clause of each canonical comparison
+        self.intervals: dict[Any, Interval] = {**facts.atoms, **ranges}  # of variables and atoms met so far
+        self.signs: dict[tuple[int, frozenset[tuple[Expr, int]]], bool] = {}  # cache of `symbolic.is_nonneg`
         self._clauses: dict[Cond, tuple[Clause | Cond, ...]] = {}
         self._without_facts: Normalizer | None = None
         self._narrowed: dict[Cond, Normalizer] = {}
         self._related: frozenset[Var] | None = None
-        self._readers: dict[Node, tuple[Normalizer | None, Normalizer | None]] = {}  # of the arms; none stands for self
+        self._readers: dict[Node, tuple[Normalizer | None, Normalizer | None]] = {}  # of select arms; None means self
 
     # -- entry points -------------------------------------------------------------------------------------------
 
     def form(self, root: Expr) -> Linear:
         """The linear form of `root`."""
-        found = self.forms.get(root)
-        if found is None:
+        form = self.forms.get(root)
+        if form is None:
             self._normalize(root)
-            found = self.forms[root]
-        return found
+            form = self.forms[root]
+        return form
 
     def cond(self, root: Cond) -> Cond:
         """The canonical condition: comparisons against 0 in linear form, negations pushed down, constants folded."""
-        found = self.conds.get(root)
-        if found is None:
+        cond = self.conds.get(root)
+        if cond is None:
             self._normalize(root)
-            found = self.conds[root]
-        return found
+            cond = self.conds[root]
+        return cond
 
     def clauses(self, root: Cond) -> tuple[Clause | Cond, ...]:
-        """The conjuncts of `root` that are not known to hold; see `conditions.clauses`."""
-        found = self._clauses.get(root)
-        if found is None:
-            found = self._clauses[root] = conditions.clauses(self, root)
-        return found
+        """The undecided conjuncts of `root`; see `conditions.clauses`."""
+        parts = self._clauses.get(root)
+        if parts is None:
+            parts = self._clauses[root] = conditions.clauses(self, root)
+        return parts
 
     def regroup(self, form: Linear) -> Linear:
         """`form` with every `r - c*(r // c)` whose terms it has written as `r % c`; `form` itself where there is none.
@@ -146,11 +154,11 @@ class Normalizer:
         return result
 
     def is_nonneg(self, form: Linear) -> bool:
-        """Whether `form` is known to be at least 0 everywhere."""
+        """Prove `form >= 0`; False means unknown."""
         return self._is_at_least(form, 0)
 
     def is_positive(self, form: Linear) -> bool:
-        """Whether `form` is known to be at least 1 everywhere."""
+        """Prove `form >= 1`; False means unknown."""
         return self._is_at_least(form, 1)
 
     def _is_at_least(self, form: Linear, least: int) -> bool:
@@ -162,7 +170,7 @@ class Normalizer:
         return symbolic.is_nonneg(self, form.shift(-least))
 
     def _tells_more(self, form: Linear) -> bool:
-        """Whether eliminating variables may tell more of a sum than bounds of its terms: it has sizes or products."""
+        """Whether the symbolic bound can improve on intervals: the sum has sizes or products."""
         if len(form.terms) < 2:
             return False
         if self.assumptions.limits:
@@ -176,7 +184,7 @@ class Normalizer:
         return False
 
     def sign(self, form: Linear) -> int:
-        """1 where `form` is known to be at least 0 everywhere, -1 where at most 0, 0 where neither is known."""
+        """1 if `form >= 0` is proved, -1 if `form <= 0` is, else 0."""
         low, high = self.bounds(form)
         if low is not None and low >= 0:
             return 1
@@ -187,27 +195,27 @@ class Normalizer:
         return 1 if symbolic.is_nonneg(self, form) else -1 if symbolic.is_nonneg(self, form.scale(-1)) else 0
 
     def may_be_zero(self, form: Linear) -> bool:
-        """Whether 0 is not known to be excluded."""
+        """Whether `form` may take the value 0, as far as bounds and signs tell."""
         low, high = self.bounds(form)
         return (low is None or low <= 0) and (high is None or high >= 0) and not self.is_positive(form)
 
     @property
     def related(self) -> frozenset[Var]:
-        """The variables that facts speak of beyond their numeric ranges and symbolic ends."""
-        found = self._related
-        if found is None:
+        """The variables of facts that ranges and symbolic ends do not express."""
+        related = self._related
+        if related is None:
             atoms = [e for fact in self.assumptions.nonneg for e in fact.terms]
             atoms += [e for e in self.assumptions.atoms if e.op is not ops.VAR]
-            found = self._related = frozenset(free_vars(*atoms)) if atoms else frozenset()
-        return found
+            related = self._related = frozenset(free_vars(*atoms)) if atoms else frozenset()
+        return related
 
     # -- bounds -------------------------------------------------------------------------------------------------
 
     def bounds(self, form: Linear) -> Interval:
         """A numeric interval that contains every value of `form`."""
-        found = form.interval
-        if found is not None and found[0] is self.mark:
-            return found[1]
+        cached = form.interval
+        if cached is not None and cached[0] is self.mark:
+            return cached[1]
         interval = self.sum_bounds(form)
         if len(form.terms) > 1:
             regrouped = self.regroup(form)
@@ -219,7 +227,7 @@ class Normalizer:
         return interval
 
     def sum_bounds(self, form: Linear) -> Interval:
-        """Bounds of the sum as it stands, term by term."""
+        """Bounds of the sum, term by term."""
         known = self.intervals
         low: int | None = form.const
         high: int | None = form.const
@@ -234,13 +242,13 @@ class Normalizer:
 
     def atom_bounds(self, e: Expr) -> Interval:
         """A numeric interval that contains every value of an atom or monomial."""
-        found = self.intervals.get(e)
-        if found is None:
-            found = self.intervals[e] = iv.atom_bounds(self, e)
-        return found
+        interval = self.intervals.get(e)
+        if interval is None:
+            interval = self.intervals[e] = iv.atom_bounds(self, e)
+        return interval
 
     def _bounds_beside(self, form: Linear, fact: Linear) -> Interval:
-        """Bounds of `form` by adding or subtracting the multiple of `fact >= 0` that cancels a common term."""
+        """Bounds of `form` plus or minus the multiple of `fact >= 0` that cancels a common term."""
         low = high = None
         get = form.terms.get
         tried: list[tuple[int, int]] = []
@@ -262,9 +270,9 @@ class Normalizer:
         return (low, high)
 
     def _plain_bounds(self, form: Linear) -> Interval:
-        """Bounds from ranges alone: what the use of a fact rests on, so that no fact is asked about itself."""
+        """Bounds without `nonneg` facts, so that the use of a fact never recurses into it."""
         if is_affine(form):
-            return self.sum_bounds(form)  # facts do not touch the bounds of a variable beyond its range
+            return self.sum_bounds(form)  # bounds of a variable are its range, whatever the facts
         plain = self._without_facts
         if plain is None:
             assumptions = self.assumptions._replace(nonneg=())
@@ -310,11 +318,11 @@ class Normalizer:
                         stack.extend(waiting)
                         continue
                 form = self._combine(*total)
-                if node in long or any([e.op is not ops.VAR for e in form.terms]):  # noqa: C419  # asked often
-                    form = form.as_written()  # atoms are asked about as others write them, long sums by known parts
+                if node in long or any([e.op is not ops.VAR for e in form.terms]):  # noqa: C419  # hot
+                    form = form.as_written()  # atoms in text order; long sums by their parts
                 if len(form.terms) > MAX_REWRITTEN_TERMS:
                     form.source = node
-                forms[node] = form  # last: other threads may be waiting for it
+                forms[node] = form  # assigned last: other threads may read it
             else:
                 waiting = []
                 for arg in node.args if op is not ops.SELECT else self._read_here(node):
@@ -333,13 +341,13 @@ class Normalizer:
                     conds[node] = conditions.RULES[op](self, node)
                 else:
                     forms[node] = form = RULES[op](self, node).as_written()
-                    for e in form.terms:  # from the leaves up, so that no bound is asked for through many levels
+                    for e in form.terms:  # bottom-up, so that bounds never recurse deeply
                         if e not in self.intervals:
                             self.atom_bounds(e)
             stack.pop()
 
     def _read_here(self, node: Any) -> Sequence[Node]:
-        """The arguments of a select that are read under what is known here: the condition first, then open arms."""
+        """The arguments of a select that this normalizer reads: first the condition, then arms it does not narrow."""
         cond = self.conds.get(node.args[0])
         if cond is None:
             answer: Sequence[Node] = node.args[:1]
@@ -360,9 +368,9 @@ class Normalizer:
         for leaf, factor in leaves.items():
             form = forms.get(leaf)
             if form is None:
-                interval = ranges.get(leaf)  # type: ignore[call-overload]  # without a form: a variable
+                interval = ranges.get(leaf)  # type: ignore[call-overload]  # a leaf without a form is a variable
                 if interval is not None and interval[0] != interval[1] and leaf not in terms and factor:
-                    terms[leaf] = factor  # most leaves: a variable with a range, met for the first time
+                    terms[leaf] = factor  # fast path: a first occurrence of a variable with a range
                     continue
                 form = forms[leaf] = self._variable(leaf)
             if factor:
@@ -377,33 +385,33 @@ class Normalizer:
             return atom(make(ops.MUL, tuple(sorted((self.atomized(a), self.atomized(b)), key=_is_product))))
         if len(a.terms) * len(b.terms) <= MAX_PRODUCT_TERMS:
             return a.times(b)
-        (k, a), (m, b) = _primitive(a), _primitive(b)  # t*8 times t is 8 times t*t
+        (k, a), (m, b) = _primitive(a), _primitive(b)  # (t*8) * t = 8 * (t*t)
         return Linear(0, {product(self.atomized(a), self.atomized(b)): k * m})
 
     def atomized(self, form: Linear) -> Expr:
-        """`form` as an expression whose form is remembered."""
+        """`form` as an expression; its form is cached."""
         e = form.source
         if e is None:
             e = form.expr()
             if e not in self.forms:
-                self.forms[e] = form.as_written()  # whoever asks for it first, in whatever order its terms came
+                self.forms[e] = form.as_written()  # in text order, whoever reads it first
         return e
 
     # -- branches -----------------------------------------------------------------------------------------------
 
     def branches(self, e: Node) -> Arms:
-        """The arms of a select, each with a normalizer whose ranges are narrowed by the condition.
+        """The arms of a select, each with a normalizer narrowed by the condition.
 
-        A large arm is read as it stands: in a tower of selects each level would be read again under every other. So is
-        a constant one where the condition for it is a choice of comparisons: each is open, so there is a point for it.
+        This normalizer itself reads large arms, because a tower of selects would otherwise be read again at each level,
+        and constant arms guarded by a disjunction of undecided comparisons, which narrowing cannot empty.
         """
         cond, if_true, if_false = e.args
-        found = self._readers.get(e)
-        if found is None:
-            found = self._readers[e] = self._found_readers(cond, if_true, if_false)
-        return (found[0] or self, if_true), (found[1] or self, if_false)
+        readers = self._readers.get(e)
+        if readers is None:
+            readers = self._readers[e] = self._arm_readers(cond, if_true, if_false)
+        return (readers[0] or self, if_true), (readers[1] or self, if_false)
 
-    def _found_readers(self, cond: Cond, if_true: Expr, if_false: Expr) -> tuple[Normalizer | None, Normalizer | None]:
+    def _arm_readers(self, cond: Cond, if_true: Expr, if_false: Expr) -> tuple[Normalizer | None, Normalizer | None]:
         limit = MAX_REFINED_ARM >> (2 * self.depth)
         if not is_small(limit, (cond, if_true, if_false)):
             return None, None
@@ -412,15 +420,15 @@ class Normalizer:
         return yes, no
 
     def remember_branches(self, e: Expr, yes: Normalizer, a: Linear, no: Normalizer, b: Linear) -> None:
-        """The arms of `e` are read as the forms `a` and `b` by the normalizers for their points."""
+        """Cache the forms `a` and `b` of the arms of `e` under their normalizers `yes` and `no`."""
         _, if_true, if_false = e.args
         self._readers[e] = (None if yes is self else yes, None if no is self else no)
         yes.forms.setdefault(if_true, a.as_written())
         no.forms.setdefault(if_false, b.as_written())
 
     def narrowed(self, cond: Cond) -> Normalizer:
-        """A normalizer for the points where `cond` holds as well."""
-        found = self._narrowed.get(cond)
-        if found is None:
-            found = self._narrowed[cond] = narrow(self, (cond,))
-        return found
+        """The normalizer under the additional assumption `cond`, cached."""
+        inside = self._narrowed.get(cond)
+        if inside is None:
+            inside = self._narrowed[cond] = narrow(self, (cond,))
+        return inside

@@ -1,8 +1,8 @@
 """Conditions in canonical form: comparisons of a linear form against 0, decided where its bounds decide them.
 
-A comparison has two faces. A `Clause` `(kind, form)` says `form >= 0`, `== 0` or `!= 0`; it is what facts are worked
-with. The canonical condition is an expression, positive terms on the left and negative ones on the right; it is built
-only when somebody asks for an expression.
+A comparison has two representations. A `Clause` `(kind, form)` denotes `form >= 0`, `== 0` or `!= 0`; facts are
+processed as clauses. The canonical condition is an expression with positive terms on the left and negative terms on the
+right, built on demand.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ Clause = tuple[ops.Op, Linear]  # (GE or EQ or NE, form against 0)
 
 
 def clauses(known: Normalizer, cond: Cond) -> tuple[Clause | Cond, ...]:
-    """The conjuncts of `cond` that are not known to hold: comparisons as clauses, all else as canonical conditions.
+    """The undecided conjuncts of `cond`: comparisons as clauses, others as canonical conditions.
 
-    Nothing is left of a condition that is known to hold; one that is known to fail has `truth(False)` among them.
+    A condition proved true has no conjuncts left; a condition proved false has the conjunct `truth(False)`.
     """
     if cond.op in DIFFERENCES:
         verdict = _judged_comparison(known, cond)
@@ -34,7 +34,7 @@ def clauses(known: Normalizer, cond: Cond) -> tuple[Clause | Cond, ...]:
 
 
 def judged(known: Normalizer, kind: ops.Op, form: Linear) -> Clause | bool:
-    """The clause `form >= 0`, `== 0` or `!= 0` in lowest terms, or whether it always or never holds."""
+    """The clause `form >= 0`, `== 0` or `!= 0` in lowest terms, or its truth value."""
     if not form.terms:
         return form.const >= 0 if kind is ops.GE else (form.const == 0) is (kind is ops.EQ)
     g = form.content()
@@ -72,7 +72,7 @@ def _stated(known: Normalizer, verdict: Clause | bool) -> Cond:
     return cond
 
 
-# -- rules: one entry an operation ------------------------------------------------------------------------------
+# -- rules: one for each operation ------------------------------------------------------------------------------
 
 # a <op> b is `kind` of (b - a where swapped, else a - b) + offset against 0
 DIFFERENCES: dict[ops.Op, tuple[ops.Op, bool, int]] = {
@@ -86,7 +86,7 @@ DIFFERENCES: dict[ops.Op, tuple[ops.Op, bool, int]] = {
 
 
 def is_chain(cond: Cond, junction: ops.Op) -> bool:
-    """Whether `cond` is one comparison, or several that are joined by `junction` alone."""
+    """Whether `cond` consists of comparisons joined by `junction` alone."""
     stack = [cond]
     while stack:
         part = stack.pop()
@@ -123,7 +123,7 @@ def _junction(known: Normalizer, node: Node) -> Cond:
 
 
 def _negation(known: Normalizer, node: Node) -> Cond:
-    """The canonical negation: pushed down to the comparisons."""
+    """The canonical negation, pushed down to the comparisons."""
     root = known.conds[node.args[0]]
     done: dict[Node, Cond] = {}
     for below in _junctions_below(root):

@@ -6,11 +6,14 @@
     (g*h + s) // (g*c)        = h // c                      where 0 <= s < g
     x // c                    = k                           where k*c <= x < (k+1)*c
     x // d                    = -1                          where -d <= x < 0
-    (x*h) // (x*d)            = h // d                      where it has a value
+    (x*h) // (x*d)            = h // d                      where x*d is nonzero
 
     truncdiv(x, c)            = 0                           where -c < x < c
 
-Ceiling and truncated division are written with floor division, where the signs are known.
+Ceiling division becomes floor division, and truncated division does where the signs are known.
+
+`x % c` becomes `x - c*(x // c)`, so that `(x//5)*5 + x%5` cancels to `x`. Regrouping finds such differences in a form
+and writes them as `r % c` again, for tighter bounds and shorter text.
 """
 
 from __future__ import annotations
@@ -61,12 +64,15 @@ def floordiv(known: Normalizer, dividend: Linear, divisor: Linear) -> Linear:
 
 
 def _without_common_factors(dividend: Linear, divisor: Linear, rounds: bool = False) -> tuple[Linear, Linear] | None:
-    """Both divided by what divides every term of both; `None` where nothing does. Where the quotient has a value the
-    divisor is not 0, so no factor of it is.
+    """Dividend and divisor without their common factors; `None` if there are none.
 
-    rounds: whether the quotient is rounded down and the divisor positive, so that a number need not divide the
-    constant of the dividend: (g*h + r) // (g*d) = h // d where 0 <= r < g. Else a common number alone stays: the
-    quotient of `2*x` is compared with that of `2*x + 1` by the same divisor.
+    Sound because a defined quotient has a nonzero divisor, so every factor of it is nonzero.
+
+    Parameters
+    ----------
+    rounds: whether this is floor division by a positive divisor. Then a common number g need not divide the constant of
+        the dividend: (g*h + r) // (g*d) = h // d with 0 <= r < g. Otherwise a common number alone is kept, so that the
+        quotients of `2*x` and `2*x + 1` have one divisor.
     """
     if not dividend.terms:
         return None
@@ -85,7 +91,7 @@ def _without_common_factors(dividend: Linear, divisor: Linear, rounds: bool = Fa
 
 
 def _divided(form: Linear, shared: list[Expr], g: int) -> Linear:
-    """`form` divided by a number and by factors that all its terms have."""
+    """`form` divided by the number `g` and by factors common to all its terms."""
     total, terms = form.const // g, dict[Expr, int]()
     for monomial, k in form.terms.items():
         left = factors(monomial)
@@ -143,7 +149,7 @@ def whole_part(form: Linear, c: int) -> tuple[Linear, Linear]:
 
 
 def _one_period(known: Normalizer, form: Linear, c: int) -> int | None:
-    """`form // c` where that is a constant."""
+    """`form // c` if it is constant, else `None`."""
     low, high = known.bounds(form)
     if low is None or high is None or low // c != high // c:
         return None
@@ -151,8 +157,10 @@ def _one_period(known: Normalizer, form: Linear, c: int) -> int | None:
 
 
 def _inner_division(known: Normalizer, form: Linear) -> tuple[Linear, Linear] | None:
-    """(x + d*y, d) when `form` is `x // d + y` with just one such x: divided by a positive number it is that by d times
-    as much, whatever the sign of d."""
+    """(x + d*y, d) if `form` is `x // d + y` with exactly one such quotient, else `None`.
+
+    Then `form // c = (x + d*y) // (d*c)` for every c > 0, whatever the sign of d.
+    """
     found: Expr | None = None
     for e, k in form.terms.items():
         if e.op is ops.FLOORDIV and k == 1:
@@ -214,7 +222,7 @@ def truncmod(known: Normalizer, a: Linear, b: Linear) -> Linear:
 
 
 def _pull_out(dividend: Linear, divisor: Linear, known: Normalizer) -> tuple[Linear, Linear]:
-    """(q, r) with `dividend = q*divisor + r`, q as large as the terms show; for symbolic divisors."""
+    """(q, r) with `dividend = q*divisor + r` for a symbolic divisor, q collected term by term."""
     if divisor.const == 0 and len(divisor.terms) == 1:
         ((unit, scale),) = divisor.terms.items()
         whole = 0
@@ -253,7 +261,7 @@ def _pull_out(dividend: Linear, divisor: Linear, known: Normalizer) -> tuple[Lin
 
 
 def _as_factor(dividend: Linear, divisor: Linear, known: Normalizer) -> tuple[Linear, Linear]:
-    """(q, r) with `dividend = q*divisor + r`: q from the products that have the divisor, a sum, as a factor."""
+    """(q, r) with `dividend = q*divisor + r`, q from products that have the divisor (a sum) as a factor."""
     unit = known.atomized(divisor)
     whole, quotient, rest = 0, dict[Expr, int](), dict[Expr, int]()
     for monomial, coefficient in dividend.terms.items():
@@ -274,15 +282,15 @@ MAX_QUOTIENT = 24  # terms of an exact quotient
 
 
 def _exact_quotient(dividend: Linear, divisor: Linear) -> Linear | None:
-    """The polynomial q with `dividend = q*divisor`, if there is one of few terms: divided as polynomials are, by the
-    term that comes first in the dictionary."""
-    lead = min(divisor.terms, key=_place)
+    """The polynomial q with `dividend = q*divisor`, by polynomial division in lexicographic order; `None` for an
+    inexact division or a quotient of more than `MAX_QUOTIENT` terms."""
+    lead = min(divisor.terms, key=_lexicographic)
     own, scale = factors(lead), divisor.terms[lead]
     quotient = ZERO
     for _ in range(MAX_QUOTIENT):
         if not dividend.terms:
             return None if dividend.const else quotient
-        first = min(dividend.terms, key=_place)
+        first = min(dividend.terms, key=_lexicographic)
         left = factors(first)
         if dividend.terms[first] % scale or not all(take_out(left, e) for e in own):
             return None
@@ -293,17 +301,17 @@ def _exact_quotient(dividend: Linear, divisor: Linear) -> Linear | None:
     return None
 
 
-def _place(monomial: Expr) -> tuple[Key, ...]:
-    """Where a monomial stands in the dictionary of words over the atoms; a word comes before its beginnings."""
+def _lexicographic(monomial: Expr) -> tuple[Key, ...]:
+    """The key of a monomial in lexicographic order, where a word precedes its own prefixes."""
     return (*sorted(order_key(e) for e in factors(monomial)), _AFTER_ALL)
 
 
 _AFTER_ALL = (1 << 200,)
 
 
-MAX_EXPANDED_TERMS = 16  # a longer sum is not written out twice, nor searched for remainders
+MAX_EXPANDED_TERMS = 16  # a longer sum is neither duplicated nor searched for remainders
 MAX_TERMS = 2 * MAX_EXPANDED_TERMS
-MAX_REMAINDERS = 8  # so many are found in one form
+MAX_REMAINDERS = 8  # regrouped in one form
 
 
 def floormod(known: Normalizer, dividend: Linear, divisor: Linear) -> Linear:
@@ -325,7 +333,7 @@ def floormod(known: Normalizer, dividend: Linear, divisor: Linear) -> Linear:
 
 
 def only_remainder(known: Normalizer, form: Linear, made: Made) -> Linear | None:
-    """What regrouping `form = g*h - c*(h // d) + ...` with `c = g*d` gives, if there is nothing else to regroup."""
+    """`form = g*h - c*(h // d) + ...` with `c = g*d` regrouped, if it has no other quotient; else `None`."""
     division, c = made
     d = division.args[1].data
     if form.terms.get(division) != -c or not d or c % d or len(form.terms) == 1:
@@ -343,9 +351,9 @@ REMAINDER_OF = {ops.FLOORDIV: ops.FLOORMOD, ops.TRUNCDIV: ops.TRUNCMOD}
 
 
 def _with_remainder(known: Normalizer, form: Linear, division: Expr, base: Linear, c: int, factor: int) -> Linear:
-    """`form` with `factor*(base - c*division)` in it written as `factor*(base % c)`; `division` is `base // c`.
+    """`form` with its part `factor*(base - c*division)` written as `factor*(base % c)`; `division` is `base // c`.
 
-    Of a truncating division it is the truncating remainder.
+    A truncating division gives the truncating remainder.
     """
     terms = dict(form.terms)
     accumulate(terms, base, -factor)
@@ -355,7 +363,7 @@ def _with_remainder(known: Normalizer, form: Linear, division: Expr, base: Linea
 
 
 def has_quotient(monomial: Expr) -> bool:
-    """Whether a factor of a monomial is a quotient."""
+    """Whether some factor of a monomial is a floor quotient."""
     while monomial.op is ops.MUL:
         if monomial.args[1].op is ops.FLOORDIV:
             return True
@@ -364,7 +372,7 @@ def has_quotient(monomial: Expr) -> bool:
 
 
 def regrouped(known: Normalizer, form: Linear) -> Linear:
-    """`form` with `r - c*(r // c)` written as the remainder it is, wherever that cancels something."""
+    """`form` with `r - c*(r // c)` written as `r % c` wherever that cancels terms."""
     if form.made is not None and (short := only_remainder(known, form, form.made)) is not None:
         return short
     for _ in range(MAX_REMAINDERS):
@@ -400,7 +408,7 @@ def _constant_remainder(known: Normalizer, form: Linear, division: Expr, k: int)
             continue
         if other in inner.terms and (factor := _factor_of(form, inner, other, k, c)):
             return _with_remainder(known, form, division, inner, c, factor)
-        # A quotient of the same sign is not looked for inside of this one: that multiplies, level by level.
+        # Skip quotients of the same sign inside this one: the search would multiply at each level.
         if is_floor and (weight < 0) is not (k < 0) and 2 <= (m := size // abs(weight)) < c and c % m == 0:
             base = floordiv_const(known, inner, c // m)
             if factor := _factor_of(form, base, other, k, m):
@@ -412,7 +420,7 @@ def _remainder_of_quotient(known: Normalizer, form: Linear, division: Expr, k: i
     """One step of regrouping for the term `k * (b // d)`, d no constant: that is `(b*m // d) // m` for each m > 0, and
     `((b*m + r) // d) // m` for each r in [0, m) where d is positive.
 
-    Not where quotients stand in b: those of `b*m` are others, and theirs again, level by level.
+    Skipped if b contains quotients: scaling b by m would create new ones at each level.
     """
     inner, divisor = (known.form(arg) for arg in division.args)
     if any(has_quotient(e) for e in inner.terms):
@@ -429,8 +437,8 @@ def _remainder_of_quotient(known: Normalizer, form: Linear, division: Expr, k: i
 
 
 def _factor_of(form: Linear, base: Linear, other: Expr, k: int, m: int) -> int:
-    """How often `base - m*(base // m)` is taken out of `form` for its term `other`, where `k` counts the quotient; 0
-    where that does not make it less."""
+    """The multiple of `base - m*(base // m)` to take out of `form` so that its term `other` cancels; 0 if the
+    coefficient `k` of the quotient would not shrink."""
     own, weight = base.terms.get(other), form.terms[other]
     if own is None or weight % own:
         return 0
@@ -463,7 +471,7 @@ def _add(terms: dict[Expr, int], e: Expr, k: int) -> None:
 
 
 def _dominates(form: Linear, part: Linear, factor: int) -> bool:
-    """Whether `factor * part` only takes away from what is there: same signs, no larger coefficients."""
+    """Whether subtracting `factor * part` shrinks every coefficient of `form` that it touches, without sign changes."""
     have_of = form.terms.get
     for monomial, coefficient in part.terms.items():
         have, take = have_of(monomial, 0), factor * coefficient

@@ -24,9 +24,8 @@ Key = tuple[int, ...]  # three numbers, then the serials of the leaves
 def order_key(node: Node) -> Key:
     """(serial of the oldest leaf below, two digests, the serials of all leaves).
 
-    Guarantee: deterministic for one order of creation of the leaves (variables and symbols of loads); never an address.
-    The digests see the order in which leaves were made, not what was made between them; the first digest sees of each
-    argument its oldest leaf alone.
+    Guarantee: the key depends on structure and on the creation order of leaves (variables, symbols of loads) alone,
+    never on addresses or on objects created in between. The first digest uses only the oldest leaf of each argument.
     """
     try:
         return node._order
@@ -38,7 +37,7 @@ def order_key(node: Node) -> Key:
         depth = len(stack)
         for arg in top.args:
             if not hasattr(arg, "_order"):
-                stack.append(arg)  # noqa: PERF401  # a comprehension would be one more call for each node
+                stack.append(arg)  # noqa: PERF401  # hot
         if len(stack) == depth:
             stack.pop()
             top.remember("_order", _key_from(top))
@@ -50,8 +49,8 @@ def _key_from(node: Node) -> Key:
     if isinstance(node, Var):
         return (node.serial, 0, 0, node.serial)
     keys, number = [arg._order for arg in node.args], _OP_NUMBER[node.op]
-    data = -1 if node.data is None else node.data  # the hash of None is an address
-    if len(keys) == 2 and len(keys[0]) > 3 == len(keys[1]):  # `x // 4`: what is below, written out for its number
+    data = -1 if node.data is None else node.data  # hash(None) is an address
+    if len(keys) == 2 and len(keys[0]) > 3 == len(keys[1]):  # fast path for `x // 4`
         (first, one, every, *leaves), (_, digest, _) = keys
         by_oldest = hash((number, data, (0, one), (-1, digest))) | 1
         return (first, by_oldest, hash((number, data, (every, *range(len(leaves))), (digest,))) | 1, *leaves)
@@ -78,7 +77,7 @@ def _key_from(node: Node) -> Key:
 
 
 def form_key(form: Linear) -> tuple[object, ...]:
-    """A key that orders forms."""
+    """A sort key of forms."""
     return (*order_key(form.expr()), form.const)
 
 
@@ -89,7 +88,7 @@ ADDITIVE = frozenset((ops.ADD, ops.SUB, ops.NEG, ops.MUL))  # MUL only by a cons
 
 
 def is_sum(node: Node) -> TypeGuard[Expr]:
-    """Whether the node adds, or scales by a constant, what is below it."""
+    """Whether the node is a sum, a difference, a negation or a multiple."""
     op = node.op
     if op is ops.MUL:
         return node.args[1].op is ops.CONST or node.args[0].op is ops.CONST
@@ -97,12 +96,12 @@ def is_sum(node: Node) -> TypeGuard[Expr]:
 
 
 def spine(root: Expr) -> Spine:
-    """`root` over the nodes where addition stops."""
+    """`root` as `constant + sum(coefficient * leaf)` over the nodes that are no sums."""
     return short_spine(root) or long_spine(root, {})
 
 
 def short_spine(root: Expr) -> Spine | None:
-    """`root` over the nodes where addition stops, written out as a tree; `None` for one that is long."""
+    """The spine of a sum of at most `MAX_TREE_STEPS` nodes counted as a tree; else `None`."""
     total = 0
     leaves: dict[Expr, int] = {}
     stack: list[tuple[Expr, int]] = [(root, 1)]
@@ -131,7 +130,7 @@ def short_spine(root: Expr) -> Spine | None:
 
 
 def long_spine(root: Expr, known: Mapping[Node, object]) -> Spine:
-    """The spine of any sum, over what is in `known`, too: every shared node is met once."""
+    """The spine of any sum; nodes in `known` count as leaves too. Visits shared nodes once."""
     order: list[Expr] = []
     seen: set[Expr] = set()
     stack: list[tuple[Expr, bool]] = [(root, False)]
@@ -177,15 +176,17 @@ def _children(node: Expr) -> tuple[tuple[Expr, int], ...]:
 
 
 class Made(NamedTuple):
-    """How a form came to be, as a hint for whoever regroups it: a dividend minus `modulus` times its quotient, of which
-    `division` is a term."""
+    """The origin of a remainder, a hint for regrouping: dividend minus `modulus` times a quotient with the term
+    `division`."""
 
     division: Expr
     modulus: int
 
 
 class Linear:
-    """An integer polynomial over atoms. Immutable by convention: nobody changes `terms` after construction.
+    """An integer polynomial over atoms.
+
+    Invariant: `terms` never changes after construction.
 
     No coefficient is 0, so two forms of one polynomial over the same atoms have equal `const` and `terms`.
     """
@@ -196,10 +197,10 @@ class Linear:
         self.const = const
         self.terms = terms
         self._expr: Expr | None = None
-        self.source: Expr | None = None  # of a long sum: what was read as this form
-        self.made: Made | None = None  # of a remainder: how it came to be
-        # What one normalizer, whose mark is the first of each pair, found out about this form:
-        self.regrouped: tuple[object, Linear | None] | None = None  # None: nothing to regroup
+        self.source: Expr | None = None  # of a long sum: its original expression
+        self.made: Made | None = None  # of a remainder
+        # Caches of one normalizer, each a pair of its mark and the value:
+        self.regrouped: tuple[object, Linear | None] | None = None  # None: regrouping changes nothing
         self.interval: tuple[object, tuple[int | None, int | None]] | None = None
 
     @property
@@ -260,7 +261,7 @@ class Linear:
         return Linear(total, terms)
 
     def content(self) -> int:
-        """The greatest common divisor of the coefficients of the monomials (0 when there is none)."""
+        """The greatest common divisor of all coefficients except the constant; 0 for a constant."""
         g = 0
         for c in self.terms.values():
             g = gcd(g, c)
@@ -269,7 +270,7 @@ class Linear:
         return g
 
     def divided(self, divisor: int) -> Linear:
-        """The exact quotient; the caller knows that `divisor` divides everything."""
+        """The exact quotient. Precondition: `divisor` divides every coefficient and the constant."""
         return Linear(self.const // divisor, {t: c // divisor for t, c in self.terms.items()})
 
     def ordered(self) -> list[tuple[Expr, int]]:
@@ -287,7 +288,7 @@ class Linear:
         return found
 
     def as_written(self) -> Linear:
-        """The form with its terms in the order in which `expr()` lists them, as it is read again."""
+        """The form with its terms in the order of `expr()`."""
         if len(self.terms) < 2:
             return self
         terms, listed = self.terms, _in_text(self)
@@ -343,7 +344,7 @@ def _to_expr(form: Linear) -> Expr:
 
 
 def _beside_constant(form: Linear) -> Expr | None:
-    """`minimum(f, c) + k` as `minimum(f + k, c + k)`, which is shorter; so a maximum. `None` for any other form."""
+    """`minimum(f, c) + k` as the shorter `minimum(f + k, c + k)`, and likewise a maximum; `None` for other forms."""
     ((e, coefficient),) = form.terms.items()
     if coefficient != 1 or e.op is not ops.MIN and e.op is not ops.MAX or e.args[1].op is not ops.CONST:
         return None
@@ -367,7 +368,7 @@ def accumulate(terms: dict[Expr, int], form: Linear, factor: int) -> None:
 
 def is_affine(form: Linear) -> bool:
     """Whether all terms are variables."""
-    for e in form.terms:  # noqa: SIM110  # asked often enough that a generator would show
+    for e in form.terms:  # noqa: SIM110  # a generator is slower here
         if e.op is not ops.VAR:
             return False
     return True
@@ -384,7 +385,7 @@ def factors(monomial: Expr) -> list[Expr]:
 
 
 def degree(form: Linear, limit: int) -> int:
-    """The largest number of factors of a monomial; counted up to `limit`."""
+    """The degree of the polynomial, counted up to `limit`."""
     found = min(len(form.terms), 1)
     for monomial in form.terms:
         number = 1
@@ -395,7 +396,7 @@ def degree(form: Linear, limit: int) -> int:
 
 
 def take_out(parts: list[Expr], e: Expr) -> bool:
-    """Remove `e` from a list of factors, once; whether it was there. (`list.remove` would build equations.)"""
+    """Remove one occurrence of `e` from a list of factors; whether there was one. (`list.remove` would build `==`.)"""
     for position, part in enumerate(parts):
         if part is e:
             del parts[position]
@@ -412,11 +413,9 @@ def product(a: Expr, b: Expr) -> Expr:
 
 
 def monomial_of(atoms: Iterable[Expr]) -> Expr:
-    """The monomial that is the product of one or more atoms."""
+    """The product monomial of one or more atoms."""
     ordered = sorted(atoms, key=order_key)
-    if (
-        ordered[0].op is ops.MUL
-    ):  # a product that stands for one atom must not come first: `factors` would take it apart
+    if ordered[0].op is ops.MUL:  # a product kept as one atom must not lead: `factors` would split it
         ordered.append(ordered.pop(0))
     result = ordered[0]
     for atom in ordered[1:]:
@@ -425,7 +424,7 @@ def monomial_of(atoms: Iterable[Expr]) -> Expr:
 
 
 def atom(e: Expr) -> Linear:
-    """The form that is one atom (or one monomial)."""
+    """The form `1 * e` of an atom or monomial."""
     return Linear(0, {e: 1})
 
 

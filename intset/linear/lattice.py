@@ -1,8 +1,8 @@
 """Affine lattices of integer points: a point and the integer combinations of a few vectors.
 
 The basis is kept in Hermite normal form (Cohen, A Course in Computational Algebraic Number Theory, 2.4.2): each vector
-starts with zeros up to its *pivot*, which is positive; pivots move right from vector to vector; in the place of a pivot
-the vectors before hold what is left modulo it. Two equal lattices have equal bases.
+starts with zeros up to its positive *pivot*, pivots move right from vector to vector, and earlier vectors are reduced
+modulo each pivot. Equal lattices have equal bases.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Lattice:
         return tuple(next(k for k, x in enumerate(v) if x) for v in self.basis)
 
     def restricted(self, coefficients: Sequence[int], constant: int) -> Lattice | None:
-        """The points with `coefficients . x + constant == 0`, or `None` where there is none."""
+        """The sublattice with `coefficients . x + constant == 0`; `None` if it is empty."""
         values = [(_dot(coefficients, v), v) for v in self.basis]
         rest = _dot(coefficients, self.origin) + constant
         kept = [v for value, v in values if not value]
@@ -80,7 +80,7 @@ def unit(dims: int, k: int) -> Vector:
 
 
 def lattice(origin: Vector, vectors: Iterable[Vector]) -> Lattice:
-    """The lattice of these directions, in normal form; `origin` is moved to its smallest place in it."""
+    """The lattice of these directions in normal form, with `origin` reduced modulo the basis."""
     left = [v for v in vectors if any(v)]
     basis: list[Vector] = []
     for k in range(len(origin)):
@@ -101,18 +101,18 @@ def lattice(origin: Vector, vectors: Iterable[Vector]) -> Lattice:
 
 
 def inverse(steps: Sequence[Sequence[int]]) -> tuple[tuple[Fraction, ...], ...]:
-    """The matrix that gives `t` back from `steps @ t`, for a square matrix whose columns are independent or zero.
+    """The matrix that maps `steps @ t` back to `t`, by Gaussian elimination.
 
-    By Gauss's elimination. What a column of zeros is multiplied with counts as 0.
+    `steps` is square, its columns independent or zero; the component of `t` for a zero column is 0.
     """
     count = len(steps)
     rows = [[Fraction(x) for x in (*row, *unit(count, k))] for k, row in enumerate(steps)]
     solved: dict[int, list[Fraction]] = {}
     for k in range(count):
-        place = next((j for j, row in enumerate(rows) if row[k]), None)
-        if place is None:
+        index = next((j for j, row in enumerate(rows) if row[k]), None)
+        if index is None:
             continue
-        pivot = rows.pop(place)
+        pivot = rows.pop(index)
         pivot = [x / pivot[k] for x in pivot]
         rows = [_eliminated(row, pivot, k) for row in rows]
         solved = {j: _eliminated(row, pivot, k) for j, row in solved.items()} | {k: pivot}

@@ -1,5 +1,6 @@
-"""Polynomials whose monomials are tuples of atoms: for arithmetic whose steps nobody looks at, so that no monomial on
-the way need be made an expression.
+"""Polynomials as dictionaries from tuples of atoms to coefficients.
+
+Arithmetic on them interns no expressions for intermediate monomials, unlike `Linear`.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ Poly = dict[Monomial, int]  # without zeros
 
 
 def poly_of(form: Linear) -> Poly:
-    found: Poly = {}
+    p: Poly = {}
     for e, k in form.terms.items():
-        found[(e,) if e.op is not ops.MUL else tuple(factors(e)[::-1])] = k
+        p[(e,) if e.op is not ops.MUL else tuple(factors(e)[::-1])] = k
     if form.const:
-        found[()] = form.const
-    return found
+        p[()] = form.const
+    return p
 
 
 def linear_of(p: Poly) -> Linear:
@@ -33,7 +34,7 @@ def linear_of(p: Poly) -> Linear:
 
 
 def chain(parts: Monomial) -> Expr:
-    """The expression of a monomial that is not constant."""
+    """The product expression of a nonempty monomial."""
     result = parts[0]
     for e in parts[1:]:
         result = make(ops.MUL, (result, e))
@@ -67,7 +68,7 @@ def add_product(total: Poly, a: Poly, b: Poly) -> None:
 
 
 def split(p: Poly, e: Expr) -> tuple[Poly, Poly] | None:
-    """(c, r) with `p = c*e + r`, `e` in neither; `None` where `e` has a power."""
+    """(c, r) with `p = c*e + r` and no `e` in c or r; `None` for higher powers of `e`."""
     coefficient: Poly = {}
     rest: Poly = {}
     for parts, k in p.items():
@@ -82,7 +83,7 @@ def split(p: Poly, e: Expr) -> tuple[Poly, Poly] | None:
 
 
 def shifted(p: Poly, e: Expr, sign: int, offset: int) -> Poly:
-    """`p` with `sign*e + offset` in the place of `e`."""
+    """`p` with `sign*e + offset` substituted for `e`."""
     result: Poly = {}
     replacement: Poly = {(e,): sign, (): offset}
     for parts, k in p.items():
@@ -97,5 +98,5 @@ def shifted(p: Poly, e: Expr, sign: int, offset: int) -> Poly:
 
 
 def atoms_in(p: Poly) -> dict[Expr, None]:
-    """The atoms, each once, in the order of their first occurrence."""
+    """The distinct atoms in the order of their first occurrence."""
     return dict.fromkeys([e for parts in p for e in parts])

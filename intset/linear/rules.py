@@ -1,4 +1,7 @@
-"""One rule an operation: the linear form of a node from the linear forms of its arguments."""
+"""One rule for each operation: the linear form of a node from the linear forms of its arguments.
+
+Guarantee: under the assumptions of the normalizer, the form equals the node wherever the node is defined.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def extremum(known: Normalizer, op: ops.Op, a: Linear, b: Linear) -> Linear:
-    """The minimum or maximum of `a` and `b`, whatever they share outside of it."""
+    """The minimum or maximum of two forms: one of them if the sign of `a - b` is known, else a new atom."""
     sign = known.sign(b.minus(a) if op is ops.MIN else a.minus(b))
     if sign:
         return a if sign > 0 else b
@@ -28,13 +31,13 @@ def extremum(known: Normalizer, op: ops.Op, a: Linear, b: Linear) -> Linear:
 
 
 def without_shared(a: Linear, b: Linear) -> tuple[Linear, Linear, Linear]:
-    """(s, a - s, b - s) with the terms that both forms share in s."""
+    """(s, a - s, b - s) for the common terms s."""
     common = Linear(0, {t: k for t, k in a.terms.items() if b.terms.get(t) == k})
     return (common, a.minus(common), b.minus(common)) if common.terms else (common, a, b)
 
 
 def _without_constant(form: Linear) -> tuple[object, ...]:
-    """A key that orders forms that differ by more than a constant; a constant comes last."""
+    """A sort key that ignores the constant; constant forms come last."""
     return (form.is_const, form_key(form.shift(-form.const)))
 
 
@@ -48,7 +51,7 @@ def low_bits(known: Normalizer, form: Linear, bits: int) -> Linear:
 
 
 def bit_and(known: Normalizer, a: Linear, b: Linear) -> Linear | None:
-    """`a & b` where it is linear: a constant mask of few runs of ones, or operands without a common bit."""
+    """`a & b` if linear (a constant mask of few runs of ones, or disjoint bits); else `None`."""
     if a.is_const and b.is_const:
         return constant(a.const & b.const)
     if a.is_const:
@@ -81,7 +84,7 @@ def _no_common_bit(known: Normalizer, high: Linear, low: Linear) -> bool:
     return first is not None and last is not None and first >= 0 and last < step
 
 
-# -- rules: one entry an operation ------------------------------------------------------------------------------
+# -- rules: one for each operation ------------------------------------------------------------------------------
 
 
 def bitand(known: Normalizer, node: Node) -> Linear:
@@ -148,8 +151,7 @@ def _minmax(op: ops.Op) -> Rule:
 
 
 def _split_common(a: Linear, b: Linear) -> tuple[Linear, Linear, Linear]:
-    """(s, a - s, b - s) with the terms that both forms share in s, and the constant of `a` where it does not stand
-    alone there."""
+    """(s, a - s, b - s) for the common terms s, plus the constant of `a` unless `a - s` would be that constant."""
     common, a, b = without_shared(a, b)
     offset = a.const if a.const == b.const or a.terms else 0
     return common.shift(offset), a.shift(-offset), b.shift(-offset)

@@ -1,10 +1,11 @@
-"""Symbolic ends of polynomial forms: variables are eliminated one by one at the end of their range that the sign of
-their coefficient picks.
+"""The symbolic bound: the ends of a polynomial form over quantified variables, as forms over the parameters.
 
-With `i` in `[0, n)` and `j` in `[0, m)`, `i*m + j` has the maximum `(n-1)*m + (m-1) = n*m - 1`, because the coefficient
-`m` of `i` is not negative.
+Variables are eliminated one by one, innermost first. The sign of a variable's coefficient selects the end of its range
+that replaces it: with `i` in `[0, n)` and `j` in `[0, m)`, the maximum of `i*m + j` is `(n-1)*m + (m-1) = n*m - 1`,
+because the coefficient `m` of `i` is nonnegative.
 
-One question may lead to others, about signs and about the ends of what is below; all share one budget of monomials.
+`highest` and `lowest` answer with an end, `is_nonneg` with a sign. Each may lead to further questions about signs and
+ends, which share one budget of monomials, `MAX_MONOMIALS`.
 """
 
 from __future__ import annotations
@@ -37,17 +38,17 @@ from intset.linear.rules import extremum
 if TYPE_CHECKING:
     from intset.linear.canonical import Normalizer
 
-MAX_SPLITS = 3  # coefficients of unknown sign that are split on; beyond, the end is given up
+MAX_SPLITS = 3  # nested case splits on coefficients of unknown sign
 MAX_STEPS = 40
-MAX_CONSULTED = 3  # facts consulted inside one another: a fact may hold the very term whose sign is asked for
-MAX_PROOFS = 4  # signs that may be derived one for the sake of another
+MAX_CONSULTED = 3  # nested uses of facts: a fact may contain the term whose sign it helps to derive
+MAX_PROOFS = 4  # nested derivations of signs
 MAX_DEPTH = 6  # atoms nested deeper than this give their numeric ends
-MAX_OWN_BUDGETS = 3  # of that, so much inside one another has a budget of its own: a fact may hold what it is asked for
-MAXSPENT = 400  # monomials looked at for one question, with all that it leads to
+MAX_OWN_BUDGETS = 3  # nested blocks of `own_budget`
+MAX_MONOMIALS = 400  # visited for one question, subquestions included
 
 
 class End(NamedTuple):
-    """One end of a form: `None` where no finite one is known; `attained`: some point of the box reaches it."""
+    """One end of a form: `None` without a finite bound; `attained`: some point of the box reaches it."""
 
     form: Linear | None
     attained: bool
@@ -55,8 +56,8 @@ class End(NamedTuple):
 
 UNKNOWN = End(None, False)
 Relaxed = Callable[[Var], bool]
-Found = tuple[Poly | None, bool]  # an end on the way
-GIVEN_UP: Found = (None, False)
+PolyEnd = tuple[Poly | None, bool]  # an end during elimination, and whether it is attained
+GIVEN_UP: PolyEnd = (None, False)
 
 
 class _Spent(threading.local):
@@ -76,7 +77,7 @@ SPENT = _Spent()
 def own_budget() -> Iterator[None]:
     """Run a block under a fresh budget, down to `MAX_OWN_BUDGETS` levels.
 
-    Guarantee: what the block computes does not depend on what the open questions have spent, so it may be cached.
+    Guarantee: results of the block are independent of the spending of open questions, so they may be cached.
     """
     spent = SPENT
     before = spent.left, spent.open, spent.consulting, spent.proofs
@@ -91,17 +92,20 @@ def own_budget() -> Iterator[None]:
 
 
 def is_nonneg(known: Normalizer, form: Linear) -> bool:
-    """Whether `form >= 0` follows from ranges and signs: all variables with a range are eliminated, then all
-    coefficients over the remaining parameters, measured from their lower bounds, must be at least 0."""
+    """Prove `form >= 0` from ranges, symbolic ends and facts; False means unknown.
+
+    Eliminates all variables with a range. The coefficients over the remaining parameters, each measured from its lower
+    bound, must then be nonnegative.
+    """
     spent = SPENT
-    if spent.open:  # what an answer may cost depends on what has been spent: it is not kept
+    if spent.open:  # an answer that depends on the remaining budget is not cached
         return spent.proofs < MAX_PROOFS and _derived(known, form)
     key = (form.const, frozenset(form.terms.items()))
-    found = known.signs.get(key)
-    if found is None:
-        spent.left = MAXSPENT
-        found = known.signs[key] = _derived(known, form)
-    return found
+    sign = known.signs.get(key)
+    if sign is None:
+        spent.left = MAX_MONOMIALS
+        sign = known.signs[key] = _derived(known, form)
+    return sign
 
 
 def _derived(known: Normalizer, form: Linear) -> bool:
@@ -124,7 +128,7 @@ def _follows(known: Normalizer, form: Linear) -> bool:
     spent.consulting += 1
     try:
         for fact in facts:
-            # form >= 0 follows from fact >= 0 and the ranges where what they differ by is not negative
+            # form = factor*fact + rest, so form >= 0 follows from fact >= 0 and rest >= 0
             factor = _cancelling_factor(form, fact)
             if factor and _lowest_is_nonneg(known, form.plus(fact, -factor)):
                 return True
@@ -139,7 +143,7 @@ def _lowest_is_nonneg(known: Normalizer, form: Linear) -> bool:
     highest_negated, _ = _eliminated(known, negated, lambda v: v in limits or v in ranges, 1, 0)
     if highest_negated is None:
         sizes = [v for v, ends in ranges.items() if None in ends and not any(map(_depends, limits.get(v, ())))]
-        if sizes:  # a quotient of one says more beside it than where both are at their ends
+        if sizes:  # keep sizes symbolic: a size beside its own quotient bounds better than the ends of both
             others = (limits.keys() | ranges.keys()) - set(sizes)
             highest_negated, _ = _eliminated(known, negated, others.__contains__, 1, 0)
     return highest_negated is not None and _nonneg_over_parameters(known, scaled(highest_negated, -1))
@@ -150,7 +154,7 @@ def _depends(end: Linear | None) -> bool:
 
 
 def _cancelling_factor(form: Linear, fact: Linear) -> int:
-    """k > 0 such that `form - k*fact` loses a common term, 0 when there is none."""
+    """A factor k > 0 such that `form - k*fact` cancels a common term; 0 without one."""
     for monomial, coefficient in fact.terms.items():
         have = form.terms.get(monomial, 0)
         if have and have % coefficient == 0 and have // coefficient > 0:
@@ -161,7 +165,7 @@ def _cancelling_factor(form: Linear, fact: Linear) -> int:
 def _nonneg_over_parameters(known: Normalizer, p: Poly) -> bool:
     if _obvious_sign(known, p) > 0:
         return True
-    whole = p  # below, each atom stands for its distance from an end
+    whole = p  # in `p`, each atom now denotes its distance from an end
     for e in atoms_in(p):
         low, high = known.atom_bounds(e)
         if low is not None:
@@ -178,7 +182,7 @@ def _nonneg_over_parameters(known: Normalizer, p: Poly) -> bool:
 
 
 def _obvious_sign(known: Normalizer, p: Poly) -> int:
-    """1 where no term is negative, -1 where none is positive, by the signs of coefficients and atoms; else 0."""
+    """The sign (1 or -1) that all terms share by the signs of coefficients and atoms; else 0."""
     positive = negative = False
     for k in p.values():
         if k > 0:
@@ -197,37 +201,38 @@ def _obvious_sign(known: Normalizer, p: Poly) -> int:
 
 
 def lowest(known: Normalizer, form: Linear, relaxed: Relaxed) -> End:
-    """The smallest value of `form` over the relaxed variables, as a form over the others."""
+    """The minimum of `form` over the relaxed variables, as a form over the parameters; see `highest`."""
     end = highest(known, form.scale(-1), relaxed)
     return End(None if end.form is None else end.form.scale(-1), end.attained)
 
 
 def highest(known: Normalizer, form: Linear, relaxed: Relaxed) -> End:
-    """The largest value of `form` over the relaxed variables, as a form over the others.
+    """The maximum of `form` over the relaxed variables, as a form over the parameters.
 
-    `attained` holds when every variable is independent of the others' choices: the point at which each takes the chosen
-    end then exists whenever the box is not empty (facts are for the caller to consider).
+    Guarantee: no point of the box exceeds this end. `attained` is set when every variable takes its
+    selected end independently of the others, so the point exists whenever the box is nonempty. Facts may still exclude
+    that point; the caller checks them.
     """
     spent = SPENT
     if not spent.open:
-        spent.left = MAXSPENT
+        spent.left = MAX_MONOMIALS
     spent.open += 1
     try:
-        found, attained = _eliminated(known, poly_of(known.regroup(form)), relaxed, MAX_SPLITS, 0)
+        end, attained = _eliminated(known, poly_of(known.regroup(form)), relaxed, MAX_SPLITS, 0)
     finally:
         spent.open -= 1
-    return UNKNOWN if found is None else End(linear_of(found), attained)
+    return UNKNOWN if end is None else End(linear_of(end), attained)
 
 
-def _eliminated(known: Normalizer, p: Poly, relaxed: Relaxed, splits: int, depth: int) -> Found:
-    """The largest value of `p` over the relaxed variables."""
+def _eliminated(known: Normalizer, p: Poly, relaxed: Relaxed, splits: int, depth: int) -> PolyEnd:
+    """The maximum of `p` over the relaxed variables: atoms are replaced by their ends, then variables."""
     attained = True
     for _ in range(MAX_STEPS):
         SPENT.left -= 1 + len(p)
         if SPENT.left < 0:
             return GIVEN_UP
         atoms = atoms_in(p)
-        if any([e.op is not ops.VAR for e in atoms]):  # noqa: C419  # asked often enough that a generator would show
+        if any([e.op is not ops.VAR for e in atoms]):  # noqa: C419  # a generator is slower here
             bound, exact = _without_atoms(known, p, relaxed, depth)
             if bound is None:
                 return GIVEN_UP
@@ -244,7 +249,7 @@ def _eliminated(known: Normalizer, p: Poly, relaxed: Relaxed, splits: int, depth
 
 
 def _innermost(known: Normalizer, atoms: Iterable[Expr], relaxed: Relaxed) -> Var | None:
-    """A relaxed variable of `atoms` on which no other relaxed variable's range depends; a size comes last."""
+    """A relaxed variable of `atoms` whose value no range of another relaxed variable uses; sizes come last."""
     found: dict[Var, None] = {}
     for e in atoms:
         for v in e.free_vars():
@@ -264,7 +269,7 @@ def _variables(form: Linear) -> Iterator[Var]:
 
 
 def ends_of(known: Normalizer, var: Expr) -> tuple[Linear | None, Linear | None]:
-    """The symbolic ends of a variable, numeric ones where there are no others."""
+    """The symbolic ends of a variable, or its numeric ends."""
     first, last = known.assumptions.limits.get(var, (None, None)) if isinstance(var, Var) else (None, None)
     low, high = known.atom_bounds(var)
     if first is None and low is not None:
@@ -274,7 +279,7 @@ def ends_of(known: Normalizer, var: Expr) -> tuple[Linear | None, Linear | None]
     return first, last
 
 
-def _without_variable(known: Normalizer, p: Poly, var: Var, relaxed: Relaxed, splits: int) -> Found:
+def _without_variable(known: Normalizer, p: Poly, var: Var, relaxed: Relaxed, splits: int) -> PolyEnd:
     parts = split(p, var)
     if parts is None:
         return GIVEN_UP
@@ -298,12 +303,12 @@ def _without_variable(known: Normalizer, p: Poly, var: Var, relaxed: Relaxed, sp
 
 
 def _sign(known: Normalizer, p: Poly) -> int:
-    """1 where `p >= 0`, -1 where `p <= 0`, 0 where neither is known."""
+    """1 if `p >= 0` is proved, -1 if `p <= 0` is, else 0."""
     return _obvious_sign(known, p) or known.sign(linear_of(p))
 
 
-def _larger(known: Normalizer, a: Found, b: Found, alone: bool) -> Found:
-    """The larger of two ends, at a variable whose coefficient has an unknown sign."""
+def _larger(known: Normalizer, a: PolyEnd, b: PolyEnd, alone: bool) -> PolyEnd:
+    """The maximum over both cases of a split."""
     if a[0] is None or b[0] is None:
         return GIVEN_UP
     attained = a[1] and b[1] and alone
@@ -314,8 +319,8 @@ def _larger(known: Normalizer, a: Found, b: Found, alone: bool) -> Found:
     return {(make(ops.MAX, (known.atomized(p), known.atomized(q))),): 1}, attained
 
 
-def _without_atoms(known: Normalizer, p: Poly, relaxed: Relaxed, depth: int) -> Found:
-    """(an upper bound of `p` without non-variable atoms over relaxed variables, whether it is attained)."""
+def _without_atoms(known: Normalizer, p: Poly, relaxed: Relaxed, depth: int) -> PolyEnd:
+    """An upper bound of `p` whose atoms over relaxed variables are variables, and whether it is attained."""
     composite = {parts: None for parts in p if _has_inner(parts, relaxed)}
     if not composite:
         return p, True
@@ -323,7 +328,7 @@ def _without_atoms(known: Normalizer, p: Poly, relaxed: Relaxed, depth: int) -> 
     attained = True
     for parts in composite:
         k = p[parts]
-        bound: Found = GIVEN_UP
+        bound: PolyEnd = GIVEN_UP
         if len(parts) == 1 and depth < MAX_DEPTH:
             bound = _atom_end(known, parts[0], k > 0, relaxed, depth + 1)
         if bound[0] is None:
@@ -340,7 +345,7 @@ def _without_atoms(known: Normalizer, p: Poly, relaxed: Relaxed, depth: int) -> 
 
 
 def _has_inner(parts: Monomial, relaxed: Relaxed) -> bool:
-    """Whether there is an atom that is no variable and has other values at other points."""
+    """Whether a composite atom varies over the box: a load, or a term with relaxed variables."""
     for e in parts:
         if e.op is ops.VAR:
             continue
@@ -350,7 +355,7 @@ def _has_inner(parts: Monomial, relaxed: Relaxed) -> bool:
 
 
 def _disjoint(p: Poly, composite: Container[Monomial], relaxed: Relaxed) -> bool:
-    """Whether no relaxed variable of a composite term occurs in another term."""
+    """Whether relaxed variables of composite terms occur in one term each."""
     alone: set[Var] = set()
     shared: set[Var] = set()
     for parts in p:
@@ -361,8 +366,8 @@ def _disjoint(p: Poly, composite: Container[Monomial], relaxed: Relaxed) -> bool
     return True
 
 
-def _atom_end(known: Normalizer, e: Expr, upper: bool, relaxed: Relaxed, depth: int) -> Found:
-    """The end of one atom: monotone operations take the ends of their arguments."""
+def _atom_end(known: Normalizer, e: Expr, upper: bool, relaxed: Relaxed, depth: int) -> PolyEnd:
+    """The end of one atom; monotone operations map the ends of their arguments."""
     if e.op is ops.FLOORMOD:
         divisor = known.form(e.args[1])
         if divisor.is_const or not known.is_positive(divisor) or _is_relaxed(divisor, relaxed):

@@ -29,8 +29,8 @@ from intset.linear.elimination.cases import cases_of
 from intset.linear.elimination.systems import (
     EVERYTHING,
     WORK,
-    Line,
     System,
+    VariableBounds,
     also,
     declared,
     is_feasible,
@@ -234,7 +234,7 @@ def quotient(end: tuple[int, Linear], side: int) -> Expr:
     return e if c == 1 else ceildiv(e, c) if side < 0 else floordiv(e, c)
 
 
-def length(line: Line) -> Expr:
+def length(line: VariableBounds) -> Expr:
     if not line.lows or not line.highs:
         raise CountError("a union of boxes without end")
     lows, highs = [quotient(e, -1) for e in line.lows], [quotient(e, 1) for e in line.highs]

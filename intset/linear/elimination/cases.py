@@ -1,7 +1,7 @@
-"""Conditions as cases of affine forms: what a shape of one's own makes of `restricted` and `image`.
+"""Conditions as cases of affine forms, for `filter` and `image` of a shape written in Python.
 
-A choice (a disjunction, `!=`, a minimum, a select) makes cases; the quotient of a division by a number is a variable of
-its own with two forms that say which. Every case is exact, and the condition holds where one of them does.
+A disjunction, `!=`, a minimum or a select splits into cases. A quotient by a constant becomes a fresh variable
+with two defining inequalities. Guarantee: the condition is equivalent to the disjunction of its cases.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
+from intset.deprecation import renamed as _renamed
 from intset.errors import BudgetError
 from intset.expr import ops
 from intset.expr.build import logical_not
@@ -20,26 +21,27 @@ from intset.linear.form import Linear
 MAX_CASES = 100
 
 
-class Case(NamedTuple):
-    """Where all `forms` are at least 0, for some values (there is one) of the variables `quotients`."""
+class AffineCase(NamedTuple):
+    """The points with all `forms >= 0`, where `quotients` are existential variables of unique value."""
 
     forms: list[Linear]
     quotients: tuple[Var, ...]
 
 
-def cases_of(condition: Cond, running: Collection[Var]) -> list[Case]:
-    """The cases of which one holds where the condition does. Quotients of what does not run stay terms of the forms;
-    `definition` says what they are.
+def cases_of(condition: Cond, running: Collection[Var]) -> list[AffineCase]:
+    """The cases of a condition; it holds exactly where one of them does.
+
+    Quotients without variables of `running` stay terms of the forms; `definition` gives their inequalities.
 
     Raises
     ------
     BudgetError: the condition is not affine, or has too many cases.
     """
-    found: list[Case] = []
+    cases: list[AffineCase] = []
     waiting: list[tuple[list[Cond], list[Linear], dict[Expr, Var]]] = [([condition], [], {})]
     while waiting:
         conds, forms, quotients = waiting.pop()
-        if len(waiting) + len(found) > MAX_CASES:
+        if len(waiting) + len(cases) > MAX_CASES:
             raise BudgetError(f"a condition of more than {MAX_CASES} cases")
         forms = [form for form in forms if form.terms or form.const < 0]
         if any(not form.terms for form in forms):
@@ -49,9 +51,9 @@ def cases_of(condition: Cond, running: Collection[Var]) -> list[Case]:
             continue
         atom = next((e for form in forms for e in form.terms if not _is_plain(e, running)), None)
         if atom is None:
-            found.append(Case(forms, tuple(quotients.values())))
+            cases.append(AffineCase(forms, tuple(quotients.values())))
         elif atom.op is ops.FLOORDIV:
-            known = quotients.get(atom)  # it was met before, and again inside of another
+            known = quotients.get(atom)  # already named: a nested quotient repeats
             q = Var("q") if known is None else known
             new = [form.minus(Linear(0, {atom: k, q: -k})) if (k := form.terms.get(atom)) else form for form in forms]
             new += definition(atom, q) if known is None else []
@@ -60,11 +62,11 @@ def cases_of(condition: Cond, running: Collection[Var]) -> list[Case]:
             for guard, value in _choices(atom):
                 chosen = [Normalizer({}).form(substitute(form.expr(), {atom: value})) for form in forms]
                 waiting.append(([guard], chosen, quotients))
-    return found
+    return cases
 
 
 def definition(quotient: Expr, q: Expr) -> list[Linear]:
-    """The forms that are at least 0 exactly where `q` has the value of a quotient `e // c`."""
+    """The forms that are all nonnegative exactly if `q` equals the quotient `e // c`."""
     dividend, divisor = quotient.args
     if not divisor.is_const or divisor.data <= 0:
         raise BudgetError(f"{quotient} is not affine")
@@ -81,7 +83,7 @@ def _is_plain(e: Expr, running: Collection[Var]) -> bool:
 
 
 def _split(cond: Cond) -> list[tuple[list[Cond], list[Linear]]]:
-    """A condition as cases of conditions and of forms that are at least 0."""
+    """One step of a condition into cases, each of remaining conditions and nonnegative forms."""
     cases: list[tuple[list[Cond], list[Linear]]] = [([], [])]
     for part in Normalizer({}).clauses(cond):
         if isinstance(part, tuple):
@@ -94,12 +96,12 @@ def _split(cond: Cond) -> list[tuple[list[Cond], list[Linear]]]:
         elif part.op is ops.OR:
             cases = [([*conds, arg], forms) for conds, forms in cases for arg in part.args]
         else:
-            return []  # what is never true
+            return []  # the constant False
     return cases
 
 
 def _choices(atom: Expr) -> list[tuple[Cond, Expr]]:
-    """The values that a term has, each with the condition under which it does."""
+    """The guarded values of a select, absolute value, minimum or maximum."""
     if atom.op is ops.SELECT:
         condition, yes, no = atom.args
         return [(condition, yes), (logical_not(condition), no)]
@@ -111,3 +113,6 @@ def _choices(atom: Expr) -> list[tuple[Cond, Expr]]:
         first = a <= b if atom.op is ops.MIN else a >= b
         return [(first, a), (logical_not(first), b)]
     raise BudgetError(f"{atom} is not affine")
+
+
+__getattr__ = _renamed(globals(), {"Case": "AffineCase"})

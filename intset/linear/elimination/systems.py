@@ -1,8 +1,7 @@
 """Systems of affine inequalities and congruences over the integers, and the elimination of a variable by cases.
 
-What a domain may be built on that is written in Python alone. The elimination is that of M. Presburger and of W. Pugh's
-Omega test, taken apart into cases of residues: each case is exact, and there are as many as a coefficient or a modulus
-says. What takes too many is refused with a `BudgetError`.
+The elimination of Presburger and of Pugh's Omega test (1991), split into cases by residues. Guarantee: the cases are
+exact together. Their number is bounded by coefficients and moduli; more than `MAX_CASES` raise `BudgetError`.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from contextvars import ContextVar
 from math import gcd, lcm, prod
 from typing import TYPE_CHECKING, NamedTuple
 
+from intset.deprecation import renamed as _renamed
 from intset.errors import BudgetError
 from intset.expr.node import Expr, Var
 from intset.linear.elimination.cases import definition
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Steps:
-    """A counter of steps with nested budgets: what an inner block spends counts for those around it, too.
+    """A counter of steps with nested budgets; steps of an inner block count in all outer ones.
 
     Example
     -------
@@ -38,7 +38,7 @@ class Steps:
 
     @contextmanager
     def budget(self, operations: int, account: Account | None = None) -> Iterator[None]:
-        """At most so many steps in the block, as `Shape.budget` promises."""
+        """Limit the steps in the block, as `Shape.budget` documents; beyond them `spend` raises `BudgetError`."""
         outer = self._left.get()
         allowed = operations if account is None else account.allowed(operations)
         allowed = allowed if outer is None else min(allowed, outer)
@@ -72,7 +72,7 @@ Congruences = Iterable[tuple[int, Linear]]
 
 
 class System(NamedTuple):
-    """The points where each form of `least` is at least 0 and each form of `steps` a multiple of its number."""
+    """The points with every form of `least` nonnegative and every form of `steps` divisible by its modulus."""
 
     least: tuple[Linear, ...]
     steps: tuple[tuple[int, Linear], ...]
@@ -89,7 +89,7 @@ WORK = Steps("elimination")
 
 
 def tidy(least: Iterable[Linear], steps: Congruences = ()) -> System | None:
-    """A system in its shortest form; `None` where two of its conditions alone contradict one another."""
+    """A system in normal form; `None` if two of its conditions contradict each other."""
     kept: dict[object, Linear] = {}
     for form in least:
         if not form.terms:
@@ -116,7 +116,7 @@ def tidy(least: Iterable[Linear], steps: Congruences = ()) -> System | None:
 
 
 def _reduced(m: int, form: Linear) -> tuple[int, Linear]:
-    """The congruence `form = 0` modulo `m` with the smallest numbers; modulo 0 where it never holds."""
+    """The congruence `form = 0` modulo `m` in lowest terms; modulus 0 if it is unsatisfiable."""
     terms = {t: c % m for t, c in form.ordered() if c % m}
     g = gcd(m, *terms.values())
     if form.const % g:
@@ -133,14 +133,14 @@ def also(system: System | None, least: Iterable[Linear] = (), steps: Congruences
 
 
 def substituted(form: Linear, v: Expr, value: Linear, over: int = 1) -> Linear:
-    """`over` times the form, with `value / over` in the place of a variable."""
+    """`over` times the form, with `value / over` substituted for `v`."""
     k = form.terms.get(v, 0)
     rest = Linear(form.const, {t: c for t, c in form.terms.items() if t is not v}) if k else form
     return rest.scale(over).plus(value, k) if k else rest.scale(over)
 
 
 def replaced(system: System, v: Expr, value: Linear, over: int = 1) -> System | None:
-    """The system with `value / over`, which is known to be an integer, in the place of a variable."""
+    """The system with `value / over` substituted for `v`. Precondition: the quotient is an integer."""
     return tidy(
         [substituted(f, v, value, over) for f in system.least],
         [(m * over, substituted(f, v, value, over)) if v in f.terms else (m, f) for m, f in system.steps],
@@ -148,7 +148,7 @@ def replaced(system: System, v: Expr, value: Linear, over: int = 1) -> System | 
 
 
 def renamed(system: System, names: Mapping[Expr, Expr]) -> System:
-    """The system with other variables."""
+    """The system with its variables renamed."""
 
     def form(f: Linear) -> Linear:
         found = Linear(f.const, {})
@@ -159,9 +159,12 @@ def renamed(system: System, names: Mapping[Expr, Expr]) -> System:
     return System(tuple(map(form, system.least)), tuple((m, form(f)) for m, f in system.steps))
 
 
-class Line(NamedTuple):
-    """A variable of a system as `offset + stride*t`, with the system in `t` (named as the variable): its congruences
-    say nothing of `t`; `lows` and `highs` are pairs `(c, f)` with `c*t >= f` and `c*t <= f`."""
+class VariableBounds(NamedTuple):
+    """One variable of a system as `offset + stride*t`, and the system over `t`, which keeps the variable's name.
+
+    Invariant: no congruence mentions `t`. `lows` and `highs` are pairs `(c, f)` with `c*t >= f` and `c*t <= f`; `rest`
+    is the system without `t`.
+    """
 
     offset: Linear
     stride: int
@@ -170,8 +173,8 @@ class Line(NamedTuple):
     rest: System
 
 
-def lines(system: System, v: Expr) -> list[Line]:
-    """The variable in a system, by cases of the residues of other variables."""
+def lines(system: System, v: Expr) -> list[VariableBounds]:
+    """The bounds of a variable, split by residues of the other variables."""
     found = []
     waiting = [(system, ZERO, 1)]
     while waiting:
@@ -186,7 +189,7 @@ def lines(system: System, v: Expr) -> list[Line]:
         rest = Linear(form.const, {t: c for t, c in form.terms.items() if t is not v})
         n, inverse = m // g, pow(k // g, -1, m // g) if m > g else 0
         others = [s for s in current.steps if s[1] is not form]
-        # k*v + rest = 0 modulo m. With g = 1 that says what v is modulo m; else it does for each residue of the rest.
+        # k*v + rest = 0 (mod m): with g = 1 it determines v modulo m, else for each residue of the rest
         if g == 1:
             cases: list[tuple[Linear, list[tuple[int, Linear]]]] = [(rest.scale(-inverse), [])]
         else:
@@ -201,7 +204,7 @@ def lines(system: System, v: Expr) -> list[Line]:
     return found
 
 
-def _line(system: System, v: Expr, offset: Linear, stride: int) -> Line:
+def _line(system: System, v: Expr, offset: Linear, stride: int) -> VariableBounds:
     lows, highs, rest = [], [], []
     for form in system.least:
         k = form.terms.get(v, 0)
@@ -212,11 +215,11 @@ def _line(system: System, v: Expr, offset: Linear, stride: int) -> Line:
             highs.append((-k, other))
         else:
             rest.append(form)
-    return Line(offset, stride, lows, highs, System(tuple(rest), system.steps))
+    return VariableBounds(offset, stride, lows, highs, System(tuple(rest), system.steps))
 
 
 def without(system: System, v: Expr) -> list[System]:
-    """The other variables at which there is some value of `v`, by cases."""
+    """The projection of a system that eliminates `v`, as cases."""
     equal = _equation(system, v)
     if equal is not None:
         c, value = equal
@@ -226,15 +229,18 @@ def without(system: System, v: Expr) -> list[System]:
 
 
 def _equation(system: System, v: Expr) -> tuple[int, Linear] | None:
-    """`(c, f)` with `c*v = f`, where the system says so."""
+    """`(c, f)` with `c*v = f` if the system has such an equation, else `None`."""
     line = _line(system, v, ZERO, 1)
     highs = {(c, f.key()) for c, f in line.highs}
     return min((low for low in line.lows if (low[0], low[1].key()) in highs), key=lambda low: low[0], default=None)
 
 
-def shadows(line: Line) -> Iterator[System]:
-    """Where the line has a point. Between `c*t >= f` and `d*t <= g` there is one where `c*g - d*f` is at least
-    `(c-1)*(d-1)`; else one end is moved to the next integer, by its residue."""
+def shadows(line: VariableBounds) -> Iterator[System]:
+    """The cases in which an integer satisfies the bounds.
+
+    Between `c*t >= f` and `d*t <= g` lies an integer if `c*g - d*f >= (c-1)*(d-1)` (Pugh's dark shadow); otherwise one
+    bound is rounded to an integer, one case for each residue.
+    """
 
     def is_open(low: tuple[int, Linear], high: tuple[int, Linear]) -> bool:
         (c, f), (d, g) = low, high
@@ -272,7 +278,7 @@ def _check(cases: int) -> None:
 
 
 def is_feasible(system: System) -> bool:
-    """Whether a system has a solution in integers within what its variables declare."""
+    """Whether a system has an integer solution within the declared bounds of its variables."""
     start = also(system, *declared(system))
     waiting = [] if start is None else [start]
     while waiting:
@@ -293,7 +299,7 @@ def cost(system: System, v: Expr) -> tuple[int, int]:
 
 
 def declared(system: System) -> tuple[list[Linear], list[tuple[int, Linear]]]:
-    """What the variables of a system declare of themselves, and what its quotients are."""
+    """Declared bounds of the variables of a system, and the definitions of its quotients."""
     least, steps, seen, waiting = [], [], set(), list(system.variables())
     while waiting:
         v = waiting.pop()
@@ -313,7 +319,7 @@ def declared(system: System) -> tuple[list[Linear], list[tuple[int, Linear]]]:
 
 
 def opened(system: System, out: Collection[Expr]) -> tuple[System, list[Var]]:
-    """The system with a variable for each quotient that mentions one of `out`, and these variables."""
+    """The system with fresh variables for the quotients over `out`, and these variables."""
     new: list[Var] = []
     while mentioning := [t for t in system.variables() if t.args and any(v in out for v in t.free_vars())]:
         new.append(Var("q"))
@@ -323,7 +329,7 @@ def opened(system: System, out: Collection[Expr]) -> tuple[System, list[Var]]:
 
 
 def holds(system: System, form: Linear) -> bool:
-    """Whether a form is at least 0 wherever the system holds."""
+    """Whether a system implies that a form is nonnegative."""
     if any(f.terms == form.terms and f.const <= form.const for f in system.least):
         return True
     other = also(system, [form.scale(-1).shift(-1)])
@@ -331,7 +337,7 @@ def holds(system: System, form: Linear) -> bool:
 
 
 def minus(a: System, b: System) -> list[System]:
-    """The points of `a` that are none of `b`, as systems without common points."""
+    """The difference `a - b` as disjoint systems."""
     found, kept = [], a
     for form in b.least:
         found.append(also(kept, [form.scale(-1).shift(-1)]))
@@ -341,3 +347,6 @@ def minus(a: System, b: System) -> list[System]:
         found += [also(kept, (), [(m, form.shift(-j))]) for j in range(1, m)]
         kept = System(kept.least, (*kept.steps, (m, form)))
     return [s for s in found if s is not None and is_feasible(s)]
+
+
+__getattr__ = _renamed(globals(), {"Line": "VariableBounds"})
