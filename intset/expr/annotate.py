@@ -1,4 +1,4 @@
-"""`annotate_shapes`: facts about sizes written back into expressions that lost them."""
+"""`annotate_shapes`: restore facts about sizes as assertions inside expressions."""
 
 from __future__ import annotations
 
@@ -15,22 +15,21 @@ from intset.expr.walk import free_vars, postorder, rewrite
 
 
 def annotate_shapes(e: Any, shapes: Any) -> Any:
-    """`e` with what is known of its sizes written into it, so that every analysis reads it without a context.
+    """Wrap the sizes in `e` in assertions of their bounds, so that every analysis sees them without a context.
 
     Parameters
     ----------
-    e: an expression, a condition, or a tuple or list of them.
-    shapes: which variables are sizes. Extents and shapes (expressions, tuples of them, anything with a `.shape`): every
-        variable in them that declares nothing is at least 0. Or a mapping from variables to what is known of each: a
-        `Range`, a pair (lower, upper) with `None` where unbounded, a `ShapeVar` (its bounds and divisor hold of the
-        variable), or a condition.
+    e: an expression or condition, or a tuple or list of expressions and conditions.
+    shapes: either extents and shapes (expressions, tuples of expressions, objects with a `.shape`), whose plain
+        variables become nonnegative; or a mapping from variables to their bounds: a `Range`, a pair (lower, upper) with
+        `None` for infinite ends, a `ShapeVar` (its bounds and divisor), or a condition.
 
-    Each occurrence `n` becomes `nonneg(n)`, or `asserting(...)` of what is known; the variable stays the same one, so
-    `evaluate` and `substitute` work as before, and `simplify` sees through. What is annotated already stays as it is.
+    Each occurrence `n` becomes `nonneg(n)` or `asserting(claim, n)`. The variable stays the same object, so `evaluate`
+    and `substitute` work as before, and `simplify` looks through assertions. Existing annotations are kept.
 
     Raises
     ------
-    InputError: `shapes` names something that is no size.
+    InputError: `shapes` has an item of another kind.
 
     Example
     -------
@@ -46,17 +45,13 @@ def annotate_shapes(e: Any, shapes: Any) -> Any:
 
 
 def carrying_sizes(e: Expr) -> Expr:
-    """`e` with the fact that they are sizes, at least 0, on the plain variables in it.
-
-    That is `nonneg(n)` for each of them, under a mark by which it is printed like the variable itself: so do a
-    `ShapeVar`, and an axis with its range.
-    """
+    """Wrap each plain variable `n` of `e` as `nonneg(n)`, marked as a size so that it prints as `n`."""
     plain = [var for var in free_vars(e) if type(var) is PlainVar]
     return rewrite(e, {var: make(ops.ASSERTING, (var >= 0, var), ops.SIZE) for var in plain}) if plain else e
 
 
 def without_sizes(e: Expr) -> tuple[Expr, tuple[Var, ...]]:
-    """`e` with `nonneg(n)` replaced by `n`, for variables `n`, and these variables: of an extent it says no more."""
+    """`e` with `nonneg(n)` replaced by `n` for variables `n`, and these variables. Redundant in an extent."""
     found: dict[Node, Any] = {}
     for node in postorder((e,)):
         if node.op is ops.ASSERTING and isinstance(node.args[1], Var) and node.args[0] is (node.args[1] >= 0):
@@ -67,7 +62,7 @@ def without_sizes(e: Expr) -> tuple[Expr, tuple[Var, ...]]:
 def annotated(e: Any, claims: Mapping[Var, Expr]) -> Any:
     """`e` with each variable replaced by its annotated form, except inside such forms."""
     new: dict[Node, Any] = {form: form for form in claims.values()}
-    for node in postorder((e,)):  # an annotation that is there already, perhaps with other claims
+    for node in postorder((e,)):  # merge with existing annotations
         if isinstance(node, Expr) and node.op is ops.ASSERTING:
             var = node.args[1]
             if var in claims and free_vars(node) == (var,):
@@ -80,7 +75,7 @@ def _with_claim(known: Expr, form: Expr) -> Expr:
 
 
 def size_claims(shapes: Any) -> dict[Var, Expr]:
-    """For every size the expression that carries what is known of it."""
+    """The annotated expression of every size."""
     if isinstance(shapes, Mapping):
         return {_size(var): _claim(_size(var), known) for var, known in shapes.items()}
     found = dict.fromkeys(var for extent in extents_of(shapes) for var in free_vars(extent))
@@ -88,7 +83,7 @@ def size_claims(shapes: Any) -> dict[Var, Expr]:
 
 
 def extents_of(shapes: Any) -> Iterable[Expr]:
-    """The expressions in a shape, or in shapes of shapes."""
+    """The expressions in a possibly nested shape."""
     if isinstance(shapes, Expr):
         return [shapes]
     if hasattr(shapes, "shape"):

@@ -1,6 +1,6 @@
-"""What a caller hands over, looked at where a public name takes it.
+"""Checks of arguments at the public interface.
 
-Each function gives back what it was given as what it has to be, or says which argument is wrong and what came instead.
+Each function returns its argument in the required type, or raises `InputError` naming the argument and its value.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ M = TypeVar("M", bound=Mapping[Any, Any])
 
 
 def refusal(what: str, wanted: str, value: object) -> InputError:
-    """The error for an argument that is not what is wanted."""
+    """The error for an argument of the wrong type."""
     return InputError(f"{what} must be {wanted}, not {shown(value)} of type {type(value).__name__}")
 
 
@@ -29,7 +29,7 @@ def of_kind(kind: type[object], value: T, what: str, wanted: str = "") -> T:
 
 
 def listed(values: object, what: str, wanted: str = "a list") -> tuple[Any, ...]:
-    """The parts of a sequence, or of anything that can be gone through once; a text is none."""
+    """The items of an iterable other than a text."""
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise refusal(what, wanted, values)
     try:
@@ -45,14 +45,14 @@ def mapped(values: M, what: str, wanted: str = "a mapping") -> M:
 
 
 def a_name(value: object, what: str) -> str:
-    """A text to print something by."""
+    """A nonempty label."""
     if not isinstance(value, str) or not value:
         raise refusal(what, "a non-empty text", value)
     return value
 
 
 def a_function(value: object, what: str) -> Callable[..., Any]:
-    """Something that can be called."""
+    """A callable."""
     if not callable(value):
         raise refusal(what, "a function", value)
     return value
@@ -71,7 +71,7 @@ def as_int(value: Any, what: str = "value") -> int:
 
 
 def as_count(value: Any, what: str) -> int:
-    """`value` as a number of things."""
+    """`value` as a nonnegative int."""
     number = as_int(value, what)
     if number < 0:
         raise InputError(f"{what} must not be negative, not {shown(number)}")

@@ -1,4 +1,4 @@
-"""Constructors for the operations that Python has no operator for."""
+"""Constructors of operations without a Python operator."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def truncmod(a: IntLike, b: IntLike) -> Expr:
 
 
 def minimum(*values: IntLike) -> Expr:
-    """The smallest of one or more values."""
+    """The smallest of at least one value."""
     return _fold(ops.MIN, values)
 
 
 def maximum(*values: IntLike) -> Expr:
-    """The largest of one or more values."""
+    """The largest of at least one value."""
     return _fold(ops.MAX, values)
 
 
@@ -53,50 +53,50 @@ def _fold(op: ops.Op, values: tuple[IntLike, ...]) -> Expr:
 
 
 def select(condition: Cond, if_true: IntLike, if_false: IntLike) -> Expr:
-    """`if_true` where the condition holds, else `if_false`; the branch that is not taken is not evaluated."""
+    """`if_true` if the condition holds, else `if_false`; lazy: the other branch is not evaluated."""
     cond = as_cond(condition, "the condition of select")
     answer: Expr = make(ops.SELECT, (cond, as_expr(if_true), as_expr(if_false)))
     return answer
 
 
 def cast(value: IntLike, bits: int, signed: bool = True) -> Expr:
-    """The value after storing it in `bits` bits: it wraps, as a two's complement register does."""
+    """The value wrapped to a two's complement register of `bits` bits."""
     width = as_width(bits, "bits of cast")
     answer: Expr = make(ops.CAST, (as_expr(value),), (width, bool(signed)))
     return answer
 
 
 def opaque(name: str, lower: int | None = None, upper: int | None = None) -> Expr:
-    """One unknown integer, optionally with a known range (both ends included); each call makes another."""
+    """A fresh unknown integer, optionally with bounds (both ends included)."""
     return Opaque(name, 0, lower, upper)()
 
 
 def asserting(condition: Cond, value: IntLike) -> Expr:
-    """`value`, together with the claim that the condition holds there; elsewhere it has no value."""
+    """`value` under the assertion of `condition`; undefined where the condition fails."""
     answer: Expr = make(ops.ASSERTING, (as_cond(condition, "the condition of asserting"), as_expr(value)))
     return answer
 
 
 def nonneg(value: IntLike) -> Expr:
-    """`value`, together with the claim that it is at least 0."""
+    """`value` under the assertion `value >= 0`."""
     e = as_expr(value)
     return asserting(e >= 0, e)
 
 
 def bounded(value: IntLike, lower: IntLike | None = None, upper: IntLike | None = None) -> Expr:
-    """`value`, together with the claim that it lies between `lower` and `upper`, both included."""
+    """`value` under the assertion `lower <= value <= upper`."""
     e = as_expr(value)
     claims = ([] if lower is None else [e >= lower]) + ([] if upper is None else [e <= upper])
     return asserting(logical_and(*claims), e) if claims else e
 
 
 def logical_and(*conditions: Cond) -> Cond:
-    """The conjunction, evaluated from left to right until one fails; true for none."""
+    """The lazy conjunction, from left to right; true without operands."""
     return _join(ops.AND, conditions, True)
 
 
 def logical_or(*conditions: Cond) -> Cond:
-    """The disjunction, evaluated from left to right until one holds; false for none."""
+    """The lazy disjunction, from left to right; false without operands."""
     return _join(ops.OR, conditions, False)
 
 

@@ -1,4 +1,4 @@
-"""Where an expression has a value: the conditions under which no division by 0 or negative shift is met."""
+"""Definedness: the conditions that exclude division by 0, negative shifts and failed assertions."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from intset.expr.walk import conjuncts, postorder
 
 
 def definedness(roots: Sequence[Node]) -> tuple[Cond, ...]:
-    """Conditions that together hold exactly where every root is defined, in the order of evaluation.
+    """The conditions whose conjunction is equivalent to definedness of all roots, in evaluation order.
 
-    Guarantee: evaluated from left to right until one fails, every condition has a value at every point, because the
-    needs of an operand precede those of its users. Each partial operation gives one condition, guarded by the branch
-    conditions under which lazy evaluation reaches it.
+    Guarantee: lazy evaluation of the list from left to right is defined at every point, since the conditions of an
+    operand precede those of its users. Each partial operation contributes one condition, guarded by the branch
+    conditions on its lazy evaluation path.
     """
     steps = postorder(roots)
     if _LAZY.isdisjoint([node.op for node in steps]):
@@ -50,14 +50,14 @@ def total(e: Expr) -> Expr:
 
 
 def is_partial(root: Node) -> bool:
-    """Whether something below `root` is not defined everywhere, whatever is known of its arguments."""
+    """Whether `root` contains a partial operation, ignoring facts about its arguments."""
     try:
         return root._partial
     except AttributeError:
         found = _finds_need(root)
         root.remember("_partial", found)
         if not found:
-            for arg in root.args:  # what is asked about next is often made of these
+            for arg in root.args:  # later roots often share these
                 if arg.args:
                     arg.remember("_partial", False)
         return found
@@ -65,7 +65,7 @@ def is_partial(root: Node) -> bool:
 
 def _finds_need(root: Node) -> bool:
     waiting, seen = [root], {root}
-    for node in waiting:  # grows meanwhile
+    for node in waiting:  # appended to during the walk
         op, args = node.op, node.args
         if op in _PARTIAL:
             by_number = op is not ops.ASSERTING and args[1].op is ops.CONST and args[1].data > 0
@@ -83,7 +83,7 @@ def _finds_need(root: Node) -> bool:
 
 
 def own_need(node: Node) -> Cond | None:
-    """What the operation of `node` itself asks of its arguments; `None` when it is defined everywhere."""
+    """The definedness condition of the operation of `node` alone; `None` for a total one."""
     if node.op in ops.DIVISIONS:
         divisor = node.args[1]
         return None if divisor.op is ops.CONST and divisor.data else divisor.ne(0)
@@ -94,7 +94,7 @@ def own_need(node: Node) -> Cond | None:
 
 
 def guarded_steps(roots: Sequence[Node]) -> list[tuple[Node, Cond]]:
-    """Each node with the condition under which it is evaluated (the weakest, where it is reached in several ways)."""
+    """Each node with its path condition, a disjunction over evaluation paths."""
     return _guarded(roots, postorder(roots)[::-1])
 
 
@@ -174,12 +174,12 @@ def _either(a: Cond, b: Cond) -> Cond:
 
 
 def asserted_parts(roots: Sequence[Node]) -> tuple[Cond, ...]:
-    """The parts of the conditions that the roots assert, on no lazy branch."""
+    """The conjuncts of `embedded_claims`."""
     return tuple(dict.fromkeys(part for claim in embedded_claims(roots) for part in conjuncts(claim)))
 
 
 def embedded_claims(roots: Sequence[Node]) -> tuple[Cond, ...]:
-    """The conditions of `asserting` nodes that hold wherever the roots are defined: those on no lazy branch."""
+    """The conditions of `asserting` nodes outside lazy branches; they hold wherever the roots are defined."""
     found: dict[Cond, None] = {}
     seen: set[Node] = set()
     stack = list(reversed(roots))

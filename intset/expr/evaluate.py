@@ -1,4 +1,7 @@
-"""`evaluate`: the reference semantics of expressions, over the integers and at a fixed width."""
+"""`evaluate`: the reference semantics of expressions, over the integers and at a fixed width.
+
+`compiled` translates an expression to a Python function of the same values, for evaluation at many points.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +21,12 @@ from intset.expr.walk import opaque_terms, postorder
 if TYPE_CHECKING:
     from intset.expr.node import Node, Var
 
-# An entry of the work stack: a node to start, or the node again with the argument whose value decides how it goes on.
+# States of a work item: a node to start, its arguments evaluated, or the deciding argument of a lazy node evaluated.
 _START, _APPLY, _DECIDE = 0, 1, 2
 
 
 def settled(node: Node) -> Any:
-    """The value of a node over constants alone; `None` where variables or opaque terms occur."""
+    """The value of a node over constants; `None` for one with variables or opaque terms."""
     return None if node.free_vars() or opaque_terms(node) else evaluate(node)
 
 
@@ -33,18 +36,18 @@ def evaluate(node: Node, env: Mapping[Any, Any] | None = None, bits: int | None 
     Parameters
     ----------
     node: the expression or condition.
-    env: the point, `{Var: int}`. An opaque term takes its value from the key that is the term itself, or from its
-        symbol: a callable of the indices, a mapping from index tuples, or an array indexed by them.
+    env: the point, `{Var: int}`. The key of an opaque term is the term itself, or its symbol with a callable of the
+        indices, a mapping from index tuples, or an array.
     bits: when given, every step is a signed two's complement operation of that width, C's: a result that does not fit
         raises `MachineOverflowError` (an input or constant that does not fit as well).
 
     Raises
     ------
-    InputError: a variable has no value, or one that is not an integer.
-    UndefinedError: a division by 0, a negative shift, or an assertion that does not hold.
-    BudgetError: a shift to the left gives a number of more than 2**31 bits.
+    InputError: a variable has no integer value in `env`.
+    UndefinedError: division by 0, negative shift, failed assertion.
+    BudgetError: a left shift produces more than 2**31 bits.
 
-    `select`, `&` and `|` are lazy: what is not needed is not evaluated, so it cannot raise.
+    `select`, `&` and `|` are lazy: an operand that is not needed cannot raise.
     """
     if not isinstance(node, Interned):
         raise InputError(f"evaluate takes an expression or a condition, not {shown(node)}")
@@ -94,12 +97,12 @@ def evaluate(node: Node, env: Mapping[Any, Any] | None = None, bits: int | None 
     return values[node]
 
 
-_LONGEST = 1 << 31  # bits that a shift may add
+_LONGEST = 1 << 31  # bits added by a shift
 _LAZY = frozenset((ops.SELECT, ops.AND, ops.OR, ops.ASSERTING))
 
 
 def _is_at_hand(node: Node, values: dict[Node, Any], point: Mapping[Any, Any], width: int | None) -> bool:
-    """Whether the value is known, or is one of those that need no step and cannot be refused; it is known then."""
+    """Whether `values` has the node; enters constants and variables that need no width check."""
     if node in values:
         return True
     if width is not None:
@@ -171,11 +174,11 @@ def _load(node: Node, indices: list[int], point: Mapping[Any, Any]) -> int:
     return as_int(value, f"the value of {node!r}")
 
 
-MAX_TEXT = 4000  # of one function: longer, or deeper, parts become functions of their own
+MAX_TEXT = 4000  # characters of one function; longer or deeper parts are outlined
 MAX_DEPTH = 60
-MAX_CALLS = 60  # such functions inside one another; beyond that, expressions are evaluated node by node
-MAX_STATEMENTS = 1000  # parts that are computed beforehand
-MAX_SHARED = 20  # how often a node may be computed again, on average
+MAX_CALLS = 60  # nested helper functions; deeper expressions are interpreted
+MAX_STATEMENTS = 1000  # local variables
+MAX_SHARED = 20  # average recomputations of a node
 
 _FORMATS: dict[ops.Op, str] = {
     ops.ADD: "({}+{})",
@@ -238,11 +241,10 @@ def compiled(node: Node, variables: Sequence[Var]) -> Callable[..., Any]:
 
 
 class _Writer:
-    """Python text for one expression.
+    """Python source of one expression.
 
-    A part that is used more than once is computed once, beforehand, where it has a value everywhere and that takes no
-    long numbers: else it is only computed where it is needed, each time. What is too long for one function is put into
-    the scope as a function of its own.
+    A shared total subexpression of bounded size becomes a local variable; a partial one is inlined at each use, so that
+    evaluation stays lazy. Source beyond `MAX_TEXT` or `MAX_DEPTH` is outlined into helper functions.
     """
 
     def __init__(self, variables: Sequence[Var]) -> None:
@@ -256,12 +258,12 @@ class _Writer:
             short: Callable[..., Any] = eval(f"lambda {self.parameters}: {text}", self.scope)
             return short
         lines = "\n ".join((*self.statements, f"return {text}"))
-        made: dict[str, Callable[..., Any]] = {}
-        exec(f"def function({self.parameters}):\n {lines}", self.scope, made)
-        return made["function"]
+        local: dict[str, Callable[..., Any]] = {}
+        exec(f"def function({self.parameters}):\n {lines}", self.scope, local)
+        return local["function"]
 
     def written(self, root: Node) -> str | None:
-        """The text of an expression; `None` for one that is evaluated node by node."""
+        """The source of an expression; `None` if it exceeds the limits or has opaque terms."""
         order = postorder((root,))
         uses: Counter[Node] = Counter()
         for node in order:
@@ -272,7 +274,7 @@ class _Writer:
             if made is None or made.calls > MAX_CALLS or made.nodes > max(MAX_TEXT, MAX_SHARED * len(texts)):
                 return None
             if uses[node] > 1 and made.is_total and made.nodes > 2:
-                made = self._beforehand(made)
+                made = self._as_local(made)
             if len(self.statements) > MAX_STATEMENTS:
                 return None
             texts[node] = made
@@ -291,18 +293,18 @@ class _Writer:
         made = _Text.of(form, args, _is_total(node))
         return made if made.fits() else _Text.of(form, [self._outlined(arg) for arg in args], _is_total(node))
 
-    def _beforehand(self, part: _Text) -> _Text:
+    def _as_local(self, part: _Text) -> _Text:
         name = f"t{len(self.statements)}"
         self.statements.append(f"{name}={part.text}")
         return _Text(name, is_total=True, is_local=True)
 
     def _outlined(self, part: _Text) -> _Text:
-        """The part computed elsewhere; what is short is left as it is."""
+        """A call of a helper function for a long part; a short part unchanged."""
         call = f"f{len(self.scope)}({self.parameters})"
         if part.depth < 4 or len(part.text) <= 2 * len(call):
             return part
         if part.is_total:
-            return self._beforehand(part)
+            return self._as_local(part)
         if part.is_local:
             name = f"t{len(self.statements)}"
             self.statements.append(f"{name}=lambda: {part.text}")
@@ -312,7 +314,7 @@ class _Writer:
 
 
 def _is_total(node: Node) -> bool:
-    """Whether the operation has a value for all arguments, not much longer than they are."""
+    """Whether the operation is total and its results are not much longer than its arguments."""
     if node.op in ops.DIVISIONS:
         divisor = node.args[1]
         if divisor.op is ops.NEG:
@@ -324,8 +326,13 @@ def _is_total(node: Node) -> bool:
 
 
 class _Text(NamedTuple):
-    """An expression as Python: how deep it is, how many functions are called inside one another, the nodes computed;
-    whether it has a value everywhere, and whether it names what was computed beforehand."""
+    """Python source of a subexpression.
+
+    Attributes
+    ----------
+    depth: nesting of operators; calls: nesting of helper functions; nodes: operations executed.
+    is_total: defined for all arguments; is_local: mentions local variables.
+    """
 
     text: str
     depth: int = 1

@@ -22,18 +22,17 @@ LOCK = threading.RLock()
 
 
 class Row(weakref.ref[Any]):
-    """The value of a key, while it lives."""
+    """A weak reference to the value of a key."""
 
     __slots__ = ("key",)
     key: Any
 
 
 class WeakTable(Generic[K, V]):
-    """The value of each key, for as long as something else holds the value.
+    """A dictionary with weak values, four times as fast as `weakref.WeakValueDictionary`.
 
-    What Python calls when an object dies cannot raise: an interrupt that falls there is printed and lost. So all that
-    is called is a method of `deque`; whoever adds a row next takes out the dead ones. To be used under `LOCK` where two
-    threads must not make a value of their own each. The standard library's weak dictionaries cost four times as much.
+    Invariant: no Python code runs when a value dies, because an interrupt raised there would be printed and lost. The
+    finalizer is a method of `deque`; the next `put` deletes dead rows. Hold `LOCK` around a lookup and its `put`.
     """
 
     __slots__ = ("bury", "dead", "rows")
@@ -51,7 +50,7 @@ class WeakTable(Generic[K, V]):
         return self.get(key) is not None
 
     def put(self, key: K, value: V) -> None:
-        """Add a row, or put a living one in the place of a dead one."""
+        """Add a row, or replace a dead one."""
         row = Row(value, self.bury)
         row.key = key
         with LOCK:
@@ -60,15 +59,15 @@ class WeakTable(Generic[K, V]):
             self.rows[key] = row
 
     def tidy(self) -> None:
-        """Take out the dead rows; what their keys are made of dies with them, and is next."""
+        """Delete dead rows; nodes in their keys die with them and are deleted in turn."""
         rows, dead = self.rows, self.dead
         while dead:
             row = dead[0]
             key = row.key
-            if rows.get(key) is row:  # else an equal one has been made since
+            if rows.get(key) is row:  # else the key has a newer row
                 del rows[key]
             del row, key
-            dead.popleft()  # last: interrupted before, it is found again
+            dead.popleft()  # last, so that an interrupt loses no row
 
     def __len__(self) -> int:
         with LOCK:
@@ -80,7 +79,7 @@ N = TypeVar("N")
 
 
 class Origin:
-    """Numbers variables uniquely over processes: a random token for each process, and a count."""
+    """Source of unique identifiers across processes: a random token for each process, and a counter."""
 
     def __init__(self) -> None:
         self.renew()
@@ -99,7 +98,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class Guest:
-    """Base of objects of other layers that combine with expressions by their own reflected operators."""
+    """Base class of objects of other layers whose reflected operators accept expressions."""
 
     __slots__ = ()
 
@@ -173,7 +172,7 @@ class Draft(Interned):
     """A node under construction: its slots can be set until it is assigned its final class."""
 
     __slots__ = ()
-    __setattr__ = object.__setattr__  # type: ignore[assignment]  # what its base refuses
+    __setattr__ = object.__setattr__  # type: ignore[assignment]  # mutable until final
 
 
 Key: TypeAlias = "tuple[Op, tuple[Any, ...], Any]"
@@ -184,12 +183,12 @@ _ROWS, _DEAD, _BURY = NODES.rows, NODES.dead, NODES.bury
 
 
 def intern(cls: type[N], op: Op, args: tuple[Any, ...], data: Any) -> N:
-    """The node of this class with this operation, these argument nodes and this payload."""
+    """The node of a class with an operation, argument nodes and a payload."""
     key = (op, args, data)
     row = _ROWS.get(key)
-    found: N | None = None if row is None else row()
-    if found is not None:
-        return found
+    known: N | None = None if row is None else row()
+    if known is not None:
+        return known
     with LOCK:
         row = _ROWS.get(key)
         again: N | None = None if row is None else row()
@@ -200,7 +199,7 @@ def intern(cls: type[N], op: Op, args: tuple[Any, ...], data: Any) -> N:
         node: Any = Draft()
         node.op, node.args, node.data = op, args, data
         node.__class__ = cls
-        row = Row(node, _BURY)  # what `put` does, without a call
+        row = Row(node, _BURY)  # `put`, inlined
         row.key = key
         _ROWS[key] = row
         made: N = node

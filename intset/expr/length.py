@@ -1,4 +1,4 @@
-"""How long the numbers may become while an expression is evaluated: products of products double in length."""
+"""Bounds on the bit length of intermediate values; nested products double it at each level."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from intset.expr.walk import postorder
 if TYPE_CHECKING:
     from intset.expr.node import Node
 
-MAX_BITS = 1 << 17  # of a number that a search computes; an answer that takes longer ones is given up
+MAX_BITS = 1 << 17  # of an intermediate value; searches give up beyond
 
 
 def as_width(bits: object, what: str) -> int:
-    """How many bits a register has.
+    """The width of a register in bits.
 
     Raises
     ------
-    InputError: that is no positive integer, or more than anything here is computed with.
+    InputError: `bits` is not an integer in [1, MAX_BITS].
     """
     width = as_int(bits, what)
     if width < 1:
@@ -38,18 +38,18 @@ def length(span: range) -> int:
 
 
 def may_be_long(roots: Sequence[Node], leaves: Mapping[Any, int]) -> bool:
-    """Whether a number of more than `MAX_BITS` bits may be met on the way, given how many bits the leaves have."""
+    """Whether an intermediate value may exceed `MAX_BITS` bits; `leaves` has the bit length of each leaf."""
     return some_may_be_long(postorder(roots), leaves)
 
 
 def some_may_be_long(nodes: Sequence[Node], leaves: Mapping[Any, int]) -> bool:
-    """The same of nodes in postorder."""
+    """`may_be_long` of the last of `nodes`, which are in postorder."""
     return not _is_surely_short(nodes, leaves) and _becomes_long(nodes, leaves)
 
 
 def _is_surely_short(nodes: Sequence[Node], leaves: Mapping[Any, int]) -> bool:
-    """What holds of most questions, and takes less than to look at the length of each node: without a product of what
-    varies, no step makes a number longer than by the longest constant and one bit."""
+    """A cheap sufficient test: without products of variables and shifts, each step adds at most the bits of the
+    longest constant plus one."""
     longest = max(1, *leaves.values()) if leaves else 1
     for node in nodes:
         op = node.op

@@ -1,6 +1,7 @@
 """Hash-consed expression nodes: equal structure is the same object.
 
-An `Expr` is a mathematical integer, a `Cond` a truth value: an operation, arguments, `data`. Nothing is simplified.
+An `Expr` denotes a mathematical integer, a `Cond` a truth value. Construction never simplifies: it interns
+exactly what was written.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from intset.expr.walk import Flat, flatten, rewrite
 from intset.infinity import Infinity
 
 IntLike: TypeAlias = "Expr | SupportsIndex"
-Kind = TypeVar("Kind", "Expr", "Cond", "Node")  # what stays of one kind: an expression or a condition
+Kind = TypeVar("Kind", "Expr", "Cond", "Node")  # Expr to Expr, Cond to Cond
 
 VARIABLES: WeakTable[tuple[int, int], Any] = WeakTable()
 SERIAL = itertools.count()
@@ -227,10 +228,10 @@ class Expr(Node):
 
 
 class Term(Expr):
-    """Every expression that is no variable.
+    """An expression other than a variable.
 
-    Python gives a comparison to the right operand first when its class derives from that of the left one: it would turn
-    `i + 1 < j` into `j > i + 1`, and `i < n` into `n > i`. So `Term`, `PlainVar` and `ShapeVar` are siblings.
+    Invariant: `Term`, `PlainVar` and `ShapeVar` are siblings. Python tries the reflected comparison first if the class
+    of the right operand derives from the left one's, which would turn `i + 1 < j` into `j > i + 1`.
     """
 
     __slots__ = ()
@@ -239,7 +240,7 @@ class Term(Expr):
 class Cond(Node):
     """A condition. Combine with `&`, `|`, `~`.
 
-    `bool()` is the truth value of a condition on constants alone; any other is not decided here, and raises.
+    `bool()` of a condition over constants is its truth value; of any other condition it raises.
     """
 
     __slots__ = ()
@@ -300,23 +301,23 @@ class Var(Expr):
     serial: int
 
     def __new__(cls, name: str) -> Var:
-        return (PlainVar if cls is Var else cls).made(name, ORIGIN.next_uid(), {})
+        return (PlainVar if cls is Var else cls).new(name, ORIGIN.next_uid(), {})
 
     @classmethod
     def created(cls, name: str, uid: tuple[int, int], fields: dict[str, Any]) -> Self:
-        """The variable with this uid: the one that there is, or a new one."""
+        """The variable with this uid, created if none is alive."""
         with LOCK:
             known: Self | None = VARIABLES.get(uid)
-            return cls.made(name, uid, fields) if known is None else known
+            return cls.new(name, uid, fields) if known is None else known
 
     @classmethod
-    def made(cls, name: str, uid: tuple[int, int], fields: dict[str, Any]) -> Self:
-        """A variable with a uid that no other has."""
+    def new(cls, name: str, uid: tuple[int, int], fields: dict[str, Any]) -> Self:
+        """A new variable. Precondition: `uid` is fresh."""
         if not isinstance(name, str) or not name:
             raise InputError(f"a variable's name is a non-empty text, not {shown(name)}")
         self = object.__new__(cls)
         set_slot = object.__setattr__
-        set_slot(self, "op", ops.VAR)  # written out: many variables are made
+        set_slot(self, "op", ops.VAR)  # unrolled: hot
         set_slot(self, "args", ())
         set_slot(self, "data", uid)
         set_slot(self, "uid", uid)
@@ -328,10 +329,10 @@ class Var(Expr):
         return self
 
     def free_vars(self) -> tuple[Var, ...]:
-        return (self,)  # not remembered: a reference to itself would keep it alive
+        return (self,)  # not cached: a self reference would keep it alive
 
     def fields(self) -> dict[str, Any]:
-        """What a pickled copy must carry besides name and uid."""
+        """The slots that pickling stores besides name and uid."""
         return {}
 
     def declared(self) -> tuple[int | None, int | None, int]:
@@ -340,7 +341,7 @@ class Var(Expr):
 
 
 class PlainVar(Var):
-    """What `Var(name)` makes: see `Term` for the reason."""
+    """The class of `Var(name)`; a sibling of `Term`, see there."""
 
     __slots__ = ()
 
@@ -370,7 +371,7 @@ class ShapeVar(Var):
             raise InputError(f"multiple_of of {what} must be at least 1, not {shown(step)}")
         if low is not None and high is not None and -(-low // step) > high // step:
             raise InputError(f"{what} has no value: [{shown(low)}, {shown(high)}], step {shown(step)}")
-        return cls.made(name, ORIGIN.next_uid(), {"lower": low, "upper": high, "multiple_of": step})
+        return cls.new(name, ORIGIN.next_uid(), {"lower": low, "upper": high, "multiple_of": step})
 
     def fields(self) -> dict[str, Any]:
         return {"lower": self.lower, "upper": self.upper, "multiple_of": self.multiple_of}
@@ -415,7 +416,7 @@ def constant_value(e: Expr) -> int | None:
 
 
 def _operand(value: object) -> Expr | None:
-    """`value`, which is no expression, as one; `None` for a guest, whose own operator does the work."""
+    """A non-expression operand as an expression; `None` for a guest, which has its own reflected operator."""
     if isinstance(value, Guest):
         return None
     if isinstance(value, Cond):
@@ -423,7 +424,7 @@ def _operand(value: object) -> Expr | None:
     return const(value if type(value) is int else as_int(value, "an operand"))
 
 
-_NOT_MINE: Expr = NotImplemented  # what an operator answers before that of a guest is asked
+_NOT_MINE: Expr = NotImplemented  # defers to the reflected operator of a guest
 _NEITHER_MINE: Cond = NotImplemented
 
 
@@ -457,7 +458,7 @@ def compare(op: Op, a: object, b: object) -> Cond:
 
 
 def truth(value: bool) -> Cond:
-    """The condition that always, or never, holds."""
+    """The constant condition."""
     return intern(Cond, ops.BOOL, (), bool(value))
 
 
@@ -467,5 +468,5 @@ def sum_of(terms: Iterable[IntLike]) -> Expr:
     return reduce(operator.add, others, as_expr(first))
 
 
-SMALL = 256  # constants up to this size are made once and kept
+SMALL = 256  # absolute value of the constants kept alive
 _SMALL_CONSTANTS: tuple[Expr, ...] = tuple(intern(Term, ops.CONST, (), k) for k in range(-SMALL, SMALL + 1))

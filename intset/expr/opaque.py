@@ -13,7 +13,7 @@ from intset.expr.text import shown
 
 
 class Opaque:
-    """A symbol for integers the analysis cannot see into, such as the elements of an index tensor.
+    """A symbol for unknown integers, such as the elements of an index tensor.
 
     `table[i, j]` (or `table()` for a single unknown) is an opaque term: two terms are equal when symbol and indices
     are.

@@ -1,8 +1,7 @@
-"""The operations an expression is made of: one row each, with its mathematical meaning.
+"""The table of operations, each with its mathematical meaning.
 
-`meaning` maps argument values to the result, or raises `ZeroDivisionError` where there is none. Operations whose
-meaning needs more than argument values (`CONST`, `VAR`, `LOAD`, and the lazy `SELECT`, `ASSERTING`, `AND`, `OR`) have
-`meaning = None`; `expr.evaluate` handles those by name.
+`meaning` maps argument values to the result, or raises `ZeroDivisionError` if undefined. Leaves and lazy operations
+(`CONST`, `VAR`, `LOAD`, `SELECT`, `ASSERTING`, `AND`, `OR`) have `meaning = None`; `expr.evaluate` implements them.
 """
 
 from __future__ import annotations

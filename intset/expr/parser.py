@@ -33,7 +33,7 @@ def parse(text: str, env: Mapping[str, IntLike | Cond | Opaque] | None = None) -
     Raises
     ------
     ParseError: the text is not an expression; the message shows the place, `position` is its offset.
-    InputError: `text` is not a `str`, or `env` has a key that is not one, or a value of another kind.
+    InputError: `text` or a key of `env` is no `str`, or a value of `env` has another type.
 
     >>> parse("x * 2 + 1", {"x": 20})
     20 * 2 + 1
@@ -107,7 +107,7 @@ def _cast(value: Expr, bits: Expr, signed: Cond | None = None) -> Expr:
 
 class _Function(NamedTuple):
     build: Callable[..., Any]
-    kinds: str  # of each argument, the last for all that follow: "i" integer, "c" condition
+    kinds: str  # of each argument, "i" integer or "c" condition; the last repeats
     least: int
     most: int | None
 
@@ -146,7 +146,7 @@ class Operand(NamedTuple):
 
 
 class Pending:
-    """An operator or an open bracket that waits for operands."""
+    """An operator or open bracket on the stack."""
 
     __slots__ = ("first", "level", "opaque", "position", "subject", "symbols")
 
@@ -163,14 +163,14 @@ class Pending:
         self.level = level  # ANY for brackets
         self.position = position
         self.subject = subject  # the name that is called, indexed or bound
-        self.first = first  # number of operands before those of a call or an index
+        self.first = first  # operands on the stack before the arguments
         self.opaque = opaque  # the symbol that is indexed
 
 
 class Reader:
     """Shunting-yard: an operator waits on a stack until one that binds less tightly, or a bracket, completes it.
 
-    What the words mean is in methods of their own: another language of this syntax overrides those.
+    Methods give tokens their meaning; a language with the same syntax overrides them.
     """
 
     refused: Mapping[str, str] = _REFUSED
@@ -206,7 +206,7 @@ class Reader:
         return self.tokens[self.at].text == symbol
 
     def operand(self, token: Token) -> bool:
-        """Read on where an operand is expected; whether one still is."""
+        """Process a token in operand position; whether an operand is still expected."""
         kind, text, position = token
         if kind == "number":
             self.push(const(self.integer(token)), position)
@@ -252,7 +252,7 @@ class Reader:
         return self.meant(token)
 
     def quoted(self, token: Token) -> bool:
-        """Read a name that is no identifier."""
+        """Process a quoted name."""
         try:
             name = name_of(token.text)
         except ValueError:
@@ -262,7 +262,7 @@ class Reader:
         return self.meant(token._replace(text=name))
 
     def meant(self, token: Token) -> bool:
-        """Read what a name stands for; whether an operand is still expected."""
+        """Process the value of a name; whether an operand is still expected."""
         _, name, position = token
         value = self.meaning(name)
         if value is None:
@@ -281,15 +281,15 @@ class Reader:
         return name in FUNCTIONS
 
     def meaning(self, name: str) -> Any:
-        """What a name stands for, or `None`."""
+        """The value of a name, or `None`."""
         return self.names.get(name)
 
     def is_operand(self, value: Any) -> bool:
-        """Whether a name that means `value` is an operand as it stands; else it is a symbol that takes indices."""
+        """Whether `value` is an operand; otherwise it is a symbol that takes indices."""
         return isinstance(value, Node)
 
     def fraction(self, token: Token) -> Any:
-        """What a number with a fraction means."""
+        """The value of a decimal fraction."""
         raise self.error(f"{token.text} is not an integer", token.position)
 
     def open(self, token: Token, opaque: Opaque | None) -> bool:
@@ -304,7 +304,7 @@ class Reader:
         return True
 
     def operator(self, token: Token) -> bool:
-        """Read on where an operator or a closing bracket is expected; whether an operand is expected next."""
+        """Process a token in operator position; whether an operand is expected next."""
         _, text, position = token
         if text in _CLOSES:
             self.close(token)
@@ -372,7 +372,7 @@ class Reader:
         self.push(self.built(function.build, args, position), position)
 
     def reduce(self, level: Level) -> None:
-        """Complete the operators that wait and bind at least as tightly as `level`."""
+        """Complete pending operators that bind at least as tightly as `level`."""
         while self.pending and self.pending[-1].level >= level:
             self.complete(self.pending.pop())
 

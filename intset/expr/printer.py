@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Level(IntEnum):
-    """How tightly a construct binds, as in Python: the larger, the tighter."""
+    """Precedence levels of Python; larger binds tighter."""
 
     ANY = 0  # between brackets or commas, nothing needs parentheses
     BIND = 1
@@ -60,9 +60,9 @@ INFIX: Final[dict[Op, tuple[str, Level]]] = {
 }
 PREFIX: Final[dict[Op, str]] = {ops.NEG: "-", ops.BITNOT: "~", ops.NOT: "~"}
 
-# A node's text: strings, and argument nodes, each with the level below which it needs parentheses.
-Piece: TypeAlias = "str | tuple[Any, int]"
-Layout: TypeAlias = tuple[int, list[Piece]]
+# A part of a text: a string, or an argument node with the level below which it is parenthesized.
+TextPiece: TypeAlias = "str | tuple[Any, int]"
+Layout: TypeAlias = tuple[int, list[TextPiece]]
 
 _SHORT_NAME: Final = re.compile(r"t[0-9]+")
 _LONG: Final = 20_000  # characters of text from which on shared subexpressions get names
@@ -71,23 +71,22 @@ _LONG: Final = 20_000  # characters of text from which on shared subexpressions 
 def to_text(node: Node, limit: int | None = None, names: Mapping[Any, str] | None = None) -> str:
     """`node` in Python's expression syntax.
 
-    Provided that names tell its variables apart, `parse` makes the very same object of it: a name that is no
-    identifier is quoted, parentheses are written where Python's precedence needs them, the constant `-3` differs from
-    `-(3)`, the negation of 3. A text that would be long binds what occurs more than once on its first occurrence, as
-    in `(t1 := i * j) + t1`, so its length is linear in the number of distinct nodes.
+    Guarantee: if its variables have distinct names, `parse` returns the same object. Names other than identifiers are
+    quoted, Python's precedence decides about parentheses, and `-3` differs from `-(3)`, the negation of 3. A long text
+    binds shared nodes at their first occurrence, as in `(t1 := i * j) + t1`, so its length is linear in distinct nodes.
 
     Parameters
     ----------
-    limit: when given, no names are bound, and a text of more than `limit` characters is cut there and ends in `…`. The
-        time is bounded by `limit` too: an operand nested deeper than the text could show is itself written as `…`.
-    names: what variables are called in place of their own names.
+    limit: maximal number of characters; a longer text ends in `…` and binds no names. Time is bounded too: operands
+        nested too deeply to show are written as `…`.
+    names: labels to use instead of the variables' own names.
     """
     layout = layout_of if names is None else _renaming(names)
     return composed(node, layout) if limit is None else _abbreviated(node, limit, layout)
 
 
 def _renaming(names: Mapping[Any, str]) -> Callable[[Any], Layout]:
-    """The layout in which variables are called as `names` says."""
+    """The layout with variables renamed by `names`."""
 
     def layout(node: Any) -> Layout:
         if node.op is ops.ASSERTING and node.data == ops.SIZE and node.args[1] in names:
@@ -98,7 +97,7 @@ def _renaming(names: Mapping[Any, str]) -> Callable[[Any], Layout]:
 
 
 def composed(root: Any, layout: Callable[[Any], Layout]) -> str:
-    """The text of a node whose parts are laid out by `layout`; what that leaves out is not visited."""
+    """The text of a node by `layout`; nodes that a layout omits are not visited."""
     layouts: dict[Any, Layout] = {}
     waiting: dict[Any, Layout] = {}
     stack = [root]
@@ -132,9 +131,9 @@ def _write(
     names: Iterator[str],
     deepest: int | None = None,
 ) -> Iterator[str]:
-    """The text of `root`, bit by bit; no more than `deepest` pieces wait to be written."""
+    """The text of `root` in pieces; operands beyond a stack of `deepest` pieces are elided."""
     bound: dict[Any, str] = {}
-    stack: list[Piece] = [(root, Level.ANY)]
+    stack: list[TextPiece] = [(root, Level.ANY)]
     while stack:
         piece = stack.pop()
         if isinstance(piece, str):
@@ -159,7 +158,7 @@ def _write(
 
 
 def _shared(root: Any, layouts: dict[Any, Layout]) -> Collection[Any]:
-    """The nodes to bind to a name: none when the text is short, else what is written more than once."""
+    """The nodes to bind to names: those with several uses in a long text, none in a short one."""
     length: dict[Any, int] = {}
     for node, (_, pieces) in layouts.items():
         total = sum(len(piece) if isinstance(piece, str) else length[piece[0]] for piece in pieces)
@@ -168,7 +167,7 @@ def _shared(root: Any, layouts: dict[Any, Layout]) -> Collection[Any]:
         return ()
     uses: Counter[Any] = Counter((root,))
     shared: set[Any] = set()
-    # users come before what they use
+    # users before operands
     for node in reversed(layouts):
         operands = [piece[0] for piece in layouts[node][1] if not isinstance(piece, str)]
         if uses[node]:
@@ -185,11 +184,11 @@ def _names(layouts: dict[Any, Layout]) -> Iterator[str]:
 
 
 def layout_of(node: Node) -> Layout:
-    """How tightly the text of a node binds, and its pieces."""
+    """The binding level of the text of a node, and its pieces."""
     op, args = node.op, node.args
     if op in INFIX:
         symbol, level = INFIX[op]
-        # all group to the left; comparisons would chain, but have no comparison for an operand
+        # left-associative; operands of comparisons are never comparisons
         return level, [(args[0], level), f" {symbol} ", (args[1], level + 1)]
     if op in PREFIX:
         needed = Level.CLOSED if op is ops.NEG and args[0].op is ops.CONST else Level.UNARY
@@ -212,9 +211,9 @@ def layout_of(node: Node) -> Layout:
     return Level.ATOM, listed(f"{op.name}(", args, ")")
 
 
-def listed(start: str, args: tuple[Any, ...], end: str) -> list[Piece]:
+def listed(start: str, args: tuple[Any, ...], end: str) -> list[TextPiece]:
     """The arguments between `start` and `end`, with commas."""
-    pieces: list[Piece] = [start]
+    pieces: list[TextPiece] = [start]
     for k, arg in enumerate(args):
         pieces += [", ", (arg, Level.ANY)] if k else [(arg, Level.ANY)]
     return [*pieces, end]

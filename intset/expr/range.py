@@ -13,17 +13,17 @@ from intset.infinity import NEG_INF, POS_INF, Infinity
 
 
 class Range:
-    """The integers from `min` up to, not including, `min + extent`.
+    """The half-open interval `[min, min + extent)` of integers.
 
-    Both are expressions. `Range.everything()` is all integers; an extent of `POS_INF` is a half line, and
-    `Range.up_to(last)` the other one: its `max` is `last`. A symbolic extent below 0 means empty; a constant one is
-    refused.
+    `min` and `extent` are expressions. `Range.everything()` has all integers, an extent of `POS_INF` is an upper half
+    line and `Range.up_to(last)` a lower one with `max` equal to `last`. A negative symbolic extent means empty; a
+    negative constant extent raises `InputError`.
     """
 
     __slots__ = ("_last", "ends", "extent", "min")
     min: Expr | Infinity
     extent: Expr | Infinity
-    _last: Expr | Infinity  # where there is no first element
+    _last: Expr | Infinity  # of a lower half line
     ends: tuple[int, int] | None  # (first, last) when both are constants; empty when last < first
 
     def __init__(self, min: IntLike | Infinity, extent: IntLike | Infinity) -> None:
@@ -60,7 +60,7 @@ class Range:
 
     @property
     def max(self) -> Expr | Infinity:
-        """The last element, `min + extent - 1` (meaningless where the range is empty)."""
+        """The last element, `min + extent - 1`; unspecified for an empty range."""
         if isinstance(self.min, Infinity) or isinstance(self.extent, Infinity):
             return self._last
         if self.ends is not None:

@@ -1,4 +1,8 @@
-"""Integers of any size as text and back: Python refuses to convert more than some 4,300 decimal digits."""
+"""Numbers and names as text, and back.
+
+Python refuses to convert integers of more than about 4,300 decimal digits; these functions do not. Names other than
+identifiers are quoted, so that no name reads as another token.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,8 @@ import re
 from typing import Final, TypeVar
 
 K = TypeVar("K")
-_WIDE: Final = 2048  # bits from which on a number is written in hexadecimal
-_CHUNK: Final = 600  # decimal digits that Python converts under every limit it can be set to
+_WIDE: Final = 2048  # bits; longer numbers are hexadecimal
+_CHUNK: Final = 600  # decimal digits that Python converts under any configured limit
 
 
 def number_text(value: int) -> str:
@@ -17,11 +21,11 @@ def number_text(value: int) -> str:
 
 
 def number_of(text: str) -> int:
-    """The integer that decimal digits, with an optional minus sign, write.
+    """The integer of a decimal numeral with an optional minus sign.
 
     Raises
     ------
-    ValueError: the text is not that.
+    ValueError: the text is no decimal numeral.
     """
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdecimal()):
@@ -30,7 +34,7 @@ def number_of(text: str) -> int:
         return int(text)
     parts = [int(digits[max(end - _CHUNK, 0) : end]) for end in range(len(digits), 0, -_CHUNK)]  # the lowest first
     base = 10**_CHUNK
-    while len(parts) > 1:  # halves are joined, so that the work is that of a few large products
+    while len(parts) > 1:  # join pairs: few large products
         parts += [0] * (len(parts) % 2)
         parts = [low + high * base for low, high in zip(parts[::2], parts[1::2], strict=True)]
         base *= base
@@ -38,7 +42,7 @@ def number_of(text: str) -> int:
 
 
 def decimal(value: int) -> str:
-    """`value` in decimal digits, however many they are: what z3 and isl read."""
+    """`value` in decimal, of any length, for z3 and isl."""
     if value.bit_length() < _WIDE:
         return str(value)
     bases = [10**_CHUNK]
@@ -52,7 +56,7 @@ def decimal(value: int) -> str:
 
 
 def short_number(value: int) -> str:
-    """`value` in decimal, or the first hexadecimal digits of a long one, and how long it is."""
+    """`value` in decimal; of a long one the first hexadecimal digits and the bit length."""
     return str(value) if value.bit_length() < _WIDE else f"{hex(value)[:20]}... of {value.bit_length()} bits"
 
 
@@ -64,14 +68,14 @@ class Point(dict[K, int]):
 
 
 def shown(value: object) -> str:
-    """What a user handed over, as a message repeats it: a number of any length, alone or inside of something."""
+    """`repr` of a user's value for a message; safe for numbers of any length and failing `__repr__`."""
     if type(value) is int:
         return number_text(value)
     try:
         return repr(value)
     except ValueError:
         return f"a {type(value).__name__} with a number of too many digits to show"
-    except Exception:  # a foreign object may fail to say what it is
+    except Exception:  # foreign __repr__ may fail
         return f"a {type(value).__name__} that cannot be shown"
 
 
@@ -81,7 +85,7 @@ _NUMBERS: Final = frozenset(("inf", "nan"))
 
 
 def name_text(name: str) -> str:
-    """A name as it stands in an expression; one that is no identifier, a keyword or a number is quoted.
+    """A name as written in an expression; keywords, numbers and names other than identifiers are quoted.
 
     The quoted form is Python's literal in printable ASCII, which `parse` reads back as the name.
     """
@@ -91,9 +95,9 @@ def name_text(name: str) -> str:
 
 
 def name_of(quoted: str) -> str:
-    """The name that a quoted text stands for; `ValueError` where it is no literal."""
+    """The name of a quoted text; `ValueError` for anything but a string literal."""
     try:
-        found = ast.literal_eval(quoted)
+        name = ast.literal_eval(quoted)
     except (SyntaxError, MemoryError) as error:
         raise ValueError(str(error)) from None
-    return str(found)
+    return str(name)

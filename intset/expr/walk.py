@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from intset.expr.node import Cond, Expr, IntLike, Kind, Node, Var
     from intset.expr.opaque import Opaque
 
-FEW_ROOTS = 8  # so many roots are asked one by one, because each remembers its variables; more are walked together
+FEW_ROOTS = 8  # up to this number, use the cache of each root; beyond, one walk
 
 
 class Walked(Protocol):
-    """What a walk needs of a node; the values of a tensor program have it as well."""
+    """The attributes that walks use; value expressions of tensor programs have them too."""
 
     op: Any
     args: tuple[Any, ...]
@@ -64,7 +64,7 @@ def _postorder(roots: Iterable[W], known: Container[W]) -> list[W]:
                 depth = len(stack)
                 for arg in reversed(node.args):
                     if arg not in done and arg not in known:
-                        stack.append(arg)  # noqa: PERF401  # a comprehension would be one more call for each node
+                        stack.append(arg)  # noqa: PERF401  # hot
             except (AttributeError, TypeError):
                 raise no_node(node) from None
             if len(stack) == depth:
@@ -73,9 +73,9 @@ def _postorder(roots: Iterable[W], known: Container[W]) -> list[W]:
     return order
 
 
-def no_node(found: object) -> InputError:
-    """The error for what a walk meets that is no node: it was handed over as one."""
-    return refusal("a node", "an expression, a condition or a value", found)
+def no_node(value: object) -> InputError:
+    """The error for an argument or root that is no node."""
+    return refusal("a node", "an expression, a condition or a value", value)
 
 
 def free_vars(*roots: Node) -> tuple[Var, ...]:
@@ -105,7 +105,7 @@ def _loads_below(root: Node) -> tuple[Expr, ...]:
 
 
 def _reads(root: Node) -> bool:
-    """Whether there is an opaque term below: mostly there is none, and no order to find."""
+    """Whether an opaque term occurs; cheaper than postorder, and usually False."""
     waiting, seen = [root], {root}
     for node in waiting:  # grows meanwhile
         if node.op is ops.LOAD:
@@ -123,7 +123,7 @@ def size(*roots: Node) -> int:
 
 
 def is_small(limit: int, roots: Iterable[Node]) -> bool:
-    """Whether there are at most `limit` distinct nodes below `roots`; looks at no more than that."""
+    """Whether `roots` have at most `limit` distinct nodes; visits no more."""
     stack = list(roots)
     seen = set(stack)
     while stack and len(seen) <= limit:
@@ -141,7 +141,7 @@ def substitute(root: Kind, replacements: Mapping[E, IntLike]) -> Kind:
 
 
 def rewrite(root: Kind, new: dict[Node, Node]) -> Kind:
-    """`root` with the nodes in `new` replaced; `new` is completed with every node met on the way."""
+    """`root` with the nodes in `new` replaced; adds an entry to `new` for every visited node."""
     for node in postorder_until(root, new):
         args = tuple(new[arg] for arg in node.args)
         same = all(a is b for a, b in zip(args, node.args, strict=True))
@@ -169,7 +169,7 @@ def flatten(root: Node) -> Flat:
 
 
 def without_assertions(root: Kind) -> Kind:
-    """`root` with every assertion replaced by the value it carries: equal wherever `root` is defined."""
+    """`root` with every assertion replaced by its value; equal wherever `root` is defined."""
     new: dict[Node, Any] = {}
     for node in postorder((root,)):
         args = tuple(new[arg] for arg in node.args)
@@ -183,7 +183,7 @@ def without_assertions(root: Kind) -> Kind:
 
 
 def chain(op: Op, root: A) -> list[A]:
-    """The operands of a chain of one operation, from left to right, each once; `root` itself where it is another."""
+    """The distinct operands of a chain of `op`, from left to right; `[root]` for another operation."""
     found: dict[A, None] = {}
     seen: set[A] = set()
     stack = [root]
@@ -198,7 +198,7 @@ def chain(op: Op, root: A) -> list[A]:
 
 
 def conjuncts(cond: Cond) -> Iterator[Cond]:
-    """The conditions whose conjunction `cond` is, from left to right."""
+    """The conjuncts of `cond`, from left to right."""
     stack = [cond]
     while stack:
         top = stack.pop()
