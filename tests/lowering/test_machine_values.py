@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,7 @@ import pytest
 from bound import dtypes, te, tir
 from bound.reference import evaluate
 from intset.errors import InputError, UndefinedError
-from lowering import lower, parse_nest, run
+from lowering import lower, parse_nest, run, simplify
 from lowering.padding.applied import number_of
 from tests.lowering.random_values import LENGTH, Values
 
@@ -205,16 +207,94 @@ def test_a_function_of_the_host_gives_a_number_of_its_type() -> None:
     f = parse_nest("def f(A: float32[1], B: float64[1]):\n    B[0] = float64(float32.third(A[0]) * 3.0)")
     found = run(f, {"A": np.ones(1, np.float32)}, functions={"third": lambda x: np.float64(x) / 3})
     assert found["B"][0] == float(np.float32(1) / np.float32(3) * np.float32(3))
+    f = parse_nest("def f(A: float32[1], B: float64[1]):\n    B[0] = float64(float32.third(A[0]))")
+    found = run(f, {"A": np.ones(1, np.float32)}, functions={"third": lambda x: np.float64(x) / 3})
+    assert found["B"][0] == float(np.float32(1 / 3))
 
 
-def test_sums_of_singles_are_rounded_in_reductions() -> None:
-    A = te.placeholder((64,), "float32", name="A")
-    k = te.reduce_axis((0, 64), "k")
-    out = te.compute((1,), lambda i: te.sum(A[k] * A[k] + 1e8 - 1e8, axis=k), name="out")
-    f = lower(te.create_schedule(out.op))
-    given = np.linspace(0, 9, 64, dtype=np.float32)
-    total = np.float32(0)
-    for x in given:
-        total += x * x + np.float32(1e8) - np.float32(1e8)
-    for backend in ("python", "c"):
-        assert run(f, {"A": given}, backend=backend)["out"][0] == total
+def _operations() -> dict[str, Callable[[Any, Any], Any]]:
+    """The operations of which a result may have more digits than its type."""
+    calls = "exp exp2 exp10 log log2 log10 sqrt rsqrt tanh sin cos tan sigmoid erf atan sinh cosh".split()
+    table: dict[str, Callable[[Any, Any], Any]] = {
+        "+": lambda a, b: a + b,
+        "-": lambda a, b: a - b,
+        "*": lambda a, b: a * b,
+        "/": lambda a, b: a / b,
+        "floormod": tir.floormod,
+        "floordiv": lambda a, b: tir.floordiv(a * a * 1000.0, b),
+        "truncdiv": lambda a, b: tir.truncdiv(a * a * 1000.0, b / 1000.0),
+        "power": lambda a, b: tir.power(a, b),
+        "1 / sqrt": lambda a, b: 1.0 / tir.sqrt(a),
+        "1 / (1 + exp)": lambda a, b: 1.0 / (1.0 + tir.exp(-a)),
+    }
+    return table | {name: _of_first(getattr(tir, name)) for name in calls}
+
+
+def _of_first(function: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
+    return lambda a, b: function(a)
+
+
+COMPOSED = {"rsqrt": "1 / sqrt", "sigmoid": "1 / (1 + exp)"}  # each step is rounded
+EXACT = ("+", "-", "*", "/", "floormod", "floordiv", "truncdiv", "sqrt", "rsqrt")  # numpy rounds them as C does
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_each_operation_gives_a_number_of_its_type(dtype: str) -> None:
+    """A result that is widened at once has no digits that its type has not."""
+    a, b = (te.placeholder((64,), dtype, name=name) for name in "ab")
+    operations = _operations()
+    outs = te.compute(
+        (64,), lambda i: tuple(op(a[i], b[i]).astype("float64") for op in operations.values()), name="out"
+    )
+    rng = np.random.default_rng(7)
+    given = {name: rng.uniform(0.1, 3.0, 64).astype(dtype) for name in "ab"}
+    found = run(lower(te.create_schedule(outs[0].op), [a, b, *outs]), dict(given))
+    expected = evaluate(list(outs), given)
+    for name, out, wanted in zip(operations, outs, expected, strict=True):
+        values = found[out.name]
+        assert np.array_equal(values, values.astype(dtype).astype("float64")), name
+        if name in EXACT:
+            assert np.array_equal(values, wanted), name
+    for name, steps in COMPOSED.items():
+        assert np.array_equal(found[outs[[*operations].index(name)].name], found[outs[[*operations].index(steps)].name])
+
+
+DECIDED = """
+def f(F: {dtype}[1], B: int32[1]):
+    F[0] = {stored}
+    if F[0] {comparison} {number}:
+        B[0] = 1
+    else:
+        B[0] = 2
+"""
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_a_comparison_with_a_stored_number_is_decided_in_its_type(dtype: str) -> None:
+    """0.1 is no `float32`; the element holds the nearest one, and so does the constant beside it."""
+    rng = random.Random(dtype)
+    cases = [("0.1", "==", "0.1"), ("0.1", "==", "0.10001"), ("0.1", "<", "0.1"), ("0.3", ">=", "0.30001")]
+    for _ in range(20):
+        x = rng.choice((0.1, 1 / 3, 2.7, -1e-3))
+        number = x * (1 + rng.choice((0.0, 1e-9, 1e-5, -1e-5, 1e-3)))
+        cases.append((repr(x), rng.choice(("==", "!=", "<", ">=")), repr(number)))
+    answers = set()
+    for stored, comparison, number in cases:
+        f = parse_nest(DECIDED.format(dtype=dtype, stored=stored, comparison=comparison, number=number))
+        kind = np.dtype(dtype).type
+        wanted = 1 if eval(f"a {comparison} b", {"a": kind(float(stored)), "b": kind(float(number))}) else 2
+        g = simplify(f)
+        assert "if " not in str(g), (f, g)
+        for function in (f, g):
+            arrays = {"F": np.zeros(1, dtype), "B": np.zeros(1, np.int32)}
+            assert run(function, arrays)["B"].tolist() == [wanted], (f, g)
+        answers.add(wanted)
+    assert answers == {1, 2}
+
+
+def test_an_integer_beside_a_stored_number_is_decided_in_its_type() -> None:
+    """16777217 is no `float32`: the nearest one is 16777216."""
+    f = parse_nest(DECIDED.format(dtype="float32", stored="16777216.0", comparison="==", number="float32(16777217)"))
+    assert "B[0] = 2" not in str(simplify(f))
+    for function in (f, simplify(f)):
+        assert run(function, {"F": np.zeros(1, np.float32), "B": np.zeros(1, np.int32)})["B"].tolist() == [1]

@@ -125,7 +125,7 @@ def test_more_random_places_that_are_accepted_are_lowered() -> None:
     assert sum(random_kept(seed) for seed in range(100, 1500)) >= 100
 
 
-@pytest.mark.parametrize("first", [0, 20])
+@pytest.mark.parametrize("first", [0, 20, 180, 240])
 def test_a_position_counts_loops_that_are_there(first: int) -> None:
     unread = 0
     for seed in range(first, first + 20):
