@@ -13,8 +13,8 @@ from bound.itervar import IterType, IterVar
 from bound.shapes import plain_sizes
 from bound.tensor import Tensor, element
 from bound.tir import walk
-from bound.tir.buffer import Buffer
 from bound.tir.build import dtype_of
+from bound.tir.calls import Buffer
 from bound.tir.elements import computed_range
 from bound.tir.reduce import Reduction
 from bound.tir.value import Operand, Value, ValueOp

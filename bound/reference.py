@@ -13,10 +13,9 @@ from bound import dtypes
 from bound.arrays import ArrayEvaluator, Cells, stored
 from bound.intrin import TensorComputeOp
 from bound.operation import ComputeOp, ExternOp, Operation, PlaceholderOp, ScanOp
-from bound.schedule.graph import post_order
+from bound.schedule.dataflow import post_order
 from bound.tensor import Tensor
-from bound.tir.buffer import Buffer
-from bound.tir.calls import ExternCall
+from bound.tir.calls import Buffer, ExternCall
 from bound.tir.reduce import CommReducer, condition, initial, sources
 from bound.tir.value import Operand, Value, ValueOp
 from bound.tir.walk import nodes

@@ -1,13 +1,73 @@
-"""Putting new operations into a schedule: who reads what after a stage was replaced."""
+"""The dataflow graph of operations: order, reachability, what lies between tensors.
+
+Putting new operations into a schedule: who reads what after a stage was replaced.
+
+Groups: stages that are attached together.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from bound.errors import ScheduleError
 from bound.operation import Operation
+from bound.schedule.placing import AttachType, is_inside
 from bound.schedule.stage import Stage
 from bound.tensor import Tensor
+
+
+def post_order(outputs: Iterable[Operation], until: Container[Tensor] = ()) -> list[Operation]:
+    """List the operations that `outputs` depend on, producers first, in the order in which inputs are read.
+
+    Parameters
+    ----------
+    until: tensors behind whose operations the search does not look.
+    """
+    order: dict[Operation, None] = {}
+    # Entries: an operation, and whether its inputs are on the stack already.
+    stack = [(op, False) for op in reversed(list(outputs))]
+    while stack:
+        op, ready = stack.pop()
+        if op in order:
+            continue
+        if ready or any(tensor in until for tensor in op.outputs):
+            order[op] = None
+            continue
+        stack.append((op, True))
+        stack.extend((tensor.op, False) for tensor in reversed(op.input_tensors) if tensor.op not in order)
+    return list(order)
+
+
+class Reach:
+    """Which operations depend on which: one bit mask an operation, made once in time linear in the graph."""
+
+    def __init__(self, ordered: Sequence[Operation]) -> None:
+        self._number = {op: k for k, op in enumerate(ordered)}
+        self._mask = dict.fromkeys(ordered, 0)
+        for op in reversed(ordered):
+            below = self._mask[op] | 1 << self._number[op]
+            for tensor in op.input_tensors:
+                if tensor.op in self._mask:
+                    self._mask[tensor.op] |= below
+
+    def reaches(self, producer: Operation, consumer: Operation) -> bool:
+        """Whether `consumer` reads `producer`, directly or through others."""
+        return bool(self._mask[producer] >> self._number[consumer] & 1)
+
+
+def between(outputs: Sequence[Tensor], inputs: Sequence[Tensor], include_inputs: bool) -> list[Operation]:
+    """The operations on paths from `inputs` to `outputs`, producers first; those of `inputs` only on request."""
+    start = set(inputs)
+    inside: dict[Operation, bool] = {}
+    for op in post_order((tensor.op for tensor in outputs), start):
+        uses = any(tensor in start or inside.get(tensor.op, False) for tensor in op.input_tensors)
+        is_input = any(tensor in start for tensor in op.outputs)
+        inside[op] = include_inputs if is_input else uses
+    # The outputs themselves belong to the group even when they read none of the inputs.
+    wanted = {tensor.op for tensor in outputs}
+    return [op for op, inner in inside.items() if inner or op in wanted]
+
 
 if TYPE_CHECKING:
     from bound.schedule.schedule import Schedule
@@ -64,3 +124,67 @@ def _insert(schedule: Schedule, place: int, group: Stage | None, op: Operation) 
 
 def _place(schedule: Schedule, stage: Stage) -> int:
     return next(k for k, other in enumerate(schedule.stages) if other is stage)
+
+
+if TYPE_CHECKING:
+    from bound.schedule.schedule import Schedule
+
+
+def group_of(schedule: Schedule, outputs: Sequence[Tensor], inputs: Sequence[Tensor], include_inputs: bool) -> Stage:
+    """A new group of the stages between `inputs` and `outputs`.
+
+    A group lies inside another or beside it, never across its border; attachments that would leave the new group are
+    dropped, their stages are computed at its root.
+    """
+    members = [schedule.stage_map[op] for op in between(outputs, inputs, include_inputs)]
+    if not members:
+        raise ScheduleError("create_group: there is no stage between the inputs and the outputs")
+    parent = _common_group(members)
+    children = list(dict.fromkeys(_child_of(stage, parent) for stage in members))
+    for stage in members:
+        stage.whole_own("create_group")
+    inside = set(members)
+    for child in children:
+        if not child.is_group:
+            continue
+        stranger = next((s for s in schedule.stages if is_inside(s, child) and s not in inside), None)
+        if stranger is not None:
+            raise ScheduleError(f"create_group: an earlier group also holds {stranger.name}, the new one does not")
+    group = Stage(schedule, None)
+    group.group = parent
+    for child in children:
+        child.group = group
+    for stage in members:
+        if stage.attach_type is AttachType.SCOPE and not is_inside(stage.attach_stage, group):
+            stage.compute_root()
+        elif stage.store_type is AttachType.SCOPE and not is_inside(stage.store_stage, group):
+            stage.store_type = stage.store_stage = stage.store_ivar = None
+    schedule.groups.append(group)
+    return group
+
+
+def _ancestors(stage: Stage) -> list[Stage]:
+    """The groups around a stage, from the innermost."""
+    groups = []
+    outer = stage.group
+    while outer is not None:
+        groups.append(outer)
+        outer = outer.group
+    return groups
+
+
+def _common_group(stages: Sequence[Stage]) -> Stage | None:
+    common = _ancestors(stages[0])
+    for stage in stages[1:]:
+        around = set(_ancestors(stage))
+        common = [group for group in common if group in around]
+    return common[0] if common else None
+
+
+def _child_of(stage: Stage, parent: Stage | None) -> Stage:
+    """The stage itself, or the group around it, that lies directly inside `parent`."""
+    child = stage
+    while child.group is not parent:
+        assert child.group is not None
+        child = child.group
+    return child

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from bound.schedule.schedule import Schedule
     from bound.schedule.stage import IterVarAttr, Stage
 
-Loops: TypeAlias = "Sequence[tuple[Stage, IterVar]]"
+LoopPath: TypeAlias = "Sequence[tuple[Stage, IterVar]]"
 _DONE = {"compute_at": "computed", "store_at": "stored"}
 _AT_ONCE = {
     IterType.PARALLELIZED: "runs in parallel",
@@ -231,7 +231,7 @@ def is_inside(stage: Stage | None, group: Stage) -> bool:
     return outer is group
 
 
-def slid_loops(stage: Placing, around: Loops, is_all: bool = True) -> Loops:
+def slid_loops(stage: Placing, around: LoopPath, is_all: bool = True) -> LoopPath:
     """The loops between the storage of a stage and the stage, innermost first: it keeps what they computed.
 
     Parameters

@@ -9,9 +9,8 @@ from typing import Any
 from bound.errors import InputError, ScheduleError
 from bound.itervar import IterVar
 from bound.operation import Operation, ScanOp
-from bound.schedule import cache, rfactor
-from bound.schedule.graph import Reach, post_order
-from bound.schedule.group import group_of
+from bound.schedule import rewrites
+from bound.schedule.dataflow import Reach, group_of, post_order
 from bound.schedule.normalize import normalize
 from bound.schedule.placing import AttachType
 from bound.schedule.stage import Stage
@@ -125,7 +124,7 @@ class Schedule:
     def cache_read(self, tensor: Tensor, scope: str, readers: object) -> Tensor:
         """A copy of `tensor` in another storage scope, which `readers` read instead."""
         given = readers if isinstance(readers, (list, tuple)) else (readers,)
-        return cache.cache_read(self, tensor, scope, tuple(r.op if isinstance(r, Tensor) else r for r in given))
+        return rewrites.cache_read(self, tensor, scope, tuple(r.op if isinstance(r, Tensor) else r for r in given))
 
     def cache_write(self, tensor: Tensor | list[Tensor] | tuple[Tensor, ...], scope: str) -> Any:
         """Compute `tensor` in another storage scope, in the order of its present loops, then copy it.
@@ -133,8 +132,8 @@ class Schedule:
         Gives the new tensor, or a list of them for a list of all outputs of one operation.
         """
         if isinstance(tensor, (list, tuple)):
-            return list(cache.cache_write(self, tuple(tensor), scope))
-        made = cache.cache_write(self, (tensor,), scope)
+            return list(rewrites.cache_write(self, tuple(tensor), scope))
+        made = rewrites.cache_write(self, (tensor,), scope)
         return made[tensor.value_index]
 
     def rfactor(self, tensor: Tensor, axis: IterVar, factor_axis: int = 0) -> Any:
@@ -143,7 +142,7 @@ class Schedule:
         Gives the tensor of partial results (a list of them for several outputs), with `axis` as its dimension number
         `factor_axis`.
         """
-        made = rfactor.rfactor(self, tensor, axis, factor_axis)
+        made = rewrites.rfactor(self, tensor, axis, factor_axis)
         return made[0] if len(made) == 1 else list(made)
 
     def create_group(self, outputs: object, inputs: object, include_inputs: bool = False) -> Stage:

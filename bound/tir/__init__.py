@@ -6,14 +6,23 @@ Integers give `intset` expressions, conditions on them `intset` conditions; all 
 
 from __future__ import annotations
 
-import bound.tir.methods  # noqa: F401  # operands compute and print themselves by means of modules above theirs
+import bound.tir.operators  # noqa: F401  # operands compute and print themselves by means of modules above theirs
 from bound import dtypes
 from bound.itervar import IterType, IterVar
-from bound.tir.buffer import Buffer, decl_buffer
 from bound.tir.build import all_of as all
 from bound.tir.build import any_of as any
 from bound.tir.build import arithmetic, as_float, cast, const, dtype_of, fold, negation, operand, select
-from bound.tir.calls import FUNCTIONS, ExternCall, call_extern, call_intrin, call_packed, popcount, power
+from bound.tir.calls import (
+    FUNCTIONS,
+    Buffer,
+    ExternCall,
+    call_extern,
+    call_intrin,
+    call_packed,
+    decl_buffer,
+    popcount,
+    power,
+)
 from bound.tir.calls import absolute as abs
 from bound.tir.reduce import CommReducer, Reduction, comm_reducer
 from bound.tir.value import Number, Operand, Truth, Value, ValueLike, ValueOp

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bound import dtypes
-from bound.tir.ranges import function_range
+from bound.tir.machine_ranges import function_range
 from bound.tir.value import Value
 from intset.expr.intern import LOCK, WeakTable, leaf_vars
 from intset.expr.node import Expr, Var

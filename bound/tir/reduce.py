@@ -97,6 +97,12 @@ def initial(value: Value) -> tuple[Operand, ...]:
     return value.args[reduction_of(value).arity + 1 :]
 
 
+def with_condition(value: Value, where: Operand) -> Value:
+    """Replace the condition of a REDUCE value."""
+    arity = reduction_of(value).arity
+    return make(ValueOp.REDUCE, (*value.args[:arity], where, *value.args[arity + 1 :]), value.dtype, value.data)
+
+
 def _parameter(name: str, dtype: str) -> Parameter:
     return Var(name) if dtypes.is_int(dtype) else parameter(name, dtype)
 

@@ -135,14 +135,7 @@ class IntervalTimesModular(ValueDomain[Pair]):
         return empty_set(self.name) if reduced is None else StridedSet(reduced, self.name)
 
 
-def _add(a: Interval, b: Interval) -> Interval:
-    return (
-        None if a[0] is None or b[0] is None else a[0] + b[0],
-        None if a[1] is None or b[1] is None else a[1] + b[1],
-    )
-
-
-_INTERVAL: dict[ops.Op, Callable[..., Interval]] = {**ATOM_BOUNDS, ops.ADD: _add, ops.MUL: iv.times}
+_INTERVAL: dict[ops.Op, Callable[..., Interval]] = {**ATOM_BOUNDS, ops.ADD: iv.plus, ops.MUL: iv.times}
 
 
 class ProductDomain:

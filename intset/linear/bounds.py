@@ -29,6 +29,18 @@ def scaled(interval: Interval, factor: int) -> Interval:
     return (None if low is None else low * factor, None if high is None else high * factor)
 
 
+def negated(interval: Interval) -> Interval:
+    return scaled(interval, -1)
+
+
+def plus(a: Interval, b: Interval) -> Interval:
+    """The hull of the sums."""
+    return (
+        None if a[0] is None or b[0] is None else a[0] + b[0],
+        None if a[1] is None or b[1] is None else a[1] + b[1],
+    )
+
+
 def hull(a: Interval, b: Interval) -> Interval:
     return (
         None if a[0] is None or b[0] is None else min(a[0], b[0]),

@@ -15,8 +15,7 @@ from bound.operation import ComputeOp, ExternOp, PlaceholderOp, ScanOp
 from bound.schedule import AttachType, Stage
 from bound.tensor import Tensor, element
 from bound.tir import walk
-from bound.tir.buffer import Buffer
-from bound.tir.calls import ExternCall
+from bound.tir.calls import Buffer, ExternCall
 from bound.tir.value import Operand
 from intset.expr.node import Expr, Var
 from intset.expr.text import shown

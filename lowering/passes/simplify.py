@@ -9,7 +9,7 @@ from typing import Any, Final
 import intset
 from bound.tir import walk
 from bound.tir.build import together, truth_value
-from bound.tir.ranges import is_held
+from bound.tir.machine_ranges import fits_int64
 from bound.tir.reduce import Parameter
 from bound.tir.value import Operand, Truth, Value, ValueOp
 from bound.tir.walk import Part
@@ -146,7 +146,7 @@ def shortened(operand: Part, scope: Scope) -> Part:
                 if ctx.prove(~part):
                     return truth(False)
         new = shorter(part, ctx)
-        return new if new is part or is_held(new) or not is_held(part) else part
+        return new if new is part or fits_int64(new) or not fits_int64(part) else part
 
     return _without_choice(map_integers(operand, change))
 

@@ -23,58 +23,46 @@ Known = TypeVar("Known", bound="Node | Value")
 _WIDEST: Final[Ends] = dtypes.int_range("int64")
 
 
-def _sum(a: Interval, b: Interval) -> Interval:
-    return (
-        None if a[0] is None or b[0] is None else a[0] + b[0],
-        None if a[1] is None or b[1] is None else a[1] + b[1],
-    )
-
-
-def _negated(a: Interval) -> Interval:
-    return iv.scaled(a, -1)
-
-
 _STEPS: Final[dict[ops.Op, Callable[..., Interval]]] = {
     **ATOM_BOUNDS,
-    ops.ADD: _sum,
-    ops.SUB: lambda a, b: _sum(a, _negated(b)),
-    ops.NEG: _negated,
+    ops.ADD: iv.plus,
+    ops.SUB: lambda a, b: iv.plus(a, iv.negated(b)),
+    ops.NEG: iv.negated,
     ops.MUL: iv.times,
-    ops.CEILDIV: lambda a, b: _negated(iv.floordiv(_negated(a), b)),
-    ops.TRUNCMOD: lambda a, b: iv.hull(a, (0, 0)),
-    ops.BITNOT: lambda a: _sum((-1, -1), _negated(a)),
+    ops.CEILDIV: lambda a, b: iv.negated(iv.floordiv(iv.negated(a), b)),
+    ops.BITNOT: lambda a: iv.plus((-1, -1), iv.negated(a)),
     ops.SELECT: iv.hull,
     ops.ASSERTING: lambda a: a,
 }
 
 
-def range_of(e: Expr, ranges: Mapping[Known, Interval], held: Container[object] = ()) -> Ends | None:
+def range_of(e: Expr, ranges: Mapping[Known, Interval], data: Container[object] = ()) -> Ends | None:
     """The smallest and the largest value that `e` may take; `None` where one is not known, or a step may wrap.
 
     Parameters
     ----------
     ranges: of the variables in it, where there are such.
-    held: the variables that stand for data.
+    data: variables that stand for elements of tensors.
     """
-    if not is_held(e, ranges, held):
+    if not fits_int64(e, ranges, data):
         return None
     known = Normalizer({v: span for v, span in ranges.items() if isinstance(v, Var)})
     low, high = known.bounds(known.form(e))
     return None if low is None or high is None or low > high else (low, high)
 
 
-def is_held(root: Node, ranges: Mapping[Known, Interval] | None = None, held: Container[object] = ()) -> bool:
+def fits_int64(root: Node, ranges: Mapping[Known, Interval] | None = None, data: Container[object] = ()) -> bool:
     """Whether 64 bits are known to hold every step that depends on data; parameters as in `range_of`."""
     spans: dict[Node, Interval] = {}
     limits: dict[object, Interval] = dict((ranges or {}).items())
-    data: set[Node] = set()
+    dependent: set[Node] = set()
     for node in postorder((root,)):
-        if any(arg in data for arg in node.args) or node.op is ops.LOAD or node in held:
-            data.add(node)
+        if any(arg in dependent for arg in node.args) or node.op is ops.LOAD or node in data:
+            dependent.add(node)
         if not isinstance(node, Expr):
             continue
         span = spans[node] = _span(node, [spans[arg] for arg in node.args if isinstance(arg, Expr)], limits)
-        if node in data and (span[0] is None or span[1] is None or span[0] < _WIDEST[0] or span[1] > _WIDEST[1]):
+        if node in dependent and (span[0] is None or span[1] is None or span[0] < _WIDEST[0] or span[1] > _WIDEST[1]):
             return False
     return True
 
