@@ -17,7 +17,7 @@ The phases have the names of the InferBound document:
 
     infer_bound               the pass: consumers before producers, InferRootBound and PassDownDomain for each stage
     phases/infer_root_bound   phases 1 to 4 for one stage
-      relax                   phase 1, InitialiseLeaves: fixed and relaxed loops around a read
+      initialise_leaves       phase 1, InitialiseLeaves: fixed and relaxed loops around a read
       pass_up                 phase 2, PassUpDomain: the consumer's iteration domain in few variables
       propagate               phase 3, PropBoundToInputs: the footprint of every access, guards included
       gather                  phase 4, GatherBound: the union over consumers; the ranges of the roots

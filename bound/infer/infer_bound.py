@@ -28,7 +28,7 @@ from bound.itervar import IterVar
 from bound.operation import Operation, PlaceholderOp
 from bound.schedule import AttachType, Rebase, Schedule, Stage
 from bound.schedule.attach import AttachPath, attachment, create_attach_path
-from bound.schedule.message import pass_down_domain
+from bound.schedule.message import low, pass_down_domain
 from bound.tensor import Tensor
 from intset import config
 from intset.config import Configured, as_configured
@@ -259,9 +259,7 @@ class BoundsMap(Configured):
             for bounds in self._stages.values():
                 for relation in bounds.relations:
                     if isinstance(relation, Rebase):
-                        start = bounds.ranges[relation.parent].min
-                        assert isinstance(start, Expr)
-                        self._aliases[relation.parent] = (relation.rebased, start)
+                        self._aliases[relation.parent] = (relation.rebased, low(bounds.ranges[relation.parent]))
         return self._aliases
 
     # -- nests --------------------------------------------------------------------------------------------------

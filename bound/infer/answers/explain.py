@@ -14,6 +14,7 @@ from bound.infer.program.sharing import Sharing
 from bound.infer.storage.storage import Storage
 from bound.itervar import IterVar
 from bound.schedule import Stage
+from bound.schedule.message import extent, low
 from bound.tensor import Tensor
 from intset.errors import IntSetError
 from intset.expr.build import maximum, minimum
@@ -93,16 +94,10 @@ def explain(
     folds = storage.folds or (None,) * len(storage.ranges)
     axes = zip(storage.allocated, folds, strict=True)
     extents = " x ".join(
-        f"{words.text(_expr(r.extent))}{' in turn' if fold is not None else ''} from {words.text(_expr(r.min))}"
-        for r, fold in axes
+        f"{words.text(extent(r))}{' in turn' if fold is not None else ''} from {words.text(low(r))}" for r, fold in axes
     )
     lines.append(f"  stored in {extents or 'one element'}{_instances(bounds, words)}")
     return "\n".join([*lines, *_given_up(bounds, tensor), *_undeclared(requests)])
-
-
-def _expr(end: object) -> Expr:
-    assert isinstance(end, Expr)
-    return end
 
 
 def _place(bounds: StageBounds, words: _LoopNames) -> str:
@@ -142,7 +137,7 @@ def _index(index: Expr, extra: Mapping[Var, Range]) -> str:
     if inner is None:
         return str(index)
     limits = extra[inner]
-    start = substitute(index, {inner: _expr(limits.min)})
+    start = substitute(index, {inner: low(limits)})
     first = index.args[0] if index.op.name == "add" else start
     return f"{first} : + {limits.extent}"
 
@@ -159,8 +154,8 @@ def _region(state: InferenceState, words: _LoopNames, footprint: Footprint) -> s
 
 
 def _side(words: _LoopNames, side: SymbolicInterval) -> str:
-    low, high = maximum(*(f.expr() for f in side.lows)), minimum(*(f.expr() for f in side.highs))
-    return f"[{words.text(low)}, {words.text(high)}]"
+    first, last = maximum(*(f.expr() for f in side.lows)), minimum(*(f.expr() for f in side.highs))
+    return f"[{words.text(first)}, {words.text(last)}]"
 
 
 def _counts(region: StageRegion) -> str:

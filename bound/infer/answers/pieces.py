@@ -26,7 +26,7 @@ from math import prod
 from typing import Final, TypeVar
 
 from bound.infer.answers.region import StageRegion
-from bound.infer.footprints.box import Box, SymbolicInterval, interval, with_conditions, with_where
+from bound.infer.footprints.box import Box, SymbolicInterval, guarded, interval, with_conditions, with_where
 from bound.infer.footprints.environment import LoopEnvironment
 from bound.infer.footprints.extents import max_extent
 from bound.infer.footprints.footprint import Footprint, footprint_of_shape
@@ -40,6 +40,7 @@ from bound.infer.storage.storage import Storage
 from bound.itervar import IterType, IterVar
 from bound.operation import ComputeOp
 from bound.schedule import Rebase, Split, Tail, simple
+from bound.schedule.message import extent, low
 from bound.schedule.relations import children, parents
 from intset.errors import BudgetError, CountError
 from intset.expr import ops
@@ -267,9 +268,7 @@ class _PieceBuilder:
             return None
         guard = Box((), (), ())
         guard = with_conditions(env, with_where(env, guard, lines[0].where), lines[0].also)
-        guard = with_conditions(
-            env, with_where(env, guard, self.bounds.region.guard.where), self.bounds.region.guard.also
-        )
+        guard = guarded(env, guard, self.bounds.region.guard)
         nest = self._nest(env, numbers, sides, _with_equations(guard), lattice, hull)
         is_box = not any(_depends(side, number) for side in sides for number in numbers)
         work = _work(self._iterations(), nest, [self.leaves[iv] for iv in self.axes])
@@ -293,7 +292,7 @@ class _PieceBuilder:
         """Whether loop order and fixed loop lengths of the schedule permit these ends."""
         uniform = uniform_roots(self.bounds.stage, self.bounds.relations)
         for k, (iv, side) in enumerate(zip(self.axes, sides, strict=True)):
-            if iv in uniform and any(v in env.ranges for v in _extent(side).free_vars()):
+            if iv in uniform and any(v in env.ranges for v in extent(side.range()).free_vars()):
                 return False
             for j in range(k):
                 outside, inside = self.leaves[self.axes[j]], self.leaves[iv]
@@ -335,14 +334,13 @@ class _PieceBuilder:
         uniform = uniform_roots(whole.stage, whole.relations)
         ranges = {loop.iv: loop.range for loop in nest.loops}
         for iv, side, around in zip(self.axes, sides, hull.sides, strict=True):
-            leaf, start = _only_loop(whole, iv), around.range().min
-            assert isinstance(start, Expr)
+            leaf, start = _only_loop(whole, iv), low(around.range())
             if leaf is not None and iv not in uniform and any(_depends(side, other) for other in numbers):
                 # count from the start of the piece
                 start = start if _is_short(start) else as_expr(0)
                 straight[iv] = start + leaf
                 lows = [env.form(form.expr() - start).expr() for form in side.lows]
-                ranges[leaf] = Range(maximum(*lows), _extent(side))
+                ranges[leaf] = Range(maximum(*lows), extent(side.range()))
 
         def moved(at: _NestPart) -> _NestPart:
             """The same loops with elements instead of lattice coordinates."""
@@ -364,10 +362,10 @@ class _PieceBuilder:
         """The loops of the guarded nest as expressions in those of `nest`."""
         found: dict[Var, Expr] = {}
         for iv in self.axes:
-            leaf, first = _only_loop(self.bounds, iv), self.bounds.ranges[iv].min
+            leaf = _only_loop(self.bounds, iv)
             if leaf is not None:
-                assert isinstance(first, Expr)
-                found[leaf] = nest.values[iv] if leaf is iv else self.env.form(nest.values[iv] - first).expr()
+                start = low(self.bounds.ranges[iv])
+                found[leaf] = nest.values[iv] if leaf is iv else self.env.form(nest.values[iv] - start).expr()
         return found
 
     def _iterations(self) -> list[int | None]:
@@ -396,12 +394,6 @@ def _with_equations(guard: Box) -> Box:
 
 def _at(r: Range, values: Mapping[Expr, Expr]) -> Range:
     return Range(substitute(as_expr(r.min), values), substitute(as_expr(r.extent), values))
-
-
-def _extent(side: SymbolicInterval) -> Expr:
-    extent = side.range().extent
-    assert isinstance(extent, Expr)
-    return extent
 
 
 def _is_short(e: Expr) -> bool:

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from itertools import product
 
 from bound.infer.footprints.environment import LoopEnvironment
+from intset.expr import ops
 from intset.expr.build import maximum, minimum
 from intset.expr.node import Cond, Expr, Var, as_expr
 from intset.expr.range import Range
-from intset.expr.walk import free_vars
+from intset.expr.walk import chain, free_vars
 from intset.linear.form import Linear, constant
 
 EndForms = tuple[Linear, ...]
@@ -88,6 +89,14 @@ class Box:
         sides = tuple((frozenset(f.key() for f in s.lows), frozenset(f.key() for f in s.highs)) for s in self.sides)
         return sides, frozenset(form.key() for form in self.where), self.also
 
+    def nonempty_forms(self) -> list[Linear]:
+        """The forms that are nonnegative wherever the box is nonempty: guard and gaps."""
+        return [*self.where, *(gap for side in self.sides for gap in side.gaps())]
+
+    def nonempty_conditions(self) -> list[Cond]:
+        """The conditions that the box is nonempty."""
+        return [*(form.expr() >= 0 for form in self.nonempty_forms() if not form.is_const), *self.also]
+
     def conditions(self, point: Sequence[Expr]) -> list[Cond]:
         """The membership conditions of `point`, guard included."""
         found = [form.expr() >= 0 for form in self.where] + list(self.also)
@@ -143,6 +152,23 @@ def with_conditions(env: LoopEnvironment, box: Box, conditions: Iterable[Cond]) 
     return box
 
 
+def guarded(env: LoopEnvironment, box: Box, guard: Box) -> Box:
+    """The box with the guard of another one in addition to its own."""
+    return with_conditions(env, with_where(env, box, guard.where), guard.also)
+
+
+def interval_of_ends(env: LoopEnvironment, low: Expr, high: Expr) -> SymbolicInterval:
+    """The interval from `low` to `high`; a maximum or minimum becomes several forms."""
+    return interval(env, end_forms(env, low, ops.MAX), end_forms(env, high, ops.MIN)) or SymbolicInterval(
+        (env.form(low),), (env.form(high),)
+    )
+
+
+def end_forms(env: LoopEnvironment, end: Expr, op: ops.Op) -> list[Linear]:
+    """The operands of an end that is a maximum (minimum), as forms."""
+    return [env.form(part) for part in chain(op, end)]
+
+
 def divided_by_content(form: Linear) -> Linear:
     """An equivalent of `form >= 0` with coprime coefficients."""
     g = form.content()
@@ -156,8 +182,7 @@ def unproved_gaps(env: LoopEnvironment, side: SymbolicInterval, given: Sequence[
 
 def is_empty(env: LoopEnvironment, box: Box) -> bool:
     """Whether the box is provably empty in every instance."""
-    gaps = (*box.where, *(gap for side in box.sides for gap in side.gaps()))
-    return any((high := env.bounds(form)[1]) is not None and high < 0 for form in gaps)
+    return any((high := env.bounds(form)[1]) is not None and high < 0 for form in box.nonempty_forms())
 
 
 # -- union ------------------------------------------------------------------------------------------------------------

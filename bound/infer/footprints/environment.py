@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from bound.schedule import simple
+from bound.schedule.message import low
 from intset.context import Context
 from intset.domains.registry import domain_named, regions_of, strongest
 from intset.expr import ops
@@ -108,10 +109,10 @@ class LoopEnvironment:
         if var in self.ranges:
             return
         self.ranges[var] = limits
-        low, last = self.form(_finite(limits.min)), self.form(_finite(limits.max))
-        self._numeric[var] = (self.bounds(low)[0], self.bounds(last)[1])
-        if not (low.is_const and last.is_const):
-            self._limits[var] = (low, last)
+        first, last = self.form(low(limits)), self.form(as_expr(limits.max))
+        self._numeric[var] = (self.bounds(first)[0], self.bounds(last)[1])
+        if not (first.is_const and last.is_const):
+            self._limits[var] = (first, last)
 
     def form(self, e: IntLike) -> Linear:
         """The canonical form of `e`, without assumptions."""
@@ -187,11 +188,6 @@ class LoopEnvironment:
             return value
         low, high = self.bounds(self.form(e))
         return low if low == high else None
-
-
-def _finite(end: object) -> Expr:
-    assert isinstance(end, Expr)
-    return end
 
 
 def constant_extent(r: Range) -> int | None:

@@ -11,7 +11,7 @@ from functools import reduce
 from itertools import product
 from math import gcd, prod
 
-from bound.infer.footprints.box import Box, SymbolicInterval
+from bound.infer.footprints.box import Box, SymbolicInterval, is_empty
 from bound.infer.footprints.enumeration import enumerate_extents
 from bound.infer.footprints.environment import LoopEnvironment
 from bound.infer.footprints.footprint import Footprint
@@ -66,9 +66,8 @@ def is_always_empty(env: LoopEnvironment, footprint: Footprint, fixed: Sequence[
     if is_plain and all(env.ranges[v].constant() for v in fixed):
         return False  # emptiness would have been noticed earlier
     if box is not None:
-        alive = [gap.expr() >= 0 for side in box.sides for gap in side.gaps()]
-        alive += [*(form.expr() >= 0 for form in box.where), *box.also]
-        if has_instance(env, transitive_ranges(env, (*fixed, *box.variables())), alive):
+        ranges = transitive_ranges(env, (*fixed, *box.variables()))
+        if not is_empty(env, box) and has_instance(env, ranges, box.nonempty_conditions()):
             return False
     visited = None if box is None or box.is_affine() else enumerate_extents(env, box, fixed)
     if visited is not None:
@@ -115,8 +114,7 @@ def _value(form: Linear, values: Mapping[Expr, int]) -> int:
 
 
 def _is_alive(box: Box, values: Mapping[Expr, int]) -> bool:
-    forms = [*box.where, *(gap for side in box.sides for gap in side.gaps())]
-    return all(_value(form, values) >= 0 for form in forms)
+    return all(_value(form, values) >= 0 for form in box.nonempty_forms())
 
 
 def _asked(env: LoopEnvironment, footprint: Footprint, k: int, fixed: Sequence[Var]) -> Expr | None:

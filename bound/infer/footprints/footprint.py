@@ -10,7 +10,16 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from math import prod
 
-from bound.infer.footprints.box import Box, SymbolicInterval, empty_box, interval, with_conditions, with_where
+from bound.infer.footprints.box import (
+    Box,
+    SymbolicInterval,
+    empty_box,
+    guarded,
+    interval,
+    interval_of_ends,
+    with_conditions,
+    with_where,
+)
 from bound.infer.footprints.environment import LoopEnvironment
 from bound.infer.footprints.instances import instances
 from intset import config
@@ -20,12 +29,11 @@ from intset.domains.sets.base import IntervalSet, IntSet
 from intset.domains.sets.bounds import own_budget
 from intset.domains.sets.region import ProductRegion, Region, ShapeRegion
 from intset.errors import BudgetError, CountError
-from intset.expr import ops
 from intset.expr.node import Cond, Expr, Var, as_expr
 from intset.expr.range import Range
-from intset.expr.walk import chain, conjuncts, is_small
+from intset.expr.walk import conjuncts, is_small
 from intset.infinity import Infinity
-from intset.linear.form import Linear, constant
+from intset.linear.form import constant
 from intset.regions.shape import Shape
 
 _OPERATIONS = 1_000_000  # of the domain, for one question
@@ -93,7 +101,7 @@ class Footprint:
             except BudgetError:
                 hull, self.has_ends = _numeric_hull(self.unguarded, self.limits), False
                 self.notes = (*self.notes, "the ends in each instance could not be written: those of all were used")
-            self._hull = with_conditions(env, with_where(env, hull, self.guard.where), self.guard.also)
+            self._hull = guarded(env, hull, self.guard)
         return self._hull
 
     def set_hull(self, box: Box, is_tight: bool) -> None:
@@ -109,7 +117,7 @@ class Footprint:
             hull = _hull_of(env, self.unguarded)
             ends = [form.expr() for side in hull.sides for form in (*side.lows, *side.highs)]
             if is_small(most, ends):
-                self._hull = with_conditions(env, with_where(env, hull, self.guard.where), self.guard.also)
+                self._hull = guarded(env, hull, self.guard)
                 return
         self._hull, self.has_ends = outline, False
 
@@ -131,6 +139,10 @@ class Footprint:
         if self.box is not None:
             return self.box.variables()
         return tuple(dict.fromkeys((*self.unguarded.variables(), *self.guard.variables())))
+
+    def with_box(self, box: Box, *notes: str) -> Footprint:
+        """A superset given by a box; exact only if this footprint is, and no note is added."""
+        return Footprint(self.dims, box, None, self.exact and not notes, (*self.notes, *notes))
 
     def with_notes(self, *notes: str) -> Footprint:
         """The same elements with further notes, no longer claimed to be exact."""
@@ -250,16 +262,8 @@ def box_of_ranges(env: LoopEnvironment, ranges: Iterable[Range]) -> Box:
     for r in ranges:
         if not isinstance(r.min, Expr) or not isinstance(r.extent, Expr):
             raise BudgetError("a region without end")
-        lows, highs = end_forms(env, r.min, ops.MAX), end_forms(env, r.max, ops.MIN)
-        last = r.min + r.extent - 1
-        sides.append(interval(env, lows, highs) or SymbolicInterval((env.form(r.min),), (env.form(last),)))
+        sides.append(interval_of_ends(env, r.min, as_expr(r.max)))
     return Box(tuple(sides))
-
-
-def end_forms(env: LoopEnvironment, end: object, op: ops.Op) -> list[Linear]:
-    """The operands of an end that is a maximum (minimum), as forms."""
-    assert isinstance(end, Expr)
-    return [env.form(part) for part in chain(op, end)]
 
 
 def _numeric_hull(shape: Shape, limits: Box | None) -> Box:
@@ -285,7 +289,6 @@ def _hull_of(env: LoopEnvironment, shape: Shape) -> Box:
     for low, high in ends:
         if isinstance(low, Infinity) or isinstance(high, Infinity):
             raise BudgetError("a region without end")
-        lows, highs = end_forms(env, low, ops.MAX), end_forms(env, high, ops.MIN)
-        sides.append(interval(env, lows, highs) or SymbolicInterval((env.form(low),), (env.form(high),)))
+        sides.append(interval_of_ends(env, low, high))
     box = Box(tuple(sides))
     return box if where is None else with_conditions(env, box, conjuncts(where))

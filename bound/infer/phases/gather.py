@@ -9,19 +9,19 @@ from bound.infer.footprints.box import (
     Box,
     SymbolicInterval,
     empty_box,
+    end_forms,
+    guarded,
     hull,
     interval,
     span,
     union_boxes,
     unproved_gaps,
     whole_tensor,
-    with_conditions,
-    with_where,
 )
 from bound.infer.footprints.enumeration import listed
 from bound.infer.footprints.environment import LoopEnvironment
 from bound.infer.footprints.extents import is_always_empty, max_extent
-from bound.infer.footprints.footprint import NO_GUARD, Footprint, box_around, end_forms, footprint_of_shape, shape_of
+from bound.infer.footprints.footprint import NO_GUARD, Footprint, box_around, footprint_of_shape, shape_of
 from bound.infer.footprints.instances import takes_two_values, transitive_ranges
 from bound.infer.phases.pass_down import rounded_up, rounds_up, uniform_roots
 from bound.infer.phases.slide import new_elements
@@ -31,7 +31,7 @@ from bound.intrin import TensorComputeOp
 from bound.itervar import IterType, IterVar
 from bound.operation import ComputeOp
 from bound.schedule import simple
-from bound.schedule.message import with_ancestors
+from bound.schedule.message import extent, low, with_ancestors
 from bound.tensor import Tensor
 from intset.errors import BudgetError
 from intset.expr import ops
@@ -67,7 +67,7 @@ def gather(
         footprint = union_footprints(env, len(shape), footprints.get(tensor, ()), with_unions)
         footprint = within_tensor(env, footprint, shape)
         if with_unions and is_always_empty(env, footprint, bounds.fixed):
-            footprint = Footprint(len(shape), empty_box(len(shape)), None, footprint.exact, footprint.notes)
+            footprint = footprint.with_box(empty_box(len(shape)))
         bounds.required[tensor] = footprint
 
 
@@ -94,13 +94,7 @@ def within_tensor(env: LoopEnvironment, footprint: Footprint, shape: Sequence[Ex
         sides.append(interval(env, lows, highs) or SymbolicInterval(lows, highs))
     if all(a is b for a, b in zip(sides, footprint.box.sides, strict=True)):
         return footprint
-    return Footprint(
-        footprint.dims,
-        Box(tuple(sides), footprint.box.where, footprint.box.also),
-        None,
-        footprint.exact,
-        footprint.notes,
-    )
+    return footprint.with_box(Box(tuple(sides), footprint.box.where, footprint.box.also))
 
 
 def gather_bound(
@@ -147,7 +141,7 @@ def gather_bound(
             bounds.ranges[iv] = Range(0, rounded_up(bounds.relations, iv, shape[k]))
             bounds.widened.add(iv)
             continue
-        is_cut = any(extent.is_const for extent in side.extents())
+        is_cut = any(form.is_const for form in side.extents())
         is_uniform = iv in always or iv in bounds.foreign or (iv in uniform and is_cut)
         bounds.ranges[iv] = _root_range(env, bounds, k, iv, is_uniform, iv in threaded, shape[k])
         wanted = started(bounds, iv, threads) if iv in threaded and threads else None
@@ -176,13 +170,7 @@ def _with_whole_tiles(
     """The region in whole tiles of an intrinsic: axes inside a tile run over the whole tile."""
     box = footprint.hull(env)
     inner = whole_tensor(env, shape).sides[op.schedulable :]
-    return Footprint(
-        footprint.dims,
-        Box((*box.sides[: op.schedulable], *inner), box.where, box.also),
-        None,
-        footprint.exact,
-        footprint.notes,
-    )
+    return footprint.with_box(Box((*box.sides[: op.schedulable], *inner), box.where, box.also))
 
 
 def _with_rounded_tiles(
@@ -200,16 +188,15 @@ def _with_rounded_tiles(
         more = simple.sub(rounded_up(bounds.relations, iv, total), total)
         if simple.number(more) == 0:
             continue
-        start = side.range().min
-        assert isinstance(start, Expr)
+        start = low(side.range())
         highs = [env.form(start + (total + more - 1)), env.form(shape[k]).shift(-1)]
         wider = interval(env, side.lows, highs) or SymbolicInterval(side.lows, tuple(highs))
         box = Box((*box.sides[:k], wider, *box.sides[k + 1 :]), box.where, box.also)
-    return footprint if box is None else Footprint(footprint.dims, box, None, footprint.exact, footprint.notes)
+    return footprint if box is None else footprint.with_box(box)
 
 
 def _root_range(
-    env: LoopEnvironment, bounds: StageBounds, k: int, iv: IterVar, is_uniform: bool, is_threaded: bool, extent: Expr
+    env: LoopEnvironment, bounds: StageBounds, k: int, iv: IterVar, is_uniform: bool, is_threaded: bool, whole: Expr
 ) -> Range:
     """The range of the root axis of dimension `k`: exact in each instance, or of maximal length.
 
@@ -217,8 +204,7 @@ def _root_range(
     """
     side = bounds.sides[iv]
     limits = side.range()
-    assert isinstance(limits.extent, Expr) and isinstance(limits.min, Expr)
-    number = _only_value(env, bounds, limits.extent)
+    number = _only_value(env, bounds, extent(limits))
     if number is not None and number > 0:
         exact = Range(limits.min, number)
         if unproved_gaps(env, side, bounds.region.hull(env).where):
@@ -226,27 +212,26 @@ def _root_range(
     elif number is not None:  # never runs, but a loop fused from it needs a length
         bounds.widened.add(iv)
         exact = Range(limits.min, 1)
-    elif not is_uniform and _is_short(limits.extent):
+    elif not is_uniform and _is_short(extent(limits)):
         exact = limits
     else:
-        most = max_extent(env, bounds.region, k, bounds.fixed, extent)
+        most = max_extent(env, bounds.region, k, bounds.fixed, whole)
         if is_threaded:
             most = _number_in(env, most)
         exact = Range(limits.min, most)
-        if not _is_same(env, most, limits.extent):
+        if not _is_same(env, most, extent(limits)):
             bounds.widened.add(iv)
-    assert isinstance(exact.extent, Expr) and isinstance(exact.min, Expr)
-    total = rounded_up(bounds.relations, iv, exact.extent)
-    if not _is_same(env, total, exact.extent):
+    total = rounded_up(bounds.relations, iv, extent(exact))
+    if not _is_same(env, total, extent(exact)):
         bounds.widened.add(iv)
         return Range(exact.min, total)
     return exact
 
 
-def _number_in(env: LoopEnvironment, extent: Expr) -> Expr:
+def _number_in(env: LoopEnvironment, e: Expr) -> Expr:
     """The smallest constant operand of a minimum; the extent itself if there is none."""
-    numbers = [form.const for form in end_forms(env, extent, ops.MIN) if form.is_const]
-    return as_expr(min(numbers)) if numbers else extent
+    numbers = [form.const for form in end_forms(env, e, ops.MIN) if form.is_const]
+    return as_expr(min(numbers)) if numbers else e
 
 
 def _only_value(env: LoopEnvironment, bounds: StageBounds, e: Expr) -> int | None:
@@ -258,8 +243,7 @@ def _only_value(env: LoopEnvironment, bounds: StageBounds, e: Expr) -> int | Non
         return None
     box = bounds.region.hull(env)
     ranges = transitive_ranges(env, (*e.free_vars(), *box.variables()))
-    alive = [gap.expr() >= 0 for side in box.sides for gap in side.gaps() if not gap.is_const]
-    alive += [*(form.expr() >= 0 for form in box.where), *box.also]
+    alive = box.nonempty_conditions()
     if takes_two_values(env, e, ranges, alive):
         return None
     context = env.context.extended(ranges, alive)
@@ -363,7 +347,7 @@ def _union_guarded_boxes(
     footprint = union_footprints(env, dims, [Footprint(dims, box) for box in bare])
     notes, exact = (*notes, *footprint.notes), exact and footprint.exact
     if footprint.box is not None:
-        box = with_conditions(env, with_where(env, footprint.box, guard.where), guard.also)
+        box = guarded(env, footprint.box, guard)
         return Footprint(dims, box, None, exact, notes)
     return Footprint(dims, None, footprint.shape(env), exact, notes, guard)
 

@@ -9,15 +9,16 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from bound.infer.footprints.environment import LoopEnvironment
-from bound.infer.footprints.footprint import end_forms
+from bound.infer.footprints.box import end_forms
+from bound.infer.footprints.environment import LoopEnvironment, constant_extent
 from bound.infer.footprints.instances import sample_instances, transitive_ranges
 from bound.infer.phases.stage_bounds import StageBounds, data_axes
 from bound.itervar import IterVar
+from bound.schedule.message import extent, low
 from intset import config
 from intset.context import Context
 from intset.domains.sets.answers import image_in_instances
-from intset.errors import BudgetError, EvaluationError, InputError
+from intset.errors import BudgetError, EvaluationError
 from intset.expr import ops
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, Var, as_expr, constant_value
@@ -50,15 +51,14 @@ def membership_guards(
     inside: list[Cond] = []
     for x, iv in zip(point, axes, strict=True):
         limits = bounds.ranges[iv]
-        assert isinstance(limits.min, Expr)
-        inside += [x >= low.expr() for low in end_forms(env, limits.min, ops.MAX)]
+        inside += [x >= form.expr() for form in end_forms(env, low(limits), ops.MAX)]
         # Ends of the box are meaningless in an empty instance: only enforced ones are assumed.
         if iv not in overrun:
-            inside += [x <= high.expr() for high in end_forms(env, limits.max, ops.MIN)]
+            inside += [x <= high.expr() for high in end_forms(env, as_expr(limits.max), ops.MIN)]
         if iv in overrun or iv in bounds.widened:
             inside += [x <= high.expr() for high in bounds.sides[iv].highs]
         if iv in bounds.aligned:
-            inside += [x >= low.expr() for low in bounds.sides[iv].lows]
+            inside += [x >= form.expr() for form in bounds.sides[iv].lows]
     outer = transitive_ranges(env, (*footprint.unguarded.variables(), *_variables(inside)))
     ranges: dict[Var, Range | None] = {**dict.fromkeys(point), **outer}
     kept = [v for v in (*env.size_ranges, *ranges) if v not in point]
@@ -114,8 +114,8 @@ def without_implied(env: LoopEnvironment, loops: Sequence[Var], guards: Sequence
 
 def _runs(r: Range) -> bool:
     """Whether a loop has a positive constant extent, so that running implies nothing about its ends."""
-    extent = constant_value(finite(r.extent))
-    return extent is not None and extent > 0
+    number = constant_extent(r)
+    return number is not None and number > 0
 
 
 def _cost(guard: Cond) -> tuple[int, int]:
@@ -151,7 +151,7 @@ def is_implied(env: LoopEnvironment, ranges: Mapping[Var, Range], guard: Cond, o
         asked = _Implication(env.context, ranges, guard, tuple(others))
         if asked.is_proved():
             return True
-        terms: tuple[Expr | Cond, ...] = (guard, *others, *map(_extent, ranges.values()))
+        terms: tuple[Expr | Cond, ...] = (guard, *others, *map(extent, ranges.values()))
         products = _in_products(terms)
         if not products and not _in_divisors(terms):
             return False
@@ -214,12 +214,12 @@ class _Implication:
 
 
 def _moved(r: Range, instead: Mapping[Expr, Expr]) -> Range:
-    low, extent = (_FORMS.form(substitute(end, instead)).expr() for end in (finite(r.min), _extent(r)))
-    return Range(low, 0 if extent.is_const and extent.data < 0 else extent)
+    start, length = (_FORMS.form(substitute(end, instead)).expr() for end in (low(r), extent(r)))
+    return Range(start, 0 if length.is_const and length.data < 0 else length)
 
 
 def _range_conditions(v: Var, r: Range) -> tuple[Cond, Cond]:
-    return v >= finite(r.min), v < finite(r.min) + _extent(r)
+    return v >= low(r), v < low(r) + extent(r)
 
 
 def _differences(conditions: Iterable[Cond]) -> list[Expr]:
@@ -256,11 +256,11 @@ def _cases(
     cases: list[dict[Expr, Expr]] = [{}]
     remainders = {node.args[0]: node.args[1] for node in postorder(tuple(terms)) if node.op is ops.FLOORMOD}
     for v in ranges:
-        low, extent = constant_value(finite(ranges[v].min)), constant_value(_extent(ranges[v]))
+        start, length = constant_value(low(ranges[v])), constant_extent(ranges[v])
         divisor = constant_value(remainders[v]) if v in remainders else None
         values: list[Expr] = []
-        if low is not None and extent is not None:
-            values = [as_expr(value) for value in range(low, low + min(extent, _MAX_CASES + 1))]
+        if start is not None and length is not None:
+            values = [as_expr(value) for value in range(start, start + min(length, _MAX_CASES + 1))]
         elif divisor is not None and divisor > 0:
             quotient = Var(f"{v.name}.part")
             values = [quotient * divisor + k for k in range(min(divisor, _MAX_CASES + 1))]
@@ -285,22 +285,6 @@ def _solved(context: Context, loops: Collection[Var], terms: Iterable[Expr | Con
             if isinstance(v, Var) and v in sizes and v not in found:
                 found[v] = Var(f"{v.name}.part") * left.args[1] + right
     return found
-
-
-def finite(end: object) -> Expr:
-    """A finite end of a range.
-
-    Raises
-    ------
-    InputError: the end is infinite.
-    """
-    if not isinstance(end, Expr):
-        raise InputError("an open end")
-    return end
-
-
-def _extent(r: Range) -> Expr:
-    return finite(r.extent)
 
 
 class _QuotientVariables:

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from bound.errors import ScheduleError
-from bound.infer.footprints.box import SymbolicInterval
+from bound.infer.footprints.box import SymbolicInterval, end_forms
 from bound.infer.footprints.environment import LoopEnvironment, constant_extent
-from bound.infer.footprints.footprint import Footprint, end_forms
 from bound.infer.phases.guards import membership_guards, without_implied
 from bound.infer.phases.stage_bounds import StageBounds, StageLoop, StageNest, data_axes
 from bound.infer.phases.threads import thread_of
@@ -56,7 +55,7 @@ def pass_down(env: LoopEnvironment, bounds: StageBounds) -> None:
     except BudgetError as error:
         footprint = bounds.region
         note = f"{error}: the guard could not be written, the box is computed"
-        bounds.computed = Footprint(footprint.dims, footprint.hull(env), None, False, (*footprint.notes, note))
+        bounds.computed = footprint.with_box(footprint.hull(env), note)
         bounds.guards = without_implied(env, within, all_guards(env, bounds, values))
 
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from bound.infer.footprints.box import SymbolicInterval
+from bound.infer.footprints.box import SymbolicInterval, end_forms
 from bound.infer.footprints.environment import LoopEnvironment, constant_extent
-from bound.infer.footprints.footprint import end_forms
+from bound.infer.phases.initialise_leaves import LoopState
 from bound.infer.phases.pass_down import overruns_unguarded, roots_above, split_guards, within_side, without_products
-from bound.infer.phases.relax import LoopState
 from bound.infer.phases.stage_bounds import StageBounds, data_axes
 from bound.itervar import IterVar
 from bound.schedule import Fuse, Rebase, Relation, Split, simple
@@ -21,7 +20,7 @@ from bound.schedule.message import extent, low, pass_up_index
 from bound.schedule.relations import children, parents
 from intset.errors import BudgetError
 from intset.expr import ops
-from intset.expr.node import Cond, Expr, Var
+from intset.expr.node import Cond, Expr, Var, as_expr
 from intset.expr.range import Range
 from intset.linear.form import Linear
 
@@ -126,8 +125,7 @@ def _wholly_relaxed(
 
 
 def _interval(env: LoopEnvironment, r: Range) -> SymbolicInterval:
-    assert isinstance(r.min, Expr)
-    return SymbolicInterval(tuple(end_forms(env, r.min, ops.MAX)), tuple(end_forms(env, r.max, ops.MIN)))
+    return SymbolicInterval(tuple(end_forms(env, low(r), ops.MAX)), tuple(end_forms(env, as_expr(r.max), ops.MIN)))
 
 
 def _outer_loops(env: LoopEnvironment, bounds: StageBounds, states: Sequence[LoopState], it: Iterations) -> None:

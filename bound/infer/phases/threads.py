@@ -14,7 +14,7 @@ from bound.infer.phases.stage_bounds import StageBounds
 from bound.infer.program.sizes import ScheduleSizes
 from bound.itervar import IterVar
 from bound.schedule import Rebase, Split, Stage, simple
-from bound.schedule.message import overruns, with_ancestors
+from bound.schedule.message import extent, overruns, with_ancestors
 from intset.expr.node import Expr
 
 
@@ -31,13 +31,10 @@ def check_threads(stages: Iterable[StageBounds], env: LoopEnvironment, sizes: Sc
             thread = thread_of(bounds.stage, iv)
             if thread is None:
                 continue
-            assert isinstance(limits.extent, Expr)
             if thread.dom is not None and thread not in seen:
-                declared = sizes.range(thread.dom).extent
-                assert isinstance(declared, Expr)
-                seen[thread] = (None, thread, declared)
-            other = seen.setdefault(thread, (bounds.stage, iv, limits.extent))
-            if not _is_equal(env, other[2], limits.extent):
+                seen[thread] = (None, thread, extent(sizes.range(thread.dom)))
+            other = seen.setdefault(thread, (bounds.stage, iv, extent(limits)))
+            if not _is_equal(env, other[2], extent(limits)):
                 before = (
                     "it was declared" if other[0] is None else f"it has for {other[1].name} of stage {other[0].name}"
                 )

@@ -30,8 +30,9 @@ from bound.infer.phases.slide import (
     reached_footprint,
 )
 from bound.infer.phases.stage_bounds import SlidingWindow, StageBounds, data_axes
-from bound.infer.storage.storage import FORMS, Storage, low_of
+from bound.infer.storage.storage import FORMS, Storage
 from bound.schedule import simple
+from bound.schedule.message import low
 from bound.tensor import Tensor
 from intset import config
 from intset.errors import BudgetError
@@ -104,7 +105,7 @@ def with_folds(storage: Storage, folds: Mapping[int, Expr]) -> Storage:
     """The storage with circular axes of these moduli."""
     if not folds:
         return storage
-    ranges = tuple(Range(_start(low_of(r)), folds[k]) if k in folds else r for k, r in enumerate(storage.ranges))
+    ranges = tuple(Range(_start(low(r)), folds[k]) if k in folds else r for k, r in enumerate(storage.ranges))
     return replace(storage, ranges=ranges, folds=tuple(folds.get(k) for k in range(len(ranges))))
 
 

@@ -21,17 +21,18 @@ from itertools import permutations
 from math import prod
 from typing import Final
 
-from bound.infer.footprints.box import with_conditions, with_where
+from bound.infer.footprints.box import guarded
 from bound.infer.footprints.environment import LoopEnvironment
 from bound.infer.footprints.extents import max_extent
 from bound.infer.footprints.footprint import Footprint, footprint_of_shape
 from bound.infer.phases.infer_root_bound import InferenceState, storage_loops
 from bound.infer.phases.stage_bounds import StageBounds
 from bound.infer.storage.circular import fold_axes, fold_window, window
-from bound.infer.storage.storage import FORMS, Storage, low_of, plain
+from bound.infer.storage.storage import FORMS, Storage, plain
 from bound.itervar import IterType
 from bound.operation import ComputeOp, PlaceholderOp
 from bound.schedule import Stage, simple
+from bound.schedule.message import low
 from bound.tensor import Tensor
 from intset.errors import BudgetError
 from intset.expr.node import Expr, Var, as_expr
@@ -140,7 +141,7 @@ class LatticeRegion:
             inside = footprint.unguarded.counted(self.around.origin, self.all_vectors)
         found = footprint_of_shape(env, footprint.dims, inside, footprint.exact)
         if found.box is not None:
-            box = with_conditions(env, with_where(env, found.box, footprint.guard.where), footprint.guard.also)
+            box = guarded(env, found.box, footprint.guard)
             return Footprint(footprint.dims, box, inside, footprint.exact)
         return Footprint(footprint.dims, None, found.unguarded, footprint.exact, (), footprint.guard)
 
@@ -167,7 +168,7 @@ class LatticeRegion:
                 found = self.storage()
         except BudgetError:
             return None
-        lows = () if found is None else tuple(low_of(r) for r in found.ranges)
+        lows = () if found is None else tuple(low(r) for r in found.ranges)
         return found if all(is_small(_MAX_NODES, (low,)) and not has_select(low) for low in lows) else None
 
     @property

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from math import lcm
 from typing import Final
 
+from bound.schedule.message import low
 from intset.errors import InputError
 from intset.expr.arguments import listed
 from intset.expr.node import Expr, IntLike, Var, as_expr, constant_value
@@ -64,7 +65,7 @@ class Storage:
         if not values:
             return self
         changed = dict(values)
-        ranges = tuple(Range(substitute(low_of(r), changed), r.extent) for r in self.ranges)
+        ranges = tuple(Range(substitute(low(r), changed), r.extent) for r in self.ranges)
         return Storage(tuple(substitute(e, changed) for e in self.offset), self.steps, ranges, self.folds)
 
     @property
@@ -116,14 +117,14 @@ class Storage:
             found.append(FORMS.form(form.expr() // divisor).expr())
         for k, fold in enumerate(self.folds):
             if fold is not None:
-                low = FORMS.form(low_of(self.ranges[k]))
-                found[k] = low.plus(FORMS.form(FORMS.form(found[k]).minus(low).expr() % fold)).expr()
+                start = FORMS.form(low(self.ranges[k]))
+                found[k] = start.plus(FORMS.form(FORMS.form(found[k]).minus(start).expr() % fold)).expr()
         return tuple(found)
 
     def index(self, point: Sequence[IntLike]) -> tuple[Expr, ...]:
         """The place of an element: nonnegative coordinates below the extents of the axes."""
         numbers = self.numbers(point)
-        return tuple(FORMS.form(t - low_of(r)).expr() for t, r in zip(numbers, self.ranges, strict=True))
+        return tuple(FORMS.form(t - low(r)).expr() for t, r in zip(numbers, self.ranges, strict=True))
 
     def coordinates(self, place: Sequence[IntLike]) -> tuple[Expr, ...]:
         """The element at a place: the affine inverse of `index` on the region.
@@ -131,7 +132,7 @@ class Storage:
         Along a circular axis, the element within the range.
         """
         places = given_point(place, len(self.ranges))
-        return self.at_numbers([y + low_of(r) for y, r in zip(places, self.ranges, strict=True)])
+        return self.at_numbers([y + low(r) for y, r in zip(places, self.ranges, strict=True)])
 
     def at_numbers(self, numbers: Sequence[Expr]) -> tuple[Expr, ...]:
         """The element with the lattice coordinates `numbers`."""
@@ -167,11 +168,6 @@ def given_point(point: Sequence[IntLike], dims: int) -> list[Expr]:
     if len(place) != dims:
         raise InputError(f"a point has {dims} indices here, not {len(place)}")
     return [as_expr(x, "an index") for x in place]
-
-
-def low_of(r: Range) -> Expr:
-    assert isinstance(r.min, Expr)
-    return r.min
 
 
 def plain(ranges: Sequence[Range]) -> Storage:
