@@ -1,8 +1,11 @@
-"""A goal that is not linear as it stands, proved case by case.
+"""Proof by case distinction for goals with `select`, `min`, `max`, `abs` or disjunctions.
 
-A comparison that decides within the goal (the condition of a `select`, which argument is the minimum, the sign of what
-an absolute value is taken of, one side of a disjunction) is assumed to hold, then to fail; under either the goal is
-read anew, and what was a choice is one of its arms. The facts of a case are for the linear form to use like any others.
+Each choice in the goal is governed by a comparison: a select's condition, the order of a minimum's operands, the sign
+of an absolute value's operand, one side of a disjunction. The proof assumes the comparison, then its negation; under
+either assumption the choice reduces to one arm, and the linear form decides the rest.
+
+The general walk over cases in `linear/elimination` lists disjuncts of a condition; this one narrows a normalizer per
+comparison and stops at the first open case.
 """
 
 from __future__ import annotations
@@ -19,13 +22,13 @@ if TYPE_CHECKING:
     from intset.linear.canonical import Normalizer
     from intset.linear.form import Linear
 
-MAX_NODES = 96  # a goal with more is not read once for each case
-MAX_CASES = 12  # so many are looked at for one goal
-MAX_DEPTH = 4  # so many comparisons are assumed together
+MAX_NODES = 96  # nodes of a goal
+MAX_CASES = 12  # cases per goal
+MAX_DEPTH = 4  # comparisons assumed together
 
 
 def holds_by_cases(known: Normalizer, canonical: Cond) -> bool:
-    """Whether a canonical condition of `known` holds at every point, as far as a few cases tell."""
+    """Whether case distinction proves a canonical condition of `known`."""
     if not is_small(MAX_NODES, (canonical,)) or next(_choices(canonical), None) is None:
         return False
     waiting = [(known, canonical, 0)]
@@ -42,14 +45,14 @@ def holds_by_cases(known: Normalizer, canonical: Cond) -> bool:
 
 
 def _holds(reader: Normalizer, goal: Cond) -> bool:
-    """Whether `goal` follows in one case."""
+    """Whether the linear form proves `goal` in one case."""
     return reader.empty or all(
         isinstance(clause, tuple) and follows(reader, *clause) for clause in reader.clauses(goal)
     )
 
 
 def follows(known: Normalizer, kind: ops.Op, form: Linear) -> bool:
-    """Whether `form >= 0`, `== 0` or `!= 0` follows from ranges, facts and signs."""
+    """Whether ranges, facts and signs imply `form >= 0`, `== 0` or `!= 0`."""
     if kind is ops.GE:
         return known.is_nonneg(form)
     negated = form.scale(-1)
@@ -59,7 +62,7 @@ def follows(known: Normalizer, kind: ops.Op, form: Linear) -> bool:
 
 
 def _cases(reader: Normalizer, goal: Cond) -> list[Normalizer] | None:
-    """The cases of the first comparison that is open here, without those that are seen to have no points."""
+    """Normalizers for the cases of the first undecided comparison; infeasible cases are dropped."""
     for comparison in _choices(reader.cond(goal)):
         for clause in reader.clauses(comparison):
             if isinstance(clause, tuple):
@@ -68,7 +71,7 @@ def _cases(reader: Normalizer, goal: Cond) -> list[Normalizer] | None:
 
 
 def _sides(reader: Normalizer, kind: ops.Op, form: Linear) -> Iterator[Cond]:
-    """Conditions of which one holds at every point: `form` is at least 0, or not; it is 0, above, or below."""
+    """Conditions that cover all points: `form` nonnegative or negative; for equations positive, negative or zero."""
     above = form if kind is ops.GE else form.shift(-1)
     below = form.scale(-1).shift(-1)
     if not reader.is_nonneg(form.scale(-1) if kind is not ops.GE else below):
@@ -80,7 +83,7 @@ def _sides(reader: Normalizer, kind: ops.Op, form: Linear) -> Iterator[Cond]:
 
 
 def _choices(goal: Cond) -> Iterator[Cond]:
-    """The comparisons that decide within `goal`, the innermost first."""
+    """Comparisons that govern choices in `goal`, innermost first."""
     for node in postorder((goal,)):
         if node.op is ops.SELECT:
             yield from _comparisons(node.args[0])

@@ -1,4 +1,4 @@
-"""From a proof to its certificate: the kind that suits the tier that decided, or else another of the same goal."""
+"""Certificates of proofs: the kind that suits the deciding tier first, then the other kinds."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from intset.prover.question import PROVED, REFUTED, Basis, Decided
 from intset.prover.simplex import SearchBudget, SearchSpentError
 from intset.prover.smt import SmtSession
 
-SOON = 100_000  # steps in which most combinations are found
-SOON_WHERE_LINEAR = 1_000_000  # where the linear form has decided, so that there is one
-MAX_EFFORT = 4_000_000  # steps of one search in all
+SOON = 100_000  # steps that suffice for most combinations
+SOON_WHERE_LINEAR = 1_000_000  # steps after a linear-tier proof, which implies a combination
+MAX_EFFORT = 4_000_000  # steps of one search in total
 
 _ORDER = {
     "linear": ("linear", "isl", "points", "z3"),
@@ -38,11 +38,11 @@ _ORDER = {
 
 
 def certify(goal: Cond, proof: Decided, used: Collection[Fact]) -> Certificate:
-    """The certificate of a goal that was decided by the facts `used`, checked.
+    """The checked certificate of a goal decided by the facts `used`.
 
     Raises
     ------
-    InputError: the proof is an "unknown", or no certificate that the checker accepts was found within the budgets.
+    InputError: the proof is an "unknown", or the budgets ended before the checker accepted a certificate.
     """
     basis = proof.basis
     if proof.status == REFUTED:
@@ -59,7 +59,7 @@ def certify(goal: Cond, proof: Decided, used: Collection[Fact]) -> Certificate:
 
 
 def refutation(goal: Cond, basis: Basis, point: Mapping[Expr, int]) -> Certificate | None:
-    """The certificate that a goal fails at a point, which gets values for all variables with a range."""
+    """The checked certificate that a goal fails at `point`, extended to all variables with a range."""
     claim = Certificate("point", goal, facts=basis.facts, ranges=tuple(basis.ranges.items()))
     for whole in _completions(claim, basis, point):
         found = replace(claim, point=whole)
@@ -69,7 +69,7 @@ def refutation(goal: Cond, basis: Basis, point: Mapping[Expr, int]) -> Certifica
 
 
 def _completions(claim: Certificate, basis: Basis, point: Mapping[Expr, int]) -> Iterator[Mapping[Expr, int]]:
-    """The point with values for the variables that have none: the first of their ranges, or what z3 finds for them."""
+    """Extensions of a partial point: first values of ranges, then z3 models."""
     yield _with_first_values(claim, point)
     conditions = [(cond, cond) for cond in dict.fromkeys(premises_of(claim))]
     fixed = [(e.eq(value), e) for e, value in point.items()]
@@ -108,10 +108,9 @@ def _first_value(var: Var, limits: Range | None, point: Mapping[Expr, int]) -> i
 def first_accepted(
     claims: Iterable[Certificate], basis: Basis, kinds: Sequence[str], effort: SearchBudget, soon: int = SOON
 ) -> Certificate | None:
-    """The first certificate of one of the claims that is found and that the checker accepts; each is tried once.
+    """The first certificate accepted by the checker, over distinct claims in order and kinds in order.
 
-    A combination that is not found in `soon` steps is looked for again, within the effort, where no other kind of
-    certificate is found.
+    The search for a combination stops after `soon` steps. If every other kind fails, it resumes within `effort`.
     """
     tried: list[tuple[object, ...]] = []
     long: list[Certificate] = []
@@ -136,7 +135,7 @@ def first_accepted(
 
 
 def _claims(goal: Cond, proof: Decided, used: Collection[Fact]) -> Iterator[Certificate]:
-    """What may be claimed, the strongest first: that no point exists, with the facts used alone, with all facts."""
+    """Claims from the strongest: vacuity, the goal under the used facts, the goal under all facts."""
     basis = proof.basis
     if proof.vacuous:
         own = asserted_parts((goal,))
@@ -150,12 +149,12 @@ def _claims(goal: Cond, proof: Decided, used: Collection[Fact]) -> Iterator[Cert
 
 
 def claim_of(goal: Cond, basis: Basis, facts: tuple[Fact, ...]) -> Certificate:
-    """A claim that still has to be certified, with the ranges that bear on it."""
+    """An uncertified claim with the relevant ranges."""
     return Certificate("", goal, False, facts, _ranges(basis, (goal, *(fact.condition for fact in facts))))
 
 
 def _ranges(basis: Basis, roots: tuple[Cond, ...]) -> tuple[tuple[Var, Range], ...]:
-    """The ranges of the variables that roots speak of, and of those that these ranges speak of."""
+    """Ranges of the variables in the roots, closed under variables in range ends."""
     found: dict[Var, Range] = {}
     waiting = list(free_vars(*roots))
     while waiting:
@@ -190,7 +189,10 @@ def _points(claim: Certificate, basis: Basis, effort: SearchBudget) -> Iterator[
 
 
 def _z3(claim: Certificate, basis: Basis, effort: SearchBudget) -> Iterator[Certificate]:
-    """The claim with what z3 needs of it, then with all of it: z3 may be led astray by what has no part in a proof."""
+    """SMT certificates of the claim restricted to its core, then of the whole claim.
+
+    Irrelevant facts may mislead z3's search.
+    """
     narrowed = _narrowed(claim, basis)
     for one in (claim,) if narrowed is None else (narrowed, claim):
         text = unsat_text(one)
@@ -199,7 +201,7 @@ def _z3(claim: Certificate, basis: Basis, effort: SearchBudget) -> Iterator[Cert
 
 
 def _narrowed(claim: Certificate, basis: Basis) -> Certificate | None:
-    """The claim with the facts and ranges that z3 used for a proof of it; `None` where it found none."""
+    """The claim restricted to facts and ranges in z3's unsatisfiable core; None without a z3 proof."""
     goal = truth(False) if claim.vacuous else claim.goal
     conditions = [(cond, cond) for cond in dict.fromkeys(premises_of(claim))]
     answer = SmtSession().check(goal, conditions, basis.config.z3_rlimit, points=False)

@@ -1,8 +1,8 @@
-"""The search for certificates of bounds: a proof for each end, and a point at which it is attained.
+"""Certificates of bounds: a proof of each end, and a witness point that attains it.
 
-Where there are no sizes, the prover refutes `e != end`, and its counterexample is the point. Where there are, such a
-counterexample shows at one value of the sizes where each variable lies in its range: at its first or last element, at a
-distance from one of them, or at a number. What is so for all sizes is proved.
+Without sizes, the prover refutes `e != end`, and the counterexample is the witness. With sizes, the counterexample is
+generalized: each variable's value becomes the first or last element of its range, an offset from either, or a constant.
+The prover then verifies the generalized witness for all sizes.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from intset.prover.question import REFUTED, Basis
 from intset.prover.simplex import SearchBudget
 
 KINDS = ("linear", "isl", "points", "z3")
-LISTED = ("points", "linear", "isl", "z3")  # where the answer itself came from trying all points
-MAX_TRIED = 24  # points in sizes
-LARGE = (7, 3, None)  # sizes from which on the ends of ranges are told apart, as far as the facts allow
+LISTED = ("points", "linear", "isl", "z3")  # for answers found by enumeration
+MAX_TRIED = 24  # generalized witnesses per end
+LARGE = (7, 3, None)  # lower bounds on sizes that make range ends distinguishable; None: unconstrained
 
 
 class AskedBounds(NamedTuple):
-    """A question about the bounds of `expr`; the fields are those of the frame it was asked in."""
+    """A question about the bounds of `expr`, with the fields of its frame."""
 
     expr: Expr
     ranges: Mapping[Var, Range]
@@ -48,17 +48,17 @@ class AskedBounds(NamedTuple):
     config: Config
 
     def certificate(self, answer: Bounds) -> BoundsCertificate:
-        """The certificate of the answer; `InputError` where none is found."""
+        """The checked certificate of the answer; InputError if the search fails."""
         with pinned(self.config):
             return certify_bounds(self, answer)
 
 
 def certify_bounds(asked: AskedBounds, answer: Bounds) -> BoundsCertificate:
-    """The certificate of an answer, checked.
+    """The checked certificate of an answer.
 
     Raises
     ------
-    InputError: no certificate of an end was found within the budgets.
+    InputError: the budgets ended before both ends had certificates.
     """
     basis = Basis(asked.ranges, asked.facts, asked.defined, config=asked.config)
     ranges = tuple(asked.ranges.items())
@@ -109,7 +109,7 @@ def _shown(
 def _attained(
     asked: AskedBounds, basis: Basis, end: Expr | Infinity, effort: SearchBudget
 ) -> tuple[At | None, Certificate | None]:
-    """A point at which the end is attained, and the certificate that it is; twice `None` where none is found."""
+    """(witness point, its certificate) of an attained end; (None, None) if the search fails."""
     if isinstance(end, Infinity):
         return None, None
     within = Frame.of(asked.ranges, asked.facts)
@@ -133,7 +133,7 @@ def _attained(
 
 
 def _sizes(asked: AskedBounds, end: Expr) -> tuple[Var, ...]:
-    """The variables that the answer depends on, or may: those that have no range, and those that are kept."""
+    """The parameters of the answer: variables without a range, and kept variables."""
     ends = (e for r in asked.ranges.values() for e in (r.min, r.extent) if isinstance(e, Expr))
     stated = free_vars(asked.expr, end, *ends, *(fact.condition for fact in asked.facts))
     return (*(var for var in stated if var not in asked.ranges), *asked.keep)
@@ -142,8 +142,8 @@ def _sizes(asked: AskedBounds, end: Expr) -> tuple[Var, ...]:
 def _points(
     asked: AskedBounds, within: Frame, end: Expr, sizes: tuple[Var, ...]
 ) -> Iterator[tuple[tuple[Var, Expr], ...]]:
-    """Points in sizes that agree with a counterexample of `e != end`, the likeliest first."""
-    read = (within.reading.narrowest or within.reading).ranges  # with the ends that facts state
+    """Generalizations of counterexamples to `e != end`, most promising first."""
+    read = (within.reading.narrowest or within.reading).ranges  # tightened by facts
     for least in LARGE:
         larger = [] if least is None else [size >= least for size in sizes]
         proof = prove_in(within.stating((*within.facts, *(Fact(size, DERIVED) for size in larger))), asked.expr.ne(end))
@@ -158,7 +158,7 @@ def _points(
 
 
 def _by_dependence(asked: AskedBounds) -> list[Var]:
-    """The variables to choose, those whose ranges others depend on first."""
+    """Variables in dependence order: a range mentions earlier variables only."""
     ordered: dict[Var, None] = {}
     waiting = [var for var in asked.ranges if var not in asked.keep]
     while waiting:
@@ -169,7 +169,7 @@ def _by_dependence(asked: AskedBounds) -> list[Var]:
 
 
 def _choices(limits: Sequence[Range | None], var: Var, point: Mapping[Expr, int]) -> Iterator[Expr]:
-    """Expressions for the value that `var` has at the point: its first or last, at a distance from either, a number."""
+    """Symbolic candidates for the value of `var` at a point: range ends, offsets from them, a constant."""
     firsts = dict.fromkeys(one.min for one in limits if one is not None)
     if var not in point:
         yield from (first for first in firsts if isinstance(first, Expr))
@@ -193,7 +193,7 @@ def _choices(limits: Sequence[Range | None], var: Var, point: Mapping[Expr, int]
 
 
 def _in_sizes(variables: list[Var], chosen: tuple[Expr, ...]) -> dict[Var, Expr]:
-    """The choices with the variables in them replaced by what was chosen for those."""
+    """Substitute earlier choices into later ones, which leaves expressions of the parameters."""
     found: dict[Var, Expr] = {}
     for var, value in zip(variables, chosen, strict=True):
         there = as_expr(substitute(value, found))

@@ -1,10 +1,12 @@
-"""The search for combinations of facts; what it finds is for `check` to verify, so nothing here has to be trusted.
+"""The search for Farkas combinations. Untrusted: `intset.check` verifies every result.
 
-Premises, then their products, are columns of a linear program over the rationals: multipliers of at least 0 under which
-every monomial cancels and a negative constant is left.
-Where there are none, the case is split: on the condition of a `select`, on a common factor of the goal's terms
-(`m*t + c` with `t >= 1` or not), on a fractional coordinate of a solution of the relaxation (Land and Doig's branch and
-bound).
+Premises and products of up to three premises are the columns of a rational linear program. A solution is a vector of
+nonnegative multipliers under which all monomials cancel and a negative constant remains (Farkas' lemma: Schrijver,
+*Theory of Linear and Integer Programming*, section 7.3).
+
+Infeasible systems are split into cases: by the condition of a `select`, by a common factor of the goal's terms (`m*t +
+c` with `t >= 1` or not), by a fractional coordinate of the relaxation's solution (branch and bound: Land and Doig,
+*Econometrica*, 1960).
 """
 
 from __future__ import annotations
@@ -32,16 +34,16 @@ from intset.frame import Frame
 from intset.linear.form import order_key
 from intset.prover.simplex import RIGHT, Row, SearchBudget, SearchSpentError, weights
 
-MAX_PREMISES = (48, 30, 16)  # so many premises may be taken alone, in products of two, in products of three
+MAX_PREMISES = (48, 30, 16)  # premises used singly, in pairs, in triples
 MAX_MONOMIALS = 2_000
-MAX_BITS = 1 << 13  # of all coefficients: longer ones grow on the way
-MAX_BITS_OF_FEW = 1 << 18  # of those of a system of `FEW` columns, which is soon done
+MAX_BITS = 1 << 13  # total length of all coefficients of a system
+MAX_BITS_OF_FEW = 1 << 18  # the same for systems of at most `FEW` columns
 FEW = 8
 MAX_NODES = 400
-MAX_STEPS = 400_000  # of the pivots of one system
-STEPS = 2  # that an entry of a system stands for
+MAX_STEPS = 400_000  # pivot steps per system
+STEPS = 2  # steps charged per entry of a system
 MAX_TRIED = 24  # cases
-MAX_DEPTH = 8  # of splits in splits
+MAX_DEPTH = 8  # nested splits
 
 
 _SIMPLIFIED = (ops.FLOORDIV, ops.TRUNCDIV, ops.MIN, ops.MAX, ops.ABS, ops.SELECT)
@@ -54,11 +56,11 @@ class Column(NamedTuple):
 
 
 def combinations(cert: Certificate, effort: SearchBudget) -> tuple[Combination, ...] | None:
-    """A combination for each way in which the goal could fail; `None` when one of them was not found.
+    """One combination per failing case of the goal; None if the search fails for a case.
 
     Raises
     ------
-    BudgetError: a product is too long; `SearchSpentError`, of these: more steps would be needed.
+    BudgetError: a product is too long; its subclass SearchSpentError: out of steps.
     """
     found: list[Combination] = []
     for case, roots in ways_to_fail(cert):
@@ -74,7 +76,7 @@ def combinations(cert: Certificate, effort: SearchBudget) -> tuple[Combination, 
 
 
 def refute(cert: Certificate, case: Literals, roots: Sequence[Cond], effort: SearchBudget) -> Combination | None:
-    """Multipliers that show that the comparisons in `case` do not hold together at any point."""
+    """A combination that contradicts the conjunction of the comparisons in `case`; None if none is found."""
     plain = _premises(cert, case, roots)
     if sum(1 for _ in postorder([premise.cond for premise in plain])) > MAX_NODES:
         return None
@@ -93,7 +95,7 @@ def refute(cert: Certificate, case: Literals, roots: Sequence[Cond], effort: Sea
 
 
 class CombinationSearch:
-    """The search for a combination of one case, which is split where that helps; it counts what it tries."""
+    """The search for a combination of one case, with splits; tries at most `MAX_TRIED` cases."""
 
     def __init__(
         self,
@@ -142,9 +144,9 @@ def splits(
     known: Frame,
     effort: SearchBudget,
 ) -> Iterator[Cond]:
-    """Conditions on which it may help to split a case, the most promising first."""
+    """Candidate split conditions, most promising first."""
     below = postorder([premise.cond for column in columns for premise in column.premises])
-    for node in below:  # what the linear form knows: `node == simple`, shown from both sides
+    for node in below:  # equations `node == simple` of the linear form, as two inequalities
         if isinstance(node, Expr) and node.op in _SIMPLIFIED:
             simple = known.canonical(node)
             if simple is not node:
@@ -170,7 +172,7 @@ def splits(
 
 
 def _eliminated(goal: Poly, equations: Sequence[Poly]) -> Poly:
-    """The goal without the atoms that an equation gives in terms of others."""
+    """The goal with atoms substituted by equations that have a unit coefficient for them."""
     for poly in equations:
         unit = next((m for m, k in poly.items() if abs(k) == 1 and m in goal and len(m) == 1), None)
         if unit is not None:
@@ -207,7 +209,7 @@ def _expression(poly: Poly, expander: Expander) -> Expr:
 
 
 def _factors(monomial: Iterable[tuple[Any, int]], atoms: Mapping[Any, Expr]) -> list[Expr]:
-    """What is multiplied to a monomial: of each atom the powers by 1, 2, 4 ... that its own is made of."""
+    """Factors of a monomial, with powers built by repeated squaring."""
     factors: list[Expr] = []
     for atom, power in sorted(monomial, key=lambda one: order_key(atoms[one[0]])):
         whole, left = atoms[atom], power
@@ -220,13 +222,13 @@ def _factors(monomial: Iterable[tuple[Any, int]], atoms: Mapping[Any, Expr]) -> 
 
 
 def _fractional(columns: list[Column], effort: SearchBudget) -> tuple[Any, int] | None:
-    """An atom that is no integer in some solution of the relaxation, and the next integer above."""
+    """(atom, ceiling of its value) for a fractional atom in a solution of the relaxation; None if all are integral."""
     places = {m: number for number, m in enumerate(dict.fromkeys(m for column in columns for m in column.poly if m))}
     if len(places) > MAX_MONOMIALS or len(columns) > MAX_PREMISES[0] or _is_long(columns):
         return None
     rows: list[Row] = []
     for number, column in enumerate(columns, len(places)):
-        above = {} if column.is_zero else {number: -1}  # how far the polynomial is above 0
+        above = {} if column.is_zero else {number: -1}  # slack variable
         rows.append({**{places[m]: k for m, k in column.poly.items() if m}, **above, RIGHT: -column.poly.get(UNIT, 0)})
     point = _weights(rows, range(len(places)), effort)
     if point is None:
@@ -239,7 +241,7 @@ def _fractional(columns: list[Column], effort: SearchBudget) -> tuple[Any, int] 
 
 
 def _bits(columns: Iterable[Column]) -> int:
-    """The length of their numbers."""
+    """Total bit length of the coefficients."""
     return sum(k.bit_length() for column in columns for k in column.poly.values())
 
 
@@ -248,14 +250,14 @@ def _is_long(columns: Sequence[Column]) -> bool:
 
 
 def _used(divisors: tuple[Any, ...], found: Combination) -> tuple[Any, ...]:
-    """The divisors whose sign the terms rest on."""
+    """Divisors whose sign the terms use."""
     premises = [p for leaf in found.leaves() for term in leaf.terms for p in term.premises]
     below = set(postorder([p.cond for p in premises if p.why in (names.MEANING, names.DIVISOR)]))
     return tuple(entry for entry in divisors if entry[0] in below)
 
 
 def _premises(cert: Certificate, case: Literals, roots: Sequence[Cond]) -> list[Premise]:
-    """Everything that is known of the variables in question, as comparisons with their reasons."""
+    """All available comparisons over the relevant variables, with reasons."""
     found = [Premise(names.GOAL, cond) for cond in case]
     found += [Premise(names.FACT, part) for fact in cert.facts for part in literals(fact.condition)]
     found += [Premise(names.DEFINED, part) for need in definedness(roots) for part in literals(need)]
@@ -280,7 +282,7 @@ def _premises(cert: Certificate, case: Literals, roots: Sequence[Cond]) -> list[
 
 
 def _divisors(premises: Iterable[Premise], needs: Sequence[Cond]) -> list[Expr]:
-    """The divisors that are no constants."""
+    """Variable divisors."""
     below = postorder([premise.cond for premise in premises])
     found = dict.fromkeys(e.args[1] for e in below if e.op in (ops.FLOORDIV, ops.FLOORMOD, ops.CEILDIV))
     return [d for d in found if constant_value(d) is None and d.ne(0) in needs]
@@ -289,7 +291,7 @@ def _divisors(premises: Iterable[Premise], needs: Sequence[Cond]) -> list[Expr]:
 def _with_meaning(
     premises: list[Premise], positive: Sequence[Expr], not_zero: Collection[Expr], case: Literals = ()
 ) -> list[Column]:
-    """The premises, and what the operations in them mean, as columns."""
+    """Columns of the premises, of the meanings of their operations, and of squares."""
     expander = Expander(not_zero)
     columns = [_column(expander, premise) for premise in premises]
     told: set[Any] = set()
@@ -313,7 +315,7 @@ def _with_meaning(
 
 
 def _is_square(monomial: Monomial) -> bool:
-    """Whether it is the square of something that is no atom."""
+    """Whether the monomial is a square of degree above 2."""
     return sum(power for _, power in monomial) > 2 and not any(power % 2 for _, power in monomial)
 
 
@@ -324,7 +326,7 @@ def _column(expander: Expander, premise: Premise) -> Column:
 def _terms(
     columns: list[Column], effort: SearchBudget, degrees: Sequence[int] = (1, 2, 3)
 ) -> tuple[WeightedProduct, ...] | None:
-    """The terms of a combination, of products of as few premises as are enough."""
+    """The terms of a combination, from products of the lowest sufficient degree."""
     for degree in degrees:
         if degree > 1 and len(columns) > MAX_PREMISES[degree - 1]:
             return None
@@ -350,7 +352,7 @@ def _products(columns: Sequence[Column], degree: int, effort: SearchBudget) -> I
 
 
 def _cancelling(columns: list[Column]) -> list[Column]:
-    """Without the columns that cannot take part: those with a monomial that no other column cancels."""
+    """Drop columns with uncancellable monomials, to a fixed point."""
     while True:
         signs: dict[Any, int] = {}
         for _, poly, is_zero in columns:
@@ -385,7 +387,7 @@ def _solve(columns: list[Column], effort: SearchBudget) -> tuple[WeightedProduct
 
 
 def _weights(rows: list[Row], free: Collection[int], effort: SearchBudget) -> dict[int, Fraction] | None:
-    """What the simplex method finds in the steps of one system."""
+    """Solve one system by the simplex method, within `MAX_STEPS`; None if infeasible or out of steps."""
     part = SearchBudget(min(MAX_STEPS, effort.left))
     try:
         return weights(rows, free, part)

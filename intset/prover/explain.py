@@ -20,7 +20,7 @@ from intset.prover.proof import PROVED, REFUTED, Proof
 if TYPE_CHECKING:
     from intset.context import Context
 
-MAX_DIVISIONS = 8  # of an expression are looked at
+MAX_DIVISIONS = 8  # divisions explained per expression
 _TIERS = {
     "linear": "the linear form: terms cancel, and the ranges of the variables decide",
     "isl": "isl: exact reasoning about affine conditions with divisions by constants",
@@ -38,7 +38,7 @@ _DOMAINS = {
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why an answer is what it is: `lines` of text, and the `answer` itself (a `Proof`, or the `Bounds`)."""
+    """The explanation of an answer: `lines` of text, and the `answer` itself (a `Proof` or `Bounds`)."""
 
     lines: tuple[str, ...]
     answer: Any
@@ -51,7 +51,7 @@ class Explanation:
 
 
 def explain(ctx: Context, question: Any) -> Explanation:
-    """The answer to a condition (is it always true?) or to an expression (which values?), explained."""
+    """Explain the proof of a condition, or the bounds of an expression."""
     if isinstance(question, Cond):
         proof = ctx.prove(question)
         return Explanation(tuple(_about_proof(ctx, proof)), proof)
@@ -83,7 +83,7 @@ def _about_proof(ctx: Context, proof: Proof) -> list[str]:
 
 
 def _certificate(proof: Proof) -> list[str]:
-    """The certificate in words, where one is found."""
+    """The certificate in words; empty without a certificate."""
     try:
         return list(proof.certificate().words())
     except InputError:
@@ -91,7 +91,7 @@ def _certificate(proof: Proof) -> list[str]:
 
 
 def _differences(ctx: Context, proof: Proof) -> list[str]:
-    """For what the linear form decides: each comparison as `form >= 0`, with the bounds that show it."""
+    """For linear-tier proofs: the difference of each comparison and its bounds."""
     if proof.by != "linear" or proof.vacuous:
         return []
     lines = []
@@ -138,14 +138,14 @@ def _about_bounds(ctx: Context, e: Expr, bounds: Any) -> list[str]:
 
 
 def expr_divisions(e: Expr) -> list[Expr]:
-    """The floor divisions and remainders in an expression by what is no power of 2: those that signs make cheap."""
+    """Floor divisions and remainders by divisors other than powers of 2, which known signs make cheap."""
     below = [node for node in postorder((e,)) if isinstance(node, Expr)]
     found = [node for node in below if node.op in (ops.FLOORDIV, ops.FLOORMOD)]
     return [node for node in found if (c := constant_value(node.args[1])) is None or c < 0 or c & (c - 1)]
 
 
 def _about_signs(ctx: Context, divisions: list[Expr]) -> list[str]:
-    """For each division that C's own does not compute as it stands, which sign is not known."""
+    """Unknown signs that prevent a division from being C's native division."""
     lines: list[str] = []
     for node in divisions[:MAX_DIVISIONS]:
         for part, goal in ((node.args[1], node.args[1] >= 0), (node.args[0], node.args[0] >= 0)):
@@ -168,14 +168,14 @@ def _short(node: Any) -> str:
 # -- missing facts -----------------------------------------------------------------------------------------------------
 
 
-MAX_NODES: Final = 200  # of larger goals nothing is searched
+MAX_NODES: Final = 200  # nodes of a goal; larger goals are not searched
 MAX_FACTS: Final = 40
 MAX_PAIRS: Final = 80
 RLIMIT: Final = 100_000
 
 
 class Missing(NamedTuple):
-    """Facts with which a goal is proved, none of which can be left out, and the ways to state each."""
+    """An irredundant set of facts that would prove a goal."""
 
     facts: tuple[Cond, ...]
 
@@ -190,7 +190,11 @@ class Missing(NamedTuple):
 
 
 def missing_for(ctx: Context, goal: Cond) -> Missing | None:
-    """Facts with which `goal` would be proved in `ctx`; `None` when the search finds none, or nothing is missing."""
+    """Facts that would prove `goal` in `ctx`; None if the search fails or `goal` is proved already.
+
+    Candidates, tried singly and then in pairs: signs of variables, nonzero divisors, bounds of a variable by a size or
+    by a product of two sizes, exact divisions. Guarantee: the goal was proved with the facts, and not vacuously.
+    """
     if not is_small(MAX_NODES, (goal,)):
         return None
     goal = without_assertions(goal)
@@ -208,7 +212,7 @@ def missing_for(ctx: Context, goal: Cond) -> Missing | None:
 
 
 def _candidates(goal: Cond, ctx: Context) -> Iterator[Cond]:
-    """Facts of the kinds that users can state, the most common first."""
+    """Candidate facts that users can state, most common first."""
     variables = list(dict.fromkeys((*free_vars(goal), *_sizes(goal, ctx))))
     divided = [node for node in postorder((goal,)) if node.op in ops.DIVISIONS]
     sizes = [var for var in variables if isinstance(var, ShapeVar) or any(var is node.args[1] for node in divided)]
@@ -228,14 +232,14 @@ def _is_sign(fact: Cond) -> bool:
 
 
 def _sizes(goal: Cond, ctx: Context) -> Iterable[Var]:
-    """The variables that the ranges of those in the goal speak of."""
+    """Variables in the range ends of the goal's variables."""
     for var in free_vars(goal):
         if var in ctx.ranges:
             yield from ctx.ranges[var].free_vars()
 
 
 def ways_to_state(fact: Cond) -> dict[str, str]:
-    """How to make a fact known, in each of the ways there are: asserted, embedded, declared, annotated.
+    """How to state a fact: asserted, embedded, declared, annotated or assumed.
 
     >>> ways_to_state(Var("n") >= 0)["declared"]
     "ShapeVar('n')"
@@ -253,7 +257,7 @@ def ways_to_state(fact: Cond) -> dict[str, str]:
 
 
 def _forms(fact: Cond) -> tuple[str, str, str | None, str]:
-    """The name of the variable that the fact is about, and how to embed, declare and annotate it."""
+    """(subject of the fact, how to embed, declare and annotate it)"""
     text = to_text(fact, limit=200)
     left, right = fact.args if fact.op in ops.COMPARISONS else (fact, fact)
     if isinstance(left, Var):

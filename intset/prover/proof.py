@@ -29,17 +29,19 @@ from intset.prover.tiers import at_once, decide, is_without_points, needed_facts
 
 
 class Proof:
-    """Proved, refuted or unknown. `bool(proof)` is true only when proved.
+    """The answer to a question about a condition: proved, refuted or unknown. `bool(proof)` is true only if proved.
+
+    Guarantee: "proved" and "refuted" are never wrong; a budget may turn either into "unknown".
 
     Attributes
     ----------
-    status: "proved": true at every point of the domain where it is defined; "refuted": false at `counterexample` (it
-        may hold elsewhere); "unknown": not decided within the budgets.
-    by: the tier that decided: "linear", "isl", "points", "z3"; for an unknown, the last one that tried.
-    counterexample: when refuted, `{Var: int}`, sizes included, inside ranges and facts; an opaque term is a key as
-        well. It was checked by `evaluate`.
-    reason: why it is unknown, in words; of what was decided, that a tier before was stopped by the clock.
-    basis: what it was asked under.
+    status: "proved": true at every point of the domain that defines it; "refuted": false at `counterexample`, perhaps
+        true elsewhere; "unknown": undecided within the budgets.
+    by: the deciding tier, "linear", "isl", "points" or "z3"; for an unknown, the last tier.
+    counterexample: when refuted, `{Var: int}` with sizes and opaque terms, inside ranges and facts, checked by
+        `evaluate`.
+    reason: why the answer is unknown; for a decided goal, which earlier tier the clock stopped.
+    basis: assumptions and budgets of the question.
     """
 
     __slots__ = (
@@ -69,11 +71,11 @@ class Proof:
         self.basis = basis
         self._used: tuple[Fact, ...] | None = None
         self._certificate: Certificate | None = None
-        self._vacuous: bool | None = vacuous or None  # a tier that proves a goal need not look for a point
+        self._vacuous: bool | None = vacuous or None  # None: not determined yet
 
     @property
     def vacuous(self) -> bool:
-        """Whether the goal is proved, and the domain known to be empty: the tiers are asked when this is."""
+        """Whether the goal is proved and the domain provably empty; determined on first access."""
         if self._vacuous is None:
             self._vacuous = self._found_vacuous()
         return self._vacuous
@@ -86,7 +88,7 @@ class Proof:
 
     @property
     def used(self) -> tuple[Fact, ...]:
-        """The facts that the proof rests on: none of them can be left out (found by leaving each out in turn)."""
+        """An irredundant set of facts that proves the goal; determined on first access."""
         if self._used is None:
             self._used = self._found_used()
         return self._used
@@ -99,23 +101,23 @@ class Proof:
 
     @property
     def decided(self) -> Decided:
-        """How it was decided, as data."""
+        """The answer as data."""
         return Decided(self.status, self.by, self.vacuous, self.counterexample, self.reason, self.basis)
 
     @property
     def requires(self) -> tuple[Cond, ...]:
-        """Side conditions: divisors not known to differ from 0, and the facts used that are only the user's word."""
+        """Side conditions: divisors not proved nonzero, and assumed facts in `used`."""
         assumed = tuple(fact.condition for fact in self.used if fact.provenance == ASSUMED)
         return (*self.basis.requires, *assumed)
 
     def certificate(self) -> Certificate:
-        """The proof as data that an independent check accepts; of a refuted goal, the point where it fails.
+        """The proof as data for the independent checker; for a refuted goal, its counterexample.
 
-        Found when it is first asked for, and checked then; `certificate().check()` checks it again.
+        The first call searches and checks it; `certificate().check()` checks it again.
 
         Raises
         ------
-        InputError: the goal was not decided, or no certificate was found within the budgets.
+        InputError: the goal is undecided, or the budgets ended without a certificate.
         """
         if self._certificate is None:
             used = () if self.vacuous else self.used
@@ -145,7 +147,7 @@ class Proof:
 
 
 def undecided(reason: str) -> Proof:
-    """The answer to a question that could not be asked: `reason` says why."""
+    """An "unknown" proof with the given reason, for questions that cannot be posed."""
     return Proof(truth(False), UNKNOWN, "", reason=reason)
 
 
@@ -159,7 +161,7 @@ MAX_PROOFS = 4096
 
 
 class Lru:
-    """At most `limit` answers; the one used longest ago goes first. Safe for threads."""
+    """A thread-safe cache of at most `limit` proofs that evicts the least recently used."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -172,7 +174,7 @@ class Lru:
             found = self._answers.pop(key, None)
             if found is None:
                 return None
-            self._answers[key] = found  # the youngest stands last
+            self._answers[key] = found  # most recent last
             self.hits += 1
             return found
 
@@ -196,9 +198,9 @@ PROOFS = Lru(MAX_PROOFS)
 
 
 def prove_once(frame: Frame, goal: Cond, config: Config) -> Proof:
-    """The proof of `goal` in `frame`: the one that is kept, or else a new one, which is kept if it decides.
+    """The proof of `goal` in `frame`, cached if decided.
 
-    A frame keeps the proofs found in it, and is asked before this is called; `PROOFS` keeps those of all frames.
+    Callers look into the frame's own cache first (`prove_in`); `PROOFS` is the cache shared by all frames.
     """
     registered = generation()
     budgets = (config.tiers, config.isl_operations, config.points, config.z3_rlimit, config.z3_timeout_ms, registered)
@@ -228,14 +230,16 @@ def prove_in(frame: Frame, goal: Cond) -> Proof:
 
 
 class _PartProofs:
-    """The second place for a proof: under the part of the context that bears on the question."""
+    """Cache access under the key of the relevant part of a context."""
 
     def __init__(self, frame: Frame, goal: Cond, config: Config, budgets: Hashable) -> None:
         self._asked = (frame, goal, config, budgets)
         self._key: Hashable | None = None
 
     def from_part(self) -> Proof | None:
-        """The answer of the part, kept or new; `None` where everything bears on the question and nothing is kept."""
+        """The proof in the relevant part, cached or new; None if the part is the whole context and nothing is
+        cached.
+        """
         frame, goal, config, budgets = self._asked
         part = relevant_part(frame, goal, config)
         if part is None:
@@ -253,19 +257,19 @@ class _PartProofs:
         if found.status != REFUTED:
             return found
         point = {**part.elsewhere, **(found.counterexample or {})}
-        basis = found.basis._replace(ranges=frame.ranges, facts=frame.facts)  # the point speaks of all of them
+        basis = found.basis._replace(ranges=frame.ranges, facts=frame.facts)  # the point covers the whole context
         return Proof(goal, REFUTED, found.by, counterexample=point, reason=found.reason, basis=basis)
 
     def keep(self, found: Proof) -> None:
-        """Keep what was found in a context all of which bears on the question."""
+        """Cache a proof found in a fully relevant context."""
         if self._key is not None:
             PROOFS.put(self._key, found)
 
 
 class RelevantPart(NamedTuple):
-    """What bears on a question: ranges and facts that share variables with it, directly or through one another.
+    """The relevant ranges and facts of a question: connected to it through shared variables.
 
-    `elsewhere` gives all other variables values that are in their ranges and satisfy the facts on them.
+    `elsewhere` assigns the other variables values that satisfy their ranges and facts.
     """
 
     ranges: tuple[tuple[Var, Range], ...]
@@ -274,7 +278,7 @@ class RelevantPart(NamedTuple):
 
 
 def relevant_part(frame: Frame, goal: Cond, config: Config) -> RelevantPart | None:
-    """`None` where what does not share variables with the question may still decide it, by excluding every point."""
+    """The part of the context connected to `goal`; None if the rest may be infeasible, which would decide the goal."""
     view = Query((), frame.ranges, [fact.condition for fact in frame.facts], (), frame.base, frame.known, config)
     symbolic = [var for var, limits in frame.ranges.items() if limits.free_vars()]  # empty for some sizes
     relaxed, params, touching, leftover = view.split_relevant([goal, *symbolic])

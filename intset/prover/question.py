@@ -25,14 +25,14 @@ PROVED, REFUTED, UNKNOWN = "proved", "refuted", "unknown"
 
 
 class Basis(NamedTuple):
-    """What a question was asked under.
+    """The assumptions and budgets of a question.
 
     Attributes
     ----------
-    ranges, facts: those of the context.
-    defined: conditions under which the goal has a value, and that are not facts.
-    requires: those of them that are side conditions of the answer.
-    config: the budgets.
+    ranges, facts: the context's.
+    defined: definedness conditions of the goal beyond the facts.
+    requires: the unproved definedness conditions, reported as side conditions.
+    config: tiers and budgets.
     """
 
     ranges: Mapping[Var, Range] = {}
@@ -46,8 +46,10 @@ NOTHING = Basis()
 
 
 class Decided(NamedTuple):
-    """The answer to a question; the fields are those of `Proof`. A tier that proves a goal need not look for a point:
-    `vacuous` says that none is known to exist."""
+    """An answer as data, with the fields of `Proof`.
+
+    vacuous: the tier found the domain empty; tiers need not look.
+    """
 
     status: str
     by: str
@@ -58,7 +60,7 @@ class Decided(NamedTuple):
 
 
 class ProofQuestion:
-    """A goal in a frame: what the tiers work on."""
+    """A goal in a frame, in the forms that the tiers use: canonical condition, query, counterexample test."""
 
     def __init__(self, frame: Frame, goal: Cond, config: Config) -> None:
         self.frame, self.goal, self.config = frame, goal, config
@@ -69,11 +71,11 @@ class ProofQuestion:
 
     @property
     def symbolic_ranges(self) -> list[Var]:
-        """The variables whose ranges may be empty for some sizes: a counterexample has values for them, too."""
+        """Variables with symbolic ranges, possibly empty; counterexamples assign them too."""
         return [var for var, limits in self.frame.ranges.items() if limits.ends is None]
 
     def refutes(self, point: Point) -> bool:
-        """Whether `point`, completed, is a point of the domain at which the goal is defined and false."""
+        """Whether the completed `point` lies in the domain and evaluates the goal to False."""
         if self._probe is None:
             self._probe = self._everything()
         probe, nodes = self._probe
@@ -87,7 +89,7 @@ class ProofQuestion:
             return False
 
     def _everything(self) -> tuple[Query, list[Node]]:
-        """The question for all that a counterexample gives values, and what is evaluated there, in postorder."""
+        """The query over all variables of a counterexample, and the nodes to evaluate in postorder."""
         view = self.query
         everyone = (*_value_roots(self.goal), *view.ranges, *free_vars(*(fact.condition for fact in self.frame.facts)))
         probe = Query(everyone, view.ranges, view.facts, (), view.base, view.known, self.config)
@@ -95,9 +97,9 @@ class ProofQuestion:
 
 
 def agree_on_loads(roots: Sequence[Node], point: Point) -> None:
-    """Make loads of one symbol with equal indices at `point` have one value: the one that was chosen first.
+    """Make loads of one symbol with equal indices at `point` agree on the first value.
 
-    A load whose indices have no value is not reached, or the point is none of the domain.
+    Loads with undefined indices are skipped: lazy evaluation does not reach them, or the point lies outside the domain.
     """
     seen: dict[tuple[object, ...], int] = {}
     for term in opaque_terms(*roots):
@@ -109,7 +111,7 @@ def agree_on_loads(roots: Sequence[Node], point: Point) -> None:
 
 
 def _value_roots(goal: Cond) -> tuple[Expr, ...]:
-    """The integer expressions that the goal compares."""
+    """Integer operands of the goal's comparisons."""
     found: dict[Expr, None] = {}
     stack = [goal]
     while stack:

@@ -25,20 +25,30 @@ RIGHT: Final = -1
 def weights(
     rows: Iterable[Mapping[int, int]], free: Collection[int], effort: SearchBudget
 ) -> dict[int, Fraction] | None:
-    """Weights, none below 0 except those of `free`, under which every row adds up; `None` when there are none.
+    """Solve the rows for weights that are nonnegative except for the `free` ones; None if the system is infeasible.
 
-    A weight that is absent is 0. A step of the effort is an entry of a row that is written; `SearchSpentError` where
-    too few are left.
+    rows: sparse equations {column: coefficient}, with the right-hand side under `RIGHT`. Absent weights are 0.
+    effort: charged one step per tableau entry written; raises SearchSpentError.
     """
     return _Tableau(rows, effort).solved(free)
 
 
 class _Tableau:
-    """The rows, each solved for the weight that is basic in it, which stands in no other."""
+    """Tableau rows, one per basic variable.
+
+    For the rows `{0: 1, 1: 2, RIGHT: 5}` and `{0: 1, 1: -1, RIGHT: 1}`, pivoting on column 0 in the second row gives
+
+                 w0   w1 | RIGHT
+        None      0    3 |   4       the artificial variable of row 0 is still basic
+        w0        1   -1 |   1       w0 is basic: it occurs in this row only
+
+    Invariant: a basic variable occurs in its own row only, with a positive coefficient, and right-hand sides stay
+    nonnegative. `lacking`, the sum of the artificial rows, is the objective of phase one.
+    """
 
     def __init__(self, rows: Iterable[Mapping[int, int]], effort: SearchBudget) -> None:
         self.rows: list[Row] = [dict(row) for row in rows]
-        self.basic: list[int | None] = [None] * len(self.rows)  # None: a weight of its own, which is to become 0
+        self.basic: list[int | None] = [None] * len(self.rows)  # None: the row's artificial variable
         self._effort = effort
 
     def solved(self, free: Collection[int]) -> dict[int, Fraction] | None:
@@ -61,7 +71,7 @@ class _Tableau:
         return self._values(solved_for)
 
     def _eliminated(self, free: Collection[int]) -> list[tuple[int, Row]]:
-        """Take the free weights out, each with a row that gives it in terms of the others."""
+        """Eliminate free variables; returns (variable, defining row) pairs for back-substitution."""
         found = []
         for column in free:
             number = min((n for n, row in enumerate(self.rows) if column in row), key=self._length, default=None)
@@ -75,7 +85,9 @@ class _Tableau:
         return len(self.rows[number])
 
     def _leaving(self, entering: int) -> int:
-        """The row in which the weight that grows first takes another to 0; of several the one of the first weight."""
+        """The leaving row by the minimum ratio test; ties prefer artificial variables, then the smallest index
+        (Bland's rule).
+        """
         best, top, bottom, rank = -1, 0, 0, -2
         for number, row in enumerate(self.rows):
             k = row.get(entering, 0)
@@ -88,7 +100,7 @@ class _Tableau:
         return best
 
     def _pivot(self, number: int, column: int) -> None:
-        """Take a weight out of all rows but one."""
+        """Eliminate a column from all rows except row `number`."""
         pivot = self.rows[number]
         if pivot[column] < 0:
             self.rows[number] = pivot = {key: -k for key, k in pivot.items()}
@@ -97,7 +109,7 @@ class _Tableau:
                 self.rows[other] = self._without(row, pivot, column)
 
     def _without(self, row: Row, pivot: Row, column: int) -> Row:
-        """The row without this weight, scaled by something positive."""
+        """The row minus a multiple of the pivot row that cancels `column`, scaled to coprime integers."""
         self._effort.charge(len(row) + len(pivot))
         common = gcd(row[column], pivot[column])
         times, factor = pivot[column] // common, row[column] // common
@@ -129,11 +141,11 @@ class _Tableau:
 
 
 class SearchSpentError(BudgetError):
-    """A search had no steps left."""
+    """A search ran out of steps."""
 
 
 class SearchBudget:
-    """Steps of a search, counted alike on every machine; one takes about a microsecond.
+    """The step budget of one certificate search; deterministic, about a microsecond per step.
 
     Example
     -------
@@ -151,7 +163,7 @@ class SearchBudget:
         self.steps = self.left = steps
 
     def charge(self, steps: int) -> None:
-        """Take steps, before what they stand for is done; `SearchSpentError` where fewer are left."""
+        """Charge steps before the work; raises SearchSpentError if fewer remain."""
         self.left -= steps
         if self.left < 0:
             raise SearchSpentError(f"the search was given up after {self.steps} steps")

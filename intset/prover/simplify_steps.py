@@ -1,4 +1,4 @@
-"""Why a simplified expression equals what it was: one replacement after the other, each proved."""
+"""Simplification with evidence: a sequence of replacements, each with a proof and a certificate."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from intset.frame import Frame
 from intset.prover.proof import Proof, prove_once
 from intset.simplify import MAX_ROUNDS, Rewrite, Simplifier
 
-MAX_TRIES: Final = 12  # runs, each without the replacements for which no proof was found
+MAX_TRIES: Final = 12  # reruns that ban unproved replacements
 
 
 class SimplifyStep(NamedTuple):
-    """One replacement: `before` is a part of the expression with its own parts replaced, `after` equals it.
+    """One replacement of `before`, a subexpression whose own parts are already replaced, by its equal `after`.
 
     Attributes
     ----------
-    rule: what did it.
-    before, after: expressions that are equal, conditions that are equivalent, where the step is done.
-    facts: the facts of the context, and the conditions of the branches around the part, that the proof uses.
-    proof: of `before == after`; `proof.certificate()` is accepted.
+    rule: the name of the rewrite.
+    before, after: equal expressions or equivalent conditions, under the facts and enclosing branches.
+    facts: facts of the context and branch conditions used by the proof.
+    proof: the proof of `before == after`; the checker accepts `proof.certificate()`.
     """
 
     rule: str
@@ -47,9 +47,9 @@ class Simplified(NamedTuple):
 
     Attributes
     ----------
-    expr: what `e` is simplified to.
-    steps: the replacements, those of operands first.
-    requires: side conditions: divisors that are not known to differ from 0, facts that were only assumed.
+    expr: the simplified expression.
+    steps: the replacements, operands first.
+    requires: side conditions, namely divisors not proved nonzero and assumed facts.
     """
 
     expr: Any
@@ -63,7 +63,7 @@ class Simplified(NamedTuple):
 def simplified_in_steps(
     frame: Frame, root: Any, table: Mapping[str, int], bits: int | None, config: Config
 ) -> Simplified:
-    """`root` simplified, with a proof of each replacement; one for which none is found is not done."""
+    """Simplify `root` by proved replacements only."""
     banned: set[tuple[Node, Node]] = set()
     steps: list[SimplifyStep] = []
     for _ in range(MAX_ROUNDS):
@@ -79,7 +79,7 @@ def simplified_in_steps(
 def _round(
     frame: Frame, root: Any, like: Simplifier, banned: set[tuple[Node, Node]], config: Config
 ) -> tuple[Any, list[SimplifyStep]]:
-    """What one run makes of `root`, and the steps; replacements without a proof are added to what is banned."""
+    """(result, steps) of one run; extends `banned` with unproved replacements and reruns."""
     inside = frame.where_defined((root,))
     for _ in range(MAX_TRIES):
         simplifier = like.anew(frozenset(banned))
@@ -98,9 +98,9 @@ def _round(
 
 
 def _proved(frame: Frame, root: Node, one: Rewrite, where: tuple[Any, ...], config: Config) -> tuple[SimplifyStep, ...]:
-    """The replacement as a step, or as a few that lead there; none where no proof is found.
+    """The replacement as one or more proved steps; empty without a proof.
 
-    Remainders by symbolic divisors are written with their quotients on the way: what equals them is then a polynomial.
+    Remainders by symbolic divisors pass through `a - a//d*d`, which turns the equation into a polynomial identity.
     """
     plain = (one.before, one.after)
     path = tuple(dict.fromkeys((one.before, *map(_without_remainders, plain), one.after)))
@@ -149,7 +149,7 @@ def _step(
 
 
 def equality(a: Node, b: Node) -> Cond:
-    """That two expressions are equal, or two conditions equivalent."""
+    """The condition that two expressions are equal, or two conditions equivalent."""
     if isinstance(a, Cond) and isinstance(b, Cond):
         return (a & b) | (~a & ~b)
     assert isinstance(a, Expr) and isinstance(b, Expr)

@@ -1,7 +1,7 @@
-"""The z3 tier: is a condition true wherever facts hold? With the facts that were needed, or a checked counterexample.
+"""SMT queries: does a condition follow from facts? Proofs come with an unsatisfiable core, refutations with a point.
 
-Every answer is final: 'proved' holds for all points, 'refuted' comes with a point that `evaluate` has confirmed. Only
-'unknown' depends on the budget, which is counted in z3's own units.
+Guarantee: "proved" holds for all points; "refuted" comes with a counterexample confirmed by `evaluate`. Only "unknown"
+depends on the budget, counted in z3 units.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from intset.expr.walk import postorder
 from intset.prover.smt_encode import MAX_SHIFT, BoundsHint, Carrier, Encoder
 from intset.prover.z3_solver import DEFAULT_RLIMIT, WORKBENCHES, Z3Term, Z3Terms, keeping_interrupts, load_z3
 
-LabelledFact: TypeAlias = tuple[Cond, Any]  # a condition that holds, and the label by which `core` names it
+LabelledFact: TypeAlias = tuple[Cond, Any]  # a true condition, and its label in `core`
 Model: TypeAlias = dict[Expr, int]
-Taught: TypeAlias = tuple[Node, tuple[int, ...]]  # a bit operation, and arguments of it where z3 was told the value
+Taught: TypeAlias = tuple[Node, tuple[int, ...]]  # a bit operation, and arguments with an asserted value
 
-_CANDIDATES: Final = 10  # models looked at before giving up
-_CHEAP_CANDIDATES: Final = 3  # before z3 is told the definitions of bit operations
-_TRIALS: Final = 16  # facts tried to be left out of a core
+_CANDIDATES: Final = 10  # models examined per query
+_CHEAP_CANDIDATES: Final = 3  # models before definitions of bit operations are asserted
+_TRIALS: Final = 16  # deletion attempts per core
 _TRIAL_RLIMIT: Final = 20_000
 
 
@@ -56,8 +56,7 @@ class SmtResult:
 
 
 def effort(*roots: Node) -> int:
-    """What z3's effort grows with: the products of two terms and the divisions by a term, and at a quarter the
-    divisions by a constant."""
+    """Estimated z3 effort: nonlinear products and divisions count 1, divisions by constants 1/4."""
     quarters = 0
     for node in postorder(roots):
         if node.op is ops.MUL:
@@ -68,7 +67,7 @@ def effort(*roots: Node) -> int:
 
 
 def nesting(root: Node) -> int:
-    """How many divisions stand inside of one another: each makes z3's numbers longer, which its units do not count."""
+    """Nesting depth of divisions; each level lengthens z3's numbers, which z3 units do not measure."""
     found: dict[Node, int] = {}
     for node in postorder((root,)):
         found[node] = max((found[arg] for arg in node.args), default=0) + (node.op in ops.DIVISIONS)
@@ -76,14 +75,15 @@ def nesting(root: Node) -> int:
 
 
 class SmtSession:
-    """Questions to z3, each by itself: an answer depends on the question and its budget, and on nothing asked before.
+    """Independent SMT queries.
 
-    Each has a z3 context of its own, so a session may be used in any thread, and after a fork, and an interrupted
-    question leaves nothing behind.
+    Guarantee: answers depend on query and budget alone. Each query has its own z3 context, so sessions work
+    in any thread and after forks, and an interrupted query leaves no state.
 
     Parameters
     ----------
-    timeout_ms: stop by the clock, too; 0 for never. Where it did, `reason` says so: a faster machine may know better.
+    timeout_ms: wall-clock limit per check, 0 for none. On expiry `reason` is "timeout": the result is
+    machine-dependent.
     """
 
     def __init__(self, timeout_ms: int = 0) -> None:
@@ -98,7 +98,7 @@ class SmtSession:
         core: bool = True,
         points: bool = True,
     ) -> SmtResult:
-        """Is `goal` true wherever `facts` hold and it has a value?
+        """Decide whether `goal` is true at every point that satisfies `facts` and defines `goal`.
 
         Parameters
         ----------
@@ -106,9 +106,9 @@ class SmtSession:
         facts: (condition, label) pairs.
         rlimit: z3's budget for one attempt, in its own units, 5 to 10 million to a second; 0 for none.
         bounds: a hint, `node -> (low, high)` with `None` for unknown, asked for the operands of `&`, `|`, `^` and for
-            shift amounts. It need not be right for the answer to be right. It must not ask this session.
-        core: whether to look for facts that can be left out of a proof.
-        points: whether to look for a point where the goal fails when z3's own is none; else only a proof is wanted.
+            shift amounts. Wrong hints cost precision, never soundness. It must not query this session.
+        core: minimize the unsatisfiable core of a proof.
+        points: search for another counterexample if evaluation rejects z3's model; False asks for a proof alone.
         """
         query = _SmtQuery(goal, tuple(facts), bounds)
         with keeping_interrupts():
@@ -132,11 +132,11 @@ class _SmtQuery:
         return SmtResult("unknown", self.smtlib(taught), reason=reason)
 
     def smtlib(self, taught: Sequence[Taught]) -> Callable[[], str]:
-        """What makes the text, with nothing of z3 in it, so that it may outlive the session or change threads."""
+        """A closure that writes the query as text, free of z3 objects, so it may outlive the session."""
         return partial(_smtlib, self, tuple(taught))
 
     def confirms(self, model: Model, carriers: Sequence[Carrier]) -> bool:
-        """Whether the point is a counterexample, by evaluation and by the declarations of its terms."""
+        """Whether evaluation and declarations confirm the point as a counterexample."""
         try:
             return (
                 all(_keeps_declaration(term, value) for term, value in model.items())
@@ -149,7 +149,7 @@ class _SmtQuery:
 
 
 class _SmtEngine:
-    """One question in a z3 context of its own."""
+    """The state of one query: its context, encoder, and asserted side facts."""
 
     def __init__(self, rlimit: int, timeout_ms: int, core: bool, points: bool) -> None:
         self.z3 = load_z3()
@@ -158,10 +158,10 @@ class _SmtEngine:
         self.terms = self.bench.terms
         self.ref, self.solver = self.terms.ref, self.bench.solver.solver
         self.encoder = Encoder(self.terms)
-        self.asserted: dict[Carrier, None] = {}  # in order: what z3 is told must not depend on addresses
+        self.asserted: dict[Carrier, None] = {}  # insertion-ordered, for determinism
 
     def answer(self, query: _SmtQuery, rlimit: int) -> SmtResult:
-        """What `decide` says; unknown where the question cannot be put to z3."""
+        """The result of `decide`; "unknown" if the query is not encodable."""
         try:
             return self.decide(query, rlimit)
         except BudgetError as refusal:
@@ -184,7 +184,7 @@ class _SmtEngine:
         return self._search(query, names, list(self.asserted), rlimit)
 
     def _assert_facts_of(self, carriers: Sequence[Carrier]) -> None:
-        """Assert the side facts of terms that the solver has not met."""
+        """Assert the side facts of new carriers."""
         for carrier in carriers:
             if carrier not in self.asserted:
                 self.asserted[carrier] = None
@@ -192,7 +192,7 @@ class _SmtEngine:
                     self._tell(fact, carrier.literal)
 
     def _tell(self, condition: Z3Term, name: Z3Term | None = None) -> None:
-        """Assert a condition, by its name where it has one."""
+        """Assert a condition, guarded by the literal `name` if given."""
         told = condition if name is None else self.terms.implied(name, condition)
         self.z3.Z3_solver_assert(self.ref, self.solver, told.ast)
 
@@ -228,14 +228,14 @@ class _SmtEngine:
         return query.unknown("candidate", taught)
 
     def _counterexample(self, query: _SmtQuery, carriers: Sequence[Carrier], values: Any) -> Model | None:
-        """The point of a z3 model, if it is one where the goal fails."""
+        """The point of a z3 model, if evaluation confirms it; else None."""
         model = {c.node: self.terms.value(values, c.term) for c in carriers if c.window is None}
         return model if query.confirms(model, carriers) else None
 
     def _small_counterexample(
         self, query: _SmtQuery, carriers: Sequence[Carrier], literals: Sequence[Z3Term], rlimit: int
     ) -> Model | None:
-        """One where every bit operation is within the window in which z3 knows its value."""
+        """A counterexample with all bit operations inside the windows of their definitions."""
         self.z3.Z3_solver_push(self.ref, self.solver)
         for carrier in carriers:
             if carrier.window is not None:
@@ -261,12 +261,12 @@ class _SmtEngine:
         return verdict, "timeout" if late else "rlimit"
 
     def _unsat_core(self, literals: Sequence[Z3Term]) -> list[Z3Term]:
-        """Those of the literals that z3 used."""
+        """Literals in z3's unsatisfiable core."""
         used = self.terms.unsat_core(self.solver)
         return [literal for literal in literals if self.z3.Z3_get_ast_id(self.ref, literal.ast) in used]
 
     def _minimal(self, core: Sequence[Z3Term]) -> set[Z3Term]:
-        """A subset of an unsatisfiable core that is still one, with as much left out as a few cheap checks allow."""
+        """Shrink an unsatisfiable core by deletion, with `_TRIALS` cheap checks."""
         needed = sorted(core, key=lambda literal: self.z3.Z3_get_ast_id(self.ref, literal.ast))
         for literal in needed[:_TRIALS]:
             rest = [other for other in needed if other is not literal]
@@ -275,7 +275,7 @@ class _SmtEngine:
         return set(needed)
 
     def _teach(self, values: Any, carriers: Sequence[Carrier], taught: list[Taught]) -> bool:
-        """Assert what the bit operations really give where the model evaluates them; whether there was anything new."""
+        """Assert true values of bit operations at the model's arguments; returns whether a lemma was new."""
         known = len(taught)
         for carrier in carriers:
             arguments = tuple(self.terms.value(values, term) for term in carrier.arguments)
@@ -292,7 +292,7 @@ def _keeps_declaration(term: Expr, value: int) -> bool:
 
 
 def _affordable(node: Node, model: Model) -> bool:
-    """Whether a shift can be evaluated at a point: its amount is not so large that the result fills the memory."""
+    """Whether a shift is evaluable at a point, with an amount of at most `MAX_SHIFT` bits."""
     try:
         return node.op not in (ops.SHL, ops.SHR) or evaluate(node.args[1], model) <= MAX_SHIFT
     except UndefinedError:
@@ -301,7 +301,7 @@ def _affordable(node: Node, model: Model) -> bool:
 
 def _smtlib(query: _SmtQuery, taught: tuple[Taught, ...]) -> str:
     """The query alone, as SMT-LIB 2 text: unsatisfiable when the goal is proved."""
-    # A new context: z3's order of terms, and so the text, depends on what the context knows.
+    # z3's term order, and so the text, depends on the context's history: use a new context.
     encoder = Encoder(Z3Terms(load_z3().Context()))
     encodings = [encoder.encode(cond, query.bounds) for cond in (*(fact for fact, _ in query.facts), query.goal)]
     *facts, goal = encodings

@@ -1,13 +1,13 @@
 """Expressions and conditions as z3 terms over the mathematical integers.
 
-For every assignment of integers to the variables and opaque terms at which `evaluate` gives a node a value, the terms
-made here have a model with that assignment in which the node's term has that value, `defined` is true, and all side
-facts hold. So what z3 finds unsatisfiable is impossible. The converse holds but for two functions that z3 does not
-know: `&` of two unknown integers and a power of 2 with an unknown exponent are uninterpreted, with side facts that
-narrow them; a model that rests on them is only a candidate (`Encoder.lemma` then teaches z3 the value it got wrong).
+Guarantee: every assignment at which `evaluate` defines a node extends to a model of its encoding, in which the node's
+term has the evaluated value, `defined` is true and all side facts hold. So an unsatisfiable encoding is impossible. The
+converse fails for two uninterpreted functions, constrained by side facts: `&` of two variables, and powers of 2 with
+variable exponents. Models that use them are candidates, which `Encoder.lemma` corrects (counterexample-guided
+instantiation).
 
-z3 is imported by the first `Encoder`. Its `/` and `%` are Euclidean (the remainder is never negative), and what they
-give for the divisor 0 is left uninterpreted.
+z3 is imported by the first `Encoder`. Its `/` and `%` are Euclidean (nonnegative remainder), uninterpreted for divisor
+0.
 """
 
 from __future__ import annotations
@@ -36,21 +36,26 @@ MAX_DEGREE: Final = 24
 MAX_DEGREE_DIVIDED: Final = 8  # where anything is divided by a term: z3 multiplies quotients out, uncounted by `rlimit`
 MAX_CONSTANT_BITS: Final = 1 << 16
 
-MAX_SHIFT: Final = 4096  # powers of 2 up to this one are written out
-_LEAVES: Final = (ops.VAR, ops.LOAD)  # what a model gives values to
-_MAX_TABLE: Final = 64  # entries of the table for a shift by a variable
-_MAX_RUNS: Final = 16  # runs of ones in a mask that is encoded by arithmetic
+MAX_SHIFT: Final = 4096  # largest exponent of a literal power of 2
+_LEAVES: Final = (ops.VAR, ops.LOAD)  # assigned by a model
+_MAX_TABLE: Final = 64  # table entries of a shift by a variable
+_MAX_RUNS: Final = 16  # runs of ones in an arithmetically encoded mask
 _MAX_WIDTH: Final = 64  # bits of the bit-vectors that define `&`
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Carrier:
-    """A node that brings side facts: a variable or opaque term, or an application of an uninterpreted function.
+    """A node with side facts: a variable, an opaque term, or an application of an uninterpreted function.
 
-    `literal` is the name of the facts when they are a declaration (of a range or a divisor) that a proof may want to
-    mention; facts without a name are true of every integer. `term` is what a model gives a value to. `window`, for an
-    uninterpreted function only, is where the node's value is exact, if `definition` is told to z3 as well: a further
-    fact, true of every integer, but expensive. `arguments` are those of the function.
+    Attributes
+    ----------
+    term: the term that a model assigns.
+    facts, literal: side facts; `literal` names declarations, so that cores may mention them. Unnamed facts are valid
+    for
+        all integers.
+    window, definition: for uninterpreted functions. `definition` is a valid but expensive fact under which the value is
+        exact inside `window`.
+    arguments: the arguments of the function.
     """
 
     node: Any
@@ -64,9 +69,9 @@ class Carrier:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Encoding:
-    """What z3 has to know about one expression or condition.
+    """The encoding of one expression or condition.
 
-    `value` is meaningful where `defined` holds (`None`: everywhere); `carriers` are the terms below, arguments first.
+    `value` is meaningful where `defined` holds (None: everywhere); `carriers` lists side facts, operands first.
     """
 
     value: Z3Term
@@ -84,9 +89,9 @@ class _EncodedNode:
 
 
 class Encoder:
-    """Encodes nodes for one z3 context and one question, each once.
+    """Encodes nodes for one z3 context, each node once.
 
-    Bounds given to `encode` are hints that decide how much is said about bit operations; they need not be true.
+    Interval hints passed to `encode` size the tables of bit operations; soundness does not depend on them.
     """
 
     def __init__(self, terms: Z3Terms) -> None:
@@ -100,7 +105,7 @@ class Encoder:
         self._serial = itertools.count()
         self._bounds: BoundsHint = _unknown
         self._degree, self._max_degree = 0, MAX_DEGREE
-        self._carriers: dict[Node, Carrier] = {}  # made by the encoding of a node, until `_enter` takes it
+        self._carriers: dict[Node, Carrier] = {}  # carriers awaiting `_enter`
 
     def encode(self, root: Node, bounds: BoundsHint | None = None) -> Encoding:
         """The encoding of `root`.
@@ -137,7 +142,7 @@ class Encoder:
         return self.terms.implied(self.terms.both(*there), carrier.term.eq(self.integer(truth)))
 
     def integer(self, value: int) -> Z3Term:
-        """The constant `value`, of any size that is not absurd."""
+        """An integer constant of at most `MAX_CONSTANT_BITS` bits; else BudgetError."""
         if value.bit_length() > MAX_CONSTANT_BITS + 1:
             raise BudgetError(f"a constant of {value.bit_length()} bits")
         return self.terms.integer(value)
@@ -152,7 +157,7 @@ class Encoder:
         return self._true if condition is None else condition
 
     def all_of(self, *conditions: Z3Term | None) -> Z3Term | None:
-        """The conjunction of z3 conditions, of which `None` is the true one."""
+        """The conjunction of z3 conditions; None stands for true."""
         some = [condition for condition in conditions if condition is not None]
         return self.terms.both(*some) if len(some) > 1 else some[0] if some else None
 
@@ -216,7 +221,7 @@ class Encoder:
             terms.implied(terms.both(a < 0, b < 0), terms.both(term <= a, term <= b, term > a + b)),
             (term % 2).eq(terms.choice((a % 2).eq(1), b % 2, 0)),
         )
-        # The definition holds on a whole window, whatever the bounds: so a proof that needs them names their source.
+        # The window does not assume the hinted bounds, so proofs that need the bounds name their facts.
         signed, width = _window(self._bounds(left), self._bounds(right))
         low, high = (-self.power(width - 1), self.power(width - 1)) if signed else (self.integer(0), self.power(width))
         inside = terms.both(low <= a, a < high, low <= b, b < high)
@@ -225,7 +230,7 @@ class Encoder:
         return term
 
     def _masked(self, x: Z3Term, mask: int) -> Z3Term:
-        """`x & mask` for a mask that is not negative: each run of ones is a quotient's remainder."""
+        """`x & mask` for mask >= 0, as a sum over runs of ones of shifted remainders."""
         total = self.integer(0)
         for start, length in _runs(mask):
             field = (x / self.power(start) if start else x) % self.power(length)
@@ -248,7 +253,7 @@ class Encoder:
         return value
 
     def floor_div(self, node: Node, a: Z3Term, b: Z3Term) -> Z3Term:
-        """`a // b`: z3's quotient is the floor when the divisor is positive, so a negative one is turned around."""
+        """`a // b`; Euclidean division equals floor division for positive divisors, so negative ones are negated."""
         known = constant_value(node.args[1])
         if known is not None:
             return a / b if known >= 0 else -a / self.integer(-known)
@@ -336,7 +341,7 @@ def _second_if_false(e: Encoder, node: Node, values: list[Z3Term], defined: list
     return e.all_of(defined[0], None if defined[1] is None else e.terms.either(values[0], defined[1]))
 
 
-# Where an operation has a value, given where its arguments do; `_strict` for all others.
+# Definedness conditions per operation; operations not listed are strict.
 _DEFINED: Final[dict[Op, DefinedEncoder]] = {
     **dict.fromkeys(ops.DIVISIONS, _divides),
     ops.SHL: _shifts,

@@ -35,13 +35,13 @@ from intset.prover.question import PROVED, REFUTED, UNKNOWN, Basis, Decided, Pro
 from intset.prover.smt import SmtSession, effort, nesting
 
 T = TypeVar("T")
-LIBRARIES = ("isl", "z3")  # tiers whose proofs are words of a library
-FAR = 1 << 20  # beyond the end of a range at any size that is tried
+LIBRARIES = ("isl", "z3")  # tiers that trust a library
+FAR = 1 << 20  # beyond every range at the sizes tried
 MAX_BITWISE = 64  # nodes of an equation between bitwise expressions
 
 
 def at_once(frame: Frame, goal: Cond, config: Config) -> Decided | None:
-    """The answer to a goal that the linear form shows to hold wherever it has a value; `None` where it does not."""
+    """A linear-tier proof without building a question; None if the linear form alone does not prove the goal."""
     known = frame.known
     if known.empty or config.tiers[:1] != ("linear",):
         return None
@@ -59,24 +59,24 @@ def at_once(frame: Frame, goal: Cond, config: Config) -> Decided | None:
 
 
 def _side_conditions(known: Normalizer, goal: Cond) -> tuple[Cond, ...] | None:
-    """What is not known of the conditions under which `goal` has a value; `None` where more is to be said of them."""
+    """Unproved definedness conditions of `goal`; None if they need the full procedure."""
     if any(known.clauses(claim) for claim in embedded_claims((goal,))):
         return None
     side = tuple(need for need in definedness((goal,)) if not is_met(known, need))
     for need in side:
         if any(isinstance(part, Cond) and part.op is ops.BOOL for part in known.clauses(need)):
-            return None  # it has no value anywhere
+            return None  # undefined everywhere
     return side
 
 
 def nowhere() -> None:
-    """There is no other place to look for a proof."""
+    """The default for `elsewhere`: no other source of proofs."""
 
 
 def decide(frame: Frame, goal: Cond, config: Config, elsewhere: Callable[[], T | None] = nowhere) -> Decided | T:
     """Decide `goal` over the points of `frame`, within the budgets of `config`.
 
-    `elsewhere` is asked before the first tier that costs more than a look-up; what it has is the answer.
+    `elsewhere` is called before the first tier after "linear"; a result other than None is the answer.
     """
     basis = Basis(frame.ranges, frame.facts, frame.defined, frame.requires, config)
     read = frame.reading
@@ -125,7 +125,7 @@ def linear_tier(question: ProofQuestion) -> Verdict:
 
 
 def _is_identity(goal: Cond) -> bool:
-    """Whether both sides of an equation are bitwise the same function of the same operands."""
+    """Whether both sides of a bitwise equation have the same normal form."""
     if goal.op is not ops.EQ or not is_small(MAX_BITWISE, (goal,)):
         return False
     if not any(node.op in BITWISE for node in postorder((goal,))):
@@ -138,7 +138,7 @@ def _is_identity(goal: Cond) -> bool:
 
 
 def _all_nonneg(question: ProofQuestion, canonical: Cond) -> bool:
-    """Whether the goal is a conjunction of comparisons `form >= 0` that follow from ranges and signs of sizes."""
+    """Whether ranges and signs prove the goal, a conjunction of comparisons `form >= 0`."""
     known = question.frame.known
     for part in conjuncts(canonical):
         if part.op is ops.BOOL and part.data:
@@ -150,7 +150,7 @@ def _all_nonneg(question: ProofQuestion, canonical: Cond) -> bool:
 
 
 def _guesses(question: ProofQuestion, canonical: Cond) -> Iterator[Point]:
-    """Corners at which some comparison of the goal is most likely to fail."""
+    """Corner points likely to violate a comparison of the goal."""
     known = question.frame.known
     yielded = 0
     stack = [canonical]
@@ -174,7 +174,7 @@ def _guesses(question: ProofQuestion, canonical: Cond) -> Iterator[Point]:
 
 
 def _contradicted(question: ProofQuestion, tier: str) -> Verdict | None:
-    """A point at which the goal fails although a library proved it; the linear tier tries the same points, earlier."""
+    """A counterexample to a library's proof, among the guesses of the linear tier, which is disabled here."""
     for point in _guesses(question, question.canonical):
         if question.refutes(point):
             return Verdict(REFUTED, point, reason=f"{tier} proved it, wrongly")
@@ -182,8 +182,11 @@ def _contradicted(question: ProofQuestion, tier: str) -> Verdict | None:
 
 
 def _stretched(question: ProofQuestion, form: Linear, side: int) -> Point:
-    """What drives a form on beside `aim`, where ranges depend on sizes: these so large that no range is empty and a
-    variable makes a step; variables whose end is no number as far as they go (`complete` ends them)."""
+    """Coordinates that extend `aim` under symbolic ranges.
+
+    Sizes become large enough for nonempty ranges; variables with a symbolic end go to `FAR`, where `complete` clips
+    them.
+    """
     known, ranges = question.frame.known, question.frame.ranges
     step = max((abs(k) for k in form.terms.values()), default=0)
     sizes = dict.fromkeys(v for var in question.symbolic_ranges for v in ranges[var].free_vars())
@@ -204,7 +207,7 @@ def regions_tier(question: ProofQuestion) -> Verdict:
 
 
 def _by_points(question: ProofQuestion, engine: Regions) -> Verdict:
-    """Whether there are points where the goal fails, by the algebra of shapes."""
+    """Decide by emptiness of the violating points, in the shape algebra of a domain."""
     query, goal = question.query, logical_not(question.goal)
     variables = dict.fromkeys((*free_vars(goal, *query.facts), *question.symbolic_ranges))
     relaxed = [v for v in variables if query.is_relaxed(v)]
@@ -241,13 +244,13 @@ def points_tier(question: ProofQuestion) -> Verdict:
 # -- z3 ----------------------------------------------------------------------------------------------------------------
 
 
-MAX_EFFORT = 32  # on more, z3 spends seconds that its units do not count
-MAX_NESTING = 16  # of divisions; where there are more, z3's units take longer, and it gets fewer
-MAX_FACTS_EFFORT = 96  # facts beyond are not told: what follows from fewer follows
+MAX_EFFORT = 32  # beyond, z3 spends seconds not measured in its units
+MAX_NESTING = 16  # nested divisions; deeper goals get a smaller budget, because units take longer
+MAX_FACTS_EFFORT = 96  # further facts are omitted, which is sound
 
 
 def z3_tier(question: ProofQuestion) -> Verdict:
-    """Ask z3 whether the goal follows from ranges and facts."""
+    """Decide by z3 whether ranges and facts imply the goal."""
     frame = question.frame
     if effort(question.goal) > MAX_EFFORT:
         return Verdict(UNKNOWN, reason="there are too many products and divisions of terms for z3")
@@ -273,7 +276,7 @@ def z3_tier(question: ProofQuestion) -> Verdict:
 
 
 def _affordable(facts: list[tuple[Cond, Any]]) -> list[tuple[Cond, Any]]:
-    """The facts, or as many of them, in order, as are within z3's reach."""
+    """A prefix-greedy selection of facts within `MAX_FACTS_EFFORT`."""
     if effort(*(cond for cond, _ in facts)) <= MAX_FACTS_EFFORT:
         return facts
     left, kept = MAX_FACTS_EFFORT, []
@@ -286,7 +289,7 @@ def _affordable(facts: list[tuple[Cond, Any]]) -> list[tuple[Cond, Any]]:
 
 
 def _ranged(question: ProofQuestion, facts: list[Cond]) -> list[Var]:
-    """The variables with a range that goal or facts speak of, and those that their ranges speak of."""
+    """Variables with a range in goal or facts, closed under range ends."""
     ranges = question.frame.ranges
     found: dict[Var, None] = {}
     waiting = [*free_vars(question.goal, *facts), *question.symbolic_ranges]
@@ -319,14 +322,14 @@ TIERS: dict[str, Callable[[ProofQuestion], Verdict]] = {
 
 
 def is_without_points(basis: Basis) -> bool:
-    """Whether the tiers show that there is no point at which something could be false."""
+    """Whether the tiers prove the domain empty."""
     return decide(Frame(basis.ranges, basis.facts, basis.defined), truth(False), basis.config).status == PROVED
 
 
 def needed_facts(goal: Cond, basis: Basis) -> tuple[Fact, ...]:
-    """A subset of the facts that is enough and of which none can be left out: each is dropped in turn.
+    """An irredundant subset of the facts that proves the goal, by dropping each fact in turn.
 
-    The bounds that a `ShapeVar` declares count as facts: it is replaced by a plain variable to see whether they matter.
+    Declared bounds of a `ShapeVar` count as facts; replacing it by a plain variable tests whether they matter.
     """
     goal = without_assertions(goal)  # what it asserts is among the facts
     kept = list(basis.facts)
@@ -359,7 +362,7 @@ def _needed_declarations(kept: list[Fact], goal: Cond, basis: Basis) -> Iterator
 
 
 def declared_facts(var: Var) -> Iterator[Fact]:
-    """What a variable says of itself, as facts."""
+    """Declarations of a variable as facts."""
     low, high, step = var.declared()
     if low is not None:
         yield Fact(var >= low, DECLARED)

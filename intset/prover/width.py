@@ -1,4 +1,4 @@
-"""Does an expression fit a machine word? Every step is asked, under the conditions of the branches it lies on."""
+"""Machine width: whether every step of an expression fits in a word, under the conditions of its branches."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def fits(ctx: Context, e: Expr, bits: int) -> Proof:
-    """Whether every step of `e` is representable in `bits` signed bits and none traps, wherever `e` is defined."""
+    """Prove that every step of `e` fits in `bits` signed bits and none traps, wherever `e` is defined."""
     goal = logical_and(*fit_conditions(ctx, e, bits))
     proof = ctx.prove(goal)
     if proof.status != REFUTED or proof.counterexample is None:
@@ -32,10 +32,10 @@ def fits(ctx: Context, e: Expr, bits: int) -> Proof:
 
 
 def fit_conditions(ctx: Context, e: Expr, bits: int) -> list[Cond]:
-    """The conditions, one for each step that is not obviously within the width, under which nothing overflows."""
+    """No-overflow conditions of the steps not obviously within the width."""
     low, high = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
     found: list[list[Cond]] = []
-    for node, guard in reversed(guarded_steps((e,))):  # from the leaves up: sums are read by their known parts
+    for node, guard in reversed(guarded_steps((e,))):  # leaves first, so that sums reuse normalized operands
         needs: list[Cond] = []
         if isinstance(node, Expr):
             needs += [node >= low, node <= high]

@@ -44,14 +44,17 @@ def load_z3() -> Any:
 
 
 class Z3Terms:
-    """Makes terms in one context, integers and conditions, and lets go of them when it is dropped itself."""
+    """A factory of integer and Boolean terms in one context.
+
+    Invariant: every term lives as long as the factory, which releases all of them when it dies.
+    """
 
     def __init__(self, context: Any) -> None:
         self._models: list[Any] = []
-        self._asts: list[Any] = []  # a context that is left with terms in it takes long to clear away
+        self._asts: list[Any] = []  # released explicitly: clearing a context full of terms is slow
         self.core: Final = load_z3().z3core
         self._drop: Final = self.core.Z3_dec_ref
-        self.context: Final = context  # z3 frees what is in it when this is dropped
+        self.context: Final = context  # dropping it frees its terms
         self.ref: Final = context.ref()
         self._integers = self._kept(self.core.Z3_mk_int_sort(self.ref), self.core.Z3_sort_to_ast)
         self._conditions = self._kept(self.core.Z3_mk_bool_sort(self.ref), self.core.Z3_sort_to_ast)
@@ -75,7 +78,7 @@ class Z3Terms:
         return Z3Term(self, ast)
 
     def integer(self, value: int) -> Z3Term:
-        """A constant."""
+        """An integer constant."""
         if -_SMALL < value < _SMALL:
             return self._term(self.core.Z3_mk_int64(self.ref, value, self._integers))
         return self._term(self.core.Z3_mk_numeral(self.ref, decimal(value), self._integers))
@@ -94,7 +97,7 @@ class Z3Terms:
         return self._term(self.core.Z3_mk_const(self.ref, self.core.Z3_mk_string_symbol(self.ref, name), sort))
 
     def function(self, name: str, arity: int) -> Z3Function:
-        """A function of integers to an integer, of which nothing is known."""
+        """An uninterpreted function from `arity` integers to an integer."""
         symbol = self.core.Z3_mk_string_symbol(self.ref, name)
         domain = (load_z3().Sort * arity)(*[self._integers] * arity)
         made = self.core.Z3_mk_func_decl(self.ref, symbol, arity, domain, self._integers)
@@ -109,7 +112,7 @@ class Z3Terms:
         return kind(*[term.ast for term in terms])
 
     def of_many(self, make: Any, *terms: Z3Operand) -> Z3Term:
-        """What a function of the interface makes that takes a list."""
+        """A term made by a C function that takes a list of terms."""
         return self._term(make(self.ref, len(terms), self._array([self.term(t) for t in terms])))
 
     def of_one(self, make: Any, term: Z3Term) -> Z3Term:
@@ -119,20 +122,20 @@ class Z3Terms:
         return self._term(make(self.ref, self.term(a).ast, self.term(b).ast))
 
     def model_of(self, solver: Any) -> Any:
-        """Values by which everything is true that the solver was told; they live as long as the terms."""
+        """A model of the solver's assertions, alive as long as the terms."""
         model = self.core.Z3_solver_get_model(self.ref, solver)
         self.core.Z3_model_inc_ref(self.ref, model)
         self._models.append(model)
         return model
 
     def value(self, model: Any, term: Z3Term) -> int:
-        """The value of an integer term; one that the model leaves open is free."""
+        """The value of an integer term in a model; model completion assigns unconstrained terms."""
         found = (self._ast * 1)()
         self.core.Z3_model_eval(self.ref, model, term.ast, True, found)
         return number_of(self.core.Z3_get_numeral_string(self.ref, found[0]))
 
     def unsat_core(self, solver: Any) -> set[int]:
-        """The numbers of the assumptions that contradict one another and what the solver was told."""
+        """AST ids of the assumptions in the unsatisfiable core."""
         core, ref = self.core, self.ref
         terms = core.Z3_solver_get_unsat_core(ref, solver)
         core.Z3_ast_vector_inc_ref(ref, terms)
@@ -161,14 +164,14 @@ class Z3Terms:
         return self._term(self.core.Z3_mk_ite(self.ref, condition.ast, *(term.ast for term in chosen)))
 
     def bits_of_both(self, a: Z3Term, b: Z3Term, width: int, signed: bool) -> Z3Term:
-        """`a & b` where both fit in so many bits."""
+        """`a & b` for integers of at most `width` bits."""
         core, ref = self.core, self.ref
         bits = [self._term(core.Z3_mk_int2bv(ref, width, term.ast)) for term in (a, b)]
         return self._term(core.Z3_mk_bv2int(ref, self.of_two(core.Z3_mk_bvand, *bits).ast, signed))
 
 
 class Z3Term:
-    """An integer or a condition; the operators of integers are z3's, so `/` and `%` are Euclidean."""
+    """An integer or Boolean term; `/` and `%` are z3's Euclidean division and remainder."""
 
     __slots__ = ("_terms", "ast")
 
@@ -177,7 +180,7 @@ class Z3Term:
 
     @property
     def ref(self) -> Any:
-        """The term for z3's Python layer."""
+        """The term as an object of z3's Python layer."""
         return load_z3().ExprRef(self.ast, self._terms.context)
 
     def __add__(self, other: Z3Operand) -> Z3Term:
@@ -221,7 +224,7 @@ class Z3Term:
 
 
 class Z3Function:
-    """A function of integers that z3 does not know."""
+    """An uninterpreted function over integers."""
 
     __slots__ = ("_terms", "declaration")
 
@@ -241,14 +244,14 @@ DEFAULT_RLIMIT: Final = 1_000_000  # about 0.1 to 0.2 s
 
 @dataclass(slots=True)
 class Workbench:
-    """A context in which nothing was done yet, which makes terms, and its solver, which heeds `rlimit`."""
+    """A fresh z3 context with its term factory and its solver, limited to `rlimit` z3 units."""
 
     terms: Z3Terms
     solver: Any
     rlimit: int
 
     def limit(self, rlimit: int, timeout_ms: int = 0) -> None:
-        """How much a check may take, in z3's units and, where that is not 0, by the clock."""
+        """Set the budget of a check: z3 units, and milliseconds unless `timeout_ms` is 0."""
         if rlimit == self.rlimit and not timeout_ms:
             return
         z3 = load_z3()
@@ -264,7 +267,7 @@ class Workbench:
 
 @contextmanager
 def keeping_interrupts() -> Iterator[None]:
-    """An interrupt in the middle of a call of z3 stays one: ctypes turns it into an error about an argument."""
+    """Re-raise an interrupt during a z3 call as KeyboardInterrupt; ctypes reports it as an ArgumentError."""
     try:
         yield
     except ArgumentError as failure:
@@ -274,24 +277,25 @@ def keeping_interrupts() -> Iterator[None]:
 
 
 def new_workbench(rlimit: int) -> Workbench:
-    """The same for every question, whoever makes it and when."""
+    """A workbench in its initial state, identical for every question and thread."""
     z3 = load_z3()
     context = z3.Context()
-    # Errors are asked for after each call; what z3 would call meanwhile is Python, out of which no interrupt comes.
+    # Errors are polled after each call: a Python error handler would swallow interrupts.
     z3.Z3_set_error_handler(context.ref(), 0)
-    z3.Z3_enable_concurrent_dec_ref(context.ref())  # the garbage collector may run in another thread
+    z3.Z3_enable_concurrent_dec_ref(context.ref())  # garbage collection runs in any thread
     # SimpleSolver is z3's incremental core; Solver() tries tactics first, at 4 times the cost of a query.
     solver = z3.SimpleSolver(ctx=context)
     # ctrl_c: z3 would swallow the signal; this way Python raises KeyboardInterrupt when z3 returns.
     solver.set(random_seed=0, ctrl_c=False, rlimit=rlimit)
-    z3.Z3_solver_get_num_scopes(context.ref(), solver.solver)  # it is built by the first call, which may as well be now
+    z3.Z3_solver_get_num_scopes(context.ref(), solver.solver)  # forces construction of the solver
     return Workbench(Z3Terms(context), solver, rlimit)
 
 
 class _WorkbenchPool:
-    """Keeps one workbench ready, and clears away those that are done with.
+    """Prepares one workbench ahead of each question, and destroys used ones in a background thread.
 
-    Safe for threads, interrupts and forks: at worst one is made anew, or cleared away by who used it.
+    Guarantee: safe under threads, interrupts and forks; in the worst case a caller creates or destroys its own
+    workbench.
     """
 
     def __init__(self) -> None:
@@ -302,7 +306,7 @@ class _WorkbenchPool:
 
     def take(self, rlimit: int) -> Workbench:
         """A workbench for a question with this budget."""
-        self._rlimit = rlimit  # the next question is likely to have it too
+        self._rlimit = rlimit  # prediction for the next question
         bench = self._next()
         if bench is None:
             maker = self._prepare()
@@ -320,17 +324,19 @@ class _WorkbenchPool:
             return None
 
     def give_back(self, bench: Workbench) -> None:
-        """It is done with, and nobody else will use it. What z3's objects do when they die is written in Python, so
-        they die in the maker's thread: an interrupt that fell into it would be lost."""
+        """Hand a used workbench to the background thread for destruction.
+
+        z3's destructors are Python code, and an interrupt inside a destructor is lost.
+        """
         self._used.append(bench)
 
     def _prepare(self) -> threading.Thread | None:
-        """See to it that one is made where none is ready; gives who makes one."""
+        """Start the background thread unless a workbench is ready; returns the running thread."""
         if self._maker is None and not self._ready:
             self._maker = threading.Thread(target=self._make, name="intset z3 context")
             try:
                 self._maker.start()
-            except RuntimeError:  # the interpreter ends, or may have no more threads
+            except RuntimeError:  # interpreter shutdown, or thread limit reached
                 self._maker = None
                 self._used.clear()
             except BaseException:
@@ -346,7 +352,7 @@ class _WorkbenchPool:
             self._maker = None
 
     def pause(self) -> None:
-        """Wait until no thread is inside of z3 on our behalf: a child must not inherit the locks it holds."""
+        """Wait for the background thread before a fork: the child would inherit z3's locked mutexes."""
         maker = self._maker
         if maker is not None and maker.is_alive():
             maker.join()
