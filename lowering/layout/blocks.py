@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from bound.tensor import Tensor
-from lowering.nest.driver import Descent, rewritten
-from lowering.nest.ir import Allocate, Assert, Assume, For, Function, If, Let, Seq, Stmt, seq
+from lowering.nest.driver import Cursor, Descent, cursor_of, rewritten
+from lowering.nest.ir import Allocate, Assert, Assume, For, Function, If, Let, Seq, Stmt, flat, seq
 from lowering.nest.scope import Scope
 from lowering.nest.tensors import allocation_of
 from lowering.nest.walk import statements
-from lowering.passes.places import flat, places, root_of
 
 
 def scope_of_storage(f: Function, tensor: Tensor) -> Scope:
     """What is known where a tensor is allocated; of a parameter, behind the checks that the function begins with."""
     allocation = allocation_of(f, tensor)
     if allocation is not None:
-        return next(place.scope for place in places(f) if place.stmt is allocation)
-    root = root_of(f)
+        return cursor_of(f, allocation).scope
+    root = Cursor.root(f)
     scope = root.scope
     stmts = flat(f.body)
     for stmt in stmts[: leading_checks(stmts)]:

@@ -25,11 +25,12 @@ from lowering.errors import LayoutError
 from lowering.layout.blocks import leading_checks, scope_of_storage
 from lowering.layout.fill import axes_of, narrowed, over, within
 from lowering.layout.moved import movable, tensor_like, with_accesses
-from lowering.nest.ir import Allocate, Function, If, Padding, Stmt, Store, seq
+from lowering.nest.driver import cursors
+from lowering.nest.ir import Allocate, Function, If, Padding, Stmt, Store, flat, seq
 from lowering.nest.names import IDENTIFIER
+from lowering.nest.scope import proves
 from lowering.nest.tensors import is_outside, tensors_of
-from lowering.passes.places import flat, places, proves
-from lowering.passes.stores.reaching_values import Known
+from lowering.passes.stores.reaching_values import ReachingValues
 
 
 def cache_read(f: Function, name: str, local: str | None = None) -> Function:
@@ -163,8 +164,8 @@ def _copy(f: Function, target: Tensor, source: Tensor, where: Cond) -> Stmt:
 
 def _reads_entry(f: Function, tensor: Tensor) -> bool:
     """Whether the function may read what an output was given."""
-    known = Known(f)
-    for place in places(f):
+    known = ReachingValues(f)
+    for place in cursors(f):
         for node, sources in known.sources(place).items():
             if isinstance(node, Tensor) or loaded_tensor(node) is not tensor:
                 continue

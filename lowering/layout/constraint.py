@@ -19,12 +19,12 @@ from lowering.layout.given import parameter_names
 from lowering.layout.index_map import IndexMap
 from lowering.layout.moved import movable, stores_to
 from lowering.layout.padding_value import Subject, check_reads, filling_of
-from lowering.nest.ir import Function, If, Let, Stmt, seq
-from lowering.nest.scope import Scope
+from lowering.nest.driver import Cursor, cursor_of
+from lowering.nest.ir import Function, If, Let, Stmt, flat, seq
+from lowering.nest.scope import Scope, proof_of, proves
 from lowering.nest.tensors import allocation_of, is_outside, padding_of, storage_of
 from lowering.nest.undef import has_undef
-from lowering.passes.places import Place, flat, places, proof_of, proves
-from lowering.passes.stores.reaching_values import Known
+from lowering.passes.stores.reaching_values import ReachingValues
 
 
 def add_constraint(f: Function, name: str, where: Callable[..., object], value: object) -> Function:
@@ -137,8 +137,8 @@ class _Constraint:
             name = Var("held") if isinstance(held, Expr) else parameter("held", self.tensor.dtype)
             probe = Let(name, held)
             g = self._behind_stores(over(axes, self.held.shape, If(cond, probe)))
-            known = Known(g)
-            at = next(p for p in places(g) if p.stmt is probe)
+            known = ReachingValues(g)
+            at = cursor_of(g, probe)
             for source in known.sources(at).get(held, ()):
                 there = at.scope.where(source.where)
                 if proves(there, truth(False)):
@@ -149,7 +149,7 @@ class _Constraint:
                     )
 
 
-def _at(place: Place, there: Scope) -> str:
+def _at(place: Cursor, there: Scope) -> str:
     point = place.point(proof_of(there, truth(False)))
     return "" if point is None else f" at {point}"
 

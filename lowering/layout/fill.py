@@ -15,8 +15,7 @@ from intset.expr.walk import conjuncts
 from lowering.layout.index_map import IndexMap
 from lowering.layout.padding_value import Filling, own_place
 from lowering.nest.ir import Assume, For, If, Seq, Stmt, Store, seq
-from lowering.nest.scope import Scope
-from lowering.passes.places import proves
+from lowering.nest.scope import Scope, proves
 from lowering.passes.simplify import mirrored, shortened
 
 

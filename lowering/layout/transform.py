@@ -39,13 +39,13 @@ from lowering.layout.moved import (
     without_checks_of_shape,
 )
 from lowering.layout.padding_value import Filling, Subject, check_reads, filling_of, own_place
-from lowering.nest.ir import Function, Padding, Stmt, Store, seq
-from lowering.nest.scope import Scope
+from lowering.nest.driver import cursors
+from lowering.nest.ir import Function, Padding, Stmt, Store, flat, seq
+from lowering.nest.scope import Scope, proves
 from lowering.nest.tensors import allocation_of, is_outside, padding_of, storage_of
 from lowering.nest.walk import statements
-from lowering.passes.places import flat, places, proves
 from lowering.passes.simplify import shortened
-from lowering.passes.stores.reaching_values import Known
+from lowering.passes.stores.reaching_values import ReachingValues
 
 
 def transform_layout(f: Function, name: str, map: Any, pad_value: Any = None) -> Function:
@@ -230,8 +230,8 @@ def _with_values(new: Tensor, old: Tensor, filling: Filling) -> Tensor:
 def _check_written(g: Function, fills: Sequence[Stmt], what: str) -> None:
     """Refuse a padding made of elements that hold nothing yet."""
     own = {id(stmt) for nest in fills for stmt in statements(nest) if isinstance(stmt, Store)}
-    known = Known(g)
-    for place in places(g):
+    known = ReachingValues(g)
+    for place in cursors(g):
         for node, sources in known.sources(place).items() if id(place.stmt) in own else ():
             for source in sources:
                 is_held = source.kind in ("store", "assume") or (source.kind == "unknown" and source.line is not None)

@@ -9,7 +9,8 @@ and leaves the old one intact, so leaving a loop, a branch or a sequence restore
 The walk of one statement:
 
     1. `enter` rules of its kind, in order; a rule that returns another kind of statement ends the list, and the result
-       is walked from step 1. A rule that replaces a statement by one inside of it returns `Seq((inner,))`.
+       is walked from step 1. A rule that replaces a statement by one inside of it returns `Seq((inner,))`; a rule that
+       has rewritten the statements inside itself returns `Done(result)`, and the walk of the statement ends.
     2. the statements inside, under the descent that the entered statement gives them.
     3. `leave` rules of its kind, in order, under the descent of step 1.
 
@@ -21,13 +22,14 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Generator, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Generic, Self, TypeAlias, TypeVar
 
 from intset.context import Context
+from intset.prover.proof import Proof
 from lowering.nest.ir import For, Function, If, Seq, Stmt, seq
 from lowering.nest.scope import Scope, scope_of
-from lowering.nest.walk import children, drive, map_operands
+from lowering.nest.walk import children, drive, map_operands, with_children
 
 
 class Descent:
@@ -65,9 +67,11 @@ class Cursor(Descent):
     path: the index into `children` at each level, from the body of the function on.
     loops: the loops around the position, outermost first.
     branches: the branches around it, each with whether its condition holds here.
+    stmt: the statement at the position. Set by `cursors` alone; a rule gets its statement as an argument.
     """
 
-    __slots__ = ("branches", "loops", "path", "scope")
+    __slots__ = ("branches", "loops", "path", "scope", "stmt")
+    stmt: Stmt
 
     def __init__(
         self,
@@ -105,6 +109,12 @@ class Cursor(Descent):
         scope = self.scope.after(old)  # passes keep meaning, so what the old statement states still holds
         return self if scope is self.scope else self.moved(scope=scope)
 
+    def point(self, proof: Proof) -> tuple[int, ...] | None:
+        """The values of the loops around at a counterexample, outermost first; `None` where one is missing."""
+        counterexample: Any = proof.counterexample or {}
+        values = [counterexample.get(loop.var) for loop in self.loops]
+        return None if not values or any(value is None for value in values) else tuple(values)
+
     def moved(self, **changed: Any) -> Self:
         """A copy with some attributes changed."""
         copy = object.__new__(type(self))
@@ -112,12 +122,21 @@ class Cursor(Descent):
             for name in getattr(cls, "__slots__", ()):
                 if name in changed:
                     setattr(copy, name, changed[name])
-                elif hasattr(self, name):
+                elif name != "stmt" and hasattr(self, name):
                     setattr(copy, name, getattr(self, name))
         return copy
 
 
 D = TypeVar("D", bound=Descent)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Done(Stmt):
+    """The result of an `enter` rule that has rewritten the statements inside by itself; never part of a nest."""
+
+    result: Stmt
+
+
 StmtRule: TypeAlias = Callable[[Any, D], Stmt]
 StmtRules: TypeAlias = Mapping[type[Stmt], tuple[StmtRule[D], ...]]
 
@@ -148,10 +167,37 @@ def walked(root: Stmt, descent: D) -> Iterator[tuple[Stmt, D]]:
     while stack:
         stmt, here = stack.pop()
         yield stmt, here
-        stack.extend(reversed(list(_inside(stmt, here))))
+        stack.extend(reversed(list(inside(stmt, here))))
 
 
-def _inside(stmt: Stmt, descent: D) -> Iterator[tuple[Stmt, D]]:
+def cursors(f: Function) -> Iterator[Cursor]:
+    """A cursor, with its `stmt`, for every statement of a function but sequences, in the order of the text."""
+    for stmt, cursor in walked(f.body, Cursor.root(f)):
+        if not isinstance(stmt, Seq):
+            cursor.stmt = stmt
+            yield cursor
+
+
+def cursor_of(f: Function, stmt: Stmt) -> Cursor:
+    """The position of a statement; its first, if it stands at several."""
+    return next(cursor for cursor in cursors(f) if cursor.stmt is stmt)
+
+
+def with_statements(f: Function, replacements: Mapping[tuple[int, ...], Stmt]) -> Function:
+    """The function with other statements at some paths; all other paths stay as they are."""
+    around = {path[:k] for path in replacements for k in range(len(path))}
+
+    def replaced(stmt: Stmt, path: tuple[int, ...]) -> Stmt:
+        if path in replacements:
+            return replacements[path]
+        if path not in around:
+            return stmt
+        return with_children(stmt, tuple(replaced(child, (*path, k)) for k, child in enumerate(children(stmt))))
+
+    return f.with_body(replaced(f.body, ()))
+
+
+def inside(stmt: Stmt, descent: D) -> Iterator[tuple[Stmt, D]]:
     """The statements directly inside, each with its descent."""
     if isinstance(stmt, Seq):
         for k, inner in enumerate(stmt.stmts):
@@ -179,6 +225,8 @@ class _Walk(Generic[D]):
     def visit(self, stmt: Stmt, descent: D) -> Generator[Any, Any, Stmt]:
         entered = _applied(self._enter, stmt, descent)
         while type(entered) is not type(stmt):
+            if isinstance(entered, Done):
+                return entered.result
             stmt, entered = entered, _applied(self._enter, entered, descent)
         if isinstance(entered, Seq):
             entered = yield self._sequence(entered, descent)
@@ -200,12 +248,13 @@ class _Walk(Generic[D]):
             new = yield self.visit(old, descent.item(k))
             descent = descent.after(old, new)
             parts.append(new)
-        return stmt if all(map(operator.is_, parts, stmt.stmts)) else seq(*parts)
+        is_kept = len(parts) != 1 and all(map(operator.is_, parts, stmt.stmts))
+        return stmt if is_kept else seq(*parts)
 
 
 def _applied(rules: StmtRules[D], stmt: Stmt, descent: D) -> Stmt:
     kind = type(stmt)
-    for rule in rules.get(kind) or rules.get(Stmt) or ():
+    for rule in rules[kind] if kind in rules else rules.get(Stmt, ()):
         stmt = rule(stmt, descent)
         if type(stmt) is not kind:
             break

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from bound.tensor import Tensor
 from bound.tir.calls import ExternCall
@@ -49,6 +49,7 @@ class Above:
 
 
 ABOVE = Above()
+MOVABLE: Final = (LoopKind.SERIAL, LoopKind.PARALLEL)  # loops whose iterations other loops may be merged with
 
 
 @dataclass(frozen=True, eq=False)
@@ -286,6 +287,11 @@ def seq(*stmts: Stmt) -> Stmt:
         else:
             flat.append(stmt)
     return flat[0] if len(flat) == 1 else Seq(tuple(flat))
+
+
+def flat(stmt: Stmt) -> list[Stmt]:
+    """The statements of a sequence, or the statement itself."""
+    return list(stmt.stmts) if isinstance(stmt, Seq) else [stmt]
 
 
 def is_empty(stmt: Stmt) -> bool:

@@ -7,13 +7,18 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final
 
+import intset
 from bound.tensor import Tensor
+from bound.tir.build import truth_value
+from bound.tir.value import Truth, ValueOp
+from intset.config import Effort, tiers_within
 from intset.context import Context
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.range import Range
 from intset.expr.walk import chain, conjuncts, opaque_terms
 from intset.facts import ASSERTED, ASSUMED, DERIVED, Fact
+from intset.prover.proof import Proof
 from lowering.nest.ir import Assert, Assume, Evaluate, For, Function, If, Let, Stmt, Store, tensor_of
 from lowering.nest.undef import has_undef
 from lowering.nest.walk import range_ends, statements
@@ -147,3 +152,28 @@ def written_in(root: Stmt) -> frozenset[Tensor]:
     """The tensors of which an element may be written inside a statement."""
     stores = {stmt.tensor for stmt in statements(root) if isinstance(stmt, Store)}
     return frozenset(stores.union(*(stmt.writes for stmt in statements(root) if isinstance(stmt, Evaluate))))
+
+
+def proof_of(scope: Scope, cond: Cond) -> Proof:
+    with intset.using(tiers=tiers_within(Effort.SETS)):
+        return scope.ctx.prove(cond)
+
+
+def proves(scope: Scope, cond: object) -> bool:
+    """Whether a condition is known to hold at a place."""
+    return isinstance(cond, Cond) and bool(proof_of(scope, cond))
+
+
+def parts_of_condition(cond: Truth) -> list[Truth]:
+    """The conditions whose conjunction this is, also where they depend on floats."""
+    found: list[Truth] = []
+    stack = [cond]
+    while stack:
+        node = stack.pop()
+        if node.op is ValueOp.AND:
+            stack += [truth_value(arg) for arg in (node.args[1], node.args[0])]
+        elif isinstance(node, Cond):
+            found += conjuncts(node)
+        else:
+            found.append(node)
+    return found

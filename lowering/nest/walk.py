@@ -270,3 +270,16 @@ def needed_variables(root: Stmt) -> set[Parameter]:
 def calls(root: Stmt) -> tuple[Evaluate, ...]:
     """The calls of host functions in a nest."""
     return tuple(stmt for stmt in statements(root) if isinstance(stmt, Evaluate))
+
+
+def bound_in(root: Stmt) -> set[Any]:
+    """The variables, names and arrays that a statement makes."""
+    found: set[Any] = set()
+    for stmt in statements(root):
+        if isinstance(stmt, For):
+            found |= {stmt.var, *(c.var for c in stmt.carried)}
+        elif isinstance(stmt, Allocate):
+            found.add(stmt.tensor)
+        elif hasattr(stmt, "var"):
+            found.add(stmt.var)
+    return found

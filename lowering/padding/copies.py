@@ -23,15 +23,15 @@ from lowering.errors import LayoutError
 from lowering.layout import IndexMap
 from lowering.layout.fill import axes_of, narrowed, over, within
 from lowering.layout.padding_value import own_place, storage_place
+from lowering.nest.driver import Cursor, cursor_of, cursors
 from lowering.nest.ir import Assume, Evaluate, Function, If, Let, Stmt, Store, seq
-from lowering.nest.scope import Scope
+from lowering.nest.scope import Scope, proves
 from lowering.nest.undef import has_undef
 from lowering.nest.walk import operands, replaced, statements, tensors_read
 from lowering.padding.applied import folded
 from lowering.padding.states import PLACE, UNDEF, PadState, PadValue
-from lowering.passes.places import Place, places, proves
 from lowering.passes.simplify import shortened
-from lowering.passes.stores.reaching_values import Known
+from lowering.passes.stores.reaching_values import ReachingValues
 from lowering.passes.stores.undef_removal import always_undef
 
 
@@ -129,7 +129,7 @@ class Copies:
             yield known
         storage = [Range(0, extent) for extent in inner.extents]
         g = self._alone(stmts, ())
-        for place in places(g):
+        for place in cursors(g):
             stmt = place.stmt
             if not isinstance(stmt, Store):
                 continue
@@ -169,9 +169,9 @@ class Copies:
         body: Stmt = probe if cond is None else If(cond, probe)
         g = self._alone(stmts, params)
         g = g.with_body(seq(g.body, over(axes, over_.extents, body)))
-        known = Known(g)
-        writers = {known.line(place): place for place in places(g)}
-        at = next(place for place in places(g) if place.stmt is probe)
+        known = ReachingValues(g)
+        writers = {known.line(place): place for place in cursors(g)}
+        at = cursor_of(g, probe)
         found = []
         for source in known.sources(at).get(held, ()):
             there = at.scope.where(source.where)
@@ -198,7 +198,7 @@ class Copies:
         return states[0] if all(state == states[0] for state in states) else None
 
 
-def _turned(place: Place, scope: Scope, outer: Tensor, xs: Sequence[Expr], ys: Sequence[Expr]) -> Any:
+def _turned(place: Cursor, scope: Scope, outer: Tensor, xs: Sequence[Expr], ys: Sequence[Expr]) -> Any:
     """The function from indices of the parameter to those of the local tensor that loops go through."""
     loops = [loop.var for loop in place.loops]
     if not loops:
@@ -227,7 +227,7 @@ def _onto(fn: Any, outer: Tensor, storage: Sequence[Range], ctx: Context) -> Ind
         return None
 
 
-def _value(source: Source, writers: dict[int, Place], scope: Scope) -> Any:
+def _value(source: Source, writers: dict[int, Cursor], scope: Scope) -> Any:
     """What a source puts into its element; `None` where that is not known."""
     if source.kind in ("entry", "unwritten"):
         return _UNWRITTEN

@@ -32,14 +32,13 @@ from lowering.layout.blocks import leading_checks, scope_of_storage
 from lowering.layout.fill import Held, assumed, index_variables, narrowed, within
 from lowering.layout.moved import with_accesses, with_requirements
 from lowering.layout.padding_value import Filling, own_place, storage_place
-from lowering.nest.ir import Allocate, Function, Padding, Stmt, seq
+from lowering.nest.ir import Allocate, Function, Padding, Stmt, flat, seq
 from lowering.nest.scope import Scope
 from lowering.nest.undef import undef
 from lowering.padding.applied import number_of
 from lowering.padding.contract import contract
 from lowering.padding.copies import Copies, Copy, is_plain, uses
 from lowering.padding.states import PLACE, UNDEF, UNTOUCHED, PadState, PadValue
-from lowering.passes.places import flat
 from lowering.passes.simplify import shortened
 
 

@@ -23,14 +23,15 @@ from lowering.dataflow import Dataflow, Source, dataflow
 from lowering.errors import LayoutError
 from lowering.layout import IndexMap
 from lowering.layout.moved import tensor_like
+from lowering.nest.driver import Cursor, cursor_of, cursors
 from lowering.nest.ir import Assume, Evaluate, For, Function, If, Seq, Stmt, Store, seq
 from lowering.nest.printer import statement_lines
+from lowering.nest.scope import proves
 from lowering.nest.undef import has_undef
 from lowering.nest.walk import replaced, variables
 from lowering.padding.applied import folded
 from lowering.padding.states import NOTHING, PLACE, READABLE, UNDEF, UNTOUCHED, PadState, PadValue
 from lowering.padding.trace import of_type
-from lowering.passes.places import Place, places, proves
 
 MAX_ROUNDS: Final = 8  # of dependence through storage
 MAX_PARTS: Final = 8  # conditions of which one holds
@@ -47,7 +48,7 @@ class Probe(NamedTuple):
     flow: the dataflow of the function with the nest.
     """
 
-    place: Place
+    place: Cursor
     at: tuple[Expr, ...]
     sources: tuple[Source, ...]
     flow: Dataflow
@@ -107,7 +108,7 @@ class Symbolic:
             body = For(var, Range(0, extent), body)
         params, outputs = (*self.f.params, target), (*self.f.outputs, target)
         f = replace(self.f, params=params, outputs=outputs, body=seq(self.f.body, body))
-        place = next(p for p in places(f) if p.stmt is store)
+        place = cursor_of(f, store)
         flow = dataflow(f)
         found = flow.by_element(statement_lines(f)[place.path])
         return Probe(place, tuple(loops), found[store.value], flow)
@@ -216,15 +217,15 @@ class Symbolic:
         return statement_lines(self.f)
 
     @cached_property
-    def _reading(self) -> list[Place]:
+    def _reading(self) -> list[Cursor]:
         """The statements that read, assumptions left out."""
-        return [p for p in places(self.f) if not isinstance(p.stmt, (Assume, Seq))]
+        return [p for p in cursors(self.f) if not isinstance(p.stmt, (Assume, Seq))]
 
     @cached_property
-    def _stores(self) -> list[Place]:
+    def _stores(self) -> list[Cursor]:
         return [p for p in self._reading if isinstance(p.stmt, Store)]
 
-    def _reads(self, place: Place, tensors: set[Tensor]) -> list[Cond]:
+    def _reads(self, place: Cursor, tensors: set[Tensor]) -> list[Cond]:
         """When a statement reads padding of these tensors as it is passed."""
         found = []
         for key, sources in self._flow.by_element(self._lines[place.path]).items():
@@ -310,5 +311,5 @@ def _is_zero(low: Expr) -> bool:
     return low.is_const and low.data == 0
 
 
-def _is_never(place: Place, cond: Cond) -> bool:
+def _is_never(place: Cursor, cond: Cond) -> bool:
     return proves(place.scope, logical_not(logical_and(cond)))

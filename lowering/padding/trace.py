@@ -19,12 +19,12 @@ from intset.errors import BudgetError
 from intset.expr import build, ops
 from intset.expr.node import Cond, Expr, const
 from lowering.nest.ir import Allocate, Assume, Evaluate, For, Function, If, Let, Seq, Stmt, Store
+from lowering.nest.scope import parts_of_condition
 from lowering.nest.undef import has_undef, permission
 from lowering.nest.walk import Visit, drive, operands, range_ends
 from lowering.padding.arithmetic import as_number, held
 from lowering.padding.packed import Packed, Place
 from lowering.padding.partial import Content, Data, Element, Partial, is_number, taint_of
-from lowering.passes.places import parts_of_condition
 
 MAX_STEPS: Final = 400_000  # nodes of operands that are evaluated
 

@@ -23,7 +23,7 @@ from lowering.passes.loops.licm import name_choices
 from lowering.passes.loops.strength_reduction import strength_reduce
 from lowering.passes.loops.tightening import follow_guards, reduce_loop_extents
 from lowering.passes.loops.unswitching import decide_rows, hoist_expression
-from lowering.passes.places import Entry
+from lowering.passes.report import Entry
 from lowering.passes.stores.assumptions import remove_assume, with_checked_claims
 from lowering.passes.stores.dead_code import drop_dead, remove_no_op
 from lowering.passes.stores.overcompute import (

@@ -1,4 +1,4 @@
-"""Branches: those that what elements hold decides, those that are equal, and sequential ones that go together."""
+"""`simplify`: rules from ranges and conditions, and branches that the contents of elements decide, join or equate."""
 
 from __future__ import annotations
 
@@ -11,90 +11,129 @@ from bound.tir.reduce import Parameter
 from bound.tir.value import Operand, ValueOp
 from intset.expr import ops
 from intset.expr.node import Cond
+from lowering.nest.driver import Cursor, StmtRules, cursors, inside, rewritten
 from lowering.nest.ir import For, Function, If, Seq, Stmt, Store, checked_function, is_empty, seq
-from lowering.nest.scope import Scope, written_in
-from lowering.nest.walk import (
-    Visit,
-    drive,
-    free_variables,
-    map_operands,
-    operands,
-    statements,
-    tensors_read,
-    with_children,
-)
-from lowering.passes.places import Entry, Place, Report, bound_in, parts_of_condition, places, proves, root_of
+from lowering.nest.scope import Scope, parts_of_condition, proves, written_in
+from lowering.nest.walk import bound_in, free_variables, map_operands, operands, statements, tensors_read
+from lowering.passes.report import Entry, Report
 from lowering.passes.simplify import plain
 from lowering.passes.stores.assumptions import check_assumptions
-from lowering.passes.stores.reaching_values import Known
+from lowering.passes.stores.reaching_values import ReachingValues
 
 _SELECTS: Final = (ops.SELECT, ValueOp.SELECT)
 
 
-def settle_branches(f: Function, said: Report, known: Known | None = None) -> Function:
-    """The function without the branches and choices that what is known decides, and with equal ones as one.
+def simplify(f: Function, buffers: bool = True, report: list[Entry] | None = None) -> Function:
+    """Simplify loops, branches and index expressions of a function.
+
+    Loops of one iteration are inlined, decided conditions dropped, indices shortened. With `buffers` branches are also
+    decided by what elements hold, branches with equal sides become one side, and adjacent branches on equivalent or
+    opposite conditions are joined unless what they read changes between them.
+
+    Guarantee: parameters end with the same elements; no statement runs that did not.
 
     Parameters
     ----------
-    known: the dataflow of the function, where it is there.
+    report: gets an `Entry` for each branch that is considered; with `buffers` only.
+
+    Raises
+    ------
+    InputError: an assumption of the nest is proved false.
     """
-    return f.with_body(drive(_settle(root_of(f), known or Known(f), said)))
+    checked_function(f, "simplify")
+    checked = check_assumptions(f)
+    if not buffers:
+        return plain(f)
+    report_of_joins = Report(f)
+    joined, lines = merge_branches(f, report_of_joins)
+    report_of_decisions = Report(joined, lines)
+    decided = decide_branches(joined, report_of_decisions, checked if joined is f else None)
+    report_of_joins.give(report, report_of_decisions)
+    return plain(decided)
 
 
-def _settle(place: Place, known: Known, said: Report) -> Visit[Stmt]:
-    stmt = place.stmt
-    if isinstance(stmt, If):
-        settled: Stmt = yield _branch(stmt, place, known, said)
-        return settled
-    inner: list[Stmt] = []
-    for child in place.inside():
-        inner.append((yield _settle(child, known, said)))  # noqa: PERF401  # a comprehension cannot yield
-    if isinstance(stmt, Seq):
-        return seq(*inner)
-    if isinstance(stmt, For):
-        return with_children(stmt, tuple(inner))
-    return map_operands(stmt, lambda operand: _without_choices(operand, place, known, said))
+# -- decided branches ----------------------------------------------------------------------------------------------
 
 
-def _branch(stmt: If, place: Place, known: Known, said: Report) -> Visit[Stmt]:
-    parts: list[Operand] = []
-    answer: bool | None = True
-    here = place
-    for part in parts_of_condition(stmt.cond):
-        found = known.decides(here, part)
-        if found is False:
-            answer = False
-            break
-        if found is None:
-            parts.append(part)
-            here = Place(here.stmt, here.path, here.scope.where(part), here.loops, here.guards)
-    inside = list(place.inside())
-    if answer is False:
-        said.say(place.path, True, "the condition never holds")
-        other: Stmt = (yield _settle(inside[1], known, said)) if len(inside) > 1 else Seq()
-        return other
-    then: Stmt = yield _settle(inside[0], known, said)
-    if not parts:
-        said.say(place.path, True, "the condition always holds")
-        return then
-    orelse = (yield _settle(inside[1], known, said)) if len(inside) > 1 else None
-    if orelse is not None and _are_equal(then, orelse):
-        said.say(place.path, True, "both branches do the same")
-        return then
-    if len(parts) < len(parts_of_condition(stmt.cond)):
-        said.say(place.path, True, "a part of the condition always holds")
-        return If(together(*parts), then, orelse)
-    said.say(place.path, False, *known.why_not_decided(place, parts[0]))
-    return If(stmt.cond, then, orelse)
+def decide_branches(f: Function, report: Report, reaching: ReachingValues | None = None) -> Function:
+    """Drop the branches and choices that reaching values decide, and one of two equal branches.
+
+    Parameters
+    ----------
+    reaching: the reaching values of `f`, if they are known already.
+    """
+    rules = _BranchRules(reaching or ReachingValues(f), report)
+    leave: StmtRules[Cursor] = {Stmt: (rules.without_choices,), If: (rules.apply_decision,), For: (), Seq: ()}
+    return f.with_body(rewritten(f.body, Cursor.root(f), enter={If: (rules.decide,)}, leave=leave))
+
+
+class _BranchRules:
+    """The rules of `decide_branches`.
+
+    A branch is decided before the statements inside are walked, so that nothing is reported of what never runs; the
+    decision is applied behind them, because inside of a branch its condition is known.
+    """
+
+    def __init__(self, reaching: ReachingValues, report: Report) -> None:
+        self.reaching, self.report = reaching, report
+        self.undecided: dict[tuple[int, ...], list[Operand] | None] = {}  # `None`: the condition never holds
+
+    def decide(self, stmt: If, cursor: Cursor) -> Stmt:
+        """Empty the side of a branch that is never taken."""
+        parts: list[Operand] = []
+        here = cursor
+        for part in parts_of_condition(stmt.cond):
+            holds = self.reaching.decides(here, part)
+            if holds is False:
+                self.undecided[cursor.path] = None
+                self.report.say(cursor.path, True, "the condition never holds")
+                return If(stmt.cond, Seq(), stmt.orelse)
+            if holds is None:
+                parts.append(part)
+                here = here.moved(scope=here.scope.where(part))
+        self.undecided[cursor.path] = parts
+        return stmt if parts else If(stmt.cond, stmt.then)
+
+    def apply_decision(self, stmt: If, cursor: Cursor) -> Stmt:
+        """Replace a branch by the side that is taken, else leave out the parts of its condition that always hold."""
+        parts = self.undecided[cursor.path]
+        if parts is None:
+            return Seq() if stmt.orelse is None else stmt.orelse
+        if not parts:
+            self.report.say(cursor.path, True, "the condition always holds")
+            return stmt.then
+        if stmt.orelse is not None and _are_equal(stmt.then, stmt.orelse):
+            self.report.say(cursor.path, True, "both branches do the same")
+            return stmt.then
+        if len(parts) < len(parts_of_condition(stmt.cond)):
+            self.report.say(cursor.path, True, "a part of the condition always holds")
+            return If(together(*parts), stmt.then, stmt.orelse)
+        self.report.say(cursor.path, False, *self.reaching.why_not_decided(cursor, parts[0]))
+        return stmt
+
+    def without_choices(self, stmt: Stmt, cursor: Cursor) -> Stmt:
+        """Replace choices in the operands of a statement by the operand that is always chosen."""
+        return map_operands(stmt, lambda operand: self._chosen(operand, cursor))
+
+    def _chosen(self, operand: Operand, cursor: Cursor) -> Operand:
+        new: dict[Operand, Operand] = {}
+        for node in walk.nodes(operand):
+            if node.op in _SELECTS:
+                cond = node.args[0]
+                holds = self.reaching.decides(cursor, cond)
+                if holds is not None:
+                    self.report.say(cursor.path, True, f"the choice by {cond!r} is always the same", what=repr(cond))
+                    new[node] = walk.rewrite(node.args[1 if holds else 2], dict(new))
+        return walk.rewrite(operand, new) if new else operand
 
 
 def _are_equal(a: Stmt, b: Stmt) -> bool:
-    """Whether two statements have the same text, about the same things."""
+    """Whether two statements have the same text and the same free variables and tensors."""
     return str(a) == str(b) and _free(a) == _free(b)
 
 
 def _free(root: Stmt) -> list[Any]:
-    """What a statement uses and does not make itself."""
+    """The identities of the variables and tensors that a statement uses and does not bind."""
     own = bound_in(root)
     used: list[Parameter | Tensor] = list(free_variables(root))
     for stmt in statements(root):
@@ -103,65 +142,52 @@ def _free(root: Stmt) -> list[Any]:
     return [id(thing) for thing in used]
 
 
-def _without_choices(operand: Operand, place: Place, known: Known, said: Report) -> Operand:
-    new: dict[Operand, Operand] = {}
-    for node in walk.nodes(operand):
-        if node.op in _SELECTS:
-            found = known.decides(place, node.args[0])
-            if found is not None:
-                said.say(
-                    place.path, True, f"the choice by {node.args[0]!r} is always the same", what=repr(node.args[0])
-                )
-                new[node] = walk.rewrite(node.args[1 if found else 2], dict(new))
-    return walk.rewrite(operand, new) if new else operand
+# -- adjacent branches ---------------------------------------------------------------------------------------------
 
 
-# -- sequential branches ------------------------------------------------------------------------------------------
+def merge_branches(f: Function, report: Report) -> tuple[Function, dict[tuple[int, ...], int]]:
+    """Join adjacent branches whose conditions are equivalent or opposite.
 
-
-def merge_branches(f: Function, said: Report) -> tuple[Function, dict[tuple[int, ...], int]]:
-    """The function in which branches that stand one after another on equivalent or opposite conditions are one.
-
-    Beside it, of each of its statements, by path, the line in the text of `f`; of two branches that are one, the first.
+    Returns
+    -------
+    The function, and for each path of it the line that the statement has in the text of `f`; the first of two lines
+    where branches were joined.
     """
     origin: dict[int, tuple[int, ...]] = {}
-    joined = f.with_body(drive(_join(root_of(f), said, origin)))
+
+    def note_origin(stmt: Stmt, cursor: Cursor) -> Stmt:
+        origin[id(stmt)] = cursor.path
+        return stmt
+
+    def join(stmt: Seq, cursor: Cursor) -> Stmt:
+        return _with_joined_branches(stmt, cursor, report, origin)
+
+    leave: StmtRules[Cursor] = {Stmt: (note_origin,), Seq: (join, note_origin)}
+    joined = f.with_body(rewritten(f.body, Cursor.root(f), leave=leave))
     if str(joined) == str(f):
-        joined, origin = f, {id(place.stmt): place.path for place in places(f)}
-    return joined, {place.path: said.line(origin[id(place.stmt)]) for place in places(joined)}
+        joined, origin = f, {id(cursor.stmt): cursor.path for cursor in cursors(f)}
+    return joined, {cursor.path: report.line(origin[id(cursor.stmt)]) for cursor in cursors(joined)}
 
 
-def _join(place: Place, said: Report, origin: dict[int, tuple[int, ...]]) -> Visit[Stmt]:
-    """The statement, with branches joined; `origin` notes the path that it had."""
-    made: Stmt = yield _joined_inside(place, said, origin)
-    origin[id(made)] = place.path
-    return made
-
-
-def _joined_inside(place: Place, said: Report, origin: dict[int, tuple[int, ...]]) -> Visit[Stmt]:
-    stmt = place.stmt
-    inner: list[tuple[Stmt, Scope, tuple[int, ...]]] = []
-    for child in place.inside():
-        inner.append(((yield _join(child, said, origin)), child.scope, child.path))  # noqa: PERF401
-    if not isinstance(stmt, Seq):
-        return with_children(stmt, tuple(part for part, _, _ in inner)) if inner else stmt
-    done: list[tuple[Stmt, Scope, tuple[int, ...]]] = []
-    for part, scope, path in inner:
-        before = done[-1] if done else None
-        if before is not None and isinstance(before[0], If) and isinstance(part, If):
-            joined, reason = _joined(before[0], part, before[1])
+def _with_joined_branches(stmt: Seq, cursor: Cursor, report: Report, origin: dict[int, tuple[int, ...]]) -> Stmt:
+    """Join each branch of a sequence with the one directly before it, where conditions allow it."""
+    kept: list[tuple[Stmt, Cursor]] = []
+    for part, here in inside(stmt, cursor):
+        before, there = kept[-1] if kept else (None, here)
+        if isinstance(before, If) and isinstance(part, If):
+            joined, reason = _joined(before, part, there.scope)
             if reason:
-                said.say(path, joined is not None, reason, what="sequence")
+                report.say(here.path, joined is not None, reason, what="sequence")
             if joined is not None:
-                origin[id(joined)] = before[2]
-                done[-1] = (joined, before[1], before[2])
+                origin[id(joined)] = there.path
+                kept[-1] = (joined, there)
                 continue
-        done.append((part, scope, path))
-    return seq(*(part for part, _, _ in done))
+        kept.append((part, here))
+    return stmt if len(kept) == len(stmt.stmts) else seq(*(part for part, _ in kept))
 
 
 def _joined(a: If, b: If, scope: Scope) -> tuple[If | None, str]:
-    """Two branches as one, or why not."""
+    """Two adjacent branches as one, with the reason why or why not; no reason where the conditions are unrelated."""
     is_same = a.cond is b.cond or _equivalent(a.cond, b.cond, scope)
     if not is_same and not _opposite(a.cond, b.cond, scope):
         return None, ""
@@ -171,11 +197,11 @@ def _joined(a: If, b: If, scope: Scope) -> tuple[If | None, str]:
         return None, f"the condition is that of the branch before it, but {data[0]} may have changed"
     first, second = (b.then, b.orelse) if is_same else (b.orelse, b.then)
     then = seq(a.then, *([] if first is None else [first]))
-    rest = [part for part in (a.orelse, second) if part is not None]
-    orelse = seq(*rest) if rest else None
-    what = "is that" if is_same else "is the opposite of that"
-    made = If(a.cond, then, None if orelse is None or is_empty(orelse) else orelse)
-    return made, f"the condition {what} of the branch before it"
+    sides = [side for side in (a.orelse, second) if side is not None]
+    orelse = seq(*sides) if sides else None
+    relation = "is that" if is_same else "is the opposite of that"
+    joined = If(a.cond, then, None if orelse is None or is_empty(orelse) else orelse)
+    return joined, f"the condition {relation} of the branch before it"
 
 
 def _equivalent(a: Operand, b: Operand, scope: Scope) -> bool:
@@ -190,30 +216,3 @@ def _opposite(a: Operand, b: Operand, scope: Scope) -> bool:
     if not isinstance(a, Cond) or not isinstance(b, Cond):
         return False
     return proves(scope.where(a), ~b) and proves(scope.where(~a), b)
-
-
-def simplify(f: Function, buffers: bool = True, report: list[Entry] | None = None) -> Function:
-    """The same function with fewer loops, branches and operations.
-
-    Loops of one iteration, conditions that always or never hold, shorter indices; with `buffers`, also branches that
-    are decided by what elements hold, branches of which both sides do the same, and branches one after another whose
-    conditions are equivalent or opposite, unless what they read changes between them.
-
-    Parameters
-    ----------
-    report: gets an `Entry` for each branch that is considered; with `buffers` only.
-
-    Raises
-    ------
-    InputError: an assumption of the nest is proved false.
-    """
-    checked_function(f, "simplify")
-    checked = check_assumptions(f)
-    if not buffers:
-        return plain(f)
-    said = Report(f)
-    joined, lines = merge_branches(f, said)
-    settled = Report(joined, lines)
-    f = settle_branches(joined, settled, checked if joined is f else None)
-    said.give(report, settled)
-    return plain(f)

@@ -1,17 +1,19 @@
-"""Simplification: loops of one iteration, conditions that always or never hold, shorter indices."""
+"""Simplification rules from ranges, conditions and assertions: loops, branches, claims and index expressions.
+
+Each rule does one job, so that other passes compose it; `plain` applies all of them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Final
 
 import intset
 from bound.tir import walk
-from bound.tir.build import together, truth_value
+from bound.tir.build import negation, together
 from bound.tir.machine_ranges import fits_int64
-from bound.tir.reduce import Parameter
-from bound.tir.value import Operand, Truth, Value, ValueOp
+from bound.tir.value import Operand, Value, ValueOp
 from bound.tir.walk import Part
 from intset.config import Effort, tiers_within
 from intset.context import Context
@@ -23,10 +25,11 @@ from intset.expr.walk import conjuncts, is_small, opaque_terms, postorder, rewri
 from intset.simplify import Pricing, simplified
 from intset.simplify.irreducible import settled
 from intset.simplify.width import no_wider
-from lowering.nest.ir import Assert, Assume, For, Function, If, Seq, Stmt, is_empty, seq, tensor_of
-from lowering.nest.scope import Scope, scope_of, written_in
+from lowering.nest.driver import Cursor, Descent, StmtRules, each_operand, rewritten
+from lowering.nest.ir import Assert, Assume, For, Function, If, Seq, Stmt, is_empty, tensor_of
+from lowering.nest.scope import Scope, written_in
 from lowering.nest.text import end_of, range_between
-from lowering.nest.walk import Visit, drive, map_operands, range_ends, tensors_read
+from lowering.nest.walk import range_ends, substitute, tensors_read
 from lowering.passes.values.integers import Whole, map_integers
 
 MAX_NODES: Final = 200  # larger expressions are left as they are
@@ -35,60 +38,43 @@ _MIRRORED: Final = {ops.LT: ops.GT, ops.LE: ops.GE, ops.GT: ops.LT, ops.GE: ops.
 
 
 def plain(f: Function) -> Function:
-    """What ranges, conditions and assertions alone tell; see `simplify`."""
+    """Apply the rules of this module: what ranges, conditions and assertions alone tell.
+
+    Guarantee: parameters end with the same elements; no statement runs that did not.
+    """
     with intset.using(tiers=tiers_within(Effort.SETS)):
-        return f.with_body(drive(_visit(f.body, scope_of(f), {})))
+        return f.with_body(rewritten(f.body, Cursor.root(f), ENTER, LEAVE))
 
 
-def _visit(stmt: Stmt, scope: Scope, known: Mapping[Parameter, Operand]) -> Visit[Stmt]:
-    if isinstance(stmt, Seq):
-        parts = []
-        for inner in stmt.stmts:
-            part = yield _visit(inner, scope, known)
-            scope = scope.after(part)
-            parts.append(part)
-        return seq(*parts)
-    if isinstance(stmt, For):
-        made: Stmt = yield _loop(stmt, scope, known)
-        return made
-    if isinstance(stmt, If):
-        made = yield _branch(stmt, scope, known)
-        return made
-    if isinstance(stmt, Assert):
-        return _check(stmt, scope, known)
-    if isinstance(stmt, Assume):
-        return _assumed(stmt, scope, known)
-    return map_operands(stmt, lambda e: shortened(walk.substitute(e, known), scope))
+# -- loops -----------------------------------------------------------------------------------------------------------
 
 
-def _check(stmt: Assert, scope: Scope, known: Mapping[Parameter, Operand]) -> Stmt:
-    """An assertion: on data, left out where it is known to hold; on sizes, what these declare is what it checks."""
-    cond = walk.substitute(stmt.cond, known)
-    if not any(tensor_of(term.data) is not None for term in opaque_terms(cond)):
-        return stmt if cond is stmt.cond else replace(stmt, cond=cond)
-    parts = [part for part in conjuncts(cond) if not scope.ctx.prove(part)]
-    return replace(stmt, cond=logical_and(*parts)) if parts else Seq()
+def shorten_ends(loop: For, cursor: Cursor) -> For:
+    """Write the ends of a loop with fewer operations."""
+    low, extent = (shortened(e, cursor.scope) for e in range_ends(loop.range))
+    return replace(loop, range=_short_range(low, extent, cursor.scope))
 
 
-def _assumed(stmt: Assume, scope: Scope, known: Mapping[Parameter, Operand]) -> Stmt:
-    """An assumption, left out where it follows from what is known."""
-    new = map_operands(stmt, lambda e: walk.substitute(e, known))
-    return Seq() if isinstance(new.cond, Cond) and scope.ctx.prove(new.cond) else new
+def drop_empty_loop(loop: For, cursor: Cursor) -> Stmt:
+    """Drop a loop whose extent is a constant of at most 0."""
+    count = constant_value(range_ends(loop.range)[1])
+    return Seq() if count is not None and count <= 0 else loop
 
 
-def _loop(loop: For, scope: Scope, known: Mapping[Parameter, Operand]) -> Visit[Stmt]:
-    body: Stmt
-    low, extent = (shortened(walk.substitute(e, known), scope) for e in range_ends(loop.range))
-    count = constant_value(extent)
-    if count is not None and count <= 0:
-        return Seq()
-    changed = written_in(loop.body)
-    if count == 1 and not loop.carried and not any(t in changed for t in tensors_read(low)):
-        body = yield _visit(loop.body, scope, {**known, loop.var: low})
-        return body
-    new = replace(loop, range=_short_range(low, extent, scope))
-    body = yield _visit(loop.body, scope.inside(new), known)
-    return Seq() if is_empty(body) else replace(new, body=body)
+def inline_single_iteration(loop: For, cursor: Cursor) -> Stmt:
+    """Replace a loop of one iteration by its body.
+
+    The loop stays if it carries variables, or if its body stores to elements that its start reads.
+    """
+    low, extent = range_ends(loop.range)
+    if constant_value(extent) != 1 or loop.carried or set(tensors_read(low)) & written_in(loop.body):
+        return loop
+    return Seq((substitute(loop.body, {loop.var: low}),))
+
+
+def drop_idle_loop(loop: For, cursor: Descent) -> Stmt:
+    """Drop a loop with nothing in it."""
+    return Seq() if is_empty(loop.body) else loop
 
 
 def _short_range(low: Expr, extent: Expr, scope: Scope) -> Range:
@@ -99,34 +85,72 @@ def _short_range(low: Expr, extent: Expr, scope: Scope) -> Range:
     return range_between(low, end) if size(end) < size(end_of(low, extent)) else Range(low, extent)
 
 
-def _branch(stmt: If, scope: Scope, known: Mapping[Parameter, Operand]) -> Visit[Stmt]:
-    cond = truth_value(walk.substitute(stmt.cond, known))
-    if isinstance(cond, Cond):
-        parts: list[Cond] = []
-        here = scope
-        for part in conjuncts(cond):
-            short = shortened(part, here)
-            if here.ctx.prove(short):
-                continue
-            if here.ctx.prove(~short):
-                other: Stmt = Seq() if stmt.orelse is None else (yield _visit(stmt.orelse, scope, known))
-                return other
-            parts.append(short)
-            here = here.where(short)
-        if not parts:
-            only: Stmt = yield _visit(stmt.then, scope, known)
-            return only
-        cond = together(*parts)
-    new = If(cond, stmt.then, stmt.orelse)
-    then = yield _visit(stmt.then, scope.then(new), known)
-    orelse = None if stmt.orelse is None else (yield _visit(stmt.orelse, scope.otherwise(new), known))
-    if orelse is None and isinstance(then, If) and then.orelse is None and _integer_conditions(cond, then.cond):
-        return If(together(cond, then.cond), then.then)
-    return Seq() if is_empty(then) and orelse is None else If(cond, then, orelse)
+# -- branches and claims ---------------------------------------------------------------------------------------------
 
 
-def _integer_conditions(*conditions: Truth) -> bool:
-    return all(isinstance(cond, Cond) for cond in conditions)
+def decide_branch(branch: If, cursor: Cursor) -> Stmt:
+    """Replace a branch by the side that is always taken; else shorten its condition and drop what always holds."""
+    if not isinstance(branch.cond, Cond):
+        return branch
+    undecided: list[Cond] = []
+    here = cursor.scope
+    for part in conjuncts(branch.cond):
+        short = shortened(part, here)
+        if here.ctx.prove(short):
+            continue
+        if here.ctx.prove(~short):
+            return Seq() if branch.orelse is None else Seq((branch.orelse,))
+        undecided.append(short)
+        here = here.where(short)
+    return replace(branch, cond=together(*undecided)) if undecided else Seq((branch.then,))
+
+
+def join_nested_branches(branch: If, cursor: Cursor) -> If:
+    """Join a branch with the only statement inside, a branch too, where both conditions are on integers."""
+    inner = branch.then
+    if branch.orelse is not None or not isinstance(inner, If) or inner.orelse is not None:
+        return branch
+    if not isinstance(branch.cond, Cond) or not isinstance(inner.cond, Cond):
+        return branch
+    return If(together(branch.cond, inner.cond), inner.then)
+
+
+def drop_idle_branch(branch: If, cursor: Descent) -> Stmt:
+    """Drop the sides of a branch with nothing in them."""
+    orelse = None if branch.orelse is None or is_empty(branch.orelse) else branch.orelse
+    if not is_empty(branch.then):
+        return branch if orelse is branch.orelse else If(branch.cond, branch.then)
+    return Seq() if orelse is None else If(negation(branch.cond), orelse)
+
+
+def drop_proved_parts(stmt: Assert, cursor: Cursor) -> Stmt:
+    """Drop what is known to hold of an assertion on data. Assertions on sizes stay: they check what sizes declare."""
+    if not any(tensor_of(term.data) is not None for term in opaque_terms(stmt.cond)):
+        return stmt
+    parts = [part for part in conjuncts(stmt.cond) if not cursor.ctx.prove(part)]
+    return replace(stmt, cond=logical_and(*parts)) if parts else Seq()
+
+
+def drop_implied_assumption(stmt: Assume, cursor: Cursor) -> Stmt:
+    """Drop an assumption that follows from what is known."""
+    return Seq() if isinstance(stmt.cond, Cond) and cursor.ctx.prove(stmt.cond) else stmt
+
+
+def _shorten_operand(operand: Part, cursor: Cursor) -> Part:
+    return shortened(operand, cursor.scope)
+
+
+ENTER: Final[StmtRules[Cursor]] = {
+    Stmt: (each_operand(_shorten_operand),),
+    For: (shorten_ends, drop_empty_loop, inline_single_iteration),
+    If: (decide_branch,),
+    Assert: (drop_proved_parts,),
+    Assume: (drop_implied_assumption,),
+}
+LEAVE: Final[StmtRules[Cursor]] = {For: (drop_idle_loop,), If: (join_nested_branches, drop_idle_branch)}
+
+
+# -- operands --------------------------------------------------------------------------------------------------------
 
 
 def shortened(operand: Part, scope: Scope) -> Part:

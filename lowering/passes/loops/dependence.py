@@ -20,12 +20,12 @@ from intset.linear.form import Linear
 from lowering.dataflow.points import Points
 from lowering.dataflow.program import Access, Program, Write
 from lowering.errors import LayoutError
+from lowering.nest.driver import cursors
 from lowering.nest.ir import Allocate, Evaluate, For, Function, LoopKind, Stmt, Store
 from lowering.nest.scope import Scope
 from lowering.nest.text import end_of
 from lowering.nest.walk import children, operands, range_ends, statements
 from lowering.passes.affine import Loops, form_of
-from lowering.passes.places import places
 
 
 class Race(NamedTuple):
@@ -49,7 +49,7 @@ def races(f: Function) -> Iterator[Race]:
     """The parallel loops of a function with iterations that certainly touch one element, one of them storing."""
     if not any(isinstance(s, For) and s.kind is LoopKind.PARALLEL for s in statements(f.body)):
         return
-    for place in places(f):
+    for place in cursors(f):
         loop = place.stmt
         if isinstance(loop, For) and loop.kind is LoopKind.PARALLEL and not _is_apart(loop):
             found = _race(loop, Meeting(f, loop, place.scope))

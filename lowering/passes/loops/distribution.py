@@ -15,7 +15,7 @@ from intset.expr.text import shown
 from intset.expr.walk import opaque_terms
 from lowering.dataflow.program import Access
 from lowering.errors import LayoutError
-from lowering.nest.ir import Allocate, Evaluate, For, Function, If, Let, Seq, Stmt, Store, seq
+from lowering.nest.ir import MOVABLE, Allocate, Evaluate, For, Function, If, Let, Seq, Stmt, Store, flat, seq
 from lowering.nest.scope import Scope, written_in
 from lowering.nest.undef import has_undef
 from lowering.nest.walk import (
@@ -30,7 +30,6 @@ from lowering.nest.walk import (
     with_children,
 )
 from lowering.passes.loops.dependence import Meeting, StaysError, earlier
-from lowering.passes.places import MOVABLE, flat
 
 Names = dict[Any, Any]
 

@@ -1,13 +1,12 @@
-"""`merge_adjacent_loops`: loops that stand one after another and run over the same range become one.
+"""`merge_adjacent_loops`: loop fusion, of adjacent loops over the same range.
 
-The iteration j of the second loop then runs before the iterations i > j of the first. That changes nothing where no
-element is touched by both such iterations, one of which writes it.
+Iteration j of the second loop then runs before iterations i > j of the first. Results are equal if no element is
+accessed by two such iterations, one of which stores it.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -15,7 +14,9 @@ from bound.tensor import Tensor
 from bound.tir.walk import loaded_tensor, nodes, read_indices
 from intset.expr.build import logical_and
 from intset.expr.node import Cond, Expr, Var
+from lowering.nest.driver import Cursor, Descent, inside, rewritten, walked
 from lowering.nest.ir import (
+    MOVABLE,
     Allocate,
     Assert,
     Evaluate,
@@ -28,40 +29,24 @@ from lowering.nest.ir import (
     Stmt,
     Store,
     checked_function,
+    flat,
     seq,
 )
-from lowering.nest.scope import written_in
-from lowering.nest.walk import (
-    Visit,
-    drive,
-    operands,
-    range_ends,
-    statements,
-    substitute,
-    tensors_read,
-    with_children,
-)
+from lowering.nest.scope import proof_of, proves, written_in
+from lowering.nest.walk import bound_in, operands, range_ends, statements, substitute, tensors_read
 from lowering.passes.alpha_renaming import with_fresh_names
-from lowering.passes.places import (
-    MOVABLE,
-    Entry,
-    Place,
-    Report,
-    bound_in,
-    flat,
-    proof_of,
-    proves,
-    root_of,
-)
+from lowering.passes.report import Entry, Report
 from lowering.passes.stores.assumptions import check_assumptions
 
 MAX_PAIRS = 400  # of accesses that two loops are compared by
 
 
 def merge_adjacent_loops(f: Function, report: list[Entry] | None = None) -> Function:
-    """The function in which loops one after another over the same range are one, where no result changes.
+    """Fuse adjacent loops over the same range where no result changes.
 
     Storage that is allocated between two loops is allocated before both; so is a name for what depends on no data.
+
+    Guarantee: accesses to one element, one of which stores, keep their order.
 
     Parameters
     ----------
@@ -73,95 +58,52 @@ def merge_adjacent_loops(f: Function, report: list[Entry] | None = None) -> Func
     """
     checked_function(f, "merge_adjacent_loops")
     check_assumptions(f)
-    said = Report(f)
-    body = drive(_visit(root_of(f), said))
-    said.give(report)
+    fusion = _Fusion(f)
+    body = rewritten(f.body, Cursor.root(f), enter={Seq: (fusion.fuse_adjacent,)})
+    fusion.report.give(report)
     return f.with_body(body)
 
 
-def _visit(place: Place, said: Report) -> Visit[Stmt]:
-    stmt = place.stmt
-    if isinstance(stmt, Seq):
-        stmts = _merged(list(place.inside()), said)
-        parts: list[Stmt] = []
-        for inner in stmts:
-            parts.append((yield _visit(inner, said)))  # noqa: PERF401  # a comprehension cannot yield
-        return seq(*parts)
-    inner_parts: list[Stmt] = []
-    for inner in place.inside():
-        inner_parts.append((yield _visit(inner, said)))  # noqa: PERF401
-    return with_children(stmt, tuple(inner_parts)) if inner_parts else stmt
+class _Fusion:
+    """The rule of `merge_adjacent_loops`, with the path in `f` of every statement, also of those it makes."""
+
+    def __init__(self, f: Function) -> None:
+        self.report = Report(f)
+        self._paths = {id(stmt): cursor.path for stmt, cursor in walked(f.body, Cursor.root(f))}
+        self._alive: list[Stmt] = []  # statements whose ids are keys
+
+    def fuse_adjacent(self, block: Seq, cursor: Cursor) -> Stmt:
+        """Fuse each loop of a sequence with the loop before it, over storage and names between the two."""
+        done: list[tuple[Stmt, Cursor]] = []
+        for stmt, here in inside(block, cursor):
+            last = next((k for k in reversed(range(len(done))) if not isinstance(done[k][0], (Allocate, Let))), None)
+            first = None if last is None else done[last][0]
+            if last is None or not isinstance(first, For) or not isinstance(stmt, For):
+                done.append((stmt, here))
+                continue
+            path, between = self._paths[id(stmt)], done[last + 1 :]
+            refused = _why_not(first, stmt, done[last][1], [part for part, _ in between])
+            if refused is not None:
+                self.report.say(path, False, *refused)
+                done.append((stmt, here))
+                continue
+            self.report.say(path, True, f"it runs in the loop at line {self.report.line(self._paths[id(first)])}")
+            done[last:] = [*between, (self._fused(first, stmt), done[last][1])]
+        return block if len(done) == len(block.stmts) else seq(*(stmt for stmt, _ in done))
+
+    def _fused(self, first: For, second: For) -> For:
+        later = substitute(second.body, {second.var: first.var})
+        for old, new in zip(statements(second.body), statements(later), strict=True):
+            self._paths[id(new)] = self._paths[id(old)]
+        kind = first.kind if first.kind is second.kind else LoopKind.SERIAL
+        fused = replace(first, body=seq(*flat(first.body), *flat(later)), kind=kind)
+        self._paths[id(fused)] = self._paths[id(first)]
+        self._alive += [later, fused]
+        return fused
 
 
-def _merged(stmts: list[Place], said: Report) -> list[Place]:
-    done: list[Place] = []
-    for place in stmts:
-        last = next((k for k in range(len(done) - 1, -1, -1) if not isinstance(done[k].stmt, (Allocate, Let))), None)
-        before = None if last is None else done[last]
-        if before is None or not isinstance(before.stmt, For) or not isinstance(place.stmt, For):
-            done.append(place)
-            continue
-        assert last is not None
-        between = done[last + 1 :]
-        refused = _why_not(before, place, between)
-        if refused is not None:
-            said.say(place.path, False, *refused)
-            done.append(place)
-            continue
-        said.say(place.path, True, f"it runs in the loop at line {said.line(before.path)}")
-        done[last:] = [*between, _joined(before, place)]
-    return done
-
-
-def _joined(a: Place, b: Place) -> Place:
-    first, second = a.stmt, b.stmt
-    assert isinstance(first, For) and isinstance(second, For)
-    body = seq(*flat(first.body), *flat(substitute(second.body, {second.var: first.var})))
-    kind = first.kind if first.kind is second.kind else LoopKind.SERIAL
-    # the parts keep their paths only in the first loop: what is inside the second is told by its own line
-    return _Joined(replace(first, body=body, kind=kind), a, b)
-
-
-class _Joined(Place):
-    """Two loops that became one; what is inside has the paths it had."""
-
-    __slots__ = ("first", "second")
-
-    def __init__(self, stmt: For, first: Place, second: Place) -> None:
-        super().__init__(stmt, first.path, first.scope, first.loops, first.guards)
-        self.first, self.second = first, second
-
-    def inside(self) -> Iterator[Place]:
-        assert isinstance(self.stmt, For)
-        (body,) = super().inside()
-        if not isinstance(body.stmt, Seq):
-            yield body
-            return
-        own = [inner.path for part in (self.first, self.second) for inner in _children_of(part)]
-        yield _Sequence(body, own)
-
-
-class _Sequence(Place):
-    __slots__ = ("paths",)
-
-    def __init__(self, body: Place, paths: list[tuple[int, ...]]) -> None:
-        super().__init__(body.stmt, body.path, body.scope, body.loops, body.guards)
-        self.paths = paths
-
-    def inside(self) -> Iterator[Place]:
-        for inner, path in zip(super().inside(), self.paths, strict=True):
-            yield Place(inner.stmt, path, inner.scope, inner.loops, inner.guards)
-
-
-def _children_of(part: Place) -> list[Place]:
-    (body,) = part.inside()
-    return list(body.inside()) if isinstance(body.stmt, Seq) else [body]
-
-
-def _why_not(a: Place, b: Place, between: list[Place]) -> tuple[str, tuple[int, ...] | None] | None:
-    """Why two loops cannot be merged, and values of the loops at which it fails."""
-    first, second = a.stmt, b.stmt
-    assert isinstance(first, For) and isinstance(second, For)
+def _why_not(first: For, second: For, cursor: Cursor, between: list[Stmt]) -> tuple[str, tuple[int, ...] | None] | None:
+    """Why two loops cannot be fused, and values of the loops at which it fails; `cursor` is that of the first."""
     for loop in (first, second):
         if loop.kind not in MOVABLE:
             return f"a loop that is {loop.kind} stays as it is", None
@@ -169,14 +111,14 @@ def _why_not(a: Place, b: Place, between: list[Place]) -> tuple[str, tuple[int, 
             return "a loop carries values from one iteration to the next", None
         if any(isinstance(stmt, (Assert, Evaluate)) for stmt in statements(loop.body)):
             return "a host call or a check would run in another order", None
-    ends = [e for stmt in (first, second, *(place.stmt for place in between)) for e in operands(stmt)]
+    ends = [e for stmt in (first, second, *between) for e in operands(stmt)]
     if any(loaded_tensor(node) is not None for node in nodes(*ends)):
         return "a range of the loops, or what stands between them, depends on data", None
     low, extent = range_ends(first.range)
     other, count = range_ends(second.range)
-    if not proves(a.scope, low.eq(other) & extent.eq(count)):
+    if not proves(cursor.scope, low.eq(other) & extent.eq(count)):
         return "the loops do not run over the same range", None
-    return conflict(a, b)
+    return conflict(first, second, cursor)
 
 
 class _Access(NamedTuple):
@@ -186,11 +128,15 @@ class _Access(NamedTuple):
     steps: tuple[Stmt | Cond, ...]  # the loops around it inside the merged one, and the conditions there
 
 
-def conflict(a: Place, b: Place) -> tuple[str, tuple[int, ...] | None] | None:
-    """Why the iterations of two loops over one range cannot run by turns instead of one loop after the other (nor the
-    other way round), and values of the loops at which it fails."""
-    first, second = a.stmt, b.stmt
-    assert isinstance(first, For) and isinstance(second, For)
+def conflict(first: For, second: For, cursor: Cursor) -> tuple[str, tuple[int, ...] | None] | None:
+    """Why the iterations of two loops over one range cannot be interleaved, and values of the loops at which it fails.
+
+    Two parallel loops must not conflict in either order.
+
+    Parameters
+    ----------
+    cursor: the position of the first loop.
+    """
     own = bound_in(first.body) | bound_in(second.body)
     later = with_fresh_names(second)  # loops of both may be over the same variables
     assert isinstance(later, For)
@@ -198,12 +144,12 @@ def conflict(a: Place, b: Place) -> tuple[str, tuple[int, ...] | None] | None:
     own |= bound_in(later.body)
     is_parallel = first.kind is second.kind and first.kind is LoopKind.PARALLEL
     order = first.var.ne(late) if is_parallel else first.var > late
-    found = itertools.product(_accesses(first, own), _accesses(later, own))
-    pairs = [(x, y) for x, y in found if x.tensor is y.tensor and (x.is_write or y.is_write)]
+    every_pair = itertools.product(_accesses(first, own), _accesses(later, own))
+    pairs = [(x, y) for x, y in every_pair if x.tensor is y.tensor and (x.is_write or y.is_write)]
     if len(pairs) > MAX_PAIRS:
         return f"the loops have more than {MAX_PAIRS} pairs of accesses: the budget is spent", None
     changed = written_in(first.body) | written_in(second.body)
-    both = a.scope.inside(first).inside(later)
+    both = cursor.scope.inside(first).inside(later)
     for x, y in pairs:
         if any(t in changed for t in tensors_read(*x.indices, *y.indices)):
             return f"which elements of {x.tensor.name} are touched depends on data that the loops write", None
@@ -215,39 +161,50 @@ def conflict(a: Place, b: Place) -> tuple[str, tuple[int, ...] | None] | None:
         if not proof:
             what = (
                 f"an iteration of the second loop touches an element of {x.tensor.name} that a later one of the first"
+                " does"
             )
-            what += " does"
             values: Any = proof.counterexample or {}
-            point = [values.get(var) for var in (*(loop.var for loop in a.loops), late)]
+            point = [values.get(var) for var in (*(loop.var for loop in cursor.loops), late)]
             if any(v is None for v in point):
                 return f"it is not known whether {what}", None
             return what, tuple(point)
     return None
 
 
+class _Inside(Descent):
+    """The loops inside the fused loop, and the conditions that hold, in the order of the text."""
+
+    __slots__ = ("steps",)
+
+    def __init__(self, steps: tuple[Stmt | Cond, ...] = ()) -> None:
+        self.steps = steps
+
+    def inside(self, loop: For) -> _Inside:
+        return _Inside((*self.steps, loop))
+
+    def then(self, branch: If) -> _Inside:
+        return self._where(branch.cond)
+
+    def otherwise(self, branch: If) -> _Inside:
+        return self._where(~branch.cond) if isinstance(branch.cond, Cond) else self
+
+    def after(self, old: Stmt, new: Stmt) -> _Inside:
+        if isinstance(old, Let) and isinstance(old.var, Var) and isinstance(old.value, Expr):
+            return self._where(old.var.eq(old.value))
+        return self
+
+    def _where(self, cond: object) -> _Inside:
+        return _Inside((*self.steps, cond)) if isinstance(cond, Cond) else self
+
+
 def _accesses(loop: For, own: set[Tensor]) -> list[_Access]:
-    found: list[_Access] = []
-    stack: list[tuple[Stmt, tuple[Stmt | Cond, ...]]] = [(loop.body, ())]
-    while stack:
-        stmt, steps = stack.pop()
-        if isinstance(stmt, Seq):
-            for inner in stmt.stmts:
-                stack.append((inner, steps))
-                if isinstance(inner, Let) and isinstance(inner.var, Var) and isinstance(inner.value, Expr):
-                    steps = (*steps, inner.var.eq(inner.value))
-            continue
-        if isinstance(stmt, For):
-            stack.append((stmt.body, (*steps, stmt)))
-        elif isinstance(stmt, If):
-            cond = stmt.cond
-            stack.append((stmt.then, (*steps, cond) if isinstance(cond, Cond) else steps))
-            if stmt.orelse is not None:
-                stack.append((stmt.orelse, (*steps, ~cond) if isinstance(cond, Cond) else steps))
-        for operand in operands(stmt):
-            for node in nodes(operand):
-                tensor = loaded_tensor(node)
-                if tensor is not None and tensor not in own:
-                    found.append(_Access(tensor, read_indices(node), False, steps))
+    """The accesses in the body of a loop to all tensors but its own."""
+    accesses: list[_Access] = []
+    for stmt, here in walked(loop.body, _Inside()):
+        for node in nodes(*operands(stmt)):
+            tensor = loaded_tensor(node)
+            if tensor is not None and tensor not in own:
+                accesses.append(_Access(tensor, read_indices(node), False, here.steps))
         if isinstance(stmt, Store) and stmt.tensor not in own:
-            found.append(_Access(stmt.tensor, stmt.indices, True, steps))
-    return found
+            accesses.append(_Access(stmt.tensor, stmt.indices, True, here.steps))
+    return accesses

@@ -29,9 +29,10 @@ from lowering.dataflow.accesses import always_read
 from lowering.dataflow.program import Access
 from lowering.errors import LayoutError
 from lowering.nest.ir import Allocate, Assume, Evaluate, For, Function, If, Let, Seq, Stmt, Store
-from lowering.nest.scope import Scope
+from lowering.nest.scope import Scope, proof_of
 from lowering.nest.walk import (
     Visit,
+    bound_in,
     children,
     drive,
     map_operands,
@@ -44,7 +45,6 @@ from lowering.nest.walk import (
 )
 from lowering.passes.loops.dependence import Meeting, earlier
 from lowering.passes.loops.distribution import Nest, stored_indices
-from lowering.passes.places import bound_in, proof_of
 from lowering.passes.simplify import plain
 
 Axis: TypeAlias = "tuple[Expr, Expr]"

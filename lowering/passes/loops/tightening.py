@@ -18,21 +18,25 @@ from intset.expr.range import Range
 from intset.expr.walk import chain, conjuncts, opaque_terms, size
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
-from lowering.nest.ir import Allocate, For, Function, If, Let, LoopKind, Seq, Stmt, checked_function, is_empty, seq
-from lowering.nest.scope import Scope, scope_of
-from lowering.nest.text import range_between, range_text
-from lowering.nest.walk import Visit, drive, range_ends, replaced
-from lowering.passes.places import (
+from lowering.nest.driver import Cursor, Descent, StmtRules, rewritten, walked
+from lowering.nest.ir import (
     MOVABLE,
-    Entry,
-    Place,
-    Report,
-    bound_in,
-    parts_of_condition,
-    proves,
-    root_of,
+    Allocate,
+    For,
+    Function,
+    If,
+    Let,
+    LoopKind,
+    Seq,
+    Stmt,
+    checked_function,
+    seq,
 )
-from lowering.passes.simplify import shortened
+from lowering.nest.scope import Scope, parts_of_condition, proves
+from lowering.nest.text import range_between, range_text
+from lowering.nest.walk import bound_in, range_ends, replaced
+from lowering.passes.report import Entry, Report
+from lowering.passes.simplify import drop_idle_loop, shortened
 from lowering.passes.stores.assumptions import check_assumptions
 
 Names = dict[Any, Any]  # what stands for what
@@ -41,9 +45,11 @@ MAX_LEAVES = 64  # statements in a loop that are looked at
 
 
 def reduce_loop_extents(f: Function, report: list[Entry] | None = None) -> Function:
-    """The function whose loops run over the hull of the iterations that do something; what that implies is not tested.
+    """Shorten loops to the hull of the iterations that do something, and drop conditions that this implies.
 
     A branch does nothing where its condition on integers is false. The ends of a loop may use the loops around it.
+
+    Guarantee: the same stores in the same order.
 
     Parameters
     ----------
@@ -55,43 +61,44 @@ def reduce_loop_extents(f: Function, report: list[Entry] | None = None) -> Funct
     """
     checked_function(f, "reduce_loop_extents")
     check_assumptions(f)
-    said = Report(f)
-    body = drive(_visit(root_of(f), root_of(f).scope, False, said))
-    said.give(report)
+    rules = _HullRules(Report(f))
+    enter: StmtRules[Cursor] = {For: (rules.shorten_to_hull,)}
+    leave: StmtRules[Cursor] = {For: (drop_idle_loop,), If: (rules.drop_implied,)}
+    body = rewritten(f.body, Cursor.root(f), enter, leave)
+    rules.report.give(report)
     return f.with_body(body)
 
 
-def _visit(place: Place, scope: Scope, is_smaller: bool, said: Report) -> Visit[Stmt]:
-    """The statement, where its loops may have less to do than they had (`scope` knows that)."""
-    stmt = place.stmt
-    if isinstance(stmt, Seq):
-        parts: list[Stmt] = []
-        for inner in place.inside():
-            parts.append((yield _visit(inner, scope, is_smaller, said)))
-            scope = scope.after(inner.stmt)
-        return seq(*parts)
-    inside = list(place.inside())
-    if isinstance(stmt, For):
-        loop = _reduced(place, scope, said)
-        if loop is None:
+class _HullRules:
+    """The rules of `reduce_loop_extents`; a condition is looked at in loops that became shorter."""
+
+    def __init__(self, report: Report) -> None:
+        self.report = report
+        self._shortened: set[For] = set()
+
+    def shorten_to_hull(self, loop: For, cursor: Cursor) -> Stmt:
+        """Shorten a loop to the hull of the iterations that do something; drop it where there is none."""
+        shorter = _reduced(loop, cursor, self.report)
+        if shorter is None:
             return Seq()
-        body = yield _visit(inside[0], scope.inside(loop), is_smaller or loop is not stmt, said)
-        return Seq() if is_empty(body) else replace(loop, body=body)
-    if isinstance(stmt, If):
-        then: Stmt = yield _visit(inside[0], scope.then(stmt), is_smaller, said)
-        if stmt.orelse is not None:
-            orelse: Stmt = yield _visit(inside[1], scope.otherwise(stmt), is_smaller, said)
-            if is_smaller and isinstance(stmt.cond, Cond):
-                if proves(scope, stmt.cond):
-                    return then
-                if proves(scope, ~stmt.cond):
-                    return orelse
-            return If(stmt.cond, then, orelse)
-        if not is_smaller:
-            return replace(stmt, then=then)
-        kept = _needed(parts_of_condition(stmt.cond), scope)
-        return If(together(*kept), then) if kept else then
-    return stmt
+        if shorter is not loop:
+            self._shortened.add(shorter)
+        return shorter
+
+    def drop_implied(self, branch: If, cursor: Cursor) -> Stmt:
+        """Drop the parts of a condition that hold in every iteration that is left."""
+        scope = cursor.scope
+        if self._shortened.isdisjoint(cursor.loops):
+            return branch
+        if branch.orelse is None:
+            kept = _needed(parts_of_condition(branch.cond), scope)
+            return If(together(*kept), branch.then) if kept else branch.then
+        if isinstance(branch.cond, Cond):
+            if proves(scope, branch.cond):
+                return branch.then
+            if proves(scope, ~branch.cond):
+                return branch.orelse
+        return branch
 
 
 def _needed(parts: list[Truth], scope: Scope) -> list[Truth]:
@@ -103,72 +110,84 @@ def _needed(parts: list[Truth], scope: Scope) -> list[Truth]:
     return kept
 
 
-def _reduced(place: Place, scope: Scope, said: Report) -> For | None:
-    """The loop with less to do, `None` where that is nothing."""
-    loop = place.stmt
-    assert isinstance(loop, For)
+def _reduced(loop: For, cursor: Cursor, report: Report) -> For | None:
+    """The loop over the hull of the iterations that do something, `None` where there is none."""
+    scope = cursor.scope
     if loop.kind not in MOVABLE:
-        said.say(place.path, False, f"a loop that is {loop.kind} stays as it is")
+        report.say(cursor.path, False, f"a loop that is {loop.kind} stays as it is")
         return loop
     if loop.carried:
-        said.say(place.path, False, "the loop carries values from one iteration to the next")
+        report.say(cursor.path, False, "the loop carries values from one iteration to the next")
         return loop
-    hull = _hull(loop, scope, [around.var for around in place.loops])
+    hull = _hull(loop, scope, [around.var for around in cursor.loops])
     if isinstance(hull, str):
-        said.say(place.path, False, hull)
+        report.say(cursor.path, False, hull)
         return loop
     if hull is None:
-        said.say(place.path, True, "no iteration does anything")
+        report.say(cursor.path, True, "no iteration does anything")
         return None
     low, extent = range_ends(loop.range)
     first, end = hull
     is_first, is_last = proves(scope, first.eq(low)), proves(scope, end.eq(low + extent))
     if is_first and is_last:
-        said.say(place.path, False, "the first and the last iteration do something")
+        report.say(cursor.path, False, "the first and the last iteration do something")
         return loop
     # the ends of what does something say nothing where nothing does: the loop runs nowhere it did not
     first = low if is_first else first if proves(scope, first >= low) else maximum(first, low)
     end = low + extent if is_last else end if proves(scope, end <= low + extent) else minimum(end, low + extent)
     with intset.using(tiers=tiers_within(Effort.LOOK_UP)):
         shorter = range_between(scope.ctx.simplify(first), scope.ctx.simplify(end))
-    said.say(place.path, True, f"only iterations in {range_text(shorter)} do something")
+    report.say(cursor.path, True, f"only iterations in {range_text(shorter)} do something")
     return replace(loop, range=shorter)
 
 
+class _Reached(Descent):
+    """What is known inside a loop, with the values of names in the place of names."""
+
+    __slots__ = ("names", "scope")
+
+    def __init__(self, scope: Scope, names: Names) -> None:
+        self.scope, self.names = scope, names
+
+    def inside(self, loop: For) -> _Reached:
+        low, extent = (replaced(e, self.names) for e in range_ends(loop.range))
+        return _Reached(self.scope.inside(replace(loop, range=Range(low, extent), carried=())), self.names)
+
+    def then(self, branch: If) -> _Reached:
+        return _Reached(self.scope.where(*_on_integers(replaced(branch.cond, self.names))), self.names)
+
+    def otherwise(self, branch: If) -> _Reached:
+        return _Reached(self.scope.otherwise(replace(branch, cond=replaced(branch.cond, self.names))), self.names)
+
+    def after(self, old: Stmt, new: Stmt) -> _Reached:
+        if not isinstance(old, Let):
+            return self
+        return _Reached(self.scope, {**self.names, old.var: replaced(old.value, self.names)})
+
+
 def _hull(loop: For, scope: Scope, around: list[Var]) -> tuple[Expr, Expr] | str | None:
-    """The first iteration that does something and the one after the last; a reason why there is none to be found."""
-    found: list[tuple[Expr, Expr]] = []
-    stack: list[tuple[Stmt, Scope, Names]] = [(loop.body, scope.inside(loop), {})]
+    """The first iteration that does something and the one after the last, `None` where no iteration does.
+
+    Returns the reason where they are not known as short expressions.
+    """
+    hulls: list[tuple[Expr, Expr]] = []
     own = bound_in(loop.body)
     leaves = 0
-    while stack:
-        stmt, here, names = stack.pop()
-        if isinstance(stmt, Seq):
-            for inner in stmt.stmts:
-                stack.append((inner, here, names))
-                if isinstance(inner, Let):
-                    names = {**names, inner.var: replaced(inner.value, names)}
-        elif isinstance(stmt, For):
-            low, extent = (replaced(e, names) for e in range_ends(stmt.range))
-            stack.append((stmt.body, here.inside(replace(stmt, range=Range(low, extent), carried=())), names))
-        elif isinstance(stmt, If):
-            cond = replaced(stmt.cond, names)
-            stack.append((stmt.then, here.where(*_on_integers(cond)), names))
-            if stmt.orelse is not None:
-                stack.append((stmt.orelse, here.otherwise(replace(stmt, cond=cond)), names))
-        elif not isinstance(stmt, (Let, Allocate)):
-            leaves += 1
-            ends = _ends(loop.var, here, around, own)
-            if isinstance(ends, str):
-                return ends
-            if ends is not None and not any(ends[0] is a and ends[1] is b for a, b in found):
-                found.append(ends)
-            if leaves > MAX_LEAVES:
-                return f"the loop has more than {MAX_LEAVES} statements to look at: the budget is spent"
-    if not found:
+    for stmt, here in walked(loop.body, _Reached(scope.inside(loop), {})):
+        if isinstance(stmt, (Seq, For, If, Let, Allocate)):
+            continue
+        leaves += 1
+        ends = _ends(loop.var, here.scope, around, own)
+        if isinstance(ends, str):
+            return ends
+        if ends is not None and not any(ends[0] is a and ends[1] is b for a, b in hulls):
+            hulls.append(ends)
+        if leaves > MAX_LEAVES:
+            return f"the loop has more than {MAX_LEAVES} statements to look at: the budget is spent"
+    if not hulls:
         return None
-    first, end = found[0]
-    for low, stop in found[1:]:
+    first, end = hulls[0]
+    for low, stop in hulls[1:]:
         first = _least(first, low, scope)
         end = _greatest(end, stop, scope)
     return first, end
@@ -236,36 +255,41 @@ class Parts:
 
 
 def follow_guards(f: Function, kept: Collection[Var] = ()) -> Function:
-    """The same function with guards in the ends of loops where they can stand there.
+    """Move guards into the ends of the loops around them, and in front of loops that do not change them.
+
+        for x in [0, 8):                              for x in [0, minimum(8, 20 - x0)):
+            if x0 + x < 20 and y < x:       becomes       ...      (and [y + 1, ...) for the second part)
+                ...
+
+    A part of a guard becomes an end if it is linear in the loop variable and reads no data; the others stay. Loops on
+    threads and unrolled loops keep their ends.
+
+    Guarantee: the same stores in the same order.
 
     Parameters
     ----------
     kept: loops that keep their ends.
     """
+
+    def follow(loop: For, cursor: Cursor) -> Stmt:
+        return _following(loop, cursor.scope) if loop.var not in kept else _until_vacant(_with_one_guard(loop))
+
     with intset.using(tiers=tiers_within(Effort.LOOK_UP)):
-        return f.with_body(drive(_follow(f.body, scope_of(f), kept)))
+        return f.with_body(rewritten(f.body, Cursor.root(f), leave={For: (follow,)}))
 
 
-def _follow(stmt: Stmt, scope: Scope, kept: Collection[Var]) -> Visit[Stmt]:
-    if isinstance(stmt, Seq):
-        parts: list[Stmt] = []
-        for inner in stmt.stmts:
-            parts.append((yield _follow(inner, scope, kept)))
-            scope = scope.after(inner)
-        return seq(*parts)
-    if isinstance(stmt, If):
-        then = yield _follow(stmt.then, scope.then(stmt), kept)
-        orelse = None if stmt.orelse is None else (yield _follow(stmt.orelse, scope.otherwise(stmt), kept))
-        return If(stmt.cond, then, orelse)
-    if not isinstance(stmt, For):
-        return stmt
-    body = _under_one_guard((yield _follow(stmt.body, scope.inside(stmt), kept)))
-    loop = _until_vacant(replace(stmt, body=body))
+def _following(loop: For, scope: Scope) -> Stmt:
+    """A loop whose ends follow the guard of its body, if it has one that they can follow."""
+    loop = _until_vacant(_with_one_guard(loop))
+    body = loop.body
     if not isinstance(body, If) or body.orelse is not None or not isinstance(body.cond, Cond):
         return loop
-    if loop.kind not in FREE or loop.carried or loop.var in kept:
-        return loop
-    return _followed(loop, body.cond, body.then, scope)
+    return loop if loop.kind not in FREE or loop.carried else _followed(loop, body.cond, body.then, scope)
+
+
+def _with_one_guard(loop: For) -> For:
+    body = _under_one_guard(loop.body)
+    return loop if body is loop.body else replace(loop, body=body)
 
 
 def _under_one_guard(body: Stmt) -> Stmt:

@@ -27,7 +27,9 @@ from intset.expr.definedness import definedness
 from intset.expr.node import Cond, Expr, Var, truth
 from intset.expr.text import shown
 from intset.expr.walk import conjuncts, opaque_terms
+from lowering.nest.driver import Cursor, rewritten
 from lowering.nest.ir import (
+    MOVABLE,
     Assert,
     Assume,
     Evaluate,
@@ -40,13 +42,13 @@ from lowering.nest.ir import (
     Stmt,
     Store,
     checked_function,
+    flat,
     seq,
 )
-from lowering.nest.scope import Scope, written_in
+from lowering.nest.scope import Scope, parts_of_condition, proves, written_in
 from lowering.nest.undef import has_undef
 from lowering.nest.walk import (
-    Visit,
-    drive,
+    bound_in,
     map_operands,
     operands,
     range_ends,
@@ -57,19 +59,8 @@ from lowering.nest.walk import (
     with_children,
 )
 from lowering.passes.alpha_renaming import with_fresh_names
-from lowering.passes.places import (
-    MOVABLE,
-    Entry,
-    Place,
-    Report,
-    bound_in,
-    flat,
-    given_inputs,
-    parts_of_condition,
-    proves,
-    root_of,
-    why_not_total,
-)
+from lowering.passes.definedness import given_inputs, why_not_total
+from lowering.passes.report import Entry, Report
 from lowering.passes.stores.assumptions import check_assumptions
 
 CONDITIONS: Final = ("if", "select", "boolean")
@@ -105,51 +96,45 @@ def hoist_expression(
         if any(word not in known for word in listed(words, what, "a list of words")):
             raise InputError(f"{what} are some of {', '.join(known)}, not {shown(words)}")
     check_assumptions(f)
-    said = Report(f)
-    body = drive(_Hoist(f, frozenset(conditions), frozenset(lets), said).visit(root_of(f)))
-    said.give(report)
+    rules = _Unswitching(f, frozenset(conditions), frozenset(lets))
+    body = rewritten(f.body, Cursor.root(f), leave={For: (rules.unswitch,)})
+    rules.said.give(report)
     return f.with_body(body)
 
 
-class _Hoist:
-    def __init__(self, f: Function, conditions: frozenset[str], lets: frozenset[str], said: Report) -> None:
-        self.conditions, self.lets, self.said = conditions, lets, said
+class _Unswitching:
+    """The rule of `hoist_expression`.
+
+    Attributes
+    ----------
+    readable: the parameters whose elements may be read before any loop.
+    """
+
+    def __init__(self, f: Function, conditions: frozenset[str], lets: frozenset[str]) -> None:
+        self.conditions, self.lets, self.said = conditions, lets, Report(f)
         self.readable = given_inputs(f)
-        self.written = written_in(f.body)
 
-    def visit(self, place: Place) -> Visit[Stmt]:
-        inner: list[Stmt] = []
-        for child in place.inside():
-            inner.append((yield self.visit(child)))  # noqa: PERF401  # a comprehension cannot yield
-        stmt = place.stmt
-        if isinstance(stmt, Seq):
-            return seq(*inner)
-        if inner:
-            stmt = with_children(stmt, tuple(inner))
-        return self.loop(stmt, place) if isinstance(stmt, For) else stmt
-
-    def loop(self, loop: For, place: Place) -> Stmt:
-        """What stands in the place of a loop, whose body is done."""
+    def unswitch(self, loop: For, cursor: Cursor) -> Stmt:
+        """Move names and conditions that a loop does not change before it, the outermost condition first."""
         moved: list[Let] = []
         if "statement" in self.lets:
-            moved, loop = self.names(loop, place)
-        found = self.condition(loop, place)
-        if found is None:
+            moved, loop = self.names(loop, cursor)
+        split = self.condition(loop, cursor)
+        if split is None:
             return seq(*moved, loop)
-        cond, then, orelse, needed = found
-        scope = place.scope
+        cond, then, orelse, needed = split
+        scope = cursor.scope
         for let in (*moved, *needed):
             scope = scope.after(let)
-        inner = Place(then, place.path, scope.where(cond), place.loops)
-        made = self.loop(then, inner) if isinstance(then, For) else then
-        other = orelse
+        if isinstance(then, For):
+            then = self.unswitch(then, cursor.moved(scope=scope.where(cond)))
         if isinstance(orelse, For):
-            other = self.loop(orelse, Place(orelse, place.path, scope, place.loops))
-        return seq(*moved, *needed, If(cond, made, other))
+            orelse = self.unswitch(orelse, cursor.moved(scope=scope))
+        return seq(*moved, *needed, If(cond, then, orelse))
 
     # -- names --------------------------------------------------------------------------------------------------
 
-    def names(self, loop: For, place: Place) -> tuple[list[Let], For]:
+    def names(self, loop: For, place: Cursor) -> tuple[list[Let], For]:
         """The names that a loop does not change, and the loop without them."""
         if loop.kind not in MOVABLE:
             return [], loop
@@ -195,7 +180,7 @@ class _Hoist:
 
     # -- conditions ---------------------------------------------------------------------------------------------
 
-    def condition(self, loop: For, place: Place) -> tuple[Truth, Stmt, Stmt | None, list[Let]] | None:
+    def condition(self, loop: For, place: Cursor) -> tuple[Truth, Stmt, Stmt | None, list[Let]] | None:
         """A condition to be tested before the loop, what then stands there, what else, and the names it needs."""
         stmts = flat(loop.body)
         for k, stmt in enumerate(stmts):
@@ -205,7 +190,7 @@ class _Hoist:
         return None
 
     def candidate(
-        self, loop: For, stmts: list[Stmt], k: int, stmt: Stmt, place: Place
+        self, loop: For, stmts: list[Stmt], k: int, stmt: Stmt, place: Cursor
     ) -> tuple[Truth, Stmt, Stmt | None, list[Let]] | None:
         for cond, kind in self.offered(stmt):
             is_alone = all(isinstance(s, Let) for s in stmts[:k]) and k == len(stmts) - 1
@@ -247,7 +232,7 @@ class _Hoist:
         return None
 
     def refuse(
-        self, cond: Truth, changed: set[Parameter | Tensor], loop: For, scope: Scope, is_first: bool, place: Place
+        self, cond: Truth, changed: set[Parameter | Tensor], loop: For, scope: Scope, is_first: bool, place: Cursor
     ) -> None:
         reason = self.why_not(cond, changed, loop, scope, is_first)
         self.said.say(place.path, False, f"{cond!r} stays in the loop: {reason}", what=repr(cond))
@@ -266,7 +251,7 @@ class _Hoist:
                 found += [(truth_value(node.args[0]), "select") for node in walk.nodes(operand) if node.op in _SELECTS]
         return found
 
-    def required(self, cond: Truth, loop: For, before: list[Stmt], place: Place) -> list[Let]:
+    def required(self, cond: Truth, loop: For, before: list[Stmt], place: Cursor) -> list[Let]:
         """The names before a condition that it needs and that can go before the loop with it."""
         if not self.lets:
             return []

@@ -1,4 +1,8 @@
-"""`remove_assume`: assumptions leave the nest; what the user said is kept beside it."""
+"""Assumptions: their removal, those that are refuted, and which of those marked "proved" the dataflow proves.
+
+A mark is a claim like any other, which anybody can type. It is checked where a nest is read from text, where it is
+printed, and where an assumption would leave the nest without a requirement.
+"""
 
 from __future__ import annotations
 
@@ -13,20 +17,22 @@ from bound.tir.value import parameter
 from intset.errors import InputError
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.text import shown
-from lowering.nest.driver import Cursor, rewritten
-from lowering.nest.ir import Allocate, Assume, For, Function, If, Let, Requirement, Seq, Stmt, checked_function, seq
-from lowering.nest.scope import written_in
+from lowering.nest.driver import Cursor, cursor_of, cursors, rewritten, with_statements
+from lowering.nest.ir import Allocate, Assume, Function, If, Let, Requirement, Seq, Stmt, checked_function, seq
+from lowering.nest.scope import proof_of, proves, written_in
 from lowering.nest.undef import has_undef, permission
-from lowering.nest.walk import Visit, drive, statements, tensors_read
-from lowering.passes.places import Entry, Place, Report, places, proof_of, proves, root_of
-from lowering.passes.stores.reaching_values import Known
+from lowering.nest.walk import statements, tensors_read
+from lowering.passes.report import Entry, Report
+from lowering.passes.stores.reaching_values import ReachingValues
 
 
 def remove_assume(f: Function, report: list[Entry] | None = None) -> Function:
-    """Remove the assumptions: those that the dataflow proves are gone, each other one is in `requires`.
+    """Remove assumptions: proved ones disappear, each other one moves to `requires`.
 
-    It comes last: passes after it no longer know what was assumed. An assumption that lets storage be read which
-    nothing writes stays.
+    It comes last: passes after it no longer know what was assumed. An assumption that permits to read allocated storage
+    that nothing writes stays.
+
+    Guarantee: what the result relies on is in its `requires`, or was proved.
 
     Parameters
     ----------
@@ -39,57 +45,55 @@ def remove_assume(f: Function, report: list[Entry] | None = None) -> Function:
     checked_function(f, "remove_assume")
     check_assumptions(f)
     f = with_checked_claims(f)
-    said = Report(f)
+    decisions = Report(f)
     local = {stmt.tensor for stmt in statements(f.body) if isinstance(stmt, Allocate)}
     required: list[Requirement] = []
 
-    def visit(place: Place, names: tuple[Let, ...]) -> Visit[Stmt]:
-        stmt = place.stmt
-        if isinstance(stmt, Assume):
-            lets = permission(stmt.cond)
-            if lets is not None and lets[1] in local and not stmt.proved:
-                said.say(place.path, False, f"it lets {lets[1].name} be read before it is written")
-                return stmt
-            if stmt.proved:
-                said.say(place.path, True, "it is proved")
-            else:
-                said.say(place.path, True, "it moves to the requirements")
-                required.append(Requirement(stmt.cond, _within(place, names)))
-            return Seq()
-        inner: list[Stmt] = []
-        for child in place.inside():
-            inner.append((yield visit(child, names)))
-            if isinstance(child.stmt, Let):
-                names = (*names, child.stmt)
-        if isinstance(stmt, Seq):
-            return seq(*inner)
-        if isinstance(stmt, For):
-            return replace(stmt, body=inner[0])
-        if isinstance(stmt, If):
-            return If(stmt.cond, inner[0], inner[1] if len(inner) > 1 else None)
-        return stmt
+    def remove(stmt: Assume, cursor: _WithNames) -> Stmt:
+        permitted = permission(stmt.cond)
+        if permitted is not None and permitted[1] in local and not stmt.proved:
+            decisions.say(cursor.path, False, f"it lets {permitted[1].name} be read before it is written")
+            return stmt
+        decisions.say(cursor.path, True, "it is proved" if stmt.proved else "it moves to the requirements")
+        if not stmt.proved:
+            required.append(Requirement(stmt.cond, _within(stmt, cursor)))
+        return Seq()
 
-    body = drive(visit(root_of(f), ()))
-    said.give(report)
+    body = rewritten(f.body, _WithNames.root(f).moved(names=()), leave={Assume: (remove,)})
+    decisions.give(report)
     return replace(f, body=body, requires=(*f.requires, *required))
 
 
-def _within(place: Place, names: tuple[Let, ...]) -> Stmt:
-    """The assumption inside the loops and branches around it."""
-    made: Stmt = place.stmt
-    for branch, holds in reversed(place.guards):
-        made = If(branch.cond, made) if holds else If(branch.cond, Seq(), made)
-    made = seq(*names, made)
-    for loop in reversed(place.loops):
-        made = replace(loop, body=made)
-    return made
+class _WithNames(Cursor):
+    """A cursor with the names in sight."""
+
+    __slots__ = ("names",)
+    names: tuple[Let, ...]
+
+    def after(self, old: Stmt, new: Stmt) -> _WithNames:
+        here = super().after(old, new)
+        return here.moved(names=(*self.names, old)) if isinstance(old, Let) else here
+
+
+def _within(assumption: Stmt, cursor: _WithNames) -> Stmt:
+    """An assumption inside the loops, names and branches around it."""
+    nest = assumption
+    for branch, holds in reversed(cursor.branches):
+        nest = If(branch.cond, nest) if holds else If(branch.cond, Seq(), nest)
+    nest = seq(*cursor.names, nest)
+    for loop in reversed(cursor.loops):
+        nest = replace(loop, body=nest)
+    return nest
+
+
+# -- claims --------------------------------------------------------------------------------------------------------
 
 
 _CHECKED: Final[WeakKeyDictionary[Function, Function]] = WeakKeyDictionary()
 
 
 def with_checked_claims(f: Function) -> Function:
-    """The function in which an assumption is marked as proved only where the dataflow proves it.
+    """Remove the mark "proved" of assumptions that the dataflow does not prove.
 
     Guarantee: what stays marked follows from the stores of the nest and from assumptions before it in time, each of
     which is proved or the user's word. No assumption is marked that was not.
@@ -103,72 +107,67 @@ def with_checked_claims(f: Function) -> Function:
 
 
 def _checked(f: Function) -> Function:
-    known = Known(f)
-    refused = {
-        place.path
-        for place in places(f)
-        if isinstance(place.stmt, Assume) and place.stmt.proved and not _follows(f, place, known)
+    reaching = ReachingValues(f)
+    demoted = {
+        cursor.path: replace(cursor.stmt, proved=False)
+        for cursor in cursors(f)
+        if isinstance(cursor.stmt, Assume) and cursor.stmt.proved and not _follows(f, cursor.stmt, cursor, reaching)
     }
-    if not refused:
-        return f
-
-    def demote(stmt: Assume, cursor: Cursor) -> Assume:
-        return replace(stmt, proved=False) if cursor.path in refused else stmt
-
-    return f.with_body(rewritten(f.body, Cursor.root(f), leave={Assume: (demote,)}))
+    return with_statements(f, demoted)
 
 
-def _follows(f: Function, place: Place, known: Known) -> bool:
+def _follows(f: Function, claim: Assume, cursor: Cursor, reaching: ReachingValues) -> bool:
     """Whether an assumption is proved by what the nest does before it."""
-    assert isinstance(place.stmt, Assume)
-    if has_undef(place.stmt.cond):
-        return _is_readable(f, place)
-    return known.decides(place, place.stmt.cond) is True
+    if has_undef(claim.cond):
+        return _is_readable(f, claim, cursor)
+    return reaching.decides(cursor, claim.cond) is True
 
 
-def _is_readable(f: Function, place: Place) -> bool:
+def _is_readable(f: Function, claim: Assume, cursor: Cursor) -> bool:
     """Whether the element that `c or T[i] == undef()` permits to read holds something wherever c is false."""
-    assert isinstance(place.stmt, Assume)
-    permitted = permission(place.stmt.cond)
+    permitted = permission(claim.cond)
     if permitted is None:
         return False
     unless, tensor, indices = permitted
-    held = element(tensor, indices)
-    name: Parameter = Var("held") if isinstance(held, Expr) else parameter("held", tensor.dtype)
-    probe = Let(name, held)
+    contents = element(tensor, indices)
+    name: Parameter = Var("held") if isinstance(contents, Expr) else parameter("held", tensor.dtype)
+    probe = Let(name, contents)
     body: Stmt = If(together(*(negation(cond) for cond in unless)), probe) if unless else probe
-
-    def put_probe(stmt: Assume, cursor: Cursor) -> Stmt:
-        return body if cursor.path == place.path else stmt
-
-    g = f.with_body(rewritten(f.body, Cursor.root(f), leave={Assume: (put_probe,)}))
-    at = next(one for one in places(g) if one.stmt is probe)
-    sources = Known(g).sources(at).get(held, ())
+    g = with_statements(f, {cursor.path: body})
+    at = cursor_of(g, probe)
+    sources = ReachingValues(g).sources(at).get(contents, ())
     return bool(sources) and all(s.kind in ("store", "assume") or proves(at.scope, ~s.where) for s in sources)
 
 
-def check_assumptions(f: Function) -> Known | None:
-    """Refuse an assumption that cannot hold where it stands; the dataflow of the function, if that was asked.
+# -- refuted assumptions ---------------------------------------------------------------------------------------------
+
+
+def check_assumptions(f: Function) -> ReachingValues | None:
+    """Refuse a nest with an assumption that is proved false where it stands.
+
+    Returns
+    -------
+    The reaching values of the function, if they were asked.
 
     Raises
     ------
-    InputError: one is proved to be false.
+    InputError: an assumption is proved false.
     """
     if not any(isinstance(stmt, Assume) for stmt in statements(f.body)):
         return None
     written = written_in(f.body)
-    known: Known | None = None
-    for place in places(f):
-        stmt = place.stmt
+    reaching: ReachingValues | None = None
+    for cursor in cursors(f):
+        stmt = cursor.stmt
         if not isinstance(stmt, Assume) or has_undef(stmt.cond):
             continue
         is_false = False
         if any(t in written for t in tensors_read(stmt.cond)):
-            known = known or Known(f)
-            is_false = known.refutes(place, stmt.cond)
+            reaching = reaching or ReachingValues(f)
+            is_false = reaching.refutes(cursor, stmt.cond)
         elif isinstance(stmt.cond, Cond):
-            proof = proof_of(place.scope, ~stmt.cond)
+            proof = proof_of(cursor.scope, ~stmt.cond)
             is_false = bool(proof) and not proof.vacuous
         if is_false:
             raise InputError(f"the assumption {shown(stmt.cond)} is false wherever it is reached")
-    return known
+    return reaching

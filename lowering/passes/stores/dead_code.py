@@ -9,12 +9,11 @@ from typing import Final
 
 import intset
 from bound.tensor import Tensor
-from bound.tir import build
 from bound.tir.reduce import Parameter
 from bound.tir.value import Operand, Value
 from intset.config import Effort, tiers_within
 from intset.expr.node import Cond, Expr, truth
-from lowering.nest.driver import Cursor, rewritten
+from lowering.nest.driver import Cursor, Descent, StmtRules, cursors, rewritten
 from lowering.nest.ir import (
     Allocate,
     Assume,
@@ -28,16 +27,12 @@ from lowering.nest.ir import (
     Stmt,
     Store,
     checked_function,
-    is_empty,
     seq,
 )
-from lowering.nest.scope import Scope
+from lowering.nest.scope import Scope, proof_of, proves
 from lowering.nest.undef import has_undef
 from lowering.nest.walk import (
-    Visit,
     calls,
-    children,
-    drive,
     operands,
     range_ends,
     replaced,
@@ -46,24 +41,52 @@ from lowering.nest.walk import (
     touched,
     variables,
 )
-from lowering.passes.places import Entry, Place, Report, places, proof_of, proves, root_of
+from lowering.passes.report import Entry, Report
+from lowering.passes.simplify import drop_idle_branch, drop_idle_loop
 from lowering.passes.stores.assumptions import check_assumptions
-from lowering.passes.stores.reaching_values import Case, Known, same
+from lowering.passes.stores.reaching_values import ReachingValues, ValueCase, same
 
 
 def drop_dead(f: Function) -> Function:
-    """The function without the computation of tensors that no output depends on, and of names that nothing uses.
+    """Drop the computation of tensors that no output depends on, and names that nothing uses.
 
     A tensor that only its own elements are computed from counts as not read.
+
+    Guarantee: parameters end with the same elements, and host calls see the same arrays.
     """
     checked_function(f, "drop_dead")
     live = _live_tensors(f)
     while True:  # a name may be used by a name that nothing uses
         used = {v for stmt in statements(f.body) if _is_live(stmt, live) for v in variables(*operands(stmt))}
-        new = f.with_body(drive(_visit(f.body, live, used)))
+        new = f.with_body(_without_dead(f.body, live, used))
         if _names(new) == _names(f):
             return new
         f = new
+
+
+def _without_dead(root: Stmt, live: set[Tensor], used: set[Parameter]) -> Stmt:
+    """A nest without stores and storage of tensors that are not live, and without names that are not used."""
+
+    def drop_store(stmt: Stmt, _: Descent) -> Stmt:
+        return stmt if _is_live(stmt, live) else Seq()
+
+    def drop_name(stmt: Let, _: Descent) -> Stmt:
+        return stmt if stmt.var in used else Seq()
+
+    rules: StmtRules[Descent] = {
+        Store: (drop_store,),
+        Allocate: (drop_store,),
+        Let: (drop_name,),
+        For: (drop_idle_loop, _drop_unused_carries),
+        If: (drop_idle_branch,),
+    }
+    return rewritten(root, Descent(), leave=rules)
+
+
+def _drop_unused_carries(loop: For, _: Descent) -> For:
+    """Drop the variables that a loop carries and nothing in it needs."""
+    needed = _needed(loop, loop.body)
+    return loop if len(needed) == len(loop.carried) else replace(loop, carried=needed)
 
 
 def _names(f: Function) -> int:
@@ -106,24 +129,6 @@ def _needed(loop: For, body: Stmt) -> tuple[Carry, ...]:
     return tuple(c for c in loop.carried if c in needed)
 
 
-def _visit(stmt: Stmt, live: set[Tensor], used: set[Parameter]) -> Visit[Stmt]:
-    if isinstance(stmt, Seq):
-        parts: list[Stmt] = []
-        for inner in stmt.stmts:
-            parts.append((yield _visit(inner, live, used)))  # noqa: PERF401  # a comprehension cannot yield
-        return seq(*parts)
-    if isinstance(stmt, For):
-        body = yield _visit(stmt.body, live, used)
-        return Seq() if is_empty(body) else replace(stmt, body=body, carried=_needed(stmt, body))
-    if isinstance(stmt, If):
-        then = yield _visit(stmt.then, live, used)
-        orelse = None if stmt.orelse is None else (yield _visit(stmt.orelse, live, used))
-        nothing_else = orelse is None or is_empty(orelse)
-        return Seq() if is_empty(then) and nothing_else else If(stmt.cond, then, None if nothing_else else orelse)
-    is_dead = not _is_live(stmt, live) or (isinstance(stmt, Let) and stmt.var not in used)
-    return Seq() if is_dead else stmt
-
-
 def without_unused(stmt: Stmt) -> Stmt:
     """A sequence without the storage that nothing in it uses."""
     parts = stmt.stmts if isinstance(stmt, Seq) else (stmt,)
@@ -137,10 +142,12 @@ MAX_ROUNDS: Final = 6  # of removing what what was removed made dead
 
 
 def remove_no_op(f: Function, report: list[Entry] | None = None) -> Function:
-    """The function without statements that do nothing.
+    """Remove statements that do nothing.
 
     Gone are stores whose value nobody reads, stores of what the element holds already, branches and loops with nothing
     in them, storage and names that nothing uses.
+
+    Guarantee: parameters end with the same elements; no statement is added.
 
     Parameters
     ----------
@@ -151,61 +158,84 @@ def remove_no_op(f: Function, report: list[Entry] | None = None) -> Function:
     InputError: an assumption of the nest is proved false.
     """
     checked_function(f, "remove_no_op")
-    checked = check_assumptions(f)
-    said = Report(f)
-    origin = {id(place.stmt): place.path for place in places(f)}
-    keep: list[Function | Stmt] = [f]  # the statements whose ids are keys
+    reaching = check_assumptions(f)
+    report_of_stores = _StoreReport(f)
     for _ in range(MAX_ROUNDS):
-        before = f
-        known, checked = checked or Known(f), None
-        gone = _dead(known, said, origin) or _kept(known, said, origin)
-        f = _without(f, gone, origin)
-        if f is before:
+        reaching = reaching or ReachingValues(f)
+        gone = _dead_stores(reaching, report_of_stores) or _redundant_stores(reaching, report_of_stores)
+        if not gone:
             break
-        keep.append(f)
+        f, reaching = report_of_stores.without(f, gone), None
     else:
-        said.say(
-            root_of(f).path, False, f"after {MAX_ROUNDS} rounds more may be left: the budget is spent", what="rounds"
+        report_of_stores.say(
+            (), False, f"after {MAX_ROUNDS} rounds more may be left: the budget is spent", what="rounds"
         )
-    said.give(report)
+    report_of_stores.give(report)
     return _tidy(f)
 
 
-def _path(place: Place, origin: dict[int, tuple[int, ...]]) -> tuple[int, ...]:
-    return origin.get(id(place.stmt), ())
+class _StoreReport(Report):
+    """A report on the stores of a nest that loses statements: paths are told as they were at first."""
+
+    def __init__(self, f: Function) -> None:
+        super().__init__(f)
+        self._first = {cursor.path: cursor.path for cursor in cursors(f)}
+
+    def store(self, cursor: Cursor, done: bool, reason: str, point: tuple[int, ...] | None = None) -> None:
+        self.say(self._first.get(cursor.path, ()), done, reason, point)
+
+    def without(self, f: Function, gone: set[tuple[int, ...]]) -> Function:
+        """The function without the statements at some paths, and without loops and branches left empty."""
+        first: dict[int, tuple[int, ...]] = {}
+
+        def drop(stmt: Stmt, cursor: Cursor) -> Stmt:
+            return Seq() if cursor.path in gone else stmt
+
+        def note_path(stmt: Stmt, cursor: Cursor) -> Stmt:
+            first[id(stmt)] = self._first.get(cursor.path, ())
+            return stmt
+
+        rules: StmtRules[Cursor] = {
+            Stmt: (drop, note_path),
+            For: (drop_idle_loop, note_path),
+            If: (drop_idle_branch, note_path),
+            Seq: (),
+        }
+        new = f.with_body(rewritten(f.body, Cursor.root(f), leave=rules))
+        self._first = {cursor.path: first[id(cursor.stmt)] for cursor in cursors(new)}
+        return new
 
 
-def _dead(known: Known, said: Report, origin: dict[int, tuple[int, ...]]) -> set[tuple[int, ...]]:
-    """The stores of which every instance is dead or changes nothing by what its own operands hold."""
-    found: set[tuple[int, ...]] = set()
-    for place in places(known.f):
-        if not isinstance(place.stmt, Store):
+def _dead_stores(reaching: ReachingValues, report: _StoreReport) -> set[tuple[int, ...]]:
+    """The stores, by path, of which every instance is dead or changes nothing by what its own operands hold."""
+    gone: set[tuple[int, ...]] = set()
+    for cursor in cursors(reaching.f):
+        if not isinstance(cursor.stmt, Store):
             continue
-        dead = known.dead(place)
-        unread = proof_of(place.scope, dead)
+        dead = reaching.dead(cursor)
+        unread = proof_of(cursor.scope, dead)
         if unread:
-            said.say(_path(place, origin), True, "nobody reads its value")
-            found.add(place.path)
-            continue
-        if known.changes_nothing(place, place.scope.where(~dead)):
-            said.say(_path(place, origin), True, "the element holds that value already")
-            found.add(place.path)
-            continue
-        said.say(_path(place, origin), False, "its value is read, or kept at the end", place.point(unread))
-    return found
+            report.store(cursor, True, "nobody reads its value")
+            gone.add(cursor.path)
+        elif reaching.changes_nothing(cursor, cursor.scope.where(~dead)):
+            report.store(cursor, True, "the element holds that value already")
+            gone.add(cursor.path)
+        else:
+            report.store(cursor, False, "its value is read, or kept at the end", cursor.point(unread))
+    return gone
 
 
-def _kept(known: Known, said: Report, origin: dict[int, tuple[int, ...]]) -> set[tuple[int, ...]]:
-    """The stores of a value that is known to be there, by what was stored before."""
-    f = known.f
+def _redundant_stores(reaching: ReachingValues, report: _StoreReport) -> set[tuple[int, ...]]:
+    """The stores, by path, of a value that the element holds already, by what was stored before."""
+    f = reaching.f
     writers = Counter(t for stmt in statements(f.body) for t in _written_or_assumed(stmt))
-    found: set[tuple[int, ...]] = set()
-    for place in places(f):
-        stmt = place.stmt
-        if isinstance(stmt, Store) and writers[stmt.tensor] > 1 and _holds_already(place, known):
-            said.say(_path(place, origin), True, "the element holds that value already")
-            found.add(place.path)
-    return found
+    gone: set[tuple[int, ...]] = set()
+    for cursor in cursors(f):
+        stmt = cursor.stmt
+        if isinstance(stmt, Store) and writers[stmt.tensor] > 1 and _holds_already(stmt, cursor, reaching):
+            report.store(cursor, True, "the element holds that value already")
+            gone.add(cursor.path)
+    return gone
 
 
 def _written_or_assumed(stmt: Stmt) -> tuple[Tensor, ...]:
@@ -215,24 +245,22 @@ def _written_or_assumed(stmt: Stmt) -> tuple[Tensor, ...]:
     return tensors_read(stmt.cond) if isinstance(stmt, Assume) else ()
 
 
-def _holds_already(place: Place, known: Known) -> bool:
+def _holds_already(stmt: Store, cursor: Cursor, reaching: ReachingValues) -> bool:
     """Whether the element of a store holds its value before it."""
-    stmt = place.stmt
-    assert isinstance(stmt, Store)
     if has_undef(stmt.value):
         return False
-    if any(not proves(place.scope, ~cond) for cond in known.not_told(place)):
+    if any(not proves(cursor.scope, ~cond) for cond in reaching.unexplained(cursor)):
         return False
-    cases: list[Case] | None = None
-    sources = known.held(place)
+    cases: list[ValueCase] | None = None
+    sources = reaching.before_store(cursor)
     for source in sources:
-        here = place.scope.where(source.where)
+        here = cursor.scope.where(source.where)
         if proves(here, truth(False)):
             continue
         if source.value is None:
             return False
         value = source.value
-        cases = list(known.cases(place, stmt.value)) if cases is None else cases
+        cases = list(reaching.cases(cursor, stmt.value)) if cases is None else cases
         if not all(_equal(case.values, case.where, stmt, value, here) for case in cases):
             return False
     return bool(sources)
@@ -248,64 +276,12 @@ def _equal(values: Mapping[Operand, Operand], where: Sequence[Cond], stmt: Store
     return same(stmt, value, here) if isinstance(value, Value) else False
 
 
-def _without(f: Function, gone: set[tuple[int, ...]], origin: dict[int, tuple[int, ...]]) -> Function:
-    """The function without the statements at these paths."""
-    if not gone:
-        return f
-
-    def visit(place: Place) -> Visit[Stmt]:
-        stmt = place.stmt
-        if place.path in gone:
-            return Seq()
-        inner: list[Stmt] = []
-        for child in place.inside():
-            inner.append((yield visit(child)))  # noqa: PERF401  # a comprehension cannot yield
-        made = rebuilt(stmt, inner)
-        if made is not stmt and id(stmt) in origin:
-            origin[id(made)] = origin[id(stmt)]
-        return made
-
-    return f.with_body(drive(visit(root_of(f))))
-
-
-def rebuilt(stmt: Stmt, inner: list[Stmt]) -> Stmt:
-    """A statement with other statements inside; what then does nothing is empty."""
-    if isinstance(stmt, Seq):
-        return seq(*inner)
-    if isinstance(stmt, For):
-        return Seq() if is_empty(inner[0]) else replace(stmt, body=inner[0])
-    if isinstance(stmt, If):
-        orelse = inner[1] if len(inner) > 1 and not is_empty(inner[1]) else None
-        if not is_empty(inner[0]):
-            return If(stmt.cond, inner[0], orelse)
-        return Seq() if orelse is None else If(build.negation(stmt.cond), orelse)
-    return stmt
-
-
 def _tidy(f: Function) -> Function:
-    """The function without empty loops and branches, and without storage and names that nothing uses."""
+    """Drop empty loops and branches, and storage and names that nothing uses, until nothing changes."""
     while True:
-        used: set[Tensor] = set()
-        names: set[Parameter] = set()
-        for stmt in statements(f.body):
-            used.update(tensors_read(*operands(stmt)))
-            names.update(variables(*operands(stmt)))
-            if isinstance(stmt, Store):
-                used.add(stmt.tensor)
-            elif isinstance(stmt, Evaluate):
-                used.update((*stmt.reads, *stmt.writes))
-
-        def visit(stmt: Stmt, used: set[Tensor] = used, names: set[Parameter] = names) -> Visit[Stmt]:
-            if isinstance(stmt, Allocate) and stmt.tensor not in used:
-                return Seq()
-            if isinstance(stmt, Let) and stmt.var not in names:
-                return Seq()
-            inner: list[Stmt] = []
-            for child in children(stmt):
-                inner.append((yield visit(child)))  # noqa: PERF401  # a comprehension cannot yield
-            return rebuilt(stmt, inner) if inner or isinstance(stmt, Seq) else stmt
-
-        new = f.with_body(drive(visit(f.body)))
+        used = set(touched(f.body)).union(*((*call.reads, *call.writes) for call in calls(f.body)))
+        names = {v for stmt in statements(f.body) for v in variables(*operands(stmt))}
+        new = f.with_body(_without_dead(f.body, used, names))
         if sum(1 for _ in statements(new.body)) == sum(1 for _ in statements(f.body)):
             return new
         f = new

@@ -19,6 +19,7 @@ from bound.tir.walk import loaded_tensor, nodes, read_indices
 from intset.expr.build import logical_and, logical_or
 from intset.expr.node import Cond, truth
 from intset.expr.walk import is_small
+from lowering.nest.driver import Cursor, cursor_of, cursors, rewritten
 from lowering.nest.ir import (
     Allocate,
     Assert,
@@ -32,27 +33,17 @@ from lowering.nest.ir import (
     Stmt,
     Store,
     checked_function,
-    seq,
 )
-from lowering.nest.scope import Scope
+from lowering.nest.scope import Scope, parts_of_condition, proof_of, proves
 from lowering.nest.tensors import is_outside, padding_of, storage_of
 from lowering.nest.undef import deciding_tensors, has_undef
-from lowering.nest.walk import Visit, drive, operands, statements, with_children
+from lowering.nest.walk import operands, statements
+from lowering.passes.definedness import why_not_total
 from lowering.passes.loops.fusion import conflict
-from lowering.passes.places import (
-    Entry,
-    Place,
-    Report,
-    parts_of_condition,
-    places,
-    proof_of,
-    proves,
-    root_of,
-    why_not_total,
-)
+from lowering.passes.report import Entry, Report
 from lowering.passes.simplify import mirrored
 from lowering.passes.stores.assumptions import check_assumptions
-from lowering.passes.stores.reaching_values import Known
+from lowering.passes.stores.reaching_values import ReachingValues
 
 MAX_ROUNDS: Final = 8  # of trying fewer guards
 MAX_NODES: Final = 48  # of a guard that is put in
@@ -68,7 +59,7 @@ class _Guard:
     is_exposed: whether a part that stays is computed behind one that is dropped, so in more cases than before.
     """
 
-    def __init__(self, place: Place, parts: list[Truth], rest: list[Truth], is_exposed: bool = False) -> None:
+    def __init__(self, place: Cursor, parts: list[Truth], rest: list[Truth], is_exposed: bool = False) -> None:
         self.place, self.parts, self.rest, self.is_exposed = place, parts, rest, is_exposed
 
 
@@ -113,7 +104,7 @@ def _without_parts(f: Function, said: Report) -> Function:
 def _guards(f: Function, said: Report) -> list[_Guard]:
     """The guards that may be dropped, as far as that is seen without the dataflow."""
     found = []
-    for place in places(f):
+    for place in cursors(f):
         stmt = place.stmt
         if not isinstance(stmt, If):
             continue
@@ -137,7 +128,7 @@ def _dropped(f: Function, guards: list[_Guard], said: Report) -> tuple[Function,
         if not wanted:
             return f, set()
         made, where = _without_guards(f, wanted)
-        known = Known(made)
+        known = ReachingValues(made)
         idle = cache(partial(_idle, where, known))
         races = _Races(made)
         refused: dict[tuple[int, ...], tuple[str, tuple[int, ...] | None]] = {}
@@ -167,52 +158,52 @@ class _Races:
         self._f = f
         self._found: dict[int, str | None] = {}
 
-    def around(self, place: Place) -> str | None:
+    def around(self, place: Cursor) -> str | None:
         """Why a statement may not run more often in the parallel loops around it."""
         for loop in place.loops:
             if loop.kind is LoopKind.PARALLEL and id(loop) not in self._found:
-                one = next(p for p in places(self._f) if p.stmt is loop)
-                self._found[id(loop)] = None if conflict(one, one) is None else str(loop.var)
+                at = cursor_of(self._f, loop)
+                self._found[id(loop)] = None if conflict(loop, loop, at) is None else str(loop.var)
         raced = (self._found.get(id(loop)) for loop in place.loops)
         var = next((var for var in raced if var is not None), None)
         return None if var is None else f"iterations of {var}, which run side by side, might meet at one element"
 
 
 def _without_guards(
-    f: Function, wanted: dict[tuple[int, ...], _Guard]
-) -> tuple[Function, list[tuple[Place, list[_Guard]]]]:
+    f: Function, dropped: dict[tuple[int, ...], _Guard]
+) -> tuple[Function, list[tuple[Cursor, list[_Guard]]]]:
     """The function without guards, and its statements that stood under them, each with those guards."""
     under: dict[int, list[_Guard]] = {}
-    kept: list[Stmt] = []
 
-    def visit(place: Place, around: list[_Guard]) -> Visit[Stmt]:
-        stmt = place.stmt
-        guard = wanted.get(place.path)
-        inner: list[Stmt] = []
-        for child in place.inside():
-            inner.append((yield visit(child, [*around, guard] if guard is not None else around)))  # noqa: PERF401
-        if isinstance(stmt, Seq):
-            return seq(*inner)
-        if guard is not None and not guard.rest:
-            return inner[0]
-        made = with_children(stmt, tuple(inner)) if inner else replace(stmt) if around else stmt
-        if guard is not None:
-            made = If(together(*guard.rest), inner[0])
-            around = [*around, guard] if guard.is_exposed else around
+    def note(stmt: Stmt, cursor: Cursor) -> Stmt:
+        around = [guard for k in range(len(cursor.path)) if (guard := dropped.get(cursor.path[:k])) is not None]
+        return noted(stmt, around)
+
+    def drop(branch: If, cursor: Cursor) -> Stmt:
+        guard = dropped.get(cursor.path)
+        if guard is None:
+            return note(branch, cursor)
+        if not guard.rest:
+            return branch.then
+        outer = [g for k in range(len(cursor.path)) if (g := dropped.get(cursor.path[:k])) is not None]
+        return noted(If(together(*guard.rest), branch.then), [*outer, guard] if guard.is_exposed else outer)
+
+    def noted(stmt: Stmt, around: list[_Guard]) -> Stmt:
         if around:
-            under[id(made)] = around
-            kept.append(made)
-        return made
+            stmt = replace(stmt)  # an object of its own: a statement may stand at several places
+            under[id(stmt)] = around
+        return stmt
 
-    made = f.with_body(drive(visit(root_of(f), [])))
-    return made, [(place, under[id(place.stmt)]) for place in places(made) if id(place.stmt) in under]
+    body = rewritten(f.body, Cursor.root(f), leave={Stmt: (note,), If: (drop,), Seq: ()})
+    bare = f.with_body(body)
+    return bare, [(cursor, under[id(cursor.stmt)]) for cursor in cursors(bare) if id(cursor.stmt) in under]
 
 
-def _idle(where: list[tuple[Place, list[_Guard]]], known: Known) -> dict[int, Cond]:
+def _idle(where: list[tuple[Cursor, list[_Guard]]], known: ReachingValues) -> dict[int, Cond]:
     """By line, the new instances of stores whose values are read by no instance but these: together they are for
     nothing, though each may be read by another."""
     found: dict[int, Cond] = {}
-    stores: dict[int, Place] = {}
+    stores: dict[int, Cursor] = {}
     for place, around in where:
         parts = [_against(guard) for guard in around]
         conditions = [cond for cond in parts if cond is not None]
@@ -229,7 +220,7 @@ def _idle(where: list[tuple[Place, list[_Guard]]], known: Known) -> dict[int, Co
 
 
 def _why_not(
-    place: Place, guard: _Guard, known: Known, idle: Callable[[], dict[int, Cond]], races: _Races
+    place: Cursor, guard: _Guard, known: ReachingValues, idle: Callable[[], dict[int, Cond]], races: _Races
 ) -> tuple[str, tuple[int, ...] | None] | None:
     """Why a statement may not run where its guard does not hold."""
     stmt = place.stmt
@@ -279,7 +270,7 @@ def _against(guard: _Guard) -> Cond | None:
 
 
 def _missing(
-    values: tuple[Operand, ...], place: Place, scope: Scope, known: Known
+    values: tuple[Operand, ...], place: Cursor, scope: Scope, known: ReachingValues
 ) -> tuple[str, tuple[int, ...] | None] | None:
     """Why a value may not be there: outside, never written, a trap."""
     total = frozenset(t for t in known.f.inputs)
@@ -325,9 +316,9 @@ def remove_overcompute_through_branching(f: Function, report: list[Entry] | None
     checked_function(f, "remove_overcompute_through_branching")
     checked = check_assumptions(f)
     said = Report(f)
-    known = checked or Known(f)
+    known = checked or ReachingValues(f)
     guards: dict[tuple[int, ...], Cond] = {}
-    for place in places(f):
+    for place in cursors(f):
         if not isinstance(place.stmt, Store):
             continue
         scope = _within(place.stmt, place.scope, f)
@@ -342,20 +333,11 @@ def remove_overcompute_through_branching(f: Function, report: list[Entry] | None
         guards[place.path] = needed
         said.say(place.path, True, f"it matters only where {needed!r}")
     said.give(report)
-    if not guards:
-        return f
 
-    def visit(place: Place) -> Visit[Stmt]:
-        inner: list[Stmt] = []
-        for child in place.inside():
-            inner.append((yield visit(child)))  # noqa: PERF401  # a comprehension cannot yield
-        stmt = place.stmt
-        if isinstance(stmt, Seq):
-            return seq(*inner)
-        made = with_children(stmt, tuple(inner)) if inner else stmt
-        return If(guards[place.path], made) if place.path in guards else made
+    def guard_store(stmt: Store, cursor: Cursor) -> Stmt:
+        return If(guards[cursor.path], stmt) if cursor.path in guards else stmt
 
-    return f.with_body(drive(visit(root_of(f))))
+    return f.with_body(rewritten(f.body, Cursor.root(f), leave={Store: (guard_store,)})) if guards else f
 
 
 def _within(stmt: Store, scope: Scope, f: Function) -> Scope:

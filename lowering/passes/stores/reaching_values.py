@@ -16,14 +16,14 @@ from intset.expr.build import logical_and, logical_not, logical_or
 from intset.expr.node import Cond, Expr, constant_value, truth
 from lowering.dataflow import Dataflow, Source, dataflow
 from lowering.dataflow.accesses import always_read
+from lowering.nest.driver import Cursor
 from lowering.nest.ir import Assume, Function, Store
 from lowering.nest.printer import statement_lines
-from lowering.nest.scope import Scope
+from lowering.nest.scope import Scope, proof_of, proves
 from lowering.nest.tensors import limits_of_elements
 from lowering.nest.text import text
 from lowering.nest.undef import has_undef, unclear_tensors
 from lowering.nest.walk import replaced, statements
-from lowering.passes.places import Place, proof_of, proves
 
 MAX_CASES: Final = 16  # of what the elements in a condition may hold
 _COMPARE: Final[dict[ValueOp, Callable[[float, float], bool]]] = {
@@ -36,14 +36,14 @@ _COMPARE: Final[dict[ValueOp, Callable[[float, float], bool]]] = {
 }
 
 
-class Case(NamedTuple):
+class ValueCase(NamedTuple):
     """Where (a condition on the loops) elements hold what."""
 
     where: tuple[Cond, ...]
     values: dict[Operand, Operand]
 
 
-class Known:
+class ReachingValues:
     """The dataflow of a function, asked about places.
 
     Attributes
@@ -67,30 +67,30 @@ class Known:
             self._unclear = unclear_tensors(self.f)
         return self._unclear
 
-    def line(self, place: Place) -> int:
-        return self._lines[place.path]
+    def line(self, cursor: Cursor) -> int:
+        return self._lines[cursor.path]
 
-    def sources(self, place: Place) -> dict[Operand | Tensor, tuple[Source, ...]]:
+    def sources(self, cursor: Cursor) -> dict[Operand | Tensor, tuple[Source, ...]]:
         """Where what a statement reads comes from."""
-        line = self.line(place)
+        line = self.line(cursor)
         if line not in self._sources:
             self._sources[line] = self.flow.by_element(line)
         return self._sources[line]
 
-    def held(self, place: Place) -> tuple[Source, ...]:
+    def before_store(self, cursor: Cursor) -> tuple[Source, ...]:
         """What the element that a store is to holds before it."""
-        return self.flow.held(self.line(place))
+        return self.flow.held(self.line(cursor))
 
-    def not_told(self, place: Place) -> Iterator[Cond]:
+    def unexplained(self, cursor: Cursor) -> Iterator[Cond]:
         """Where nothing is known of what a store reads, or of the element that it is to."""
-        return self.flow.not_told(self.line(place))
+        return self.flow.not_told(self.line(cursor))
 
-    def dead(self, place: Place, ignoring: Mapping[int, Cond] | None = None) -> Cond:
-        return self.flow.dead(self.line(place), ignoring)
+    def dead(self, cursor: Cursor, ignoring: Mapping[int, Cond] | None = None) -> Cond:
+        return self.flow.dead(self.line(cursor), ignoring)
 
     # -- cases --------------------------------------------------------------------------------------------------
 
-    def cases(self, place: Place, *operands: Operand) -> Iterator[Case]:
+    def cases(self, cursor: Cursor, *operands: Operand) -> Iterator[ValueCase]:
         """What the elements in operands hold, in cases that cover every point at which the operands are computed.
 
         `and`, `or` and `select` read an element at some of these points only, and its sources say nothing of the
@@ -98,7 +98,7 @@ class Known:
 
         Parameters
         ----------
-        operands: parts of the statement at `place`. They may stand in a branch of a choice; then only the points at
+        operands: parts of the statement at `cursor`. They may stand in a branch of a choice; then only the points at
             which that branch is taken matter.
 
         Returns
@@ -108,7 +108,7 @@ class Known:
         told: list[list[tuple[Cond, Operand, Operand | None]]] = []
         count = 1
         if any(loaded_tensor(node) is not None for node in nodes(*operands)):
-            sources = self.sources(place)
+            sources = self.sources(cursor)
             always = always_read(*operands)
             for node in nodes(*operands):
                 tensor = loaded_tensor(node)
@@ -124,22 +124,22 @@ class Known:
                     told.append(values)
         for combination in itertools.product(*told) if count <= MAX_CASES else [()]:
             where = tuple(cond for cond, _, _ in combination)
-            yield Case(where, {node: value for _, node, value in combination if value is not None})
+            yield ValueCase(where, {node: value for _, node, value in combination if value is not None})
 
-    def decides(self, place: Place, part: Operand) -> bool | None:
-        """Whether a condition always, or never, holds at a place; `None` where that is not known."""
+    def decides(self, cursor: Cursor, part: Operand) -> bool | None:
+        """Whether a condition always, or never, holds at a cursor; `None` where that is not known."""
         if has_undef(part):
             return None
-        found = self._decides(place, part, [])
-        facts = self.assumed(place, part) if found is None else []
+        found = self._decides(cursor, part, [])
+        facts = self.assumed(cursor, part) if found is None else []
         for cond in (fact for fact in facts if not isinstance(fact, Cond)):
             if part is cond or build.negation(part) is cond:
                 return part is cond
-        return self._decides(place, part, facts) if facts else found
+        return self._decides(cursor, part, facts) if facts else found
 
-    def _decides(self, place: Place, part: Operand, facts: list[Truth]) -> bool | None:
+    def _decides(self, cursor: Cursor, part: Operand, facts: list[Truth]) -> bool | None:
         answer: bool | None = None
-        for case, here in self._known_to(place, part, facts):
+        for case, here in self._known_to(cursor, part, facts):
             found = decided(_settled(replaced(part, case.values)), here)
             if found is None or (answer is not None and found is not answer):
                 if proves(here, truth(False)):
@@ -148,81 +148,81 @@ class Known:
             answer = found
         return answer
 
-    def refutes(self, place: Place, cond: Operand) -> bool:
-        """Whether a condition is known never to hold at a place that is reached."""
-        if self._refutes(place, cond, []):
+    def refutes(self, cursor: Cursor, cond: Operand) -> bool:
+        """Whether a condition is known never to hold at a cursor that is reached."""
+        if self._refutes(cursor, cond, []):
             return True
-        facts = self.assumed(place, cond)
+        facts = self.assumed(cursor, cond)
         return any(build.negation(cond) is fact for fact in facts) or (
-            bool(facts) and self._refutes(place, cond, facts)
+            bool(facts) and self._refutes(cursor, cond, facts)
         )
 
-    def _refutes(self, place: Place, cond: Operand, facts: list[Truth]) -> bool:
+    def _refutes(self, cursor: Cursor, cond: Operand, facts: list[Truth]) -> bool:
         is_reached = False
-        for case, here in self._known_to(place, cond, facts):
+        for case, here in self._known_to(cursor, cond, facts):
             if not decided(build.negation(_settled(replaced(cond, case.values))), here):
                 return False
             is_reached = is_reached or not proves(here, truth(False))
         return is_reached
 
-    def _known_to(self, place: Place, part: Operand, facts: list[Truth]) -> Iterator[tuple[Case, Scope]]:
+    def _known_to(self, cursor: Cursor, part: Operand, facts: list[Truth]) -> Iterator[tuple[ValueCase, Scope]]:
         """The cases of what is in a condition, and what is known in each."""
         said = [fact for fact in facts if isinstance(fact, Cond)]
-        for case in self.cases(place, part):
+        for case in self.cases(cursor, part):
             known = [*said, *(new for fact in said if (new := replaced(fact, case.values)) is not fact)]
-            yield case, place.scope.where(*case.where).during(*known)
+            yield case, cursor.scope.where(*case.where).during(*known)
 
-    def assumed(self, place: Place, *operands: Operand) -> list[Truth]:
+    def assumed(self, cursor: Cursor, *operands: Operand) -> list[Truth]:
         """What assumptions say of the elements in operands of a statement, without giving them a value."""
         read = [node for node in nodes(*operands) if loaded_tensor(node) is not None]
         if not read or not self._has_assumptions:
             return []
-        line = self.line(place)
+        line = self.line(cursor)
         if line not in self._assumed:
             self._assumed[line] = self.flow.assumed(line)
         told: list[Any] = []
         for where, fact in (one for node in read for one in self._assumed[line].get(node, ())):
             if isinstance(fact, Cond):
                 told.append(logical_or(logical_not(where), fact))
-            elif proves(place.scope, where):
+            elif proves(cursor.scope, where):
                 told.append(fact)
         return told
 
-    def why_not_decided(self, place: Place, part: Operand) -> tuple[str, tuple[int, ...] | None]:
+    def why_not_decided(self, cursor: Cursor, part: Operand) -> tuple[str, tuple[int, ...] | None]:
         """Why a condition that is not decided may hold and may not, and values of the loops at which it fails."""
         for node in nodes(part):
             tensor = loaded_tensor(node)
-            for source in self.sources(place).get(node, ()) if tensor is not None else ():
-                here = place.scope.where(source.where)
+            for source in self.sources(cursor).get(node, ()) if tensor is not None else ():
+                here = cursor.scope.where(source.where)
                 if _value(source, tensor) is None and not proves(here, truth(False)):
-                    return f"{text(node)} may be {_told(source, tensor)}", _point(place, source)
-        proof = proof_of(place.scope, part) if isinstance(part, Cond) else None
-        point = None if proof is None else place.point(proof)
+                    return f"{text(node)} may be {_told(source, tensor)}", _point(cursor, source)
+        proof = proof_of(cursor.scope, part) if isinstance(part, Cond) else None
+        point = None if proof is None else cursor.point(proof)
         return f"{text(part)} may hold, and may not", point
 
     # -- stores -------------------------------------------------------------------------------------------------
 
-    def changes_nothing(self, place: Place, scope: Scope) -> bool:
+    def changes_nothing(self, cursor: Cursor, scope: Scope) -> bool:
         """Whether a store puts into its element what that holds already, wherever it is reached and `scope` holds."""
-        stmt = place.stmt
+        stmt = cursor.stmt
         assert isinstance(stmt, Store)
         if not _may_keep(stmt):
             return False
         return all(
             proves(here, truth(False)) or same(stmt, replaced(stmt.value, case.values), here)
-            for case in self.cases(place, stmt.value)
+            for case in self.cases(cursor, stmt.value)
             for here in (scope.where(*case.where),)
         )
 
-    def unchanged(self, place: Place) -> list[Cond]:
+    def unchanged(self, cursor: Cursor) -> list[Cond]:
         """Cases in which a store changes nothing, each a condition on the loops."""
-        stmt = place.stmt
+        stmt = cursor.stmt
         assert isinstance(stmt, Store)
         if not _may_keep(stmt):
             return []
         found: list[Cond] = []
-        for case in self.cases(place, stmt.value):
-            here = place.scope.where(*case.where)
+        for case in self.cases(cursor, stmt.value):
+            here = cursor.scope.where(*case.where)
             is_reached = case.where and not proves(here, truth(False))
             if is_reached and same(stmt, replaced(stmt.value, case.values), here):
                 found.append(logical_and(*case.where))
@@ -240,9 +240,9 @@ def _told(source: Source, tensor: Tensor | None) -> str:
     }.get(source.kind, "one of several values, or one that nobody knows")
 
 
-def _point(place: Place, source: Source) -> tuple[int, ...] | None:
+def _point(cursor: Cursor, source: Source) -> tuple[int, ...] | None:
     """Values of the loops at which a source is met."""
-    return place.point(proof_of(place.scope, ~source.where))
+    return cursor.point(proof_of(cursor.scope, ~source.where))
 
 
 def _may_keep(stmt: Store) -> bool:

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 from bound.tensor import Tensor
 from lowering.errors import LayoutError
+from lowering.nest.driver import Cursor, Done, rewritten
 from lowering.nest.ir import Allocate, Assume, Evaluate, For, Function, Seq, Stmt, Store, checked_function, seq
 from lowering.nest.tensors import storage_of, tensor_named
-from lowering.nest.walk import Visit, drive, statements, with_children
+from lowering.nest.walk import statements
 from lowering.passes.loops.dependence import StaysError
 from lowering.passes.loops.distribution import Nest, check_split, nests_of, touches
 from lowering.passes.loops.interchange import Axis, turned
-from lowering.passes.places import Entry, Place, Report, root_of
+from lowering.passes.report import Entry, Report
 from lowering.passes.stores.assumptions import check_assumptions
 
 
@@ -48,18 +49,12 @@ def sequential_buffer_access(f: Function, name: str, report: list[Entry] | None 
     said = Report(f)
     is_stored = _stores(f.body, tensor)
 
-    def visit(place: Place) -> Visit[Stmt]:
-        stmt = place.stmt
-        if isinstance(stmt, For) and touches(stmt, tensor) and not _allocates(stmt, tensor):
-            return _in_order(f, place, tensor, axes, is_stored, said)
-        inner: list[Stmt] = []
-        for child in place.inside():
-            inner.append((yield visit(child)))  # noqa: PERF401  # a comprehension cannot yield
-        if isinstance(stmt, Seq):
-            return seq(*inner)
-        return with_children(stmt, tuple(inner)) if inner else stmt
+    def run_in_order(loop: For, cursor: Cursor) -> Stmt:
+        if not touches(loop, tensor) or _allocates(loop, tensor):
+            return loop
+        return Done(_in_order(f, loop, cursor, tensor, axes, is_stored, said))
 
-    body = drive(visit(root_of(f)))
+    body = rewritten(f.body, Cursor.root(f), enter={For: (run_in_order,)})
     said.give(report)
     return f.with_body(body)
 
@@ -76,10 +71,10 @@ def _allocates(root: Stmt, tensor: Tensor) -> bool:
     return any(isinstance(stmt, Allocate) and stmt.tensor is tensor for stmt in statements(root))
 
 
-def _in_order(f: Function, place: Place, tensor: Tensor, axes: tuple[Axis, ...], is_stored: bool, said: Report) -> Stmt:
-    """What stands in the place of a loop that touches the array."""
-    loop = place.stmt
-    assert isinstance(loop, For)
+def _in_order(
+    f: Function, loop: For, place: Cursor, tensor: Tensor, axes: tuple[Axis, ...], is_stored: bool, said: Report
+) -> Stmt:
+    """The nests over the axes of an array that replace a loop that touches it."""
     try:
         nests = nests_of(loop, tensor)
         if len(nests) > 1:
@@ -104,7 +99,7 @@ def _in_order(f: Function, place: Place, tensor: Tensor, axes: tuple[Axis, ...],
 
 
 def _turned(
-    f: Function, nest: Nest, tensor: Tensor, axes: tuple[Axis, ...], place: Place, is_stored: bool
+    f: Function, nest: Nest, tensor: Tensor, axes: tuple[Axis, ...], place: Cursor, is_stored: bool
 ) -> Stmt | str:
     """The nest over the axes of the array; or why it stays as it is, nothing where it is as it is to be."""
     if not touches(nest.body, tensor):

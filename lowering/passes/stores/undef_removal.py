@@ -11,13 +11,15 @@ from bound.tir.value import Operand, Value, ValueOp, constant
 from bound.tir.walk import loaded_tensor
 from intset.expr import ops
 from intset.expr.node import const, truth
-from lowering.nest.ir import Assume, Evaluate, Function, Seq, Stmt, Store, checked_function
+from lowering.nest.driver import Cursor, StmtRules, cursors, rewritten, with_statements
+from lowering.nest.ir import Assume, Evaluate, For, Function, If, Seq, Stmt, Store, checked_function
+from lowering.nest.scope import proves
 from lowering.nest.undef import has_undef, is_undef, undefs
-from lowering.nest.walk import Visit, drive, map_operands, operands, statements, tensors_read, with_children
-from lowering.passes.places import Entry, Place, Report, places, proves, root_of
+from lowering.nest.walk import map_operands, operands, statements, tensors_read
+from lowering.passes.report import Entry, Report
+from lowering.passes.simplify import drop_idle_branch, drop_idle_loop
 from lowering.passes.stores.assumptions import check_assumptions
-from lowering.passes.stores.dead_code import rebuilt
-from lowering.passes.stores.reaching_values import Known
+from lowering.passes.stores.reaching_values import ReachingValues
 
 _LAZY = (ops.SELECT, ops.AND, ops.OR, ValueOp.SELECT, ValueOp.AND, ValueOp.OR)
 
@@ -41,34 +43,36 @@ def remove_undef(f: Function, report: list[Entry] | None = None) -> Function:
     checked = check_assumptions(f)
     if not any(has_undef(*operands(s)) for s in statements(f.body) if not isinstance(s, Assume)):
         return f
-    said = Report(f)
-    open_ = [place for place in places(f) if isinstance(place.stmt, Store) and always_undef(place.stmt.value)]
-    read = _read_before_written(checked or Known(f), open_) if open_ else set()
-    gone = {place.path for place in open_} - read
-    for place in open_:
-        if place.path in gone:
-            said.say(place.path, True, "a value that nobody knows is not stored")
+    decisions = Report(f)
+    unknown = [at for at in cursors(f) if isinstance(at.stmt, Store) and always_undef(at.stmt.value)]
+    read = _read_before_written(checked or ReachingValues(f), unknown) if unknown else set()
+    gone = {at.path for at in unknown} - read
+    for at in unknown:
+        if at.path in gone:
+            decisions.say(at.path, True, "a value that nobody knows is not stored")
         else:
-            said.say(place.path, True, "0 is stored: what reads the element would meet one that holds nothing")
+            decisions.say(at.path, True, "0 is stored: what reads the element would meet one that holds nothing")
 
-    def visit(place: Place) -> Visit[Stmt]:
-        if place.path in gone:
+    def remove_store(stmt: Store, cursor: Cursor) -> Stmt:
+        if cursor.path in gone:
             return Seq()
-        inner: list[Stmt] = []
-        for child in place.inside():
-            inner.append((yield visit(child)))  # noqa: PERF401  # a comprehension cannot yield
-        stmt = rebuilt(place.stmt, inner)
-        if isinstance(stmt, (Assume, Seq)):
-            return stmt
-        if isinstance(stmt, Store) and place.path in read:
-            return replace(stmt, value=zero(stmt.tensor.dtype))
-        if has_undef(*operands(stmt)):
-            said.say(place.path, True, "0 takes the place of an undef() that is not always what counts")
-            return map_operands(stmt, _with_zeros)
-        return stmt
+        return replace(stmt, value=zero(stmt.tensor.dtype)) if cursor.path in read else stmt
 
-    body = drive(visit(root_of(f)))
-    said.give(report)
+    def store_zeros(stmt: Stmt, cursor: Cursor) -> Stmt:
+        if not has_undef(*operands(stmt)):
+            return stmt
+        decisions.say(cursor.path, True, "0 takes the place of an undef() that is not always what counts")
+        return map_operands(stmt, _with_zeros)
+
+    leave: StmtRules[Cursor] = {
+        Stmt: (store_zeros,),
+        Store: (remove_store, store_zeros),
+        For: (drop_idle_loop, store_zeros),
+        If: (drop_idle_branch, store_zeros),
+        Assume: (),
+    }
+    body = rewritten(f.body, Cursor.root(f), leave=leave)
+    decisions.give(report)
     return f.with_body(body)
 
 
@@ -101,52 +105,37 @@ def _with_zeros(operand: Operand) -> Operand:
     return walk.rewrite(operand, new)
 
 
-def _read_before_written(known: Known, stores: list[Place]) -> set[tuple[int, ...]]:
-    """The stores whose element is read later and might hold nothing without them."""
-    f = known.f
-    by_line = {known.line(place): place for place in stores}
-    found: set[tuple[int, ...]] = set()
-    probable: list[tuple[Place, Operand | Tensor, set[tuple[int, ...]]]] = []
-    targets = {place.stmt.tensor for place in stores if isinstance(place.stmt, Store)}
-    for place in places(f):
-        if not targets & _read_by(place.stmt):
+def _read_before_written(reaching: ReachingValues, stores: list[Cursor]) -> set[tuple[int, ...]]:
+    """The stores, by path, whose element is read later and might hold nothing without them."""
+    f = reaching.f
+    by_line = {reaching.line(at): at for at in stores}
+    targets = {at.stmt.tensor for at in stores if isinstance(at.stmt, Store)}
+    candidates: list[tuple[Cursor, Operand | Tensor, set[tuple[int, ...]]]] = []
+    for at in cursors(f):
+        if not targets & _read_by(at.stmt):
             continue
-        for node, sources in known.sources(place).items():
+        for node, sources in reaching.sources(at).items():
             writers = {by_line[s.line].path for s in sources if s.line in by_line}
-            unclear = any(s.kind == "unknown" and s.line is None for s in sources)
-            if unclear:
+            if any(s.kind == "unknown" and s.line is None for s in sources):
                 tensor = node if isinstance(node, Tensor) else loaded_tensor(node)
                 writers |= {w.path for w in stores if isinstance(w.stmt, Store) and w.stmt.tensor is tensor}
             if writers:
-                probable.append((place, node, writers))
-    if not probable:
+                candidates.append((at, node, writers))
+    if not candidates:
         return set()
-    # without any of them: what would the reads meet?
-    gone = {place.path for place in stores}
-
-    def visit(place: Place) -> Visit[Stmt]:
-        if place.path in gone:
-            return Assume(truth(True), True)  # what reads nothing, in its place
-        inner: list[Stmt] = []
-        for child in place.inside():
-            inner.append((yield visit(child)))  # noqa: PERF401  # a comprehension cannot yield
-        return _same_shape(place.stmt, inner)
-
-    bare = f.with_body(drive(visit(root_of(f))))
-    without = Known(bare)
-    at = {place.path: place for place in places(bare)}
-    for place, node, writers in probable:
-        for source in without.sources(at[place.path]).get(node, ()):
-            is_held = source.kind in ("store", "assume") and source.line is not None
-            if not is_held and not proves(place.scope, ~source.where):
-                found |= writers
-    return found
+    # Without any of the stores, what would the reads meet? A statement that reads nothing keeps paths and lines.
+    bare = with_statements(f, dict.fromkeys((at.path for at in stores), Assume(truth(True), True)))
+    without = ReachingValues(bare)
+    positions = {at.path: at for at in cursors(bare)}
+    needed: set[tuple[int, ...]] = set()
+    for at, node, writers in candidates:
+        for source in without.sources(positions[at.path]).get(node, ()):
+            is_written = source.kind in ("store", "assume") and source.line is not None
+            if not is_written and not proves(at.scope, ~source.where):
+                needed |= writers
+    return needed
 
 
 def _read_by(stmt: Stmt) -> set[Tensor]:
     whole = stmt.reads if isinstance(stmt, Evaluate) else ()
     return {*whole, *tensors_read(*operands(stmt))}
-
-
-def _same_shape(stmt: Stmt, inner: list[Stmt]) -> Stmt:
-    return with_children(stmt, tuple(inner)) if inner or isinstance(stmt, Seq) else stmt

@@ -24,7 +24,7 @@ from intset.expr.definedness import definedness
 from intset.expr.node import Expr, Var, constant_value
 from intset.expr.walk import is_small, opaque_terms, postorder
 from lowering.nest.driver import Descent, StmtRules, each_operand, rewritten
-from lowering.nest.ir import Allocate, Assume, For, Function, If, Let, Seq, Stmt, is_empty, seq
+from lowering.nest.ir import Allocate, Assume, For, Function, If, Let, Seq, Stmt, flat, is_empty, seq
 from lowering.nest.walk import (
     Old,
     OnOperand,
@@ -38,7 +38,6 @@ from lowering.nest.walk import (
     transform,
     with_children,
 )
-from lowering.passes.places import flat
 from lowering.passes.profitability import Counts, Uses
 from lowering.passes.values.labels import Labels, label
 from lowering.passes.values.reassociation import Order, regrouped

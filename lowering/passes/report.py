@@ -1,0 +1,59 @@
+"""What a pass reports of each place that it considered: `Entry`, collected in a `Report`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from intset.expr.arguments import of_kind
+from lowering.nest.ir import Function
+from lowering.nest.printer import statement_lines
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What a pass decided at a place.
+
+    Attributes
+    ----------
+    line: the line of the place in the text of the function that was given; of a guard, that of its `if`.
+    done: whether it was changed.
+    reason: why, or why not.
+    point: values of the loops around it, outermost first, at which it fails; `None` where none is known.
+    """
+
+    line: int
+    done: bool
+    reason: str
+    point: tuple[int, ...] | None = None
+
+
+class Report:
+    """The entries of one pass, by place; the last word on a place counts.
+
+    Parameters
+    ----------
+    lines: of the statements of `f`, by their paths, where they are told by those of another function.
+    """
+
+    def __init__(self, f: Function, lines: Mapping[tuple[int, ...], int] | None = None) -> None:
+        self._lines = statement_lines(f) if lines is None else lines
+        self._said: dict[tuple[tuple[int, ...], str], Entry] = {}
+
+    def line(self, path: tuple[int, ...]) -> int:
+        """The line of a statement; of a sequence, that of its first."""
+        while path not in self._lines:
+            path = (*path, 0)
+        return self._lines[path]
+
+    def say(
+        self, path: tuple[int, ...], done: bool, reason: str, point: tuple[int, ...] | None = None, what: str = ""
+    ) -> None:
+        self._said[path, what] = Entry(self.line(path), done, reason, point)
+
+    def give(self, report: list[Entry] | None, *more: Report) -> None:
+        """Append the entries, and those of other reports, to the caller's list, in the order of the text."""
+        if report is not None:
+            of_kind(list, report, "report")
+            entries = [entry for one in (self, *more) for entry in one._said.values()]
+            report += sorted(entries, key=lambda entry: entry.line)
